@@ -13,15 +13,10 @@ else:
     from collections import namedtuple
 
     class _Placeholder:
-        """A name in an annotation. Annotations are not evaluated at run time."""
+        """A name in an annotation, perhaps with brackets. Annotations with `|` are quoted."""
 
         def __getitem__(self, _):
             return self
-
-        def __or__(self, _):
-            return self
-
-        __ror__ = __or__
 
     Any = ClassVar = Literal = NoReturn = TextIO = _Placeholder()
 

@@ -148,7 +148,7 @@ def create_draft(directory: str, suffix: str = "") -> tuple[str, int]:
     """Create a temporary file, mode 0600, open for reading and writing. Returns (path, descriptor). The descriptor
     holds a lock, and remove_orphans keeps the file while it does."""
     while True:
-        draft = os.path.join(directory, _DRAFT + token(6) + suffix)
+        draft = os.path.join(directory, _DRAFT + os.urandom(6).hex() + suffix)
         fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         is_taken = False
         try:
@@ -215,11 +215,6 @@ def read_fd(fd: int, limit: int | None = None) -> bytes:
         if left > 0:
             left -= len(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-def token(size: int) -> str:
-    """`size` random bytes as hex digits. Unlike secrets.token_hex, needs no import that every hook would pay for."""
-    return os.urandom(size).hex()
 
 
 @contextmanager

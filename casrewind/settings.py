@@ -74,11 +74,7 @@ def default_data(home: str) -> str:
 
 def find_root(path: str, settings: Settings) -> roots.Root:
     """The root that contains `path`. Raises WorkspaceNotFound, RootRefused."""
-
-    def is_known(root: roots.Root) -> bool:
-        return settings.store is None and Layout(store_of(root, settings)).exists()
-
-    root = roots.find(path, settings.home, is_known)
+    root = roots.find(path, settings.home, lambda root: settings.store is None and Layout(store_of(root, settings)).exists())
     if not settings.force:
         roots.refuse(root.path, settings.home)
     return root

@@ -64,7 +64,14 @@ class CommandLine:
 
                 raise errors.UsageError(unknown_option(name, self._name, self._known, self._words))
             elif self._command is None:
-                self._start(word)
+                found = find(word)
+                if found is None:
+                    from .options_more import unknown_command
+
+                    raise errors.UsageError(unknown_command(word))
+                self._name, self._command = found
+                self._given = {**self._command.defaults, **self._given}
+                self._accept(self._command.options)
             else:
                 self._places.append(word)
                 if self._command.takes_rest:
@@ -73,17 +80,6 @@ class CommandLine:
         self._given |= {"command": self._name, "rest": self._behind, "dashed": self._dashed}
         self._finish()
         return ParsedOptions(**self._given)
-
-    def _start(self, word: str) -> None:
-        """Begin the options of the command that `word` names."""
-        found = find(word)
-        if found is None:
-            from .options_more import unknown_command
-
-            raise errors.UsageError(unknown_command(word))
-        self._name, self._command = found
-        self._given = {**self._command.defaults, **self._given}
-        self._accept(self._command.options)
 
     def _accept(self, options: Iterable[Option]) -> None:
         """Accept further options; values given before replace their defaults."""

@@ -465,7 +465,7 @@ def bug(error: Exception, argv: list[str]) -> int:
     return BUG
 
 
-def drop_output(stream: TextIO | None = None) -> None:
+def drop_output(stream: "TextIO | None" = None) -> None:
     """Discard what is buffered for standard output, or another stream, so that the flush at exit cannot fail."""
     with suppress(AttributeError, OSError, ValueError):  # a stream without a descriptor has no buffer to discard
         number = (sys.stdout if stream is None else stream).fileno()

@@ -54,12 +54,14 @@ class GitSettings(NamedTuple):
 def read(git_dir: str | None, common_dir: str | None, environ: Mapping[str, str]) -> GitSettings:
     """The effective settings of the repository with these directories, or None for no repository."""
     reader = _ConfigReader(git_dir, environ)
+    home, base = environ.get("HOME"), environ.get("XDG_CONFIG_HOME")
+    own = os.path.join(base, "git") if base else None if home is None else os.path.join(home, ".config", "git")
     if not _truth(environ.get("GIT_CONFIG_NOSYSTEM", "").encode("utf-8", "surrogateescape")):
         reader.read(environ.get("GIT_CONFIG_SYSTEM", _SYSTEM_FILE))
     if "GIT_CONFIG_GLOBAL" in environ:
         reader.read(environ["GIT_CONFIG_GLOBAL"])
     else:
-        reader.read(_user_file(environ, "config"))
+        reader.read(own and os.path.join(own, "config"))
         reader.read(reader.expand("~/.gitconfig"))
     if common_dir is not None:
         # As in git, an extension counts only with a repository format version, and not from an included file.
@@ -68,15 +70,8 @@ def read(git_dir: str | None, common_dir: str | None, environ: Mapping[str, str]
         if git_dir is not None and reader.is_versioned and reader.has_extension:
             reader.read(os.path.join(git_dir, "config.worktree"))
     if reader.excludes_file is None:
-        return GitSettings(_user_file(environ, "ignore"), reader.ignore_case, False, tuple(reader.refused))
+        return GitSettings(own and os.path.join(own, "ignore"), reader.ignore_case, False, tuple(reader.refused))
     return GitSettings(reader.excludes_file or None, reader.ignore_case, reader.names_it, tuple(reader.refused))
-
-
-def _user_file(environ: Mapping[str, str], name: str) -> str | None:
-    if base := environ.get("XDG_CONFIG_HOME"):
-        return os.path.join(base, "git", name)
-    home = environ.get("HOME")
-    return None if home is None else os.path.join(home, ".config", "git", name)
 
 
 class _ConfigReader:

@@ -35,6 +35,7 @@ EMPTY = _HEAD.pack(MAGIC, 0)
 """The tree of an empty directory, encoded."""
 _NAME = struct.Struct("<BBH")  # kind, length of the name, mode
 _FILE_TAIL = struct.Struct("<qQ32s")  # mtime, size, content digest
+_DIGEST = struct.Struct("32s")
 _TAILS = {_FILE: 48, _CHUNKED: 80, _DIR: 32, _PURGED: 8}  # bytes after the name, except for links
 _DIGESTED = {_FILE: FILE, _CHUNKED: LARGE_FILE}  # kinds with content
 _MOST_IN_NODE = 256  # tree_nodes.LIMITS.most, which is not imported for small directories
@@ -169,15 +170,12 @@ def decode_node(data: bytes) -> "Tree | NodeList":
 
 def entries(load: Loader, digest: bytes) -> Tree:
     """All entries of a directory, given the digest of its tree."""
-    return _gathered(load, load(digest))
-
-
-def _gathered(load: Loader, node: "Tree | NodeList") -> Tree:
+    node = load(digest)
     if isinstance(node, list):
         return node
     from . import tree_nodes
 
-    return [row for _, part in tree_nodes.below(load, node) if isinstance(part, list) for row in part]
+    return tree_nodes.rows(load, node)
 
 
 def differing(load: Loader, one: bytes | None, other: bytes | None) -> tuple[Tree, Tree]:
@@ -187,7 +185,7 @@ def differing(load: Loader, one: bytes | None, other: bytes | None) -> tuple[Tre
         return ([] if one is None else entries(load, one)), ([] if other is None else entries(load, other))
     first, second = load(one), load(other)
     if isinstance(first, list) or isinstance(second, list):
-        return _gathered(load, first), _gathered(load, second)
+        return first if isinstance(first, list) else entries(load, one), second if isinstance(second, list) else entries(load, other)
     from . import tree_nodes
 
     return tree_nodes.differing(load, first, second)
@@ -205,14 +203,17 @@ def decode_entry(data: bytes, position: int) -> tuple[bytes, Entry, int]:
             position += _FILE_TAIL.size
             chunks = b""
             if code == _CHUNKED:
-                chunks, position = _slice(data, position, 32)
+                (chunks,), position = _DIGEST.unpack_from(data, position), position + _DIGEST.size
             return name, Entry(FILE, mode, size, mtime_ns, digest, chunks=chunks), position
         if code == _DIR:
-            digest, position = _slice(data, position, 32)
-            return name, Entry(DIR, mode, digest=digest), position
+            (digest,) = _DIGEST.unpack_from(data, position)
+            return name, Entry(DIR, mode, digest=digest), position + _DIGEST.size
         if code == _LINK:
             (length,) = struct.unpack_from("<H", data, position)
-            target, position = _slice(data, position + 2, length)
+            start, position = position + 2, position + 2 + length
+            target = data[start:position]
+            if len(target) != length:
+                raise _damage("an entry is cut short")
             if not target or b"\0" in target or length > _MAX_TARGET:
                 raise _damage("an impossible link target")
             return name, Entry(LINK, mode, length, target=target), position
@@ -222,13 +223,6 @@ def decode_entry(data: bytes, position: int) -> tuple[bytes, Entry, int]:
     except struct.error as error:
         raise _damage("an entry is cut short") from error
     raise _damage(f"unknown kind of entry {code}")
-
-
-def _slice(data: bytes, position: int, length: int) -> tuple[bytes, int]:
-    part = data[position : position + length]
-    if len(part) != length:
-        raise _damage("an entry is cut short")
-    return part, position + length
 
 
 def _damage(why: str) -> errors.ManifestCorrupt:
@@ -361,7 +355,9 @@ class Finder:
         """The entries of a directory by name, empty if the manifest has no such directory."""
         known = self._place(path)
         if not isinstance(known, dict):
-            known = self._places[path] = dict(_gathered(self._load, known))
+            from . import tree_nodes
+
+            known = self._places[path] = dict(tree_nodes.rows(self._load, known))
             self._rows += len(known)
         return known
 

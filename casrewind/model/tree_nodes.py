@@ -168,6 +168,11 @@ def ends(node: Rows | NodeList) -> tuple[int, bytes, bytes]:
     return (0, node[0][0], node[-1][0]) if node else (0, b"", b"")
 
 
+def rows(load: Load, top: NodeList) -> list[tuple[bytes, Any]]:
+    """All entries below a list of nodes."""
+    return [row for _, part in below(load, top) if isinstance(part, list) for row in part]
+
+
 def below(load: Load, top: NodeList) -> Iterator[tuple[bytes, Rows | NodeList]]:
     """Yield (digest, node) of every node below a list, in the order of their names, without recursion. Raises
     ManifestCorrupt, and the errors of `load`."""

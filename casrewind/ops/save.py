@@ -155,7 +155,7 @@ def draft_checkpoint(
     if not moment.label and head is not None and any(counts):
         label = moment.if_changed if head.trigger != checkpoints.SAFETY else _explanation(context, session, moment, scan)
         moment = moment._replace(label=label, described=True)
-    identity, more = "c" + fsio.token(7), moment.more
+    identity, more = "c" + os.urandom(7).hex(), moment.more
     if context.root.git_dir is not None:
         from ..worktree import git_head
 

@@ -101,21 +101,6 @@ def write_state(tables: "Tables", state: CatalogState) -> None:
     tables[b"meta"].put(_STATE_KEY, _STATE.pack(*state))
 
 
-def put(tables: "Tables", name: bytes, key: bytes, value: bytes) -> int:
-    """Set a row. Returns the number of rows added (0 or 1)."""
-    added = tables[name].get(key) is None
-    tables[name].put(key, value)
-    return int(added)
-
-
-def take(tables: "Tables", name: bytes, key: bytes) -> int:
-    """Remove a row. Returns the number of rows removed (0 or 1)."""
-    there = tables[name].get(key) is not None
-    tables[name].delete(key)
-    return int(there)
-
-
-
 def marked(value: bytes | None) -> Marked:
     """The marks in a row's value."""
     if not value:
@@ -313,7 +298,7 @@ def places(tables: "Tables", wanted: Iterable[bytes]) -> dict[bytes, BlobLocatio
     found: dict[bytes, BlobLocation] = {}
     packs: dict[int, str] = {}
     for digest in wanted:
-        row = tables[b"blobs"].get_raw(digest)
+        row = tables[b"blobs"].get(digest)
         if row is None:
             continue
         if len(row) != _ROW.size:
@@ -339,7 +324,7 @@ def add_pack(tables: "Tables", state: CatalogState, pack: str, size: int, rows: 
         state = state._replace(packs=number + 1)
     found = ((digest, _ROW.pack(number, place.offset, place.length, place.raw)) for digest, place in rows)
     while part := list(islice(found, _ROWS)):  # a first save has a million rows
-        tables[b"blobs"].put_many_raw(part)
+        tables[b"blobs"].put_many(part)
     return state
 
 
@@ -352,7 +337,7 @@ def drop_packs(tables: "Tables", packs: Iterable[str], digests: Iterable[bytes])
             numbers.add(_PACK.unpack(known)[0])
             tables[b"packs"].delete(pack.encode())
     for digest in digests:
-        row = tables[b"blobs"].get_raw(digest)
+        row = tables[b"blobs"].get(digest)
         if row is not None and _ROW.unpack(row)[0] in numbers:
             tables[b"blobs"].delete(digest)
     for number in numbers:
@@ -393,7 +378,7 @@ def _checkpoint(tables: "Tables", state: CatalogState, record: ledger.Record) ->
     if point.trigger != checkpoints.SAFETY:
         row = row._replace(current=point.id)
     if point.flags & checkpoints.PINNED:
-        state = state._replace(marks=state.marks + put(tables, b"marks", identity, b"\1"))
+        state = state._replace(marks=state.marks + tables[b"marks"].put(identity, b"\1"))
     return _set_row(tables, state, point.worktree, row)
 
 
@@ -405,8 +390,8 @@ def _present_row(tables: "Tables", worktree: bytes) -> WorktreeRow:
 def _set_row(tables: "Tables", state: CatalogState, worktree: bytes, row: WorktreeRow) -> CatalogState:
     """Set the row of a worktree; an empty row is removed."""
     if row == EMPTY_ROW:
-        return state._replace(worktrees=state.worktrees - take(tables, b"worktrees", worktree))
-    return state._replace(worktrees=state.worktrees + put(tables, b"worktrees", worktree, encode_worktree(row)))
+        return state._replace(worktrees=state.worktrees - tables[b"worktrees"].delete(worktree))
+    return state._replace(worktrees=state.worktrees + tables[b"worktrees"].put(worktree, encode_worktree(row)))
 
 
 def _mark(tables: "Tables", state: CatalogState, record: ledger.Record) -> CatalogState:
@@ -418,7 +403,7 @@ def _mark(tables: "Tables", state: CatalogState, record: ledger.Record) -> Catal
     if record.kind != ledger.LABEL:
         new = new._replace(pinned=record.kind == ledger.PIN, released=record.kind == ledger.UNPIN)
     key, value = mark.checkpoint.encode(), encode_marks(new)
-    return state._replace(marks=state.marks + put(tables, b"marks", key, value))
+    return state._replace(marks=state.marks + tables[b"marks"].put(key, value))
 
 
 def _forget(tables: "Tables", state: CatalogState, identities: tuple[str, ...]) -> CatalogState:
@@ -432,7 +417,7 @@ def _forget(tables: "Tables", state: CatalogState, identities: tuple[str, ...]) 
         fewer[point.worktree] = fewer.get(point.worktree, 0) + (point.trigger != checkpoints.SAFETY)
         tables[b"points"].delete(key)
         tables[b"ids"].delete(identity.encode())
-        unmarked = take(tables, b"marks", identity.encode())
+        unmarked = tables[b"marks"].delete(identity.encode())
         state = state._replace(points=state.points - 1, marks=state.marks - unmarked)
     gone = set(identities)
     for worktree, value in list(tables[b"worktrees"].items()):

@@ -25,6 +25,8 @@ from .index_check import IndexGone, IndexUnusable
 
 NAMES = (b"meta", b"packs", b"blobs", b"points", b"ids", b"marks", b"worktrees")
 """The tables, described in store/catalog.py."""
+_UNSEALED = b"blobs"
+"""The table without checksums: it has a row for each blob, and a blob is verified when it is read."""
 _FIRST_MAP = 1 << 30
 _SMALL_MAP = 1 << 22  # for processes with a memory limit below _FIRST_MAP
 _NOTE = 96  # bytes of the note about the data file
@@ -35,28 +37,32 @@ Result = TypeVar("Result")
 
 
 class CheckedTable:
-    """One table inside one transaction, bytes to bytes. Values have a checksum except in the raw methods: LMDB has
-    none, and a flipped bit must cause a rebuild, not a wrong answer."""
+    """One table inside one transaction, bytes to bytes. Each value has a checksum: LMDB has none, and a flipped bit
+    must cause a rebuild, not a wrong answer. Those of the table `_UNSEALED` have none."""
 
-    __slots__ = ("_handle", "_transaction")
+    __slots__ = ("_handle", "_is_sealed", "_transaction")
 
-    def __init__(self, transaction: Any, handle: Any) -> None:
-        """LMDB's objects. With `buffers`, values point into LMDB's memory until the transaction
+    def __init__(self, transaction: Any, name: bytes, handle: Any) -> None:
+        """`transaction` and `handle` are LMDB's. With `buffers`, values point into LMDB's memory until the transaction
         ends, so they are copied."""
-        self._transaction, self._handle = transaction, handle
+        self._transaction, self._handle, self._is_sealed = transaction, handle, name != _UNSEALED
 
     def get(self, key: bytes) -> bytes | None:
         """The value of a key, or None. Raises IndexUnusable if its checksum is wrong."""
         value = self._transaction.get(key, db=self._handle)
-        return None if value is None else _unseal(key, bytes(value))
+        if value is None:
+            return None
+        return _unseal(key, bytes(value)) if self._is_sealed else bytes(value)
 
-    def put(self, key: bytes, value: bytes) -> None:
-        """Set the value of a key."""
-        self._transaction.put(key, value + _seal(key, value), db=self._handle)
+    def put(self, key: bytes, value: bytes) -> bool:
+        """Set the value of a key. Returns True if the key is new."""
+        sealed = value + _seal(key, value)
+        is_new = self._transaction.put(key, sealed, overwrite=False, db=self._handle)
+        return bool(is_new) or not self._transaction.put(key, sealed, db=self._handle)
 
-    def delete(self, key: bytes) -> None:
-        """Remove a key if it is present."""
-        self._transaction.delete(key, db=self._handle)
+    def delete(self, key: bytes) -> bool:
+        """Remove a key. Returns True if it was present."""
+        return bool(self._transaction.delete(key, db=self._handle))
 
     def is_empty(self) -> bool:
         """True if the table has no rows."""
@@ -76,18 +82,13 @@ class CheckedTable:
         rows = self.items_raw(b"")
         return len(rows), ((key, _unseal(key, value)) for key, value in reversed(rows))
 
-    def get_raw(self, key: bytes) -> bytes | None:
-        """As get, for values without a checksum."""
-        value = self._transaction.get(key, db=self._handle)
-        return None if value is None else bytes(value)
-
     def items_raw(self, start: bytes) -> list[tuple[bytes, bytes]]:
         """As items, as a list without verifying checksums: for many rows where damage does no harm."""
         with self._transaction.cursor(db=self._handle) as cursor:
             return [(bytes(key), bytes(value)) for key, value in cursor] if cursor.set_range(start) else []
 
-    def put_many_raw(self, items: list[tuple[bytes, bytes]]) -> None:
-        """Set many values without a checksum."""
+    def put_many(self, items: list[tuple[bytes, bytes]]) -> None:
+        """Set many values of an unsealed table."""
         with self._transaction.cursor(db=self._handle) as cursor:
             cursor.putmulti(sorted(items))
 
@@ -172,7 +173,7 @@ class Index:
         with self._locked(exclusive=False), _lmdb_errors():
             shared = self._ready(create=False)
             with shared.environment.begin(buffers=True) as transaction:
-                yield {name: CheckedTable(transaction, shared.handles[name]) for name in NAMES}
+                yield {name: CheckedTable(transaction, name, handle) for name, handle in shared.handles.items()}
 
     def change(self, work: Callable[[Tables], Result], afterwards: Callable[[], None] = lambda: None) -> Result:
         """Run `work` in one durable transaction. It runs again from the start if the map had to grow. `afterwards`
@@ -183,7 +184,7 @@ class Index:
                 self._note("")
                 try:
                     with shared.environment.begin(write=True, buffers=True) as transaction:
-                        result = work({name: CheckedTable(transaction, shared.handles[name]) for name in NAMES})
+                        result = work({name: CheckedTable(transaction, name, handle) for name, handle in shared.handles.items()})
                     self._note_is_due = self._defers_note
                     if not self._note_is_due:
                         self._note(index_check.fingerprint(self._file))
@@ -374,7 +375,7 @@ class Index:
                 for name in os.listdir(self._directory):
                     os.unlink(os.path.join(self._directory, name))
                 return
-            doomed = f"{self._directory}.old-{fsio.token(4)}"
+            doomed = f"{self._directory}.old-{os.urandom(4).hex()}"
             try:
                 os.rename(self._directory, doomed)
             except FileNotFoundError:

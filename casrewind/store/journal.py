@@ -75,7 +75,7 @@ class Journals:
     def set_aside(self, worktree: bytes) -> str:
         """Rename a journal that cannot be read, so that it blocks nothing. Returns the new path."""
         path = self._layout.journal(worktree)
-        aside = f"{path}.damaged-{fsio.token(4)}"
+        aside = f"{path}.damaged-{os.urandom(4).hex()}"
         with fsio.store_errors("setting aside the journal", path):
             os.rename(path, aside)
             fsio.sync_directory(self._layout.journals)

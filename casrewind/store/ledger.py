@@ -91,7 +91,7 @@ class Ledger:
         directory, name = os.path.split(self.path)
         with suppress(errors.CasrewindError, OSError):
             after = after or self.identity()
-        head = HEAD.pack(MAGIC, VERSION, successor(after) if after else bytes.fromhex(fsio.token(16)))
+        head = HEAD.pack(MAGIC, VERSION, successor(after) if after else os.urandom(16))
         fsio.replace_file(directory, name, head + records, temporary=self._temporary)
 
     def size(self) -> int:
@@ -177,7 +177,7 @@ class Ledger:
 
     def _cut(self, fd: int, end: int, size: int) -> None:
         torn = os.pread(fd, size - end, end)
-        name = f"ledger.cut-{end}-{fsio.token(4)}"
+        name = f"ledger.cut-{end}-{os.urandom(4).hex()}"
         fsio.replace_file(os.path.dirname(self.path), name, torn, temporary=self._temporary)
         os.ftruncate(fd, end)
         fsio.sync_fd(fd)

@@ -255,7 +255,7 @@ class PackWriter:
         while start < len(records):
             if self._fd < 0 or self._size >= MAX_SIZE:
                 draft, self._fd = fsio.create_draft(self._temporary, SUFFIX)
-                self._drafts.append((fsio.token(10), draft, self._fd))
+                self._drafts.append((os.urandom(10).hex(), draft, self._fd))
                 fsio.write_all(self._fd, HEAD)
                 self._size = len(HEAD)
             end, size, places = start, self._size, []

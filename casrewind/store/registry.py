@@ -169,7 +169,7 @@ def remove(path: str) -> None:
         if not layout.writable():
             raise errors.StoreNotWritable(f"the store {fsio.printable(path)} cannot be written and is kept")
         index, _ = layout.index()
-        os.rename(path, f"{path}{_REMOVED}{fsio.token(_TOKEN // 2)}")
+        os.rename(path, f"{path}{_REMOVED}{os.urandom(_TOKEN // 2).hex()}")
         fsio.sync_directory(os.path.dirname(path))  # a power cut must not bring back a partly removed store
     except OSError as error:
         raise fsio.store_error(error, "removing the store", path) from error

@@ -23,7 +23,7 @@ def make(kind: str) -> str:
     """A new directory of one of the KINDS, mode 0700, until `remove` or the end of this process. Raises OSError."""
     clear()
     while True:
-        path = os.path.join(_parent(), f"{_PREFIX}{kind}-{fsio.token(_TOKEN)}")
+        path = os.path.join(_parent(), f"{_PREFIX}{kind}-{os.urandom(_TOKEN).hex()}")
         os.mkdir(path, 0o700)
         fd = os.open(path, fsio.DIRECTORY_FLAGS)
         is_taken = False

@@ -247,7 +247,9 @@ class Store:
     def stat_index(self, worktree: bytes, life: bytes) -> tuple[Basis, bytes] | None:
         """The basis and the value in a worktree's stat file; None if there is no valid, sound stat file."""
         found = stat_file.read(self._index_directory, worktree)
-        return found if found is not None and self.is_valid(worktree, found[0], life) else None
+        if found is None or not self._ledger_index.query(lambda tables: stat_file.is_valid(tables, worktree, found[0], life)):
+            return None
+        return found
 
     def remember(self, worktree: bytes, basis: Basis, value: bytes) -> None:
         """Replace the stat file of a worktree. Errors are ignored."""

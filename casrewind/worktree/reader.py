@@ -151,7 +151,9 @@ def read_stable(name: bytes, directory: int, sink: Sink, most: int = 1 << 63) ->
             attempt += 1
             data = None
             if before.st_size < manifest.LARGE:
-                data = _read_whole(fd, before.st_size)[:most]
+                data = os.read(fd, before.st_size + 1)
+                if len(data) != before.st_size:  # it grew or shrank, or the system returned less than was asked for
+                    data = (data + fsio.read_fd(fd, manifest.LARGE - len(data)))[:most]
                 length, chunks, digest = len(data), b"", b""
             else:
                 length, digest, chunks = sink.put_stream(_Descriptor(fd, before.st_size), before.st_size)
@@ -168,12 +170,6 @@ def read_stable(name: bytes, directory: int, sink: Sink, most: int = 1 << 63) ->
         return CapturedFile(entry, stamp, stable, links)
     finally:
         os.close(fd)
-
-
-def _read_whole(fd: int, size: int) -> bytes:
-    """The content of a small file of this expected size. The caller checks the size again."""
-    data = os.read(fd, size + 1)
-    return data if len(data) == size else data + fsio.read_fd(fd, manifest.LARGE - len(data))
 
 
 def capture_at(directory: int, name: bytes, sink: Sink) -> CapturedFile | None:

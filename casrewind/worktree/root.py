@@ -296,8 +296,9 @@ def _mount_of(fd: int) -> int:
 
 
 def life_of(fd: int) -> bytes:
-    """About 50 bytes that identify the life of the file system of `fd`. Different lives have different tokens. b"" if
-    the boot id is unknown; treat such a token as different from any other. Raises OSError."""
+    """About 50 bytes that identify the life of the file system of `fd`: the boot, and what differs between this mount
+    of the file system and the next, else the device number. b"" if the boot id is unknown; treat such a token as
+    different from any other. Raises OSError."""
     boot = b""
     if sys.platform == "darwin":
         boot = _boot_of_macos()
@@ -307,7 +308,18 @@ def life_of(fd: int) -> bytes:
     if len(boot) != _BOOT_LENGTH:
         return b""
     device = os.fstat(fd).st_dev
-    return b"%s %s" % (boot, _mount(fd, device))
+    mount = b"device %d" % device
+    with suppress(OSError):
+        if os.major(device):
+            name = os.path.basename(os.readlink(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}"))
+            for kind in _NAMED_BY_DEVICE:
+                with suppress(OSError):
+                    mount = b"%s %d" % (kind.encode(), os.stat(f"/sys/fs/{kind}/{name}").st_ino)
+                    break
+        elif sys.platform == "linux":
+            # Btrfs has a device number for each subvolume, and none for the file system
+            mount = b"btrfs %d %d" % (os.stat(f"/sys/fs/btrfs/{_btrfs_uuid(fd)}").st_ino, device)
+    return b"%s %s" % (boot, mount)
 
 
 @cache
@@ -331,21 +343,6 @@ def _boot_of_macos() -> bytes:
             with suppress(OSError):  # a client may set SIGCHLD to reap all children
                 os.waitpid(pid, 0)
     return found
-
-
-def _mount(fd: int, device: int) -> bytes:
-    """Bytes that differ between this mount of the file system and the next; otherwise the device number."""
-    number = b"device %d" % device
-    with suppress(OSError):
-        if os.major(device):
-            name = os.path.basename(os.readlink(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}"))
-            for kind in _NAMED_BY_DEVICE:
-                with suppress(OSError):
-                    return b"%s %d" % (kind.encode(), os.stat(f"/sys/fs/{kind}/{name}").st_ino)
-        elif sys.platform == "linux":
-            # Btrfs has a device number for each subvolume, and none for the file system
-            return b"btrfs %d %d" % (os.stat(f"/sys/fs/btrfs/{_btrfs_uuid(fd)}").st_ino, device)
-    return number
 
 
 def _btrfs_uuid(fd: int) -> str:

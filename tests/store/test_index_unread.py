@@ -14,7 +14,7 @@ from casrewind.store.index import Index
 def made(tmp_path):
     """(an index that nobody has open, the path of its data file)."""
     index = Index(str(tmp_path / "index"), str(tmp_path / "lock"), 1.0)
-    index.change(lambda tables: [tables[b"blobs"].put_many_raw([(b"%04d" % n, b"x" * 40) for n in range(400)])])
+    index.change(lambda tables: [tables[b"blobs"].put_many([(b"%04d" % n, b"x" * 40) for n in range(400)])])
     index.close()
     return index, tmp_path / "index" / "data.mdb"
 
@@ -25,7 +25,7 @@ def test_a_flip_anywhere_even_where_no_row_is_makes_the_index_one_to_be_made_ane
     places = range(5, len(whole), 509)
     assert len(places) > 50
     with index.view() as tables:
-        assert tables[b"blobs"].get_raw(b"0399") == b"x" * 40
+        assert tables[b"blobs"].get(b"0399") == b"x" * 40
     for place in places:
         index.close()
         with open(path, "r+b") as file:
@@ -35,7 +35,7 @@ def test_a_flip_anywhere_even_where_no_row_is_makes_the_index_one_to_be_made_ane
         with open(path, "r+b") as file:
             os.pwrite(file.fileno(), whole[place : place + 1], place)
     with index.view() as tables:
-        assert tables[b"blobs"].get_raw(b"0000") == b"x" * 40
+        assert tables[b"blobs"].get(b"0000") == b"x" * 40
 
 
 def proved(index, path):
@@ -43,7 +43,7 @@ def proved(index, path):
     end = time.monotonic() + 60
     while time.monotonic() < end:
         index.rely_on(None)
-        index.change(lambda tables: tables[b"blobs"].put_many_raw([(b"more", os.urandom(9))]))
+        index.change(lambda tables: tables[b"blobs"].put_many([(b"more", os.urandom(9))]))
         proof = index.settle()
         index.close()
         if proof is not None:
@@ -62,13 +62,13 @@ def test_what_was_put_off_is_noted_when_it_is_settled_and_before_that_nothing_is
     index, path = made
     note = path.parent / "written"
     index.rely_on(None)
-    index.change(lambda tables: tables[b"blobs"].put_many_raw([(b"more", b"y")]))
+    index.change(lambda tables: tables[b"blobs"].put_many([(b"more", b"y")]))
     assert note.read_text().strip() == ""
     index.settle()
     assert note.read_text().strip() == index_check.fingerprint(str(path))
     index.close()
     with index.view() as tables:
-        assert tables[b"blobs"].get_raw(b"more") == b"y"
+        assert tables[b"blobs"].get(b"more") == b"y"
 
 
 def test_a_data_file_that_is_proved_is_not_read_and_any_other_is(large, monkeypatch):
@@ -83,7 +83,7 @@ def test_a_data_file_that_is_proved_is_not_read_and_any_other_is(large, monkeypa
     assert read == []
     index.close()
     other = Index(str(path.parent), str(path.parent.parent / "lock"), 1.0)
-    other.change(lambda tables: tables[b"blobs"].put_many_raw([(b"another", b"z")]))
+    other.change(lambda tables: tables[b"blobs"].put_many([(b"another", b"z")]))
     other.close()
     read.clear()
     with index.view():
@@ -109,7 +109,7 @@ def test_a_flip_in_a_data_file_that_was_proved_is_noticed(large):
 def test_a_proof_is_given_for_no_stamp_that_a_later_change_could_have_too(made, monkeypatch, age, is_proof):
     index, path = made
     index.rely_on(None)
-    index.change(lambda tables: tables[b"blobs"].put_many_raw([(b"more", b"y")]))
+    index.change(lambda tables: tables[b"blobs"].put_many([(b"more", b"y")]))
     changed = os.stat(path).st_ctime_ns
     monkeypatch.setattr(time, "time_ns", lambda: changed + age)
     assert (index.settle() is not None) == is_proof

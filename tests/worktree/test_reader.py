@@ -91,10 +91,8 @@ def test_a_large_file_that_never_holds_still_is_named_unstable(tree, root, how):
 
 
 def test_a_small_file_that_changes_between_the_two_looks_is_read_again(tree, root, monkeypatch):
-    from casrewind.worktree import reader
-
     plant(root, {"f": b"old"})
-    real, came = reader._read_whole, []
+    real, came = os.read, []
 
     def read(fd, size):
         data = real(fd, size)
@@ -103,7 +101,7 @@ def test_a_small_file_that_changes_between_the_two_looks_is_read_again(tree, roo
             (root / "f").write_bytes(b"newer")
         return data
 
-    monkeypatch.setattr(reader, "_read_whole", read)
+    monkeypatch.setattr(os, "read", read)
     sink = Sink(lambda: None)
     found = tree.capture(b"f", sink)
     assert found.stable
@@ -112,10 +110,8 @@ def test_a_small_file_that_changes_between_the_two_looks_is_read_again(tree, roo
 
 
 def test_a_small_file_that_never_holds_still_is_named_unstable(tree, root, monkeypatch):
-    from casrewind.worktree import reader
-
     plant(root, {"f": b""})
-    real = reader._read_whole
+    real = os.read
 
     def read(fd, size):
         data = real(fd, size)
@@ -123,16 +119,14 @@ def test_a_small_file_that_never_holds_still_is_named_unstable(tree, root, monke
             file.write(b"x")
         return data
 
-    monkeypatch.setattr(reader, "_read_whole", read)
+    monkeypatch.setattr(os, "read", read)
     assert not tree.capture(b"f", HashSink()).stable
 
 
 def test_a_file_that_outgrows_the_border_while_it_is_read_is_not_cut_off(tree, root, monkeypatch):
-    from casrewind.worktree import reader
-
     plant(root, {"f": b"a" * (manifest.LARGE - 1)})
     whole = b"b" * (manifest.LARGE + 5)
-    real, came = reader._read_whole, []
+    real, came = os.read, []
 
     def read(fd, size):
         if not came:
@@ -140,7 +134,7 @@ def test_a_file_that_outgrows_the_border_while_it_is_read_is_not_cut_off(tree, r
             (root / "f").write_bytes(whole)
         return real(fd, size)
 
-    monkeypatch.setattr(reader, "_read_whole", read)
+    monkeypatch.setattr(os, "read", read)
     found = tree.capture(b"f", HashSink())
     assert found.stable
     assert (found.entry.size, found.entry.digest) == (len(whole), digest(whole))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def save(workspace: Any, options: Any, done: Done) -> int:
     """casrewind save."""
-    message = _label(options)
+    message = str(options.message) if options.text is None else _label(options)
     report = workspace.save(message, pin=options.pin, rehash=options.rehash)
     done()
     if options.json:
@@ -56,9 +56,7 @@ def save(workspace: Any, options: Any, done: Done) -> int:
 
 
 def _label(options: Any) -> str:
-    """The label, given as an option or as a word. Raises UsageError for two labels, and for a word that is a path."""
-    if options.text is None:
-        return str(options.message)
+    """The label that is given as a word. Raises UsageError for two labels, and for a word that is a path."""
     if options.message:
         raise errors.UsageError(f"save: two labels, {options.message!r} and {options.text!r}")
     if not options.text.strip() or os.path.lexists(os.path.join(options.directory, options.text)):
