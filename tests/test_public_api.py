@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 import casrewind
-from casrewind import fsio
 from casrewind.errors import UnsafePath
 from support.picture import picture
 from support.scanner import settle
@@ -361,11 +360,11 @@ VERBS = {
 def test_a_wrong_reference_is_an_error_of_one_family_whatever_is_done_with_it(workspace, root, verb, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     plant(root, {"f": b"1"})
-    tokens, usual = iter(["aaaa1111111111", "aaaa2222222222"]), fsio.token
-    monkeypatch.setattr(fsio, "token", lambda size: next(tokens) if size == 7 else usual(size))
+    tokens, usual = iter(["aaaa1111111111", "aaaa2222222222"]), os.urandom
+    monkeypatch.setattr(os, "urandom", lambda size: bytes.fromhex(next(tokens)) if size == 7 else usual(size))
     workspace.save("one")
     workspace.save("one")
-    monkeypatch.setattr(fsio, "token", usual)
+    monkeypatch.setattr(os, "urandom", usual)
     before = picture(root)
     for reference, kind in (("nope", "CheckpointNotFound"), ("", "CheckpointNotFound"), ("caaaa", "AmbiguousReference")):
         with pytest.raises(casrewind.CheckpointError) as caught:

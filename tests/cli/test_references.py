@@ -188,10 +188,8 @@ def test_a_path_in_the_place_of_a_reference_gets_a_hint(casrewind, root):
 
 
 def test_an_ambiguous_prefix_names_the_candidates(workspace, root, casrewind, monkeypatch):
-    from casrewind import fsio
-
-    tokens, usual = iter(["aaaa1111111111", "aaaa2222222222", "bbbb3333333333"]), fsio.token
-    monkeypatch.setattr(fsio, "token", lambda size: next(tokens) if size == 7 else usual(size))
+    tokens, usual = iter(["aaaa1111111111", "aaaa2222222222", "bbbb3333333333"]), os.urandom
+    monkeypatch.setattr(os, "urandom", lambda size: bytes.fromhex(next(tokens)) if size == 7 else usual(size))
     plant(root, {"f": b"1"})
     points = []
     for n in range(3):

@@ -440,7 +440,7 @@ def test_packs_that_nothing_names_go(workspace, save, records, tmp_path, setting
 
 def test_what_a_killed_process_left_in_tmp_goes(workspace, save):
     save({"a": b"1"})
-    stray = os.path.join(workspace.store_path, "tmp", "1999999999-123-abcdef012345.pack")
+    stray = os.path.join(workspace.store_path, "tmp", "casrewind-draft-abcdef012345.pack")
     with open(stray, "wb") as file:
         file.write(noise(1, 5000))
     workspace.gc(NOTHING)
@@ -798,9 +798,7 @@ def test_what_a_killed_process_left_costs_no_checkpoint(workspace, save):
     for number in range(4):
         save({"noise": noise(number, 200_000)})
     store = pathlib.Path(workspace.store_path)
-    process = subprocess.Popen(["true"])
-    process.wait()
-    (store / "tmp" / f"{process.pid}-12345-abcdef.pack").write_bytes(noise(9, 1_500_000))
+    (store / "tmp" / "casrewind-draft-abcdef012345.pack").write_bytes(noise(9, 1_500_000))
     report = workspace.gc(Limits(None, None, 0, 1_500_000))
     assert (report.kept, report.dropped) == (4, ())
     assert os.listdir(store / "tmp") == []

@@ -336,7 +336,7 @@ def test_while_gc_runs_it_is_busy(filled):
 def test_what_was_set_aside_goes_and_so_does_every_old_page_of_the_index(filled):
     for name in ("damaged", "index.old-00"):
         os.mkdir(os.path.join(filled.store_path, name))
-    for name in ("ledger.cut-1", "ledger.damaged-1", "damaged/x.pack", "journals/00.damaged-1", "index.old-00/data.mdb", "tmp/99999999-1-abcdef"):
+    for name in ("ledger.cut-1", "ledger.damaged-1", "damaged/x.pack", "journals/00.damaged-1", "index.old-00/data.mdb", "tmp/casrewind-draft-abcdef012345"):
         with open(os.path.join(filled.store_path, name), "wb") as file:
             file.write(WORD)
     filled.purge([b"key"])

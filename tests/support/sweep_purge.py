@@ -86,7 +86,7 @@ class Purging(Upkeep):
                      "journals/00.damaged-0123abcd"):  # fmt: skip
             with open(f"{self.store}/{name}", "wb") as file:
                 file.write(part)
-        with open(f"{self.store}/tmp/999999999-1-abcdef.pack", "wb") as file:
+        with open(f"{self.store}/tmp/casrewind-draft-abcdef012345.pack", "wb") as file:
             file.write(part)
 
     # -- looking
