@@ -6,7 +6,7 @@ scan's own rules and read the rule files as they are now. They hash nothing and 
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from fnmatch import fnmatchcase
 
 from .. import fsio, store_marker
@@ -145,12 +145,16 @@ def is_recreatable(name: bytes) -> bool:
     return any(fnmatchcase(text, pattern) for pattern in _RECREATABLE)
 
 
-def find_ignored(tree: Worktree, options: ScanOptions, most: int = _MOST_ENTRIES) -> tuple[list[IgnoredEntry], bool]:
-    """Find ignored entries that tools do not make again, smallest first.
+def find_ignored(
+    tree: Worktree, options: ScanOptions, places: Collection[bytes] | None = None, most: int = _MOST_ENTRIES
+) -> tuple[list[IgnoredEntry], bool]:
+    """Find ignored entries that tools do not make again, smallest first. `places`: only in these directories (as
+    `StatIndex.ignoring` returns them right after a scan), None for the whole worktree.
 
-    Returns (entries, True if the whole worktree was read). Enters no ignored directory, except to add up its size.
+    Returns (entries, True if everything was read). Enters no ignored directory, except to add up its size.
     """
     found: list[IgnoredEntry] = []
+    entered = None if places is None else {path for place in places for path in (*paths.parents(place), place)}
     left = most
     pending = [(b"", options.rules())]
     while pending and left > 0:
@@ -176,7 +180,7 @@ def find_ignored(tree: Worktree, options: ScanOptions, most: int = _MOST_ENTRIES
                         size, used = _size(tree, path, left) if is_dir else (_file_size(entry), 0)
                         left -= used
                         found.append(IgnoredEntry(path, size, is_dir))
-                elif is_dir and not rules.default_excluded(name):
+                elif is_dir and (entered is None or path in entered) and not rules.default_excluded(name):
                     pending.append((path, rules.enter(name)))
         finally:
             os.close(fd)

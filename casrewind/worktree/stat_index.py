@@ -292,6 +292,10 @@ class StatIndex:
             ),
         )
 
+    def ignoring(self) -> list[bytes]:
+        """The directories in which the last scan ignored an entry."""
+        return [path for path, count in zip(self._columns.places, self._columns.ignored, strict=True) if count]
+
     # -- writing
 
     def updated(self, records: Mapping[bytes, DirRecord]) -> bytes:

@@ -8,6 +8,9 @@ import sys
 
 import pytest
 
+from casrewind.settings import Settings, find_root, options
+from casrewind.worktree.ignored import find_ignored
+from casrewind.worktree.reader import Worktree
 from support.schema import faults
 from support.terminal import Session
 from support.trees import plant
@@ -43,6 +46,25 @@ def test_the_first_save_and_status_name_what_git_ignores_smallest_first(casrewin
     assert status.startswith("protected by the checkpoint made ") and ".env, data/" in status
     found = json.loads(casrewind("status", "--json").out)
     assert [(each["path"], each["bytes"], each["directory"]) for each in found["ignored"]] == [(".env", 8, False), ("data", 151, True)]
+
+
+def test_the_first_save_reads_no_other_directory_again_and_finds_the_same(casrewind, project):
+    """What the scan has noted names the directories; below none of them are there other ignored entries."""
+    for name in ("src/one/two/.env", "src/one/plain", "other/plain", "other/cache/x.sqlite3"):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text("x" * 9)
+    first = casrewind("save").out
+    assert "not protected, because git ignores it: .env, other/cache/x.sqlite3, src/one/two/.env, data/" in first
+    assert [line.removeprefix("  ") for line in casrewind("status").out.splitlines() if "not protected" in line] == first.splitlines()[1:2]
+    settings = Settings(home=str(project.parent), data=str(project.parent / "none"), environ={})
+    tree, rules = Worktree(str(project)), options(find_root(str(project), settings), settings)
+    try:
+        found, complete = find_ignored(tree, rules, [b"src/one/two"])
+        assert complete and [each.path for each in found] == [b".env", b"src/one/two/.env", b"data"]
+        everything, _ = find_ignored(tree, rules)
+        assert find_ignored(tree, rules, [b"", b"other/cache", b"src/one/two"])[0] == everything
+    finally:
+        tree.close()
 
 
 def test_an_ignored_file_is_captured_after_include_and_no_longer_after_exclude(casrewind, project):

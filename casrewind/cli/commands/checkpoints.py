@@ -1,10 +1,11 @@
 """casrewind save, run, pin, unpin and cat."""
 
 import os
+from contextlib import suppress
 
 from ... import errors, fsio
 from ..._typing import TYPE_CHECKING, Any
-from ...ops.save import Saved
+from ...ops.save import Saved, read_index
 from ...workspace import context_of
 from .. import output
 from ..output import (
@@ -44,12 +45,15 @@ def save(workspace: Any, options: Any, done: Done) -> int:
         if point.files == 0:
             remark(f"WARNING: nothing was captured: no file here, or all are ignored ({report.ignored} ignored entries)")
         skipped(report.skipped)
-        if report.created and not point.parent:
+        if report.created and not point.parent and report.ignored:
             from ...worktree.ignored import find_ignored
             from .include import unprotected
 
             context = context_of(workspace)
-            found, complete = find_ignored(context.tree, context.options)
+            places: list[bytes] = []
+            with suppress(errors.CasrewindError):  # the checkpoint is made, whatever happens here
+                places = read_index(context).ignoring()
+            found, complete = find_ignored(context.tree, context.options, places or None)
             for line in unprotected(found, complete=complete):
                 print_line(line)
     return REMARKS if report.faults else OK
