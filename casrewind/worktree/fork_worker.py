@@ -29,36 +29,30 @@ _MOST_DESCRIPTORS = 1024
 
 
 class ForkWorker:
-    """A forked process that computes bytes. Call `result` once, and `close` in every case."""
+    """A forked process that computes bytes, in a file in memory. Call `result` once, and `close` in every case."""
 
     def __init__(self, work: Callable[[], bytes], keep: Iterable[int] = ()) -> None:
         """Start. `keep`: the descriptors that the work needs."""
-        self._pid, self._ended = 0, False
-        self._reader, writer = os.pipe()
-        try:
-            with suppress(OSError):  # too many processes: the caller does everything
-                self._pid = os.fork()
-                if self._pid == 0:
-                    _run(work, writer, {writer, *keep})
-        finally:
-            os.close(writer)
+        self._pid, self._file, self._ended = 0, -1, False
+        with suppress(OSError):  # too many processes or descriptors: the caller does everything
+            self._file = os.memfd_create("casrewind")
+            self._pid = os.fork()
+            if self._pid == 0:
+                _run(work, self._file, {self._file, *keep})
 
     def result(self) -> bytes | None:
         """The result, or None if the worker was stopped, died or never started."""
-        parts = []
-        while self._pid > 0 and _wait_readable(self._pid, self._reader):
-            part = os.read(self._reader, 1 << 18)
-            if not part:
-                self._ended = True
-                break
-            parts.append(part)
-        data = b"".join(parts)
+        if self._pid == 0:
+            return None
+        self._ended = _has_ended(self._pid)
+        data = os.pread(self._file, os.fstat(self._file).st_size, 0) if self._ended else b""
         end = len(data) - _END.size
         return data[:end] if end >= 0 and data[end:] == _END.pack(_WHOLE, end) else None
 
     def close(self) -> None:
         """Stop the worker without waiting for its result."""
-        os.close(self._reader)
+        if self._file >= 0:
+            os.close(self._file)
         if self._pid > 0:
             if not self._ended:
                 import signal
@@ -115,18 +109,13 @@ def _take_shares(queue: int, work: Callable[[int, int], list[int]]) -> list[int]
     return found
 
 
-def _wait_readable(pid: int, reader: int) -> bool:
-    """Wait until the pipe is readable or closed; False if the worker is stopped, perhaps forever."""
-    import select
-
-    poll = select.poll()
-    poll.register(reader, select.POLLIN)
-    while not poll.poll(1000):
-        with suppress(OSError):  # a client may set SIGCHLD to reap all children
-            found = os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT)
-            if found is not None and found.si_code == os.CLD_STOPPED:
-                return False
-    return True
+def _has_ended(pid: int) -> bool:
+    """Wait until the worker has ended. False if it is stopped instead, perhaps forever."""
+    try:
+        found = os.waitid(os.P_PID, pid, os.WEXITED | os.WSTOPPED | os.WNOWAIT)
+    except OSError:  # a client may set SIGCHLD to reap all children
+        return True
+    return found is not None and found.si_code in (os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED)
 
 
 def _run(work: Callable[[], bytes], writer: int, keep: set[int]) -> None:

@@ -17,6 +17,7 @@ its subdirectories.
 """
 
 import operator
+import os
 import stat
 import struct
 from bisect import bisect_left
@@ -192,7 +193,7 @@ class StatIndex:
                 watch.add_watch(path, root + b"/" + path)
         never = frozenset(inode for where, inode in excluded if where == device)
         count = len(self._columns.places) + len(self._columns.kinds) + len(self._columns.rule_paths)
-        if processes > 1 and count >= _WORTH_A_FORK:
+        if processes > 1 and count >= _WORTH_A_FORK and hasattr(os, "memfd_create"):
             from .fork_worker import in_two_processes
 
             self._columns.others()  # split before the fork, for both processes
