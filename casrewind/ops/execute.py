@@ -71,7 +71,9 @@ def _publish_safety(context: Context, session: StoreWriter, operation: Operation
     moment = save.Moment(checkpoints.SAFETY, f"before {op} of {operation.target}", more=more)
     draft = save.draft_checkpoint(context, session, moment, scan, head, counts)
     point = context.store.publish(session, draft, partial(save.recount, context, session, draft))
-    save.remember(context, now.scan, point)
+    if now.scan.known.basis is None or context.watch is not None:
+        save.remember(context, now.scan, point)
+    # else the valid stat file stays: this operation changes most of the changed files once more, and the next save reads them
     return point
 
 

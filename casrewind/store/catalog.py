@@ -26,14 +26,14 @@ from itertools import islice
 from .. import errors
 from .._typing import NamedTuple
 from ..model import checkpoint as checkpoints
-from ..model import history as undo_history
 from ..model import tlv
 from . import ledger
 from .index_check import IndexGone, IndexUnusable
 from .packs import BlobLocation
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # commands without a store do not need LMDB
+if TYPE_CHECKING:  # commands without a store do not need LMDB, and a save does not need the history
+    from ..model import history as undo_history
     from .index import Tables
 
 _STATE = struct.Struct("<16sQQQQQQ")
@@ -163,8 +163,10 @@ def identities(tables: "Tables") -> dict[str, int]:
     return {key.decode(): int.from_bytes(value) for key, value in rows.items()}
 
 
-def histories(tables: "Tables") -> dict[bytes, undo_history.History]:
+def histories(tables: "Tables") -> "dict[bytes, undo_history.History]":
     """{worktree key: undo history} of the worktrees with a history."""
+    from ..model import history as undo_history
+
     rows = _whole(tables, b"worktrees", read_state(tables).worktrees)
     found = {worktree: decode_worktree(value).history() for worktree, value in rows.items()}
     return {worktree: history for worktree, history in found.items() if history != undo_history.NO_HISTORY}
@@ -203,12 +205,16 @@ class WorktreeRow(NamedTuple):
             return self._replace(newest=point.id, agents=agents)
         return self._replace(newest=point.id, listed=point.id, number=self.number + 1, agents=agents)
 
-    def history(self) -> undo_history.History:
+    def history(self) -> "undo_history.History":
         """The undo history. Raises ManifestCorrupt."""
+        from ..model import history as undo_history
+
         return undo_history.decode_history(self.steps)._replace(current=self.current)
 
-    def with_history(self, history: undo_history.History) -> "WorktreeRow":
+    def with_history(self, history: "undo_history.History") -> "WorktreeRow":
         """This row with another undo history."""
+        from ..model import history as undo_history
+
         return self._replace(current=history.current, steps=undo_history.encode_history(history._replace(current="")))
 
 
@@ -354,6 +360,8 @@ def apply(tables: "Tables", state: CatalogState, record: ledger.Record) -> Catal
         return _checkpoint(tables, state, record)
     if record.kind in (ledger.PIN, ledger.UNPIN, ledger.LABEL):
         return _mark(tables, state, record)
+    from ..model import history as undo_history
+
     if record.kind in _OPERATIONS:
         operation = undo_history.decode_operation(record.payload)
         old = _present_row(tables, operation.worktree)
@@ -395,6 +403,8 @@ def _set_row(tables: "Tables", state: CatalogState, worktree: bytes, row: Worktr
 
 
 def _mark(tables: "Tables", state: CatalogState, record: ledger.Record) -> CatalogState:
+    from ..model import history as undo_history
+
     mark = undo_history.decode_mark(record.payload)
     if tables[b"ids"].get(mark.checkpoint.encode()) is None:
         return state  # forgotten before the mark was written
@@ -439,7 +449,9 @@ def _find_newest(tables: "Tables", worktree: bytes, row: WorktreeRow) -> Worktre
     return row
 
 
-def _adopt(tables: "Tables", state: CatalogState, adoption: undo_history.Adoption) -> CatalogState:
+def _adopt(tables: "Tables", state: CatalogState, adoption: "undo_history.Adoption") -> CatalogState:
+    from ..model import history as undo_history
+
     for key, payload in list(tables[b"points"].items()):
         point = checkpoints.decode(int.from_bytes(key), payload)
         if point.worktree == adoption.old:

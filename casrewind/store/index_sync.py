@@ -13,11 +13,14 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 
 from .. import errors, fsio
 from .._typing import Protocol, TypeVar
-from ..model import history
 from ..model import stamp as stamps
 from . import catalog, ledger, packs
 from .index import Index, Tables
 from .index_check import IndexGone, IndexUnusable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # a save does not need it
+    from ..model import history
 
 Result = TypeVar("Result")
 Convert = Callable[[int, int, bytes], bytes]
@@ -293,7 +296,7 @@ class LedgerIndex:
             except IndexUnusable:
                 self.rebuild()
 
-    def rewrite(self, convert: Convert, histories: dict[bytes, history.History]) -> None:
+    def rewrite(self, convert: Convert, histories: "dict[bytes, history.History]") -> None:
         """Rewrite the ledger without obsolete records, with payloads from `convert` and the given undo histories;
         rebuild the index. Requires the exclusive store lock. Raises OSError."""
         from . import ledger

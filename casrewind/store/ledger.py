@@ -13,7 +13,10 @@ from contextlib import suppress
 from .. import errors, fsio
 from .._typing import NamedTuple
 from ..model import digest as digests
-from ..model import history as undo_history
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # a save does not need it
+    from ..model import history as undo_history
 
 MAGIC = b"CRLG"
 VERSION = 2
@@ -188,10 +191,12 @@ OPERATIONS = frozenset((RESTORE, UNDO, REDO))
 
 
 def compact(
-    records: Iterable[Record], alive: Mapping[str, int], histories: Mapping[bytes, undo_history.History], seq: int
+    records: Iterable[Record], alive: Mapping[str, int], histories: "Mapping[bytes, undo_history.History]", seq: int
 ) -> Iterator[bytes]:
     """Yield encoded records equivalent to `records` for the checkpoints `alive` ({id: sequence number}). `histories`
     is the state after all records; `seq` is the newest sequence number."""
+    from ..model import history as undo_history
+
     numbers = frozenset(alive.values())
     for record in records:
         if _counts(record, alive, numbers):
@@ -201,6 +206,8 @@ def compact(
 
 
 def _counts(record: Record, alive: Mapping[str, int], numbers: frozenset[int]) -> bool:
+    from ..model import history as undo_history
+
     if record.kind == CHECKPOINT:
         return record.seq in numbers
     if record.kind in _MARKS:

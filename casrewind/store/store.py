@@ -20,7 +20,6 @@ from functools import partial
 
 from .. import errors, fsio
 from ..model import domain as domains
-from ..model import history as undo_history
 from ..model import manifest
 from ..model.checkpoint import Checkpoint
 from ..model.checkpoint import encode as encode_checkpoint
@@ -34,6 +33,7 @@ from .writer import StoreWriter, WriteQuota, content
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # a save does not need it
+    from ..model import history as undo_history
     from ..model import plan as plans
     from ..model import rewind as rewinds
     from ..model.tree_nodes import NodeList
@@ -221,11 +221,11 @@ class Store:
         """The pin and label of one checkpoint."""
         return self._ledger_index.query(lambda tables: catalog.marks_of(tables, identity))
 
-    def histories(self) -> dict[bytes, undo_history.History]:
+    def histories(self) -> "dict[bytes, undo_history.History]":
         """{worktree key: undo history}."""
         return self._ledger_index.query(catalog.histories)
 
-    def history(self, worktree: bytes) -> undo_history.History:
+    def history(self, worktree: bytes) -> "undo_history.History":
         """The undo history of a worktree."""
         return self._ledger_index.query(lambda tables: catalog.worktree_row(tables, worktree).history())
 
@@ -339,13 +339,17 @@ class Store:
             raise fsio.store_error(error, "writing the ledger of", self.path) from error
         self._ledger_index.follow_published(end)
 
-    def record_operation(self, operation: undo_history.Operation) -> None:
+    def record_operation(self, operation: "undo_history.Operation") -> None:
         """Append a finished restore, undo or redo to the ledger."""
+        from ..model import history as undo_history
+
         kind = {undo_history.RESTORE: ledger.RESTORE, undo_history.UNDO: ledger.UNDO, undo_history.REDO: ledger.REDO}
         self.append(kind[operation.op], undo_history.encode_operation(operation))
 
-    def operations(self) -> list[undo_history.Operation]:
+    def operations(self) -> "list[undo_history.Operation]":
         """Every restore, undo and redo that the ledger still contains, oldest first. Reads the whole ledger."""
+        from ..model import history as undo_history
+
         return [undo_history.decode_operation(record.payload) for record in self._ledger_index.records(*ledger.OPERATIONS)]
 
     def record_rewind(self, rewind: "rewinds.Rewind") -> None:
