@@ -128,11 +128,6 @@ def _refuse_twice(keys: list[str], where: str) -> None:
             )
 
 
-def is_off(text: str, profile: Profile, file: HookFile) -> bool:
-    """True if settings switch all of the client's hooks off."""
-    return bool(off_switch(text, profile, file))
-
-
 def off_switch(text: str, profile: Profile, file: HookFile) -> str:
     """How settings switch all of the client's hooks off; "" if they do not."""
     value = json_edit.parse(text)

@@ -161,6 +161,6 @@ def test_timeouts_in_its_settings_are_milliseconds():
 
 def test_hooks_that_are_switched_off_are_seen():
     (file,) = gemini.PROFILE.files
-    assert settings_edit.is_off('{"hooksConfig": {"enabled": false}}', gemini.PROFILE, file)
+    assert settings_edit.off_switch('{"hooksConfig": {"enabled": false}}', gemini.PROFILE, file)
     for text in ("{}", '{"hooksConfig": {"enabled": true}}', '{"hooksConfig": 7}', '{"hooksConfig": {"enabled": null}}'):
-        assert not settings_edit.is_off(text, gemini.PROFILE, file)
+        assert not settings_edit.off_switch(text, gemini.PROFILE, file)
