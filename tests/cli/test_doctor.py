@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import casrewind as package
-from casrewind.agents import plugin
+from casrewind.agents import hook_trial, plugin
 from casrewind.agents.profiles import PROFILES
 from support.client import Client
 from support.clients import claude
@@ -159,10 +159,15 @@ class Copy(Command):
         assert done.returncode == code, done
         return Result(done.returncode, done.stdout, done.stderr)
 
+    def replace(self, name, old, new):
+        path = self.place / name
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new, 1))
+
     def begin_with(self, code):
         """Have this done by every hook first."""
-        path = self.place / "cli" / "hook" / "handler.py"
-        path.write_text(path.read_text().replace("    gc.disable()\n", f"    gc.disable()\n    {code}\n", 1))
+        self.replace("cli/hook/handler.py", "    gc.disable()\n", f"    gc.disable()\n    {code}\n")
 
 
 @pytest.fixture
@@ -231,6 +236,7 @@ def test_a_hook_that_fails_in_silence_is_found_by_the_checkpoint_that_is_missing
 
 
 def test_a_hook_that_works_only_once_is_found(doctor, copy, tmp_path):
+    copy.replace("cli/commands/doctor.py", "_LATE = 10.0\n", "_LATE = 1.0\n")  # seconds that it waits for a checkpoint which never comes
     copy.begin_with(f"os.path.exists({str(tmp_path / 'once')!r}) and os._exit(0); os.mkdir({str(tmp_path / 'once')!r})")
     doctor.problem("made no checkpoint, and does not say why")
 
@@ -333,8 +339,16 @@ def test_a_client_and_its_version(doctor, tmp_path):
     assert "version 2.1.329" in doctor("claude", PATH=f"{tmp_path}/bin").out
 
 
-@pytest.mark.parametrize("text, word", [("sleep 600", "did not end within 8 s"), ("cat /dev/urandom | head -c 200000", "prints no version"), ("exit 1", "ends with 1")])
-def test_a_client_that_hangs_or_prints_garbage(doctor, tmp_path, text, word):
+def test_a_client_that_hangs(doctor, tmp_path, monkeypatch):
+    assert hook_trial._VERSION_SECONDS == 8.0
+    monkeypatch.setattr(hook_trial, "_VERSION_SECONDS", 1.0)
+    path = client_program(tmp_path, "sleep 600\n")
+    found = doctor.problem("did not end within 1 s", "is that Claude Code?", str(tmp_path / "bin" / "claude"), PATH=path)
+    assert found["version"] is None and found["installed"] is not None
+
+
+@pytest.mark.parametrize("text, word", [("cat /dev/urandom | head -c 200000", "prints no version"), ("exit 1", "ends with 1")])
+def test_a_client_that_prints_garbage(doctor, tmp_path, text, word):
     path = client_program(tmp_path, f"{text}\n")
     found = doctor.problem(word, "is that Claude Code?", str(tmp_path / "bin" / "claude"), PATH=path)
     assert found["version"] is None and found["installed"] is not None

@@ -20,6 +20,8 @@ DOCS = Path(__file__).parent.parent.parent / "docs"
 MANY = {f"old/{n:02}.txt": b"1\n" for n in range(70)}
 TITLES = {"one line": "ok", "two lines": "refactor the errors when the database is locked so that nobody waits", "three lines": "錠" * 70}
 SIZES = [(40, 20), (80, 24), (100, 30), (160, 50)]
+EXTREMES = [size if size in (SIZES[0], SIZES[-1]) else pytest.param(size, marks=pytest.mark.long) for size in SIZES]
+"""In a push the narrowest and the widest: for tests that take seconds at each size. The others ask all of them."""
 LONG = {"one line": "Go", "two lines": "Restore what was there when the database was locked. " * 2, "three lines": "錠" * 120}
 
 
@@ -72,7 +74,7 @@ def test_the_question_and_its_keys_are_on_the_screen(crowded, root, home, size):
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
-@pytest.mark.parametrize("size", SIZES, ids=size_name)
+@pytest.mark.parametrize("size", EXTREMES, ids=size_name)
 def test_the_question_and_its_keys_are_on_a_real_terminal(crowded, casrewind, root, home, tmp_path, size):
     window = Window(casrewind, tmp_path / "tmux", size)
     try:
@@ -111,7 +113,7 @@ def dialogs(title):
 
 
 @pytest.mark.parametrize("title", LONG)
-@pytest.mark.parametrize("size", SIZES, ids=size_name)
+@pytest.mark.parametrize("size", EXTREMES, ids=size_name)
 def test_every_dialog_shows_its_keys(title, size):
     pytest.importorskip("textual")
     from textual.app import App
@@ -134,7 +136,7 @@ def test_every_dialog_shows_its_keys(title, size):
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("size", SIZES, ids=size_name)
+@pytest.mark.parametrize("size", EXTREMES, ids=size_name)
 def test_every_key_of_the_picker_is_in_its_help(size):
     """Whatever the size, the help can be scrolled to each of its lines."""
     pytest.importorskip("textual")

@@ -1,7 +1,9 @@
 """What the fault tests need: the compiled shim, a fast file system, file systems of a given size, sweeps."""
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -68,36 +70,71 @@ def scratch(tmp_path):
         yield place
 
 
-@pytest.fixture
-def sweep(shim, scratch):
-    """sweep(operation, act, ...): the reports of support/sweep.py, over two processes, added up."""
+class Sweepers:
+    """Processes that answer sweeps, each sweep in a fork (support/sweep.py). They are started when they are needed, and stay."""
 
-    def work(operation, act, *, stride=1, **more):
-        running = []
-        for part in range(2):
+    def __init__(self, shim):
+        self._shim, self._running = shim, {}
+
+    def ask(self, questions):
+        """The answers to one question for each process."""
+        try:
+            for number, question in enumerate(questions):
+                print(json.dumps(question), file=self._process(number).stdin, flush=True)
+            return [json.loads(self._process(number).stdout.readline()) for number in range(len(questions))]
+        except BaseException:  # an answer that comes too late would be taken for the next one
+            self.end()
+            raise
+
+    def _process(self, number):
+        if number not in self._running:
+            self._running[number] = subprocess.Popen(
+                [sys.executable, "-m", "support.sweep"],
+                env={
+                    "PATH": os.environ["PATH"], "LD_PRELOAD": self._shim, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0",
+                    "PYTHONPATH": os.pathsep.join([REPOSITORY, TESTS]), "GIT_CONFIG_NOSYSTEM": "1", "LANG": "C.UTF-8",
+                },
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/", start_new_session=True,
+            )  # fmt: skip
+        return self._running[number]
+
+    def end(self):
+        for process in self._running.values():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+        self._running.clear()
+
+
+@pytest.fixture(scope="session")
+def sweepers(shim):
+    opened = Sweepers(shim)
+    yield opened
+    opened.end()
+
+
+@pytest.fixture
+def sweep(sweepers, scratch):
+    """sweep(operation, act, ...): the report of support/sweep.py. A sweep of every point is long: two processes share it."""
+
+    def work(operation, act, *, stride=1, offset=0, **more):
+        parts = 2 if stride == 1 else 1
+        questions = []
+        for part in range(parts):
             directory = scratch / f"{operation}-{act}-{part}"
             directory.mkdir()
-            specification = {"operation": operation, "act": act, "stride": 2 * stride, "offset": part * stride, **more}
-            running.append(
-                subprocess.Popen(
-                    [sys.executable, "-m", "support.sweep", str(directory), json.dumps(specification)],
-                    env={
-                        "PATH": os.environ["PATH"], "LD_PRELOAD": shim, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0",
-                        "PYTHONPATH": os.pathsep.join([REPOSITORY, TESTS]), "GIT_CONFIG_NOSYSTEM": "1", "LANG": "C.UTF-8",
-                    },
-                    stdout=subprocess.PIPE, cwd=directory,
-                )
-            )  # fmt: skip
-        outputs = [process.communicate()[0] for process in running]
-        assert [process.returncode for process in running] == [0, 0]
-        one, two = (json.loads(output) for output in outputs)
-        states = {name: one["states"].get(name, 0) + two["states"].get(name, 0) for name in {*one["states"], *two["states"]}}
+            specification = {"operation": operation, "act": act, "stride": parts * stride, "offset": offset + part * stride, **more}
+            questions.append([str(directory), specification])
+        reports = sweepers.ask(questions)
+        assert not any("raised" in report for report in reports), reports
+        names = {name for report in reports for name in report["states"]}
         return {
-            "counted": one["counted"],
-            "expected": sum(len(range(1 + n * stride, each["counted"] + 1, 2 * stride)) for n, each in enumerate((one, two))),
-            "states": states,
-            **{key: one[key] + two[key] for key in ("points", "fired", "journals", "problems")},
-            "answers": sorted(one["answers"] + two["answers"]),
+            "counted": reports[0]["counted"],
+            "expected": sum(len(range(1 + offset + n * stride, each["counted"] + 1, parts * stride)) for n, each in enumerate(reports)),
+            "states": {name: sum(report["states"].get(name, 0) for report in reports) for name in names},
+            **{key: sum(report[key] for report in reports) for key in ("points", "fired", "journals")},
+            "problems": [problem for report in reports for problem in report["problems"]],
+            "answers": sorted(one for report in reports for one in report["answers"]),
         }
 
     return work

@@ -7,8 +7,15 @@ import pytest
 
 from casrewind.agents import claude
 from support.client import Client
+from support.inside import Inside
 from support.picture import picture
 from support.trees import plant
+
+
+@pytest.fixture
+def casrewind(root, home):
+    """The command, called in this process; hooks are processes of their own."""
+    return Inside(root, home)
 
 
 @pytest.fixture

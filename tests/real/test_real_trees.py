@@ -86,7 +86,7 @@ def in_place(settings, place):
     return settings._replace(data=os.path.join(place, "data"), force=True)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3))])
 def test_django_comes_back_from_any_mangling(settings, seed):
     with tempfile.TemporaryDirectory(prefix="casrewind-django-", dir=inputs.roomy()) as place:  # pytest's own would be kept
         entries, changed = round_trip(inputs.django(place), in_place(settings, place), changes=1500, seed=seed)
@@ -94,6 +94,7 @@ def test_django_comes_back_from_any_mangling(settings, seed):
     assert changed > 1_000
 
 
+@pytest.mark.long
 def test_a_tree_of_sixty_thousand_files_comes_back_from_thousands_of_changes(settings):
     with tempfile.TemporaryDirectory(prefix="casrewind-kernel-", dir=inputs.roomy()) as place:
         entries, changed = round_trip(inputs.kernel(place), in_place(settings, place), changes=4000, seed=4)

@@ -1,4 +1,4 @@
-"""Thousands of checkpoints of a small project: everything is right, and what a save opens does not become more.
+"""Hundreds of checkpoints of a small project, in the long size ten thousand: everything is right, and what a save opens does not become more.
 
 Wall times of whole processes are printed; nothing is asserted about them.
 """
@@ -21,6 +21,7 @@ from support.command import Command
 from support.gcs import materialised, packs_of, used
 from support.picture import differences, picture
 
+pytestmark = pytest.mark.xdist_group("many-checkpoints")  # the history takes longer to make than to ask
 FILES = 200
 SAMPLES = 10
 MOST_AT_ONCE = 250
@@ -108,7 +109,7 @@ class History:
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(1_000, id="push"),
+        pytest.param(600, id="push"),
         pytest.param(10_000, id="full", marks=[pytest.mark.long, pytest.mark.timeout(2400)]),
     ],
 )

@@ -1,9 +1,9 @@
 """Do a command once for every disk-changing call that it makes, and let something go wrong at that call.
 
-Runs as a program of its own, with the fault shim loaded: `python -m support.sweep DIRECTORY SPECIFICATION` prints one
-JSON object. Everything is imported once; each point is a fork. A point is looked at in two copies of what
-the fault left behind: one goes forward (continue), one goes back (abort). The operations of upkeep, and what has to be
-true after them, are in support/sweep_maintenance.py.
+Runs as a program of its own, with the fault shim loaded: `python -m support.sweep` reads lines [directory, specification]
+and prints a JSON object for each. Everything is imported once; each line is a fork, and so is each point. A point is
+looked at in two copies of what the fault left behind: one goes forward (continue), one goes back (abort). The operations
+of upkeep, and what has to be true after them, are in support/sweep_maintenance.py.
 """
 
 import contextlib
@@ -276,23 +276,31 @@ def sweep(case, act, *, error=0, forever=False, stride=1, offset=0, thorough_eve
     return report
 
 
-def begin(directory):
-    """Get ready: places chosen, everything imported, the shim at hand."""
+def prepare():
+    """Get ready: everything imported but the screen, which no command here opens; the shim at hand."""
     import importlib
     import pkgutil
 
     import casrewind
+    from support import sweep_maintenance, sweep_prune, sweep_purge, sweep_room
 
-    global BASE, ROOT, HOME, SHIM, AFTER_PICTURE
+    global SHIM, CASES
     os.umask(0o022)
-    BASE = os.path.realpath(directory)
-    ROOT, HOME = f"{BASE}/w", f"{BASE}/h"
-    os.environ.update(HOME=HOME, CASREWIND_HOME=f"{HOME}/data")
     for module in pkgutil.walk_packages(casrewind.__path__, "casrewind."):
-        if not module.name.endswith("__main__"):
+        if not module.name.endswith("__main__") and not module.name.startswith("casrewind.cli.picker."):
             importlib.import_module(module.name)
     _believe_stamps()
     SHIM = Shim()
+    CASES = {**sweep_maintenance.CASES, **sweep_purge.CASES, **sweep_prune.CASES, **sweep_room.CASES}
+
+
+def begin(directory):
+    """Choose the places."""
+    global BASE, ROOT, HOME, AFTER_PICTURE
+    BASE = os.path.realpath(directory)
+    ROOT, HOME = f"{BASE}/w", f"{BASE}/h"
+    os.environ.update(HOME=HOME, CASREWIND_HOME=f"{HOME}/data")
+    os.chdir(BASE)
     build(ROOT, AFTER)
     AFTER_PICTURE = look()
 
@@ -305,22 +313,22 @@ def _believe_stamps():
     stamp.MARGIN_NS = stamp.COARSE_MARGIN_NS = -1_000_000_000 * 1_000_000
 
 
-def main(directory, specification):
-    """Do what the specification says in a directory of its own, print the report."""
-    import time
-
-    from support import sweep_prune, sweep_purge, sweep_room, sweep_maintenance
-
+def answer(directory, specification):
+    """Do what the specification says in a directory of its own; the report."""
     begin(directory)
-    started = time.monotonic()
     operation = specification.pop("operation")
-    case = {**sweep_maintenance.CASES, **sweep_purge.CASES, **sweep_prune.CASES, **sweep_room.CASES}.get(operation, Case)(operation)
-    report = sweep(case, specification.pop("act"), **specification)
-    report["seconds"] = round(time.monotonic() - started, 1)
-    print(json.dumps(report))
+    return sweep(CASES.get(operation, Case)(operation), specification.pop("act"), **specification)
+
+
+def main():
+    """Answer each line of standard input in a process of its own."""
+    prepare()
+    for line in iter(sys.stdin.readline, ""):
+        _, report = forked(lambda line=line: answer(*json.loads(line)))
+        print(json.dumps(report), flush=True)
 
 
 if __name__ == "__main__":
     from support import sweep as shared  # the very module that sweep_maintenance sees
 
-    shared.main(sys.argv[1], json.loads(sys.argv[2]))
+    shared.main()

@@ -106,10 +106,10 @@ def said(done, refused, most):
 
 
 def test_decoders_refuse_or_answer(root, settings, tmp_path):
-    done, refused, most = fuzz(seeds(root, settings, tmp_path / "files"), 20_000)
+    done, refused, most = fuzz(seeds(root, settings, tmp_path / "files"), 10_000)
     said(done, refused, most)
-    assert min(done.values()) > 500
-    assert refused > 2000
+    assert min(done.values()) > 250
+    assert refused > 1000
 
 
 @pytest.mark.long

@@ -18,15 +18,16 @@ def sweep(shim, scratch, command, act, error=0):
     home, root = scratch / "home", scratch / "project"
     os.makedirs(root, exist_ok=True)
     run = Command(root, home, LD_PRELOAD=shim)
-    path = home / ".claude" / "settings.json"
+    path, prepared = home / ".claude" / "settings.json", scratch / "prepared"
 
     def begin():
-        shutil.rmtree(home, ignore_errors=True)
-        put(str(path), BEFORE, mode=0o640)
-        if command == "uninstall":
-            Command(root, home)("install", "claude", code=0)
+        shutil.rmtree(home)
+        shutil.copytree(prepared, home, symlinks=True)
 
-    begin()
+    put(str(path), BEFORE, mode=0o640)
+    if command == "uninstall":
+        Command(root, home)("install", "claude", code=0)
+    shutil.copytree(home, prepared, symlinks=True)
     log = scratch / "log"
     run(command, "claude", code=0, SHIM_LOG=str(log))
     states = []

@@ -1,13 +1,17 @@
 """Killed at any disk-changing call, a command leaves nothing that the next command cannot deal with.
 
-Every point of every command: the store is whole and has every acknowledged checkpoint; the worktree is as before, or as
+At every point: the store is whole and has every acknowledged checkpoint; the worktree is as before, or as
 it should become, or a restore is open, and then `--continue` and `--abort` lead exactly there. See support/sweep.py.
 """
 
 import pytest
 
+from support.product import below
+
 COMMANDS = {"first save": 60, "save": 30, "restore": 200, "undo": 150}
-"""What is killed at every call, and how many calls there must be at least for that to mean something."""
+"""What is killed, and how many calls there must be at least for that to mean something."""
+PUSHED = {"first save": 3, "save": 2, "restore": 4, "undo": 5}
+"""Of how many calls a push takes one. Where it begins, the product's own bytes decide: others after every change of it."""
 OTHERS = ("redo", "continue", "abort", "rebuild")
 
 
@@ -22,9 +26,9 @@ def judge(report, operation, *, every=1):
 
 @pytest.mark.parametrize("operation", COMMANDS)
 def test_killed_at_every_call(sweep, operation):
-    """In a push an undo, which does what a restore does, at every other call."""
-    every = 2 if operation == "undo" else 1
-    report = judge(sweep(operation, "kill", stride=every, thorough_every=10, back_every=5), operation, every=every)
+    """A push takes a part of the calls, the long test below all of them."""
+    every = PUSHED[operation]
+    report = judge(sweep(operation, "kill", stride=every, offset=below(every), thorough_every=10, back_every=5), operation, every=every)
     assert report["counted"] >= COMMANDS[operation]
     if operation in ("restore", "undo"):
         assert report["journals"] > report["points"] / 3, "hardly any point was inside of the change"

@@ -15,7 +15,7 @@ def judge(report, operation):
     return report
 
 
-@pytest.mark.parametrize("stride", [5, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("stride", [11, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("operation", ["save that makes room", "gc to a size"])
 def test_killed_at_every_call(sweep, operation, stride):
     judge(sweep(operation, "kill", stride=stride, thorough_every=10), operation)
