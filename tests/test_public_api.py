@@ -275,7 +275,7 @@ def test_a_save_without_changes_loads_only_what_it_needs(root, home):
 SAVE = """
 _typing config errors fsio settings workspace
 gitignore gitignore.gitconfig gitignore.rules
-model model.checkpoint model.diff model.digest model.domain model.history model.manifest model.paths
+model model.checkpoint model.diff model.digest model.domain model.manifest model.paths
 model.retention model.stamp model.tlv
 ops ops.context ops.save
 store store.catalog store.index store.index_check store.index_sync store.layout store.ledger store.packs
