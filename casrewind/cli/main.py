@@ -86,7 +86,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code
 
 
-
 def _report(error: BaseException, given: list[str]) -> int:
     """Print the error to standard error. Returns the exit code."""
     if isinstance(error, KeyboardInterrupt) or output.is_interrupt(error):

@@ -51,7 +51,6 @@ class _State:
     last_error = ""
 
 
-
 # -- lines and JSON
 
 

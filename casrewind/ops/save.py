@@ -212,7 +212,6 @@ def _put_transcript(session: StoreWriter, path: str, size: int) -> Entry | None:
     return manifest.Entry(manifest.FILE, 0o600, count, 0, digest, chunks=chunks) if count == size else None
 
 
-
 def all_skips(domain: Domain) -> tuple[Skip, ...]:
     """Every skipped, unstable or late path of a domain, sorted by path."""
     unstable = (Skip(path, domains.UNSTABLE) for path in domain.unstable)

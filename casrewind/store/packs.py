@@ -197,7 +197,6 @@ class Compressor:
             pass
 
 
-
 class FinishedPacks(NamedTuple):
     """Packs under their final names: {id: bytes}, and the locations of the blobs in them."""
 

@@ -171,7 +171,6 @@ def _recheck(tree: Worktree, shared: ScanState, root: bytes) -> tuple[bytes, lis
     return root, unstable
 
 
-
 def _late(shared: ScanState) -> tuple[bytes, ...]:
     """The files read that changed after the event of this scan. The next scan reads them again. A stamp from the future
     does not count: it only shows that the clock was set back."""

@@ -457,7 +457,6 @@ class _Columns:
         return self._split
 
 
-
 def _positions(column: bytes) -> Iterator[int]:
     """The rows without a stamp in a column of stamps."""
     at = column.find(_NO_STAMP)

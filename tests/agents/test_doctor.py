@@ -495,7 +495,7 @@ def is_running(pid):
             with open(f"/proc/{pid}/stat") as file:
                 if file.read().rpartition(")")[2].split()[0] == "Z":
                     return False
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):  # the file is gone, or its process while it is read
             return False
         time.sleep(0.02)
     return True

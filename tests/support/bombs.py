@@ -93,7 +93,6 @@ RULES = {
 }  # fmt: skip
 
 
-
 def _linked(root):
     """A worktree of a repository elsewhere, with the files of that in the size of a disk."""
     for name in ("commondir", "gitdir", "config.worktree", "config"):

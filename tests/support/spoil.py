@@ -841,13 +841,16 @@ def main():
     everything = many_flips(chance, asked["flips"]) if "flips" in asked else cases(chance, thorough=asked.get("thorough", False))
     reports = []
     names = [name for name in QUESTIONS if name in asked.get("questions", QUESTIONS)]
-    for number, case in enumerate(everything):
-        if number % asked["of"] != asked["part"] or (asked.get("only") and asked["only"] not in " ".join(map(str, case))):
+    seen = {}  # (target, verb): how many. A process does its share of every kind: its store may differ from the other's
+    for case in everything:
+        kind = tuple(case[:2])
+        seen[kind] = seen.get(kind, -1) + 1
+        if seen[kind] % asked["of"] != asked["part"] or (asked.get("only") and asked["only"] not in " ".join(map(str, case))):
             continue
         DOUBT = case[1] == "replace" or case[1] == "delete"
         some = names
         if "rotate" in asked:  # a few questions per case, other ones each time
-            turn = number // asked["of"] * asked["rotate"]
+            turn = len(reports) * asked["rotate"]
             some = [names[(turn + n) % len(names)] for n in range(asked["rotate"])]
         reports.append(examine(case, some))
     result = tally(reports)

@@ -36,8 +36,6 @@ def command(root, home):
     return Inside(root, home)
 
 
-
-
 TOUCHED = ("edited", "new", "mode", "gone", "closed", "in", "made", "kind", "lost", "in/x", "made/x", "kind/x")
 
 
