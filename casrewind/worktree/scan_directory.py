@@ -222,8 +222,8 @@ class DirectoryScan:
         if not self._remembered or self._old is None:
             return
         self._remembered, self._changed = False, True
-        known = self._old_entries()
         names, rows = stat_index.split(self._old.names), stamps.PACKED.iter_unpack(self._old.stamps)
+        known = self._old_entries() if names else {}
         self._linked = _linked(self._old, names)
         self._stamps = dict(zip(names, rows, strict=True))
         if not known.keys() >= set(names):
