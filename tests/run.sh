@@ -9,5 +9,6 @@ python=${PYTHON:-python3}
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 # The commands under test write no compiled modules, and would compile some of them at every start.
 .venv/bin/python -m compileall -q casrewind
-# What is left behind (processes, temporary files, mounts) makes it fail, by name.
-exec .venv/bin/python tests/support/nothing_left.py .venv/bin/python -m pytest -n "${CASREWIND_TEST_WORKERS:-2}" --dist loadgroup "$@"
+# Three workers keep two cores busy: tests with real clients wait for them. Whatever is left behind (processes, temporary
+# files, mounts) makes the run fail, by name.
+exec .venv/bin/python tests/support/nothing_left.py .venv/bin/python -m pytest -n "${CASREWIND_TEST_WORKERS:-3}" --dist loadgroup "$@"
