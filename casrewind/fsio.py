@@ -389,6 +389,22 @@ def make_directory(path: str | bytes, *, dir_fd: int | None = None) -> None:
     undo_umask(path, dir_fd=dir_fd)
 
 
+def make_directories(path: str, mode: int = _DIRECTORY) -> None:
+    """Create a directory and its missing parents, each with `mode`. The umask may take away the access of other users,
+    never of the owner. Existing directories do not change. Raises OSError.
+
+    os.makedirs gives its mode to the last directory alone: under umask 000 anybody could write to its parents.
+    """
+    if os.path.isdir(path):
+        return
+    parent = os.path.dirname(path)
+    if parent and parent != path:
+        make_directories(parent, mode)
+    with suppress(FileExistsError):
+        os.mkdir(path, mode)
+        undo_umask(path)
+
+
 def make_usual(path: str) -> None:
     """Create a directory and its missing parents. The umask decides the access of other users. Raises OSError."""
     parent = os.path.dirname(path)

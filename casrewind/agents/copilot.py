@@ -131,7 +131,7 @@ def write_fork(path: str, session: str, data: bytes) -> str:
     try:
         about = _about(_read(os.path.join(old, _ABOUT)), session, data)
         for place in (directory, *(os.path.join(directory, name) for name in _DIRECTORIES)):
-            os.makedirs(place, mode=0o700)
+            fsio.make_directories(place)
         fsio.replace_file(directory, _ABOUT, about)
         fsio.replace_file(directory, os.path.basename(path), data)
     except OSError as error:

@@ -89,7 +89,7 @@ def install(
     settings that cannot be changed safely, StoreBusy, StoreFull; then nothing was changed."""
     if target.profile.extension:
         return _install_extension(target, tier, environ, resident=resident)
-    with settings_files.locked(target.directory, 0o700 if target.scope == USER else 0o777):
+    with settings_files.locked(target.directory, 0o700 if target.scope == USER else settings_files.SHARED):
         said = _retry(lambda: _options(target, resident=resident))
         written, hooks = _retry(lambda: _install(target, tier, resident=said.resident))
         command, changed, more, failed = _install_command(target)
@@ -117,7 +117,7 @@ def _install_extension(target: Target, tier: str, environ: Mapping[str, str], *,
     """As `install`, for a client that loads an extension."""
     profile, is_user = target.profile, target.scope == USER
     notes: tuple[str, ...] = ()
-    with settings_files.locked(target.directory, 0o700 if is_user else 0o777):
+    with settings_files.locked(target.directory, 0o700 if is_user else settings_files.SHARED):
         if resident is None:
             found = extension.find(profile, target.directory)
             resident = found is not None and found.resident

@@ -12,6 +12,7 @@ from .. import errors, fsio
 from .._typing import Any
 from .profiles import Profile
 from .settings_edit import groups, hook_command
+from .settings_files import SHARED
 
 COMMAND = "casrewind.md"
 MARK = b"written by casrewind install"
@@ -161,7 +162,7 @@ def write(directory: str, profile: Profile, tier: str, version: str, *, resident
             raise errors.AgentError(f"{where} is not empty and holds no plugin of casrewind's: name a new directory")
         for path, data in wanted.items():
             place = os.path.join(directory, path)
-            os.makedirs(os.path.dirname(place), exist_ok=True)
+            fsio.make_directories(os.path.dirname(place), SHARED)
             fsio.replace_file(os.path.dirname(place), os.path.basename(place), data)
             os.chmod(place, 0o644)  # the plugin is meant to be shared
     except OSError as error:

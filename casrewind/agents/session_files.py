@@ -171,7 +171,7 @@ def write_fork(profile: Profile, transcript: str, session: str, data: bytes, pat
     if not is_id(session) or os.path.lexists(path):
         raise errors.AgentError(f"cannot make the session {fsio.printable(path)}: it is there already, or its name is no id")
     try:
-        os.makedirs(directory, mode=0o700, exist_ok=True)  # a client may delete it with a project's last session
+        fsio.make_directories(directory)  # a client may delete it with a project's last session
         fsio.remove_orphans(directory)
         for ending in profile.companions:
             with suppress(FileNotFoundError):
@@ -198,7 +198,7 @@ def replace(profile: Profile, transcript: str, data: bytes, now: str, session: s
     directory, name = os.path.split(transcript)
     backup = None
     try:
-        os.makedirs(directory, mode=0o700, exist_ok=True)
+        fsio.make_directories(directory)
         fsio.remove_orphans(directory)
         with suppress(FileNotFoundError):
             before = fsio.read_file(transcript)

@@ -24,8 +24,8 @@ _BOM = b"\xef\xbb\xbf"
 LIMIT = 4 << 20
 """Maximum size in bytes; settings written by hand have a few kilobytes."""
 _WAIT = 5.0
-_DIRECTORY_MODE = 0o755
-"""Mode of a directory that we create. Its files are executed, so only the owner may write there, whatever the umask."""
+SHARED = 0o755
+"""Mode of a directory that others may read. Its files are executed, so only the owner may write there, whatever the umask."""
 
 
 class SettingsFile(NamedTuple):
@@ -79,7 +79,7 @@ def put(present: SettingsFile, data: bytes, mode: int, like: os.stat_result | No
                     "missing: make it, or remove the "
                     "link; nothing was changed"
                 )
-            os.makedirs(directory, _DIRECTORY_MODE)
+            fsio.make_directories(directory, SHARED)
         remove_drafts(present.target)
         draft = os.path.join(directory, f"{_draft_stem(name)}{secrets.token_hex(6)}")
         fd = os.open(draft, fsio.CREATE_FLAGS, 0o600)
@@ -122,9 +122,10 @@ def remove_empty(directory: str) -> None:
 
 @contextmanager
 def locked(directory: str, mode: int) -> Iterator[None]:
-    """Hold the installation lock of a client's directory. Creates the directory with `mode` if it is missing."""
+    """Hold the installation lock of a client's directory. Creates the directory and its parents with `mode` if
+    they are missing."""
     with _writing(directory):
-        os.makedirs(directory, mode, exist_ok=True)
+        fsio.make_directories(directory, mode)
         fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fsio.acquire(fd, exclusive=True, deadline=_WAIT, holder=f"{fsio.printable(directory)} installation")

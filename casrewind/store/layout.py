@@ -131,7 +131,7 @@ class Layout:
                 return []  # perhaps of a later version, or not a store: do not touch
             for name in _DIRECTORIES:
                 if not os.path.isdir(os.path.join(self.root, name)):
-                    _make_directories(os.path.join(self.root, name))
+                    fsio.make_directories(os.path.join(self.root, name))
                     done.append(f"the directory {name} was missing: created again")
             if found != FORMAT:
                 fsio.replace_file(self.root, "FORMAT", FORMAT, temporary=self.temporary)
@@ -166,10 +166,10 @@ class Layout:
         is complete. Raises UsageError for a directory with other contents, and leaves nothing there."""
         self._refuse_other_contents()
         try:
-            _make_directories(self.root)
+            fsio.make_directories(self.root)
             self._check_owner()
             for name in _DIRECTORIES:
-                _make_directories(os.path.join(self.root, name))
+                fsio.make_directories(os.path.join(self.root, name))
             with fsio.locked(self.lock("publish"), exclusive=True, deadline=10.0):
                 if os.path.lexists(self.format):
                     return
@@ -200,12 +200,3 @@ class Layout:
                 f"{fsio.printable(self.root)} is no store and not empty, it holds {fsio.printable(strange[0])}: give --store a new or an "
                 f"empty directory"
             )
-
-
-def _make_directories(path: str) -> None:
-    """Create a directory and its missing parents, each with mode 0700 regardless of the umask."""
-    parent = os.path.dirname(path)
-    if not os.path.isdir(parent):
-        _make_directories(parent)
-    with suppress(FileExistsError):
-        fsio.make_directory(path)

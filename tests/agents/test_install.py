@@ -1,5 +1,6 @@
 """Our hooks go into a client's settings and out again, and nothing else in them changes by a byte."""
 
+import contextlib
 import json
 import os
 import shlex
@@ -329,13 +330,56 @@ def test_a_link_to_where_no_directory_is_makes_none(place, tmp_path, what):
     assert os.path.islink(path)
 
 
-def test_the_directory_of_commands_is_the_owners_to_write(place):
-    before = os.umask(0)
+@contextlib.contextmanager
+def umask(mask):
+    before = os.umask(mask)
     try:
-        place.install()
+        yield
     finally:
         os.umask(before)
-    assert os.stat(os.path.dirname(place.command)).st_mode & 0o7777 == 0o755
+
+
+def modes(top):
+    """{path: mode} of everything below a directory."""
+    found = (os.path.join(place, name) for place, *some in os.walk(top) for names in some for name in names)
+    return {os.path.relpath(path, top): os.lstat(path).st_mode & 0o7777 for path in found}
+
+
+@pytest.mark.parametrize("mask", [0, 0o002, 0o777])
+@pytest.mark.parametrize("scope", ["user", "project"])
+@pytest.mark.parametrize("agent", sorted(name for name, profile in ALL.items() if profile.files or profile.extension))
+def test_nobody_else_may_write_to_what_an_installation_makes(home, root, agent, scope, mask):
+    """Its files are run at every event. os.makedirs leaves the mode of parents to the umask."""
+    (home / "kept").mkdir(mode=0o700)
+    (home / "kept").chmod(0o777)
+    with umask(mask):
+        target = installs.target_of(ALL[agent], str(root) if scope == "project" else None, str(home), {})
+        installs.install(target, "balanced", {"PATH": "/nowhere"})
+    found = modes(home) | modes(root)
+    assert found.pop("kept") == 0o777, "what was there is not touched"
+    assert len(found) > 1
+    open_to_others = {path: oct(mode) for path, mode in found.items() if mode & 0o022 or mode & 0o600 != 0o600}
+    assert open_to_others == {}
+    if scope == "user":
+        first = os.path.relpath(target.directory, home).split(os.sep)[0]
+        assert found[first] == 0o700, "the first level of a person's own settings is private"
+
+
+@pytest.mark.parametrize("mask", [0, 0o002, 0o077, 0o777])
+def test_nobody_else_may_write_to_what_a_plugin_holds(tmp_path, casrewind, mask):
+    place = tmp_path / "far" / "away" / "plugin"
+    with umask(mask):
+        casrewind("install", "claude", "--plugin", str(place), code=0)
+    found = modes(tmp_path / "far")
+    assert "away/plugin/hooks/casrewind.sh" in found
+    assert {path: oct(mode) for path, mode in found.items() if mode & 0o022 or mode & 0o600 != 0o600} == {}
+
+
+@pytest.mark.parametrize("mask", [0, 0o777])
+def test_the_directory_of_commands_is_the_owners_to_write(place, mask):
+    with umask(mask):
+        place.install()
+    assert os.stat(os.path.dirname(place.command)).st_mode & 0o7777 == (0o700 if mask else 0o755)
 
 
 def test_a_link_stays_a_link_and_its_target_is_written(place, tmp_path):

@@ -47,6 +47,16 @@ def test_a_fork_is_written_beside_its_original_for_the_owner_alone(tmp_path):
     assert original.read_bytes() == transcripts.claude(transcripts.TYPED)
 
 
+def test_the_directories_of_a_session_are_made_for_the_owner_alone(tmp_path):
+    """A client may delete the directory with the last session of a project."""
+    umask = os.umask(0)
+    try:
+        session_files.write_fork(claude.PROFILE, str(tmp_path / "projects" / "-gone" / "original.jsonl"), ID, b"{}\n")
+    finally:
+        os.umask(umask)
+    assert [os.stat(tmp_path / path).st_mode & 0o7777 for path in ("projects", "projects/-gone")] == [0o700, 0o700]
+
+
 def test_a_session_that_is_there_is_never_overwritten(tmp_path):
     (tmp_path / f"{ID}.jsonl").write_bytes(b"mine")
     with pytest.raises(errors.AgentError, match="there already"):

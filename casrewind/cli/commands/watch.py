@@ -1,7 +1,6 @@
 """casrewind watch: run the resident helper of a project until it is idle."""
 
 import argparse
-import os
 import sys
 
 from ... import config, errors, fsio
@@ -21,7 +20,7 @@ def watch(settings: Settings, options: argparse.Namespace) -> int:
         from ..hook import helper
 
         if not isinstance(error, helper.HelperAlreadyRuns) and not fsio.ownership_problem(settings.data):
-            os.makedirs(settings.data, mode=0o700, exist_ok=True)
+            fsio.make_directories(settings.data)
             FailureLog(settings.data).add(f"the helper (casrewind watch) of {options.directory}: {error}")
         return OK
 

@@ -96,7 +96,7 @@ class HookLog:
             directory = environment.data_directory()
             if fsio.ownership_problem(directory):
                 return  # other users must not read which project failed
-            os.makedirs(directory, mode=0o700, exist_ok=True)
+            fsio.make_directories(directory)
             failure_log.FailureLog(directory).add(text)
 
 

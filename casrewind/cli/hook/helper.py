@@ -78,7 +78,7 @@ class Helper:
         directory = environment.helpers()
         if why := fsio.ownership_problem(environment.data_directory()):
             raise _refused(environment.data_directory(), why)
-        os.makedirs(directory, mode=0o700, exist_ok=True)
+        fsio.make_directories(directory)
         self._name = protocol.name_of(os.fsencode(root.path))
         self._path = os.path.join(directory, self._name)
         self._directory = os.open(directory, fsio.DIRECTORY_FLAGS)
