@@ -11,10 +11,6 @@ import sys
 
 def _find_packages() -> None:
     """Import the package beside this file, whatever other casrewind the interpreter has installed."""
-    if sys.flags.no_site:  # hooks of earlier versions run with -S
-        import site
-
-        site.main()
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     import casrewind  # noqa: F401 - it imports nothing, so no file beside it can replace a standard module
 

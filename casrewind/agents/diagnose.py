@@ -24,8 +24,7 @@ _PLUGIN_FILE = HookFile(os.path.join("hooks", "hooks.json"), "hooks")
 
 class InstalledHook(NamedTuple):
     """A hook of ours in a client's settings. `line` is its command line; `words` is the parsed line, () if a shell
-    would reject it. `timeout` in seconds. `as_ours`: it equals what an installation would write now. `posted`: a URL
-    hook of an earlier version. `guarded`: its exit code is always 0."""
+    would reject it. `timeout` in seconds. `as_ours`: it equals what an installation would write now."""
 
     scope: str
     settings: str
@@ -34,13 +33,6 @@ class InstalledHook(NamedTuple):
     words: tuple[str, ...]
     timeout: float
     as_ours: bool
-    posted: bool
-    guarded: bool
-
-    @property
-    def is_earlier(self) -> bool:
-        """True if its command line has a word that only earlier versions wrote."""
-        return not settings_edit.EARLIER.isdisjoint(self.words)
 
 
 class HookScope(NamedTuple):
@@ -104,17 +96,12 @@ def find_clients(home: str, environ: Mapping[str, str]) -> list[ClientHere]:
     return found
 
 
-def standing(profile: Profile, root: str | None, home: str, environ: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Returns (missing, old) for `status`: sentences about hooks with missing files, and about outdated hooks. They
-    cover a client's settings for the user and for the project `root`, and suggest the next step."""
+def missing_hook_files(profile: Profile, root: str | None, home: str, environ: Mapping[str, str]) -> list[str]:
+    """Sentences about hooks with missing files, each with the next step. They cover a client's settings for the user
+    and for the project `root`."""
     found = _Settings(profile, root, "")
     found.read(home, environ)
-    gone: list[str] = []
-    old: list[str] = []
-    for hooks in found.by_file():
-        gone += found.missing_problems(hooks)
-        old += [*found.posted_problems(hooks), *found.outdated_problems([hook for hook in hooks if not _missing_files(hook.words)])]
-    return gone, old
+    return [problem for hooks in found.by_file() for problem in found.missing_problems(hooks)]
 
 
 def tier_of(profile: Profile, events: Iterable[str]) -> tuple[str, tuple[str, ...]]:
@@ -188,7 +175,7 @@ class _Settings:
                 seconds = float(timeouts.get(event, _TIMEOUT))
                 self.hooks.append(
                     InstalledHook(
-                        scope, found.path, event, shlex.join(words), words, seconds, as_ours=True, posted=False, guarded=True
+                        scope, found.path, event, shlex.join(words), words, seconds, as_ours=True
                     )
                 )
         return self.hooks[0].settings if self.hooks and self.profile.command_event else None
@@ -247,7 +234,7 @@ class _Settings:
                 inside = [group] if file.flat else group.get("hooks") if isinstance(group, dict) else None
                 for hook in inside if isinstance(inside, list) else ():
                     if settings_edit.is_ours(hook, self.profile.name):
-                        found = _hook(self.profile, scope, path, event, hook, posted=settings_edit.is_posted(hook, self.profile.name))
+                        found = _hook(self.profile, scope, path, event, hook)
                         yield found._replace(as_ours=(hook if file.flat else {**group, "hooks": [hook]}) in wanted)
 
     def _command(self, directories: Sequence[str], plugins: Sequence[str]) -> str | None:
@@ -350,44 +337,21 @@ class _Settings:
 
     def _judge_file(self, hooks: list[InstalledHook]) -> list[InstalledHook]:
         where, install = fsio.printable(hooks[0].settings), self._install(hooks[0].scope)
-        self.problems += [*self.posted_problems(hooks), *self.missing_problems(hooks)]
-        there = [hook for hook in hooks if not hook.posted and not _missing_files(hook.words)]
+        self.problems += self.missing_problems(hooks)
+        there = [hook for hook in hooks if not _missing_files(hook.words)]
         own = [hook for hook in there if _is_own(self.profile, hook)]
         for line in once(hook.line for hook in there if hook not in own):
             self.problems.append(
                 f"a hook in {where} was not tried, because it does not run this casrewind, and settings may be a stranger's: "
                 f"{fsio.printable(line)}; {install} rewrites it"
             )
-        self.problems += self.outdated_problems(own)
-        other = once(hook.event for hook in own if hook.guarded and not hook.is_earlier and not hook.as_ours)
+        other = once(hook.event for hook in own if not hook.as_ours)
         if other:
             self.notes.append(
                 f"the hooks of {', '.join(other)} in {where} are not as this casrewind writes them (of another version, or edited); "
                 f"{install} would make them so"
             )
         return own
-
-    def posted_problems(self, hooks: list[InstalledHook]) -> Iterator[str]:
-        """The problem of hooks in one file that the client posts to a URL."""
-        if events := once(hook.event for hook in hooks if hook.posted):
-            yield (
-                f"the hooks of {', '.join(events)} in {fsio.printable(hooks[0].settings)} are posted to a URL, where "
-                "nothing listens: "
-                f"nothing is saved then; {self._install(hooks[0].scope)} makes them commands"
-            )
-
-    def outdated_problems(self, hooks: list[InstalledHook]) -> Iterator[str]:
-        """The problem of hooks in one file that an earlier version wrote."""
-        if events := once(hook.event for hook in hooks if not hook.posted and not hook.guarded):
-            why = "where casrewind is moved or removed, they block every prompt"
-        elif events := once(hook.event for hook in hooks if hook.is_earlier):
-            why = "they work, but not as this version writes them"
-        else:
-            return
-        yield (
-            f"the hooks of {', '.join(events)} in {fsio.printable(hooks[0].settings)} are outdated: {why}; "
-            f"{self._install(hooks[0].scope)} renews them"
-        )
 
     def missing_problems(self, hooks: list[InstalledHook]) -> Iterator[str]:
         """The problem of hooks in one file with a missing interpreter or script."""
@@ -399,7 +363,7 @@ class _Settings:
             )
 
 
-def _hook(profile: Profile, scope: str, path: str, event: str, hook: Mapping[str, Any], *, posted: bool) -> InstalledHook:
+def _hook(profile: Profile, scope: str, path: str, event: str, hook: Mapping[str, Any]) -> InstalledHook:
     line, arguments = settings_edit.line_of(hook), hook.get("args")
     timeout: Any = hook.get("timeout")
     try:
@@ -411,15 +375,14 @@ def _hook(profile: Profile, scope: str, path: str, event: str, hook: Mapping[str
     if isinstance(arguments, list):  # it runs without a shell
         words = tuple(word for word in (hook.get("command"), *arguments) if isinstance(word, str))
     seconds = float(timeout) / profile.timeout_unit if type(timeout) in (int, float) and timeout > 0 else _TIMEOUT
-    guarded = settings_edit.is_guarded(line) and not isinstance(arguments, list)
-    return InstalledHook(scope, path, event, line, words, seconds, as_ours=False, posted=posted, guarded=guarded)
+    return InstalledHook(scope, path, event, line, words, seconds, as_ours=False)
 
 
 def _is_own(profile: Profile, hook: InstalledHook) -> bool:
     """True if a hook runs this casrewind with this interpreter and nothing else, or the plugin's launcher."""
     if hook.scope == PLUGIN and hook.as_ours:
         return _is_intact(hook.words[1])
-    words = [word for word in hook.words if word not in (settings_edit.RESIDENT, *settings_edit.EARLIER)]
+    words = [word for word in hook.words if word != settings_edit.RESIDENT]
     named = hook.event if profile.by_argument else ""
     return words == settings_edit.hook_command(profile.name, named) and settings_edit.bare(hook.line) == shlex.join(hook.words)
 

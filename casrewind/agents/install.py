@@ -166,8 +166,6 @@ def _options(target: Target, *, resident: bool | None) -> _Options:
     notes: list[str] = []
     agent = target.profile.name
     texts = [(document.text, document.file) for document in read_all(target.profile, target.directory, notes)]
-    if any(settings_edit.has_posted(text, file, agent) for text, file in texts):
-        notes.append("hooks that an earlier version had the client post are commands now")
     if resident is None:
         resident = any(settings_edit.has_resident(text, file, agent) for text, file in texts)
         if resident:

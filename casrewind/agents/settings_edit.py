@@ -22,15 +22,10 @@ EVENTS = frozenset(hook.event for profile in ALL.values() for tier in profile.ho
 
 RESIDENT = "--resident"
 """The option of a hook that starts the helper (casrewind watch) if none runs."""
-HTTP = "--http"
-"""An option of earlier versions. With it, the client posted its other events to a URL (decision 0025)."""
-EARLIER = frozenset({"-S", HTTP})
-"""Words in command lines of earlier versions. -S kept Python from looking for packages; casrewind looked itself."""
-_URL = r"http://127\.0\.0\.1:\d+/casrewind/"
 _STARTS = frozenset({"session_start", "prompt"})
 """The triggers of hooks that start the helper: session start, and every prompt, because the helper may have exited."""
 _GUARD = "2>/dev/null || :"
-"""The end of a command line: it hides error output and makes the exit code 0. Lines of earlier versions lack it."""
+"""The end of a command line: it hides error output and makes the exit code 0."""
 
 
 def hook_command(agent: str, event: str = "") -> list[str]:
@@ -41,7 +36,7 @@ def hook_command(agent: str, event: str = "") -> list[str]:
 
 def is_resident(line: str) -> bool:
     """True if a command line of ours starts the helper."""
-    return bare(line).removesuffix(f" {HTTP}").endswith(f" {RESIDENT}")
+    return bare(line).endswith(f" {RESIDENT}")
 
 
 def bare(line: str) -> str:
@@ -49,23 +44,12 @@ def bare(line: str) -> str:
     return line.strip().removesuffix(_GUARD).rstrip()
 
 
-def is_guarded(line: str) -> bool:
-    """True if a command line ends with the guard."""
-    return line.rstrip().endswith(f" {_GUARD}")
-
-
-def is_posted(hook: object, agent: str) -> bool:
-    """True if a hook in a client's settings posts to a URL of ours, as earlier versions wrote it."""
-    url = hook.get("url") if isinstance(hook, dict) and hook.get("type") == "http" else None
-    return isinstance(url, str) and re.fullmatch(_URL + agent, url) is not None
-
-
 def is_ours(hook: object, agent: str) -> bool:
     """True if casrewind wrote this hook in a client's settings, for any interpreter."""
     if not isinstance(hook, dict):
         return False
-    words = rf"casrewind.*\shook\s+{agent}(\s+[A-Za-z]\w+)?(\s+{RESIDENT})?(\s+{HTTP})?$"
-    return is_posted(hook, agent) or re.search(words, bare(line_of(hook)), re.DOTALL) is not None
+    words = rf"casrewind.*\shook\s+{agent}(\s+[A-Za-z]\w+)?(\s+{RESIDENT})?$"
+    return re.search(words, bare(line_of(hook)), re.DOTALL) is not None
 
 
 def line_of(hook: Mapping[str, Any]) -> str:
@@ -198,11 +182,6 @@ def events_of(text: str, file: HookFile, agent: str) -> list[str]:
 def has_resident(text: str, file: HookFile, agent: str) -> bool:
     """True if a hook of ours starts the helper."""
     return any(is_resident(line_of(hook)) for hook in _ours(text, file, agent))
-
-
-def has_posted(text: str, file: HookFile, agent: str) -> bool:
-    """True if a hook of ours posts to a URL, or has the option for it, as earlier versions wrote them."""
-    return any(is_posted(hook, agent) or line_of(hook).rstrip().endswith(f" {HTTP}") for hook in _ours(text, file, agent))
 
 
 def _ours(text: str, file: HookFile, agent: str) -> list[Any]:

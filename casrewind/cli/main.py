@@ -195,7 +195,7 @@ def _name_stale_hooks(workspace: "Workspace") -> None:
     from . import environment
 
     for name in context_of(workspace).store.newest_of_agents(workspace.root.key):
-        gone, _ = diagnose.standing(agents.profile_of(name), workspace.root.path, environment.home(), os.environ)
+        gone = diagnose.missing_hook_files(agents.profile_of(name), workspace.root.path, environment.home(), os.environ)
         for line in gone:
             output.print_error(f"note: NOT PROTECTED: {line}")
 

@@ -24,7 +24,7 @@ _MORE = range(_TURN, _BY_SESSION + 1)
 
 
 class Circumstances(NamedTuple):
-    """What else is known of the moment of a checkpoint. Records of older versions have none of it.
+    """What else is known of the moment of a checkpoint.
 
     `turn`: the id of the checkpoint that opened this checkpoint's turn. `event`: the client's name of the event,
     `reason` its source or reason. `subagents` and `tasks`: how many subagents, and how many other tasks, ran in the

@@ -21,7 +21,7 @@ class Point(NamedTuple):
 
     `label` is "" unless a person or an agent chose it. `turn_id` is the client's id of the whole turn, "" = none.
     `has_turn_ids`: the client has such ids at all. `turn`: the id of the before of the turn that the record names.
-    `event`: the client's name of the event, "" in records of older versions. `reason`: the event's source or reason.
+    `event`: the client's name of the event, "" without one. `reason`: the event's source or reason.
     `of_subagent`: the event reports that a subagent ended. `subagents`: how many subagents still run after this event.
     `no_prompt`: it is known that no prompt caused this event. `tells_ends`: the client's hooks report the ends of
     turns; None = unknown. `op` and `target`: the operation after a safety checkpoint, and its target.

@@ -34,10 +34,6 @@ def _point(point: Checkpoint, marked: Marked = UNMARKED) -> Point:
     more = point.more
     field = agents.turn_field(point.agent)
     described = point.flags & checkpoints.DESCRIBED and not marked.label
-    op, target = more.op, more.target
-    if point.trigger == checkpoints.SAFETY and not op:  # older versions recorded it in the label only
-        words = point.label.split()
-        op, target = (words[1], words[3]) if len(words) == 4 else ("", "")
     of_subagent = more.event in _OF_SUBAGENT
     return Point(
         seq=point.seq,
@@ -60,7 +56,7 @@ def _point(point: Checkpoint, marked: Marked = UNMARKED) -> Point:
         subagents=max(more.subagents - of_subagent, 0),  # the client's number includes the subagent that ends
         no_prompt=bool(point.flags & checkpoints.NO_PROMPT),
         tells_ends=more.tells_ends,
-        op=op,
-        target=target,
+        op=more.op,
+        target=more.target,
         branch=more.branch,
     )

@@ -208,11 +208,6 @@ def test_a_variable_that_breaks_other_pythons_does_not_break_ours(doctor, home):
     assert doctor.json("claude", PYTHONHOME="/nowhere")["hook_test"]["ok"]
 
 
-def test_a_line_of_an_earlier_version_is_tried_and_named(doctor, home):
-    install_line(home, OWN.replace(" -I ", " -I -S "), timeout=30)
-    assert doctor.problem("are outdated", "casrewind install claude")["hook_test"]["ok"]
-
-
 # -- what is wrong, by running it
 
 

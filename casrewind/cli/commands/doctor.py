@@ -156,7 +156,7 @@ def _try_all(looked: ClientHooks, settings: Settings) -> tuple[TrialSummary, lis
             wrongs.append((hook, wrong))
     if not lines:
         return TrialSummary(ran=False, ok=False, milliseconds=0, detail="no hook can be run"), []
-    left_out = sum(not hook.posted for hook in looked.hooks) - len(looked.tried)
+    left_out = len(looked.hooks) - len(looked.tried)
     idle = [f"{left_out} of {left_out + len(looked.tried)} hooks cannot be run"] if left_out else []
     details = once([*(wrong for _, wrong in wrongs), *idle])
     install = f"casrewind install {looked.profile.name}"

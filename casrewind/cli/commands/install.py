@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import sys
-from contextlib import suppress
 
 from ... import __version__, agents, errors, fsio
 from ..._typing import Any
@@ -36,7 +35,6 @@ def install(settings: Any, options: Any) -> int:
     if profile.shown:
         return _print_hooks(target, tier, options)
     found = installs.install(target, tier, settings.environ, resident=options.resident)
-    _remove_secret(target)
     if options.json:
         as_json(_shape_of_installed(found))
     else:
@@ -49,7 +47,6 @@ def uninstall(settings: Any, options: Any) -> int:
     target = _target(_profile(settings, options), settings, options)
     is_printed = target.profile.shown
     found = Uninstalled(target, (), (), None, ()) if is_printed else installs.uninstall(target)
-    _remove_secret(target)
     if options.json:
         as_json(_shape_of_uninstalled(found))
     elif is_printed:
@@ -95,15 +92,6 @@ def _print_hooks(target: installs.Target, tier: str, options: Any) -> int:
     groups = settings_edit.groups(profile, tier, resident=resident)
     print_line(json.dumps({"hooks": {event: [group] for event, group in groups.items()}}, indent=2))
     return OK
-
-
-def _remove_secret(target: installs.Target) -> None:
-    """Remove the file with port and secret that an earlier version made for posted hooks. No
-    current settings name it.
-    """
-    if target.scope == installs.USER and target.profile.name == "claude":
-        with suppress(OSError):
-            os.unlink(os.path.join(environment.helpers(), "address"))
 
 
 def _plugin(profile: Profile, tier: str, options: Any) -> int:

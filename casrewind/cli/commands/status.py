@@ -28,8 +28,8 @@ def status(workspace: Any, options: Any, done: Done) -> int:
     found, seen = workspace.status(), statuses.seen(context)
     ignored, complete = find_ignored(context.tree, context.options)
     for name in agents.NAMES:
-        gone, old = diagnose.standing(agents.profile_of(name), workspace.root.path, environment.home(), os.environ)
-        found = found._replace(protected=found.protected and not gone, reasons=(*found.reasons, *gone, *old))
+        gone = diagnose.missing_hook_files(agents.profile_of(name), workspace.root.path, environment.home(), os.environ)
+        found = found._replace(protected=found.protected and not gone, reasons=(*found.reasons, *gone))
     done()
     if options.json:
         last = None

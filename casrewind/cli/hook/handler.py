@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _CHILD = "--child"
 _ASKED = "--asked"  # for a child: the helper was asked before and may have made the checkpoint
-_RESIDENT, _HTTP = "--resident", "--http"  # as in agents/settings_edit.py: start the helper; an argument of earlier versions
+_RESIDENT = "--resident"  # as in agents/settings_edit.py: start the helper
 _SLICE = 4
 """If the last save took more than the budget divided by this, a child makes the checkpoint. The hook may end first."""
 _UNHURRIED = 120.0
@@ -122,7 +122,7 @@ class _HookCall:
 
     def __init__(self, argv: list[str], at_ns: int, began: float) -> None:
         """`argv`: the arguments after `hook`. `began`: the start of this process on the monotonic clock."""
-        self.words = [word for word in argv if word not in (_RESIDENT, _HTTP)]
+        self.words = [word for word in argv if word != _RESIDENT]
         self.at_ns, self.began = at_ns, began
         self.wants_helper, self.is_child, self.asked = _RESIDENT in argv, _CHILD in argv, _ASKED in argv
         if self.is_child:
