@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from .. import fsio
 from .._typing import TYPE_CHECKING, NamedTuple
-from ..model.diff import Change
+from ..model.diff import Change, topmost
 from ..model.manifest import DIR, FILE, Entry
 from . import output
 
@@ -79,6 +79,30 @@ def rows(changes: Sequence[Change], renames: "Iterable[Rename]" = ()) -> list[Ro
     for (sign, above), below in folded.items():
         found += _folded(sign, above, below, ends)
     return sorted(found, key=lambda row: (row.path, row.sign))
+
+
+def unclear_lines(unclear: Iterable[Change]) -> list[str]:
+    """The lines of paths that one side did not capture. A directory stands for everything in it."""
+    return [f"{words}: {named([_shown(change) for change in some])}" for words, some in _unclear(unclear) if some]
+
+
+def named(paths: Sequence[bytes]) -> str:
+    """The first paths, and how many more there are."""
+    names = ", ".join(fsio.printable(path) for path in paths[: output.SHOWN])
+    return f"{names} and {len(paths) - output.SHOWN:,} more" if len(paths) > output.SHOWN else names
+
+
+def unclear_notes(unclear: Iterable[Change]) -> list[str]:
+    """How many paths one side did not capture."""
+    return [f"{len(some):,} {words}" for words, some in _unclear(unclear) if some]
+
+
+def _unclear(unclear: Iterable[Change]) -> list[tuple[str, list[Change]]]:
+    found = topmost(unclear)
+    return [
+        ("captured since", [change for change in found if change.old is None]),
+        ("no longer captured", [change for change in found if change.new is None]),
+    ]
 
 
 def _is_dir(entry: Entry | None) -> bool:

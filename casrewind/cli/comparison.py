@@ -49,13 +49,21 @@ def print_comparison(found: Comparison, form: Form, shared: Collection[bytes] = 
         table = [(pair[0].path, diffstat.count(found, *pair)) for pair in pairs(changes.telling(found.changes), renames)]
         for line in diffstat.lines([row._replace(name=f"{row.name} ?") if path in shared else row for path, row in table]):
             print_line(line)
+        print_unclear(found)
     elif form.name == SUMMARY:
         for row in changes.rows(found.changes, renames):
             print_line(row.text() + (" ?" if row.path in shared else ""))
         print_line(_sum(found.changes, renames) if found.changes else "no difference")
+        print_unclear(found)
     else:
         for change, rename in pairs(changes.telling(found.changes), renames):
             _print_name(change, rename, with_status=form.name == NAME_STATUS)
+
+
+def print_unclear(found: Comparison) -> None:
+    """Name the paths that one side did not capture. They are no changes."""
+    for line in changes.unclear_lines(found.unclear):
+        print_line(f" {line}")
 
 
 def pairs(found: Sequence[Change], renames: Sequence[Rename]) -> Iterator[tuple[Change, Rename | None]]:

@@ -9,7 +9,7 @@ from .. import agents
 from .._typing import Any
 from ..model import cursor as cursors
 from ..model.checkpoint import Checkpoint
-from ..model.diff import Change, count
+from ..model.diff import Change, count, topmost
 from ..model.domain import Skip
 from ..model.manifest import DIR, Entry
 from ..model.turn_records import Outside, Reset, Row, SavedRow, Turn
@@ -99,6 +99,15 @@ def change(found: Change) -> Shape:
     }
 
 
+def unclear(found: Iterable[Change]) -> Shape:
+    """The paths that one side did not capture. A directory stands for everything in it."""
+    some = topmost(found)
+    return {
+        "captured_since": [path(one.path) for one in some if one.old is None],
+        "no_longer_captured": [path(one.path) for one in some if one.new is None],
+    }
+
+
 def turn(found: Turn) -> Shape:
     """A turn as in list --json."""
     return {
@@ -120,6 +129,7 @@ def turn(found: Turn) -> Shape:
         "shared": [{**path(place), "turns": list(turns)} for place, turns in found.shared],
         "changes": _counts(found.changes),
         "paths": _paths(found.changes),
+        **unclear(found.unclear),
         "purged": len(found.purged),
         "damaged": found.damaged,
         "branch": found.branch or None,
@@ -139,6 +149,7 @@ def row(found: Row) -> Shape:
             "checkpoint": found.checkpoint or None,
             "changes": _counts(found.changes),
             "paths": _paths(found.changes),
+            **unclear(found.unclear),
             "purged": len(found.purged),
             "damaged": found.damaged,
         }
@@ -160,6 +171,7 @@ def row(found: Row) -> Shape:
             "in": list(found.during),
             "changes": _counts(found.changes),
             "paths": _paths(found.changes),
+            **unclear(found.unclear),
             "damaged": found.damaged,
         }
     return {"row": "forgotten"}

@@ -14,7 +14,7 @@ from ..model.turn_records import BACKGROUND, TYPED, Outside, Reset, Row, SavedRo
 from ..ops.turn_view import Maker, TurnView
 from ..store.catalog import Marked
 from . import output
-from .changes import telling
+from .changes import telling, unclear_notes
 from .restore_output import name_of, shortened
 
 NOTHING, NOT_COUNTED = "nothing changed", "not counted"
@@ -98,7 +98,8 @@ class RowWriter:
             return self._turn(row)
         if isinstance(row, Outside):
             seen = "now" if row.seen_ns is None else ("seen " if self._layout.width >= _WIDE else "") + output.age(row.seen_ns)
-            return _with_changes(RowText("", outside_title(row), seen), row.changes, purged=len(row.purged), damaged=row.damaged)
+            found = RowText("", outside_title(row), seen)
+            return _with_changes(found, row.changes, purged=len(row.purged), damaged=row.damaged, unclear=row.unclear)
         if isinstance(row, SavedRow):
             description = self._view.points[row.checkpoint].label  # casrewind run writes a label that keeps nothing
             words = f"saved: {row.label}" if row.label else description or "saved"
@@ -131,7 +132,9 @@ class RowWriter:
             below += (f"branch {fsio.printable(older)} -> {fsio.printable(turn.branch)}",)
         found = RowText(f"@{turn.n}", title, when, session=self._short_session(turn), below=below)
         if turn.changes is not None or turn.damaged:
-            found = _with_changes(found, turn.changes, purged=len(turn.purged), damaged=turn.damaged, shared=turn.shared)
+            found = _with_changes(
+                found, turn.changes, purged=len(turn.purged), damaged=turn.damaged, shared=turn.shared, unclear=turn.unclear
+            )
             return found._replace(counts=f"so far {found.counts}") if turn.running else found
         if turn.running:
             return found._replace(counts="so far", paths=(NOT_COUNTED,), total=1)
@@ -146,7 +149,7 @@ class RowWriter:
         found = RowText("", title + _while(row.during), output.age(row.at_ns))
         if row.changes is None and not row.damaged:
             return found._replace(counts=NOT_COUNTED)
-        return _with_changes(found, row.changes, purged=0, damaged=row.damaged)
+        return _with_changes(found, row.changes, purged=0, damaged=row.damaged, unclear=row.unclear)
 
     def _short_session(self, turn: Turn) -> str:
         is_short = output.width() < _WIDE and len(self._agents) == 1
@@ -212,7 +215,13 @@ def why_unknown(turn: Turn) -> str:
 
 
 def _with_changes(
-    found: RowText, changes: Sequence[Change] | None, *, purged: int, damaged: bool, shared: Sequence[tuple[bytes, object]] = ()
+    found: RowText,
+    changes: Sequence[Change] | None,
+    *,
+    purged: int,
+    damaged: bool,
+    shared: Sequence[tuple[bytes, object]] = (),
+    unclear: Sequence[Change] = (),
 ) -> RowText:
     """The row with its counts, paths and remarks."""
     if changes is None:
@@ -228,6 +237,7 @@ def _with_changes(
         notes.append("shared" if len(told) == 1 else f"{count} shared")
     if purged:
         notes.append(f"{purged} purged")
+    notes += unclear_notes(unclear)
     if damaged:
         notes.append("some of it is damaged")
     names = tuple(fsio.printable(change.path) for change in told[:_NAMES])

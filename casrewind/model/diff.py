@@ -1,10 +1,13 @@
-"""Differences between two manifests. Visits only trees that differ, and in large directories only nodes that differ."""
+"""Differences between two manifests. Visits only trees that differ, and in large directories only nodes that differ.
 
-from collections.abc import Iterator
+The danger prevented here: a path that one side did not capture is taken for one that was made or removed (`told_apart`).
+"""
+
+from collections.abc import Callable, Iterable, Iterator
 
 from .. import errors
 from .._typing import NamedTuple
-from .manifest import DIR, Entry, Loader, PathLimit, differing, same
+from .manifest import DIR, PURGED, Entry, Loader, PathLimit, differing, same
 from .paths import MAX_DEPTH
 
 TYPE_CHECKING = False
@@ -76,6 +79,50 @@ def diff(load: Loader, old: bytes | None, new: bytes | None) -> Iterator[Change]
             if now.kind == DIR:
                 stack.append((path + b"/", None, None, now.digest))
         stack[start:] = sorted(stack[start:], reverse=True)
+
+
+Captured = Callable[[bytes, Entry], str | None]
+"""Returns None if a side would have captured this path, had it existed there as this entry; else the reason why not."""
+
+
+def told_apart(changes: Iterable[Change], old: Captured, new: Captured) -> tuple[tuple[Change, ...], tuple[Change, ...]]:
+    """Returns (the known changes, the unclear ones). `changes` are sorted by path, `old` and `new` judge the two sides.
+
+    An unclear change is an addition to a side from one that did not capture the path, or the reverse. The path may have
+    existed on both sides. Below a directory that is known to have been absent, every path was absent.
+    """
+    known: list[Change] = []
+    unclear: list[Change] = []
+    absent: set[bytes] = set()  # directories that one side has, and that the other side is known to lack
+    doubtful: set[bytes] = set()
+    for change in changes:
+        path, before, after = change
+        entry = before if after is None else after if before is None else None
+        if entry is None:
+            kinds = {one.kind for one in (before, after) if one is not None}
+            if len(kinds) == 2 and DIR in kinds and PURGED not in kinds:
+                absent.add(path)  # a file is in place of the directory
+            known.append(change)
+            continue
+        above = path.rpartition(b"/")[0]
+        is_known = above in absent or (above not in doubtful and (old if before is None else new)(path, entry) is None)
+        (known if is_known else unclear).append(change)
+        if entry.kind == DIR:
+            (absent if is_known else doubtful).add(path)
+    return tuple(known), tuple(unclear)
+
+
+def topmost(changes: Iterable[Change]) -> tuple[Change, ...]:
+    """The unclear changes without those below a directory that is among them. They are sorted by path."""
+    found: list[Change] = []
+    directories: set[bytes] = set()
+    for change in changes:
+        entry = change.new or change.old
+        if entry is not None and entry.kind == DIR:
+            directories.add(change.path)
+        if change.path.rpartition(b"/")[0] not in directories:
+            found.append(change)
+    return tuple(found)
 
 
 def lenient(load: Loader) -> Loader:

@@ -9,12 +9,12 @@ modes, which may forbid all of that, are last.
 import io
 import stat
 import struct
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from .. import errors
 from .._typing import NamedTuple, overload
 from . import paths
-from .diff import Change
+from .diff import Captured, Change
 from .manifest import DIR, LINK, PURGED, Entry, decode_entry, encode_entry
 
 MAGIC = b"CRP1"
@@ -116,10 +116,6 @@ class Plan(NamedTuple):
 
     actions: Sequence[Action]
     kept: tuple[Kept, ...]
-
-
-Captured = Callable[[bytes, Entry], str | None]
-"""Returns None if the target would have captured this path, had it existed then; else the reason why not."""
 
 
 def build(changes: Iterable[Change], why_unknown: Captured, scope: Sequence[bytes] = ()) -> Plan:

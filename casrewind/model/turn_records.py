@@ -24,7 +24,8 @@ class Point(NamedTuple):
     `event`: the client's name of the event, "" without one. `reason`: the event's source or reason.
     `of_subagent`: the event reports that a subagent ended. `subagents`: how many subagents still run after this event.
     `no_prompt`: it is known that no prompt caused this event. `tells_ends`: the client's hooks report the ends of
-    turns; None = unknown. `op` and `target`: the operation after a safety checkpoint, and its target.
+    turns; None = unknown. `op` and `target`: the operation after a safety checkpoint, and its target. `domain`: the
+    digest of its domain, b"" = no change is unclear.
     """
 
     seq: int
@@ -50,6 +51,7 @@ class Point(NamedTuple):
     op: str = ""
     target: str = ""
     branch: str = ""
+    domain: bytes = b""
 
 
 class Done(NamedTuple):
@@ -65,24 +67,27 @@ class Done(NamedTuple):
 
 
 class State(NamedTuple):
-    """The files at one moment: a checkpoint's tree with these plans carried out in this order."""
+    """The files at one moment: a checkpoint's tree with these plans carried out in this order. `domain`: see Point."""
 
     tree: bytes
     plans: tuple[bytes, ...] = ()
+    domain: bytes = b""
 
 
 class Difference(NamedTuple):
-    """What differs between two states. `changes`: None = it cannot be read. `damaged`: some of it could not be read."""
+    """What differs between two states. `changes`: None = it cannot be read. `damaged`: some of it could not be read.
+    `unclear`: paths that one of the states did not capture (diff.told_apart)."""
 
     changes: tuple[Change, ...] | None
     damaged: bool = False
+    unclear: tuple[Change, ...] = ()
 
 
 class Differ(Protocol):
     """Answers what differs. It is asked only for the rows that are shown."""
 
-    def between(self, old: State, new: bytes | None) -> Difference:
-        """What differs between a state and a tree. None means the worktree as it is."""
+    def between(self, old: State, new: State | None) -> Difference:
+        """What differs between a state and the tree of another one. None means the worktree as it is."""
 
     def plan(self, plan: bytes) -> Difference:
         """What a plan changed."""
@@ -97,8 +102,8 @@ class Turn(NamedTuple):
     come. `cut_short`: its end is missing. `end_unseen`: its end is missing because the client's hooks report no ends.
     `mixed`: the change may contain edits made behind the turn. `changes`: None = unknown, or not compared. `shared`:
     paths that other turns may have changed, with the numbers of these turns. `purged`: purged paths, which cannot be
-    compared. `damaged`: a part of the change could not be read. `checkpoints`: the ids of all that belong to it, oldest
-    first.
+    compared. `damaged`: a part of the change could not be read. `unclear`: paths that were not captured before the turn,
+    or not after it. `checkpoints`: the ids of all that belong to it, oldest first.
     """
 
     n: int
@@ -123,6 +128,7 @@ class Turn(NamedTuple):
     shared: tuple[tuple[bytes, tuple[int, ...]], ...] = ()
     purged: tuple[bytes, ...] = ()
     damaged: bool = False
+    unclear: tuple[Change, ...] = ()
 
 
 class Outside(NamedTuple):
@@ -136,6 +142,7 @@ class Outside(NamedTuple):
     changes: tuple[Change, ...] | None = None
     purged: tuple[bytes, ...] = ()
     damaged: bool = False
+    unclear: tuple[Change, ...] = ()
 
 
 class SavedRow(NamedTuple):
@@ -165,6 +172,7 @@ class Reset(NamedTuple):
     loose: bool
     changes: tuple[Change, ...] | None = None
     damaged: bool = False
+    unclear: tuple[Change, ...] = ()
 
 
 class Forgotten(NamedTuple):

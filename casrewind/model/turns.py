@@ -240,13 +240,16 @@ class Outline:
     # -- changes
 
     def _state(self, at: int) -> State:
-        return State(self._points[at].tree, tuple(done.plan for done in self._operations[at]))
+        point = self._points[at]
+        return State(point.tree, tuple(done.plan for done in self._operations[at]), point.domain)
 
     def _between(self, first: int, last: int, differ: Differ) -> Difference:
         """What differs between the state behind one position and the tree of another one."""
         state = self._state(first)
-        tree = self._points[last].tree if last < len(self._points) else None
-        return Difference(()) if not state.plans and state.tree == tree else differ.between(state, tree)
+        point = self._points[last] if last < len(self._points) else None
+        if point is not None and not state.plans and state.tree == point.tree:
+            return Difference(())
+        return differ.between(state, None if point is None else State(point.tree, (), point.domain))
 
     def _compared(self, slot: _Slot, differ: Differ) -> Row | None:
         """A row that is no turn with its changes; None when it has none and is no row then."""
@@ -255,12 +258,13 @@ class Outline:
             composed = _Composed()
             composed.add(self._between(slot.first, slot.last, differ), ())
             found, purged, damaged = composed.outcome()
-            return row._replace(changes=found, purged=purged, damaged=damaged) if found or damaged else None
+            row = row._replace(changes=found, purged=purged, damaged=damaged, unclear=composed.unclear)
+            return row if found or damaged or row.unclear else None
         if isinstance(row, Reset) and not row.loose:
             return row._replace(**differ.plan(slot.plan)._asdict())
         if isinstance(row, Reset) and slot.last >= 0 and (slot.last < len(self._points) or self._now):
             step = self._between(slot.first, slot.last, differ)
-            return None if step.changes == () and not step.damaged else row._replace(**step._asdict())
+            return row._replace(**step._asdict()) if step != Difference(()) else None
         return row
 
     def _follow(self, first: int, last: int, turn: int, differ: Differ, found: "_Composed") -> None:
@@ -300,6 +304,7 @@ class _Composed:
         self._whole: dict[bytes, _Sides] = {}  # of the spans that are done
         self._sides: dict[bytes, _Sides] = {}  # of this span
         self._shared: dict[bytes, set[int]] = {}
+        self._unclear: dict[bytes, Change] = {}
         self._damaged = self._unknown = False
 
     def add(self, step: Difference, others: tuple[int, ...]) -> None:
@@ -307,19 +312,29 @@ class _Composed:
         self._damaged |= step.damaged
         self._unknown |= step.changes is None
         for change in step.changes or ():
-            known = self._sides.get(change.path)
-            self._sides[change.path] = _Sides(change.old if known is None else known.old, change.new)
-            if others:
-                self._shared.setdefault(change.path, set()).update(others)
+            self._put(change, others)
+        for change in step.unclear:
+            earlier = self._unclear.pop(change.path, None)
+            if earlier is None:
+                self._unclear[change.path] = change
+            elif earlier.new is None:  # no longer captured, and captured again: both ends are known
+                self._put(change._replace(old=earlier.old), others)
+
+    def _put(self, change: Change, others: tuple[int, ...]) -> None:
+        known = self._sides.get(change.path)
+        self._sides[change.path] = _Sides(change.old if known is None else known.old, change.new)
+        if others:
+            self._shared.setdefault(change.path, set()).update(others)
 
     def take_out(self, step: Difference) -> None:
         """Drop the earlier changes of these paths: they were written outside of the turn."""
         self._damaged |= step.damaged
         self._unknown |= step.changes is None
-        for change in step.changes or ():
+        for change in (*(step.changes or ()), *step.unclear):
             self._whole.pop(change.path, None)
             self._sides.pop(change.path, None)
             self._shared.pop(change.path, None)
+            self._unclear.pop(change.path, None)
 
     def settle(self) -> None:
         """A span is done. A path that is in the end what it was at the start of the span was not changed by it."""
@@ -340,6 +355,11 @@ class _Composed:
         purged = tuple(change.path for change in found if _is_purged(change))
         return tuple(change for change in found if not _is_purged(change)), purged, self._damaged
 
+    @property
+    def unclear(self) -> tuple[Change, ...]:
+        """The paths that one side did not capture, sorted."""
+        return tuple(sorted(self._unclear.values()))
+
     def into(self, turn: Turn, count: int) -> Turn:
         """The turn with what was put together. `count`: how many turns there are."""
         changes, purged, damaged = self.outcome()
@@ -348,7 +368,7 @@ class _Composed:
             for change in changes or ()
             if change.path in self._shared
         )
-        return turn._replace(changes=changes, purged=purged, damaged=damaged, shared=shared)
+        return turn._replace(changes=changes, purged=purged, damaged=damaged, shared=shared, unclear=self.unclear)
 
 
 def _is_purged(change: Change) -> bool:

@@ -4,7 +4,7 @@ The danger prevented here: a mistyped path looks like an unchanged path. Request
 reported.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from itertools import islice
 
 from .. import errors, fsio
@@ -13,14 +13,15 @@ from ..model import diff as diffs
 from ..model import manifest, paths
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
-from ..model.domain import Skip
+from ..model.domain import Domain, Skip
 from ..model.manifest import DIR, Entry, Loader
 from ..model.plan import Action
+from ..store.packs import ReadBlob
 from ..store.writer import DryRunWriter
-from ..worktree.reader import NotCapturable
+from ..worktree.reader import HashSink, NotCapturable
 from .capture import scan_now
 from .context import Context
-from .restorable import naming
+from .restorable import DomainComparer, ToldApart, naming
 from .save import all_skips
 
 _SHOWN = 3  # paths named in a message
@@ -33,29 +34,46 @@ _Bytes = Callable[[bytes, Entry], bytes | None]
 class Comparison(NamedTuple):
     """The `changes` from one state to another, sorted by path. `skipped`: worktree paths that could not be read.
     `old(path, entry)` and `new(path, entry)` return a file's bytes on each side while the workspace is open, None if
-    not available. `missing`: the requested paths that exist nowhere, sorted."""
+    not available. `missing`: the requested paths that exist nowhere, sorted. `unclear`: paths that one side did not
+    capture (model/diff.py). Those are no changes."""
 
     changes: tuple[Change, ...]
     skipped: tuple[Skip, ...]
     old: Callable[[bytes, Entry], bytes | None]
     new: Callable[[bytes, Entry], bytes | None]
     missing: tuple[bytes, ...] = ()
+    unclear: tuple[Change, ...] = ()
 
 
 class ScannedWorktree(NamedTuple):
-    """A scan of the worktree: the digest of its manifest, a loader for its trees and stored trees, and the skipped
-    paths."""
+    """A scan of the worktree: the digest of its manifest, a loader for its trees and stored trees, the skipped paths, its
+    domain, and a reader of its rule files and of stored blobs."""
 
     tree: bytes
     load: Loader
     skipped: tuple[Skip, ...]
+    domain: Domain
+    read: ReadBlob
 
 
 def scan_worktree(context: Context) -> ScannedWorktree:
     """Scan the worktree once, for any number of comparisons."""
     session = DryRunWriter(context.store.read)
     scan = scan_now(context, session)
-    return ScannedWorktree(scan.tree, session.load_tree, all_skips(scan.domain))
+    return ScannedWorktree(scan.tree, session.load_tree, all_skips(scan.domain), scan.domain, session.read)
+
+
+def told_apart_now(
+    context: Context, comparer: DomainComparer, changes: Iterable[Change], old: bytes, seen: ScannedWorktree,
+    certain: Container[bytes] = frozenset(),
+) -> ToldApart:  # fmt: skip
+    """The known and the unclear changes from a checkpoint with the domain `old` to the scanned worktree. What the scan
+    lacks and the disk has is not captured now."""
+
+    def present(path: bytes, _entry: Entry) -> str | None:
+        return "not captured now" if _exists(context, path) else None
+
+    return comparer.told_apart(changes, old, seen.domain, present=present, certain=certain)
 
 
 def compare(context: Context, old: Checkpoint, new: Checkpoint | None, scope: Sequence[bytes] = ()) -> Comparison:
@@ -65,17 +83,22 @@ def compare(context: Context, old: Checkpoint, new: Checkpoint | None, scope: Se
     stored, present = _readers(context)
     if new is not None:
         with naming(context.store):
-            return Comparison(_sorted(diffs.diff(context.store.load_tree, old.tree, new.tree), scope), (), stored, stored, absent)
+            changes = _sorted(diffs.diff(context.store.load_tree, old.tree, new.tree), ())
+        told = DomainComparer(context.store.read).told_apart(changes, old.domain, new.domain)
+        return Comparison(_sorted(told.changes, scope), (), stored, stored, absent, _sorted(told.unclear, scope))
     seen = scan_worktree(context)
     with naming(context.store):
-        found = _sorted(diffs.diff(seen.load, old.tree, seen.tree), scope)
-    return Comparison(found, seen.skipped, stored, present, absent)
+        changes = _sorted(diffs.diff(seen.load, old.tree, seen.tree), ())
+    told = told_apart_now(context, DomainComparer(seen.read), changes, old.domain, seen)
+    return Comparison(_sorted(told.changes, scope), seen.skipped, stored, present, absent, _sorted(told.unclear, scope))
 
 
-def of_changes(context: Context, changes: Iterable[Change], scope: Sequence[bytes] = (), *, to_now: bool = False) -> Comparison:
-    """A comparison of known changes, limited to `scope`. `to_now`: the new sides are those of the worktree."""
+def of_changes(
+    context: Context, changes: Iterable[Change], scope: Sequence[bytes] = (), *, to_now: bool = False, unclear: Iterable[Change] = ()
+) -> Comparison:
+    """A comparison of known and unclear changes, limited to `scope`. `to_now`: the new sides are those of the worktree."""
     stored, present = _readers(context)
-    return Comparison(_sorted(changes, scope), (), stored, present if to_now else stored)
+    return Comparison(_sorted(changes, scope), (), stored, present if to_now else stored, (), _sorted(unclear, scope))
 
 
 def with_parent(context: Context, point: Checkpoint) -> Comparison:
@@ -83,7 +106,7 @@ def with_parent(context: Context, point: Checkpoint) -> Comparison:
 
     Raises CheckpointNotFound when the parent was forgotten.
     """
-    tree = None
+    tree, domain = None, b""
     if point.parent:
         parent = next((other for other, _ in context.store.checkpoints() if other.id == point.parent), None)
         if parent is None:
@@ -91,18 +114,24 @@ def with_parent(context: Context, point: Checkpoint) -> Comparison:
                 f"the checkpoint before {point.id} was forgotten: what changed since is not known; casrewind show {point.id} lists "
                 f"what it holds"
             )
-        tree = parent.tree
+        tree, domain = parent.tree, parent.domain
     stored, _ = _readers(context)
     with naming(context.store):
-        return Comparison(_sorted(diffs.diff(context.store.load_tree, tree, point.tree), ()), (), stored, stored)
+        changes = _sorted(diffs.diff(context.store.load_tree, tree, point.tree), ())
+    told = DomainComparer(context.store.read).told_apart(changes, domain, point.domain)
+    return Comparison(told.changes, (), stored, stored, (), told.unclear)
 
 
 def towards(context: Context, seen: ScannedWorktree, point: Checkpoint, scope: Sequence[bytes] = ()) -> Comparison:
     """The changes from the scanned worktree `seen` to a checkpoint, limited to `scope`. A restore would make these
-    changes, except on paths that it must keep."""
+    changes, except on paths that it must keep. A path that is not captured now is read, as a restore does."""
     stored, present = _readers(context)
     with naming(context.store):
-        return Comparison(_sorted(diffs.diff(seen.load, seen.tree, point.tree), scope), seen.skipped, present, stored)
+        changes = _sorted(diffs.diff(seen.load, seen.tree, point.tree), ())
+    changes = tuple(change if change.old is not None else change._replace(old=_uncaptured(context, change.path)) for change in changes)
+    changes = tuple(change for change in changes if not manifest.same(change.old, change.new))
+    told = DomainComparer(seen.read).told_apart(changes, seen.domain, point.domain, certain=frozenset(change.path for change in changes))
+    return Comparison(_sorted(told.changes, scope), seen.skipped, present, stored, (), _sorted(told.unclear, scope))
 
 
 def planned(context: Context, actions: Iterable[Action]) -> Comparison:
@@ -143,6 +172,15 @@ def _sorted(changes: Iterable[Change], scope: Sequence[bytes]) -> tuple[Change, 
     path_scope = paths.PathScope(scope)
     chosen = (change for change in changes if path_scope.cover(change.path))
     return tuple(sorted(chosen, key=lambda change: change.path))
+
+
+def _uncaptured(context: Context, path: bytes) -> Entry | None:
+    """The entry of a path that the scan did not capture; None if it is not on disk, or cannot be read."""
+    try:
+        captured = context.tree.capture(path, HashSink())
+    except (OSError, NotCapturable):
+        return None
+    return captured.entry if captured is not None else None
 
 
 def missing(context: Context, points: Sequence[Checkpoint], scope: Sequence[bytes]) -> tuple[bytes, ...]:

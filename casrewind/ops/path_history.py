@@ -146,7 +146,7 @@ class _PathLookup:
         """Why a path missing from a checkpoint may have existed then, or ""."""
         if change.old is None or change.new is not None:
             return ""
-        return Coverage(self._store, self._store.domain(point.domain)).why_not(self._path, change.old) or ""
+        return Coverage(self._store.read, self._store.domain(point.domain)).why_not(self._path, change.old) or ""
 
     def _below(self, change: Change) -> Iterator[Change]:
         if change.path and not manifest.same(change.old, change.new):
@@ -191,7 +191,7 @@ def _why_no_history(context: Context, path: bytes, timeline: Sequence[_Pair], ev
             return f"only safety checkpoints ever held {name}: casrewind log --all shows them"
     said = f"no checkpoint ever held {name}"
     newest = timeline[0][0]
-    why = Coverage(context.store, context.store.domain(newest.domain)).why_not(path, manifest.Entry(manifest.FILE, 0o644, 0, 0, b""))
+    why = Coverage(context.store.read, context.store.domain(newest.domain)).why_not(path, manifest.Entry(manifest.FILE, 0o644, 0, 0, b""))
     if why is not None:
         return f"{said}; {newest.id}, the newest, would not have: {why.partition(': ')[2]}"
     for point, _ in timeline[:: max(len(timeline) // _SAMPLES, 1)]:

@@ -8,7 +8,7 @@ Coverage depends only on what the checkpoint recorded, never on today's rules. `
 limit, directories become unreadable: none of that means that a path was absent from the checkpoint.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 
@@ -18,12 +18,16 @@ from ..gitignore.rules import RuleFile, RuleSet, ScanOptions
 from ..model import domain as domains
 from ..model import manifest, paths
 from ..model.checkpoint import Checkpoint
+from ..model.diff import Captured, Change, told_apart
 from ..model.domain import Domain, RuleRef
 from ..model.manifest import DIR, FILE, Entry, Loader
-from ..model.plan import Captured, Kept
+from ..model.plan import Kept
 from ..store import packs
+from ..store.packs import ReadBlob
 from ..store.store import Store
 
+_DOMAINS = 100
+"""Domains that are remembered."""
 _BYTES, _LINES = 64 << 20, 1_000_000
 """Limits on all rule files of a checkpoint together: more would take minutes and gigabytes to compile."""
 
@@ -113,13 +117,17 @@ def _graft(
 class Coverage:
     """Decides whether one checkpoint would have captured a path."""
 
-    def __init__(self, store: Store, domain: Domain) -> None:
-        """`store` provides the recorded rule files."""
+    def __init__(self, read: ReadBlob, domain: Domain, other: Domain | None = None) -> None:
+        """`read` reads the recorded rule files. `other`: the domain of the checkpoint that has the paths. The same rules
+        and the same skips hid them in neither."""
         self._domain = domain
-        files = list(_rule_files(store, domain.rules))
-        self._rules = RuleSet(files, ignore_case=domain.ignore_case, default_excludes=domain.default_excludes)
-        self._skipped = {rule.base: "ignore rules that are not stored" for rule in domain.unstored}
-        for skip in domain.skipped:
+        self._rules: RuleSet | None = None
+        self._skipped: dict[bytes, str] = {}
+        if other is None or _rules_of(domain) != _rules_of(other):
+            files = list(_rule_files(read, domain.rules))
+            self._rules = RuleSet(files, ignore_case=domain.ignore_case, default_excludes=domain.default_excludes)
+            self._skipped = {rule.base: "ignore rules that are not stored" for rule in domain.unstored}
+        for skip in domain.skipped if other is None else set(domain.skipped).difference(other.skipped):
             kind = domains.kind_of(skip.reason)
             if kind == domains.UNREADABLE_RULES:
                 self._skipped[_base_of(skip.path)] = kind
@@ -128,15 +136,86 @@ class Coverage:
 
     def why_not(self, path: bytes, entry: Entry) -> str | None:
         """Why the checkpoint may not have captured `path`, had it existed then as `entry`. None = it would have."""
-        for place in (path, *reversed(paths.parents(path)), b""):
+        for place in (path, *reversed(paths.parents(path)), b"") if self._skipped else ():
             reason = self._skipped.get(place)
             if reason is not None:
                 return f"not known to the checkpoint: {reason} then"
+        if self._rules is None:
+            return None
         if entry.kind == FILE and entry.size > self._domain.max_file_size:
             return "not known to the checkpoint: larger than what it captured"
         if not self._rules.captured(path, entry.kind == DIR):
             return "not known to the checkpoint: ignored by its rules"
         return None
+
+
+def _rules_of(domain: Domain) -> tuple[object, ...]:
+    """All that decides which path is ignored."""
+    return (
+        domain.ignore_case, domain.default_excludes, domain.max_file_size, frozenset(domain.rules), frozenset(domain.unstored)
+    )  # fmt: skip
+
+
+class ToldApart(NamedTuple):
+    """The known and the unclear changes (model/diff.py). `damaged`: a domain cannot be read, so more is unclear."""
+
+    changes: tuple[Change, ...]
+    unclear: tuple[Change, ...] = ()
+    damaged: bool = False
+
+
+class DomainComparer:
+    """Decides which changes between two checkpoints are known, and which only mean that a path was not captured.
+
+    Each comparison of two trees asks it. It reads nothing for checkpoints with the same domain, or if no path was added
+    or removed.
+    """
+
+    def __init__(self, read: ReadBlob) -> None:
+        """`read` reads the domains and the recorded rule files."""
+        self._read = read
+        self._domains: dict[bytes, Domain] = {}
+
+    def told_apart(
+        self, changes: Iterable[Change], old: "bytes | Domain", new: "bytes | Domain", *,
+        present: Captured | None = None, certain: Container[bytes] = frozenset(),
+    ) -> ToldApart:  # fmt: skip
+        """The `changes`, sorted by path, from a side to another one. `old`, `new`: the domains or their digests; b"" =
+        everything is known. `present` judges the new side in place of its domain: the worktree shows what it has.
+        `certain`: paths that are known on the old side."""
+        changes = tuple(changes)
+        if not old or not new or old == new or all(change.old is not None and change.new is not None for change in changes):
+            return ToldApart(changes)
+        damage: list[Exception] = []
+
+        def judge(side: "bytes | Domain", other: "bytes | Domain") -> Captured:
+            known: list[Captured] = []
+
+            def why_not(path: bytes, entry: Entry) -> str | None:
+                if not known:
+                    try:
+                        known.append(Coverage(self._read, self._domain(side), self._domain(other)).why_not)
+                    except errors.StoreDamaged as error:
+                        damage.append(error)
+                        known.append(_nothing_is_known)
+                return known[0](path, entry)
+
+            return why_not
+
+        judge_old = judge(old, new)
+        known, unclear = told_apart(
+            changes, lambda path, entry: None if path in certain else judge_old(path, entry), present or judge(new, old)
+        )
+        return ToldApart(known, unclear, bool(damage))
+
+    def _domain(self, side: "bytes | Domain") -> Domain:
+        if isinstance(side, Domain):
+            return side
+        if side not in self._domains:
+            if len(self._domains) >= _DOMAINS:
+                self._domains.clear()
+            self._domains[side] = domains.decode(self._read(side, packs.DOMAIN))
+        return self._domains[side]
 
 
 class RecordedPaths(NamedTuple):
@@ -154,7 +233,7 @@ def recorded(store: Store, point: Checkpoint) -> RecordedPaths:
     """What a checkpoint recorded about paths. A damaged record covers no path, so that nothing is deleted."""
     try:
         domain = store.domain(point.domain)
-        return RecordedPaths(Coverage(store, domain).why_not, domain.unstable, domain.late)
+        return RecordedPaths(Coverage(store.read, domain).why_not, domain.unstable, domain.late)
     except (errors.BlobMissing, errors.BlobCorrupt) as error:
         why = f"nothing is deleted: the record of the paths that it covers is damaged in the store: {error}"
         return RecordedPaths(_nothing_is_known, lost=(Kept(b".", why, benign=False),))
@@ -170,7 +249,7 @@ def with_recorded_rules(store: Store, worktree: bytes, options: ScanOptions) -> 
     newest = store.head(worktree)
     try:
         rules = () if newest is None else store.domain(newest.domain).rules
-        found = list(_rule_files(store, (rule for rule in rules if rule.source == "project")))
+        found = list(_rule_files(store.read, (rule for rule in rules if rule.source == "project")))
     except (errors.BlobMissing, errors.BlobCorrupt):
         return options  # then more is captured and nothing is deleted
     return options._replace(outside=(*options.outside, *found))
@@ -181,8 +260,8 @@ def _base_of(path: bytes) -> bytes:
     return b"" if path.startswith(b".git/") else path.rpartition(b"/")[0]
 
 
-def _rule_files(store: Store, rules: Iterable[RuleRef]) -> Iterator[RuleFile]:
-    read = cache(store.read)  # many directories may share the same rules
+def _rule_files(read_blob: ReadBlob, rules: Iterable[RuleRef]) -> Iterator[RuleFile]:
+    read = cache(read_blob)  # many directories may share the same rules
     size = count = 0
     for rule in rules:
         data = read(rule.digest, packs.RULES)

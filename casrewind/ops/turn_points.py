@@ -59,4 +59,5 @@ def _point(point: Checkpoint, marked: Marked = UNMARKED) -> Point:
         op=more.op,
         target=more.target,
         branch=more.branch,
+        domain=point.domain,
     )

@@ -23,6 +23,7 @@ from . import compare
 from .compare import Comparison, ScannedWorktree
 from .context import Context
 from .references import AFTER, turn_of
+from .restorable import DomainComparer
 from .turn_points import records_of
 
 TYPE_CHECKING = False
@@ -104,7 +105,7 @@ class TurnView:
                 raise errors.CheckpointNotFound(what)
         if turn.changes is None:
             raise errors.StoreDamaged(f"what @{turn.n} changed cannot be read: casrewind verify shows what is damaged")
-        return compare.of_changes(self._context, turn.changes, scope, to_now=turn.to_now)
+        return compare.of_changes(self._context, turn.changes, scope, to_now=turn.to_now, unclear=turn.unclear)
 
     def turn_of(self, identity: str) -> Turn | None:
         """The turn that a checkpoint belongs to."""
@@ -185,14 +186,12 @@ class _StoreDiffer:
         self._context, self._seen = context, seen
         load: Loader = context.store.load_tree if seen is None else seen.load
         self._trees = TreeCache(load)
-        self._known: dict[tuple[State, bytes], Difference] = {}
+        self._comparer = DomainComparer(context.store.read if seen is None else seen.read)
+        self._known: dict[tuple[State, State | None], Difference] = {}
         self._plans: dict[bytes, Difference] = {}
 
-    def between(self, old: State, new: bytes | None) -> Difference:
-        """What differs between a state and a tree. None means the worktree as it was scanned."""
-        if new is None:
-            assert self._seen is not None
-            new = self._seen.tree
+    def between(self, old: State, new: State | None) -> Difference:
+        """What differs between a state and the tree of another one. None means the worktree as it was scanned."""
         key = (old, new)
         if key in self._known:
             return self._known[key]
@@ -222,20 +221,32 @@ class _StoreDiffer:
             self._plans[plan] = found
         return found
 
-    def _compared(self, old: State, new: bytes) -> Difference:
+    def _compared(self, old: State, new: State | None) -> Difference:
         damage: list[bytes] = []
         load = _noting(self._trees, damage)
+        tree = new.tree if new is not None else self._now.tree
         try:
-            for root in (old.tree, new):
+            for root in (old.tree, tree):
                 self._trees(root)
-            changes = tuple(diffs.diff(load, old.tree, new))
+            changes = tuple(diffs.diff(load, old.tree, tree))
         except (errors.StoreDamaged, errors.ManifestRefused):
             return Difference(None, damaged=True)
         plans = [self.plan(plan) for plan in old.plans]
         known = [plan.changes for plan in plans if plan.changes is not None]
         if len(known) != len(plans):
             return Difference(None, damaged=True)
-        return Difference(rows_of.behind_plans(changes, known) if known else changes, bool(damage))
+        changes = rows_of.behind_plans(changes, known) if known else changes
+        planned = frozenset(change.path for plan in known for change in plan)
+        if new is None:
+            told = compare.told_apart_now(self._context, self._comparer, changes, old.domain, self._now, planned)
+        else:
+            told = self._comparer.told_apart(changes, old.domain, new.domain, certain=planned)
+        return Difference(told.changes, bool(damage) or told.damaged, told.unclear)
+
+    @property
+    def _now(self) -> ScannedWorktree:
+        assert self._seen is not None
+        return self._seen
 
 
 def _noting(load: Loader, damage: list[bytes]) -> Loader:

@@ -5,7 +5,7 @@ since are kept. A revert also keeps each path that another turn may have changed
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from .. import errors
 from ..model import history as undo_history
@@ -24,6 +24,8 @@ from .capture import CapturedState, in_the_way
 from .context import Context
 from .execute import Restored, execute
 from .restore import Confirm, Declined
+
+_UNCLEAR = "not captured at the end of the turn, and not as it was before"
 
 _Prepare = Callable[[StoreWriter | DryRunWriter], tuple[Restored, CapturedState]]
 """Returns (what would be done and kept, the current state), with new blobs in the given writer."""
@@ -54,10 +56,12 @@ def revert(
     changes: Sequence[Change],
     left: Iterable[Kept] = (),
     *,
+    unclear: Collection[bytes] = (),
     dry_run: bool = False,
     confirm: Confirm | None = None,
 ) -> Restored:
     """Take back the `changes` of the turn that the checkpoint `before` opened. `left`: paths that are kept, and why.
+    `unclear`: changed paths that were not captured after the turn. They come back where nothing is in their place.
 
     `dry_run` changes nothing. `confirm` is asked with the plan; without its consent, Declined is raised. `undo` undoes
     a revert. Raises as a restore does.
@@ -69,7 +73,7 @@ def revert(
 
     def prepared(session: StoreWriter | DryRunWriter) -> tuple[Restored, CapturedState]:
         hint = f"casrewind restore {before.id} PATH takes back what is sound"
-        report, now = _prepare(context, session, reversed_actions, REVERT, before.id, hint)
+        report, now = _prepare(context, session, reversed_actions, REVERT, before.id, hint, unclear=unclear)
         return report._replace(kept=tuple(sorted((*report.kept, *kept)))), now
 
     preflight.refuse_open_journal(context)
@@ -132,7 +136,7 @@ def _confirmed(
 
 def _prepare(
     context: Context, session: StoreWriter | DryRunWriter, actions_of: Callable[[], Actions], op: str, aim: str, hint: str, *,
-    everything: bool = False
+    everything: bool = False, unclear: Collection[bytes] = ()
 ) -> tuple[Restored, CapturedState]:
     """Returns (what reversed actions would do and keep, the current state). A path that was edited since is kept."""
     scan = capture.scan_now(context, session)
@@ -149,7 +153,8 @@ def _prepare(
         if obstacles := [why for path, why in strangers.items() if path in touched]:
             raise in_the_way(obstacles)
     kept = list(stores)
-    actions = plans.pack(_choose(wanted, manifest.Finder(load, tree), strangers, context.tree.mounts.points, kept, everything=everything))
+    finder, points = manifest.Finder(load, tree), context.tree.mounts.points
+    actions = plans.pack(_choose(wanted, finder, strangers, points, kept, everything=everything, unclear=unclear))
     plan = preflight.check_plan(context, now, plans.keep_paths(Plan(actions, ()), kept), hint=hint, benign=False)
     unchanged = len(wanted) - len(plan.actions) - len({item.path for item in plan.kept} - {item.path for item in stores})
     return Restored(op, aim, "", plan.actions, plan.kept, unchanged, dry_run=False), now
@@ -169,6 +174,7 @@ def _choose(
     kept: list[Kept],
     *,
     everything: bool,
+    unclear: Collection[bytes] = (),
 ) -> Iterator[Action]:
     """Yield the possible actions of a reversed plan, and add the paths that are kept to `kept`. `strangers` are paths
     that cannot be stored, `mounts` are mount points. Parents come first; a path without a directory to go into is kept
@@ -182,7 +188,7 @@ def _choose(
         elif manifest.same(there, action.after) and action.source == action.path:
             continue
         elif not (everything or manifest.same(there, action.before)):
-            kept.append(Kept(action.path, "edited since", benign=False))
+            kept.append(Kept(action.path, _UNCLEAR if action.path in unclear else "edited since", benign=False))
         elif action.after is not None and not _has_parents(action.path, finder, will_be):
             kept.append(Kept(action.path, "its directory was replaced or removed since", benign=False))
         else:

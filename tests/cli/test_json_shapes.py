@@ -193,7 +193,7 @@ def test_a_name_that_is_not_utf8_has_its_bytes_beside_it_and_others_have_none(st
 def test_diff(story):
     command, _, _, told = story
     found = command.json("diff", "prev", "last")
-    assert set(found) == {"changes", "missing", "renames", "from", "to", "turn"} and found["missing"] == []
+    assert set(found) == {"changes", "captured_since", "no_longer_captured", "missing", "renames", "from", "to", "turn"} and found["missing"] == []
     changes = [shaped(change, CHANGE, optional=("path_b64",)) for change in found["changes"]]
     assert [raw(change) for change in changes] == sorted(raw(change) for change in changes)
     by_path = {change.pop("path"): change for change in changes}

@@ -33,7 +33,7 @@ class DictDiffer:
     def between(self, old, new):
         assert isinstance(old, State)
         self.asked += 1
-        target = self.now if new is None else self.trees[new]
+        target = self.now if new is None else self.trees[new.tree]
         return Difference(behind_plans(compared(self.trees[old.tree], target), [self.plan(plan).changes for plan in old.plans]))
 
     def plan(self, plan):

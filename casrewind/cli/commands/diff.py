@@ -135,6 +135,7 @@ def _diff_json(found: "Comparison", *, with_renames: bool) -> "Shape":
     moved = rename_detection.find(found) if with_renames else ()
     return {
         "changes": [json_output.change(change) for change in found.changes],
+        **json_output.unclear(found.unclear),
         "missing": [json_output.path(path) for path in found.missing],
         "renames": [
             {**json_output.path(item.source, "from"), **json_output.path(item.path, "to"), "similarity": item.similarity}

@@ -93,7 +93,7 @@ def _changing(view: TurnView, most: int | None) -> list[Turn | Outside | Reset]:
     found: list[Turn | Outside | Reset] = []
     count = 0
     for row in view.rows():
-        if isinstance(row, (Turn, Outside, Reset)) and (row.changes != () or row.damaged):
+        if isinstance(row, (Turn, Outside, Reset)) and (row.changes != () or row.damaged or row.unclear):
             count += isinstance(row, Turn)
             if most is not None and count > most:
                 break
@@ -112,7 +112,7 @@ def _print_history(workspace: Any, view: TurnView, rows: Sequence[Turn | Outside
         if form and row.changes:
             shared = {path for path, _ in row.shared} if isinstance(row, Turn) else set()
             print_line()
-            print_comparison(compare.of_changes(context_of(workspace), row.changes), Form(form), shared)
+            print_comparison(compare.of_changes(context_of(workspace), row.changes, unclear=row.unclear), Form(form), shared)
             print_line()
         elif row.changes:
             _print_changes(row, row.changes, writer.indent)

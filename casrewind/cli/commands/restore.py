@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from ... import errors, fsio
 from ..._typing import TYPE_CHECKING, Any
 from ...model import paths
+from ...model.diff import Change, topmost
 from ...model.history import REVERT, Step
 from ...model.plan import Kept
 from ...ops.execute import Restored
@@ -113,12 +114,16 @@ def revert(workspace: Any, options: Any, done: Done) -> int:
     found = named.view.comparison(turn, scope)
     if turn.damaged:
         raise errors.StoreDamaged(f"a part of what @{turn.n} changed cannot be read: casrewind verify shows what is damaged")
-    if scope and not found.changes:
+    if scope and not found.changes and not found.unclear:
         names = ", ".join(map(fsio.printable, scope))
         raise errors.PathNotFound(f"@{turn.n} changed nothing at {names}; casrewind show @{turn.n} lists what it changed")
-    left = list(_left_alone(turn, scope, with_shared=options.shared))
+    known = {change.path for change in found.changes}
+    unclear = [change for change in found.unclear if change.path not in known]
+    left = [*_left_alone(turn, scope, with_shared=options.shared), *_unknown_before(unclear)]
     away = {item.path for item in left}
-    changes = [change for change in found.changes if change.path not in away]
+    gone = [change for change in unclear if change.new is None]
+    changes = [change for change in (*found.changes, *gone) if change.path not in away]
+    unseen = {change.path for change in gone}
     moment = turn.ended_ns or turn.started_ns
     when = f" ({age(moment)})" if moment is not None else ""
     title = f'revert @{turn.n} "{restore_output.shortened(turn.prompt)}"{when}'
@@ -127,7 +132,7 @@ def revert(workspace: Any, options: Any, done: Done) -> int:
         require_terminal("revert asks before it changes files, and there is no terminal")
     confirm = restore_output.asking(workspace, title, done, is_asked=is_asked)
     return _carry_out(
-        lambda: take_back(context_of(workspace), before, changes, left, dry_run=options.dry_run, confirm=confirm),
+        lambda: take_back(context_of(workspace), before, changes, left, unclear=unseen, dry_run=options.dry_run, confirm=confirm),
         options, done, title if options.dry_run else "",
     )  # fmt: skip
 
@@ -142,6 +147,12 @@ def _left_alone(turn: "Turn", scope: Sequence[bytes], *, with_shared: bool) -> I
     for path in turn.purged:
         if places.cover(path):
             yield Kept(path, "its content was purged", benign=False)
+
+
+def _unknown_before(unclear: Sequence[Change]) -> Iterator[Kept]:
+    """The paths that the turn may not have made. As in a restore, they stay; a directory stands for what is in it."""
+    for change in topmost([change for change in unclear if change.old is None]):
+        yield Kept(change.path, "not captured before the turn, so it may be older", benign=True)
 
 # -- the newest restore
 

@@ -13,8 +13,9 @@ from ...model.turn_records import Turn
 from ...store.catalog import Marked
 from ...workspace import context_of
 from .. import json_output, words
-from ..comparison import ENTRIES, STAT, form_of, print_comparison
-from ..output import SHOWN, age, as_json, plural, print_line, remark, signed, size, skipped
+from ..changes import named
+from ..comparison import ENTRIES, STAT, form_of, print_comparison, print_unclear
+from ..output import age, as_json, plural, print_line, remark, signed, size, skipped
 from ..pager import pager
 from . import OK, Done
 
@@ -88,6 +89,7 @@ def _show_turn(workspace: Any, options: Any, named: words.Words, turn: Turn, don
                 print_comparison(view.comparison(turn), form_of(options), {path for path, _ in turn.shared})
             else:
                 print_line("nothing changed")
+                print_unclear(view.comparison(turn))
             _print_shared(turn)
     if turn.damaged:
         remark(f"casrewind: a part of what @{turn.n} changed is damaged in the store; casrewind verify shows what is affected")
@@ -122,16 +124,11 @@ def _described(turn: Turn, left_out: Sequence[Skip]) -> Iterator[str]:
         yield f"  its end was not seen; with what was edited until {until}"
     late = [skip.path for skip in left_out if skip.reason == domains.LATE]
     if late:
-        yield f"  changed while the checkpoint was made: {_names(late)}"
+        yield f"  changed while the checkpoint was made: {named(late)}"
     if turn.purged:
-        yield f"  purged, and not compared: {_names(turn.purged)}"
+        yield f"  purged, and not compared: {named(turn.purged)}"
     if turn.changes is None:
         yield f"  {'what it changed is damaged in the store' if turn.damaged else f'{why_unknown(turn)}: what it changed is not known'}"
-
-
-def _names(found: Sequence[bytes]) -> str:
-    names = ", ".join(fsio.printable(path) for path in found[:SHOWN])
-    return f"{names} and {len(found) - SHOWN:,} more" if len(found) > SHOWN else names
 
 
 def _print_shared(turn: Turn) -> None:
@@ -139,7 +136,7 @@ def _print_shared(turn: Turn) -> None:
     for path, numbers in turn.shared:
         by_turns.setdefault(numbers, []).append(path)
     for numbers, found in by_turns.items():
-        print_line(f" ? changed while {' and '.join(f'@{number}' for number in numbers)} ran, too: {_names(found)}")
+        print_line(f" ? changed while {' and '.join(f'@{number}' for number in numbers)} ran, too: {named(found)}")
 
 
 def _show_change(workspace: Any, options: Any, point: Checkpoint, done: Done) -> int:

@@ -179,10 +179,10 @@ class TimelineModel:
                 self.look()
             assert self._view is not None
             item = self._view.filled(item)
-        changes = item.changes if isinstance(item, Turn | Outside | Reset) else ()
+        changes, unclear = (item.changes, item.unclear) if isinstance(item, Turn | Outside | Reset) else ((), ())
         if changes is None:
             raise errors.CheckpointNotFound("what this turn changed is not known: its start or its end was forgotten, or is damaged")
-        return compare.of_changes(context, changes, to_now=to_now)
+        return compare.of_changes(context, changes, to_now=to_now, unclear=unclear)
 
     def _prompt(self, row: PickerRow) -> str:
         """The whole prompt. A checkpoint holds its start only; the transcript has the rest."""
