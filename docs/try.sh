@@ -78,5 +78,5 @@ print(f"equal: {len(one)} entries")
 PYTHON
 
 say "And the restore itself can be undone"
-show "$casrewind" undo
+show "$casrewind" undo --yes
 show "$casrewind" list

@@ -93,4 +93,4 @@ def test_a_restore(project, tmp_path):
     edit(project, "d5/f5", b"edited\n")
     files, functions = entered(project, tmp_path, "restore", "last", "--yes")
     assert {"ops/restore.py", "worktree/apply.py"} <= files
-    assert len(files) <= 55, sorted(files)
+    assert len(files) <= 56, sorted(files)  # one more than the rest: the rule when a question is asked

@@ -13,7 +13,7 @@ def test_save_break_restore_undo(casrewind, root):
     report = casrewind.json("restore", "last", "--yes")
     assert differences(before, picture(root, mtimes=True)) == {}
     assert report["safety"]
-    casrewind.json("undo")
+    casrewind.json("undo", "--yes")
     assert differences(broken, picture(root)) == {}
-    casrewind.json("redo")
+    casrewind.json("redo", "--yes")
     assert differences(before, picture(root, mtimes=True)) == {}

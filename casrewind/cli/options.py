@@ -200,8 +200,9 @@ TABLE = {
         function="restore.revert"),
     "undo": Command("Undo the newest restore", ("casrewind undo", "casrewind undo --list"), (
         DRY_RUN, flag("--list", "list the restores that can be undone"),
-        flag("--all", "also undo paths that were edited since the restore"), YES, JSON,
-    ), more="Keeps what you edited since. On a terminal it shows the plan and asks.",
+        flag("--all", "also undo paths that were edited since the restore"),
+        flag("--older", "even if a newer back changed only a conversation"), YES, JSON,
+    ), more="Keeps what you edited since. It shows the plan and asks. Without a terminal it needs --yes.",
         function="restore.undo", saves=True, tells_restore=True),
     "redo": Command("Redo the newest undo", ("casrewind redo",), (
         DRY_RUN, flag("--list", "list the undos that can be redone"), YES, JSON), function="restore.redo", saves=True),

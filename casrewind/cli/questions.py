@@ -15,28 +15,37 @@ _FIRST_STEPS = """No checkpoints of this project yet.
   q   quit"""
 
 
-def require_terminal(refusal: str) -> None:
-    """Raise UsageError, beginning with `refusal`, unless a person at a terminal can answer a question."""
-    if not may_answer():
-        raise errors.UsageError(f"{refusal}: add --yes to go ahead")
-
-
-def may_answer() -> bool:
-    """True if a person at a terminal can answer a question."""
-    return sys.stdin.isatty() and sys.stdout.isatty()
-
-
 _AGENTS = (
     "CASREWIND_INSIDE", "CASREWIND_SESSION", "CLAUDECODE", "AI_AGENT", "CURSOR_AGENT", "CODEX_SANDBOX", "GEMINI_CLI", "OPENCODE",
 )  # fmt: skip
 """Variables that are set in the shell of an agent or a hook."""
 
 
-def may_ask(options: Any) -> bool:
-    """True if an optional question can be asked: on a terminal, and not in an agent, a hook or a script."""
-    if options.yes or options.json or any(os.environ.get(name) for name in _AGENTS):
+def must_ask(options: Any, what: str) -> bool:
+    """True if a person has to agree first: always, but with --yes. `what`: what the command asks before.
+
+    Raises UsageError if nobody can answer. One rule for every command that changes files or removes something.
+    """
+    if options.yes:
         return False
-    return sys.stdin.isatty() and sys.stderr.isatty()
+    if not may_answer():
+        why = "an agent runs it" if _has_terminal() else "there is no terminal"
+        raise errors.UsageError(f"{options.command} asks before it {what}, and {why}: add --yes to go ahead")
+    return True
+
+
+def may_answer() -> bool:
+    """True if a person can answer a question: on a terminal, and not in the shell of an agent or in a hook."""
+    return _has_terminal() and not any(os.environ.get(name) for name in _AGENTS)
+
+
+def _has_terminal() -> bool:
+    return sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())
+
+
+def may_ask(options: Any) -> bool:
+    """True if an optional question can be asked."""
+    return not options.yes and not options.json and may_answer()
 
 
 def asked(question: str) -> str:

@@ -4,9 +4,11 @@ from .._typing import NamedTuple
 from . import tlv
 
 FORK, IN_PLACE = "fork", "in_place"
+CHAT_ONLY = "-"
+"""`Rewind.safety` of a rewind that changed no file."""
 
 # in the order of the fields
-_CREATED, _WORKTREE, _AGENT, _MODE, _SESSION, _PARENT, _TRANSCRIPT, _ORIGINAL, _CHECKPOINT = range(1, 10)
+_CREATED, _WORKTREE, _AGENT, _MODE, _SESSION, _PARENT, _TRANSCRIPT, _ORIGINAL, _CHECKPOINT, _SAFETY = range(1, 11)
 
 
 class Rewind(NamedTuple):
@@ -15,7 +17,8 @@ class Rewind(NamedTuple):
     `created_ns`: nanoseconds since 1970. `mode` is FORK or IN_PLACE. `session` is the id of the session with the
     earlier turns, `parent` its source (the same session if in place). `transcript` is the path (bytes) that was
     written. `original` is the path of the conversation before: the parent's file, or the backup if in place (b"" = no
-    backup). `checkpoint` is the id of the checkpoint rewound to, or "".
+    backup). `checkpoint` is the id of the checkpoint rewound to, or "". `safety` is the id of the safety checkpoint of
+    the restore that was done with it, CHAT_ONLY = no file changed, "" = not recorded by an older version.
     """
 
     created_ns: int
@@ -27,6 +30,7 @@ class Rewind(NamedTuple):
     transcript: bytes
     original: bytes
     checkpoint: str
+    safety: str = ""
 
 
 def encode(rewind: Rewind) -> bytes:
@@ -48,4 +52,5 @@ def decode(data: bytes) -> Rewind:
         transcript=got.raw(_TRANSCRIPT),
         original=got.raw(_ORIGINAL),
         checkpoint=got.text(_CHECKPOINT),
+        safety=got.text(_SAFETY),
     )

@@ -151,7 +151,7 @@ def back(
         restored, foreign = _restore(context, point, conversations.own(conversation, goal.points), confirm=confirm)
         if not chat:
             return Rewound(None, (), restored, foreign, notes, dry_run=False, transcript="")
-    made = _write(context, homes, conversation, cut, point, in_place=in_place)
+    made = _write(context, homes, conversation, cut, point, restored, in_place=in_place)
     taken = tuple(prompt.text for prompt in goal.prompts[goal.at :])
     return Rewound(made, taken, restored, foreign, notes, dry_run=False, transcript=conversation.path)
 
@@ -183,7 +183,7 @@ def to_checkpoint(
         own = conversations.own(conversation, conversations.bound(conversation, everything))
         restored, foreign = _restore(context, point, own, scope=scope, dry_run=dry_run, skip_damaged=skip_damaged, confirm=confirm)
     notes = _notes(context, conversation)
-    made = None if dry_run else _write(context, homes, conversation, cut, point, in_place=in_place)
+    made = None if dry_run else _write(context, homes, conversation, cut, point, restored, in_place=in_place)
     return Rewound(made, taken, restored, foreign, notes, dry_run=dry_run, transcript=conversation.path)
 
 
@@ -312,6 +312,7 @@ def _write(
     conversation: Conversation,
     cut: bytes | None,
     point: Checkpoint | None,
+    restored: Restored | None,
     *,
     in_place: bool,
 ) -> Chat | None:
@@ -332,6 +333,7 @@ def _write(
             transcript=os.fsencode(chat.path),
             original=os.fsencode(original),
             checkpoint="" if point is None else point.id,
+            safety=restored.safety if restored is not None and restored.safety else rewinds.CHAT_ONLY,
         )
     )
     return chat

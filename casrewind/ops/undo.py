@@ -11,6 +11,7 @@ from .. import errors
 from ..model import history as undo_history
 from ..model import manifest, paths
 from ..model import plan as plans
+from ..model import rewind as rewinds
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
 from ..model.history import RESTORE, REVERT, Operation
@@ -48,6 +49,17 @@ def redo(context: Context, *, dry_run: bool = False, confirm: Confirm | None = N
     if not history.redo:
         raise errors.NothingToUndo("nothing to redo: no undo was made since the newest restore")
     return _take_back(context, undo_history.REDO, history.redo[-1], everything=False, dry_run=dry_run, confirm=confirm)
+
+
+def newer_rewind(context: Context) -> rewinds.Rewind | None:
+    """The newest rewind that changed a conversation and no file, if it is newer than all that undo and redo know."""
+    history = context.store.history(context.root.key)
+    newest = [(context.store.checkpoint(step.safety), step) for step in (*history.undo[-1:], *history.redo[-1:])]
+    made, step = max(((made, step) for made, step in newest if made is not None), key=lambda pair: pair[0].seq, default=(None, None))
+    found = [one for one in context.store.rewinds(0 if made is None else made.seq) if one.worktree == context.root.key]
+    if made is not None and step is not None and made.more.op == RESTORE and found and not found[0].safety:
+        found = found[found[0].checkpoint == step.target :]  # of an older version: it was done with that restore
+    return next((one for one in reversed(found) if one.safety in ("", rewinds.CHAT_ONLY)), None)
 
 
 def revert(

@@ -358,11 +358,11 @@ class Store:
 
         self.append(ledger.SESSION, rewinds.encode(rewind))
 
-    def rewinds(self) -> "list[rewinds.Rewind]":
-        """All rewinds of conversations in the ledger, oldest first. Reads the whole ledger."""
+    def rewinds(self, since: int = 0) -> "list[rewinds.Rewind]":
+        """All rewinds of conversations in the ledger after the record `since`, oldest first. Reads the whole ledger."""
         from ..model import rewind as rewinds
 
-        return [rewinds.decode(record.payload) for record in self._ledger_index.records(ledger.SESSION)]
+        return [rewinds.decode(record.payload) for record in self._ledger_index.records(ledger.SESSION) if record.seq > since]
 
     @contextmanager
     def restoring(self, worktree: bytes) -> Iterator[None]:

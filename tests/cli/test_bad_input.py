@@ -98,7 +98,7 @@ def test_force_works_on_a_root_that_is_refused_otherwise_and_says_so_everywhere(
     says(command("status"), 14, "--force")
     assert command("--force", "restore", "last", "--yes", code=0)
     assert (home / "notes").read_bytes() == b"1"
-    assert command("--force", "undo", code=0)
+    assert command("--force", "undo", "--yes", code=0)
     assert (home / "notes").read_bytes() == b"2"
 
 
@@ -252,7 +252,7 @@ def test_a_store_of_a_newer_format(ready, root, home):
     with open(os.path.join(store, "FORMAT"), "wb") as file:
         file.write(b"casrewind store 99\n")
     with unchanged(root, home / "data"):
-        for command in (["save"], ["list"], ["restore", "last", "--yes"], ["status"], ["undo"]):
+        for command in (["save"], ["list"], ["restore", "last", "--yes"], ["status"], ["undo", "--yes"]):
             says(ready(*command), 12, store, "store 99", "upgrade")
 
 
@@ -341,7 +341,7 @@ def test_a_damaged_store_is_20_or_right_and_never_half_a_restore(ready, root, ho
     else:
         assert found.code == 20 and differences(broken, picture(root)) == {}
         assert "casrewind verify" in found.err and ("blob" in found.err or "damaged" in found.err)
-    for command in (["list"], ["show", "last"], ["diff"], ["status"], ["undo"], ["restore", "last", "--to", str(home / "to")]):
+    for command in (["list"], ["show", "last"], ["diff"], ["status"], ["undo", "--yes"], ["restore", "last", "--to", str(home / "to")]):
         found = ready(*command)
         assert found.code in (0, 15, 20) and (found.code == 0) == (found.err == ""), found
 
@@ -471,7 +471,7 @@ def test_an_open_journal_is_11_until_somebody_decides(ready, root, home):
     with Store(store) as opened:
         opened.journals.write(journal)
     with unchanged(root, home / "data"):
-        for command in (["restore", "last", "--yes"], ["restore", "last", "--dry-run"], ["undo"]):
+        for command in (["restore", "last", "--yes"], ["restore", "last", "--dry-run"], ["undo", "--yes"]):
             found = ready(*command, code=11)
             assert "--continue" in found.err and "--abort" in found.err and found.out == ""
     status = ready.json("status")

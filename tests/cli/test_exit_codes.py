@@ -142,7 +142,7 @@ def test_undo_and_redo_without_anything_to_take_back_are_15(inside, capsys, root
 
 
 def test_before_the_first_save_everything_but_save_and_run_is_10(inside, capsys, home):
-    for arguments in (["list"], ["show", "1"], ["diff"], ["restore", "1", "-y"], ["undo"], ["redo"], ["status"]):
+    for arguments in (["list"], ["show", "1"], ["diff"], ["restore", "1", "-y"], ["undo", "-y"], ["redo", "-y"], ["status"]):
         assert inside(*arguments) == 10
         assert "casrewind save" in capsys.readouterr().err
     assert not (home / "data").exists()

@@ -196,8 +196,8 @@ def test_a_restore_to_before_an_include_says_what_it_stops_protecting(casrewind,
     assert (project / ".env").read_text() == "SECRET=1"
     if "-n" not in command:
         assert not (project / ".casrewindignore").exists()
-        assert "NOTE" not in casrewind("undo", code=0).err and (project / ".casrewindignore").exists()
-        assert "NOTE: .env" in casrewind("redo", code=0).err
+        assert "NOTE" not in casrewind("undo", "--yes", code=0).err and (project / ".casrewindignore").exists()
+        assert "NOTE: .env" in casrewind("redo", "--yes", code=0).err
 
 
 def test_the_plan_on_a_terminal_begins_with_what_it_stops_protecting(casrewind, project):

@@ -40,8 +40,8 @@ def test_what_is_not_in_the_schema_is_noticed():
 
 
 LINES = [
-    "save -m first", "list", "list --all", "show", "diff", "diff last -- f", "restore last -n", "restore last -y", "undo -n", "undo --list", "undo",
-    "redo --list", "redo -n", "redo", "log f", "log *", "status", "gc -n", "gc", "du", "du --by path", "pin last name", "unpin last", "stores",
+    "save -m first", "list", "list --all", "show", "diff", "diff last -- f", "restore last -n", "restore last -y", "undo -n", "undo --list", "undo -y",
+    "redo --list", "redo -n", "redo -y", "log f", "log *", "status", "gc -n", "gc", "du", "du --by path", "pin last name", "unpin last", "stores",
     "stores --prune-missing 1d -n", "verify", "purge d -n", "config", "install claude", "doctor", "uninstall claude", "install claude --plugin ../plugin",
 ]  # fmt: skip
 

@@ -230,8 +230,8 @@ def test_restore_undo_redo(casrewind, root):
     os.unlink(root / "gone")
     plan = casrewind.json("restore", "last", "--dry-run")
     done = casrewind.json("restore", "last", "--yes")
-    undone = casrewind.json("undo")
-    redone = casrewind.json("redo")
+    undone = casrewind.json("undo", "--yes")
+    redone = casrewind.json("redo", "--yes")
     nothing = casrewind.json("restore", "last", "--yes")
     for report in (plan, done, undone, redone, nothing):
         shaped(report, RESTORE)
@@ -262,7 +262,7 @@ def test_a_path_that_a_restore_leaves_alone_is_reported_and_makes_3(casrewind, r
     plant(root, {"f": b"two"})
     casrewind.json("restore", "last", "--yes")
     plant(root, {"f": b"edited since"})
-    report = shaped(casrewind.json("undo", code=3), RESTORE)
+    report = shaped(casrewind.json("undo", "--yes", code=3), RESTORE)
     assert report["skipped"] == [{"path": "f", "reason": "edited since"}]
     assert report["changes"] == [] and report["restored"] == 0
     assert (root / "f").read_bytes() == b"edited since"

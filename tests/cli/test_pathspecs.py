@@ -92,7 +92,7 @@ def test_restore_by_a_pattern_brings_back_and_removes(casrewind, root):
     (root / "new.txt").write_bytes(b"5")
     casrewind("restore", "one", "-y", "--", "*.py", code=0)
     assert sorted(path.name for path in root.rglob("*") if path.is_file()) == ["a.py", "b.py", "new.txt"]
-    casrewind("undo", code=0)
+    casrewind("undo", "--yes", code=0)
     assert sorted(path.name for path in root.rglob("*") if path.is_file()) == ["new.py", "new.txt"]
 
 

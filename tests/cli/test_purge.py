@@ -122,10 +122,10 @@ def test_every_other_command_goes_on_with_what_is_left(shop, root):
     assert {item["path"] for item in found["skipped"]} == {"key", "dir/copy"}
     assert [change["path"] for change in found["changes"]] == ["f"]
     assert (root / "key").read_bytes() == b"the secret itself\n"
-    shop("undo", code=0)
+    shop("undo", "--yes", code=0)
     assert picture(root) == before
-    shop("redo", code=0)
-    shop("undo", code=0)
+    shop("redo", "--yes", code=0)
+    shop("undo", "--yes", code=0)
     place = os.path.join(shop.home, "elsewhere")
     found = shop.json("restore", "2", "--to", place, code=3)
     assert {item["path"] for item in found["skipped"]} == {"key", "dir/copy"}
@@ -166,7 +166,7 @@ def test_a_directory_goes_with_all_that_is_under_it(shop, home):
 def test_how_many_of_the_checkpoints_were_made_for_safety_is_said(shop, root):
     """A list shows them with --all alone: without these words the numbers look wrong."""
     shop("restore", "2", "--yes", code=0)
-    shop("undo", code=0)
+    shop("undo", "--yes", code=0)
     every = shop.json("list", "--all")["checkpoints"]
     having = [p for p in every if "key" in {e["path"] for e in shop.json("show", p["id"])["entries"]}]
     safety = [p for p in having if p["trigger"] == "safety"]

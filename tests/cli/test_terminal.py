@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from support.client import Client
+from support.picture import picture
 from support.pictures import unchanged
 from support.terminal import Session
 from support.trees import plant
@@ -225,10 +227,42 @@ def test_undo_asks_a_person_and_nobody_else(terminal, process, edited, root):
     assert code == 0 and b"nothing was changed" in shown and (root / "f").read_bytes() == b"old\n"
     for environment in ({"CLAUDECODE": "1"}, {"CASREWIND_INSIDE": "1"}):
         code, shown = terminal("undo", environment=environment).end()
-        assert code == 0 and b"undone" in shown and b"[y/N" not in shown
-        process("redo", code=0)
-    process("undo", code=0)
+        assert code == 64 and b"an agent runs it" in shown and b"--yes" in shown and b"[y/N" not in shown
+    process("undo", "--yes", code=0)
     assert (root / "f").read_bytes() == b"edited\n"
+
+
+CHANGING = (
+    "restore @1", "restore last", "jump @1", "back", "back --code", "revert @1", "undo", "undo --all", "undo --json", "redo", "purge f",
+    "stores --prune-missing 1d",
+)  # fmt: skip
+HARMLESS = ("restore last -n", "revert @1 -n", "undo -n", "undo --list", "redo -n", "redo --list", "purge f -n", "stores --prune-missing 1d -n")
+
+
+def test_without_a_terminal_every_command_that_changes_files_needs_yes(process, root):
+    client = Client(process, root)
+    session = {"session_id": client.transcript.stem, "prompt_id": "p1"}
+    plant(root, {"f": b"old"})
+    client.send(client.payload("UserPromptSubmit.prompt", prompt="go", **session))
+    plant(root, {"f": b"new"})
+    client.send(client.payload("Stop.plain", **session))
+    for _ in range(2):  # each of undo and redo has a step
+        process("restore", "@1", "-y", code=0)
+        process("undo", "-y", code=0)
+        process("restore", "@1", "-y", code=0)
+    plant(root, {"f": b"new"})
+    process("restore", "@1", "-y", code=0)
+    process("restore", "after:@1", "-y", code=0)
+    process("undo", "-y", code=0)
+    before = picture(root)
+    for line in CHANGING:
+        refused = process(*line.split(), code=64)
+        assert "there is no terminal" in refused.err and "--yes" in refused.err and picture(root) == before, line
+    for line in HARMLESS:
+        process(*line.split(), code=0)
+    assert picture(root) == before
+    process("redo", "-y", code=0)
+    assert (root / "f").read_bytes() == b"new"
 
 
 def test_undo_lists_and_plans(process, edited, root):
@@ -237,7 +271,7 @@ def test_undo_lists_and_plans(process, edited, root):
     assert process("undo", "--list", code=0).out.startswith("  1  undo the restore to c")
     planned = process("undo", "-n", code=0).out
     assert planned.startswith("undo the restore to c") and "would restore" in planned and (root / "f").read_bytes() == b"old\n"
-    process("undo", code=0)
+    process("undo", "--yes", code=0)
     assert process("redo", "--list", code=0).out.startswith("  1  redo the restore to c")
     process("redo", "-n", code=0)
     assert (root / "f").read_bytes() == b"edited\n"

@@ -60,7 +60,7 @@ def template(tmp_path_factory):
         casrewind("save", "-m", f"step {number}", code=0)
     casrewind("pin", "last", "it works", code=0)
     casrewind("restore", "3", "--yes", code=0)
-    casrewind("undo", code=0)
+    casrewind("undo", "--yes", code=0)
     plant(root, {"src/till.py": b"wrecked\n", "src/since.py": b"s\n"})
     shutil.copytree(place, f"{place}.kept", symlinks=True)
     return place

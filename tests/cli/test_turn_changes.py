@@ -167,7 +167,7 @@ def test_revert_takes_one_turn_back_and_undo_takes_that_back(three, casrewind, r
     assert 'reverted "round to cents"' in casrewind("list", code=0).out.splitlines()[0]
     assert casrewind("undo", "--list", code=0).out.startswith('  1  undo the revert of "round to cents" (')
     assert casrewind("log", "prices", code=0).out.startswith("prices: ")
-    casrewind("undo", code=0)
+    casrewind("undo", "--yes", code=0)
     assert not (root / "prices").exists() and (root / "till.py").read_bytes() == b"one\ntwo\nthree\n"
     assert casrewind("revert", "@3", "-y", code=0).out.startswith("reverted: 0 paths written, 3 removed")
     assert not (root / "new").exists() and not (root / "alpha").exists()
@@ -178,7 +178,7 @@ def test_revert_keeps_what_was_edited_since_and_may_be_limited(three, casrewind,
     found = casrewind("revert", "@2", "-y", code=3)
     assert "left alone: till.py: edited since" in found.err and (root / "till.py").read_bytes() == b"mine\n"
     assert (root / "prices").read_bytes() == b"5\n"
-    casrewind("undo", code=0)
+    casrewind("undo", "--yes", code=0)
     casrewind("revert", "@2", "prices", "-y", code=0)
     assert (root / "prices").exists()
     casrewind("revert", "@2", "-y", "--", "person", code=15)
@@ -194,7 +194,7 @@ def test_revert_leaves_shared_paths_alone_unless_told(shared, casrewind, root):
     found = casrewind("revert", "@2", "-y", code=3)
     assert "left alone: beta: changed while @1 ran, too; --shared takes it back as well" in found.err
     assert (root / "beta").exists() and not (root / "slow1").exists() and not (root / "slow2").exists()
-    casrewind("undo", code=0)
+    casrewind("undo", "--yes", code=0)
     casrewind("revert", "@2", "--shared", "-y", code=0)
     assert not (root / "beta").exists()
 

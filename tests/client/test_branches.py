@@ -54,7 +54,7 @@ def bent(start):
     for number, name in enumerate(("five", "four", "three", "one"), 1):
         found.reports[name] = client.casrewind.json("back", str(number), "--both", "--yes")
         found.files[name] = picture(client.project)
-        client.casrewind("undo", code=0)
+        client.casrewind("undo", "--yes", code=0)
     for name, report in found.reports.items():
         if report["fork"] is not None:
             client.resume(report["fork"]["resume"], "what now")

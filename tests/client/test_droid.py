@@ -148,7 +148,7 @@ def test_a_client_killed_in_the_middle_of_a_tool(client, told):
     client.print("still there", "-s", report["fork"]["session_id"])
     assert client.model.requests[-1].told[-1] == "user: still there"
     assert not any("hang on" in text for text in client.model.requests[-1].told)
-    client.casrewind("undo", code=0)
+    client.casrewind("undo", "--yes", code=0)
     assert (client.project / "half.txt").read_bytes() == b"half\n"
 
 
@@ -172,7 +172,7 @@ def test_the_client_s_own_rewind_is_a_new_session_whose_first_turns_are_those_of
     report = client.casrewind.json("back", "2", "--both", "--yes", "--session", session)
     assert (report["prompts"], report["fork"]) == (PROMPTS[:1] + ["another way"], None)
     assert differences(picture(client.project), told.pictures[0]) == {}, "the checkpoint was the old session's"
-    client.casrewind("undo", code=0)
+    client.casrewind("undo", "--yes", code=0)
     assert differences(picture(client.project), before) == {}
 
 

@@ -66,7 +66,7 @@ def played(client):
                     ("back", "@3", "--yes", "--code")):  # fmt: skip
         found.answers[command] = client.casrewind(*command, code=0).out
         found.files[command] = picture(client.project)
-        client.casrewind("undo", code=0)
+        client.casrewind("undo", "--yes", code=0)
     found.undone = picture(client.project)
     asked = len(client.model.requests)
     for command in IN_CLIENT:

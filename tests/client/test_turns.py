@@ -71,7 +71,7 @@ def went(start):
     def files_after(*command):
         found.answers[command] = client.casrewind(*command, code=0)
         seen = picture(client.project)
-        client.casrewind("undo", code=0)
+        client.casrewind("undo", "--yes", code=0)
         return seen
 
     for command in (("restore", "@2", "--yes"), ("restore", "after:@2", "--yes"), ("back", "2", "--yes", "--session", found.sessions[1]),

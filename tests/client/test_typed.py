@@ -185,7 +185,7 @@ def back(found, prompt, *command):
     """Go back, look at the files, take it back."""
     found.reports[prompt] = found.client.casrewind.json(*command, "--yes")
     found.files[prompt] = picture(found.client.project)
-    found.client.casrewind("undo", code=0)
+    found.client.casrewind("undo", "--yes", code=0)
 
 
 INTO = ["user: start one", "call Bash", "result"]

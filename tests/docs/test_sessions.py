@@ -62,7 +62,7 @@ def test_the_picture_shows_the_tutorial():
     text = (TOP / "docs" / "tutorial.md").read_text()
     picture = html.unescape(re.sub(r"<[^>]+>", "", (TOP / "docs" / "tutorial.svg").read_text())).replace("\xa0", " ")
     lines = sessions.pictured(text)
-    assert lines[0] == "$ mkdir shop && cd shop" and "$ casrewind undo" in lines
+    assert lines[0] == "$ mkdir shop && cd shop" and "$ casrewind undo --yes" in lines
     missing = [line for line in lines if line[:90].rstrip() not in picture]
     assert missing == [], "python docs/generate_sessions.py draws it anew"
 
@@ -84,7 +84,8 @@ def test_what_the_tables_of_the_guides_say_to_type_can_be_typed(tmp_path):
             client.turn(prompt)
         wrong = {}
         for line in lines:
-            asks = line.split()[1] in ("restore", "revert", "jump", "back") and "--to" not in line
+            line += " --older" if line.split()[1] == "undo" else ""  # the lines are run one after the other, some are --chat
+            asks = line.split()[1] in ("restore", "revert", "jump", "back", "undo", "redo") and "--to" not in line
             words = line.replace("restore 2 --", "restore 2 --yes --") if " -- " in line else f"{line}{' --yes' if asks else ''}"
             shown, code = scratch.run(words)
             if code:

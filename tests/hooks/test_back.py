@@ -24,7 +24,7 @@ def test_back_brings_files_and_conversation_of_that_moment(told, root, casrewind
     assert client.transcript.read_bytes() == original
     kept = set(original.splitlines())
     assert [line for line in fork.splitlines() if line not in kept and b"custom-title" not in line] == []
-    casrewind("undo", code=0)
+    casrewind("undo", "--yes", code=0)
     assert (root / "f").read_bytes() == b"wrecked"
 
 

@@ -78,7 +78,7 @@ def test_a_turn_of_the_list_goes_back_in_its_own_session(two, root, casrewind):
     assert picture(root) == pictures[1] and found["prompts"] == ["make two"]
     assert (found["turn"], found["number"], found["session"], found["agent"]) == (2, 1, "bbbb-2", "claude")
     assert found["fork"] is None, "nothing was said before that prompt"
-    casrewind("undo", code=0)
+    casrewind("undo", "--yes", code=0)
     found = casrewind.json("back", "@3", "--yes")
     assert picture(root) == pictures[2] and found["prompts"] == ["make one", "make three"] and found["number"] == 2
 
@@ -87,7 +87,7 @@ def test_a_number_counts_the_turns_of_one_conversation(two, root, casrewind):
     first, second, pictures = two
     found = casrewind.json("back", "1", "--yes", "--session", "bbbb-2")
     assert picture(root) == pictures[1] and (found["turn"], found["number"]) == (2, 1)
-    casrewind("undo", code=0)
+    casrewind("undo", "--yes", code=0)
     shown = casrewind("back", "2", "--yes", "--session", "aaaa-1", code=0).out
     assert "@3 = prompt 2 of claude aaaa-1" in shown and picture(root) == pictures[2]
     assert texts(first.path) == ["make one", "make three"]
@@ -99,7 +99,7 @@ def test_a_number_that_differs_is_not_answered_by_yes_while_two_sessions_run(two
     assert "2 sessions run here, and @3 = prompt 2 of claude aaaa-1" in refused.err and "casrewind back @3" in refused.err
     assert picture(root) == before
     assert casrewind.json("back", "1", "--yes")["turn"] == 1, "the numbers are equal"
-    casrewind("undo", code=0)
+    casrewind("undo", "--yes", code=0)
     assert casrewind.json("back", "2", "--yes", CASREWIND_SESSION="aaaa-1")["turn"] == 3, "the agent's own shell names its session"
 
 
@@ -180,6 +180,55 @@ def test_in_the_client_each_command_means_what_it_means_in_a_terminal(two, root)
     typed(first.client, "aaaa-1", "/casrewind restore @1")
     assert not (root / "three").exists()
     assert "undone" in typed(first.client, "aaaa-1", "/casrewind undo") and (root / "three").read_bytes() == b"edited"
+
+
+# -- undo after a back
+
+
+def test_undo_after_a_back_that_moved_no_file_names_what_it_would_take_back(two, root, casrewind):
+    casrewind("restore", "@1", "--yes", code=0)
+    restored = picture(root)
+    casrewind("back", "@1", "--yes", code=0)  # the files are there already: only the conversation goes back
+    for words in ([], ["--yes"], ["-n"], ["--yes", "--json"]):
+        refused = casrewind("undo", *words, code=15)
+        assert "claude aaaa-1) changed no file" in refused.err and 'the restore to before "make three"' in refused.err, words
+        assert "casrewind undo --older does that" in refused.err and picture(root) == restored
+    assert "--older" in typed(two[0].client, "aaaa-1", "/casrewind undo") and picture(root) == restored
+    casrewind("undo", "--older", "--yes", code=0)
+    assert (root / "three").exists()
+    casrewind("redo", "--yes", code=0)
+    assert picture(root) == restored
+
+
+def test_undo_after_a_chat_alone_is_the_same_also_when_gc_compacts_the_ledger(two, root, casrewind):
+    casrewind("back", "@1", "--yes", code=0)
+    casrewind("undo", "--yes", code=0)  # this back moved files
+    casrewind("back", "@1", "--chat", "--yes", code=0)
+    casrewind("gc", code=0)
+    assert "nothing to undo: the newest back" in casrewind("undo", "--yes", code=15).err
+    casrewind("restore", "@1", "--yes", code=0)
+    casrewind("undo", "--yes", code=0)  # newer than that
+
+
+def test_a_back_of_an_older_version_counts_as_the_restore_that_was_done_with_it(two, root, casrewind, monkeypatch):
+    from casrewind.model import rewind
+
+    write = rewind.encode
+    monkeypatch.setattr(rewind, "encode", lambda one: write(one._replace(safety="")))
+    casrewind("back", "@1", "--yes", code=0)
+    casrewind("undo", "--yes", code=0)
+    casrewind("redo", "--yes", code=0)
+    casrewind("back", "@1", "--chat", "--yes", code=0)
+    assert "--older" in casrewind("undo", "--yes", code=15).err
+
+
+def test_an_agent_does_not_undo_what_another_session_restored(two, root, casrewind):
+    casrewind("restore", "@1", "--yes", code=0, CASREWIND_SESSION="bbbb-2", CASREWIND_AGENT="claude")
+    restored = picture(root)
+    refused = casrewind("undo", "--yes", code=15, CASREWIND_SESSION="aaaa-1", CASREWIND_AGENT="claude")
+    assert "by claude bbbb-2) is of another session" in refused.err and picture(root) == restored
+    casrewind("undo", "--yes", code=0, CASREWIND_SESSION="bbbb-2", CASREWIND_AGENT="claude")
+    casrewind("redo", "--yes", code=0)  # a person may
 
 
 # -- a conversation of which no hook told

@@ -56,7 +56,7 @@ def test_every_command_works_and_names_the_file(client, root, home, name):
     inside = Inside(root, home)
     inside.json("save")
     bomb.plant(root)
-    for command in (["list"], ["diff"], ["restore", "last", "--dry-run"], ["status"], ["gc"], ["undo"], ["doctor"], ["log", "kept.txt"]):
+    for command in (["list"], ["diff"], ["restore", "last", "--dry-run"], ["status"], ["gc"], ["undo", "--yes"], ["doctor"], ["log", "kept.txt"]):
         found = inside(*command)
         assert found.code not in (64, 70), found
         assert bomb.path in found.out + found.err and bomb.word in found.out + found.err, (command, found)

@@ -230,7 +230,7 @@ def test_paths_that_changed_while_another_session_ran_are_listed_apart(told, roo
         found = casrewind.json("back", "1", "--both", "--yes", "--session", session_of(client))
     assert found["foreign"] == ["running", "theirs"]
     assert not (root / "theirs").exists() and not (root / "mine").exists()
-    casrewind("undo", code=0)
+    casrewind("undo", "--yes", code=0)
     assert (root / "theirs").read_bytes() == b"1"
 
 

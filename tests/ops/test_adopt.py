@@ -45,7 +45,7 @@ def old(tmp_path, at):
     casrewind("save", code=0)
     casrewind("pin", "first", "renamed: first", code=0)
     casrewind("restore", "2", "--yes", code=0)
-    casrewind("undo", code=0)
+    casrewind("undo", "--yes", code=0)
     casrewind("restore", "2", "--yes", code=0)
     return place
 
@@ -102,7 +102,7 @@ def test_list_numbers_restore_and_undo_go_on_in_the_new_place(old, new, at, home
     plant(new, {"f": b"3"})
     casrewind("restore", "last", "--yes", code=0)
     assert differences(picture(new), there) == {}
-    casrewind("undo", code=0)
+    casrewind("undo", "--yes", code=0)
     assert (new / "f").read_bytes() == b"3"
 
 
@@ -111,9 +111,9 @@ def test_a_restore_from_before_the_move_is_undone_after_it_and_redone(old, new, 
     casrewind = at(new)
     casrewind("adopt", str(old), code=0)
     assert (new / "f").read_bytes() == b"1" and not (new / "new").exists()
-    casrewind("undo", code=0)
+    casrewind("undo", "--yes", code=0)
     assert ((new / "f").read_bytes(), (new / "new").read_bytes()) == (b"2", b"n")
-    casrewind("redo", code=0)
+    casrewind("redo", "--yes", code=0)
     assert (new / "f").read_bytes() == b"1" and not (new / "new").exists()
 
 
@@ -142,7 +142,7 @@ def test_without_its_index_the_store_tells_the_same(old, new, at, home):
     before = history(casrewind), casrewind("list", "--json", code=0).out
     shutil.rmtree(Path(casrewind.json("status")["store"]) / "index")
     assert (history(casrewind), casrewind("list", "--json", code=0).out) == before
-    casrewind("undo", code=0)
+    casrewind("undo", "--yes", code=0)
 
 
 def test_gc_and_a_new_index_leave_everything_where_it_is_now(old, new, at):
@@ -154,7 +154,7 @@ def test_gc_and_a_new_index_leave_everything_where_it_is_now(old, new, at):
     assert history(casrewind) == before
     shutil.rmtree(Path(casrewind.json("status")["store"]) / "index")
     assert history(casrewind) == before
-    casrewind("undo", code=0)
+    casrewind("undo", "--yes", code=0)
     assert (new / "f").read_bytes() == b"2"
 
 
@@ -166,7 +166,7 @@ def test_a_project_that_moves_again_and_back(old, new, tmp_path, at, home):
         at(target)("adopt", str(source), code=0)
         assert history(at(target)) == before
     assert len(list(registry(home).iterdir())) == 1
-    at(old)("undo", code=0)
+    at(old)("undo", "--yes", code=0)
 
 
 @pytest.mark.parametrize("way", ["relative", "slash", "dots", "renamed above", "a link is left", "a link is left above", "below the root"])
@@ -447,14 +447,14 @@ def test_killed_between_the_record_and_the_move_the_same_command_finishes(killed
     assert len(list(registry(home).iterdir())) == 1
     assert "adopted 2 checkpoints" in casrewind("adopt", str(old), code=0).out
     assert history(casrewind) == killed
-    casrewind("undo", code=0)
+    casrewind("undo", "--yes", code=0)
     casrewind("adopt", str(old), code=10)
 
 
-@pytest.mark.parametrize("command", ["list", "save", "status", "undo"])
+@pytest.mark.parametrize("command", ["list", "save", "status", "undo --yes"])
 def test_killed_between_the_record_and_the_move_any_command_finishes(killed, new, at, home, command):
     casrewind = at(new)
-    assert f"note: {new} was moved: its checkpoints came along" in casrewind(command, code=0).err
+    assert f"note: {new} was moved: its checkpoints came along" in casrewind(*command.split(), code=0).err
     assert len(list(registry(home).iterdir())) == 1
     assert set(identities(casrewind)) >= set(point["id"] for point in json.loads(killed)["checkpoints"])
 
@@ -538,7 +538,7 @@ def test_interrupted_at_calls_that_change_the_disk_it_can_be_finished(old, new, 
         assert again.code == 10 if done.code == 0 else again.code in (0, 10), (number, done, again)
         outcomes.append(again.code)
         assert history(at(new)) == before, number
-        at(new)("undo", code=0)
+        at(new)("undo", "--yes", code=0)
         assert names(home) == ["project"], number
     print(f"adopt, {act}: {total} calls, {len(outcomes)} points, {outcomes.count(0)} times there was something left to do")
     assert outcomes.count(0) > len(outcomes) / 4
@@ -584,9 +584,9 @@ def test_a_linked_worktree_that_moved_takes_its_own_checkpoints_along(family, at
     found = casrewind.json("adopt", str(linked))
     assert (found["store"], found["checkpoints"]) == (before[2], 2)
     assert (own(at(main)), own(casrewind), casrewind.json("status")["store"]) == before
-    casrewind("undo", code=0)
+    casrewind("undo", "--yes", code=0)
     assert (tmp_path / "elsewhere" / "f").read_bytes() == b"linked 1"
-    at(main)("undo", code=0)
+    at(main)("undo", "--yes", code=0)
     assert (main / "f").read_bytes() == b"main 1"
 
 
@@ -601,7 +601,7 @@ def test_the_main_root_takes_the_store_along_for_all(family, at, tmp_path):
     assert (own(casrewind), own(at(linked))) == before
     assert at(linked).json("status")["store"] == casrewind.json("status")["store"]
     for place, name in ((tmp_path / "elsewhere", "main"), (linked, "linked")):
-        at(place)("undo", code=0)
+        at(place)("undo", "--yes", code=0)
         assert (place / "f").read_bytes() == f"{name} 1".encode()
 
 
@@ -620,7 +620,7 @@ def test_both_moved_the_main_one_goes_first(family, at, tmp_path, home):
     assert own(at(here)) == before[0]
     at(there)("adopt", str(linked), code=0)
     assert (own(at(here)), own(at(there))) == before
-    at(there)("undo", code=0)
+    at(there)("undo", "--yes", code=0)
     assert (there / "f").read_bytes() == b"linked 1"
 
 
@@ -653,7 +653,7 @@ def test_where_there_is_no_store_the_error_says_how_a_moved_project_is_adopted(o
     move(old, new)
     plant(new, {"f": b"x", "new": b"y", "run.sh": b"z", "d/g": b"w", b"odd\xff": b"v"})  # as good as another project
     commands = (
-        ("list",), ("status",), ("show", "last"), ("diff",), ("restore", "last", "--yes"), ("undo",), ("pin", "1"), ("gc",), ("verify",),
+        ("list",), ("status",), ("show", "last"), ("diff",), ("restore", "last", "--yes"), ("undo", "--yes"), ("pin", "1"), ("gc",), ("verify",),
         ("purge", "f", "--yes"),
     )  # fmt: skip
     for command in commands:

@@ -272,7 +272,7 @@ def test_an_interrupted_restore_can_be_finished_and_taken_back_after_gc(casrewin
         assert not strays(root)
         if way == "--continue":
             casrewind("gc", "--max-age", "0s", "--max-count", "1", code=0)
-            casrewind("undo", code=0)
+            casrewind("undo", "--yes", code=0)
             assert differences(picture(root, mtimes=True), now) == {}
         assert casrewind.json("verify")["ok"]
 
@@ -613,7 +613,7 @@ def test_an_adopted_history_survives_a_compaction(tmp_path, root, home, settings
     assert moved.json("list", "--all")["checkpoints"] == [point for point in expected if point["id"] not in gone]
     shutil.rmtree(os.path.join(moved.json("status")["store"], "index"))
     assert told(moved) == after
-    moved("undo", code=0)
+    moved("undo", "--yes", code=0)
     assert picture(tmp_path / "moved") == wanted
     assert moved.json("verify")["ok"]
 

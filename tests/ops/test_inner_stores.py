@@ -103,7 +103,7 @@ def test_a_checkpoint_that_holds_a_store_as_files_changes_none(casrewind, root, 
         assert contents(store) == before
     assert (root / "inner/b").read_bytes() == b"1"
     assert casrewind.json("restore", "old", "-y", "--", "inner/.cas/ledger", code=3)["skipped"][0]["path"] == "inner/.cas"
-    casrewind("undo", code=0)
+    casrewind("undo", "--yes", code=0)
     assert (root / "inner/b").read_bytes() == b"2"
     assert contents(store) == before
     casrewind("restore", "old", "--to", str(tmp_path / "elsewhere"), code=0)
@@ -116,7 +116,7 @@ def test_an_undo_of_what_an_earlier_version_did_in_a_store_leaves_it_alone(casre
     casrewind("restore", "old", "-y", code=0)
     os.rename(root.parent / "FORMAT", store / "FORMAT")
     before = contents(store)
-    told = casrewind.json("undo", code=3)
+    told = casrewind.json("undo", "--yes", code=3)
     assert [(item["path"], item["reason"]) for item in told["skipped"]] == [("inner/.cas", KEPT)]
     assert contents(store) == before
     assert (root / "inner/b").read_bytes() == b"2"

@@ -82,11 +82,11 @@ def test_a_large_directory_from_the_first_save_to_a_purge(casrewind, root, flat,
 
     casrewind("restore", "first", "--yes", code=0)
     assert differences(picture(root), first) == {}
-    casrewind("undo", code=0)
+    casrewind("undo", "--yes", code=0)
     assert differences(picture(root), third) == {}
     casrewind("restore", "first", "--yes", "--", name_of(5), code=0)
     assert (root / name_of(5)).read_bytes() == content_of(5)
-    casrewind("undo", code=0)
+    casrewind("undo", "--yes", code=0)
     assert casrewind.json("verify")["ok"] and casrewind.json("verify", "--quick")["ok"]
 
     usage = casrewind.json("du")

@@ -45,7 +45,7 @@ def old(tmp_path, at):
     plant(place, TREE)
     at(place)("save", code=0)
     at(place)("restore", "first", "--yes", code=0)
-    at(place)("undo", code=0)
+    at(place)("undo", "--yes", code=0)
     return place
 
 
@@ -82,7 +82,7 @@ def not_adopted(home, casrewind, *command, code=10):
 
 COMMANDS = [
     ("list",), ("status",), ("show", "first"), ("diff",), ("cat", "first:d0/file 3"), ("save",), ("save", "-m", "again"), ("pin", "first"),
-    ("restore", "first", "--yes"), ("redo",), ("run", "--", "true"),
+    ("restore", "first", "--yes"), ("redo", "--yes"), ("run", "--", "true"),
 ]  # fmt: skip
 
 
@@ -112,7 +112,7 @@ def test_numbers_restore_and_undo_go_on(old, new, at):
     there = picture(new)
     casrewind("restore", "first", "--yes", code=0)
     assert (new / "d0" / "file 0").read_bytes() == b"other"
-    casrewind("undo", code=0)
+    casrewind("undo", "--yes", code=0)
     assert differences(picture(new), there) == {}
 
 

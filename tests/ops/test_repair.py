@@ -91,7 +91,7 @@ def store(points, home):
     last = points.save({"d/e/c": b"changed as well" * 20})
     points.run("pin", last, "named later", code=0)
     points.run("restore", "3", "-y", code=0)
-    points.run("undo", code=0)
+    points.run("undo", "--yes", code=0)
     points.run("restore", "2", "-y", code=0)
     return store_of(home)
 
@@ -231,7 +231,7 @@ def test_a_flip_in_the_ledger_costs_nothing_while_there_is_an_index(run, points,
     points.all_restore(tmp_path)
     lose_index(store)
     assert told(run) == before
-    run("undo", code=0)
+    run("undo", "--yes", code=0)
 
 
 def test_without_an_index_a_flip_costs_that_record_and_no_other(run, points, store, tmp_path):
@@ -272,7 +272,7 @@ def test_a_lost_ledger_comes_back_from_the_index(run, points, store, tmp_path, h
         (strange,) = (tmp_path / "other home" / "data" / "stores").iterdir()
         shutil.copyfile(strange / "ledger", ledger)
     with unchanged(points.run.root):
-        for arguments in (["list"], ["save", "-m", "x"], ["restore", "2", "-y"], ["undo"], ["gc"]):
+        for arguments in (["list"], ["save", "-m", "x"], ["restore", "2", "-y"], ["undo", "--yes"], ["gc"]):
             done = run(*arguments, code=20)
             assert len(done.err.strip().splitlines()) == 1
     found = run.json("verify", "--repair")
@@ -281,8 +281,8 @@ def test_a_lost_ledger_comes_back_from_the_index(run, points, store, tmp_path, h
     lose_index(store)
     assert told(run) == before
     points.all_restore(tmp_path)
-    run("undo", code=0)
-    run("redo", code=0)
+    run("undo", "--yes", code=0)
+    run("redo", "--yes", code=0)
     assert run.json("verify", "--repair")["repaired"] == []
     aside = [name for name in os.listdir(store) if name.startswith("ledger.damaged-")]
     assert len(aside) == (how not in ("gone", "empty"))
@@ -334,7 +334,7 @@ def test_with_ledger_and_index_gone_the_packs_stay(run, points, store, tmp_path)
         assert not differences(picture(os.path.join(store, "packs")), packs)
     last = points.save()
     assert not differences(points.elsewhere(last, tmp_path), points.pictures[last])
-    run("undo", code=15)
+    run("undo", "--yes", code=15)
 
 
 def test_a_ledger_of_another_store_without_an_index_does_not_make_gc_empty_the_packs(run, points, store, tmp_path):
@@ -427,7 +427,7 @@ def test_a_damaged_journal_is_set_aside_and_said(run, points, store, root, home)
     (aside,) = os.listdir(os.path.join(store, "journals"))
     assert aside in line
     run("restore", "3", "-y", code=0)
-    run("undo", code=0)
+    run("undo", "--yes", code=0)
 
 
 def test_a_journal_whose_plan_is_damaged_is_a_problem_that_stays_named(run, points, store, root, home):
@@ -492,11 +492,11 @@ def test_a_damaged_plan_stops_undo_and_nothing_else(run, points, store, root, tm
     found = run.json("verify", "--repair", code=20)
     assert {problem["kind"] for problem in found["problems"]} == {"plan"}
     with unchanged(root):
-        done = run("undo", code=20)
+        done = run("undo", "--yes", code=20)
         assert len(done.err.strip().splitlines()) == 1
     points.all_restore(tmp_path)
     run("restore", "3", "-y", code=0)
-    run("undo", code=0)
+    run("undo", "--yes", code=0)
 
 
 def tree_of(store, identity, path):
@@ -528,7 +528,7 @@ def test_a_damaged_tree_costs_its_directory_and_no_other(run, points, store, roo
     after = picture(root, mtimes=True)
     for path, (here, should) in differences(after, points.pictures[first]).items():
         assert path.startswith(b"d/e/") and here == before.get(path), (path, here, should)
-    run("undo", code=0)
+    run("undo", "--yes", code=0)
     assert not differences(picture(root, mtimes=True), before), "what was left out is undone exactly, too"
     there = points.elsewhere(first, tmp_path, "--skip-damaged", code=3)
     wanted = {path: what for path, what in points.pictures[first].items() if not path.startswith(b"d/e/")}
@@ -581,7 +581,7 @@ def test_a_damaged_part_of_a_large_file_costs_that_file(run, points, home, root,
         assert run("cat", f"{first}:large").code == 20
     run("restore", first, "-y", "--skip-damaged", code=3)
     assert (root / "large").read_bytes() == b"here now" and (root / "small").read_bytes() == b"small" * 40
-    run("undo", code=0)
+    run("undo", "--yes", code=0)
     assert not differences(picture(root, mtimes=True), before)
 
 
@@ -670,7 +670,7 @@ def test_a_damaged_newest_checkpoint_keeps_nobody_from_saving_and_restoring(run,
     before = picture(root, mtimes=True)
     run("restore", first, "-y", code=0)
     assert not differences(picture(root, mtimes=True), points.pictures[first])
-    run("undo", code=0)
+    run("undo", "--yes", code=0)
     assert not differences(picture(root, mtimes=True), before)
 
 

@@ -48,13 +48,13 @@ def test_two_worktrees_share_a_store_and_have_their_own_timelines(worktrees, hom
     one("restore", "last", "-y", code=0)
     assert (worktrees[0] / "a").read_bytes() == b"main\n"
     assert (worktrees[1] / "a").read_bytes() == b"changed too\n"
-    other("undo", code=15)
+    other("undo", "--yes", code=15)
     other("restore", first["checkpoint"], "-y", code=14)
     other("restore", "last", "-y", code=0)
-    one("undo", code=0)
+    one("undo", "--yes", code=0)
     assert (worktrees[0] / "a").read_bytes() == b"changed\n"
     assert (worktrees[1] / "a").read_bytes() == b"linked\n"
-    other("undo", code=0)
+    other("undo", "--yes", code=0)
     assert (worktrees[1] / "a").read_bytes() == b"changed too\n"
 
 
@@ -89,7 +89,7 @@ def test_the_repository_itself_is_byte_identical_after_save_restore_and_undo(wor
         plant(main, {path: b"edited\n"})
     casrewind("restore", then, "-y", code=0)
     assert {(main / path).read_bytes() for path in ("a", "nested/a", "module/a")} == {b"main\n"}
-    casrewind("undo", code=0)
+    casrewind("undo", "--yes", code=0)
     assert {p: e for p, e in picture(main, mtimes=True, inodes=True).items() if b".git" in p.split(b"/")} == before
 
 
@@ -102,7 +102,7 @@ def test_a_start_in_a_subdirectory_means_the_whole_root(root, home):
     assert below.json("status")["store"] == top.json("status")["store"]
     below("restore", "last", "-y", code=0)
     assert (root / "a").read_bytes() == b"1"
-    assert top("undo", code=0)
+    assert top("undo", "--yes", code=0)
     assert (root / "a").read_bytes() == b"2"
 
 

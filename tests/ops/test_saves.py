@@ -146,14 +146,14 @@ def test_a_lost_index_costs_nothing_but_time(casrewind, root):
         plant(root, {"a": b"%d" % number})
         casrewind("save", "-m", f"number {number}", code=0)
     casrewind("restore", "3", "-y", code=0)
-    casrewind("undo", code=0)
+    casrewind("undo", "--yes", code=0)
     store = casrewind.json("status")["store"]
     before = casrewind("list", "--all", "--json", code=0).out
     shutil.rmtree(os.path.join(store, "index"))
     assert casrewind("list", "--all", "--json", code=0).out == before
     shutil.rmtree(os.path.join(store, "index"))
     assert casrewind.json("save")["created"] is False
-    casrewind("redo", code=0)
+    casrewind("redo", "--yes", code=0)
     assert (root / "a").read_bytes() == b"0"
 
 

@@ -83,7 +83,7 @@ def test_no_program_is_needed_in_a_repository_nor_outside_of_one(root, home):
         changed = picture(place)
         casrewind("restore", "last", "-y", code=0)
         assert (place / "a").read_bytes() == b"1" and not (place / "new").exists()
-        casrewind("undo", code=0)
+        casrewind("undo", "--yes", code=0)
         assert picture(place) == changed
 
 
@@ -117,5 +117,5 @@ def test_a_checkpoint_outlives_commits_checkouts_and_collections_of_git(casrewin
     casrewind("restore", then, "-y", code=0)
     assert differences(wanted, picture(root, skip=(b".git",))) == {}
     assert differences(repository, picture(root / ".git", mtimes=True, inodes=True)) == {}
-    casrewind("undo", code=0)
+    casrewind("undo", "--yes", code=0)
     assert set(os.listdir(root)) == {".git", "a", "b"}

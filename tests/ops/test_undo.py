@@ -46,7 +46,7 @@ def test_undo_is_bit_identical_and_redo_too(workspace, root, restored):
 def test_an_edit_made_after_a_restore_survives_undo_and_is_named(casrewind, root, workspace, restored):
     before, _ = restored
     plant(root, {"edited": b"edited after the restore", "same": b"not in the plan", "brand new": b"1"})
-    report = casrewind.json("undo", code=3)
+    report = casrewind.json("undo", "--yes", code=3)
     assert report["skipped"] == [{"path": "edited", "reason": "edited since"}]
     wanted = {**before, **{name: state(root)[name] for name in (b"edited", b"same", b"brand new")}}
     assert state(root) == wanted
@@ -57,7 +57,7 @@ def test_undo_all_puts_an_edited_path_back_too_and_its_edit_is_in_the_safety_che
     before, _ = restored
     plant(root, {"edited": b"edited after the restore", "same": b"not in the plan"})
     edited = state(root)
-    report = casrewind.json("undo", "--all", code=0)
+    report = casrewind.json("undo", "--yes", "--all", code=0)
     assert report["skipped"] == []
     assert set(differences(state(root), before)) == {b"same"}
     workspace.restore(workspace.checkpoint(report["safety"]))
@@ -205,7 +205,7 @@ def test_redo_keeps_edits_as_undo_does(casrewind, workspace, root, restored):
     _, after = restored
     workspace.undo()
     plant(root, {"edited": b"mine"})
-    report = casrewind.json("redo", code=3)
+    report = casrewind.json("redo", "--yes", code=3)
     assert report["skipped"] == [{"path": "edited", "reason": "edited since"}]
     assert set(differences(state(root), after)) == {b"edited"}
 

@@ -90,7 +90,7 @@ def test_saves_restores_and_comparisons_do_with_any_time(command):
     assert command.json("diff", then)["changes"] == []
     command("save", "--rehash", code=0)
     assert command.json("diff", then)["changes"] == []
-    command("undo", code=0)  # as the saves above changed no file
+    command("undo", "--yes", code=0)  # as the saves above changed no file
     assert all(data.startswith(b"!") for data in files(command).values())
     assert command("run", "--", "true").code == 0
     assert command.json("verify")["ok"]

@@ -332,7 +332,7 @@ def test_git_does_not_notice(casrewind, root):
     casrewind("save", code=0)
     plant(root, {"a": b"agent\n", "b": b"agent\n", "new": b"agent\n"})
     (root / "c").unlink()
-    for command in (("restore", "last", "--yes"), ("undo",), ("redo",), ("diff", "last"), ("status",)):
+    for command in (("restore", "last", "--yes"), ("undo", "--yes"), ("redo", "--yes"), ("diff", "last"), ("status",)):
         casrewind(*command, code=0)
         assert differences(before, picture(root / ".git", mtimes=True, inodes=True)) == {}, command
     assert b"b" in git("diff", "--cached", "--name-only")

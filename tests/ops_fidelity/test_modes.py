@@ -50,7 +50,7 @@ def test_a_directory_that_is_opened_on_the_way_keeps_its_bits(tmp_path):
         casrewind("save", code=0, prefix=nobody.PREFIX)
         (root / "d/x").write_bytes(b"edited")
         (root / "gone/y").unlink()
-        for verb in (("restore", "last", "-y"), ("undo",), ("redo",)):
+        for verb in (("restore", "last", "-y"), ("undo", "--yes"), ("redo", "--yes")):
             casrewind(*verb, code=0, prefix=nobody.PREFIX)
             assert (mode(root / "d"), mode(root / "gone")) == (0o3555, 0o1555), verb
         assert (root / "d/x").read_bytes() == b"1"

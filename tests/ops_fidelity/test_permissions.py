@@ -74,9 +74,9 @@ def test_read_only_directories_with_changes_inside(user, root, mode):
     broken = picture(root)
     user("restore", "last", "--yes", code=0)
     assert differences(before, picture(root, mtimes=True)) == {}
-    user("undo", code=0)
+    user("undo", "--yes", code=0)
     assert differences(broken, picture(root)) == {}
-    user("redo", code=0)
+    user("redo", "--yes", code=0)
     assert differences(before, picture(root, mtimes=True)) == {}
 
 
@@ -90,7 +90,7 @@ def test_read_only_directories_that_go_and_come_back(user, root, mode):
     broken = picture(root)
     user("restore", "last", "--yes", code=0)
     assert sorted(os.listdir(root)) == ["keep"]
-    user("undo", code=0)
+    user("undo", "--yes", code=0)
     assert differences(broken, picture(root)) == {}
 
 
@@ -104,7 +104,7 @@ def test_a_read_only_directory_becomes_a_file_and_comes_back(user, root):
     broken = picture(root)
     user("restore", "last", "--yes", code=0)
     assert (root / "d").read_bytes() == b"file"
-    user("undo", code=0)
+    user("undo", "--yes", code=0)
     assert differences(broken, picture(root)) == {}
 
 

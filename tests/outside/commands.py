@@ -142,7 +142,7 @@ def to(project, chance):
 
 def _back(project, word, steps, others):
     present = project.state()
-    code, found, err = project.call(word, "--json")
+    code, found, err = project.call(word, "--json", "--yes")
     seen = look(project.root)
     if code == 15:
         if seen != present.now:

@@ -176,11 +176,11 @@ def test_an_old_one_comes_back_and_goes_again(history):
     for old in list(history.pictures)[:3]:
         history.timed("restore", old, "--yes")
         assert differences(picture(history.root), history.pictures[old]) == {}
-    history.timed("undo")
-    history.timed("undo")
-    history.timed("undo")
+    history.timed("undo", "--yes")
+    history.timed("undo", "--yes")
+    history.timed("undo", "--yes")
     assert differences(picture(history.root), before) == {}
-    history.timed("redo")
+    history.timed("redo", "--yes")
     assert differences(picture(history.root), history.pictures[next(iter(history.pictures))]) == {}
 
 

@@ -63,8 +63,8 @@ def round_trip(run, files, *, everything):
     run("restore after all was deleted", "restore", "1", "--yes")
     assert differences(picture(run.root), before) == {}
     if everything:
-        run("undo", "undo")
-        run("redo", "redo")
+        run("undo", "undo", "--yes")
+        run("redo", "redo", "--yes")
         run("diff", "diff", "--json")
         run("verify --quick", "verify", "--quick")
         assert differences(picture(run.root), before) == {}
@@ -111,8 +111,8 @@ def test_memory_does_not_follow_the_size_of_a_file(place, size, limit, request):
     assert differences(picture(run.root), before) == {}
     if request.config.getoption("--run-long"):
         run("save with every byte read", "save", "--rehash")
-        run("undo", "undo")
-        run("redo", "redo")
+        run("undo", "undo", "--yes")
+        run("redo", "redo", "--yes")
         assert differences(picture(run.root), before) == {}
     run("verify", "verify")
     run("gc", "gc", "--max-count", "1")
@@ -157,7 +157,7 @@ def test_a_restore_of_a_whole_project_takes_less_than_so_much_memory_for_each_fi
         changed = picture(root)
         peaks[files, "restore after all was changed"], _ = measured(command, "restore", "first", "--yes")
         assert differences(picture(root), before) == {}
-        peaks[files, "undo"], _ = measured(command, "undo")
+        peaks[files, "undo"], _ = measured(command, "undo", "--yes")
         assert differences(picture(root), changed) == {}
         shutil.rmtree(here)
     each = {what: (peaks[100_000, what].bytes - peaks[20_000, what].bytes) / 80_000 for what in BYTES_A_FILE}

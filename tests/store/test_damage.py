@@ -67,7 +67,7 @@ def test_damaged_packs(root, casrewind, scene, how):
     casrewind("list", "--all", code=0)
     refuse_or_answer(casrewind, root, tree, ["show", "3"], must_fail=True)
     refuse_or_answer(casrewind, root, tree, ["restore", "3", "-y"], must_fail=True)
-    refuse_or_answer(casrewind, root, tree, ["redo"], must_fail=True)
+    refuse_or_answer(casrewind, root, tree, ["redo", "--yes"], must_fail=True)
 
 
 def test_one_flip_in_one_pack_costs_only_what_lies_there(root, casrewind, scene):
@@ -150,7 +150,7 @@ def test_a_damaged_index_is_rebuilt_without_a_word(root, casrewind, scene, tmp_p
     assert done.err == ""
     assert not differences(picture(root), tree)
     casrewind("restore", "2", "-y", code=0)
-    casrewind("undo", code=0)
+    casrewind("undo", "--yes", code=0)
     assert not differences(picture(root), tree)
 
 
@@ -160,7 +160,7 @@ def test_a_damaged_journal_is_said_and_changes_nothing(root, casrewind, scene):
     (key,) = {name.removeprefix("restore-") for name in with_key if name.startswith("restore-")}
     with open(os.path.join(store, "journals", key), "wb") as file:
         file.write(b"CRJ1 and then nonsense")
-    for arguments, codes in ((["restore", "2", "-y"], (11, 20)), (["restore", "--continue"], (20,)), (["redo"], (11, 20))):
+    for arguments, codes in ((["restore", "2", "-y"], (11, 20)), (["restore", "--continue"], (20,)), (["redo", "--yes"], (11, 20))):
         done = casrewind(*arguments)
         assert done.code in codes, done
         assert not differences(picture(root), tree)

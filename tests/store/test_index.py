@@ -181,8 +181,8 @@ def test_after_marks_restores_and_undos_a_lost_index_leaves_the_list_byte_identi
         mark(ledger.UNPIN, ids[0])
         mark(ledger.PIN, ids[2])
     casrewind("restore", "3", "-y", code=0)
-    casrewind("undo", code=0)
-    casrewind("redo", code=0)
+    casrewind("undo", "--yes", code=0)
+    casrewind("redo", "--yes", code=0)
     plant(root, {"new": b"new"})
     casrewind("save", "--pin", "-m", "last", code=0)
     before = casrewind("list", "--json", "--all", code=0).out
@@ -191,7 +191,7 @@ def test_after_marks_restores_and_undos_a_lost_index_leaves_the_list_byte_identi
     assert sum(row["pinned"] for row in rows) == 3  # ids[2], "label 1" and the last
     shutil.rmtree(os.path.join(store, "index"))
     assert casrewind("list", "--json", "--all", code=0).out == before
-    casrewind("undo", code=0)
+    casrewind("undo", "--yes", code=0)
 
 
 def test_an_index_that_somebody_has_made_anew_in_the_meantime_is_not_thrown_away(tmp_path):

@@ -45,7 +45,7 @@ def test_everything_in_the_store_is_private_from_the_start_whatever_the_umask(ro
     plant(root, {"a": b"changed"})
     casrewind("save", "--pin", code=0, prefix=umask)
     casrewind("restore", "one", "-y", code=0, prefix=umask)
-    casrewind("undo", code=0, prefix=umask)
+    casrewind("undo", "--yes", code=0, prefix=umask)
     shutil.rmtree(next((home / "data" / "stores").iterdir()) / "index")
     casrewind("list", code=0, prefix=umask)
     seen = 0

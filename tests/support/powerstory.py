@@ -79,8 +79,8 @@ class Casrewind:
         self._edit({"src/edited.py": b"wrecked\n"})
         self._quiet()
         self._change("restore", "restore", then, "--yes", reverse="undo")
-        self._change("undo", "undo", reverse="redo")
-        self._change("redo", "redo", reverse="undo")
+        self._change("undo", "undo", "--yes", reverse="redo")
+        self._change("redo", "redo", "--yes", reverse="undo")
         self._edit(_NOW)
         self._quiet()
         original = {str(client.transcript): digest_of(client.transcript)}
@@ -233,7 +233,7 @@ class Casrewind:
             last = ended[-1] if ended and "new" in ended[-1] else None
             if last is None or last["new"] != cut.tree:
                 return ["worktree known"]
-            self.command.json(last["reverse"])
+            self.command.json(last["reverse"], "--yes")
             assert self._look() == last["old"], differences(self._look(), last["old"])
             return ["worktree known", "taken back"]
         old, new = flying["old"], flying["new"]
@@ -243,7 +243,7 @@ class Casrewind:
             wanted = new if forward else old
             assert self._look() == wanted, differences(self._look(), wanted)
             if forward:
-                self.command.json(flying["reverse"])
+                self.command.json(flying["reverse"], "--yes")
                 assert self._look() == old, differences(self._look(), old)
             elif flying["name"] != "back --both":
                 self.command.json(*flying["again"])
@@ -252,7 +252,7 @@ class Casrewind:
         here = self._look()
         assert here in (old, new), f"to old: {differences(here, old)}; to new: {differences(here, new)}"
         if here == new:
-            self.command.json(flying["reverse"])
+            self.command.json(flying["reverse"], "--yes")
             assert self._look() == old, differences(self._look(), old)
         return ["new tree" if here == new else "old tree"]
 

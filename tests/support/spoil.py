@@ -200,7 +200,7 @@ def build():
     pictures[third] = look()
     before = look()
     pictures[need("restore", first, "--yes")["safety"]] = before
-    need("undo")
+    need("undo", "--yes")
     need("pin", third, "pinned later")
     step(FOURTH)
     fourth = need("save")["checkpoint"]
@@ -561,7 +561,7 @@ def _there_and_back(ask, identity, before):
     """undo and redo right after a restore."""
     after = look()
     for command, wanted in (("undo", before), ("redo", after)):
-        code, _ = ask(command, remarks=True)
+        code, _ = ask(command, "--yes", remarks=True)
         if code not in (0, 3):
             return
         if differences(look(), wanted):
@@ -578,7 +578,7 @@ def ask_to_undo():
     """undo before anything else: it must bring back what stood before the last restore, but for what was edited since."""
     ask = Asked()
     before = look()
-    code, report = ask("undo", remarks=True, also=(BUSY,) if JOURNAL else (UNKNOWN,) if DOUBT else ())
+    code, report = ask("undo", "--yes", remarks=True, also=(BUSY,) if JOURNAL else (UNKNOWN,) if DOUBT else ())
     if code in (0, 3):
         for path, (was, now) in differences(before, look()).items():
             if now != SCENE["before"].get(path):
@@ -692,7 +692,7 @@ def _life_goes_on(named, had):
         raise Wrong(f"restore --skip-damaged after repair: {ask.refused}")
     if code in (0, 3):
         judge_worktree("restore --skip-damaged", code, report, identity, before)
-        code, report = ask("undo", remarks=True)
+        code, report = ask("undo", "--yes", remarks=True)
         if code not in (0, 3) or differences(look(), before):
             raise Wrong(f"undo of a restore that was made after the repair: {code}, {differences(look(), before)}")
     code, saved = ask("save", "-m", "after the repair", remarks=True)
@@ -807,7 +807,7 @@ def prepare():
     for warming in (["list"], ["verify"], ["diff", "last"], ["restore", "last", "--yes"], ["save"], ["gc"]):
         need(*warming)  # what a command imports only when it has need of it is not imported again in every child
     bring("scene")
-    forked(lambda: need("undo"))
+    forked(lambda: need("undo", "--yes"))
     SCENE["before"] = {**look()}
     bring("scene")
     if JOURNAL:

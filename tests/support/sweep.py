@@ -124,11 +124,11 @@ class Case:
         if operation in ("undo", "redo"):
             need(0, *self.arguments)
             assert look() == after, differences(look(), after)
-            self.old, self.new, self.arguments = after, now, ("undo",)
+            self.old, self.new, self.arguments = after, now, ("undo", "--yes")
         if operation == "redo":
             need(0, *self.arguments)
             assert look() == now, differences(look(), now)
-            self.old, self.new, self.arguments = now, after, ("redo",)
+            self.old, self.new, self.arguments = now, after, ("redo", "--yes")
         if operation in ("continue", "abort"):
             self._interrupt()
             self.arguments = ("restore", "--" + operation)
@@ -174,7 +174,7 @@ class Case:
         assert not strays(ROOT), strays(ROOT)
         reverse = REVERSE.get(self.operation)
         if reverse is not None and state == "new" and (thorough or not journal):
-            need(0, reverse)
+            need(0, reverse, "--yes")
             assert self._state() == "old", f"{reverse} after it: {self._where()}"
         if thorough:
             self._life_goes_on()
@@ -230,7 +230,7 @@ class Case:
         need(0, "save")
         need(0, "restore", target, "--yes")
         assert look() == expected, differences(look(), expected)
-        need(0, "undo")
+        need(0, "undo", "--yes")
         assert look() == before, differences(look(), before)
 
 

@@ -123,8 +123,8 @@ class Upkeep:
         labelled = self.save(LATER[4], "-m", "kept for its label")
         plain.append(self.save(LATER[5]))
         self.restored("restore", pinned, "--yes")
-        self.restored("undo")
-        self.restored("redo")
+        self.restored("undo", "--yes")
+        self.restored("redo", "--yes")
         plain += [self.save(tree) for tree in LATER[6:]]
         os.makedirs(self.second)
         for number in range(4):
@@ -209,7 +209,7 @@ class Upkeep:
         here = picture(sweep.ROOT)
         self.restored("restore", target, "--yes")
         assert picture(sweep.ROOT) == self.pictures[target], differences(picture(sweep.ROOT), self.pictures[target])
-        self.restored("undo")
+        self.restored("undo", "--yes")
         assert picture(sweep.ROOT) == here, differences(picture(sweep.ROOT), here)
 
 
@@ -330,7 +330,7 @@ class Collecting(Upkeep):
         assert picture(sweep.ROOT) == wanted, differences(picture(sweep.ROOT), wanted)
         assert not strays(sweep.ROOT), strays(sweep.ROOT)
         if how == "--continue":
-            self.restored("undo")
+            self.restored("undo", "--yes")
             assert picture(sweep.ROOT) == self.old, differences(picture(sweep.ROOT), self.old)
 
 

@@ -45,7 +45,7 @@ class Purging(Upkeep):
         self.target = self.save({"version.bin": noise(10, 15_000), **LATER_VAULT})
         self.save({"version.bin": noise(11, 15_500), **ONLY_PLAN})
         self.restored("restore", first, "--yes")
-        self.restored("undo")
+        self.restored("undo", "--yes")
         os.makedirs(self.second)
         self.save({"stays.bin": TREE["stays.bin"], **VAULT}, root=self.second)
         shutil.rmtree(f"{sweep.ROOT}/vault")
@@ -191,7 +191,7 @@ class Purging(Upkeep):
         assert bool(found["skipped"]) == purged
         wanted = {path: what for path, what in self.pictures[self.target].items() if not purged or path not in self.named}
         assert picture(sweep.ROOT) == wanted, differences(picture(sweep.ROOT), wanted)
-        self.need(0, "undo")
+        self.need(0, "undo", "--yes")
         assert picture(sweep.ROOT) == here, differences(picture(sweep.ROOT), here)
 
 

@@ -80,7 +80,7 @@ class Making:
             need(0, "restore", self.kept[-1], "--yes")
             wanted = self.pictures[self.kept[-1]]
             assert picture(sweep.ROOT) == wanted, differences(picture(sweep.ROOT), wanted)
-            need(0, "undo")
+            need(0, "undo", "--yes")
         return {"journal": False, "state": state}
 
     def store(self):

@@ -99,7 +99,7 @@ def check_files(client, told, turn, directory, left_out=()):
 def check_undo(client, told, *more):
     """After `back 1`, undo has the files of after the third turn, and redo those of before it."""
     for command, wanted in (("undo", told.pictures[3]), ("redo", told.pictures[2])):
-        client.casrewind(command, *more, code=0)
+        client.casrewind(command, "--yes", *more, code=0)
         assert differences(picture(client.project), wanted) == {}
 
 

@@ -16,7 +16,7 @@ from ...ops.rewind import Rewound
 from ...workspace import Workspace, context_of, homes_of
 from .. import json_output, restore_output
 from ..output import SHOWN, age, as_json, note, plural, print_line, remark
-from ..questions import agreed, may_answer, require_terminal
+from ..questions import agreed, may_answer, must_ask
 from . import OK, REMARKS, Done
 
 _WORD = "REWRITE"
@@ -43,7 +43,7 @@ def back(workspace: Any, options: Any, done: Done) -> int:
     preferred = os.environ.get("CASREWIND_SESSION", "")
     target = conversation.find_prompt(context, homes, options.number, options.session or "", preferred)
     changes = (files and target.was_seen) or options.in_place
-    asking = changes and _is_asked(options)
+    asking = changes and must_ask(options, "changes anything")
     if changes and isinstance(options.number, int) and not (options.session or preferred):
         asking = asking or _is_unclear(target)
     confirm = _confirming(workspace, (lambda: _title(workspace, target)) if asking else None, done)
@@ -112,7 +112,7 @@ def restore(workspace: Any, options: Any, point: Any, done: Done) -> int:
     scope = workspace.paths(options.rest, [point], options.directory)
     if options.dashed and not (scope and both):
         raise errors.UsageError("paths behind -- limit what is done to files: they go with --code or --both, and are not none")
-    asking = both and not options.dry_run and _is_asked(options)
+    asking = both and not options.dry_run and must_ask(options, "changes anything")
     confirm = _confirming(workspace, (lambda: restore_output.target_of(workspace, point)) if asking else None, done)
 
     def rewinding() -> Rewound:
@@ -145,13 +145,6 @@ def rewrite(workspace: Any, options: Any, done: Done) -> int:
     if sys.stdin.readline().strip() != _WORD:
         raise errors.UsageError(f"nothing was changed: rewrite-chat wants the word {_WORD} typed, on standard input")
     return _report(rewind.to_checkpoint(context, homes, point, in_place=True), options)
-
-
-def _is_asked(options: Any) -> bool:
-    """True if a question is asked. Raises UsageError if it cannot be answered."""
-    if not options.yes:
-        require_terminal(f"{options.command} asks before it changes anything, and there is no terminal")
-    return not options.yes
 
 
 def _carry_out(rewinding: Callable[[], Rewound], options: Any, done: Done, target: RewindTarget | None = None) -> int:

@@ -13,7 +13,7 @@ from ...ops.purge import Gone, Purged
 from ...ops.purge_text import MOST_TEXT, TextPurged
 from .. import json_output
 from ..output import SHOWN, as_json, note, plural, print_line, size
-from ..questions import agreed_for_good, require_terminal
+from ..questions import agreed_for_good, must_ask
 from . import OK, REMARKS, Done
 
 
@@ -78,9 +78,8 @@ def _read(done: Done) -> bytes:
 
 def _confirmation(options: Any, done: Done, ask: Callable[[Any], bool]) -> Callable[[Any], bool] | None:
     """The function that asks, or None if no question is required. Raises UsageError if a question is impossible."""
-    if options.dry_run or options.yes:
+    if options.dry_run or not must_ask(options, "removes anything for good"):
         return None
-    require_terminal("purge asks before it removes anything for good, and there is no terminal to ask on")
 
     def confirm(found: Any) -> bool:
         done()

@@ -14,12 +14,15 @@ from ...ops.execute import Restored
 from ...workspace import context_of
 from .. import restore_output, words
 from ..output import age, as_json, print_line
-from ..questions import may_ask, require_terminal
+from ..questions import must_ask
 from . import OK, REMARKS, Done
 
 if TYPE_CHECKING:
     from ...model.turn_records import Turn
     from ..json_output import Shape
+
+_CHANGES = "changes files"
+_SESSION = 8  # characters of a session id in output
 
 
 def restore(workspace: Any, options: Any, done: Done) -> int:
@@ -51,9 +54,7 @@ def restore(workspace: Any, options: Any, done: Done) -> int:
             print_line(f"{restore_output.target_of(workspace, point)}:")
         return _report(report, options)
 
-    is_asked = not options.yes
-    if is_asked:
-        require_terminal(f"{options.command} asks before it changes files, and there is no terminal")
+    is_asked = must_ask(options, _CHANGES)
     title = restore_output.target_of(workspace, point) if is_asked else ""
     confirm = restore_output.asking(workspace, title, done, is_asked=is_asked)
     return _carry_out(lambda: workspace.restore(point, scope, confirm, skip_damaged=options.skip_damaged), options, done)
@@ -127,9 +128,7 @@ def revert(workspace: Any, options: Any, done: Done) -> int:
     moment = turn.ended_ns or turn.started_ns
     when = f" ({age(moment)})" if moment is not None else ""
     title = f'revert @{turn.n} "{restore_output.shortened(turn.prompt)}"{when}'
-    is_asked = not options.dry_run and not options.yes
-    if is_asked:
-        require_terminal("revert asks before it changes files, and there is no terminal")
+    is_asked = not options.dry_run and must_ask(options, _CHANGES)
     confirm = restore_output.asking(workspace, title, done, is_asked=is_asked)
     return _carry_out(
         lambda: take_back(context_of(workspace), before, changes, left, unclear=unseen, dry_run=options.dry_run, confirm=confirm),
@@ -173,13 +172,43 @@ def _take_back(workspace: Any, options: Any, done: Done, **which: bool) -> int:
         done()
         _print_steps(workspace, options)
         return OK
-    steps = [] if options.json else _steps(workspace, options.command)
+    steps = _steps(workspace, options.command)
+    if options.command == "undo" and not options.older:
+        _refuse_older(workspace, steps)
     title = f"{options.command} {_restore_of(workspace, steps[-1])}" if steps else options.command
-    is_asked = may_ask(options) and not options.dry_run
+    is_asked = bool(steps) and not options.dry_run and must_ask(options, _CHANGES)
+    if steps:
+        _refuse_foreign(workspace, options.command, steps[-1])
     confirm = restore_output.asking(workspace, title, done, is_asked=is_asked)
     method = workspace.undo if options.command == "undo" else workspace.redo
     named = "" if is_asked else title  # a question has named it already
     return _carry_out(lambda: method(confirm, dry_run=options.dry_run, **which), options, done, named)
+
+
+def _refuse_older(workspace: Any, steps: Sequence[Step]) -> None:
+    """Raise NothingToUndo if the newest operation changed only a conversation: undo would mean an older one."""
+    from ...ops.undo import newer_rewind
+
+    newest = newer_rewind(context_of(workspace))
+    if newest is None:
+        return
+    what = f"the newest back ({age(newest.created_ns)}, {newest.agent} {fsio.printable(newest.parent[:_SESSION])}) changed no file"
+    if not steps:
+        raise errors.NothingToUndo(f"nothing to undo: {what}, and its old conversation is still there")
+    raise errors.NothingToUndo(
+        f"nothing was undone: {what}, and undo would take back {_restore_of(workspace, steps[-1])}; casrewind undo --older does that"
+    )
+
+
+def _refuse_foreign(workspace: Any, command: str, step: Step) -> None:
+    """Raise NothingToUndo in an agent's shell if another session made the step. A person may take back any step."""
+    own = os.environ.get("CASREWIND_SESSION", "")
+    made = context_of(workspace).store.checkpoint(step.safety)
+    if own and made is not None and made.more.by_session not in ("", own):
+        raise errors.NothingToUndo(
+            f"nothing was changed: {_restore_of(workspace, step)} is of another session; a person takes it back in a terminal: "
+            f"casrewind {command}"
+        )
 
 
 def _print_steps(workspace: Any, options: Any) -> None:
@@ -206,7 +235,8 @@ def _restore_of(workspace: Any, step: Step) -> str:
     where = restore_output.name_of(target, store.marks(step.target)) if target is not None else fsio.printable(step.target)
     when = ""
     if made is not None:
-        when = f" ({time.strftime('%H:%M', time.localtime(made.created_ns // 1_000_000_000))}, {age(made.created_ns)})"
+        by = f", by {made.more.by_agent} {fsio.printable(made.more.by_session[:_SESSION])}" if made.more.by_session else ""
+        when = f" ({time.strftime('%H:%M', time.localtime(made.created_ns // 1_000_000_000))}, {age(made.created_ns)}{by})"
     if made is not None and made.more.op == REVERT and target is not None:
         return f'the revert of "{restore_output.shortened(target.prompt)}"{when}'
     return f"the restore to {where}{when}"

@@ -10,7 +10,7 @@ from ...ops.stores import Found, Pruned, Spared
 from .. import json_output
 from ..json_output import path
 from ..output import age, as_json, plural, print_line, size
-from ..questions import agreed_for_good, require_terminal
+from ..questions import agreed_for_good, must_ask
 from . import OK, REMARKS
 
 
@@ -35,8 +35,7 @@ def _prune(settings: Any, options: Any) -> int:
 
     age = config.parse_age(options.prune_missing, "--prune-missing")
     confirm = None
-    if not options.dry_run and not options.yes:
-        require_terminal("stores --prune-missing asks before it removes stores, and there is no terminal to ask on")
+    if not options.dry_run and must_ask(options, "removes stores"):
         confirm = _agreed
     try:
         found = projects.prune_missing(age, settings, confirm, dry_run=options.dry_run)

@@ -35,12 +35,12 @@ _KNOWN: dict[str, dict[str, bool]] = {
     "save": {"-m": True, "--pin": False, "--rehash": False},
     "show": {"-p": False, "--patch": False, "--stat": False, "--name-status": False, "--name-only": False},
     "status": {},
-    "undo": {"--all": False, "-n": False, "--dry-run": False, "--list": False},
+    "undo": {"--all": False, "--older": False, "-n": False, "--dry-run": False, "--list": False},
     "unpin": {},
     "verify": {"--quick": False},
 }
 """The commands that a person may type in a client, and their options. True: the option needs a value."""
-_ASKS = frozenset({"restore", "jump", "back"})
+_ASKS = frozenset({"restore", "jump", "back", "undo", "redo"})
 _TURNS = ("list", "-n", "8")
 """What `/casrewind` alone shows: the newest turns."""
 _USAGE = (
@@ -86,7 +86,7 @@ def _do(event: Event, root: str) -> str:
         return f"{_USAGE}\n{words[0]!r} is no command here{did_you_mean(words[0], _KNOWN)}; nothing was done"
     if (refused := _refused(words)) is not None:
         return f"casrewind: {words[0]} does not take {refused} in a prompt; nothing was done. Type it in a terminal"
-    if words[0] in _ASKS and not {"--dry-run", "-n"} & set(words):
+    if words[0] in _ASKS and not {"--dry-run", "-n", "--list"} & set(words):
         words.insert(1, "--yes")  # the person typed it, sees the result and can undo it
     if words[0] == "back":
         words[1:1] = ["--session", event.session] if event.session else []

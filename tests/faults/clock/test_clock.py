@@ -49,11 +49,11 @@ def test_order_is_that_of_the_saves_and_restores_undos_and_redos_go_by_it(casrew
         for number in (2, 7, 12):
             casrewind("restore", str(number), "-y", code=0, **then)
             assert not differences(picture(root), states[-number])
-            casrewind("undo", code=0, **clock("-10y"))
+            casrewind("undo", "--yes", code=0, **clock("-10y"))
             assert not differences(picture(root), states[-1])
-            casrewind("redo", code=0, **clock("+10y"))
+            casrewind("redo", "--yes", code=0, **clock("+10y"))
             assert not differences(picture(root), states[-number])
-            casrewind("undo", code=0, **then)
+            casrewind("undo", "--yes", code=0, **then)
             assert not differences(picture(root), states[-1])
             moves += 4
     casrewind("verify", code=0)
@@ -74,7 +74,7 @@ def test_gc_never_drops_the_newest(casrewind, root, history, clock, when):
     for number in range(2, 5):  # the newest is what is there
         casrewind("restore", str(number), "-y", code=0)
         assert not differences(picture(root), states[-number])
-        casrewind("undo", code=0)
+        casrewind("undo", "--yes", code=0)
     casrewind("gc", "--max-age", "1h", code=0, **clock(when))  # asked for: all but the newest may go
     assert casrewind.json("list")["checkpoints"][0]["id"] == ids[-1]
     casrewind("verify", code=0)
@@ -178,7 +178,7 @@ def test_back_goes_to_the_prompt_whatever_the_clocks_said(casrewind, root, clock
         if number < len(prompts):
             with open(found["fork"]["path"], "rb") as file:
                 assert [prompt.text for prompt in claude.prompts(file.read())] == [prompt.text for prompt in prompts[:-number]]
-        casrewind("undo", code=0, **clock("-10y"))
+        casrewind("undo", "--yes", code=0, **clock("-10y"))
         assert not differences(picture(root), now), (number, when)
     assert client.transcript.read_bytes() == original
     casrewind("verify", code=0)
@@ -202,7 +202,7 @@ def test_the_nearest_checkpoint_before_a_prompt_is_never_one_of_a_later_prompt(c
         assert "--nearest" in casrewind("back", str(number), "--both", "--yes", code=15, **clock(when)).err
         casrewind("back", str(number), "--both", "--yes", "--nearest", code=0, **clock(when))
         assert not differences(picture(root), pictures[-number - 1])
-        casrewind("undo", code=0)
+        casrewind("undo", "--yes", code=0)
 
 
 SET_BACK = """

@@ -110,7 +110,7 @@ def test_stamps_of_another_life_are_not_believed(disk, boots, kind, first, secon
         disk.command("restore", saved, "--yes", code=0)
         with open(f"{disk.project}/d/f", "rb") as file:
             assert file.read() == OLD
-        disk.command("undo", code=0)
+        disk.command("undo", "--yes", code=0)
         assert disk.command.json("diff", saved)["changes"] == changed
 
 

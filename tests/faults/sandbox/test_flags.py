@@ -75,7 +75,7 @@ def test_what_a_restore_does_not_touch_may_be_as_it_likes(command, root, flag):
     os.chmod(root / "mode/x", 0o600)
     flag("+i", "same", "d", "mode")  # the mode of a file may change in a directory that is immutable
     command("restore", "then", "-y", code=0)
-    command("undo", code=0)
+    command("undo", "--yes", code=0)
     assert (root / "a").read_bytes() == b"2"
 
 
@@ -93,7 +93,7 @@ def test_an_undo_is_refused_in_the_same_way(command, root, flag):
     command("restore", "then", "-y", code=0)
     flag("+i", "edited")
     before = picture(root)
-    assert "edited is immutable" in command("undo", code=14).err
+    assert "edited is immutable" in command("undo", "--yes", code=14).err
     assert differences(before, picture(root)) == {}
 
 

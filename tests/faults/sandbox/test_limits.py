@@ -48,12 +48,12 @@ def under(casrewind, root, tmp_path, limit, excuse, *, must, codes=(1, 3, 14)):
     index, done = index_of(casrewind), 0
     plant(root, {"changing": os.urandom(8)})
     target = tmp_path / f"out{limit[0].strip('-').replace('=', '')}"
-    for words in (["list", "--json"], ["save"], ["verify"], ["diff", "2"], ["restore", "1", "--to", str(target)], ["restore", "2", "-y"], ["undo"]):
+    for words in (["list", "--json"], ["save"], ["verify"], ["diff", "2"], ["restore", "1", "--to", str(target)], ["restore", "2", "-y"], ["undo", "--yes"]):
         result = casrewind(*words, prefix=("prlimit", *limit))
         if result.code == 0:
             done += 1
             continue
-        if words == ["undo"] and result.code == 15:
+        if words == ["undo", "--yes"] and result.code == 15:
             continue  # there was no restore to undo
         assert not must, (words, limit, result)
         assert result.code in codes, (words, limit, result)
@@ -175,7 +175,7 @@ def test_no_further_process_or_thread(private):
         casrewind("save", "-m", f"round {round}", code=0, prefix=prefix)
     before = picture(root)
     casrewind("restore", "round 0", "-y", code=0, prefix=prefix)
-    casrewind("undo", code=0, prefix=prefix)
+    casrewind("undo", "--yes", code=0, prefix=prefix)
     assert not differences(picture(root), before)
     casrewind("verify", code=0, prefix=prefix)
 
@@ -193,7 +193,7 @@ def test_any_umask(private, mask):
     nobody.give(root)
     casrewind("restore", "one", "-y", code=0, prefix=prefix)
     assert not differences(picture(root), before)
-    casrewind("undo", code=0, prefix=prefix)
+    casrewind("undo", "--yes", code=0, prefix=prefix)
     assert sorted(path for path in picture(root) if path.startswith(b"new")) == [b"new", b"new/file"]
     casrewind("restore", "one", "--to", str(place / "home" / "out"), code=0, prefix=prefix)
     assert not differences(picture(place / "home" / "out"), before)

@@ -62,7 +62,7 @@ def test_a_restore_removes_nothing_of_what_a_directory_of_the_same_device_shows(
     result = command.json("restore", "before", "-y")
     assert [item["path"] for item in result["skipped"]] == ["m"]
     assert (root / "a").read_bytes() == b"1" and not (root / "new").exists()
-    command("undo", code=0)
+    command("undo", "--yes", code=0)
     assert (root / "a").read_bytes() == b"2"
     assert differences(before, picture(outside, mtimes=True, inodes=True)) == {}
 
@@ -112,7 +112,7 @@ def test_a_mounted_file_that_is_as_recorded_stands_in_no_restores_way(command, r
     command("save", code=0)
     command("restore", "before", "-y", code=0)
     assert (root / "a").read_bytes() == b"1"
-    command("undo", code=0)
+    command("undo", "--yes", code=0)
     assert (root / "a").read_bytes() == b"2"
     command("verify", code=0)
 
@@ -139,7 +139,7 @@ def test_an_undo_leaves_alone_what_something_was_mounted_over_since(command, roo
     plant(root, {"m/keep": b"2", "a": b"2"})
     command("restore", "before", "-y", code=0)
     mount("project/m", "--bind", outside)
-    result = command("undo", code=3)
+    result = command("undo", "--yes", code=3)
     assert "m is a mount point" in result.out + result.err
     assert (root / "a").read_bytes() == b"2" and (outside / "keep").read_bytes() == b"theirs"
 
@@ -297,9 +297,9 @@ def test_everything_works_on_an_overlay(command, root, overlay, one):
     command("restore", "one", "-y", "--dry-run", code=0)
     command("restore", "one", "-y", code=0)
     assert differences(one, picture(root)) == {}
-    command("undo", code=0)
+    command("undo", "--yes", code=0)
     assert differences(two, picture(root)) == {}
-    command("redo", code=0)
+    command("redo", "--yes", code=0)
     assert differences(one, picture(root)) == {}
 
 
@@ -312,7 +312,7 @@ def test_a_directory_of_a_lower_layer_becomes_a_file(command, root, overlay, one
     before = picture(root)
     command("restore", "file", "-y", code=0)
     assert (root / "d").read_bytes() == b"a file then"
-    command("undo", code=0)
+    command("undo", "--yes", code=0)
     assert differences(before, picture(root)) == {}
 
 

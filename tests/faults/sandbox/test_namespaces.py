@@ -106,7 +106,7 @@ def works(casrewind, root, states, target, **more):
     casrewind("save", code=0, **more)
     casrewind("restore", "label 0", "-y", code=0, **more)
     assert not differences(picture(root), states[0])
-    casrewind("undo", code=0, **more)
+    casrewind("undo", "--yes", code=0, **more)
     assert not differences(picture(root), before)
     casrewind("restore", "label 1", "--to", str(target), code=0, **more)
     assert not differences(picture(target), states[1])

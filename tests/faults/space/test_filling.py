@@ -139,7 +139,7 @@ def restore_round(disk, what, number):
     before = picture(disk.root)
     if "restore" not in disk.lasts:
         disk.timed("restore", target, "--yes")
-        disk.command("undo", code=0)
+        disk.command("undo", "--yes", code=0)
     disk.filled(what, ["restore", target, "--yes"])
     if disk.command.json("status")["journal"] is not None:
         goes_on = disk.resumed % 2 == 0
