@@ -11,6 +11,7 @@ from .._typing import NamedTuple
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
 from ..model.turn_records import BACKGROUND, TYPED, Outside, Reset, Row, SavedRow, Turn
+from ..ops.moments import told
 from ..ops.turn_view import Maker, TurnView
 from ..store.catalog import Marked
 from . import output
@@ -205,6 +206,16 @@ def done_title(kind: str, target: str, points: Mapping[str, Checkpoint], marks: 
 def first_line(text: str) -> str:
     """The first line of a text that has words."""
     return fsio.printable(" ".join(next((line for line in text.splitlines() if line.strip()), "").split()))
+
+
+def end_of(turn: Turn) -> str:
+    """What a person has to know of a turn's end: it still runs, it was cut short, or it was not seen. Else ""."""
+    until = "now" if turn.ended_ns is None else told(turn.ended_ns)[11:]
+    if turn.running:
+        return "running, or stopped with Esc: what it changed so far"
+    if turn.cut_short:
+        return f"cut short; with what was edited until {until}" if turn.mixed else "cut short"
+    return f"its end was not seen; with what was edited until {until}" if turn.mixed else ""
 
 
 def why_unknown(turn: Turn) -> str:

@@ -87,9 +87,10 @@ class Words:
         """The checkpoints before and after a turn that are known."""
         return [self.view.points[identity] for identity in (turn.before, turn.after) if identity is not None]
 
-    def is_now(self, word: str) -> bool:
-        """True for the state after a turn that has no end yet: the files as they are."""
-        return self._number(word) and self.side(word).point is None
+    def unended(self, word: str) -> "Turn | None":
+        """The turn without an end yet, if the word names the state after it: the files as they are. Else None."""
+        found = self.side(word) if self._number(word) else None
+        return found.turn if found is not None and found.point is None else None
 
     def shown(self) -> "Turn | Checkpoint":
         """The object of `show`: a turn for `@N` and its first checkpoint, else a checkpoint. Default: newest turn."""

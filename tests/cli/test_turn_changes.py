@@ -4,7 +4,9 @@ import os
 
 import pytest
 
+from casrewind.agents import client_process
 from casrewind.model.retention import Limits
+from casrewind.store.agent_sessions import AgentSession
 from casrewind.workspace import open as opened
 from support.agent_turns import AgentTurns
 from support.packfile import flip_blob
@@ -127,7 +129,7 @@ def test_a_turn_that_runs_is_compared_with_the_files(three, casrewind, root):
     assert names(casrewind.json("diff", "@1")) == ["now"]
     assert names(casrewind.json("diff", "after:@1")) == [], "the files as they are"
     assert names(casrewind.json("diff", "@1", "after:@1")) == ["now"]
-    assert casrewind("restore", "after:@1", "-y", code=0).out.startswith("nothing to do") and (root / "now").exists()
+    assert "nothing to do" in casrewind("restore", "after:@1", "-y", code=0).out and (root / "now").exists()
     assert [(c["path"], c["status"]) for c in casrewind.json("diff", "after:@1", "@1")["changes"]] == [("now", "removed")]
     shown = casrewind.json("show", "@1")
     assert names(shown) == ["now"] and shown["turn"]["after"] is None
@@ -271,3 +273,39 @@ def test_the_same_rows_after_gc_without_index_in_another_worktree_and_in_a_fork(
     casrewind("save", "-m", "elsewhere", *with_store, code=0)
     assert "\nno turns yet; 1 checkpoint" in casrewind("list", *with_store, code=0).out
     assert casrewind.json("list")["turns"] == forked["turns"]
+
+
+def alive(agent):
+    """The client of this session is this process: it runs."""
+    sessions = agent.context.store.sessions
+    start = client_process.client(os.getpid()).start
+    root, key = agent.context.root.path, agent.context.root.key.hex()
+    sessions.note(AgentSession("claude", A, "", root, key, 1, "UserPromptSubmit", True, os.getpid(), start, "", ""))
+
+
+def test_a_restore_to_after_a_turn_that_runs_says_that_it_runs(three, casrewind, root):
+    three.prompt("d", "slow job")
+    plant(root, {"till.py": b"half\n"})
+    for words in (["-n"], ["-y"]):
+        said = casrewind("restore", "after:@1", *words, code=0).out
+        assert said.splitlines()[0] == '@1 "slow job" has no end yet: the state after it is the files as they are now'
+        assert "nothing to do; casrewind restore @1 restores the state before it" in said
+    alive(three)
+    said = casrewind("restore", "after:@1", "-n", code=0).out
+    assert said.startswith('@1 "slow job" still runs: the state after it is the files as they are now')
+    assert casrewind.json("restore", "after:@1", "-n")["running"] is True and (root / "till.py").read_bytes() == b"half\n"
+    assert "running, or stopped with Esc" in casrewind("revert", "@1", "-n", code=0).out.splitlines()[0]
+
+
+def test_the_plan_of_revert_says_that_the_end_of_the_turn_was_not_seen(agent, casrewind, root):
+    agent.prompt("a", "make alpha")
+    plant(root, {"alpha": b"1\n"})
+    agent.prompt("b", "next")
+    plan = casrewind("revert", "@2", "-n", code=0).out.splitlines()
+    assert ", its end was not seen; with what was edited until " in plan[0] and plan[0].startswith('revert @2 "make alpha" (')
+    done = casrewind("revert", "@2", "-y", code=0).out
+    assert "its end was not seen" in done.splitlines()[0] and not (root / "alpha").exists()
+    agent.stop("b")
+    assert ", cut short; with what was edited until " in casrewind("revert", "@2", "-n", code=0).out.splitlines()[0]
+    assert casrewind.json("revert", "@2", "-n")["mixed"] is True and casrewind.json("revert", "@1", "-n")["mixed"] is False
+    assert "its end" not in casrewind("revert", "@1", "-n", code=0).out

@@ -31,11 +31,11 @@ def restore(workspace: Any, options: Any, done: Done) -> int:
         return _resume(workspace, options, done)
     if options.ref is None:
         raise errors.UsageError("restore: which checkpoint? casrewind list shows them, casrewind restore last restores the newest")
-    if words.Words(workspace, options).is_now(options.ref):
+    if (running := words.Words(workspace, options).unended(options.ref)) is not None:
         if options.what != "code" or options.to is not None:
             raise errors.CheckpointNotFound(f"{options.ref}: that turn has no end yet, so there is no checkpoint of the state after it")
         done()
-        return _report(Restored("restore", "", "", (), (), 0, dry_run=options.dry_run), options)
+        return _as_it_is(running, options)
     point = words.restored(workspace, options)
     if options.what != "code":
         from . import back
@@ -60,6 +60,18 @@ def restore(workspace: Any, options: Any, done: Done) -> int:
     return _carry_out(lambda: workspace.restore(point, scope, confirm, skip_damaged=options.skip_damaged), options, done)
 
 
+def _as_it_is(turn: "Turn", options: Any) -> int:
+    """Report a restore to the state after a turn that has no end yet: the files as they are."""
+    if options.json:
+        report = Restored("restore", "", "", (), (), 0, dry_run=options.dry_run)
+        as_json({**restore_output.shape(report), "running": turn.running, "mixed": turn.mixed})
+    else:
+        why = "still runs" if turn.running else "has no end yet"
+        print_line(f'@{turn.n} "{restore_output.shortened(turn.prompt)}" {why}: the state after it is the files as they are now')
+        print_line(f"nothing to do; casrewind restore @{turn.n} restores the state before it")
+    return OK
+
+
 def _resume(workspace: Any, options: Any, done: Done) -> int:
     if options.ref is not None or options.to or options.dry_run or options.dashed:
         raise errors.UsageError(f"restore --{options.resume} takes nothing else: what to restore is known")
@@ -77,8 +89,10 @@ def _restore_to(workspace: Any, options: Any, point: Any, done: Done) -> int:
     return _report(report, options)
 
 
-def _carry_out(restoring: Callable[[], Restored], options: Any, done: Done, title: str = "") -> int:
-    """Do what `restoring` does, and report it below `title`. A person may decline its question."""
+def _carry_out(
+    restoring: Callable[[], Restored], options: Any, done: Done, title: str = "", facts: "Shape | None" = None
+) -> int:
+    """Do what `restoring` does, and report it below `title`, as JSON with `facts`. A person may decline its question."""
     from ...ops.restore import Declined
 
     try:
@@ -89,12 +103,12 @@ def _carry_out(restoring: Callable[[], Restored], options: Any, done: Done, titl
     done()
     if title and not options.json:
         print_line(f"{title}:")
-    return _report(report, options)
+    return _report(report, options, facts)
 
 
-def _report(report: Restored, options: Any) -> int:
+def _report(report: Restored, options: Any, facts: "Shape | None" = None) -> int:
     if options.json:
-        as_json(restore_output.shape(report))
+        as_json({**restore_output.shape(report), **(facts or {})})
     else:
         restore_output.print_restored(report)
     return REMARKS if report.incomplete else OK
@@ -105,6 +119,7 @@ def _report(report: Restored, options: Any) -> int:
 def revert(workspace: Any, options: Any, done: Done) -> int:
     """casrewind revert."""
     from ...ops.undo import revert as take_back
+    from ..turn_output import end_of
 
     named = words.Words(workspace, options)
     side = named.side(options.ref)
@@ -128,11 +143,16 @@ def revert(workspace: Any, options: Any, done: Done) -> int:
     moment = turn.ended_ns or turn.started_ns
     when = f" ({age(moment)})" if moment is not None else ""
     title = f'revert @{turn.n} "{restore_output.shortened(turn.prompt)}"{when}'
+    end = end_of(turn)
+    if end:
+        title += f", {end}"
     is_asked = not options.dry_run and must_ask(options, _CHANGES)
     confirm = restore_output.asking(workspace, title, done, is_asked=is_asked)
+    named_above = title if options.dry_run or (end and not is_asked) else ""  # a question has named it already
+    facts = {"running": turn.running, "mixed": turn.mixed}
     return _carry_out(
         lambda: take_back(context_of(workspace), before, changes, left, unclear=unseen, dry_run=options.dry_run, confirm=confirm),
-        options, done, title if options.dry_run else "",
+        options, done, named_above, facts,
     )  # fmt: skip
 
 

@@ -99,7 +99,7 @@ def _show_turn(workspace: Any, options: Any, named: words.Words, turn: Turn, don
 def _described(turn: Turn, left_out: Sequence[Skip]) -> Iterator[str]:
     """The lines above a turn's change."""
     from ...ops.moments import told
-    from ..turn_output import why_unknown
+    from ..turn_output import end_of, why_unknown
 
     yield f"turn @{turn.n}{' of ' + fsio.printable(turn.agent) if turn.agent else ''}"
     for name, text in (("prompt", turn.prompt or "(no prompt)"), *(("also", text) for text in turn.also)):
@@ -115,13 +115,8 @@ def _described(turn: Turn, left_out: Sequence[Skip]) -> Iterator[str]:
     end = " to now" if turn.to_now else f" to {told(turn.ended_ns)[11:]}" if turn.ended_ns is not None else ""
     yield f"  time      {start}{end}{f', {age(moment)}' if moment is not None else ''}"
     yield f"  states    {turn.before or 'forgotten'} -> {turn.after or ('the files now' if turn.to_now else 'forgotten')}"
-    until = "now" if turn.ended_ns is None else told(turn.ended_ns)[11:]
-    if turn.running:
-        yield "  running, or stopped with Esc: what it changed so far"
-    elif turn.cut_short:
-        yield f"  cut short{f'; with what was edited until {until}' if turn.mixed else ''}"
-    elif turn.mixed:
-        yield f"  its end was not seen; with what was edited until {until}"
+    if turn.running or turn.cut_short or turn.mixed:
+        yield f"  {end_of(turn)}"
     late = [skip.path for skip in left_out if skip.reason == domains.LATE]
     if late:
         yield f"  changed while the checkpoint was made: {named(late)}"

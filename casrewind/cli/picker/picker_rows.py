@@ -15,6 +15,7 @@ from ...model.manifest import DIR
 from ...model.turn_records import Forgotten, Outside, Reset, Row, SavedRow, Turn
 from ...ops.references import is_named, label_of
 from ...store.catalog import UNMARKED, Marked
+from ..changes import unclear_notes
 from ..turn_output import done_title, first_line, outside_title, title_of, why_unknown
 
 _SESSION = 4
@@ -163,12 +164,13 @@ def title(timeline: PickerTimeline, row: PickerRow) -> str:
 
 
 def note(row: PickerRow) -> str:
-    """The words after a title of any length: the turn runs, was cut short, or shares paths with another turn."""
+    """The words after a title of any length: the turn runs, was cut short, shares paths with another turn, and the like."""
     item = row.item
     if not isinstance(item, Turn):
         return ""
-    words = ["running"] if item.running else ["cut short"] if item.cut_short else []
+    words = ["running"] if item.running else ["cut short"] if item.cut_short else ["end not seen"] if item.mixed else []
     words += [f"{len(item.shared)} shared"] if item.shared else []
+    words += unclear_notes(item.unclear)
     return f" ({', '.join(words)})" if words else ""
 
 

@@ -26,7 +26,7 @@ from ...ops.turn_view import TurnView
 from ...store.catalog import Marked
 from ...workspace import context_of, homes_of
 from .. import output, restore_output
-from ..changes import details
+from ..changes import details, unclear_notes
 from ..commands import back
 from ..commands.checkpoints import print_marking
 from ..turn_output import sides_of
@@ -347,11 +347,12 @@ def files(found: "Comparison") -> list[Change]:
 def counts(found: "Comparison", what: str) -> str:
     """The number of files for each kind of change. `what`: TURN or HERE."""
     counted = diffs.count(files(found))
+    notes = unclear_notes(found.unclear)
     if counted == (0, 0, 0):
-        return "no file differs" if what == HERE else "no file changed"
+        return ", ".join(["no file differs" if what == HERE else "no file changed", *notes])
     names = ("go", "change", "come back") if what == HERE else ("removed", "changed", "added")
     numbers = (counted.removed, counted.modified, counted.added)
-    return ", ".join(f"{number:,} {name}" for number, name in zip(numbers, names, strict=True) if number)
+    return ", ".join([*(f"{number:,} {name}" for number, name in zip(numbers, names, strict=True) if number), *notes])
 
 
 def sizes(change: Change) -> str:
