@@ -108,9 +108,14 @@ class StoreBusy(StoreError):
 
 
 class StoreFull(StoreError):
-    """No space left."""
+    """No space left. `needed`: bytes of free space that suffice for what failed, 0 if unknown."""
 
     exit_code = 13
+
+    def __init__(self, message: str, needed: int = 0) -> None:
+        """The message is shown as it is."""
+        super().__init__(message)
+        self.needed = needed
 
 
 class OverBudget(StoreFull):

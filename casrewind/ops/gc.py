@@ -6,10 +6,12 @@ checkpoints saved since the marking are marked too.
 """
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 
-from .. import errors
+from .. import errors, fsio
 from .._typing import NamedTuple
 from ..agents import client_process
 from ..model import checkpoint as checkpoints
@@ -20,6 +22,7 @@ from ..store import quota
 from ..store.agent_sessions import AgentSession
 from ..store.maintenance import AFTER, BEFORE, Maintenance
 from ..store.reachability import Marker
+from ..store.sweep import PackUsage, Sweep
 from . import turn_points
 from .context import Context
 from .references import is_named
@@ -73,7 +76,6 @@ def make_room(context: Context, needed: int) -> bool:
 def collect(context: Context, limits: Limits, *, dry_run: bool = False, target: int | None = None) -> Collected:
     """Delete checkpoints and sweep. `target`: size in bytes to shrink the store to; default: the budget. Raises
     StoreBusy (another gc, or a save that does not end), StoreDamaged, StoreFull."""
-    began_ns = time.time_ns()
     maintenance = context.store.maintenance()
     before = context.store.size()
     if dry_run:
@@ -86,16 +88,49 @@ def collect(context: Context, limits: Limits, *, dry_run: bool = False, target: 
         after = max(before - freed, 0)
         notes = (*decision.notes, *why)
         return Collected(len(decision.kept), decision.dropped, notes, before, after, (), dry_run=True, floor=decision.floor)
+    forgotten: list[Dropped] = []
+    try:
+        return _collect(context, maintenance, limits, target, before, forgotten)
+    except errors.StoreFull:
+        pass  # once more, with the room of the ballast
+    try:
+        with maintenance.without_ballast(limits.max_size):
+            done = _collect(context, maintenance, limits, target, before, forgotten)
+    except errors.StoreFull as error:
+        raise _stopped(context, before, forgotten, error) from error
+    return done._replace(bytes_after=context.store.size())
+
+
+def _stopped(context: Context, before: int, forgotten: Sequence[Dropped], error: errors.StoreFull) -> errors.StoreFull:
+    """The error of a gc that had too little room: what it did, and what it needs."""
+    freed = max(before - context.store.size(), 0)
+    needed = error.needed or context.store.maintenance().sweep().room_to_forget()
+    what = f"{needed:,} bytes of free space" if quota.has_inodes(context.store.path) else "two free inodes"
+    return errors.StoreFull(
+        f"no space left for gc: it forgot {len(forgotten):,} checkpoints and freed {freed:,} bytes; for more it needs {what} on the "
+        f"disk of the store {fsio.printable(context.store.path)}: make room there and run casrewind gc again",
+        needed,
+    )
+
+
+def _collect(
+    context: Context, maintenance: Maintenance, limits: Limits, target: int | None, before: int, forgotten: list[Dropped]
+) -> Collected:
+    """Delete checkpoints and sweep, as `collect`. Adds deleted checkpoints to `forgotten`; those of an earlier try
+    are in it. Raises StoreFull; it can then run again."""
+    began_ns = time.time_ns()
     with maintenance.only_one():
         unfinished = finish_interrupted_purge(context, maintenance)
         maintenance.remove_drafts()  # drafts of killed processes count as used space: they would cost a checkpoint
+        maintenance.fit_ballast(limits.max_size)
         decision = _forget(context, maintenance, limits, target)
+        forgotten += decision.dropped
         seq, points, reach = _mark_everything(context, maintenance)
         why = _why_not(points, reach) if maintenance.sweep().usage(())[0] else ()
         most = quota.most_together(context.budget)
         damaged = () if why else sweep(context, maintenance, reach, seq, most=most)
         if not why:
-            with maintenance.exclusively():
+            with suppress(errors.StoreFull), maintenance.exclusively():  # without room the ledger stays longer, no more
                 maintenance.compact()
         maintenance.tidy()
         if limits.max_age is not None:
@@ -103,7 +138,7 @@ def collect(context: Context, limits: Limits, *, dry_run: bool = False, target: 
         maintenance.note(began_ns, decision.floor)
     kept, notes = len(maintenance.published_after(0)), (*unfinished, *decision.notes, *why)
     after = context.store.size()
-    return Collected(kept, decision.dropped, notes, before, after, damaged, dry_run=False, floor=decision.floor)
+    return Collected(kept, tuple(forgotten), notes, before, after, damaged, dry_run=False, floor=decision.floor)
 
 
 def _why_not(points: Sequence[Checkpoint], reach: Marker) -> tuple[str, ...]:
@@ -253,23 +288,40 @@ def sweep(
     Returns the damaged packs, which were skipped. `thorough` removes every byte of garbage from all other packs."""
     sweeping = maintenance.sweep()
     found, _ = sweeping.usage(reach.marked)
-    groups = sweeping.groups(found, thorough=thorough, most=most)
-    report = context.progress_bar("sweeping")
-    for number, group in enumerate(groups):
-        copied = sweeping.copy(group, reach.marked)
-        if copied is None:
-            continue
+    waiting = deque(sweeping.groups(found, thorough=thorough, most=most))
+    done, report = 0, context.progress_bar("sweeping")
+    while waiting:
+        group = waiting.popleft()
         try:
-            with maintenance.exclusively():
-                latest = maintenance.position()
-                _mark_more(context, reach, maintenance.published_after(seq))
-                seq = latest
-                sweeping.switch(copied, reach.marked)
-        finally:
-            copied.writer.abort()
+            seq = _sweep_group(context, maintenance, sweeping, group, reach, seq)
+        except errors.StoreFull as error:
+            if len(group) == 1:
+                needed = sweeping.room_for(group[0])
+                raise errors.StoreFull(f"{error}; {needed:,} bytes are needed", needed) from error
+            # one after the other needs less room, and each makes room for the next; merging alone makes none
+            waiting.extendleft([usage] for usage in sorted(group, key=lambda u: u.live, reverse=True) if usage.dead)
+            continue
+        done += 1
         if report is not None:
-            report(number + 1, len(groups))
+            report(done, done + len(waiting))
     return tuple(sweeping.damaged)
+
+
+def _sweep_group(
+    context: Context, maintenance: Maintenance, sweeping: Sweep, group: list[PackUsage], reach: Marker, seq: int
+) -> int:
+    """Sweep a group of packs. Returns the sequence number up to which `reach` is complete now."""
+    copied = sweeping.copy(group, reach.marked)
+    if copied is None:
+        return seq
+    try:
+        with maintenance.exclusively():
+            latest = maintenance.position()
+            _mark_more(context, reach, maintenance.published_after(seq))
+            sweeping.switch(copied, reach.marked)
+    finally:
+        copied.writer.abort()
+    return latest
 
 
 def finish_purge(context: Context, maintenance: Maintenance, reach: Marker, seq: int) -> tuple[str, ...]:

@@ -1,8 +1,9 @@
-"""Purge of a text: removes a secret from the stored transcripts, prompts, labels and the log.
+"""Purge of a text: removes a secret from the stored transcripts, prompts, labels and details, and from the log.
 
 The danger prevented here: a text is missed. It may be stored JSON-escaped, or as JSON within JSON. It may cross the
 border of two chunks, or a prompt may have been truncated inside it. Whatever contains the text is dropped whole: a
-transcript, a prompt, a label, a log line. Stored files are not changed; they are only listed, and `purge PATH` removes
+transcript, a prompt, a label, a detail, a log line. A field that is added later is covered, too: every text field of a
+checkpoint is edited, unless `_KEPT` names it. Stored files are not changed; they are only listed, and `purge PATH` removes
 them.
 """
 
@@ -16,7 +17,7 @@ from .. import errors, fsio
 from .._typing import Any, NamedTuple
 from ..model import cursor as cursors
 from ..model import tlv
-from ..model.checkpoint import Checkpoint
+from ..model.checkpoint import Checkpoint, Circumstances
 from ..model.manifest import Entry
 from ..store import chunker, packs
 from ..store.chunker import ChunkRef
@@ -30,10 +31,12 @@ from .restore import Declined
 from .save import PROMPT
 
 DROPPED = "***"
-"""Replaces a dropped prompt or label. It is shorter than any text that can be purged, so it never contains that
+"""Replaces a dropped prompt, label or detail. It is shorter than any text that can be purged, so it never contains that
 text."""
 MOST_TEXT = 8 << 10
 """Maximum bytes of a text to purge."""
+_KEPT = frozenset({"id", "parent", "trigger", "agent", "session", "turn", "op", "by_agent", "by_session"})
+"""Text fields of a checkpoint that are not edited: ids, which others refer to, and words of casrewind's own."""
 _LEAST_TEXT = 4
 _BATCH = 500
 _STEP = 1 << 20
@@ -47,11 +50,13 @@ class Holder(NamedTuple):
 
 
 class Covered(NamedTuple):
-    """The number of dropped items: `transcripts`, `prompts` and `labels` of checkpoints, and lines of the `log`."""
+    """The number of dropped items: `transcripts`, `prompts` and `labels` of checkpoints, their `details` (git's branch,
+    the client's event and reason, and the like), also of sessions, and lines of the `log`."""
 
     transcripts: int
     prompts: int
     labels: int
+    details: int
     log: int
 
 
@@ -72,7 +77,7 @@ Confirm = Callable[[TextPurged], bool]
 
 
 def purge_text(context: Context, text: bytes, *, confirm: Confirm | None = None, dry_run: bool = False) -> TextPurged:
-    """Drop every transcript, prompt, label and log line that contains a text, then delete the garbage. `confirm` is
+    """Drop every transcript, prompt, label, detail and log line that contains a text, then delete the garbage. `confirm` is
     called before any change; Declined is raised if it returns False. Raises UsageError for an invalid text,
     JournalOpen, StoreBusy, StoreDamaged, StoreFull."""
     found = _TextSearch(context, SecretText(text))
@@ -88,7 +93,8 @@ def purge_text(context: Context, text: bytes, *, confirm: Confirm | None = None,
             report = _report(context, found, dry_run=False)
         if confirm is not None and not confirm(report):
             raise Declined
-        found.in_log(dry=False)  # before the ledger: finishing an interrupted purge does not clean the log
+        found.in_log(dry=False)  # before the ledger: finishing an interrupted purge cleans neither of these
+        found.in_sessions(dry=False)
         carry_out(context, maintenance, lambda _: found.rewriting())
     return report
 
@@ -100,6 +106,7 @@ def _report(context: Context, found: "_TextSearch", *, dry_run: bool) -> TextPur
         transcripts=sum("transcript" in changes for changes in changed),
         prompts=sum("prompt" in changes for changes in changed),
         labels=marks + sum("label" in changes for changes in changed),
+        details=sum(map(_details, changed)) + found.in_sessions(dry=True),
         log=found.in_log(dry=True),
     )
     outside = tuple(_outside(context, found.secret))
@@ -166,10 +173,16 @@ class _TextSearch:
         return LedgerRewrite(points, {}, self.text, frozenset())
 
     def _changes(self, point: Checkpoint) -> dict[str, Any]:
-        new: dict[str, Any] = {"prompt": self.text(point.prompt), "label": self.text(point.label)}
+        new = self._texts(point)
+        new["more"] = point.more._replace(**self._texts(point.more))
         if point.transcript is not None and self._in_transcript(point.transcript):
             new["transcript"] = None
         return {name: value for name, value in new.items() if value != getattr(point, name)}
+
+    def _texts(self, fields: Checkpoint | Circumstances) -> dict[str, Any]:
+        """The text fields that may be edited, as they should be."""
+        found = fields._asdict().items()
+        return {name: self.text(value) for name, value in found if isinstance(value, str) and name not in _KEPT}
 
     def text(self, text: str) -> str:
         """Return `text`, or DROPPED if it contains the secret or is truncated within the secret."""
@@ -202,6 +215,18 @@ class _TextSearch:
         """The number of log lines that contain the text. Blanks these lines unless `dry`."""
         with fsio.store_errors("writing the log of", self._context.store.path):
             return FailureLog(self._context.store.path).blank(lambda line: self.secret.is_in(line, cut=len(line) >= LINE), dry=dry)
+
+
+    def in_sessions(self, *, dry: bool) -> int:
+        """The number of rows of sessions whose event has a name with the text. Replaces these names unless `dry`."""
+        sessions = self._context.store.sessions
+        with fsio.store_errors("writing the sessions of", self._context.store.path):
+            return sessions.rename_events(lambda event: self.text(event) != event, DROPPED, dry=dry)
+
+
+def _details(changes: dict[str, Any]) -> int:
+    """The number of changed fields of a checkpoint that are neither its prompt, its label nor its transcript."""
+    return len(changes.keys() - {"prompt", "label", "transcript"})
 
 
 def _holders(context: Context, found: _TextSearch) -> Iterator[Holder]:
@@ -259,11 +284,18 @@ def _read_all(context: Context, wanted: list[bytes], kind: int) -> Iterator[tupl
 
 
 def _records(context: Context, secret: SecretText) -> int:
-    """The number of records with the text in a session id or a path."""
-    texts = [(point.session, point.root, point.cursor) for point in checkpoints_of(context)]
-    texts += [(seen.session, os.fsencode(seen.transcript), os.fsencode(seen.root)) for seen in context.store.sessions.all()]
-    texts += [(one.session, one.transcript, one.original) for one in context.store.rewinds()]
-    return sum(any(secret.is_in(part) for part in (tlv.text(name), *rest)) for name, *rest in texts)
+    """The number of records with the text in a field that is not edited: the id of a session, or a path."""
+    points = checkpoints_of(context)
+    texts: list[tuple[str | bytes, ...]] = [
+        (one.agent, one.session, one.more.by_agent, one.more.by_session, one.root, one.cursor) for one in points
+    ]
+    rows = [session._replace(event="") for session in context.store.sessions.all()]
+    texts += [tuple(value for value in row if isinstance(value, str)) for row in rows]
+    texts += [(one.agent, one.session, one.parent, one.transcript, one.original) for one in context.store.rewinds()]
+    texts += [(one.agent, one.session) for one in context.store.operations()]
+    texts += [(one.root,) for one in context.store.adoptions()]
+    encoded = ([tlv.text(value) if isinstance(value, str) else value for value in values] for values in texts)
+    return sum(any(map(secret.is_in, values)) for values in encoded)
 
 
 def _outside(context: Context, secret: SecretText) -> Iterator[bytes]:

@@ -143,6 +143,8 @@ def _save(context: Context, moment: Moment, budget: int | None, *, rehash: bool)
             draft = draft._replace(elapsed_ms=round((time.monotonic() - started) * 1000))
             point, created = context.store.publish(session, draft, partial(recount, context, session, draft)), True
         remember(context, scan, point)
+    if context.store.lacks_ballast:
+        context.store.make_ballast(context.budget)
     changes = point.changes if created else Counts(0, 0, 0)
     elapsed = round((time.monotonic() - started) * 1000)
     return Saved(point, created, changes, all_skips(scan.domain), scan.domain.ignored, elapsed)

@@ -56,13 +56,15 @@ class SessionUsage(NamedTuple):
 class Usage(NamedTuple):
     """The use of space, in bytes. The lists are sorted, the largest first; `problems` name what is unreadable.
 
-    `store_size` is the whole store on disk, including index and ledger. `packs` counts the packs; `packs_size` is their
-    total. It is the sum of `unique`, `shared`, `other`, `garbage` and 8 bytes for each pack. One checkpoint needs the
-    `unique` bytes, several need the `shared` bytes, only undo, redo or an open restore needs the `other` bytes. `trees`
-    is the part in directory listings. `gc_frees`: what gc with the configured limits would free, None if unknown.
+    `store_size` is the whole store on disk, including index, ledger and the `ballast`, which gc uses on a full disk.
+    `packs` counts the packs; `packs_size` is their total. It is the sum of `unique`, `shared`, `other`, `garbage` and 8
+    bytes for each pack. One checkpoint needs the `unique` bytes, several need the `shared` bytes, only undo, redo or an
+    open restore needs the `other` bytes. `trees` is the part in directory listings. `gc_frees`: what gc with the
+    configured limits would free, None if unknown.
     """
 
     store_size: int
+    ballast: int
     packs: int
     packs_size: int
     unique: int
@@ -127,6 +129,7 @@ class _Measurement:
             self._problems.append(Problem(BLOB, digest.hex(), str(error).partition("; run ")[0]))
         return Usage(
             store_size=self._context.store.size(),
+            ballast=self._context.store.maintenance().ballast_bytes(),
             packs=count,
             packs_size=total,
             unique=found.unique - other,

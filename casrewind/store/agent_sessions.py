@@ -6,6 +6,7 @@ the ledger. The danger prevented here: a rewind cuts a conversation while its cl
 
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
 from .. import fastjson, fsio
@@ -53,7 +54,7 @@ class AgentSessions:
         """Record the state of a session. Errors are ignored: the record may be missing."""
         name = _name(session.agent, session.session)
         with suppress(OSError, ValueError):
-            data = fastjson.flat(_shape(session)).encode() + b"\n"
+            data = _encode(session)
             with suppress(FileExistsError):
                 fsio.make_directory(self._place)
             self._replace(self._place, name, data)
@@ -73,6 +74,18 @@ class AgentSessions:
         """One session."""
         return _read(os.path.join(self._place, _name(agent, session)))
 
+    def rename_events(self, is_bad: Callable[[str], bool], name: str, *, dry: bool) -> int:
+        """Set the event of each row for which `is_bad` is true to `name`, unless `dry`. Returns the number of rows.
+        Raises OSError."""
+        bad = [session for session in self.all() if is_bad(session.event)]
+        for session in bad if not dry else ():
+            data = _encode(session._replace(event=name))
+            self._replace(self._place, _name(session.agent, session.session), data)
+        newest = _read(os.path.join(self._store, NEWEST))
+        if newest is not None and is_bad(newest.event) and not dry:
+            self._replace(self._store, NEWEST, _encode(newest._replace(event=name)))
+        return len(bad)
+
     def prune(self, before_ns: int) -> int:
         """Forget sessions without a transcript and without an event since `before_ns`. Returns their number."""
         gone = [s for s in self.all() if s.updated_ns < before_ns and not (s.transcript and os.path.lexists(s.transcript))]
@@ -91,6 +104,10 @@ class AgentSessions:
 def _name(agent: str, session: str) -> str:
     digest = digests.of(session.encode("utf-8", "surrogatepass"))  # an id may contain bytes that a file name may not
     return f"{agent}-{digest[:12].hex()}.json"
+
+
+def _encode(session: AgentSession) -> bytes:
+    return fastjson.flat(_shape(session)).encode() + b"\n"
 
 
 def _shape(session: AgentSession) -> dict[str, str | int | bool]:

@@ -154,6 +154,13 @@ class Index:
         """The directory that holds the index and the files beside it."""
         return self._directory
 
+    def size(self) -> int:
+        """Bytes of the data file, 0 without one."""
+        try:
+            return os.lstat(self._file).st_size
+        except OSError:
+            return 0
+
     @property
     def is_private(self) -> bool:
         """True if the index is removed with this process."""

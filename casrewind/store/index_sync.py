@@ -265,6 +265,10 @@ class LedgerIndex:
         with suppress(errors.CasrewindError):
             self.query(lambda tables: stat_file.remove_invalid(self._index.directory, tables))
 
+    def index_bytes(self) -> int:
+        """Bytes of the index file, 0 without one."""
+        return self._index.size()
+
     def compact_index(self) -> None:
         """Shrink the index if a third of it is free pages. Errors are ignored: the index is disposable."""
         with suppress(IndexUnusable, OSError):

@@ -19,7 +19,7 @@ FORMAT = f"casrewind store {FORMAT_VERSION}\n".encode()
 _OLDER_FORMATS = frozenset(f"casrewind store {version}\n".encode() for version in range(1, FORMAT_VERSION))
 _DIRECTORIES = ("packs", "locks", "tmp", "journals")
 _OWN_NAMES = frozenset(
-    {*_DIRECTORIES, "ledger", "purging", "gc", "sessions", "session.json", "log", "log.seen", "log.old", "index", "damaged"}
+    {*_DIRECTORIES, "ledger", "purging", "gc", "sessions", "session.json", "log", "log.seen", "log.old", "index", "damaged", "ballast"}
 )
 _OWN_STARTS = ("ledger.", "index.old-")
 _REMOTE = frozenset({"nfs", "nfs4", "9p", "virtiofs", "cifs", "smb3", "smbfs", "afs", "ceph", "fuse.sshfs"})
@@ -37,6 +37,7 @@ class Layout:
         self.journals = os.path.join(root, "journals")
         self.ledger = os.path.join(root, "ledger")
         self.format = os.path.join(root, "FORMAT")
+        self.ballast = os.path.join(root, "ballast")
 
     def lock(self, name: str) -> str:
         """The path of a lock file."""

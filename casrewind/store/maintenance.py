@@ -127,6 +127,33 @@ class Maintenance:
         with suppress(errors.CasrewindError):
             self.note(time.time_ns(), last.floor)
 
+    def fit_ballast(self, budget: int | None) -> None:
+        """Remove the ballast if it is too large for the budget."""
+        from . import ballast
+
+        if ballast.is_too_large(budget):
+            ballast.remove(self._layout)
+
+    @contextmanager
+    def without_ballast(self, budget: int | None) -> Iterator[None]:
+        """Free what needs no room to be freed, for maintenance that had too little: the ballast and leftovers. The
+        ballast is made again at the end, if there is room for it."""
+        from . import ballast
+
+        ballast.remove(self._layout)
+        self.remove_drafts()
+        self.tidy()
+        try:
+            yield
+        finally:
+            ballast.make_again(self._layout, budget)
+
+    def ballast_bytes(self) -> int:
+        """Bytes on disk of the ballast."""
+        from . import ballast
+
+        return ballast.size(self._layout)
+
     def remove_drafts(self) -> None:
         """Remove the temporary files of dead processes. Errors are ignored."""
         fsio.remove_orphans(self._layout.temporary)

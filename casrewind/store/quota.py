@@ -17,6 +17,7 @@ _HOUR_NS = 3600 * 1_000_000_000
 _DAY_NS = 24 * _HOUR_NS
 _MANY = 200
 """New packs after which merging is worthwhile."""
+_LEAST_INODES = 2
 _SLACK = 8 << 20
 """Bytes that a save writes outside of packs: its record and rows of the index."""
 
@@ -61,6 +62,15 @@ class GcState(NamedTuple):
         if budget is not None and size > high_water(budget) and size > self.size + budget // 16:
             return "the store has grown to its budget"
         return ""
+
+
+def has_inodes(store: str) -> bool:
+    """True if the disk of the store at that path has room for a few more files."""
+    try:
+        status = os.statvfs(store)
+    except OSError:
+        return True
+    return status.f_files == 0 or status.f_favail >= _LEAST_INODES  # some file systems count none
 
 
 def reserve(budget: int) -> int:

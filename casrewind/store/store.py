@@ -72,6 +72,8 @@ class Store:
         publish_lock = partial(fsio.locked, self._layout.lock("publish"), deadline=deadline)
         self._ledger_index = LedgerIndex(self.path, ledger_file, self.index, self._layout.packs, publish_lock)
         self._rebuilt = False
+        self.lacks_ballast = False
+        """True if this object has written, and the store has no ballast (store/ballast.py)."""
         self._packs_seen, self._wrote = (0, 0), False  # number and bytes of packs, as of the last writer
 
     def close(self) -> None:
@@ -274,8 +276,15 @@ class Store:
             finally:
                 session.drain()  # a thread may still write
                 self._wrote |= writer.written > 0
+                self.lacks_ballast = writer.written > 0 and not os.access(self._layout.ballast, os.F_OK)
                 self._packs_seen = (len(disk) + (writer.written > 0), sum(disk.values()) + writer.written)
                 writer.abort()
+
+    def make_ballast(self, budget: int | None) -> None:
+        """Make the file that gives gc room on a full disk, if there is enough space. Errors are ignored."""
+        from . import ballast
+
+        ballast.make(self._layout, budget)
 
     def why_gc(self, budget: int | None) -> str:
         """The reason to run gc after the writes of this object, or ""."""
@@ -351,6 +360,12 @@ class Store:
         from ..model import history as undo_history
 
         return [undo_history.decode_operation(record.payload) for record in self._ledger_index.records(*ledger.OPERATIONS)]
+
+    def adoptions(self) -> "list[undo_history.Adoption]":
+        """Every move of a project that the ledger contains, oldest first. Reads the whole ledger."""
+        from ..model import history as undo_history
+
+        return [undo_history.decode_adoption(record.payload) for record in self._ledger_index.records(ledger.ADOPT)]
 
     def record_rewind(self, rewind: "rewinds.Rewind") -> None:
         """Append a rewind of a conversation to the ledger."""

@@ -28,6 +28,9 @@ _MOST_TOGETHER = 250
 _LEFT_OVER = 0.02
 """The fraction of all garbage that may remain in packs with little garbage."""
 _BATCH = 2000
+_TREE_PAGES = 64
+"""Maximum pages of the index, besides those with rows, that one change writes."""
+_LEDGER_ROOM = 1 << 20
 
 
 class PackUsage(NamedTuple):
@@ -160,6 +163,19 @@ class Sweep:
             self._reader.read(place, digest)
             return True
         return False
+
+    def room_for(self, usage: PackUsage) -> int:
+        """Bytes of free space that suffice to sweep one pack. Its copy is written, and pages of the index: LMDB
+        writes a page anew for each row in another one, and some for its trees."""
+        rows = sum(1 for _ in packs.records(self._layout.packs, usage.pack))
+        page = os.sysconf("SC_PAGE_SIZE")
+        index = min((rows + _TREE_PAGES) * page, self._ledger_index.index_bytes())
+        copy = len(packs.HEAD) + usage.live if usage.live else 0
+        return -(-copy // page) * page + index
+
+    def room_to_forget(self) -> int:
+        """Bytes of free space that suffice to record forgotten checkpoints in the ledger and the index."""
+        return self._ledger_index.index_bytes() + _LEDGER_ROOM
 
     def switch(self, copied: CopiedPacks, marked: set[bytes]) -> None:
         """Switch to the copies and remove the packs. Requires the exclusive store lock, and all

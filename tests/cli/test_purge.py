@@ -80,7 +80,7 @@ def test_a_secret_that_has_got_everywhere_is_gone_to_the_last_byte(root, home):
     assert {item["path"] for item in done["still_there"]} == {".env", "backup/old-env"}
 
     told = feed(process, word.encode() + b"\n", "purge", "--text", "-", "--yes", "--json", code=3)
-    assert told["places"] == {"transcripts": 3, "prompts": 2, "labels": 2, "log": 1}
+    assert told["places"] == {"transcripts": 3, "prompts": 2, "labels": 2, "details": 0, "log": 1}
     assert [item["path"] for item in told["files"]] == ["dump.bin"]
     assert [item["path"] for item in told["still_there"]] == [str(client.transcript)]
     left = hits(home / "data", word)

@@ -155,7 +155,7 @@ def test_files_that_hold_it_are_named_and_left_alone(workspace, root):
     assert {item.path.decode(): item.checkpoint for item in report.files} == {
         "small": two.id, "json": two.id, "big": two.id, "d/old": one.id, ".gitignore": two.id,
     }  # fmt: skip
-    assert tuple(report.places) == (0, 0, 0, 0)
+    assert tuple(report.places) == (0, 0, 0, 0, 0)
     assert b"".join(workspace.cat("two", b"small")) == b"x" + WORD.encode()
     for path in (b"small", b"json", b"big", b"d"):
         workspace.purge([path])
@@ -177,7 +177,7 @@ def test_a_text_that_is_nowhere_changes_nothing_that_is_told(workspace, told):
     point = told(noise(6, 100_000))
     before = (workspace.checkpoints(), stored(workspace, point))
     report = workspace.purge_text(b"this text is nowhere")
-    assert (report.files, tuple(report.places)) == ((), (0, 0, 0, 0))
+    assert (report.files, tuple(report.places)) == ((), (0, 0, 0, 0, 0))
     assert (workspace.checkpoints(), stored(workspace, point)) == before
     assert workspace.verify().problems == ()
 

@@ -16,7 +16,7 @@ class Client:
     def __init__(self, casrewind, root):
         self.casrewind, self.root = casrewind, root
         directory = Path(casrewind.home) / ".claude" / "projects" / "-project"
-        directory.mkdir(parents=True)
+        directory.mkdir(parents=True, exist_ok=True)
         recorded = DATA / "claude" / "interactive_3turn.jsonl"
         session = json.loads(recorded.read_bytes().splitlines()[0])["sessionId"]
         self.transcript = directory / f"{session}.jsonl"  # as the client names it

@@ -161,7 +161,8 @@ def _print_usage(found: Usage, budget: int, tables: Sequence[str], most: int) ->
         "shared by several checkpoints": found.shared,
         "needed only by undo or an open restore": found.other,
         "garbage": found.garbage,
-        "index, ledger and the rest": max(found.store_size - found.packs_size, 0),
+        "kept free for gc, which uses it when the disk is full": found.ballast,
+        "index, ledger and the rest": max(found.store_size - found.packs_size - found.ballast, 0),
     }
     for what, number in parts.items():
         if number:
@@ -225,6 +226,7 @@ def _usage_json(found: Usage, budget: int, current: str, tables: tuple[str, ...]
         "store_bytes": found.store_size,
         "budget_bytes": budget,
         "gc_bytes": found.gc_frees,
+        "ballast_bytes": found.ballast,
         "packs": found.packs,
         "packs_bytes": found.packs_size,
         "reachable_bytes": found.reachable,

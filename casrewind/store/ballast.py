@@ -1,0 +1,63 @@
+"""The ballast: a file of 1 MiB in a store that holds nothing. gc removes it when the disk is full, so that it has room.
+
+The danger prevented here: gc cannot free space because it has none. Before a pack is removed, what is still needed of
+it is copied, and the index is written. The first save with enough free space makes the file, and gc makes it again.
+"""
+
+import errno
+import os
+from contextlib import suppress
+
+from .. import fsio
+from .layout import Layout
+
+SIZE = 1 << 20
+_LEAST_FREE = 4 * SIZE
+"""A save makes no ballast on a disk with less free space: the user's files come first."""
+_LEAST_BUDGET = 64 * SIZE
+"""A store with a smaller budget has no ballast: checkpoints would be forgotten for it."""
+
+
+def make(layout: Layout, budget: int | None) -> None:
+    """Make the ballast if the disk and the store's `budget` (bytes) have enough room. Errors are ignored."""
+    with suppress(OSError):
+        status = os.statvfs(layout.root)
+        if status.f_bavail * status.f_frsize >= _LEAST_FREE:
+            make_again(layout, budget)
+
+
+def make_again(layout: Layout, budget: int | None) -> None:
+    """Make the ballast in whatever room the disk has. Errors are ignored."""
+    if is_too_large(budget):
+        return
+    with suppress(OSError), fsio.drafted(layout.temporary) as (draft, fd):
+        _allocate(fd)
+        os.rename(draft, layout.ballast)
+
+
+def is_too_large(budget: int | None) -> bool:
+    """True if a store with this budget has no ballast."""
+    return budget is not None and budget < _LEAST_BUDGET
+
+
+def size(layout: Layout) -> int:
+    """Bytes on disk of the ballast, 0 without one."""
+    try:
+        return os.lstat(layout.ballast).st_blocks * 512
+    except OSError:
+        return 0
+
+
+def remove(layout: Layout) -> None:
+    """Remove the ballast if there is one. Errors are ignored."""
+    with suppress(OSError):
+        os.unlink(layout.ballast)
+
+
+def _allocate(fd: int) -> None:
+    try:
+        os.posix_fallocate(fd, 0, SIZE)
+    except (AttributeError, OSError) as error:  # macOS does not have the call, some file systems do not support it
+        if isinstance(error, OSError) and error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+            raise
+        fsio.write_all(fd, bytes(SIZE))
