@@ -169,10 +169,10 @@ class Workspace:
 
         return references.resolve_with_path(self._context.store, self.root.key, text, self._turn_state)
 
-    def _turn_state(self, number: int, is_after: bool) -> Checkpoint:  # noqa: FBT001 - references.Turns
+    def _turn_state(self, reference: str) -> Checkpoint:
         from .ops import turn_view
 
-        return turn_view.checkpoint_of(self._context, number, is_after)
+        return turn_view.checkpoint_of(self._context, reference)
 
     def marks(self, point: Checkpoint | str) -> "Marked":
         """The current pin and label of a checkpoint. Raises CheckpointNotFound if gc has deleted it."""
@@ -305,7 +305,7 @@ class Workspace:
 
     def back(
         self,
-        target: int | str = 1,
+        target: int | str | None = None,
         confirm: "Callable[[Plan, tuple[bytes, ...]], bool] | None" = None,
         *,
         session: str = "",
@@ -314,8 +314,9 @@ class Workspace:
         in_place: bool = False,
         nearest: bool = False,
     ) -> "Rewound":
-        """Go back to before a prompt: `files`, `chat` or both. `target` is N, the Nth newest prompt of a session (by
-        default the newest session), or "@N", a turn of `turns`.
+        """Go back to before a prompt: `files`, `chat` or both. `target` is the number of a turn of `turns`: N or "@N".
+        None means the newest prompt of the session (by default the newest session). With `session`, the turn must belong
+        to its conversation.
 
         The turns before the prompt become a new session (a fork), and the old session is unchanged. With `in_place` the
         session itself is cut, with a backup; its client must have ended. If the prompt has no checkpoint, `nearest`

@@ -19,16 +19,16 @@ HEAD = """# The command line
 | REF | meaning |
 |---|---|
 | `@1`, `@2`, ... | the state before a prompt; `@1` is the newest prompt of this project, as `list` numbers them |
+| `1`, `2`, ... | the same, in every command: `3` is `@3` |
 | `after:@1` | the state that this prompt left |
 | `last`, `prev` | the newest checkpoint, and the one before it |
-| `3` | a row of `list --all`; 1 is the newest |
 | `it works` | a label; of equal labels, the newest of this worktree |
 | `10m`, `2h`, `1h30m`, `3d` | so long ago |
 | `14:30`, `yesterday`, `yesterday 18:00`, `2026-11-20`, `2026-11-20 18:00` | a point in time; a day without a time of day means its end |
 | `c6b1a923358ed39`, `c6b1` | an id, or at least 4 characters that only one id begins with |
 
 `show @1`, `diff @1` and `log` report the change of the turn: from the prompt to the end of the agent's work. A time names the newest
-checkpoint that is not later. If no checkpoint is old enough, the exit code is 15. `@N`, `last`, `prev`, numbers and times belong to the current worktree and
+checkpoint that is not later. If no checkpoint is old enough, the exit code is 15. Turns, `last`, `prev` and times belong to the current worktree and
 skip safety checkpoints.
 
 ## Paths

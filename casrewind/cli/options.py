@@ -23,9 +23,9 @@ def _lines(text: str) -> int:
     return 0 if text == "0" else count(text)
 
 
-def _turn(text: str) -> int | str:
-    """A number of 1 or more, or `@` and such a number. Raises ValueError."""
-    return f"@{count(text[1:])}" if text.startswith("@") else count(text)
+def _turn(text: str) -> int:
+    """The number of a turn, with or without `@`. Raises ValueError."""
+    return count(text.removeprefix("@"))
 
 
 class Option(NamedTuple):
@@ -157,7 +157,7 @@ TABLE = {
         more="A turn's change is shown as --stat does, a checkpoint as --files does.", function="show.show"),
     "diff": Command(
         "Show what a turn changed, or what differs between two states",
-        ("casrewind diff", "casrewind diff @2 -p", "casrewind diff 3 last src/", "casrewind diff -- '*.py' ':!tests'"), (
+        ("casrewind diff", "casrewind diff @2 -p", "casrewind diff 3 1 src/", "casrewind diff -- '*.py' ':!tests'"), (
         Option(("words",), "no REF: from before the newest turn to the files now. @N: the change of that turn. Another REF: from it to "
                "the files. Two: both states. A PATH limits the output. Put -- before a PATH that could be a REF", "REF | PATH",
                nargs="*"), *_FORMS, JSON,
@@ -182,9 +182,9 @@ TABLE = {
         "asks.",
         behind="paths go", saves=True, tells_restore=True),
     "back": Command(
-        "Go back to before a prompt: files and conversation", ("casrewind back", "casrewind back @3", "casrewind back 2 --code"), (
-        Option(("number",), "the Nth newest prompt of the conversation (default: 1), or the turn @N of casrewind list", "N | @N",
-               default=1, convert=_turn, nargs="?"),
+        "Go back to before a prompt: files and conversation", ("casrewind back", "casrewind back 3", "casrewind back 2 --code"), (
+        Option(("number",), "the turn, as casrewind list numbers it (default: the newest prompt of the conversation)", "N",
+               convert=_turn, nargs="?"),
         choice("what", "code", "--code", "the files only"),
         choice("what", "chat", "--chat", "the conversation only"),
         choice("what", "both", "--both", "files and conversation (default)"), SESSION,

@@ -51,7 +51,7 @@ _MORE = {
         more="Reads what the client writes on standard input. Claude Code runs it if its settings have a statusLine; see the guide.",
         group=AGENTS, function="client.statusline", is_alone=True),
     "pin": Command("Keep a checkpoint forever, and label it", ("casrewind pin last 'it works'",), (
-        REF, Option(("label",), "new label, not a number and not that of a newer checkpoint", "LABEL", nargs="?"), JSON,
+        REF, Option(("label",), "new label, no other kind of REF and not that of a newer checkpoint", "LABEL", nargs="?"), JSON,
     ), group=STORE, stray="a label of several words needs quotes: casrewind pin last 'it works'", function="checkpoints.pin"),
     "unpin": Command("Let gc delete a pinned or labelled checkpoint", ("casrewind unpin 'it works'",), (REF, JSON),
         more="The checkpoint keeps its label, but gc may delete it.", group=STORE, function="checkpoints.unpin"),
@@ -104,12 +104,12 @@ _MORE = {
     "config": Command("Show every setting, its value and its source", ("casrewind config",), (JSON,),
         group=STORE, function="status.show_config", is_alone=True),
     "jump": Command(
-        "Same as restore --both", ("casrewind jump 2",),
+        "Same as restore --both", ("casrewind jump @2",),
         (REF, Option(("paths",), "limit the files to these", "PATH", nargs="*"), DRY_RUN, SKIP_DAMAGED, YES, JSON),
         (), {"what": "both", "to": None, "resume": None}, more="Restores the files and the conversation of a checkpoint.",
         group=ADVANCED, function="restore.restore", behind="paths go", saves=True, tells_restore=True),
     "rewrite-chat": Command(
-        "Cut a conversation in its own session", ("casrewind rewrite-chat 2",),
+        "Cut a conversation in its own session", ("casrewind rewrite-chat @2",),
         (REF._replace(help="a checkpoint that an agent's hook made"), JSON),
         more="Asks for the word REWRITE. The client must not run.", group=ADVANCED, function="back.rewrite"),
     "adopt": Command(
@@ -120,7 +120,8 @@ _MORE = {
     "at": Command(
         "Show the checkpoint of an entry in a session", ("casrewind at --session 01a20188 --entry f6b36a33",), (
         Option(("--session",), "the client's id of the session", "ID"),
-        Option(("--entry",), "the client's ids of the entry and of its parts, separated by commas", "ID"), JSON,
+        Option(("--entry",), "the client's ids of the entry and of its parts, separated by commas", "ID", group="at"),
+        Option(("--turn",), "the prompt of turn N of casrewind list, which must be of the session", "N", convert=count, group="at"), JSON,
     ), more="Also shows how many paths a restore would change. An agent's client asks this before it asks the user.", group=ADVANCED,
         function="client.at"),
     "watch": Command(

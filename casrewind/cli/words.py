@@ -93,11 +93,14 @@ class Words:
         return found.turn if found is not None and found.point is None else None
 
     def shown(self) -> "Turn | Checkpoint":
-        """The object of `show`: a turn for `@N` and its first checkpoint, else a checkpoint. Default: newest turn."""
+        """The object of `show`: a turn for `N`, `@N` and its first checkpoint, else a checkpoint. Default: newest turn."""
+        from ..ops.references import turn_of
+
         word = self._options.ref
         if word is None:
             return self.view.turns[0] if self.view.turns else self._workspace.checkpoint("last")
-        if word.startswith("@") and self._number(word):
+        reference = turn_of(word)
+        if reference is not None and not reference[1]:
             return self.view.turn(word)
         point = _checkpoint(self._workspace, word, "casrewind log", self._options)
         found = self.side(word) if point.id.startswith(word) else Side(point)

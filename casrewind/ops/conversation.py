@@ -20,12 +20,14 @@ from ..model.checkpoint import Checkpoint
 from ..model.cursor import Cursor
 from ..model.turn_records import Turn
 from .context import Context
+from .references import turn_of
 from .turn_view import TurnView
 
 _LOOKED_AT = 20
 """Number of a session's newest checkpoints that are searched for in a transcript, to see if it was replaced."""
 _SESSION = 8  # characters of a session id in output
 _WORDS = 40  # characters of a prompt in output
+_NAMED = 8  # turns of a conversation that an error message names
 
 
 class Conversation(NamedTuple):
@@ -219,8 +221,9 @@ class RewindTarget(NamedTuple):
     """A prompt to go back to.
 
     `prompts` and `points`: all prompts of the conversation and the checkpoint of each, or None. `at`: the index of the
-    first prompt that is removed. `number`: the turn's number in the conversation, `turn`: its number in the list of all
-    turns, 0 = not in the list. `live`: the sessions of this worktree with a running client.
+    first prompt that is removed. `number`: the place of its turn in the conversation, 1 = the newest. `turn`: the turn's
+    number in the list, 0 = not in the list. `is_other`: True if the turn belongs to another conversation than the one
+    that a rewind without a number takes, and the caller did not name it.
     """
 
     conversation: Conversation
@@ -229,7 +232,7 @@ class RewindTarget(NamedTuple):
     at: int
     number: int
     turn: int
-    live: frozenset[tuple[str, str]]
+    is_other: bool
 
     @property
     def prompt(self) -> Prompt:
@@ -242,28 +245,80 @@ class RewindTarget(NamedTuple):
         return _name(self.conversation.agent.PROFILE.name, self.conversation.session)
 
     @property
-    def differs(self) -> bool:
-        """True if the two numbers of the turn differ."""
-        return self.turn not in (0, self.number)
-
-    @property
     def was_seen(self) -> bool:
         """True if a hook made a checkpoint in this conversation."""
         return any(self.points) or any(point.session in self.conversation.lineage for point in self.conversation.points)
 
 
-def find_prompt(context: Context, homes: session_files.Homes, wanted: int | str, session: str, preferred: str) -> RewindTarget:
-    """The prompt that `wanted` means: a number of 1 or more, or `@N`. `session` and `preferred`: see `find`.
+class _Bound(NamedTuple):
+    """A conversation, its prompts, their checkpoints, and the indices of the prompts that opened a turn."""
 
-    A number counts the turns of one conversation, `@N` those of all sessions in the worktree. With several sessions the
-    two differ, so both are shown.
+    conversation: Conversation
+    prompts: list[Prompt]
+    points: list[Checkpoint | None]
+    opening: list[int]
+
+
+def find_prompt(
+    context: Context, homes: session_files.Homes, wanted: int | str | None, session: str, preferred: str
+) -> RewindTarget:
+    """The prompt of turn `wanted` of the list, N or `@N`; None means the newest prompt. `session` and `preferred`: see `find`.
+
+    Without `session`, the turn may belong to another conversation than that of `find`. With it, it may not. If no hook
+    reported the conversation, the list does not have its turns, so `wanted` counts its prompts.
 
     Raises AgentError (no conversation, too few prompts, the turn is not in the conversation), CheckpointNotFound (no
-    turn `@N`).
+    turn with that number), UsageError (`wanted` is no number of a turn).
     """
+    if isinstance(wanted, str):
+        named = turn_of(wanted)
+        if named is None or named[1]:
+            raise errors.UsageError(f"{wanted!r} is not the number of a turn")
+        wanted = named[0]
     view = TurnView(context)
-    turn = view.turn(wanted) if isinstance(wanted, str) else None
-    conversation = find(context, homes, session or ("" if turn is None else turn.session), preferred)
+    found, turn, is_other = None, None, False
+    try:
+        found = _read_prompts(context, homes, view, session, preferred)
+    except errors.AgentError:
+        if session or wanted is None or not view.turns:
+            raise
+    if found is not None and (wanted is None or not view.turns or (session and not any(found.points))):
+        index = _counted(found, 1 if wanted is None else wanted)
+    else:
+        turn = view.turn(f"@{wanted}")
+        there = None if found is None else _index_of(turn, found)
+        if there is None and not session and (found is None or found.conversation.session != turn.session):
+            found, is_other = _read_prompts(context, homes, view, turn.session, ""), True
+            there = _index_of(turn, found)
+        assert found is not None
+        if there is None:
+            raise errors.AgentError(_not_there(view, turn, found))
+        index = there
+    conversation, prompts, points, opening = found
+    point = points[index]
+    if point is not None and (other := view.turn_of(point.id)) is not None:
+        turn = other
+        if turn.before is not None and turn.before != point.id:
+            points[index] = view.points[turn.before]  # a waiting prompt: its turn began at the end of the turn in front
+    number = len(opening) - opening.index(index)
+    return RewindTarget(conversation, tuple(prompts), tuple(points), index, number, 0 if turn is None else turn.n, is_other)
+
+
+def prompt_of_turn(context: Context, number: int, session: str) -> str:
+    """The client's id of the prompt of turn `number` of the list. Raises CheckpointNotFound, AgentError if the turn is
+    not of `session` or of a session that it continues."""
+    view = TurnView(context)
+    turn = view.turn(f"@{number}")
+    mine = lineage(context, session)
+    if turn.session not in mine or not turn.prompt_id:
+        there = [one for one in view.turns if one.session in mine]
+        raise errors.AgentError(_is_elsewhere(turn, _name(turn.agent, session), there))
+    return turn.prompt_id
+
+
+def _read_prompts(context: Context, homes: session_files.Homes, view: TurnView, session: str, preferred: str) -> _Bound:
+    """Read a conversation (see `find`) and its prompts. Raises AgentError."""
+    conversation = find(context, homes, session, preferred)
     prompts = conversation.agent.prompts(conversation.data)
     if not prompts and conversation.stored:
         raise errors.AgentError(
@@ -273,22 +328,15 @@ def find_prompt(context: Context, homes: session_files.Homes, wanted: int | str,
     if not prompts:
         raise errors.AgentError("nothing was asked in this conversation yet: there is nothing to go back to")
     points = bound(conversation, prompts)
-    opening = _opening(view, conversation, prompts, points)
-    if turn is None:
-        assert isinstance(wanted, int)
-        if not 1 <= wanted <= len(opening):
-            has = f"{len(opening)} prompt{'' if len(opening) == 1 else 's'} of a person"
-            raise errors.AgentError(f"the conversation has {has}: it is too short to go back {wanted}")
-        index = opening[-wanted]
-    else:
-        index = _index_of(turn, conversation, prompts, points, opening)
-    point = points[index]
-    if point is not None and (found := view.turn_of(point.id)) is not None:
-        turn = found
-        if turn.before is not None and turn.before != point.id:
-            points[index] = view.points[turn.before]  # a waiting prompt: its turn began at the end of the turn in front
-    number = len(opening) - opening.index(index)
-    return RewindTarget(conversation, tuple(prompts), tuple(points), index, number, 0 if turn is None else turn.n, view.live)
+    return _Bound(conversation, list(prompts), points, _opening(view, conversation, prompts, points))
+
+
+def _counted(bound: _Bound, number: int) -> int:
+    """The index of the Nth newest prompt that opened a turn. Raises AgentError."""
+    if not 1 <= number <= len(bound.opening):
+        has = f"{len(bound.opening)} prompt{'' if len(bound.opening) == 1 else 's'} of a person"
+        raise errors.AgentError(f"the conversation has {has}: it is too short to go back {number}")
+    return bound.opening[-number]
 
 
 def _opening(view: TurnView, conversation: Conversation, prompts: Sequence[Prompt], points: Sequence[Checkpoint | None]) -> list[int]:
@@ -305,27 +353,36 @@ def _opening(view: TurnView, conversation: Conversation, prompts: Sequence[Promp
     return found
 
 
-def _index_of(
-    turn: Turn, conversation: Conversation, prompts: Sequence[Prompt], points: Sequence[Checkpoint | None], opening: Sequence[int]
-) -> int:
-    """The index of the prompt that opened a turn of the list. Raises AgentError if the conversation lacks it."""
+def _index_of(turn: Turn, bound: _Bound) -> int | None:
+    """The index of the prompt that opened a turn of the list, or None if the conversation lacks it."""
     mine = frozenset(turn.checkpoints)
-    for at, point in enumerate(points):
+    for at, point in enumerate(bound.points):
         if point is not None and point.id in mine:
-            return max(start for start in opening if start <= at)
-    for at in opening:
-        if turn.prompt_id and prompts[at].prompt_id == turn.prompt_id:
-            return at
+            return max(start for start in bound.opening if start <= at)
+    return next((at for at in bound.opening if turn.prompt_id and bound.prompts[at].prompt_id == turn.prompt_id), None)
+
+
+def _not_there(view: TurnView, turn: Turn, bound: _Bound) -> str:
+    """The error message for a turn that the conversation lacks. It names the turns that the conversation has."""
+    conversation = bound.conversation
     title = f'@{turn.n} "{_shortened(turn.prompt)}"'
-    if (turn.agent, turn.session) != (conversation.agent.PROFILE.name, conversation.session):
-        here = _name(conversation.agent.PROFILE.name, conversation.session)
-        raise errors.AgentError(
-            f"{title} is a turn of {_name(turn.agent, turn.session)}, and this conversation is {here}: nothing was changed; go back "
-            f"in that conversation, or in a terminal without --session"
+    if (turn.agent, turn.session) == (conversation.agent.PROFILE.name, conversation.session):
+        return (
+            f"the prompt of {title} is no longer in the conversation {_name(turn.agent, turn.session)}: nothing was changed; casrewind "
+            f"restore @{turn.n} restores the files of that moment"
         )
-    raise errors.AgentError(
-        f"the prompt of {title} is no longer in the conversation {_name(turn.agent, turn.session)}: nothing was changed; casrewind "
-        f"restore @{turn.n} restores the files of that moment"
+    there = [found for at in bound.opening if (point := bound.points[at]) and (found := view.turn_of(point.id)) is not None]
+    return _is_elsewhere(turn, _name(conversation.agent.PROFILE.name, conversation.session), there)
+
+
+def _is_elsewhere(turn: Turn, here: str, there: Sequence[Turn]) -> str:
+    """The error message for a turn of another conversation than `here`, which has the turns `there`."""
+    title = f'@{turn.n} "{_shortened(turn.prompt)}"'
+    numbers = sorted({found.n for found in there})
+    named = ", ".join(f"@{number}" for number in numbers[:_NAMED]) + (", ..." if len(numbers) > _NAMED else "")
+    return (
+        f"{title} is a turn of {_name(turn.agent, turn.session)}: nothing was changed. This conversation is {here}, its turns are "
+        f"{named or 'not in the list'}; go back to {title} in its own client, or in a terminal without --session"
     )
 
 

@@ -1,4 +1,4 @@
-"""Resolves references to checkpoints: last, prev, a number (1 = newest), a label, a time, an id or its prefix.
+"""Resolves references to checkpoints: a turn (3 and @3), last, prev, a label, a time, an id or its prefix.
 
 Also finds the checkpoint of an entry of a conversation (`of_entry`).
 """
@@ -13,12 +13,14 @@ from ..store.store import Store
 
 LEAST_PREFIX = 4
 AFTER = "after:"
-"""What `after:@N`, the state behind a turn, begins with."""
+"""What `after:N` and `after:@N`, the state behind a turn, begin with."""
 _SHOWN = 8
+_NEWEST = {"last": 1, "prev": 2}
+"""Names of the newest checkpoints, and their places."""
 _ENTRY_ORDER = ("turn_end", "tool_batch", "compact", "session_end", "session_start")
 """Triggers by how well the files of their checkpoints belong to the entry at which the conversation stood."""
-Turns = Callable[[int, bool], Checkpoint]
-"""Gives the checkpoint of `@N` (False) and of `after:@N` (True). Raises CheckpointNotFound."""
+Turns = Callable[[str], Checkpoint]
+"""Gives the checkpoint of a reference to a turn (see `turn_of`). Raises CheckpointNotFound."""
 
 
 def label_of(point: Checkpoint, marked: Marked) -> str:
@@ -38,37 +40,37 @@ def is_labelled(point: Checkpoint, marked: Marked) -> bool:
 
 
 def is_numbered(point: Checkpoint, worktree: bytes) -> bool:
-    """True for the checkpoints that are listed and numbered: those of this worktree without safety checkpoints."""
+    """True for the checkpoints that `last`, `prev` and times count: those of this worktree without safety checkpoints."""
     return point.worktree == worktree and point.trigger != checkpoints.SAFETY
 
 
-def resolve(store: Store, worktree: bytes, reference: str, turns: Turns | None = None) -> Checkpoint:
-    """The checkpoint that `reference` names. Numbers, `last`, `prev` and times are this worktree's and skip safety
-    checkpoints.
-
-    `turns` resolves `@N` and `after:@N`. Raises CheckpointNotFound, AmbiguousReference.
-    """
-    number = _number(reference)
-    if number:  # the newest ones are enough
-        newest = store.checkpoints(number, lambda point: is_numbered(point, worktree))
+def resolve(store: Store, worktree: bytes, reference: str, turns: Turns) -> Checkpoint:
+    """The checkpoint that `reference` names. Turns, `last`, `prev` and times are this worktree's and skip safety
+    checkpoints. Raises CheckpointNotFound, AmbiguousReference."""
+    if turn_of(reference) is not None:
+        return turns(reference)
+    place = _NEWEST.get(reference)
+    if place is not None:  # the newest ones are enough
+        newest = store.checkpoints(place, lambda point: is_numbered(point, worktree))
         found = [point for point, _ in newest if is_numbered(point, worktree)]
-        if len(found) == number:
+        if len(found) == place:
             return found[-1]
-    turn = turn_of(reference) if turns is not None else None
-    if turns is not None and turn is not None:
-        return turns(*turn)
     return _resolve(store.checkpoints(), worktree, reference)
 
 
 def turn_of(reference: str) -> tuple[int, bool] | None:
-    """Returns (N, True for `after:@N`), or None for any other reference."""
+    """Returns (number of a turn, True for the state after it), or None if `reference` names no turn.
+
+    A bare number is a turn: `3` is `@3`, and `after:3` is `after:@3`.
+    """
     number = reference.removeprefix(AFTER)
-    if not number.startswith("@") or not (number[1:].isascii() and number[1:].isdigit()):
+    digits = number.removeprefix("@")
+    if not (digits.isascii() and digits.isdigit()):
         return None
-    return int(number[1:19]), number != reference
+    return int(digits[:18]), number != reference
 
 
-def resolve_with_path(store: Store, worktree: bytes, text: str, turns: Turns | None = None) -> tuple[Checkpoint, str]:
+def resolve_with_path(store: Store, worktree: bytes, text: str, turns: Turns) -> tuple[Checkpoint, str]:
     """Parse REF:PATH. Returns (checkpoint, path). Labels may contain colons: the first colon after a valid reference
     counts. Raises UsageError without a colon, else the error of the part before the first colon."""
     if ":" not in text:
@@ -78,9 +80,8 @@ def resolve_with_path(store: Store, worktree: bytes, text: str, turns: Turns | N
     cut = _first_colon(text)
     while cut >= 0:
         try:
-            turn = turn_of(text[:cut]) if turns is not None else None
-            if turns is not None and turn is not None:
-                return turns(*turn), text[cut + 1 :]
+            if turn_of(text[:cut]) is not None:
+                return turns(text[:cut]), text[cut + 1 :]
             return _resolve(everything, worktree, text[:cut]), text[cut + 1 :]
         except errors.AmbiguousReference as error:
             if not isinstance(failure, errors.AmbiguousReference):
@@ -123,14 +124,14 @@ def _rank_at_entry(point: Checkpoint, entries: Collection[str]) -> int | None:
 
 
 def _resolve(everything: Sequence[tuple[Checkpoint, Marked]], worktree: bytes, reference: str) -> Checkpoint:
-    number = _number(reference)
-    if number is not None:
+    place = _NEWEST.get(reference)
+    if place is not None:
         numbered = [point for point, _ in everything if is_numbered(point, worktree)]
-        if not 1 <= number <= len(numbered):
+        if len(numbered) < place:
             raise errors.CheckpointNotFound(
                 f"no checkpoint {reference!r}: this worktree has {len(numbered)}; casrewind list shows them"
             )
-        return numbered[number - 1]
+        return numbered[place - 1]
     labelled = _labelled(everything, worktree, reference)
     if labelled is not None:
         return labelled
@@ -148,7 +149,7 @@ def _resolve(everything: Sequence[tuple[Checkpoint, Marked]], worktree: bytes, r
         if found:
             return _only(found, reference, "prefix")
     raise errors.CheckpointNotFound(
-        f"no checkpoint {reference!r}: give @N, last, prev, a label, a time, a number, an id or at least {LEAST_PREFIX} characters "
+        f"no checkpoint {reference!r}: give a turn (@N), last, prev, a label, a time, an id or at least {LEAST_PREFIX} characters "
         f"of one; casrewind list shows them"
     )
 
@@ -187,13 +188,6 @@ def _first_colon(text: str) -> int:
     if text[end : end + 1] == ":" and clock.replace(":", "", 1).isdigit() and clock[-3:-2] == ":":
         return end
     return text.find(":")
-
-
-def _number(reference: str) -> int | None:
-    """The number of a reference, 1 for the newest checkpoint; None for a label or an id."""
-    if reference.isascii() and reference.isdigit():
-        return int(reference[:18])
-    return {"last": 1, "prev": 2}.get(reference)
 
 
 def _only(found: list[Checkpoint], reference: str, what: str) -> Checkpoint:

@@ -12,7 +12,7 @@ from ..agents import client_process
 from ..model import diff as diffs
 from ..model import history
 from ..model import turns as rows_of
-from ..model.checkpoint import Checkpoint
+from ..model.checkpoint import SAFETY, Checkpoint
 from ..model.diff import Change
 from ..model.manifest import Loader, Tree
 from ..model.turn_records import OPERATIONS, Difference, Done, Row, State, Turn
@@ -122,7 +122,7 @@ class TurnView:
         return Maker("turn" if turns else "outside", turns, None)
 
     def turn(self, reference: str) -> Turn:
-        """The turn that `@N` names, or the id of its before. Raises CheckpointNotFound."""
+        """The turn that `N`, `@N` or the id of its before names. Raises CheckpointNotFound."""
         named = turn_of(reference)
         if named is None:
             found = next((turn for turn in self.turns if turn.id == reference), None)
@@ -131,11 +131,21 @@ class TurnView:
             return found
         number, _ = named
         if not 1 <= number <= len(self.turns):
-            raise errors.CheckpointNotFound(f"no turn {reference!r}: this worktree has {len(self.turns)}; casrewind list shows them")
+            raise errors.CheckpointNotFound(self._no_turn(reference, number))
         return self.turns[number - 1]
 
+    def _no_turn(self, reference: str, number: int) -> str:
+        """The error message for a number without a turn. A bare number once named a checkpoint, so it names that one."""
+        counted = [identity for identity, point in self.points.items() if point.trigger != SAFETY]
+        is_old_number = not reference.startswith("@") and 1 <= number <= len(counted)
+        place = f"; counted from the newest, checkpoint {number} is {counted[number - 1]}" if is_old_number else ""
+        if self.turns:
+            return f"no turn {reference!r}: this worktree has {len(self.turns)}{place}; casrewind list shows them"
+        return f"no turn {reference!r}: this worktree has none{place}; give last, prev, a label or an id: casrewind list --all shows them"
+
     def state(self, reference: str) -> tuple[Turn, Checkpoint | None]:
-        """Returns (the turn, the checkpoint) of the state that `@N` (before that turn) or `after:@N` (behind it) names.
+        """Returns (the turn, the checkpoint) of the state that `@N` (before that turn) or `after:@N` (behind it) names;
+        `N` and `after:N` are the same.
         None instead of the checkpoint is the worktree as it is. Raises CheckpointNotFound."""
         is_after = reference.startswith(AFTER)
         turn = self.turn(reference.removeprefix(AFTER))
@@ -152,12 +162,11 @@ class TurnView:
         return f"; the nearest older checkpoint is {older.id}" if older is not None else ""
 
 
-def checkpoint_of(context: Context, number: int, is_after: bool) -> Checkpoint:  # noqa: FBT001 - references.Turns
-    """The checkpoint before turn `@N`, or the one after it. Raises CheckpointNotFound."""
-    name = f"{AFTER if is_after else ''}@{number}"
-    _, point = TurnView(context).state(name)
+def checkpoint_of(context: Context, reference: str) -> Checkpoint:
+    """The checkpoint before or after a turn (see references.turn_of). Raises CheckpointNotFound."""
+    turn, point = TurnView(context).state(reference)
     if point is None:
-        raise errors.CheckpointNotFound(f"{name}: turn @{number} has no end yet, so its state is that of the files now")
+        raise errors.CheckpointNotFound(f"{reference}: turn @{turn.n} has no end yet, so its state is that of the files now")
     return point
 
 

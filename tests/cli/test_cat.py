@@ -124,7 +124,7 @@ def test_a_path_outside_of_the_root_or_of_version_control_is_14(casrewind, point
 def test_without_a_path_or_a_reference(casrewind, point):
     assert "REF:PATH" in casrewind("cat", "last", code=64).err
     assert "REF:PATH" in casrewind("cat", "", code=64).err
-    assert "has 1" in casrewind("cat", "7:empty", code=15).err
+    assert "no turn '7'" in casrewind("cat", "7:empty", code=15).err
     assert "'nope'" in casrewind("cat", "nope:empty", code=15).err
     assert "'nope'" in casrewind("cat", "nope:with:colon", code=15).err
     casrewind("cat", ":empty", code=15)

@@ -165,7 +165,7 @@ def test_it_publishes_nothing(casrewind, root, home):
             casrewind("diff", *form, code=0)
             casrewind("diff", *form, first, code=0)
         casrewind("restore", first, "--dry-run", code=0)
-        for other in (["list"], ["show", "1"], ["status"], ["list", "--all", "--json"]):
+        for other in (["list"], ["show", "last"], ["status"], ["list", "--all", "--json"]):
             casrewind(*other, code=0)
 
 

@@ -82,13 +82,13 @@ def test_no_command_shows_the_help_and_version_the_version(inside, capsys):
         (["save", "--js"], ["--js"]),  # no abbreviations: they would break when an option is added
         (["save", "--", "path"], ["save", "--"]),
         (["unpin"], ["REF", "casrewind list"]),
-        (["show", "1", "2"], ["2"]),
+        (["show", "last", "2"], ["2"]),
         (["list", "-n", "0"], ["-n", "'0'"]),
         (["list", "-n", "-3"], ["-n"]),
         (["list", "-n", "many"], ["-n", "'many'"]),
         (["list", "-n", "²"], ["-n", "²"]),
         (["diff", "--stat", "--patch"], ["--patch", "--stat"]),
-        (["restore", "1", "--code", "--chat"], ["--chat", "--code"]),
+        (["restore", "last", "--code", "--chat"], ["--chat", "--code"]),
         (["restore", "--continue", "--abort"], ["--abort", "--continue"]),
         (["-C"], ["-C"]),
         (["show", "a\x1b[31mb\n", "c\x1b[31m"], ["c\\x1b[31m"]),
@@ -113,7 +113,7 @@ def test_usage_errors_are_64_and_say_what_is_wrong(inside, capsys, home, argumen
         (["restore", "last", "--to", "x", "--dry-run"], ["--to", "--dry-run"]),
         (["restore", "last", "--continue"], ["--continue"]),
         (["restore", "--abort", "--dry-run"], ["--abort"]),
-        (["diff", "1", "2", "3", "--", "f"], ["at most two"]),
+        (["diff", "last", "prev", "last", "--", "f"], ["at most two"]),
         (["restore", "last", "f", "--", "g"], ["after --"]),
         (["run"], ["missing COMMAND"]),
         (["run", "--"], ["missing COMMAND"]),
@@ -142,7 +142,7 @@ def test_undo_and_redo_without_anything_to_take_back_are_15(inside, capsys, root
 
 
 def test_before_the_first_save_everything_but_save_and_run_is_10(inside, capsys, home):
-    for arguments in (["list"], ["show", "1"], ["diff"], ["restore", "1", "-y"], ["undo", "-y"], ["redo", "-y"], ["status"]):
+    for arguments in (["list"], ["show", "last"], ["diff"], ["restore", "last", "-y"], ["undo", "--yes"], ["redo", "--yes"], ["status"]):
         assert inside(*arguments) == 10
         assert "casrewind save" in capsys.readouterr().err
     assert not (home / "data").exists()

@@ -131,8 +131,8 @@ def test_purged_entries_are_named(told):
 
 def test_damage_is_20_and_the_rest_is_shown(told, root, settings):
     with opened(root, settings) as workspace:
-        store, tree = workspace.store_path, workspace.checkpoint("2").tree
-        name = workspace.checkpoint("2").id
+        store, tree = workspace.store_path, workspace.checkpoint("prev").tree
+        name = workspace.checkpoint("prev").id
     flip_blob(store, tree)
     found = told("log", "src/till.py", code=20)
     assert found.out.startswith("src/till.py: 3 changes") and name in found.err and "casrewind verify" in found.err

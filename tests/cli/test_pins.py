@@ -34,7 +34,7 @@ def ledger(casrewind):
 def test_a_pin_with_a_label_names_the_checkpoint_and_shows_everywhere(casrewind, root):
     one, two = (saved(casrewind, root, b"%d" % n) for n in range(2))
     assert points(casrewind)[one]["pinned"] is False
-    found = casrewind("pin", "2", "before lunch", code=0)
+    found = casrewind("pin", "prev", "before lunch", code=0)
     assert found.out == f"pinned {one}, its label is 'before lunch'\n" and found.err == ""
     assert (points(casrewind)[one]["pinned"], points(casrewind)[one]["label"]) == (True, "before lunch")
     assert points(casrewind)[two]["pinned"] is False
@@ -57,7 +57,7 @@ def test_the_json_is_the_checkpoint_as_in_list(casrewind, root):
 
 def test_a_pin_without_a_label_leaves_the_one_there_is(casrewind, root):
     one = saved(casrewind, root, b"1", "-m", "made with it")
-    assert "its label is 'made with it'" in casrewind("pin", "1", code=0).out
+    assert "its label is 'made with it'" in casrewind("pin", "last", code=0).out
     assert (points(casrewind)[one]["pinned"], points(casrewind)[one]["label"]) == (True, "made with it")
 
 
@@ -73,7 +73,7 @@ def test_a_new_label_takes_the_place_of_the_old_one(casrewind, root):
 
 def test_status_shows_the_label_that_stands(casrewind, root):
     saved(casrewind, root, b"1", "-m", "old")
-    casrewind("pin", "1", "new", code=0)
+    casrewind("pin", "last", "new", code=0)
     said = casrewind("status", code=0).out
     assert "'new'" in said and "'old'" not in said
     assert casrewind.json("status")["last"]["label"] == "new"
@@ -81,9 +81,9 @@ def test_status_shows_the_label_that_stands(casrewind, root):
 
 def test_pinning_what_is_pinned_so_says_so_and_writes_nothing(casrewind, root):
     one = saved(casrewind, root, b"1")
-    casrewind("pin", "1", "x", code=0)
+    casrewind("pin", "last", "x", code=0)
     before = ledger(casrewind)
-    for command in (("pin", "1"), ("pin", one, "x"), ("pin", "x", "x")):
+    for command in (("pin", "last"), ("pin", one, "x"), ("pin", "x", "x")):
         assert f"{one} is pinned already, its label is 'x'" in casrewind(*command, code=0).out
     assert ledger(casrewind) == before
     two = saved(casrewind, root, b"2", "--pin")
@@ -115,7 +115,7 @@ def test_an_unpin_takes_the_pin_and_leaves_the_label_as_a_name(casrewind, root):
 def test_what_cannot_be_a_label_is_64_and_changes_nothing(casrewind, root, label):
     saved(casrewind, root, b"1")
     before = ledger(casrewind)
-    found = casrewind("pin", "1", label, code=64)
+    found = casrewind("pin", "last", label, code=64)
     assert "cannot be a label" in found.err and "give another LABEL" in found.err
     assert "\x1b" not in found.err and found.out == ""
     assert ledger(casrewind) == before
@@ -125,7 +125,7 @@ def test_what_cannot_be_a_label_is_64_and_changes_nothing(casrewind, root, label
 def test_any_other_label_is_a_reference_from_then_on(casrewind, root, label):
     one = saved(casrewind, root, b"1")
     saved(casrewind, root, b"2")
-    casrewind("pin", "2", label, code=0)
+    casrewind("pin", "prev", label, code=0)
     assert named(casrewind, label) == one
     assert points(casrewind)[one]["label"] == label
 
@@ -179,7 +179,7 @@ def test_references_that_name_nothing_are_15_and_change_nothing(casrewind, root)
     before = ledger(casrewind)
     for command in ("pin", "unpin"):
         assert "casrewind list" in casrewind(command, "nope", code=15).err
-        assert "has 2" in casrewind(command, "3", code=15).err
+        assert "no turn '3'" in casrewind(command, "3", code=15).err
         casrewind(command, "", code=15)
     assert ledger(casrewind) == before
 
@@ -192,7 +192,7 @@ def test_without_a_store_it_is_10_and_makes_none(casrewind, home):
 
 def test_arguments_that_do_not_fit_are_64(casrewind, root):
     saved(casrewind, root, b"1")
-    for command in (("pin",), ("unpin",), ("pin", "1", "a", "b"), ("unpin", "1", "a"), ("pin", "1", "--", "a")):
+    for command in (("pin",), ("unpin",), ("pin", "last", "a", "b"), ("unpin", "last", "a"), ("pin", "last", "--", "a")):
         casrewind(*command, code=64)
 
 
@@ -226,7 +226,7 @@ def test_another_worktrees_checkpoint_can_be_pinned_by_id_and_each_may_have_its_
 def test_without_its_index_the_store_tells_the_same(casrewind, root):
     ids = [saved(casrewind, root, b"%d" % n, *(("-m", "made with") if n == 1 else ())) for n in range(5)]
     plant(root, {"f": b"x"})
-    safety = casrewind.json("restore", "3", "--yes")["safety"]
+    safety = casrewind.json("restore", casrewind.row(3), "--yes")["safety"]
     for command in (
         ("pin", ids[0]), ("pin", ids[1], "named later"), ("unpin", ids[0]), ("pin", ids[2], "a:b"), ("pin", ids[2], "ü"),
         ("pin", safety, "s"), ("unpin", ids[2]), ("unpin", safety), ("pin", ids[4]),

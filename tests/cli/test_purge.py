@@ -59,7 +59,7 @@ def test_a_secret_that_has_got_everywhere_is_gone_to_the_last_byte(root, home):
     client.send(client.payload("UserPromptSubmit.prompt", prompt="use " + word))
     client.send(client.payload("UserPromptSubmit.prompt", prompt="x" * 170 + " " + word))
     process("save", "-m", "with " + word, code=0)
-    process("pin", "1", "pinned " + word, code=0)
+    process("pin", "last", "pinned " + word, code=0)
     store = store_of(process)
     with open(os.path.join(store, "log"), "a") as file:
         file.write(f"2026-01-01T00:00:00Z could not do {word}\n")
@@ -110,15 +110,15 @@ def test_every_other_command_goes_on_with_what_is_left(shop, root):
     before = picture(root)
     listed = shop("list", "--all", "--json").out
     assert [point["files"] for point in shop.json("list")["checkpoints"]] == [2, 2]
-    assert {e["path"]: e["kind"] for e in shop.json("show", "2")["entries"]} == {
+    assert {e["path"]: e["kind"] for e in shop.json("show", "prev")["entries"]} == {
         "dir": "dir", "dir/copy": "purged", "dir/other": "file", "f": "file", "key": "purged",
     }  # fmt: skip
-    assert "purged" in shop("show", "1", code=0).out
-    assert shop.json("diff", "2", "1")["changes"][0]["path"] == "f"
-    assert {change["path"] for change in shop.json("diff", "1")["changes"]} == {"key", "dir/copy"}
-    assert "the secret" in shop("diff", "--patch", "1", code=0).out  # of the worktree: that is what is there
-    assert "was purged" in shop("cat", "1:key", code=15).err
-    found = shop.json("restore", "2", "--yes", code=3)
+    assert "purged" in shop("show", "last", code=0).out
+    assert shop.json("diff", "prev", "last")["changes"][0]["path"] == "f"
+    assert {change["path"] for change in shop.json("diff", "last")["changes"]} == {"key", "dir/copy"}
+    assert "the secret" in shop("diff", "--patch", "last", code=0).out  # of the worktree: that is what is there
+    assert "was purged" in shop("cat", "last:key", code=15).err
+    found = shop.json("restore", "prev", "--yes", code=3)
     assert {item["path"] for item in found["skipped"]} == {"key", "dir/copy"}
     assert [change["path"] for change in found["changes"]] == ["f"]
     assert (root / "key").read_bytes() == b"the secret itself\n"
@@ -127,10 +127,10 @@ def test_every_other_command_goes_on_with_what_is_left(shop, root):
     shop("redo", "--yes", code=0)
     shop("undo", "--yes", code=0)
     place = os.path.join(shop.home, "elsewhere")
-    found = shop.json("restore", "2", "--to", place, code=3)
+    found = shop.json("restore", "prev", "--to", place, code=3)
     assert {item["path"] for item in found["skipped"]} == {"key", "dir/copy"}
     assert sorted(os.listdir(place)) == ["dir", "f"]
-    shop("pin", "2", "kept", code=0)
+    shop("pin", "prev", "kept", code=0)
     shop("gc", "--max-count", "1", code=0)
     assert shop.json("verify")["ok"]
     del listed
@@ -139,18 +139,18 @@ def test_every_other_command_goes_on_with_what_is_left(shop, root):
 def test_what_is_listed_is_the_same_without_the_index(shop):
     import shutil
 
-    shop("pin", "2", "a name", code=0)
+    shop("pin", "prev", "a name", code=0)
     shop("purge", "key", "--yes", code=0)
-    listed, shown = shop("list", "--all", "--json").out, shop("show", "2", "--json").out
+    listed, shown = shop("list", "--all", "--json").out, shop("show", "prev", "--json").out
     shutil.rmtree(os.path.join(store_of(shop), "index"))
-    assert (shop("list", "--all", "--json").out, shop("show", "2", "--json").out) == (listed, shown)
+    assert (shop("list", "--all", "--json").out, shop("show", "prev", "--json").out) == (listed, shown)
 
 
 def test_the_next_save_of_an_ignored_path_does_not_store_it_again(shop, root, home):
     plant(root, {".casrewindignore": b"key\n/dir/copy\n"})
     assert shop.json("purge", "key", "--yes")["still_there"] == []
     shop("save", code=0)
-    shop("restore", "2", "--yes", code=3)  # the rules of then: there the key was captured
+    shop("restore", "prev", "--yes", code=3)  # the rules of then: there the key was captured
     assert (root / "key").exists()
     assert hits(home / "data", b"the secret itself") == {}
     assert shop.json("verify")["ok"]
@@ -165,7 +165,7 @@ def test_a_directory_goes_with_all_that_is_under_it(shop, home):
 
 def test_how_many_of_the_checkpoints_were_made_for_safety_is_said(shop, root):
     """A list shows them with --all alone: without these words the numbers look wrong."""
-    shop("restore", "2", "--yes", code=0)
+    shop("restore", "prev", "--yes", code=0)
     shop("undo", "--yes", code=0)
     every = shop.json("list", "--all")["checkpoints"]
     having = [p for p in every if "key" in {e["path"] for e in shop.json("show", p["id"])["entries"]}]

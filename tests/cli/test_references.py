@@ -17,17 +17,19 @@ def named(casrewind, reference):
     return casrewind.json("show", reference)["checkpoint"]["id"]
 
 
-def test_last_prev_and_numbers_skip_safety_checkpoints(casrewind, root):
+def test_last_and_prev_skip_safety_checkpoints_and_numbers_are_turns(casrewind, root):
     one, two, three = (saved(casrewind, root, b"%d" % n) for n in range(3))
-    safety = casrewind.json("restore", "3", "--yes")["safety"]
-    assert named(casrewind, "last") == named(casrewind, "1") == three
-    assert named(casrewind, "prev") == named(casrewind, "2") == two
-    assert named(casrewind, "3") == one
+    safety = casrewind.json("restore", casrewind.row(3), "--yes")["safety"]
+    assert named(casrewind, "last") == three
+    assert named(casrewind, "prev") == two
     assert named(casrewind, safety) == safety  # a safety checkpoint's id is a reference like any other
     assert named(casrewind, safety[:8]) == safety
     for number in ("0", "4", "99999999999999999999999999"):
         found = casrewind("show", number, code=15)
-        assert repr(number) in found.err and "has 3" in found.err and "casrewind list" in found.err
+        assert f"no turn {number!r}: this worktree has none; give last, prev, a label or an id: casrewind list --all" in found.err
+    for number, point in (("1", three), ("2", two), ("3", one)):  # scripts of an older version counted checkpoints
+        found = casrewind("restore", number, "-y", code=15)
+        assert f"no turn {number!r}: this worktree has none; counted from the newest, checkpoint {number} is {point}; give last" in found.err
     assert casrewind.json("restore", safety, "--yes")["target"] == safety
     assert (root / "f").read_bytes() == b"2"
 
@@ -43,15 +45,15 @@ def test_ids_start_with_a_letter_and_a_prefix_of_four_is_enough(casrewind, root)
     assert len(set(points)) == 4
 
 
-def test_the_order_is_number_then_label_then_id_then_prefix(casrewind, root):
+def test_the_order_is_turn_then_label_then_id_then_prefix(casrewind, root):
     one = saved(casrewind, root, b"1")
     two = saved(casrewind, root, b"2", "-m", "last")
     three = saved(casrewind, root, b"3", "-m", "3")
     four = saved(casrewind, root, b"4", "-m", one)
     five = saved(casrewind, root, b"5", "-m", one[:6])
     assert named(casrewind, "last") == five  # not the one labelled last
-    assert named(casrewind, "3") == three  # the third newest, which happens to be the one labelled so
-    assert named(casrewind, "4") == two
+    assert three in casrewind("show", "3", code=15).err  # a number is a turn, and there is none; this is the third newest
+    assert named(casrewind, "prev") == four and two != five
     assert named(casrewind, one) == four  # a label goes before an id
     assert named(casrewind, one[:6]) == five  # and before a prefix
     assert named(casrewind, one[:7]) == one
@@ -100,7 +102,7 @@ def dated(casrewind, root):
         finally:
             save.time.time_ns = real
     plant(root, {"f": b"x"})
-    casrewind.json("restore", "1", "--yes")
+    casrewind.json("restore", "last", "--yes")
     return points
 
 
@@ -207,7 +209,7 @@ def test_what_names_nothing_is_15_and_says_what_would(casrewind, root):
     for reference in ("nope", "c000000000000000000", "", " ", "lasT", "1.0", "１", "\x1b[31m", "a" * 5000):
         found = casrewind("show", reference, code=15)
         assert "\x1b" not in found.err
-        for word in ("number", "last", "prev", "label", "id", "casrewind list"):
+        for word in ("turn", "last", "prev", "label", "id", "casrewind list"):
             assert word in found.err
     plant(root, {"f": b"2"})
     casrewind("restore", "", "--yes", code=15)
@@ -229,7 +231,7 @@ def test_numbers_are_those_of_this_worktree(casrewind, root, home):
     assert there.json("status")["store"] == casrewind.json("status")["store"]
     assert there("show", "last", code=15)
     linked = saved(there, other, b"there")
-    assert named(casrewind, "last") == named(casrewind, "1") == here
+    assert named(casrewind, "last") == here
     assert named(there, "last") == linked
     assert named(there, here) == here  # an id is everybody's
     assert here in [p["id"] for p in there.json("list", "--all")["checkpoints"]]
@@ -248,7 +250,7 @@ def test_the_newest_checkpoints_are_found_without_a_look_at_the_others(workspace
     read = []
     real = catalog.checkpoints.decode
     monkeypatch.setattr(catalog.checkpoints, "decode", lambda *given: read.append(given) or real(*given))
-    assert [workspace.checkpoint(word).label for word in ("last", "prev", "3")] == ["label 29", "label 28", "label 27"]
-    assert len(read) == 1 + 2 + 3
-    with pytest.raises(errors.CheckpointNotFound, match="this worktree has 30"):
+    assert [workspace.checkpoint(word).label for word in ("last", "prev")] == ["label 29", "label 28"]
+    assert len(read) == 1 + 2
+    with pytest.raises(errors.CheckpointNotFound, match="this worktree has none"):
         workspace.checkpoint("31")

@@ -127,12 +127,12 @@ def test_list_has_a_line_for_each_and_lines_up(casrewind, root):
     casrewind.json("save", "-m", "one [red]two[/red] \x1b[31m\nthree")
     plant(root, {"f": b"y" * 5000, "g": b"z"})
     casrewind.json("save", "--pin")
-    casrewind.json("restore", "2", "--yes")
+    casrewind.json("restore", "prev", "--yes")
     head, rule, *rows = casrewind("list", "--all", code=0).out.splitlines()
-    assert head.split() == ["#", "id", "when", "what", "files", "size", "changes"]
-    assert len(rows) == 3 and "before restore of" in rows[0] and not rows.pop(0).lstrip().startswith("1 ") and not any(line != line.rstrip() for line in (head, rule, *rows))
-    assert rows[0].split()[0] == "1" and "+1 ~1 -0" in rows[0] and "* " in rows[0] and "4.9 KiB" in rows[0]
-    assert rows[1].split()[0] == "2" and "one [red]two[/red] \\x1b[31m  (current)" in rows[1] and "three" not in rows[1]
+    assert head.split() == ["id", "when", "what", "files", "size", "changes"]
+    assert len(rows) == 3 and "before restore of" in rows.pop(0) and not any(line != line.rstrip() for line in (head, rule, *rows))
+    assert "+1 ~1 -0" in rows[0] and "* " in rows[0] and "4.9 KiB" in rows[0]
+    assert "one [red]two[/red] \\x1b[31m  (current)" in rows[1] and "three" not in rows[1]
     assert rows[0].index("+1 ~1 -0") == rows[1].index("+1 ~0 -0")
     assert len(casrewind("list", "--all", "-n", "1", code=0).out.splitlines()) == 3
 
@@ -140,7 +140,7 @@ def test_list_has_a_line_for_each_and_lines_up(casrewind, root):
 def test_show_names_everything(casrewind, root):
     plant(root, {"d/odd\x1bname": b"123", "pipe": Fifo()})
     point = casrewind.json("save", "--pin", "-m", "label")["checkpoint"]
-    said = casrewind("show", "1", code=0).out
+    said = casrewind("show", "last", code=0).out
     for part in (point, "label", "pinned", str(root), "1 file, 3 B", "0644            3 d/odd\\x1bname", "dir   0755              d/", "special file"):
         assert part in said, said
 
@@ -185,7 +185,7 @@ def test_the_count_is_that_of_list_when_gc_forgot_some_and_when_the_index_is_der
     for number in range(8):
         plant(root, {"f": b"%d" % number})
         casrewind("save", code=0)
-    casrewind("restore", "3", "--yes", code=0)
+    casrewind("restore", casrewind.row(3), "--yes", code=0)
     casrewind("gc", "--max-count", "5", code=0)
     counted = casrewind.json("status")["checkpoints"]
     assert counted == len(casrewind.json("list")["checkpoints"]) < 8

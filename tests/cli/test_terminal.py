@@ -104,9 +104,9 @@ def test_no_control_byte_of_a_name_reaches_a_terminal(terminal, casrewind, root)
     plant(root, {HOSTILE: b"2 longer\n", "content": b"\x1b[2Jcleared\x07\r\n\x9b\xff\ttab\n"})
     (root / b"latin\xe9\x1b[H".decode("utf-8", "surrogateescape")).unlink()
     commands = (
-        ["save", "-m", HOSTILE], ["list"], ["status"], ["show", "last"], ["show", "--json", "2"], ["diff", "2"], ["diff", "2", "--patch"],
-        ["diff", "2", "--json"], ["restore", "2", "--dry-run"], ["restore", HOSTILE, "-y", "--", "../" + HOSTILE], ["show", HOSTILE + "?"],
-        ["restore", "2", "--yes"], ["list", "--all"], ["undo", "-y"], ["run", "--", HOSTILE], ["-C", HOSTILE, "list"], ["save", HOSTILE], [HOSTILE],
+        ["save", "-m", HOSTILE], ["list"], ["status"], ["show", "last"], ["show", "--json", "prev"], ["diff", "prev"], ["diff", "prev", "--patch"],
+        ["diff", "prev", "--json"], ["restore", "prev", "--dry-run"], ["restore", HOSTILE, "-y", "--", "../" + HOSTILE], ["show", HOSTILE + "?"],
+        ["restore", "prev", "--yes"], ["list", "--all"], ["undo", "-y"], ["run", "--", HOSTILE], ["-C", HOSTILE, "list"], ["save", HOSTILE], [HOSTILE],
     )  # fmt: skip
     for command in commands:
         code, shown = terminal(*command).end()
@@ -178,7 +178,7 @@ def test_a_prompt_names_the_checkpoint_and_long_plans_are_cut(terminal, casrewin
     plant(root, {f"f{n:03}": b"1" for n in range(50)})
     casrewind.json("save")
     plant(root, {f"f{n:03}": b"2" for n in range(50)})
-    session = terminal("restore", "1", environment={"NO_COLOR": "1"})
+    session = terminal("restore", "last", environment={"NO_COLOR": "1"})
     session.read_until(b"[y/N")
     assert b": 50 written\r\n" in session.shown
     assert b"... and 30 more; --dry-run --json lists all of them" in session.shown and b"f020" not in session.shown

@@ -59,7 +59,7 @@ def template(tmp_path_factory):
         plant(root, {"src/till.py": b"line\n" * (number + 2), "README.md": b"read me %d\n" % number, f"src/new{number}": b"n\n"})
         casrewind("save", "-m", f"step {number}", code=0)
     casrewind("pin", "last", "it works", code=0)
-    casrewind("restore", "3", "--yes", code=0)
+    casrewind("restore", casrewind.row(3), "--yes", code=0)
     casrewind("undo", "--yes", code=0)
     plant(root, {"src/till.py": b"wrecked\n", "src/since.py": b"s\n"})
     shutil.copytree(place, f"{place}.kept", symlinks=True)
@@ -214,7 +214,7 @@ def test_ctrl_c_in_the_middle(project, line):
 
 
 QUESTIONS = {
-    "restore 3": b"[y/N", "stores --prune-missing 1s": b"[y/N", "purge .env": b"[y/N",
+    "restore prev": b"[y/N", "stores --prune-missing 1s": b"[y/N", "purge .env": b"[y/N",
 }  # fmt: skip
 """Commands that ask, with a line that does so here. What asks for a conversation is in tests/hooks."""
 

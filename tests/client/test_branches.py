@@ -51,8 +51,8 @@ def bent(start):
     found.points = client.points()
     transcript = client.transcript(found.points[0]["session"])
     found.original = transcript.read_bytes()
-    for number, name in enumerate(("five", "four", "three", "one"), 1):
-        found.reports[name] = client.casrewind.json("back", str(number), "--both", "--yes")
+    for name in ("five", "four", "three", "one"):
+        found.reports[name] = client.casrewind.json("back", client.casrewind.turn(f"number {name}"), "--both", "--yes")
         found.files[name] = picture(client.project)
         client.casrewind("undo", "--yes", code=0)
     for name, report in found.reports.items():

@@ -132,7 +132,7 @@ def test_back_in_the_fork_is_before_its_own_prompt_and_then_before_its_parents(c
     assert differences(picture(client.project), told.pictures[2]) == {}
     client.say("and now", report["fork"]["session_id"])
     assert client.model.requests[-1].told == [*FIRST, *SECOND, "user: what now", "assistant: OK.", "user: and now"]
-    report = client.casrewind.json("back", "3", "--both", "--yes", "--session", gone_back.id)
+    report = client.casrewind.json("back", client.casrewind.turn("please edit alpha"), "--both", "--yes", "--session", gone_back.id)
     assert report["prompts"] == ["please edit alpha", "what now", "wreck it"]
     assert differences(picture(client.project), told.pictures[1]) == {}, "the checkpoint was the parent's"
     client.say("once more", report["fork"]["session_id"])
@@ -141,7 +141,7 @@ def test_back_in_the_fork_is_before_its_own_prompt_and_then_before_its_parents(c
 
 def test_a_session_is_never_rewritten(client, told):
     before = client.transcript(told.session).read_bytes()
-    refused = client.casrewind("back", "1", "--in-place", "--yes", "--session", told.session, code=16)
+    refused = client.casrewind("back", "--in-place", "--yes", "--session", told.session, code=16)
     assert "leave --in-place out" in refused.err
     assert client.transcript(told.session).read_bytes() == before
 
@@ -159,7 +159,7 @@ def test_a_cancelled_turn_ends_with_a_checkpoint_and_can_be_taken_back(client, t
     assert half["label"] is None and half["session"] == told.session
     client.say("still there", told.session)
     assert client.model.requests[-1].told[-4:] == ["user: hang on", "call exec_command", "result", "user: still there"]
-    report = client.casrewind.json("back", "2", "--both", "--yes", "--session", told.session)
+    report = client.casrewind.json("back", client.casrewind.turn("hang on"), "--both", "--yes", "--session", told.session)
     assert report["prompts"] == ["hang on", "still there"] and differences(picture(client.project), before) == {}
     client.say("where are we", report["fork"]["session_id"])
     assert client.model.requests[-1].told == [*FIRST, *SECOND, *THIRD, "user: where are we"]
@@ -195,7 +195,8 @@ def test_a_session_that_the_client_itself_rewound_can_be_gone_back_in(client):
     assert report["prompts"] == ["instead"]
     client.say("and on", report["fork"]["session_id"])
     assert client.model.requests[-1].told == ["user: first of three", "assistant: OK.", "user: and on"]
-    assert "too short" in client.casrewind("back", "2", "--yes", "--session", session, code=16).err
+    refused = client.casrewind("back", client.casrewind.turn("third of three"), "--yes", "--session", session, code=16)
+    assert "is no longer in the conversation" in refused.err
     third = next(point["id"] for point in client.points() if point["prompt"] == "third of three")
     report = client.casrewind.json("restore", third, "--chat", "--yes")
     client.say("so", report["fork"]["session_id"])
@@ -225,7 +226,7 @@ def test_two_sessions_in_one_project_keep_their_own_conversations(client):
     client.say("second of one", one)
     client.say("second of two", two)
     for session, name in ((one, "one"), (two, "two")):
-        report = client.casrewind.json("back", "1", "--yes", "--session", session)
+        report = client.casrewind.json("back", "--yes", "--session", session)
         assert report["prompts"] == [f"second of {name}"]
         client.say("and on", report["fork"]["session_id"])
         assert client.model.requests[-1].told == [f"user: first of {name}", "assistant: OK.", "user: and on"]
@@ -241,7 +242,7 @@ def test_a_conversation_is_compacted_and_turns_before_it_can_be_gone_back_to(cli
         server.until(lambda message: message.get("method") == "turn/completed")
     assert "compact" in triggers(client.points()[count:])
     client.say("after it", session)
-    report = client.casrewind.json("back", "2", "--yes", "--session", session)
+    report = client.casrewind.json("back", client.casrewind.turn("please edit alpha"), "--yes", "--session", session)
     assert report["prompts"] == ["please edit alpha", "after it"]
     client.say("so", report["fork"]["session_id"])
     assert client.model.requests[-1].told == [*FIRST, "user: so"]

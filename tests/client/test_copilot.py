@@ -115,7 +115,7 @@ def test_undo_takes_the_files_back(client, told, gone_back):
 
 
 def test_the_fork_s_prompts_have_their_parents_checkpoints(client, told, gone_back):
-    report = client.casrewind.json("back", "2", "--both", "--yes", "--session", gone_back.id)
+    report = client.casrewind.json("back", client.casrewind.turn("please edit alpha"), "--both", "--yes", "--session", gone_back.id)
     assert report["prompts"] == ["please edit alpha", "what now"]
     assert differences(picture(client.project), told.pictures[1]) == {}
     client.resume(report["fork"]["resume"], "where are we")
@@ -157,7 +157,7 @@ def test_two_sessions_do_not_mix(client, told, gone_back):
 def test_in_place_cuts_the_session_itself(client, told, gone_back):
     transcript = client.transcript(told.session)
     before = transcript.read_bytes()
-    report = client.casrewind.json("back", "2", "--in-place", "--yes", "--session", told.session)
+    report = client.casrewind.json("back", client.casrewind.turn("please run it"), "--in-place", "--yes", "--session", told.session)
     assert report["fork"]["session_id"] == told.session
     (kept,) = transcript.parent.glob("*before-rewind*")
     assert kept.read_bytes() == before

@@ -100,7 +100,7 @@ def test_the_original_conversation_keeps_every_byte(client, told, gone_back):
 def test_in_print_mode_there_is_no_prompt_hook_and_back_says_so(client, gone_back):
     """So the files of before such a prompt are those of the newest checkpoint before it, on request."""
     assert triggers(gone_back.points) == ["session_start", "turn_end", "session_end"]
-    refused = client.casrewind("back", "1", "--both", "--yes", code=15)
+    refused = client.casrewind("back", "--both", "--yes", code=15)
     assert "no checkpoint was made for that prompt" in refused.err
 
 
@@ -169,7 +169,7 @@ def test_the_client_s_own_rewind_is_a_new_session_whose_first_turns_are_those_of
     assert (report["prompts"], differences(picture(client.project), before)) == (["another way"], {})
     client.print("where are we", "-s", report["fork"]["session_id"])
     assert client.model.requests[-1].told == [*FIRST, "user: where are we"]
-    report = client.casrewind.json("back", "2", "--both", "--yes", "--session", session)
+    report = client.casrewind.json("back", client.casrewind.turn(PROMPTS[0]), "--both", "--yes", "--session", session)
     assert (report["prompts"], report["fork"]) == (PROMPTS[:1] + ["another way"], None)
     assert differences(picture(client.project), told.pictures[0]) == {}, "the checkpoint was the old session's"
     client.casrewind("undo", "--yes", code=0)

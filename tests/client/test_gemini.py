@@ -115,7 +115,7 @@ def test_undo_has_the_files_of_after_the_turn(client, told, gone_back):
 
 
 def test_back_in_the_fork_goes_to_before_a_prompt_of_its_parent_too(client, told, gone_back):
-    report = client.casrewind.json("back", "2", "--both", "--yes", "--session", gone_back.id)
+    report = client.casrewind.json("back", client.casrewind.turn("please edit alpha"), "--both", "--yes", "--session", gone_back.id)
     assert report["prompts"] == ["please edit alpha", "what now"]
     assert differences(picture(client.project), told.pictures[1]) == {}, "the checkpoint was the parent's"
     client.say("once more", report["fork"]["session_id"])

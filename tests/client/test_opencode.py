@@ -114,7 +114,7 @@ def test_undo_takes_the_files_back(client, told, gone_back):
 
 
 def test_the_fork_s_prompts_have_their_parents_checkpoints(client, told, gone_back):
-    report = client.casrewind.json("back", "2", "--both", "--yes", "--session", gone_back.id)
+    report = client.casrewind.json("back", client.casrewind.turn("please edit alpha"), "--both", "--yes", "--session", gone_back.id)
     assert words(report["prompts"]) == ["please edit alpha", "what now"]
     assert differences(picture(client.project), told.pictures[1]) == {}
 
@@ -149,7 +149,7 @@ def test_two_sessions_do_not_mix(client, told, gone_back):
 
 
 def test_in_place_is_refused(client, told, gone_back):
-    refused = client.casrewind("back", "1", "--in-place", "--yes", "--session", told.session, code=16)
+    refused = client.casrewind("back", "--in-place", "--yes", "--session", told.session, code=16)
     assert "only it writes there" in refused.err
 
 

@@ -142,7 +142,7 @@ def test_the_fork_goes_on_and_back_there_is_before_its_own_prompt(client, told, 
     assert differences(picture(client.project), told.pictures[2]) == {}
     client.resume(report["fork"]["resume"], "and now")
     assert client.model.requests[-1].told == [*FIRST, *SECOND, "user: what now", "assistant: OK.", "user: and now"]
-    report = client.casrewind.json("back", "4", "--both", "--yes", "--session", report["fork"]["session_id"])
+    report = client.casrewind.json("back", client.casrewind.turn(PROMPTS[0]), "--both", "--yes", "--session", report["fork"]["session_id"])
     assert differences(picture(client.project), told.pictures[0]) == {}, "a checkpoint of the session that it goes on from"
     assert report["fork"] is None
     client.casrewind("undo", "--yes", code=0)
@@ -218,7 +218,7 @@ def test_a_command_in_the_client_goes_back_in_the_same_session_and_stays_there(c
     assert client.model.requests[-1].prompts == [*before[:-1], "still here"], "the move outlived the client"
     again = client.front("--session", session)
     assert "undone" in again.order("/casrewind undo") and alpha(client) == b"spoilt\n"
-    assert "there are" in again.order("/casrewind back 99") and "not --nix" in again.order("/casrewind back --nix")
+    assert "no turn '@99'" in again.order("/casrewind back 99") and "not --nix" in again.order("/casrewind back --nix")
     assert "does not take" in again.order("/casrewind restore last --to /elsewhere")
     again.close()
 
@@ -369,7 +369,7 @@ def test_two_sessions_at_once_are_told_apart(client, told):
     client.model.script["right"] = [[bash("echo r > right.txt")], ["Right."]]
     first.say("go left")
     second.say("go right")
-    report = client.casrewind.json("back", "1", "--both", "--yes", "--session", first.session())
+    report = client.casrewind.json("back", "--both", "--yes", "--session", first.session())
     assert report["prompts"] == ["go left"] and report["foreign"] == ["right.txt"]
     client.casrewind("undo", "--yes", code=0)
     first.close()
@@ -381,7 +381,7 @@ def test_two_sessions_at_once_are_told_apart(client, told):
 def test_in_place_the_client_goes_on_in_the_same_file(client, told):
     session = told.session
     before = client.transcript(session).read_bytes()
-    report = client.casrewind.json("back", "1", "--chat", "--in-place", "--yes", "--session", session)
+    report = client.casrewind.json("back", "--chat", "--in-place", "--yes", "--session", session)
     assert client.transcript(session).read_bytes().startswith(before)
     client.resume(report["fork"]["resume"], "in place")
     assert client.model.requests[-1].prompts[-1] == "in place"

@@ -120,7 +120,7 @@ def test_back_in_the_fork_goes_on_into_the_session_that_it_came_from(told, gone_
     client.resume(gone_back.report["fork"]["resume"], "one more")
     prompts = client.model.requests[-1].prompts
     assert prompts[:2] == PROMPTS[:2] and prompts[-1] == "one more"
-    report = client.casrewind.json("back", str(len(prompts) - 1), "--both", "--yes")
+    report = client.casrewind.json("back", client.casrewind.turn(prompts[1]), "--both", "--yes")
     assert report["prompts"] == prompts[1:]
     assert differences(picture(client.project), told.pictures[1]) == {}
     client.resume(report["fork"]["resume"], "another way")

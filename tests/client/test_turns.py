@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.xdist_group("client-turns"), pytest.mark.timeout(600)]
 
 PROMPTS = ["tidy up", "delegate it", "long job", "make beta", "make alpha"]  # as the list has them: the newest first
 TIDIED = ["alpha.txt", "beta.txt"]
-IN_CLIENT = ("", " show @2", " log alpha.txt", " diff", " restore @2", " undo", " back @1", " help", " back 1")
+IN_CLIENT = ("", " show @2", " log alpha.txt", " diff", " restore @2", " undo", " back @1", " help", " back 2")
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def went(start):
         client.casrewind("undo", "--yes", code=0)
         return seen
 
-    for command in (("restore", "@2", "--yes"), ("restore", "after:@2", "--yes"), ("back", "2", "--yes", "--session", found.sessions[1]),
+    for command in (("restore", "@2", "--yes"), ("restore", "after:@2", "--yes"), ("back", "3", "--yes", "--session", found.sessions[1]),
                     ("back", "@4", "--yes", "--code")):  # fmt: skip
         found.files[command] = files_after(*command)
     found.undone = picture(client.project)
@@ -82,7 +82,7 @@ def went(start):
         found.answers[command] = first.ask(f"/casrewind{command}")
         found.files[command] = picture(client.project)
     found.requests = len(client.model.requests)
-    found.resume = re.findall("/resume [0-9a-f-]{36}", found.answers[" back 1"])[0]
+    found.resume = re.findall("/resume [0-9a-f-]{36}", found.answers[" back 2"])[0]
     client.resume(f"claude --resume {found.resume.split()[1]}", "what now")
     found.resumed = client.model.requests[-1].told
     end.touch()
@@ -127,10 +127,9 @@ def test_a_restore_goes_to_before_the_prompt_and_after_means_its_end(went):
     assert differences(went.undone, went.after) == {}
 
 
-def test_back_counts_the_turns_of_one_conversation(went):
-    command = ("back", "2", "--yes", "--session", went.sessions[1])
+def test_back_counts_the_turns_of_the_list(went):
+    command = ("back", "3", "--yes", "--session", went.sessions[1])
     assert differences(went.files[command], went.before["long job"]) == {}
-    assert f"@3 = prompt 2 of claude {went.sessions[1][:8]}" in went.answers[command].out
 
 
 def test_in_the_client_the_turns_are_shown_and_those_of_the_other_session_are_marked(went):
@@ -148,9 +147,9 @@ def test_in_the_client_back_and_restore_do_what_they_say(went):
     assert differences(went.files[" restore @2"], went.before["delegate it"]) == {}
     assert differences(went.files[" undo"], went.after) == {}
     assert '@1 "tidy up" is a turn of claude' in went.answers[" back @1"] and differences(went.files[" back @1"], went.after) == {}
-    answer = went.answers[" back 1"]
+    answer = went.answers[" back 2"]
     assert answer.lstrip().startswith(f"to go on from there, type {went.resume}") and "claude --resume" not in answer
-    assert "@2 = prompt 1 of claude" in answer and differences(went.files[" back 1"], went.before["delegate it"]) == {}
+    assert differences(went.files[" back 2"], went.before["delegate it"]) == {}
     assert "user: delegate it" not in went.resumed and went.resumed[0] == "user: make alpha" and went.resumed[-1] == "user: what now"
 
 

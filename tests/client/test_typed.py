@@ -70,7 +70,7 @@ def test_the_list_is_shown(asked):
     assert ["please run bash" in asked.answers[" list -n 1"], "please create alpha" in asked.answers[" list -n 1"]] == [True, False]
 
 
-@pytest.mark.parametrize("command, says", [(" restore 99", "99"), (" nonsense", "back [N]"), (" list 'x", "quotation mark"), (" back 7", "2 prompts")])
+@pytest.mark.parametrize("command, says", [(" restore 99", "99"), (" nonsense", "back [N]"), (" list 'x", "quotation mark"), (" back 7", "this worktree has 2")])
 def test_what_cannot_be_done_is_answered_too(asked, command, says):
     assert says in asked.answers[command]
     before = asked.pictures[2]

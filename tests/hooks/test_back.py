@@ -68,7 +68,8 @@ def test_a_transcript_that_is_gone_is_forked_from_the_stored_bytes(told, casrewi
 
 
 def test_more_prompts_than_there_are_and_no_conversation_are_16(told, root, casrewind, tmp_path):
-    assert "3 prompts" in casrewind("back", "4", "--chat", code=16).err
+    refused = casrewind("back", "4", "--chat", code=15).err
+    assert "no turn '@4': this worktree has 3" in refused
     assert casrewind("back", "0", "--chat", code=64).out == ""
     other = tmp_path / "other"
     plant(other, {"f": b"1"})
@@ -84,10 +85,10 @@ def test_a_prompt_without_a_checkpoint_is_refused_unless_the_nearest_is_asked_fo
     assert changed != text
     client.transcript.write_bytes(changed)
     before = sorted(os.listdir(client.transcript.parent))
-    refused = casrewind("back", "1", "--both", "--yes", code=15)
+    refused = casrewind("back", "--both", "--yes", code=15)
     assert "--nearest" in refused.err and (root / "f").read_bytes() == b"wrecked"
     assert sorted(os.listdir(client.transcript.parent)) == before
-    found = casrewind("back", "1", "--both", "--yes", "--nearest", code=0)
+    found = casrewind("back", "--both", "--yes", "--nearest", code=0)
     assert "the nearest before it" in found.err
     assert picture(root) in pictures
 

@@ -1,4 +1,4 @@
-"""`casrewind back`: N of a conversation and `@N` of the list, with several sessions; and a conversation of which no hook told."""
+"""`casrewind back N`: the turns of the list, with several sessions; and a conversation of which no hook told."""
 
 import contextlib
 import json
@@ -72,57 +72,97 @@ def two(casrewind, root, processes):
     return first, second, pictures[::-1]
 
 
-def test_a_turn_of_the_list_goes_back_in_its_own_session(two, root, casrewind):
+@pytest.mark.parametrize("sign", ["", "@"])
+def test_a_number_is_a_turn_of_the_list(two, root, casrewind, sign):
     first, second, pictures = two
-    found = casrewind.json("back", "@2", "--yes")
-    assert picture(root) == pictures[1] and found["prompts"] == ["make two"]
-    assert (found["turn"], found["number"], found["session"], found["agent"]) == (2, 1, "bbbb-2", "claude")
+    found = casrewind.json("back", f"{sign}3", "--yes")
+    assert picture(root) == pictures[2] and found["prompts"] == ["make one", "make three"]
+    assert (found["turn"], found["number"], found["session"], found["agent"]) == (3, 2, "aaaa-1", "claude")
+    casrewind("undo", "--yes", code=0)
+    found = casrewind.json("back", f"{sign}2", "--yes", "--session", "bbbb-2")
+    assert picture(root) == pictures[1] and found["prompts"] == ["make two"] and (found["turn"], found["number"]) == (2, 1)
     assert found["fork"] is None, "nothing was said before that prompt"
-    casrewind("undo", "--yes", code=0)
-    found = casrewind.json("back", "@3", "--yes")
-    assert picture(root) == pictures[2] and found["prompts"] == ["make one", "make three"] and found["number"] == 2
 
 
-def test_a_number_counts_the_turns_of_one_conversation(two, root, casrewind):
+def test_a_number_means_the_same_state_in_every_command(two, root, casrewind):
     first, second, pictures = two
-    found = casrewind.json("back", "1", "--yes", "--session", "bbbb-2")
-    assert picture(root) == pictures[1] and (found["turn"], found["number"]) == (2, 1)
-    casrewind("undo", "--yes", code=0)
-    shown = casrewind("back", "2", "--yes", "--session", "aaaa-1", code=0).out
-    assert "@3 = prompt 2 of claude aaaa-1" in shown and picture(root) == pictures[2]
-    assert texts(first.path) == ["make one", "make three"]
+    points = {n: casrewind.json("list")["turns"][n - 1]["before"] for n in (1, 2, 3)}
+    for n, point in points.items():
+        for word in (f"{n}", f"@{n}"):
+            assert casrewind.json("restore", word, "--dry-run")["target"] == point
+            assert casrewind.json("restore", word, "--to", f"{root}-{word}")["target"] == point
+            assert picture(Path(f"{root}-{word}")) == pictures[n - 1]
+            assert casrewind.json("pin", word)["checkpoint"]["id"] == casrewind.json("unpin", word)["checkpoint"]["id"] == point
+            assert casrewind.json("show", word)["turn"]["n"] == n
+            assert casrewind.json("diff", word) == casrewind.json("diff", f"@{n}")
+            assert casrewind.json("diff", word, "last") == casrewind.json("diff", point, "last")
+            assert casrewind.json("diff", f"after:{word}", "last") == casrewind.json("diff", f"after:@{n}", "last")
+            assert casrewind("cat", f"{word}:f", code=0).out == "0"
+            assert casrewind.json("revert", word, "--dry-run")["target"] == point
+            assert casrewind.json("jump", word, "--dry-run")["target"] == point
+    for word in ("show", "restore", "diff", "pin"):
+        refused = casrewind(word, "7", code=15).err
+        assert "no turn '7': this worktree has 3; counted from the newest, checkpoint 7 is " in refused
+        assert casrewind.row(7) in refused and "casrewind list" in refused
+        assert "counted" not in casrewind(word, "@7", code=15).err
 
 
-def test_a_number_that_differs_is_not_answered_by_yes_while_two_sessions_run(two, root, casrewind):
+def test_all_checkpoints_are_listed_without_numbers(two, casrewind):
+    for words in (["list", "--all"], ["list", "--all", "--oneline"]):
+        lines = casrewind(*words, code=0).out.splitlines()
+        ids = [point["id"] for point in casrewind.json("list", "--all")["checkpoints"]]
+        assert [line.split()[0] for line in lines[-len(ids) :]] == ids
+
+
+def test_yes_does_not_go_back_in_the_conversation_of_another_session(two, root, casrewind):
     before = picture(root)
     refused = casrewind("back", "2", "--yes", code=64)
-    assert "2 sessions run here, and @3 = prompt 2 of claude aaaa-1" in refused.err and "casrewind back @3" in refused.err
+    assert "@2 is a turn of another session, claude bbbb-2" in refused.err and "--session bbbb-2" in refused.err
+    assert casrewind("back", "2", "--yes", "--chat", code=64).err == refused.err
     assert picture(root) == before
-    assert casrewind.json("back", "1", "--yes")["turn"] == 1, "the numbers are equal"
+    refused = casrewind("back", "3", "--yes", code=64, CASREWIND_SESSION="bbbb-2")
+    assert "@3 is a turn of another session, claude aaaa-1" in refused.err, "the agent's own shell names its session"
+    assert casrewind.json("back", "2", "--yes", CASREWIND_SESSION="bbbb-2")["turn"] == 2
+
+
+def test_without_a_number_it_is_the_newest_prompt_of_the_session(two, root, casrewind):
+    assert casrewind.json("back", "--yes")["turn"] == 1
     casrewind("undo", "--yes", code=0)
-    assert casrewind.json("back", "2", "--yes", CASREWIND_SESSION="aaaa-1")["turn"] == 3, "the agent's own shell names its session"
+    assert casrewind.json("back", "--yes", CASREWIND_SESSION="bbbb-2")["turn"] == 2
+    casrewind("undo", "--yes", code=0)
+    assert casrewind.json("back", "--yes", "--session", "bbbb-2")["turn"] == 2
 
 
-def test_with_one_session_that_runs_yes_is_an_answer(two, root, casrewind, processes):
-    processes[1].kill()
-    processes[1].wait()
-    assert casrewind.json("back", "2", "--yes")["turn"] == 3 and picture(root) == two[2][2]
-
-
-def test_on_a_terminal_the_first_line_has_both_numbers_and_the_question_comes_with_yes_too(two, root, casrewind):
-    command = [sys.executable, "-m", "casrewind", "-C", str(root), "back", "2", "--yes"]
+@pytest.mark.parametrize("more", [[], ["--chat"]])
+def test_on_a_terminal_another_session_is_asked_about_with_yes_too(two, root, casrewind, more):
+    command = [sys.executable, "-m", "casrewind", "-C", str(root), "back", "2", "--yes", *more]
     session = Session(command, casrewind.environment)
     session.read_until(b"Go on?")
-    assert b'back to before "make one" (@3 = prompt 2 of claude aaaa-1): 3 REMOVED' in session.shown.replace(b"\x1b[1;31m", b"").replace(b"\x1b[0m", b"")
+    assert b'back to before "make two" (@2 of claude bbbb-2, another session)' in session.shown
     session.type("n\n")
     code, shown = session.end()
     assert code == 0 and b"nothing was changed" in shown and (root / "three").exists()
 
 
+def test_a_turn_before_a_fork_goes_back_in_the_fork(two, root, casrewind):
+    """The newest session is the fork. It has the turn, so that no other session goes back."""
+    first, _, pictures = two
+    fork = casrewind.json("back", "1", "--chat", "--yes")["fork"]
+    forked = Conversation(first.client, fork["session_id"])
+    forked.path, forked.number = Path(fork["path"]), 5
+    forked.turn("make four", four="4")
+    found = casrewind.json("back", "4", "--yes")
+    assert (found["session"], found["prompts"]) == (fork["session_id"], ["make one", "make four"]) and picture(root) == pictures[2]
+    casrewind("undo", "--yes", code=0)
+    refused = casrewind("back", "2", "--yes", "--session", fork["session_id"], code=16)
+    assert '@2 "make three" is a turn of claude aaaa-1' in refused.err and "its turns are @1, @4" in refused.err
+
+
 def test_a_turn_of_another_session_is_refused_by_name(two, root, casrewind):
     before = picture(root)
     refused = casrewind("back", "@2", "--yes", "--session", "aaaa-1", code=16)
-    assert '@2 "make two" is a turn of claude bbbb-2, and this conversation is claude aaaa-1' in refused.err
+    assert '@2 "make two" is a turn of claude bbbb-2' in refused.err
+    assert "This conversation is claude aaaa-1, its turns are @1, @3" in refused.err
     assert picture(root) == before
     assert "no turn '@7': this worktree has 3" in casrewind("back", "@7", "--yes", code=15).err
     assert "not a number" in casrewind("back", "@x", "--yes", code=64).err
@@ -147,10 +187,11 @@ def test_in_the_client_turns_of_other_sessions_are_marked_and_refused(two, root)
     before = picture(root)
     lines = typed(first.client, "aaaa-1", "/casrewind").splitlines()
     assert [line[:4] for line in lines if "make" in line] == ["  @1", "· @2", "  @3"] and "another session" in lines[-1]
-    refused = typed(first.client, "aaaa-1", "/casrewind back @2")
-    assert '@2 "make two" is a turn of claude bbbb-2' in refused and picture(root) == before
-    done = typed(first.client, "aaaa-1", "/casrewind back @3")
-    assert "@3 = prompt 2 of claude aaaa-1" in done and picture(root) == pictures[2]
+    for word in ("2", "@2"):
+        refused = typed(first.client, "aaaa-1", f"/casrewind back {word}")
+        assert '@2 "make two" is a turn of claude bbbb-2' in refused and "its turns are @1, @3" in refused and picture(root) == before
+    done = typed(first.client, "aaaa-1", "/casrewind back 3")
+    assert "make one" in done and picture(root) == pictures[2]
 
 
 def test_in_the_client_the_newest_eight_turns_are_shown(two):

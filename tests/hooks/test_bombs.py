@@ -73,7 +73,7 @@ def test_hooks_of_a_project_that_breaks_its_settings_go_on(client, root, home):
     hook(client, "Stop.plain")
     assert [point["trigger"] for point in inside.json("list")["checkpoints"]] == ["turn_end", "prompt", "manual"]
     plant(root, {"kept.txt": b"wrecked again"})
-    inside("restore", "2", "-y", code=0)
+    inside("restore", "prev", "-y", code=0)
     assert (root / "kept.txt").read_bytes() == b"1"
 
 

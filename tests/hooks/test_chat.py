@@ -83,7 +83,7 @@ def rewrite(casrewind, reference, typed):
 def test_a_chat_is_rewritten_for_no_other_word(ended, casrewind, typed):
     client, _, _ = ended
     whole, there = client.transcript.read_bytes(), sorted(os.listdir(client.transcript.parent))
-    done = rewrite(casrewind, "3", typed)
+    done = rewrite(casrewind, "@2", typed)
     assert done.returncode == 64 and "nothing was changed" in done.stderr
     assert client.transcript.read_bytes() == whole and sorted(os.listdir(client.transcript.parent)) == there
 
@@ -182,7 +182,7 @@ def test_a_fork_goes_on_from_its_parents_checkpoints(told, root, casrewind):
     assert newest["trigger"] == "session_start" and newest["session"] == session
     assert newest["label"].startswith("as restored from c"), "what a restore of ours changed is not somebody else's doing"
     plant(root, {"f": b"again wrong"})
-    found = casrewind.json("back", "1", "--both", "--yes", "--session", session)
+    found = casrewind.json("back", "--both", "--yes", "--session", session)
     assert picture(root) == pictures[1] and texts(found["fork"]["path"]) == [prompts[0].text]
     listed = {point["id"] for point in casrewind.json("list", "--session", session)["checkpoints"]}
     assert newest["id"] in listed and prompt_point(client, prompts[0])["id"] in listed
@@ -209,7 +209,8 @@ def test_the_lineage_survives_gc_and_the_loss_of_the_index(told, root, casrewind
 def test_the_agents_shell_says_which_session_is_meant(told, root, casrewind):
     client, prompts, _ = told
     client.send(client.payload("Stop.plain", session_id="another", transcript_path="/nowhere.jsonl"))
-    assert "nothing was asked in this conversation yet" in casrewind("back", "1", "--chat", code=16).err
+    assert "nothing was asked in this conversation yet" in casrewind("back", "--chat", code=16).err
+    assert f"--session {session_of(client)}" in casrewind("back", "1", "--chat", "--yes", code=64).err
     found = casrewind.json("back", "1", "--chat", CASREWIND_SESSION=session_of(client))
     assert found["prompts"] == [prompts[2].text]
     assert casrewind.json("back", "1", "--chat", "--session", session_of(client))["prompts"] == [prompts[2].text]
@@ -227,7 +228,7 @@ def test_paths_that_changed_while_another_session_ran_are_listed_apart(told, roo
         client.send(client.payload("Stop.plain", session_id=session_of(client)))
         client.send(client.payload("UserPromptSubmit.prompt", prompt="hm", **other), CLAUDE_PID=str(process.pid))
         plant(root, {"running": b"1"})
-        found = casrewind.json("back", "1", "--both", "--yes", "--session", session_of(client))
+        found = casrewind.json("back", "--both", "--yes", "--session", session_of(client))
     assert found["foreign"] == ["running", "theirs"]
     assert not (root / "theirs").exists() and not (root / "mine").exists()
     casrewind("undo", "--yes", code=0)

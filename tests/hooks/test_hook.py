@@ -36,7 +36,7 @@ def test_a_turn_is_three_checkpoints_with_prompt_session_and_transcript(started,
     assert points[0]["changes"] == {"added": 0, "modified": 1, "removed": 0}
     assert points[1]["changes"] == {"added": 0, "modified": 0, "removed": 0}
     assert started.casrewind.json("verify")["ok"]
-    started.casrewind("restore", "2", "--yes", code=0)
+    started.casrewind("restore", "prev", "--yes", code=0)
     assert (root / "a").read_bytes() == b"1"
 
 
@@ -181,7 +181,7 @@ def test_the_transcript_is_stored_and_kept_by_gc(started, root):
     started.casrewind("gc", code=0)
     home = started.casrewind.home
     with Workspace(str(root), Settings(home=home, data=os.path.join(home, "data")), create=False) as workspace:
-        point = workspace.checkpoint("1")
+        point = workspace.checkpoint("last")
         assert b"".join(context_of(workspace).store.content(point.transcript)) == started.transcript.read_bytes()
         cursor = cursors.decode(point.cursor)
     assert cursor.offset == started.transcript.stat().st_size and cursor.transcript == os.fsencode(started.transcript)
@@ -216,8 +216,8 @@ REFUSED = (
     "purge f", "run -- touch {there}", "list -qn 3", "list -n 1 --to {there}",
 )  # fmt: skip
 DONE = {
-    "list -n1 --all": "session start", "save '-m--to is a label' --pin": "saved", "restore 1 --dry-run -- a": "would restore",
-    "diff --name-status 1": "diff: done", "verify --quick": "sound", "list --session=x": "no turn matches",
+    "list -n1 --all": "session start", "save '-m--to is a label' --pin": "saved", "restore last --dry-run -- a": "would restore",
+    "diff --name-status last": "diff: done", "verify --quick": "sound", "list --session=x": "no turn matches",
     "help": "/casrewind back [N] ", "log a -n 1": "a", "show -p": "checkpoint", "lst": "did you mean list?",
 }  # fmt: skip
 

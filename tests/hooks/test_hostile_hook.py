@@ -31,7 +31,7 @@ from casrewind.model import cursor as cursors
 from casrewind.workspace import context_of
 from support import memory, nobody
 from support.client import DATA, Client
-from support.stores import Holder
+from support.stores import Holder, nth
 from support.trees import plant
 
 HOOK = settings_edit.hook_command("claude")  # as an installation has it
@@ -250,7 +250,7 @@ def test_odd_values_cost_nothing(client, changes):
     client.run(client.stop(**changes))
     client.nothing_told()
     client.whole(2)
-    assert client.casrewind("list", code=0).out and client.casrewind.json("show", "2")
+    assert client.casrewind("list", code=0).out and client.casrewind.json("show", "prev")
 
 
 @pytest.mark.parametrize("first", [False, True], ids=["in the hook", "in a child"])
@@ -368,14 +368,14 @@ def test_a_transcript_that_is_not_there_yet_is_nothing_to_tell_of(client):
     client.whole(2)
 
 
-def stored(client, number="1"):
+def stored(client, number=1):
     """The transcript that a checkpoint has."""
     from casrewind.settings import Settings
     from casrewind.workspace import Workspace
 
     home = client.casrewind.home
     with Workspace(str(client.root), Settings(home=home, data=os.path.join(home, "data")), create=False) as workspace:
-        entry = workspace.checkpoint(number).transcript
+        entry = nth(workspace, number).transcript
         return None if entry is None else b"".join(context_of(workspace).store.content(entry))
 
 
@@ -438,7 +438,7 @@ def test_a_transcript_that_grows_meanwhile_is_stored_as_far_as_it_was_whole(clie
         writer.join()
     client.nothing_told()
     whole = client.transcript.read_bytes()
-    kept = [stored(client, str(number)) for number in range(1, 7)]
+    kept = [stored(client, number) for number in range(1, 7)]
     for one in kept:
         is_beginning = whole.startswith(one) and one.endswith(b"\n")
         assert is_beginning

@@ -133,3 +133,16 @@ def test_a_bad_payload_is_silent_and_one_line(hooks, path):
         hooks.send(json.dumps({**whole, field: chance.choice(WRONG)}).encode())
     hooks.casrewind("list", code=0)
     assert hooks.casrewind.json("verify")["ok"]
+
+
+def test_at_finds_the_prompt_of_a_turn_of_this_session(hooks):
+    """What `/casrewind back N` asks in Pi: N is a turn of the list."""
+    second = prompt("TURN2")
+    hooks.event("UserPromptSubmit", prompt_id=second.uuid, leaf_id=second.uuid, prompt=second.text)
+    hooks.event("Stop", prompt_id=second.uuid, leaf_id="last")
+    hooks.event("UserPromptSubmit", prompt_id="another", leaf_id="another", prompt="in another session", session_id="other")
+    found = hooks.casrewind.json("at", "--session", SESSION, "--turn", "2")
+    assert (found["entry"], found["checkpoint"]) == (second.uuid, hooks.casrewind.json("list")["turns"][1]["before"])
+    refused = hooks.casrewind("at", "--session", SESSION, "--turn", "1", code=16)
+    assert '@1 "in another session" is a turn of pi other' in refused.err and "its turns are @2" in refused.err
+    hooks.casrewind("at", "--session", SESSION, "--turn", "3", code=15)

@@ -148,6 +148,6 @@ def test_a_path_that_cannot_be_a_transcript_is_not_kept(casrewind, root, tmp_pat
         client.send(client.payload("Stop.plain", session_id="1-2", transcript_path=str(path)))
         settings = Settings(home=casrewind.home, data=os.path.join(casrewind.home, "data"))
         with Workspace(str(root), settings, create=False) as workspace:
-            point = workspace.checkpoint("1")
+            point = workspace.checkpoint("last")
         assert point.session == "1-2" and point.transcript is None
         assert cursors.decode(point.cursor).transcript == b""

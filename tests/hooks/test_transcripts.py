@@ -6,6 +6,7 @@ from pathlib import Path
 from casrewind.settings import Settings
 from casrewind.workspace import Workspace, context_of
 from support.client import Client
+from support.stores import nth
 from support.trees import plant
 
 
@@ -29,7 +30,7 @@ def test_a_long_conversation_is_stored_once_and_whole_at_every_checkpoint(casrew
     home = casrewind.home
     with Workspace(str(root), Settings(home=home, data=os.path.join(home, "data")), create=False) as workspace:
         for number, state in enumerate(reversed(states), start=1):
-            point = workspace.checkpoint(str(number))
+            point = nth(workspace, number)
             assert b"".join(context_of(workspace).store.content(point.transcript)) == state
     assert casrewind.json("verify")["ok"]
     casrewind("gc", "--max-count", "3", code=0)

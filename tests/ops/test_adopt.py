@@ -44,9 +44,9 @@ def old(tmp_path, at):
     plant(place, {"f": b"2", "new": b"n"})
     casrewind("save", code=0)
     casrewind("pin", "first", "renamed: first", code=0)
-    casrewind("restore", "2", "--yes", code=0)
+    casrewind("restore", "prev", "--yes", code=0)
     casrewind("undo", "--yes", code=0)
-    casrewind("restore", "2", "--yes", code=0)
+    casrewind("restore", "prev", "--yes", code=0)
     return place
 
 
@@ -93,7 +93,7 @@ def test_list_numbers_restore_and_undo_go_on_in_the_new_place(old, new, at, home
     status = casrewind.json("status")
     assert (status["root"], status["checkpoints"], status["journal"], status["protected"]) == (str(new), 2, None, True)
     assert Path(status["store"]).parent == registry(home)
-    assert f"root      {new}" in casrewind("show", "2", code=0).out
+    assert f"root      {new}" in casrewind("show", "prev", code=0).out
     assert casrewind.json("show", "renamed: first")["checkpoint"]["pinned"] is True
     assert casrewind.json("save")["created"] is True  # f is as in 2, the newest one is of something else
     assert casrewind.json("verify")["ok"] is True
@@ -653,7 +653,7 @@ def test_where_there_is_no_store_the_error_says_how_a_moved_project_is_adopted(o
     move(old, new)
     plant(new, {"f": b"x", "new": b"y", "run.sh": b"z", "d/g": b"w", b"odd\xff": b"v"})  # as good as another project
     commands = (
-        ("list",), ("status",), ("show", "last"), ("diff",), ("restore", "last", "--yes"), ("undo", "--yes"), ("pin", "1"), ("gc",), ("verify",),
+        ("list",), ("status",), ("show", "last"), ("diff",), ("restore", "last", "--yes"), ("undo", "--yes"), ("pin", "last"), ("gc",), ("verify",),
         ("purge", "f", "--yes"),
     )  # fmt: skip
     for command in commands:

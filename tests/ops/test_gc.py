@@ -21,7 +21,7 @@ from support.command import Command
 from support.gcs import Records, killed, materialised, packs_of
 from support.picture import differences, picture
 from support.pictures import store_picture
-from support.stores import Holder
+from support.stores import Holder, nth
 from support.trees import plant
 from support.wholeness import read_everything, strays
 
@@ -118,7 +118,7 @@ def test_a_checkpoint_that_was_dropped_is_not_found_and_its_number_goes_to_the_n
     workspace.gc(newest(2))
     with pytest.raises(errors.CheckpointNotFound):
         workspace.checkpoint(points[0].id)
-    assert workspace.checkpoint("2").id == points[2].id
+    assert workspace.checkpoint("prev").id == points[2].id
     assert [point.seq for point, _ in workspace.checkpoints()] == [points[3].seq, points[2].seq]
 
 
@@ -545,7 +545,7 @@ def test_a_compacted_ledger_tells_the_same_with_and_without_an_index(casrewind, 
                 workspace.pin(point)
                 workspace.unpin(point)
             if n in (30, 50):
-                workspace.restore(workspace.checkpoint("3"))
+                workspace.restore(nth(workspace, 3))
             if n in (31, 52):
                 workspace.undo()
         store = workspace.store_path
@@ -581,7 +581,7 @@ def test_histories_of_two_worktrees_survive_a_compaction(tmp_path, settings):
                 plant(tmp_path / name, {"a": b"%s %d" % (name.encode(), n)})
                 workspace.save()
             wanted[name] = picture(tmp_path / name)
-            workspace.restore(workspace.checkpoint("2"))
+            workspace.restore(workspace.checkpoint("prev"))
             wasted[name] = picture(tmp_path / name)
             size = os.stat(os.path.join(workspace.store_path, "ledger")).st_size
     with opened(str(tmp_path / "one"), settings) as workspace:
@@ -602,7 +602,7 @@ def test_an_adopted_history_survives_a_compaction(tmp_path, root, home, settings
             plant(root, {"a": b"%d" % n})
             workspace.save()
         wanted = picture(root)
-        workspace.restore(workspace.checkpoint("2"))
+        workspace.restore(workspace.checkpoint("prev"))
     os.rename(root, tmp_path / "moved")
     moved = Command(tmp_path / "moved", home)
     moved("adopt", str(root), code=0)
@@ -743,7 +743,7 @@ def test_a_damaged_tree_stops_the_sweep_and_no_pack_is_touched(workspace, save):
         save({"d/a": noise(n, 5000)}, "keep" if n < 3 else "")
     save({"d/a": b"new"})
     store = workspace.store_path
-    tree = workspace.checkpoint("2").tree
+    tree = workspace.checkpoint("prev").tree
     for path in pathlib.Path(store, "packs").iterdir():
         data = path.read_bytes()
         where = data.find(tree)

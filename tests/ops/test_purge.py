@@ -19,7 +19,7 @@ from support.gcs import killed
 from support.leaks import hits
 from support.packfile import flip_blob, digest
 from support.picture import picture
-from support.stores import Holder
+from support.stores import Holder, nth
 from support.trees import Dir, Link, plant
 from support.wholeness import read_everything
 
@@ -60,9 +60,9 @@ def test_it_goes_from_every_checkpoint_and_its_entry_stays(filled):
     assert paths(report.purged) == [("key", 2)] and paths(report.equal) == [("deep/er/copy", 2)]
     assert (report.blobs, report.size, report.still_there) == (1, len(WORD), ())
     assert left(filled) == {}
-    assert kinds(filled, "3") == kinds(filled, "2") == {"key": "purged", "deep/er/copy": "purged", "f": "file"}
-    assert kinds(filled, "1") == {"f": "file"}
-    entry = dict(filled.entries("3"))[b"key"]
+    assert kinds(filled, nth(filled, 3)) == kinds(filled, "prev") == {"key": "purged", "deep/er/copy": "purged", "f": "file"}
+    assert kinds(filled, "last") == {"f": "file"}
+    entry = dict(filled.entries(nth(filled, 3)))[b"key"]
     assert (entry.size, entry.mode & 0o777, entry.digest) == (len(WORD), 0o644, b"")
     assert filled.verify().problems == ()
     read_everything(filled)
@@ -82,7 +82,7 @@ def test_who_says_no_changes_nothing(filled):
     with pytest.raises(Declined):
         filled.purge([b"key"], lambda found: asked.append(found))
     assert paths(asked[0].purged) == [("key", 2)]
-    assert left(filled) and kinds(filled, "3")["key"] == "file"
+    assert left(filled) and kinds(filled, nth(filled, 3))["key"] == "file"
 
 
 def test_every_worktree_and_every_safety_checkpoint_loses_it(root, settings, workspace, tmp_path):
@@ -136,7 +136,7 @@ def test_a_links_target_goes_and_other_links_stay(workspace, root):
     report = workspace.purge([b"d"])
     assert paths(report.purged) == [("d/link", 2), ("d/other", 2)] and report.equal == ()
     assert hits(workspace.store_path, [b"/hidden/place/of-the-token-0815"]) == {}
-    assert kinds(workspace, "1")["link"] == "link"
+    assert kinds(workspace, "last")["link"] == "link"
 
 
 def test_what_only_a_forgotten_checkpoint_had_goes_too(filled, root):

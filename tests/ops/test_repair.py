@@ -90,9 +90,9 @@ def store(points, home):
     points.save({"a": b"changed" * 30, "d/new": b"new" * 60}, "--pin")
     last = points.save({"d/e/c": b"changed as well" * 20})
     points.run("pin", last, "named later", code=0)
-    points.run("restore", "3", "-y", code=0)
+    points.run("restore", points.run.row(3), "-y", code=0)
     points.run("undo", "--yes", code=0)
-    points.run("restore", "2", "-y", code=0)
+    points.run("restore", "prev", "-y", code=0)
     return store_of(home)
 
 
@@ -272,7 +272,7 @@ def test_a_lost_ledger_comes_back_from_the_index(run, points, store, tmp_path, h
         (strange,) = (tmp_path / "other home" / "data" / "stores").iterdir()
         shutil.copyfile(strange / "ledger", ledger)
     with unchanged(points.run.root):
-        for arguments in (["list"], ["save", "-m", "x"], ["restore", "2", "-y"], ["undo", "--yes"], ["gc"]):
+        for arguments in (["list"], ["save", "-m", "x"], ["restore", "prev", "-y"], ["undo", "--yes"], ["gc"]):
             done = run(*arguments, code=20)
             assert len(done.err.strip().splitlines()) == 1
     found = run.json("verify", "--repair")
@@ -388,7 +388,7 @@ def test_a_store_of_another_version_is_refused_and_not_touched(run, store, versi
 def test_a_missing_directory_is_made_again(run, points, store, tmp_path, name):
     shutil.rmtree(os.path.join(store, name))
     with unchanged(points.run.root):
-        for arguments in (["list"], ["save", "-m", "x"], ["restore", "2", "-y"], ["verify"], ["gc"]):
+        for arguments in (["list"], ["save", "-m", "x"], ["restore", "prev", "-y"], ["verify"], ["gc"]):
             done = run(*arguments)
             assert done.code in (0, 20), (arguments, done)
             assert done.code == 0 or "casrewind verify --repair" in done.err, done
@@ -401,7 +401,7 @@ def test_a_missing_directory_is_made_again(run, points, store, tmp_path, name):
 def test_a_missing_directory_of_packs_is_made_again_and_everything_is_named(run, points, store):
     shutil.rmtree(os.path.join(store, "packs"))
     with unchanged(points.run.root):
-        for arguments in (["list"], ["save", "-m", "x"], ["restore", "2", "-y"], ["verify"]):
+        for arguments in (["list"], ["save", "-m", "x"], ["restore", "prev", "-y"], ["verify"]):
             run(*arguments, code=20)
     found = run.json("verify", "--repair", code=20)
     assert any("packs" in line for line in found["repaired"])
@@ -414,11 +414,12 @@ def test_a_missing_directory_of_packs_is_made_again_and_everything_is_named(run,
 
 def test_a_damaged_journal_is_set_aside_and_said(run, points, store, root, home):
     plant(root, {"a": b"unsaved"})
-    assert any(killed(Command(root, home), store, at, "restore", "3", "-y") for at in (4, 3, 2, 1))
+    oldest = run.row(3)
+    assert any(killed(Command(root, home), store, at, "restore", oldest, "-y") for at in (4, 3, 2, 1))
     (name,) = os.listdir(os.path.join(store, "journals"))
     packfile.flip(os.path.join(store, "journals", name), 40)
     with unchanged(root):
-        run("restore", "3", "-y", code=11)
+        run("restore", oldest, "-y", code=11)
         run("restore", "--continue", code=20)
         assert [problem["kind"] for problem in run.json("verify", code=20)["problems"]] == ["journal"]
         found = run.json("verify", "--repair")
@@ -426,13 +427,14 @@ def test_a_damaged_journal_is_set_aside_and_said(run, points, store, root, home)
     assert "journal" in line and "set aside" in line
     (aside,) = os.listdir(os.path.join(store, "journals"))
     assert aside in line
-    run("restore", "3", "-y", code=0)
+    run("restore", oldest, "-y", code=0)
     run("undo", "--yes", code=0)
 
 
 def test_a_journal_whose_plan_is_damaged_is_a_problem_that_stays_named(run, points, store, root, home):
     plant(root, {"a": b"unsaved"})
-    assert any(killed(Command(root, home), store, at, "restore", "3", "-y") for at in (4, 3, 2, 1))
+    oldest = run.row(3)
+    assert any(killed(Command(root, home), store, at, "restore", oldest, "-y") for at in (4, 3, 2, 1))
     plans = packfile.kinds(store)[PLAN]
     for plan in plans:
         packfile.flip_blob(store, plan)
@@ -442,7 +444,7 @@ def test_a_journal_whose_plan_is_damaged_is_a_problem_that_stays_named(run, poin
     with unchanged(root):
         run("restore", "--continue", code=20)
         run("restore", "--abort", code=20)  # nobody knows what it was about: let go of it, and say so
-    run("restore", "3", "-y", code=0)
+    run("restore", oldest, "-y", code=0)
 
 
 # -- damaged blobs of every kind
@@ -495,7 +497,7 @@ def test_a_damaged_plan_stops_undo_and_nothing_else(run, points, store, root, tm
         done = run("undo", "--yes", code=20)
         assert len(done.err.strip().splitlines()) == 1
     points.all_restore(tmp_path)
-    run("restore", "3", "-y", code=0)
+    run("restore", oldest, "-y", code=0)
     run("undo", "--yes", code=0)
 
 

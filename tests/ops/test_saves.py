@@ -145,7 +145,7 @@ def test_a_lost_index_costs_nothing_but_time(casrewind, root):
     for number in range(3):
         plant(root, {"a": b"%d" % number})
         casrewind("save", "-m", f"number {number}", code=0)
-    casrewind("restore", "3", "-y", code=0)
+    casrewind("restore", casrewind.row(3), "-y", code=0)
     casrewind("undo", "--yes", code=0)
     store = casrewind.json("status")["store"]
     before = casrewind("list", "--all", "--json", code=0).out

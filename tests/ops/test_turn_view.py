@@ -68,7 +68,8 @@ def test_references(told, root):
     with pytest.raises(errors.CheckpointNotFound):
         seen.turn("cffff")
     assert turn_of("@12") == (12, False) and turn_of("after:@3") == (3, True)
-    assert [turn_of(word) for word in ("@", "1", "@x", "@-1", "after:1", "@²")] == [None] * 6
+    assert turn_of("12") == (12, False) and turn_of("after:3") == (3, True), "a bare number is a turn"
+    assert [turn_of(word) for word in ("@", "1x", "@x", "@-1", "-1", "after:", "after:last", "@@1", "@²", "²")] == [None] * 10
 
 
 def test_the_newest_turn_against_the_worktree(told, root):

@@ -180,7 +180,7 @@ def test_a_new_restore_ends_redo_and_a_save_does_not(workspace, root):
         workspace.redo()
     workspace.undo()
     assert (root / "a").read_bytes() == b"2"
-    assert second.id == workspace.checkpoint("2").id
+    assert second.id == workspace.checkpoint("prev").id
 
 
 def test_an_edit_between_two_undos_is_kept(workspace, root):

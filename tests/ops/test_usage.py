@@ -20,7 +20,7 @@ from support.gcs import killed
 from support.ownership import Owned, agree, pack_sizes, plans_of
 from support.picture import differences
 from support.pictures import store_picture, unchanged
-from support.stores import Holder
+from support.stores import Holder, nth
 from support.trees import Dir, Link, plant
 
 NOTHING = Limits(None, None)
@@ -68,7 +68,7 @@ def storied(workspace, place):
     shutil.rmtree(os.path.join(workspace.root.path, "a"))
     point(workspace, {"a": b"a file now", "empty": Dir(), "back": noise(20, 700)}, session="late")
     plant(workspace.root.path, {"top": b"unsaved, in a safety checkpoint only", ".gitignore": b"*.log\n*.tmp\n"})
-    workspace.restore("3")
+    workspace.restore(nth(workspace, 3))
     workspace.undo()
 
 
@@ -96,7 +96,7 @@ def test_random_histories_agree_with_the_judge_before_and_after_gc(workspace, ro
         if chance.random() < 0.2:
             shutil.rmtree(root / chance.choice("ab"), ignore_errors=True)
         if chance.random() < 0.15:
-            workspace.restore(workspace.checkpoint(str(chance.randrange(1, min(n + 1, 5) + 1))))
+            workspace.restore(nth(workspace, chance.randrange(1, min(n + 1, 5) + 1)))
         if chance.random() < 0.1 and workspace.status().undo:
             workspace.undo()
         if chance.random() < 0.2:
@@ -297,7 +297,7 @@ def test_damage_to_what_names_others_is_named_and_no_crash(workspace, root, kind
     for n in range(3):
         point(workspace, {"d/f": noise(n, 3000), "big": noise(n, 1_500_000), ".gitignore": b"%d\n" % n})
     plant(root, {"d/f": b"x"})
-    workspace.restore("2")
+    workspace.restore("prev")
     bad = {packfile.flip_blob(workspace.store_path, digest) for digest in packfile.kinds(workspace.store_path)[kind]}
     with opened(root, workspace._settings) as again:
         found = again.usage()

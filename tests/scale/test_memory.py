@@ -60,7 +60,7 @@ def round_trip(run, files, *, everything):
     assert differences(picture(run.root), before) == {}
     for path in files:
         os.unlink(path)
-    run("restore after all was deleted", "restore", "1", "--yes")
+    run("restore after all was deleted", "restore", "last", "--yes")
     assert differences(picture(run.root), before) == {}
     if everything:
         run("undo", "undo", "--yes")

@@ -63,10 +63,11 @@ def test_damaged_packs(root, casrewind, scene, how):
         else:
             for at in range(60, size, 60):
                 flip(pack, at)
-    assert len(casrewind("list", "--json", code=20).json["checkpoints"]) == 3  # the ledger is whole
+    points = casrewind("list", "--json", code=20).json["checkpoints"]
+    assert len(points) == 3  # the ledger is whole
     casrewind("list", "--all", code=0)
-    refuse_or_answer(casrewind, root, tree, ["show", "3"], must_fail=True)
-    refuse_or_answer(casrewind, root, tree, ["restore", "3", "-y"], must_fail=True)
+    refuse_or_answer(casrewind, root, tree, ["show", points[2]["id"]], must_fail=True)
+    refuse_or_answer(casrewind, root, tree, ["restore", points[2]["id"], "-y"], must_fail=True)
     refuse_or_answer(casrewind, root, tree, ["redo", "--yes"], must_fail=True)
 
 
@@ -76,9 +77,9 @@ def test_one_flip_in_one_pack_costs_only_what_lies_there(root, casrewind, scene)
     casrewind("save", code=0)
     source = random.Random(3)
     good = {}
-    for number in ("1", "2", "3", "4"):
-        casrewind("restore", number, "--to", os.path.join(casrewind.home, "good" + number), code=0)
-        good[number] = picture(os.path.join(casrewind.home, "good" + number))
+    for point in [point["id"] for point in casrewind.json("list")["checkpoints"]][:4]:
+        casrewind("restore", point, "--to", os.path.join(casrewind.home, "good" + point), code=0)
+        good[point] = picture(os.path.join(casrewind.home, "good" + point))
     pristine = store + ".pristine"
     shutil.copytree(store, pristine)
     refused = 0
@@ -88,11 +89,11 @@ def test_one_flip_in_one_pack_costs_only_what_lies_there(root, casrewind, scene)
         pack = source.choice(packs_of(store))
         flip(pack, source.randrange(os.path.getsize(pack)))
         out = os.path.join(casrewind.home, f"out{turn}")
-        number = source.choice(sorted(good))
-        if refuse_or_answer(casrewind, root, tree, ["restore", number, "--to", out]):
+        point = source.choice(sorted(good))
+        if refuse_or_answer(casrewind, root, tree, ["restore", point, "--to", out]):
             refused += 1
         else:
-            assert not differences(picture(out), good[number])
+            assert not differences(picture(out), good[point])
     assert refused < 6
 
 
@@ -118,7 +119,7 @@ def test_a_damaged_ledger(root, casrewind, scene, where):
     shutil.rmtree(os.path.join(store, "index"), ignore_errors=True)
     if where in ("head", "first record", "gone"):
         refuse_or_answer(casrewind, root, tree, ["list"], must_fail=True)
-        refuse_or_answer(casrewind, root, tree, ["restore", "2", "-y"], must_fail=True)
+        refuse_or_answer(casrewind, root, tree, ["restore", "prev", "-y"], must_fail=True)
         refuse_or_answer(casrewind, root, tree, ["save", "-m", "x"], must_fail=True)
 
 
@@ -149,7 +150,7 @@ def test_a_damaged_index_is_rebuilt_without_a_word(root, casrewind, scene, tmp_p
     assert done.out == before
     assert done.err == ""
     assert not differences(picture(root), tree)
-    casrewind("restore", "2", "-y", code=0)
+    casrewind("restore", "prev", "-y", code=0)
     casrewind("undo", "--yes", code=0)
     assert not differences(picture(root), tree)
 
@@ -160,7 +161,7 @@ def test_a_damaged_journal_is_said_and_changes_nothing(root, casrewind, scene):
     (key,) = {name.removeprefix("restore-") for name in with_key if name.startswith("restore-")}
     with open(os.path.join(store, "journals", key), "wb") as file:
         file.write(b"CRJ1 and then nonsense")
-    for arguments, codes in ((["restore", "2", "-y"], (11, 20)), (["restore", "--continue"], (20,)), (["redo", "--yes"], (11, 20))):
+    for arguments, codes in ((["restore", "prev", "-y"], (11, 20)), (["restore", "--continue"], (20,)), (["redo", "--yes"], (11, 20))):
         done = casrewind(*arguments)
         assert done.code in codes, done
         assert not differences(picture(root), tree)

@@ -180,7 +180,7 @@ def test_after_marks_restores_and_undos_a_lost_index_leaves_the_list_byte_identi
         mark(ledger.LABEL, ids[-2], "and again")
         mark(ledger.UNPIN, ids[0])
         mark(ledger.PIN, ids[2])
-    casrewind("restore", "3", "-y", code=0)
+    casrewind("restore", casrewind.row(3), "-y", code=0)
     casrewind("undo", "--yes", code=0)
     casrewind("redo", "--yes", code=0)
     plant(root, {"new": b"new"})

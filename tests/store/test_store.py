@@ -84,7 +84,7 @@ def test_a_store_that_belongs_to_another_user_is_refused_and_left_alone(root, se
     store = filled(root, settings)
     os.chown(store, 65534, 65534)
     before = files_of(store)
-    for command in (["save"], ["list"], ["restore", "1", "-y"]):
+    for command in (["save"], ["list"], ["restore", "last", "-y"]):
         assert "belongs to user 65534" in casrewind(*command, code=14).err
     assert files_of(store) == before
 
@@ -112,7 +112,7 @@ def test_an_unknown_format_is_refused_and_nothing_is_changed(root, settings, cas
     with open(os.path.join(store, "FORMAT"), "wb") as file:
         file.write(text)
     before, tree = files_of(store), picture(root)
-    for command in (["save", "-m", "x"], ["list"], ["restore", "2", "-y"], ["status"]):
+    for command in (["save", "-m", "x"], ["list"], ["restore", "prev", "-y"], ["status"]):
         done = casrewind(*command, code=12)
         assert "format" in done.err
         assert done.out == ""
@@ -124,7 +124,7 @@ def test_a_store_without_its_format_file_is_damage_and_nothing_is_overwritten(ro
     store = filled(root, settings)
     os.unlink(os.path.join(store, "FORMAT"))
     before = files_of(store)
-    for command in (["save", "-m", "x"], ["list"], ["restore", "2", "-y"]):
+    for command in (["save", "-m", "x"], ["list"], ["restore", "prev", "-y"]):
         assert "FORMAT" in casrewind(*command, code=20).err
     shutil.rmtree(os.path.join(store, "packs"))  # a ledger full of records is reason enough
     os.mkdir(os.path.join(store, "packs"))
@@ -160,7 +160,7 @@ def test_a_new_store_is_what_the_format_says(tmp_path):
 ACTIONS = {
     "save": lambda workspace: workspace.save("x"),
     "list": lambda workspace: workspace.checkpoints(),
-    "restore": lambda workspace: workspace.restore(workspace.checkpoint("2")),
+    "restore": lambda workspace: workspace.restore(workspace.checkpoint("prev")),
 }
 # what must wait for whom; everything else goes on
 WAITS = {
@@ -207,11 +207,11 @@ def test_a_second_restore_of_the_same_worktree_is_refused_at_once_and_another_wo
         lock = os.path.join(store, "locks", "restore-" + workspace.root.key.hex())
         with Holder(lock):
             with pytest.raises(errors.StoreBusy):
-                workspace.restore(workspace.checkpoint("2"))
+                workspace.restore(workspace.checkpoint("prev"))
             assert workspace.save("a save goes on").created
             with Workspace(str(other), settings, create=False) as second:
-                second.restore(second.checkpoint("2"))
-        workspace.restore(workspace.checkpoint("2"))
+                second.restore(second.checkpoint("prev"))
+        workspace.restore(workspace.checkpoint("prev"))
 
 
 def test_what_a_killed_process_left_unsynced_is_synced_before_the_index_tells_of_it(root, settings, monkeypatch):
@@ -334,10 +334,10 @@ def check_read_only(command, root, out, prefix, **variables):
     before = picture(root)
     rows = command("list", "--json", code=0, prefix=prefix, **variables).json["checkpoints"]
     assert len(rows) == 2
-    assert command("show", "1", "--json", code=0, prefix=prefix, **variables).json["entries"]
-    command("diff", "2", "1", code=0, prefix=prefix, **variables)
-    command("restore", "2", "--to", str(out), code=0, prefix=prefix, **variables)
-    for arguments in (["save", "-m", "no"], ["restore", "2", "-y"]):
+    assert command("show", "last", "--json", code=0, prefix=prefix, **variables).json["entries"]
+    command("diff", "prev", "last", code=0, prefix=prefix, **variables)
+    command("restore", "prev", "--to", str(out), code=0, prefix=prefix, **variables)
+    for arguments in (["save", "-m", "no"], ["restore", "prev", "-y"]):
         done = command(*arguments, prefix=prefix, **variables)
         assert done.code == 1, done
         assert len(done.err.strip().splitlines()) == 1

@@ -48,6 +48,14 @@ class Command:
             assert result.code == code, result
         return result
 
+    def row(self, number):
+        """The id of the Nth newest checkpoint of this worktree, without safety checkpoints."""
+        return self.json("list")["checkpoints"][number - 1]["id"]
+
+    def turn(self, words):
+        """The number of the newest turn with these words in its prompt."""
+        return str(next(turn["n"] for turn in self.json("list")["turns"] if words in (turn["prompt"] or "")))
+
     def json(self, *arguments, code=0, **more):
         """Run with --json; the object that it printed, without its format. It is what the schema says."""
         result = self(arguments[0], "--json", *arguments[1:], code=code, **more)

@@ -98,7 +98,7 @@ class Saver:
         try:
             with opened(self.root, self.settings) as workspace:
                 if len(workspace.checkpoints()) > 1:
-                    point = workspace.checkpoint("2")
+                    point = workspace.checkpoint("prev")
                     if point.id != self.last_id:  # gc was faster: "2" is an older one, which may well be as things are now
                         self.counts["the one before was gone"] += 1
                         return

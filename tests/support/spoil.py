@@ -172,9 +172,9 @@ def build_other():
     for number in range(6):
         plant(ROOT, {"f": b"other %d\n" % number * 50})
         need("save", "-m", f"other {number}")
-    need("restore", "4", "--yes")
+    need("restore", "other 2", "--yes")
     plant(ROOT, {"f": b"other unsaved\n"})
-    interrupt("6", 1)
+    interrupt("other 0", 1)
     [store] = stores()
     return store
 

@@ -12,6 +12,11 @@ from support.trees import plant
 PROBE = os.path.join(os.path.dirname(__file__), "probe.py")
 
 
+def nth(workspace, number):
+    """The Nth newest checkpoint of the worktree, without safety checkpoints."""
+    return [point for point, _ in workspace.checkpoints() if point.trigger != "safety"][number - 1]
+
+
 def filled(root, settings, *, checkpoints=4, directories=4):
     """A store with some checkpoints, pins, a restore and an undo; the path of the store."""
     with Workspace(str(root), settings, create=True) as workspace:
@@ -19,7 +24,7 @@ def filled(root, settings, *, checkpoints=4, directories=4):
             plant(root, {f"d{n}/f{number}": b"%d %d " % (n, number) * 30 for n in range(directories)})
             plant(root, {"changing": b"version %d" % number})
             workspace.save(f"label {number}", pin=number == 1)
-        workspace.restore(workspace.checkpoint("2"))
+        workspace.restore(workspace.checkpoint("prev"))
         workspace.undo()
         return workspace.store_path
 

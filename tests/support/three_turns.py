@@ -110,7 +110,7 @@ def check_moved(client, told, go_on):
     old.rename(moved)
     client.project, client.casrewind.root = moved, str(moved)
     try:
-        report = client.casrewind.json("back", "1", "--yes", "--session", told.session)
+        report = client.casrewind.json("back", "--yes", "--session", told.session)
         assert len(client.points()) >= count
         go_on(report)
         request = client.model.requests[-1].told

@@ -128,10 +128,12 @@ const idsOf = (id, ctx) => {
   return ids;
 };
 
+/** What casrewind says of a moment of this session. */
+const asked = (words, ctx) => command(["at", "--json", "--session", ctx.sessionManager.getSessionId(), ...words], ctx);
+
 /** {checkpoint, written, removed, problem, label, pinned, checkpoints, undo} for an entry, null when casrewind does not say. */
 const look = async (ids, ctx) => {
-  const args = ["at", "--json", "--session", ctx.sessionManager.getSessionId()];
-  const found = await command(ids.length ? [...args, "--entry", ids.join(",")] : args, ctx);
+  const found = await asked(ids.length ? ["--entry", ids.join(",")] : [], ctx);
   return found.code === 0 ? parsed(found.out) : null;
 };
 
@@ -352,12 +354,19 @@ export default function casrewind(pi) {
 
   /** Go back to before a prompt, in Pi's own way: files first, then the tree of this session, or a fork. */
   const back = async (words, ctx) => {
-    const number = Number(words.find((word) => /^\d+$/.test(word)) ?? 1);
-    const unknown = words.find((word) => !/^\d+$/.test(word) && !["--chat", "--fork"].includes(word));
+    const isNumber = (word) => /^@?[1-9]\d*$/.test(word);
+    const number = words.find(isNumber)?.replace("@", "");
+    const unknown = words.find((word) => !isNumber(word) && !["--chat", "--fork"].includes(word));
     if (unknown) return say(ctx, `casrewind: back takes N, --chat and --fork, and not ${unknown}`, "error");
-    const users = prompts(ctx);
-    const target = number > 0 ? users.at(-number) : undefined;
-    if (!target) return say(ctx, `casrewind: there are ${users.length} prompts to go back to`, "error");
+    let target = prompts(ctx).at(-1);
+    if (number) {
+      const found = await asked(["--turn", number], ctx);
+      if (found.code !== 0) return say(ctx, found.err.trim().slice(-500) || `casrewind: no answer (${found.code})`, "error");
+      const entry = parsed(found.out)?.entry;
+      target = prompts(ctx).find((one) => one.id === entry);
+      if (!target) return say(ctx, `casrewind: @${number} is not on this branch of the session`, "error");
+    }
+    if (!target) return say(ctx, "casrewind: there is no prompt to go back to", "error");
     if (!words.includes("--chat")) {
       const state = await look(idsOf(target.id, ctx), ctx);
       if (!state?.checkpoint) {

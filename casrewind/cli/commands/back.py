@@ -43,9 +43,7 @@ def back(workspace: Any, options: Any, done: Done) -> int:
     preferred = os.environ.get("CASREWIND_SESSION", "")
     target = conversation.find_prompt(context, homes, options.number, options.session or "", preferred)
     changes = (files and target.was_seen) or options.in_place
-    asking = changes and must_ask(options, "changes anything")
-    if changes and isinstance(options.number, int) and not (options.session or preferred):
-        asking = asking or _is_unclear(target)
+    asking = (changes and must_ask(options, "changes anything")) or (target.is_other and _must_ask_about(target))
     confirm = _confirming(workspace, (lambda: _title(workspace, target)) if asking else None, done)
 
     def rewinding() -> Rewound:
@@ -62,6 +60,11 @@ def back(workspace: Any, options: Any, done: Done) -> int:
             confirm=confirm if files else None,
         )
 
+    if asking and not changes:  # the conversation alone
+        done()
+        if not _agree(_title(workspace, target)):
+            print_line("nothing was changed")
+            return OK
     return _carry_out(rewinding, options, done, target)
 
 
@@ -81,25 +84,21 @@ def _title(workspace: Any, target: RewindTarget) -> str:
     when = f"{age(target.prompt.time_ns)}, " if target.prompt.time_ns else ""
     point = target.points[target.at]
     branches = "" if point is None else restore_output.branches_of(workspace, point)
-    return f'back to before "{restore_output.shortened(target.prompt.text)}" ({when}{_numbers(target) or target.name}){branches}'
+    return f'back to before "{restore_output.shortened(target.prompt.text)}" ({when}{_turn_of(target)}){branches}'
 
 
-def _numbers(target: RewindTarget) -> str:
-    """Both numbers of a turn in words if they differ, else ""."""
-    return f"@{target.turn} = prompt {target.number} of {target.name}" if target.differs else ""
+def _turn_of(target: RewindTarget) -> str:
+    """The number of a turn, if it has one, and its conversation: @3 of claude 355c4eec."""
+    other = ", another session" if target.is_other else ""
+    return f"{f'@{target.turn} of ' if target.turn else ''}{target.name}{other}"
 
 
-def _is_unclear(target: RewindTarget) -> bool:
-    """True if a number may have been meant for another session, so that `--yes` does not answer the question.
-
-    Raises UsageError if there is no terminal to ask on.
-    """
-    if not target.differs or len(target.live) < 2:
-        return False
+def _must_ask_about(target: RewindTarget) -> bool:
+    """True: a turn of another session is asked about, and `--yes` is no answer. Raises UsageError without a terminal."""
     if not may_answer():
         raise errors.UsageError(
-            f"{len(target.live)} sessions run here, and {_numbers(target)}: say casrewind back @{target.turn}, or name the "
-            f"conversation with --session {target.conversation.session}"
+            f"@{target.turn} is a turn of another session, {target.name}: to go back there, add --session "
+            f"{target.conversation.session}"
         )
     return True
 
@@ -169,11 +168,11 @@ def _report(report: Rewound, options: Any, target: RewindTarget | None = None) -
     if options.json:
         as_json(_shape(report, target) | ({"copied": copied is not None} if hasattr(options, "copy") else {}))
     else:
-        print_rewound(report, target, copied=copied)
+        print_rewound(report, copied=copied)
     return REMARKS if report.restored is not None and report.restored.incomplete else OK
 
 
-def print_rewound(report: Rewound, target: RewindTarget | None = None, *, copied: str | None = None) -> None:
+def print_rewound(report: Rewound, *, copied: str | None = None) -> None:
     """Print the result, the files first. Inside of a client, first what the person types next."""
     is_inside = bool(os.environ.get(launch.INSIDE))
     for line in report.notes:
@@ -183,8 +182,6 @@ def print_rewound(report: Rewound, target: RewindTarget | None = None, *, copied
     if report.restored is not None:
         restore_output.print_restored(report.restored)
         foreign(report.foreign)
-    if target is not None and target.differs:
-        print_line(f"  {_numbers(target)}")
     if report.dry_run:
         print_line(f"would take back {plural(len(report.prompts), 'prompt')} of the conversation")
     elif not is_inside:
@@ -269,7 +266,7 @@ def _shape(report: Rewound, target: RewindTarget | None) -> json_output.Shape:
 
 
 def _target_shape(target: RewindTarget) -> json_output.Shape:
-    """The prompt of `back`: `number` in its conversation, `turn` in the list of all turns."""
+    """The prompt of `back`: `number` counts the turns of its conversation, `turn` those of the list."""
     profile = target.conversation.agent.PROFILE
     return {
         "number": target.number, "turn": target.turn or None, "agent": profile.name, "session": target.conversation.session,

@@ -86,6 +86,10 @@ def at(workspace: Any, options: Any, done: Done) -> int:
         raise errors.UsageError("at needs --session ID: the client's id of the session")
     context = context_of(workspace)
     entries = tuple(filter(None, (options.entry or "").split(",")))
+    if options.turn is not None:
+        from ...ops import conversation
+
+        entries = (conversation.prompt_of_turn(context, options.turn, options.session),)
     point = references.of_entry(context.store, context.root.key, options.session, entries)
     written, removed, problem = 0, 0, None
     if point is not None:
@@ -106,6 +110,7 @@ def at(workspace: Any, options: Any, done: Done) -> int:
     as_json(
         {
             "checkpoint": None if point is None else point.id,
+            "entry": entries[0] if entries else None,
             "written": written,
             "removed": removed,
             "problem": problem,

@@ -22,7 +22,9 @@ from ...agents import more_profiles
 from ...model import checkpoint as checkpoints
 from ...model import manifest
 from ...model.checkpoint import Checkpoint
+from ...ops.context import Context
 from ...ops.references import is_numbered, label_of
+from ...ops.turn_view import TurnView
 from ...store.catalog import Marked
 from ...workspace import Workspace, context_of
 from .. import environment, parser
@@ -107,19 +109,35 @@ def _references(prefix: str, options: argparse.Namespace) -> Candidates:
     with _workspace(options) as workspace:
         everything = workspace.checkpoints(every_worktree=True)
         mine = [pair for pair in everything if is_numbered(pair[0], workspace.root.key)]
+        turns = _turns(prefix, context_of(workspace))
     found = {word: _described(*pair) for word, pair in zip(("last", "prev"), mine, strict=False)}
-    if prefix.isascii() and prefix.isdigit() and 0 < int(prefix[:18]) <= len(mine):
-        found[prefix] = _described(*mine[int(prefix[:18]) - 1])
+    found |= turns
     labelled = [pair for pair in everything if label_of(*pair) and pair[0].trigger != checkpoints.SAFETY]
     labels = Counter(label_of(*pair) for pair in labelled)
     found |= {label_of(*pair): _described(*pair) for pair in labelled if labels[label_of(*pair)] == 1}
     return found | {pair[0].id: _described(*pair) for pair in (everything if prefix else mine[:_SHOWN])}
 
 
+def _turns(prefix: str, context: Context) -> Candidates:
+    """The numbers of turns, with the `@` unless a digit was typed."""
+    sign = "" if prefix[:1].isdigit() else "@"
+    if sign and prefix[:1] not in ("", sign):
+        return {}
+    view = TurnView(context, needs_operations=False)
+    turns = view.turns if prefix not in ("", "@") else view.turns[:_SHOWN]
+    return {f"{sign}{turn.n}": _short(f"before {turn.prompt}", turn.started_ns) for turn in turns}
+
+
 def _described(point: Checkpoint, marked: Marked) -> str:
     """A short description of a checkpoint."""
-    what = " ".join((label_of(point, marked) or point.prompt or point.trigger.replace("_", " ")).split())
-    said = f"{age(point.created_ns)}, {what if len(what) <= _WIDTH else what[: _WIDTH - 1] + '…'}"
+    return _short(label_of(point, marked) or point.prompt or point.trigger.replace("_", " "), point.created_ns)
+
+
+def _short(text: str, moment: int | None) -> str:
+    """An age and the first words of a text, in one line."""
+    what = " ".join(text.split())
+    when = "" if moment is None else f"{age(moment)}, "
+    said = f"{when}{what if len(what) <= _WIDTH else what[: _WIDTH - 1] + '…'}"
     return "".join(character for character in said if character.isprintable())
 
 

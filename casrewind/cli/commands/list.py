@@ -33,7 +33,7 @@ _COLUMNS, _PATHS = 99, 2
 """Columns of a row inside of a client, and the paths that it names at most."""
 _NARROW = 84
 """Columns that a list of checkpoints needs for all its columns of data."""
-_Found = tuple[int | None, Checkpoint, Marked]
+_Found = tuple[Checkpoint, Marked]
 
 
 class _Filter:
@@ -120,14 +120,14 @@ def _list(workspace: Any, options: Any, done: Done) -> int:
         chosen = _Filter(workspace, options, view)
         steps = _steps(view, chosen, options)
         rows = [] if options.all and not options.json else next(steps, [])
-    points = _points(everything, workspace.root.key, chosen, options) if options.all or options.json else []
+    points = _points(everything, chosen, options) if options.all or options.json else []
     done()
     damaged: list[Row] = []
     if options.json:
         _print_json(view, points, rows, workspace.current())
         damaged += filter(_is_damaged, rows)
     elif options.all:
-        names = _names_of((point for _, point, _ in points), workspace.root.key)
+        names = _names_of((point for point, _ in points), workspace.root.key)
         _print_checkpoints(view, points, names, workspace.current(), options, is_filtered=not chosen.is_any)
     else:
         from ..pager import pager
@@ -181,15 +181,9 @@ def _is_damaged(row: Row) -> bool:
     return isinstance(row, (Turn, Outside, Reset)) and row.damaged
 
 
-def _points(everything: "Iterable[tuple[Checkpoint, Marked]]", key: bytes, chosen: _Filter, options: Any) -> list[_Found]:
-    """The selected checkpoints. Those of this worktree have a number, safety checkpoints have none."""
-    found: list[_Found] = []
-    number = 0
-    for point, marked in everything:
-        counts = is_numbered(point, key)
-        number += counts
-        if chosen.takes_point(point, marked):
-            found.append((number if counts else None, point, marked))
+def _points(everything: "Iterable[tuple[Checkpoint, Marked]]", chosen: _Filter, options: Any) -> list[_Found]:
+    """The selected checkpoints."""
+    found = [(point, marked) for point, marked in everything if chosen.takes_point(point, marked)]
     del found[options.number or len(found) :]
     return found[::-1] if options.reverse else found
 
@@ -213,7 +207,7 @@ def _print_json(view: TurnView, points: Sequence[_Found], rows: Sequence[Row], c
     from .. import json_output
 
     output.as_json({
-        "checkpoints": [json_output.checkpoint(point, marked, current, view.turn_of(point.id)) for _, point, marked in points],
+        "checkpoints": [json_output.checkpoint(point, marked, current, view.turn_of(point.id)) for point, marked in points],
         "turns": [json_output.turn(row) for row in rows if isinstance(row, Turn)],
         "rows": [json_output.row(row) for row in rows],
     })  # fmt: skip
@@ -290,28 +284,28 @@ def _print_checkpoints(
     from ..turn_output import first_line
 
     if options.oneline:
-        for number, point, marked in found:
+        for point, marked in found:
             what = first_line(output.description(point, marked)) or point.trigger.replace("_", " ")
             worktree = f"{others[point.worktree]}: " if point.worktree in others else ""
-            line = f"{number or '-':>3}  {point.id}  {output.age(point.created_ns):>10}  {worktree}{what}"
+            line = f"{point.id}  {output.age(point.created_ns):>10}  {worktree}{what}"
             output.print_line(output.cut_to(line, output.width()))
         return
     if not found:
         output.print_line("no checkpoint matches" if is_filtered else "no checkpoints to show; casrewind save makes one")
         return
-    names = ("#", "id", "worktree", "turn", "when", "what", "files", "size", "changes")
-    chosen = [True, True, bool(others), bool(view.turns), True, True, *[output.width() >= _NARROW] * 3]
+    names = ("id", "worktree", "turn", "when", "what", "files", "size", "changes")
+    chosen = [True, bool(others), bool(view.turns), True, True, *[output.width() >= _NARROW] * 3]
     rows = []
-    for number, point, marked in found:
+    for point, marked in found:
         turn = view.turn_of(point.id)
         if turn is not None and not point.prompt:
             point = point._replace(prompt=turn.prompt)  # records of older versions have it at the start of a turn only
         what = output.description(point, marked) or ("" if point.trigger == checkpoints.MANUAL else point.trigger.replace("_", " "))
         signs = ("* " if marked.pinned else "") + first_line(what) + ("  (current)" if point.id == current else "")
         row = (
-            "" if number is None else str(number), point.id, others.get(point.worktree, ""), "" if turn is None else f"@{turn.n}",
+            point.id, others.get(point.worktree, ""), "" if turn is None else f"@{turn.n}",
             output.age(point.created_ns), signs, f"{point.files:,}", output.size(point.size), output.signed(point.changes),
         )  # fmt: skip
         rows.append([cell for cell, is_there in zip(row, chosen, strict=True) if is_there])
-    output.table([name for name, is_there in zip(names, chosen, strict=True) if is_there], rows, right=("#", "files", "size"), last="what")
+    output.table([name for name, is_there in zip(names, chosen, strict=True) if is_there], rows, right=("files", "size"), last="what")
 

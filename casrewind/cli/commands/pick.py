@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 from ... import errors, fsio
 from ..._typing import Any
+from ...ops.turn_view import TurnView
+from ...workspace import context_of
 from .. import output
 from ..command_line import CommandLine
 from ..output import print_line, remark, reporter
@@ -77,7 +79,8 @@ def _plain(workspace: Any, options: argparse.Namespace, done: Done) -> int:
 class _Prompt:
     def __init__(self, workspace: Any, options: argparse.Namespace, done: Done) -> None:
         self._workspace, self._options, self._done = workspace, options, done
-        self._rows, self._all = _PAGE, True
+        self._rows = _PAGE
+        self._all = not TurnView(context_of(workspace), needs_operations=False).turns
 
     def run(self) -> int:
         code, is_changed = OK, True

@@ -49,7 +49,7 @@ _USAGE = (
 )
 _HELP = """\
 {0}                  the newest eight turns
-{0} back [N]         files and conversation to before the Nth newest prompt here, or before turn @N; --code or --chat: one of them
+{0} back [N]         files and conversation to before turn N (default: the newest here); --code or --chat: one of them
 {0} diff             what changed since the newest prompt
 {0} show @2          what a turn changed
 {0} log PATH         the turns that changed a file

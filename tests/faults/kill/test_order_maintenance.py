@@ -36,8 +36,8 @@ def calls(tmp_path_factory):
             (root / "version.bin").rename(root / f"stays-{number}.bin")
         casrewind("save", code=0)
     for number in range(14):
-        casrewind("pin", "6", "a long label " * 30 + str(number), code=0)
-        casrewind("unpin", "6", code=0)
+        casrewind("pin", casrewind.row(6), "a long label " * 30 + str(number), code=0)
+        casrewind("unpin", casrewind.row(6), code=0)
     store = casrewind.json("status")["store"]
     before = packs_of(store)
     ledger = os.path.getsize(os.path.join(store, "ledger"))

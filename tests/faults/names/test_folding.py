@@ -12,6 +12,7 @@ from support import hostile, kinds
 from support.command import Command
 from support.foldfs import mounted
 from support.picture import differences, picture
+from support.stores import nth
 from support.trees import Dir, Exec, Link, plant
 
 NFC, NFD = "caf\u00e9", unicodedata.normalize("NFD", "caf\u00e9")
@@ -227,7 +228,7 @@ def test_a_name_that_is_not_utf8_is_refused_and_leaves_no_journal(folding, place
     assert "caf" in done.err
     plant(place.root, {"keep": b"2"})
     assert folding.save().created  # and everything goes on working
-    assert not folding.restore(folding.checkpoint("3")).kept
+    assert not folding.restore(nth(folding, 3)).kept
 
 
 def test_a_name_that_is_not_utf8_does_not_come_into_a_new_directory_either(folding, place):

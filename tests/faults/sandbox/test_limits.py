@@ -48,7 +48,7 @@ def under(casrewind, root, tmp_path, limit, excuse, *, must, codes=(1, 3, 14)):
     index, done = index_of(casrewind), 0
     plant(root, {"changing": os.urandom(8)})
     target = tmp_path / f"out{limit[0].strip('-').replace('=', '')}"
-    for words in (["list", "--json"], ["save"], ["verify"], ["diff", "2"], ["restore", "1", "--to", str(target)], ["restore", "2", "-y"], ["undo", "--yes"]):
+    for words in (["list", "--json"], ["save"], ["verify"], ["diff", "prev"], ["restore", "last", "--to", str(target)], ["restore", "prev", "-y"], ["undo", "--yes"]):
         result = casrewind(*words, prefix=("prlimit", *limit))
         if result.code == 0:
             done += 1

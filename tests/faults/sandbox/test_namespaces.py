@@ -40,7 +40,7 @@ for number in range(rounds):
                 assert "gc lock" in str(error), error
         if number % 7 == 3:
             before = contents(root)
-            workspace.restore(workspace.checkpoint("2"))
+            workspace.restore(workspace.checkpoint("prev"))
             workspace.undo()
             assert contents(root) == before
 print(json.dumps(done))

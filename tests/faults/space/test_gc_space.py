@@ -89,7 +89,7 @@ def test_full_packs_that_are_half_dead(place, megabytes, name):
     assert looks > 20
     wanted = picture(root)
     target = os.path.join(place, "there")
-    command("restore", "1", "--to", target, code=0)
+    command("restore", "last", "--to", target, code=0)
     assert picture(target) == wanted
     assert all(size <= PACK + MiB for size in packs_of(store).values())
 

@@ -161,7 +161,7 @@ def test_locks_that_neither_a_hook_nor_a_save_needs(behind, lock):
     plant(one.root, {"f": b"another"})
     one.start("save")
     assert one.answer("save") == (0, "")
-    words = {"gc": ("gc",), "restore": ("restore", "2", "--yes")}.get(lock)
+    words = {"gc": ("gc",), "restore": ("restore", "prev", "--yes")}.get(lock)
     if words is not None:
         one.start(*words)
         code, err = one.answer(*words)
