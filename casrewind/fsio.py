@@ -278,6 +278,22 @@ def acquire(fd: int, *, exclusive: bool, deadline: float, holder: str) -> None:
         pause = min(pause * 2, _POLL_LAST)
 
 
+def try_lock(fd: int) -> bool:
+    """Lock an open lock file for this process alone. False if another process holds it."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in (errno.EAGAIN, errno.EACCES, errno.EINTR):
+            raise
+        return False
+    return True
+
+
+def unlock(fd: int) -> None:
+    """Release the lock of an open lock file."""
+    fcntl.flock(fd, fcntl.LOCK_UN)
+
+
 def open_beneath(base: int, parts: Sequence[bytes]) -> int:
     """Open the directory `parts` below the open directory `base` without following links. The caller closes it. Opens
     each component with O_NOFOLLOW, which is portable and equals Linux's openat2(RESOLVE_NO_SYMLINKS)."""

@@ -132,6 +132,7 @@ def turn(found: Turn) -> Shape:
         **unclear(found.unclear),
         "purged": len(found.purged),
         "damaged": found.damaged,
+        "not_saved": found.not_saved,
         "branch": found.branch or None,
     }
 

@@ -155,8 +155,11 @@ def counted(counts: "Counts") -> str:
 def description(point: "Checkpoint", marked: "Marked") -> str:
     """A checkpoint's description. A person's text precedes an automatic text. Others of a turn name its prompt."""
     from ..model import checkpoint as checkpoints
+    from ..model.turn_records import NOT_SAVED
     from ..ops.references import label_of
 
+    if not point.is_saved:
+        return f"{NOT_SAVED}: {point.prompt}" if point.prompt else NOT_SAVED
     own = point.prompt if point.trigger == checkpoints.PROMPT else ""
     described = point.flags & checkpoints.DESCRIBED and not marked.label
     found = (own if described else "") or label_of(point, marked) or own

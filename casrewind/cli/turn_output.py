@@ -10,7 +10,7 @@ from .. import fsio
 from .._typing import NamedTuple
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
-from ..model.turn_records import BACKGROUND, TYPED, Outside, Reset, Row, SavedRow, Turn
+from ..model.turn_records import BACKGROUND, NOT_SAVED, TYPED, Outside, Reset, Row, SavedRow, Turn
 from ..ops.moments import told
 from ..ops.turn_view import Maker, TurnView
 from ..store.catalog import Marked
@@ -131,6 +131,8 @@ class RowWriter:
         older = self._view.turns[turn.n].branch if turn.n < len(self._view.turns) else ""
         if turn.branch and older and turn.branch != older:
             below += (f"branch {fsio.printable(older)} -> {fsio.printable(turn.branch)}",)
+        if turn.not_saved:
+            below += (f"{NOT_SAVED}: with edits of the turns beside it",)
         found = RowText(f"@{turn.n}", title, when, session=self._short_session(turn), below=below)
         if turn.changes is not None or turn.damaged:
             found = _with_changes(
@@ -209,8 +211,10 @@ def first_line(text: str) -> str:
 
 
 def end_of(turn: Turn) -> str:
-    """What a person has to know of a turn's end: it still runs, it was cut short, or it was not seen. Else ""."""
+    """What a person has to know of a turn's end: it still runs, was cut short, not seen, or not saved. Else ""."""
     until = "now" if turn.ended_ns is None else told(turn.ended_ns)[11:]
+    if turn.not_saved:
+        return f"{NOT_SAVED}: its change has edits of the turns beside it"
     if turn.running:
         return "running, or stopped with Esc: what it changed so far"
     if turn.cut_short:

@@ -16,6 +16,8 @@ DESCRIBED = 4
 """Flag: the label describes the purpose and was not set by the user, so it does not keep the checkpoint."""
 NO_PROMPT = 8
 """Flag: no prompt caused the event of this checkpoint."""
+NOT_SAVED = 16
+"""Flag: nothing was saved at this event, because the project is too slow. The tree is that of another checkpoint."""
 
 (_ID, _CREATED, _WORKTREE, _ROOT, _PARENT, _TRIGGER, _LABEL, _PROMPT, _AGENT, _SESSION, _TREE, _DOMAIN) = range(1, 13)
 (_FILES, _BYTES, _ADDED, _MODIFIED, _REMOVED, _SKIPPED, _FLAGS, _CURSOR, _TRANSCRIPT, _ELAPSED) = range(13, 23)
@@ -84,6 +86,11 @@ class Checkpoint(NamedTuple):
     transcript: Entry | None = None
     elapsed_ms: int = 0
     more: Circumstances = NOTHING_ELSE
+
+    @property
+    def is_saved(self) -> bool:
+        """True if the tree is the state of the files at this checkpoint's event."""
+        return not self.flags & NOT_SAVED
 
     @property
     def own_prompt(self) -> str:

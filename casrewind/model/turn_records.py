@@ -12,6 +12,8 @@ EDITED, TYPED, BACKGROUND = "edited", "typed", "background"
 """The kinds of an outside row: not by a turn, by a command typed in the client, by background work of a turn."""
 OPERATIONS = {RESTORE: "restored", UNDO: "undone", REDO: "redone", REVERT: "reverted"}
 """An operation and the name of its row."""
+NOT_SAVED = "not saved (too slow)"
+"""What is said of an event without a checkpoint of its own: the saves of its project last longer than its prompts."""
 INTERRUPTED = "interrupt"
 """The reason of a turn's end that an interruption caused."""
 
@@ -25,7 +27,7 @@ class Point(NamedTuple):
     `of_subagent`: the event reports that a subagent ended. `subagents`: how many subagents still run after this event.
     `no_prompt`: it is known that no prompt caused this event. `tells_ends`: the client's hooks report the ends of
     turns; None = unknown. `op` and `target`: the operation after a safety checkpoint, and its target. `domain`: the
-    digest of its domain, b"" = no change is unclear.
+    digest of its domain, b"" = no change is unclear. `is_saved`: the tree is the state at this event.
     """
 
     seq: int
@@ -52,6 +54,7 @@ class Point(NamedTuple):
     target: str = ""
     branch: str = ""
     domain: bytes = b""
+    is_saved: bool = True
 
 
 class Done(NamedTuple):
@@ -103,7 +106,8 @@ class Turn(NamedTuple):
     `mixed`: the change may contain edits made behind the turn. `changes`: None = unknown, or not compared. `shared`:
     paths that other turns may have changed, with the numbers of these turns. `purged`: purged paths, which cannot be
     compared. `damaged`: a part of the change could not be read. `unclear`: paths that were not captured before the turn,
-    or not after it. `checkpoints`: the ids of all that belong to it, oldest first.
+    or not after it. `checkpoints`: the ids of all that belong to it, oldest first. `not_saved`: the project was too slow
+    for a checkpoint at its start, its end, or the next event.
     """
 
     n: int
@@ -129,6 +133,7 @@ class Turn(NamedTuple):
     purged: tuple[bytes, ...] = ()
     damaged: bool = False
     unclear: tuple[Change, ...] = ()
+    not_saved: bool = False
 
 
 class Outside(NamedTuple):

@@ -129,6 +129,7 @@ class Outline:
     def _turn(self, number: int, positions: TurnPositions) -> Turn:
         points = self._points
         after = positions.after if positions.after is not None and positions.after < len(points) else None
+        is_unsaved = self._is_unsaved(positions.before, after)
         return Turn(
             n=number,
             id=points[positions.opened].id,
@@ -145,10 +146,17 @@ class Outline:
             running=positions.running,
             cut_short=positions.cut_short,
             end_unseen=positions.end_unseen,
-            mixed=positions.mixed,
+            mixed=positions.mixed or is_unsaved,
             branch=points[positions.opened].branch,
             checkpoints=tuple(points[at].id for at in positions.inside),
+            not_saved=is_unsaved,
         )
+
+    def _is_unsaved(self, before: int | None, after: int | None) -> bool:
+        """True if a turn's change has edits of other turns. An event that was not saved has the state of a save that
+        began later. So has the save itself, directly in front of it."""
+        sides = [at for at in (before, after, None if after is None else after + 1) if at is not None]
+        return any(not self._points[at].is_saved for at in sides if at < len(self._points))
 
     def _known_sides(self) -> dict[str, tuple[int, str]]:
         """{id of a checkpoint: the number of a turn, which side of it the checkpoint is}."""

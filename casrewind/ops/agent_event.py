@@ -6,7 +6,8 @@ be a regular `.jsonl` file below the home directory, or below the directory of t
 
 import os
 import stat
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from .. import agents, fsio
@@ -16,11 +17,12 @@ from ..model import cursor as cursors
 from ..model.checkpoint import Checkpoint
 from ..store.layout import Layout
 from .context import Context
-from .save import PROMPT, Moment, Saved, save
+from .save import PROMPT, Moment, Saved, record_unsaved, save
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..store.agent_sessions import AgentSession
+    from ..store.missed_events import MissedEvents
 
 _LONGEST = 4096  # maximum length of a path, in characters
 _STEP = 1 << 20  # bytes searched at a time
@@ -31,28 +33,66 @@ _UNSEEN = f"{_SINCE} by a command typed in the client (!), or by something else 
 _BACKGROUND = f"{_SINCE} by work in the background, or by something else"
 _BETWEEN_TOOLS_NS = 15_000_000_000
 """Minimum age of the last tool checkpoint before another one is made after a tool batch."""
+_SHORTLY = 0.02  # seconds
 _SEARCHED = 200  # newest checkpoints among which the newest one of a session is looked for
 
 
 @contextmanager
-def one_at_a_time(store: str, worktree: bytes, seconds: float) -> Iterator[None]:
+def turn_lock(store: str, worktree: bytes, seconds: float) -> Iterator[int | None]:
     """Hold the lock that serializes background saves of a worktree. Creates the store if it is missing.
 
     Acquire it before reading the project, so that a save sees what the previous save stored. It also prevents several
     processes from retrying a failing save. Raises StoreBusy if the lock is not free within `seconds`, and store errors.
     """
+    with _opened(store, "turn-" + worktree.hex()) as lock:
+        if lock is not None:
+            fsio.acquire(lock, exclusive=True, deadline=seconds, holder="turn")
+        yield lock
+
+
+@contextmanager
+def one_at_a_time(store: str, worktree: bytes, seconds: float, missed: Callable[[], bytes]) -> "Iterator[MissedEvents | None]":
+    """As `turn_lock`, for processes that may become many: one works and one waits. Yields None to any other. It has
+    left its event (`missed`, b"" = none) to the one that waits, and must end."""
+    from ..store.missed_events import MissedEvents
+
+    events = MissedEvents(store, worktree.hex())
+    with _opened(store, "turn-" + worktree.hex()) as turn, _opened(store, "next-" + worktree.hex()) as following:
+        if turn is not None and following is not None:
+            if not _is_next(turn, following):
+                if line := missed():
+                    events.add(line)
+                if not fsio.try_lock(following):  # its holder reads the events after it has released this lock
+                    yield None
+                    return
+            fsio.acquire(turn, exclusive=True, deadline=seconds, holder="turn")
+            fsio.unlock(following)
+        yield events
+
+
+@contextmanager
+def _opened(store: str, name: str) -> Iterator[int | None]:
+    """A lock file of a store, which is made if it is missing. None if nobody can write there."""
     layout = Layout(store)
     if not layout.exists():
         layout.create()
     layout.check()
-    lock = fsio.open_lock(layout.lock("turn-" + worktree.hex()))
+    lock = fsio.open_lock(layout.lock(name))
     try:
-        if lock is not None:
-            fsio.acquire(lock, exclusive=True, deadline=seconds, holder="turn")
-        yield
+        yield lock
     finally:
         if lock is not None:
             os.close(lock)
+
+
+def _is_next(turn: int, following: int) -> bool:
+    """Become the process that waits for the turn lock. False if one works and another one waits."""
+    while not fsio.try_lock(following):
+        if not fsio.try_lock(turn):
+            return False
+        fsio.unlock(turn)  # the other one is about to take it
+        time.sleep(_SHORTLY)
+    return True
 
 
 def seen(context: Context, event: Event, at_ns: int, parent: int = 0) -> "AgentSession":
@@ -122,22 +162,38 @@ def record(
     installed hooks report the ends of turns, None = unknown. Raises as `save` does.
     """
     path, lack = _transcript(event.transcript, homes)
-    # Rewind writes to the cursor's path, so a path that cannot be a transcript's is dropped
-    kept = event.transcript if _may_be_one(event.transcript, homes) else ""
-    cursor = agents.cursor_at(event._replace(transcript=kept), path or b"")
+    cursor = _cursor(event, path, homes)
     size = 0
     if path and transcripts:
         size, lack = _whole(path, cursor.offset)
+    moment = _moment(context, event, at_ns, cursors.encode(cursor), tells_ends=tells_ends)
+    moment = moment._replace(transcript=(path, size), if_changed=_explanation(context, event))
+    saved = save(context, moment)
+    if size and saved.created and saved.checkpoint.transcript is None:
+        lack = "could not be read to its end"
+    if lack and transcripts:
+        from ..store.failure_log import FailureLog
+
+        FailureLog(context.store.path).add(f"{event.agent} {event.name}: made, but without the conversation: {event.transcript} {lack}")
+    return saved
+
+
+def _cursor(event: Event, path: str, homes: tuple[str, ...]) -> cursors.Cursor:
+    """Where the conversation is now. `path`: the real path of its transcript, or ""."""
+    # Rewind writes to the cursor's path, so a path that cannot be a transcript's is dropped
+    kept = event.transcript if _may_be_one(event.transcript, homes) else ""
+    return agents.cursor_at(event._replace(transcript=kept), path or b"")
+
+
+def _moment(context: Context, event: Event, at_ns: int, cursor: bytes, *, tells_ends: bool | None) -> Moment:
     turn, opens, prompt = _turn(context, event)
-    moment = Moment(
+    return Moment(
         trigger=event.trigger,
         prompt=event.prompt.strip() or prompt,
         agent=event.agent,
         session=event.session,
-        cursor=cursors.encode(cursor),
-        transcript=(path, size),
+        cursor=cursor,
         at_ns=at_ns,
-        if_changed=_explanation(context, event),
         needless=event.before_tool,
         more=checkpoints.Circumstances(
             turn=turn,
@@ -150,14 +206,41 @@ def record(
         ),
         opens_turn=opens,
     )
-    saved = save(context, moment)
-    if size and saved.created and saved.checkpoint.transcript is None:
-        lack = "could not be read to its end"
-    if lack and transcripts:
-        from ..store.failure_log import FailureLog
 
-        FailureLog(context.store.path).add(f"{event.agent} {event.name}: made, but without the conversation: {event.transcript} {lack}")
-    return saved
+
+def to_line(event: Event, at_ns: int, homes: tuple[str, ...], *, tells_ends: bool | None) -> bytes:
+    """An event as one line, for `record_missed`. b"" for an event of a tool: it begins and ends no turn."""
+    if event.trigger == "tool_batch":
+        return b""
+    import json
+
+    path, _ = _transcript(event.transcript, homes)
+    cursor = cursors.encode(_cursor(event, path, homes)).hex()
+    known = event._replace(prompt=event.prompt.strip()[:PROMPT], tools=(), odd=(), env_file="")._asdict()
+    return json.dumps({"at_ns": at_ns, "cursor": cursor, "tells_ends": tells_ends, "event": known}).encode()
+
+
+def time_of(line: bytes) -> int:
+    """The time of an event that `to_line` wrote (nanoseconds since 1970); 0 if the line cannot be read."""
+    import json
+
+    with suppress(ValueError, KeyError, TypeError):
+        return int(json.loads(line)["at_ns"])
+    return 0
+
+
+def record_missed(context: Context, line: bytes) -> None:
+    """Record an event of `to_line` that has no checkpoint of its own. Raises as `save` does."""
+    import json
+
+    try:
+        known = json.loads(line)
+        event, at_ns = Event(**known["event"]), int(known["at_ns"])
+        cursor, tells_ends = bytes.fromhex(known["cursor"]), known["tells_ends"]
+    except (ValueError, KeyError, TypeError):
+        return  # half a line, after a power cut
+    if not is_recorded(context, event, at_ns):
+        record_unsaved(context, _moment(context, event, at_ns, cursor, tells_ends=tells_ends))
 
 
 def _turn(context: Context, event: Event) -> tuple[str, bool, str]:
@@ -213,6 +296,13 @@ def is_made(context: Context, event: Event, at_ns: int) -> bool:
     later = (point for point, _ in newest if point.created_ns >= at_ns)
     same = (point for point in later if (point.worktree, point.trigger, point.agent, point.session) == wanted)
     return any(point.prompt == prompt or not prompt for point in same)
+
+
+def is_recorded(context: Context, event: Event, at_ns: int) -> bool:
+    """True if an event that happened at `at_ns` has a record of that very time."""
+    wanted = (context.root.key, event.trigger, event.agent, event.session, at_ns)
+    newest = context.store.checkpoints(1, lambda point: point.created_ns < at_ns)
+    return any((point.worktree, point.trigger, point.agent, point.session, point.more.at_ns) == wanted for point, _ in newest)
 
 
 def _explanation(context: Context, event: Event) -> str:

@@ -19,7 +19,7 @@ from ..model import cursor as cursors
 from ..model import tlv
 from ..model.checkpoint import Checkpoint, Circumstances
 from ..model.manifest import Entry
-from ..store import chunker, packs
+from ..store import chunker, missed_events, packs
 from ..store.chunker import ChunkRef
 from ..store.failure_log import LINE, FailureLog
 from ..store.reachability import references
@@ -93,8 +93,9 @@ def purge_text(context: Context, text: bytes, *, confirm: Confirm | None = None,
             report = _report(context, found, dry_run=False)
         if confirm is not None and not confirm(report):
             raise Declined
-        found.in_log(dry=False)  # before the ledger: finishing an interrupted purge cleans neither of these
+        found.in_log(dry=False)  # before the ledger: finishing an interrupted purge cleans none of these
         found.in_sessions(dry=False)
+        found.forget_missed()
         carry_out(context, maintenance, lambda _: found.rewriting())
     return report
 
@@ -222,6 +223,19 @@ class _TextSearch:
         sessions = self._context.store.sessions
         with fsio.store_errors("writing the sessions of", self._context.store.path):
             return sessions.rename_events(lambda event: self.text(event) != event, DROPPED, dry=dry)
+
+    def forget_missed(self) -> None:
+        """Forget events that wait for their record, if their prompt contains the text."""
+        with fsio.store_errors("writing the events of", self._context.store.path):
+            for events in missed_events.every(self._context.store.path):
+                events.forget(lambda line: self.secret.is_in(line) or self._is_in_prompt(line))
+
+    def _is_in_prompt(self, line: bytes) -> bool:
+        try:
+            prompt = json.loads(line)["event"]["prompt"]
+        except (ValueError, KeyError, TypeError):
+            return True  # it is not known what it holds
+        return self.secret.is_in(prompt.encode("utf-8", "surrogatepass"), cut=len(prompt) >= PROMPT)
 
 
 def _details(changes: dict[str, Any]) -> int:

@@ -143,15 +143,25 @@ def _resolve(everything: Sequence[tuple[Checkpoint, Marked]], worktree: bytes, r
             return _at(everything, worktree, reference, moment)
     for point, _ in everything:
         if point.id == reference:
-            return point
+            return _saved(point)
     if len(reference) >= LEAST_PREFIX:
         found = [point for point, _ in everything if point.id.startswith(reference)]
         if found:
-            return _only(found, reference, "prefix")
+            return _saved(_only(found, reference, "prefix"))
     raise errors.CheckpointNotFound(
         f"no checkpoint {reference!r}: give a turn (@N), last, prev, a label, a time, an id or at least {LEAST_PREFIX} characters "
         f"of one; casrewind list shows them"
     )
+
+
+def _saved(point: Checkpoint) -> Checkpoint:
+    """The checkpoint, if its tree is the state at its event. Raises CheckpointNotFound."""
+    if not point.is_saved:
+        raise errors.CheckpointNotFound(
+            f"{point.id} has no files of its own: this event was not saved, because the project was too slow; casrewind list --all "
+            f"shows the checkpoints beside it"
+        )
+    return point
 
 
 def _labelled(everything: Sequence[tuple[Checkpoint, Marked]], worktree: bytes, reference: str) -> Checkpoint | None:

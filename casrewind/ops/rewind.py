@@ -264,22 +264,24 @@ def _point_of(
 ) -> tuple[Checkpoint, tuple[str, ...]]:
     """Returns (the checkpoint for a prompt, notes for the user)."""
     own = goal.points[goal.at]
-    if own is not None and not _late(context, own):
+    if own is not None and own.is_saved and not _late(context, own):
         return own, ()
-    before = next((point for point in reversed(goal.points[: goal.at]) if point is not None), None)
+    before = next((point for point in reversed(goal.points[: goal.at]) if point is not None and point.is_saved), None)
     behind = next((point for point in goal.points[goal.at + 1 :] if point is not None), None)  # the clock may be set back
     ends = [point.seq for point in (own, behind) if point is not None]
     limit = goal.prompt.time_ns or (own.created_ns if own is not None else 0)
     between = (
         point
         for point, _ in context.store.checkpoints()
-        if point.worktree == context.root.key and point.trigger != checkpoints.SAFETY
+        if point.worktree == context.root.key and point.trigger != checkpoints.SAFETY and point.is_saved
         if (before is None or point.seq > before.seq) and point.seq < min(ends, default=point.seq + 1) and point.created_ns <= limit
     )
     choice = next(between, before)
     why = "no checkpoint was made for that prompt"
     if own is not None:
         why = f"{own.id}, the checkpoint of that prompt, holds files that changed after it was sent"
+        if not own.is_saved:
+            why = "the files were not saved at that prompt, because the project was too slow"
     if choice is None:
         raise errors.CheckpointNotFound(f"{why}, and no earlier checkpoint exists: use --chat to rewind only the conversation")
     age = _span(limit - choice.created_ns) + " before the prompt" if limit else "the one before it"

@@ -150,6 +150,36 @@ def _save(context: Context, moment: Moment, budget: int | None, *, rehash: bool)
     return Saved(point, created, changes, all_skips(scan.domain), scan.domain.ignored, elapsed)
 
 
+def record_unsaved(context: Context, moment: Moment) -> None:
+    """Record a moment at which nothing was saved, with the state of the newest checkpoint. A flag says so. Does nothing
+    without a checkpoint. Raises StoreError and others."""
+    with context.store.session() as session:
+        head, _ = context.store.heads(context.root.key)
+        if head is None:
+            return
+        identity, more = "c" + os.urandom(7).hex(), moment.more
+        domain = context.store.domain(head.domain)._replace(late=())  # these are the files of that save, not of the event
+        draft = head._replace(
+            seq=0,
+            domain=session.put(packs.DOMAIN, domains.encode(domain)),
+            skipped=len(all_skips(domain)),
+            id=identity,
+            created_ns=time.time_ns(),
+            parent=head.id,
+            trigger=moment.trigger,
+            label="",
+            prompt=moment.prompt[:PROMPT],
+            agent=moment.agent,
+            session=moment.session,
+            changes=Counts(0, 0, 0),
+            flags=checkpoints.NOT_SAVED,
+            cursor=moment.cursor,
+            transcript=None,
+            more=more._replace(turn=identity) if moment.opens_turn else more,
+        )
+        context.store.publish(session, draft, partial(recount, context, session, draft))
+
+
 def draft_checkpoint(
     context: Context, session: StoreWriter, moment: Moment, scan: scans.Scan, head: Checkpoint | None, counts: Counts
 ) -> Checkpoint:

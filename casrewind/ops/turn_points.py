@@ -60,4 +60,5 @@ def _point(point: Checkpoint, marked: Marked = UNMARKED) -> Point:
         target=more.target,
         branch=more.branch,
         domain=point.domain,
+        is_saved=point.is_saved,
     )

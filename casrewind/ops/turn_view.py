@@ -15,7 +15,7 @@ from ..model import turns as rows_of
 from ..model.checkpoint import SAFETY, Checkpoint
 from ..model.diff import Change
 from ..model.manifest import Loader, Tree
-from ..model.turn_records import OPERATIONS, Difference, Done, Row, State, Turn
+from ..model.turn_records import NOT_SAVED, OPERATIONS, Difference, Done, Row, State, Turn
 from ..model.turns import Outline
 from ..store.catalog import Marked
 from ..store.writer import TreeCache
@@ -154,11 +154,15 @@ class TurnView:
         identity = turn.after if is_after else turn.before
         if identity is None:
             raise errors.CheckpointNotFound(f"the state {'after' if is_after else 'before'} @{turn.n} was forgotten{self._nearest(turn)}")
-        return turn, self.points[identity]
+        point = self.points[identity]
+        if not point.is_saved:
+            raise errors.CheckpointNotFound(f"the state {'after' if is_after else 'before'} @{turn.n} was {NOT_SAVED}{self._nearest(turn)}")
+        return turn, point
 
     def _nearest(self, turn: Turn) -> str:
         at = self.points[turn.id].seq
-        older = max((point for point in self.points.values() if point.seq < at), key=lambda point: point.seq, default=None)
+        found = (point for point in self.points.values() if point.seq < at and point.is_saved)
+        older = max(found, key=lambda point: point.seq, default=None)
         return f"; the nearest older checkpoint is {older.id}" if older is not None else ""
 
 

@@ -118,6 +118,7 @@ def _report(report: Restored, options: Any, facts: "Shape | None" = None) -> int
 
 def revert(workspace: Any, options: Any, done: Done) -> int:
     """casrewind revert."""
+    from ...model.turn_records import NOT_SAVED
     from ...ops.undo import revert as take_back
     from ..turn_output import end_of
 
@@ -125,6 +126,11 @@ def revert(workspace: Any, options: Any, done: Done) -> int:
     side = named.side(options.ref)
     if side.turn is None or side.side != "before" or side.point is None:
         raise errors.UsageError(f"revert takes one turn, as in @2; casrewind restore {fsio.printable(options.ref)} restores a state")
+    if side.turn.not_saved:
+        raise errors.CheckpointNotFound(
+            f"what @{side.turn.n} changed cannot be told from the edits of the turns beside it: {NOT_SAVED}; casrewind diff shows them "
+            f"together, and casrewind restore takes a state back"
+        )
     before, turn = side.point, named.filled(side.turn)
     scope = workspace.paths([*options.paths, *options.rest], named.states(turn), options.directory, worktree=turn.to_now)
     found = named.view.comparison(turn, scope)

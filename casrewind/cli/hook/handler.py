@@ -12,8 +12,6 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from ..._typing import NoReturn
     from ...agents.event import Event
     from ...config import Config
@@ -131,7 +129,7 @@ class _HookCall:
 
     def show_notice(self) -> None:
         """Print what the client shows to the person."""
-        if self.notice and not self.is_child:
+        if self.notice:
             from ... import fsio
 
             fsio.write_all(1, self.notice)
@@ -190,6 +188,23 @@ class HookJob:
         """Make the checkpoint, and start gc if it is due. Raises as a save does."""
         from ...ops import agent_event
 
+        saved = agent_event.record(
+            context, self.event, self.at_ns, self._homes(), transcripts=self.config.transcripts, tells_ends=self._tells_ends()
+        )
+        if self.config.auto_gc and context.store.why_gc(context.budget):
+            from . import background_gc
+
+            background_gc.start(context.root.path, self.settings)
+        return saved
+
+    def missed(self) -> bytes:
+        """The event as a line for the process that records it, because this one does not."""
+        from ...ops import agent_event
+
+        return agent_event.to_line(self.event, self.at_ns, self._homes(), tells_ends=self._tells_ends())
+
+    def _homes(self) -> tuple[str, ...]:
+        """The directories below which a transcript is accepted."""
         home, profile = self.settings.home, self.profile
         variables = (profile.home_variable, profile.home_moved_by, profile.sessions_variable)
         homes = (home, os.path.join(home, profile.home), *(os.environ.get(name, "") for name in variables if name))
@@ -197,16 +212,11 @@ class HookJob:
             from ...agents import profiles
 
             homes = (*homes, profiles.sessions_of(profile, home, os.environ))
-        tier = self.config.tier
-        tells_ends = tier != "minimal" if tier else None
-        saved = agent_event.record(
-            context, self.event, self.at_ns, homes, transcripts=self.config.transcripts, tells_ends=tells_ends
-        )
-        if self.config.auto_gc and context.store.why_gc(context.budget):
-            from . import background_gc
+        return homes
 
-            background_gc.start(context.root.path, self.settings)
-        return saved
+    def _tells_ends(self) -> bool | None:
+        tier = self.config.tier
+        return tier != "minimal" if tier else None
 
 
 def _handle(argv: list[str], at_ns: int, began: float, log: HookLog) -> None:
@@ -230,8 +240,10 @@ def _handle(argv: list[str], at_ns: int, began: float, log: HookLog) -> None:
         slash_command.answer(job.event, job.profile, job.place)
     elif job.is_wanted():
         job.prepare(_UNHURRIED if call.is_child else job.event.budget)
-        if not call.is_child:
-            _hurry(call.left(job.event.budget))
+        if call.is_child:
+            _work_as_child(job, outcome, log)
+            return
+        _hurry(call.left(job.event.budget))
         outcome = _work_here(call, job, outcome, log)
         call.show_notice()
         if outcome != "done":
@@ -259,21 +271,19 @@ def _work_here(call: _HookCall, job: HookJob, outcome: "Outcome", log: HookLog) 
 
     event, root = job.event, ""
     try:
-        with _one_at_a_time(call, job), Workspace(job.place, job.settings, create=True) as workspace:
+        with Workspace(job.place, job.settings, create=True) as workspace:
             context = context_of(workspace)
             log.directory, root = workspace.store_path, workspace.root.path
-            if not call.is_child:
-                context.store.sessions.note(agent_event.seen(context, event, job.at_ns))
-                agent_event.write_shell_variables(context, event)
-                log_oddities(event, log)
+            context.store.sessions.note(agent_event.seen(context, event, job.at_ns))
+            agent_event.write_shell_variables(context, event)
+            log_oddities(event, log)
             if agent_event.is_too_soon(context, event, job.at_ns):
                 return "done"
             last = agent_event.last_save_ms(context)
             is_quick = last is not None and last <= event.budget * 1000 / _SLICE
             call.notice = job.notice(context, None)
-            if call.is_child or (is_quick and outcome == "undone"):
-                if outcome == "undone" or not agent_event.is_made(context, event, job.at_ns):
-                    call.notice += job.notice(context, job.save(context))
+            if is_quick and outcome == "undone":
+                call.notice += job.notice(context, job.save(context))
                 return "done"
     except _OutOfTime:
         pass  # this save is larger than the last one: a child starts again without a budget
@@ -284,20 +294,41 @@ def _work_here(call: _HookCall, job: HookJob, outcome: "Outcome", log: HookLog) 
     return outcome
 
 
-def _one_at_a_time(call: _HookCall, job: HookJob) -> "AbstractContextManager[None]":
-    """For a child: wait for other children of the project before reading any file."""
-    from contextlib import nullcontext
-
-    if not call.is_child:
-        return nullcontext()
+def _work_as_child(job: HookJob, outcome: "Outcome", log: HookLog) -> None:
+    """Make the checkpoint, after the other children of the project. Record the events that were left to this one."""
     from ...ops import agent_event
     from ...settings import find_root, store_of
+    from ...workspace import Workspace, context_of
     from . import limits
 
-    root = find_root(job.place, job.settings)
+    event, root = job.event, find_root(job.place, job.settings)
     store = store_of(root, job.settings)
     limits.allow_index(store)
-    return agent_event.one_at_a_time(store, root.key, limits.SECONDS)
+    with agent_event.one_at_a_time(store, root.key, limits.SECONDS, job.missed) as missed:
+        if missed is None:
+            return
+        with Workspace(job.place, job.settings, create=True) as workspace:
+            context = context_of(workspace)
+            log.directory = workspace.store_path
+            lines = missed.read()
+            for line in lines:
+                if agent_event.time_of(line) < job.at_ns:
+                    agent_event.record_missed(context, line)
+            if not agent_event.is_too_soon(context, event, job.at_ns) and not _is_known(context, job, outcome):
+                job.save(context)
+            for line in lines:
+                if agent_event.time_of(line) >= job.at_ns:
+                    agent_event.record_missed(context, line)
+            missed.drop(lines)
+
+
+def _is_known(context: "Context", job: HookJob, outcome: "Outcome") -> bool:
+    """True if the event has its checkpoint, from the helper or from another child."""
+    from ...ops import agent_event
+
+    if outcome != "undone" and agent_event.is_made(context, job.event, job.at_ns):
+        return True
+    return agent_event.is_recorded(context, job.event, job.at_ns)
 
 
 def _start_helper(root: str, log: HookLog) -> None:

@@ -380,7 +380,7 @@ def _do_job(talk: socket.socket, root: roots.Root, store: str, watch: ChangeSet 
         return
     limits.begin()
     limits.allow_index(store)
-    with suppress(errors.CasrewindError, OSError), agent_event.one_at_a_time(store, theirs.key, 0.0):
+    with suppress(errors.CasrewindError, OSError), agent_event.turn_lock(store, theirs.key, 0.0):
         if not _wait_for_go(talk, job.event.budget):
             return
         log = handler.HookLog()
