@@ -41,3 +41,21 @@ def test_what_is_left_in_temporary_directories_and_as_mounts_is_named():
         f"LEFT BEHIND: {what}" for what in ("mount /tmp/m", "file in /tmp: forgotten", "file in /tmp: m", "file in /dev/shm: too")
     ]
     assert not os.path.exists("/tmp/forgotten") and not os.path.exists("/dev/shm/too")
+
+
+@ROOT
+def test_a_clone_below_tmp_has_a_tmp_of_its_own_too(tmp_path):
+    """People try things in /tmp: what is there stays as it is, and the run finds its own files."""
+    clone = tmp_path / "a clone"
+    script = clone / "tests/support/nothing_left.py"
+    script.parent.mkdir(parents=True)
+    script.write_bytes(SCRIPT.read_bytes())
+    words = f"cat {script.name} > /tmp/forgotten && pwd; touch made; ls /tmp >&2"
+    done = subprocess.run(
+        [sys.executable, str(script), "sh", "-c", words], capture_output=True, text=True, timeout=120, cwd=script.parent,
+        env={**os.environ, "PATIENCE": "1"},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (1, f"{script.parent}\n"), done.stderr
+    assert done.stderr.splitlines()[-1] == "LEFT BEHIND: file in /tmp: forgotten"
+    assert not os.path.exists("/tmp/forgotten")
+    assert sorted(os.listdir(script.parent)) == ["made", "nothing_left.py"]

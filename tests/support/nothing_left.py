@@ -25,22 +25,36 @@ _NEWNS, _REC, _PRIVATE, _BIND, _SUBREAPER = 0x20000, 0x4000, 1 << 18, 0x1000, 36
 
 def _own_places(libc):
     """(the directory that stands for /tmp from now on, whether it and /dev/shm are this run's own)."""
-    here = os.path.realpath(__file__)
-    if sys.platform != "linux" or os.geteuid() != 0 or here.startswith("/tmp/") or libc.unshare(_NEWNS) != 0:
+    if sys.platform != "linux" or os.geteuid() != 0 or libc.unshare(_NEWNS) != 0:
         return "/tmp", False
     place = tempfile.mkdtemp(prefix="casrewind-run-", dir="/tmp")
     os.chmod(place, 0o1777)
     os.mkdir(f"{place}/tmp", 0o700)
     os.chmod(f"{place}/tmp", 0o1777)
     held = os.open(place, os.O_RDONLY | os.O_DIRECTORY)  # the way back to it, when it is covered by itself
-    for arguments in (
-        (None, b"/", None, _REC | _PRIVATE, None),
-        (b"none", b"/dev/shm", b"tmpfs", 0, None),
-        (os.fsencode(f"{place}/tmp"), b"/tmp", None, _BIND, None),
-    ):
-        if libc.mount(*arguments) != 0:
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(arguments))
+    needed = {path: os.open(path, os.O_PATH | os.O_DIRECTORY) for path in _needed()}  # the way to them when they are covered
+    _mount(libc, None, b"/", None, _REC | _PRIVATE)
+    _mount(libc, b"none", b"/dev/shm", b"tmpfs", 0)
+    _mount(libc, os.fsencode(f"{place}/tmp"), b"/tmp", None, _BIND)
+    for path, fd in needed.items():
+        os.makedirs(path, exist_ok=True)
+        _mount(libc, f"/proc/self/fd/{fd}".encode(), os.fsencode(path), None, _BIND)
+        os.close(fd)
+    with contextlib.suppress(FileNotFoundError):
+        os.chdir(os.getcwd())  # out of the covered /tmp
     return f"/proc/self/fd/{held}/tmp", True
+
+
+def _needed():
+    """The directories below /tmp without which nothing runs: a clone that was made there, its Python, the home."""
+    clone = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+    found = {os.path.realpath(path) for path in (clone, sys.prefix, sys.base_prefix, os.path.expanduser("~"))}
+    return sorted(path for path in found if path.startswith("/tmp/") and os.path.isdir(path))  # a parent precedes what it holds
+
+
+def _mount(libc, source, target, kind, flags):
+    if libc.mount(source, target, kind, flags, None) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), os.fsdecode(target))
 
 
 def _look(own):
@@ -114,6 +128,11 @@ def main(command):
     if own:
         libc.umount2(b"/tmp", 2)
         place = os.path.realpath(place)
+        for path in _needed():  # only the directories that carried them, now empty
+            with contextlib.suppress(OSError):
+                while (path := os.path.relpath(path, "/tmp")) != ".":
+                    os.rmdir(os.path.join(place, path))
+                    path = os.path.dirname(os.path.join("/tmp", path))
         if code == 0 or not os.listdir(place):
             shutil.rmtree(os.path.dirname(place), ignore_errors=True)
         else:
