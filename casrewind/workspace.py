@@ -144,8 +144,12 @@ class Workspace:
 
         A message is a label; a labelled checkpoint is never deleted automatically. With `described`, it is only a
         description. `rehash` reads every file, whatever its stamp. Unreadable paths are not an error: `Saved.faults`
-        names them.
+        names them. Raises UsageError for a label that reads as another reference, such as `@1`, `last` or `10m`.
         """
+        if message and not described:
+            from .ops import references
+
+            references.check_label(message)
         moment = saves.Moment(label=message, pin=pin, described=described)
         return saves.save(self._context, moment, rehash=rehash)
 

@@ -22,7 +22,7 @@ HEAD = """# The command line
 | `1`, `2`, ... | the same, in every command: `3` is `@3` |
 | `after:@1` | the state that this prompt left |
 | `last`, `prev` | the newest checkpoint, and the one before it |
-| `it works` | a label; of equal labels, the newest of this worktree |
+| `it works` | a label; of equal labels, the newest of this worktree. A label of another form of this table is refused |
 | `10m`, `2h`, `1h30m`, `3d` | so long ago |
 | `14:30`, `yesterday`, `yesterday 18:00`, `2026-11-20`, `2026-11-20 18:00` | a point in time; a day without a time of day means its end |
 | `c6b1a923358ed39`, `c6b1` | an id, or at least 4 characters that only one id begins with |

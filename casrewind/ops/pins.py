@@ -14,9 +14,8 @@ from ..model.checkpoint import Checkpoint
 from ..store import ledger
 from ..store.catalog import Marked
 from .context import Context
-from .references import LEAST_PREFIX, is_labelled, is_named, label_of, turn_of
+from .references import LEAST_PREFIX, check_label, is_labelled, is_named, label_of, refuse_label
 
-_RESERVED = frozenset({"last", "prev"})
 _UNSEEN = frozenset({"Cc", "Cs", "Zl", "Zp"})
 """Unicode categories that a label may not contain: controls, surrogates, line and paragraph separators."""
 
@@ -72,6 +71,7 @@ def _marks_of(everything: Sequence[tuple[Checkpoint, Marked]], point: Checkpoint
 
 
 def _check(label: str, point: Checkpoint, everything: Sequence[tuple[Checkpoint, Marked]]) -> None:
+    check_label(label)
     why = _why_bad(label)
     for other, marked in everything:
         if why is None and other.id != point.id:
@@ -81,7 +81,7 @@ def _check(label: str, point: Checkpoint, everything: Sequence[tuple[Checkpoint,
             elif len(label) >= LEAST_PREFIX and other.id.startswith(label):
                 why = f"it would be taken for checkpoint {other.id}"
     if why is not None:
-        raise errors.UsageError(f"{label[:80]!r} cannot be a label: {why}; give another LABEL")
+        refuse_label(label, why)
 
 
 def _why_bad(label: str) -> str | None:
@@ -90,10 +90,6 @@ def _why_bad(label: str) -> str | None:
         return "it is empty"
     if label != label.strip():
         return "it starts or ends with white space"
-    if label in _RESERVED or label.isdigit():
-        return "it would be taken for one of last, prev and the numbers"
-    if turn_of(label) is not None:
-        return "it would be taken for the number of a turn"
     if any(unicodedata.category(character) in _UNSEEN for character in label):
         return "it holds a line break, a control character or invalid text"
     return None

@@ -6,12 +6,18 @@ Also finds the checkpoint of an entry of a conversation (`of_entry`).
 from collections.abc import Callable, Collection, Sequence
 
 from .. import errors
+from .._typing import TYPE_CHECKING
 from ..model import checkpoint as checkpoints
 from ..model.checkpoint import Checkpoint
 from ..store.catalog import Marked
 from ..store.store import Store
 
+if TYPE_CHECKING:
+    from .._typing import NoReturn
+
 LEAST_PREFIX = 4
+REMOTE = "remote:"
+"""What the name of a checkpoint on another machine is to begin with."""
 AFTER = "after:"
 """What `after:N` and `after:@N`, the state behind a turn, begin with."""
 _SHOWN = 8
@@ -68,6 +74,44 @@ def turn_of(reference: str) -> tuple[int, bool] | None:
     if not (digits.isascii() and digits.isdigit()):
         return None
     return int(digits[:18]), number != reference
+
+
+def check_label(label: str) -> None:
+    """Raise UsageError for a label of the form of another reference: it could not be named, or would hide what it means.
+
+    Ledgers of older versions may hold such labels.
+    """
+    form = _form_of(label)
+    if form is not None:
+        refuse_label(label, f"it would be taken for {form}")
+
+
+def refuse_label(label: str, why: str) -> "NoReturn":
+    """Raise UsageError for a label."""
+    raise errors.UsageError(f"{label[:80]!r} cannot be a label: {why}; give another LABEL")
+
+
+def _form_of(label: str) -> str | None:
+    """What a text means as a reference if it is no label and no id, or None. `run` labels `after: COMMAND` are none."""
+    machine, colon, rest = label.partition(":")
+    if label in _NEWEST or label.isdigit():
+        return "one of last, prev and the numbers of turns"
+    if turn_of(label) is not None:
+        return "the number of a turn"
+    if label.startswith(AFTER) and not rest.startswith(" "):
+        return "the state after a turn"
+    if label.startswith(REMOTE) or (colon and machine and rest.startswith(("@", AFTER)) and turn_of(rest) is not None):
+        return "a checkpoint of another machine"
+    return "a time" if _moment_of(label) is not None else None
+
+
+def _moment_of(text: str) -> int | None:
+    """The moment that a text means, in nanoseconds since 1970, or None."""
+    if not (text[:1].isdigit() or text.startswith(("today", "yesterday"))):
+        return None
+    from . import moments
+
+    return moments.moment_of(text)
 
 
 def resolve_with_path(store: Store, worktree: bytes, text: str, turns: Turns) -> tuple[Checkpoint, str]:
@@ -135,12 +179,9 @@ def _resolve(everything: Sequence[tuple[Checkpoint, Marked]], worktree: bytes, r
     labelled = _labelled(everything, worktree, reference)
     if labelled is not None:
         return labelled
-    if reference[:1].isdigit() or reference.startswith(("today", "yesterday")):
-        from . import moments
-
-        moment = moments.moment_of(reference)
-        if moment is not None:
-            return _at(everything, worktree, reference, moment)
+    moment = _moment_of(reference)
+    if moment is not None:
+        return _at(everything, worktree, reference, moment)
     for point, _ in everything:
         if point.id == reference:
             return _saved(point)

@@ -121,6 +121,51 @@ def test_what_cannot_be_a_label_is_64_and_changes_nothing(casrewind, root, label
     assert ledger(casrewind) == before
 
 
+REFS = [
+    "@1", "@007", "after:@1", "after:1", "after:last", "after:", "remote:@1", "remote:x", "laptop:@2", "laptop:after:@2", "last", "prev", "3", "10m",
+    "2 hours ago", "14:30", "yesterday", "yesterday 18:00", "2026-11-20", "2026-11-20 18:00",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("label", REFS)
+def test_a_label_that_reads_as_another_ref_is_64_wherever_one_is_given(casrewind, root, workspace, label):
+    """It could never be named, or would hide what the form means."""
+    point = saved(casrewind, root, b"1")
+    before = ledger(casrewind)
+    plant(root, {"f": b"2"})
+    for words in (("save", "-m", label), ("save", label), ("run", "-m", label, "--", "true"), ("pin", point, label)):
+        refused = casrewind(*words, code=64)
+        assert f"{label!r} cannot be a label: it would be taken for " in refused.err and "give another LABEL" in refused.err, words
+        assert ledger(casrewind) == before, words
+    for attempt in (lambda: workspace.save(label), lambda: workspace.pin(point, label)):
+        with pytest.raises(errors.UsageError, match="cannot be a label"):
+            attempt()
+    assert ledger(casrewind) == before
+
+
+@pytest.mark.parametrize("label", ["after: the move", "before: lunch", "last one", "at @1", "10 apples", "remote", "v10m", "today's", "pi:done", "mail:a@b"])
+def test_a_label_that_only_begins_like_another_ref_is_one(casrewind, root, label):
+    point = saved(casrewind, root, b"1", "-m", label)
+    assert named(casrewind, label) == point
+
+
+def test_a_store_that_holds_such_labels_is_read_as_ever(casrewind, root, workspace):
+    """An older version took them."""
+    from casrewind.ops import save
+    from casrewind.workspace import context_of
+
+    points = {}
+    for number, label in enumerate(REFS):
+        plant(root, {"f": b"%d" % number})
+        points[label] = save.save(context_of(workspace), save.Moment(label=label)).checkpoint.id
+    assert {point["label"]: point["id"] for point in casrewind.json("list")["checkpoints"]} == points
+    for label, point in points.items():
+        assert repr(label)[1:-1] in casrewind("show", point, code=0).out
+        casrewind("pin", point, label, code=0)  # it has that label
+    casrewind("verify", code=0)
+    assert named(casrewind, "10m") == points["10m"], "a label that looks like a time stays a label"
+
+
 @pytest.mark.parametrize("label", ["v1.0", "1.0", "1st", "a:b", ":", "Last", "previous", "über 🎉 x", "a b", "/", "x" * 3000])
 def test_any_other_label_is_a_reference_from_then_on(casrewind, root, label):
     one = saved(casrewind, root, b"1")

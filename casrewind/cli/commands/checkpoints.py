@@ -95,6 +95,10 @@ def run(workspace: Any, options: Any, done: Done) -> int:
     command = " ".join(arguments)
     label = options.message or command[:200]
     described = not options.message
+    if not described:
+        from ...ops.references import check_label
+
+        check_label(label)
     before = workspace.save(f"before: {label}", described=described)
     done()
     if not options.quiet:
