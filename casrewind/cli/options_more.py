@@ -140,23 +140,29 @@ _MORE = {
 COMMANDS = {**TABLE, **_MORE}
 ALIASES = {alias: name for name, command in COMMANDS.items() for alias in command.aliases}
 _ELSEWHERE = {
-    "checkout": "restore", "checkpoint": "save", "commit": "save", "create": "save", "files": "show", "history": "list", "jobs": "watch",
+    "checkpoint": "save", "commit": "save", "create": "save", "files": "show", "history": "list", "jobs": "watch",
     "reset": "restore", "rewind": "back", "rollback": "restore", "snapshot": "save", "switch": "restore",
     "timeline": "list", "view": "show",
 }  # fmt: skip
 """Other tools' names for our commands."""
+_COPIES = frozenset({"branch", "checkout", "worktree"})
+"""Other tools' names for what has no command here: a second directory."""
+_SIMILAR = 0.75
+"""How similar a suggestion is to the word, between 0 and 1: `udno` and `undo`, but not `branch` and `back`."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A question with the most similar known word, or "" if no word is similar."""
     import difflib
 
-    near = difflib.get_close_matches(word, list(known), 1)
+    near = difflib.get_close_matches(word, list(known), 1, _SIMILAR)
     return f"; did you mean {near[0]}?" if near else ""
 
 
 def unknown_command(word: str) -> str:
     """The error message for an unknown command."""
+    if word in _COPIES:
+        return f"unknown command {word!r}; casrewind restore REF --to DIR writes a checkpoint into a directory of its own"
     near = f"; did you mean {_ELSEWHERE[word]}?" if word in _ELSEWHERE else did_you_mean(word, (*COMMANDS, *ALIASES))
     return f"unknown command {word!r}{near or ';'} casrewind --help lists the commands"
 

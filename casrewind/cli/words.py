@@ -5,17 +5,23 @@ meant one path.
 """
 
 import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from .. import errors, fsio
 from .._typing import TYPE_CHECKING, Any, NamedTuple
+from ..model import paths
 from ..model.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
+    from ..model.diff import Change
     from ..model.turn_records import Turn
     from ..ops.turn_view import TurnView
 
 _MAGIC = (":(", ":!", ":/", ":^")
 _PATTERN = frozenset("*?[")
+_SEARCHED = 50
+"""Turns that are searched for the change of a path."""
 
 
 def restored(workspace: Any, options: Any) -> Checkpoint:
@@ -26,12 +32,13 @@ def restored(workspace: Any, options: Any) -> Checkpoint:
     word, name = options.ref, options.command
     if options.dashed and options.paths:
         raise errors.UsageError(f"{name}: put all paths after --")
-    point = _checkpoint(workspace, word, f"casrewind {name} last --", options)
+    named = Words(workspace, options)
+    point = _checkpoint(workspace, word, lambda: f"casrewind {name} {named.before_change(word)}", options)
     if not options.dashed:
         if _is_present(word, options):
             raise errors.UsageError(
                 f"{fsio.printable(word)!r} is both a checkpoint and a path: casrewind {name} {point.id} means the checkpoint, "
-                f"casrewind {name} last -- {quoted(word)} means the path"
+                f"casrewind {name} {named.before_change(word)} means the path"
             )
         options.rest, options.dashed = options.paths, bool(options.paths)
     return point
@@ -102,7 +109,7 @@ class Words:
         reference = turn_of(word)
         if reference is not None and not reference[1]:
             return self.view.turn(word)
-        point = _checkpoint(self._workspace, word, "casrewind log", self._options)
+        point = _checkpoint(self._workspace, word, lambda: f"casrewind log {quoted(word)}", self._options)
         found = self.side(word) if point.id.startswith(word) else Side(point)
         return found.turn if found.turn is not None and found.side == "before" else point
 
@@ -143,8 +150,26 @@ class Words:
 
     def _only_side(self, word: str) -> Side:
         if not self._number(word):
-            _checkpoint(self._workspace, word, "casrewind diff --", self._options)
+            _checkpoint(self._workspace, word, lambda: f"casrewind diff -- {quoted(word)}", self._options)
         return self.side(word)
+
+    def before_change(self, word: str) -> str:
+        """The words that restore a path to before the newest of the last turns that changed it, else as it was last saved."""
+        with suppress(errors.CasrewindError):
+            covered = paths.PathScope(self._workspace.scope([word], self._options.directory)).cover
+            for turn in self.view.turns[:_SEARCHED]:
+                if turn.before and any(covered(change.path) for change in self.view.filled(turn).changes or ()):
+                    return f"@{turn.n} {quoted(word)}"
+        return f"last -- {quoted(word)}"
+
+    def another_turn(self, words: Sequence[str], changes: "Sequence[Change]") -> str | None:
+        """The first word that reads as a turn and is no path: not in the worktree, nor among `changes`."""
+        for word in words:
+            if self._number(word) and not _is_present(word, self._options):
+                covered = paths.PathScope(self._workspace.scope([word], self._options.directory)).cover
+                if not any(covered(change.path) for change in changes):
+                    return word
+        return None
 
     def _number(self, word: str) -> bool:
         from ..ops.references import turn_of
@@ -184,13 +209,13 @@ def _is_known(workspace: Any, word: str, points: list[Checkpoint], options: Any)
         return False
 
 
-def _checkpoint(workspace: Any, word: str, instead: str, options: Any) -> Checkpoint:
-    """The checkpoint that a word names. The error message for a path begins with `instead`, the correct command."""
+def _checkpoint(workspace: Any, word: str, instead: Callable[[], str], options: Any) -> Checkpoint:
+    """The checkpoint that a word names. The error message for a path ends with `instead`, the correct command."""
     try:
         found: Checkpoint = workspace.checkpoint(word)
     except errors.CheckpointNotFound as error:
         if _is_present(word, options):
-            what = f"no checkpoint {fsio.printable(word)!r}, but a path of that name; {instead} {quoted(word)}"
+            what = f"no checkpoint {fsio.printable(word)!r}, but a path of that name; {instead()}"
             raise errors.CheckpointNotFound(what) from error
         raise
     return found

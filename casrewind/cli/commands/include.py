@@ -109,7 +109,7 @@ def sentence(verdict: Verdict) -> str:
     if verdict.reason == ignored.IGNORED:
         return f"{name} is ignored{where}"
     if verdict.reason == domains.BUILT_IN:
-        return f"{name} is a directory that tools make again (built-in list): casrewind include {name} captures it"
+        return f"{name} is a directory that tools make again (built-in list): casrewind include {shlex.quote(name)} captures it"
     return f"{name} is not captured: {fsio.printable(verdict.reason)}"
 
 

@@ -125,7 +125,7 @@ def revert(workspace: Any, options: Any, done: Done) -> int:
     named = words.Words(workspace, options)
     side = named.side(options.ref)
     if side.turn is None or side.side != "before" or side.point is None:
-        raise errors.UsageError(f"revert takes one turn, as in @2; casrewind restore {fsio.printable(options.ref)} restores a state")
+        raise errors.UsageError(f"revert takes one turn, as in @2; casrewind restore {words.quoted(options.ref)} restores a state")
     if side.turn.not_saved:
         raise errors.CheckpointNotFound(
             f"what @{side.turn.n} changed cannot be told from the edits of the turns beside it: {NOT_SAVED}; casrewind diff shows them "
@@ -136,6 +136,9 @@ def revert(workspace: Any, options: Any, done: Done) -> int:
     found = named.view.comparison(turn, scope)
     if turn.damaged:
         raise errors.StoreDamaged(f"a part of what @{turn.n} changed cannot be read: casrewind verify shows what is damaged")
+    another = named.another_turn(options.paths, found.changes)
+    if another is not None:
+        raise errors.UsageError(f"revert takes one turn at a time, and {another} is another: casrewind revert {another} after it")
     if scope and not found.changes and not found.unclear:
         names = ", ".join(map(fsio.printable, scope))
         raise errors.PathNotFound(f"@{turn.n} changed nothing at {names}; casrewind show @{turn.n} lists what it changed")
