@@ -70,11 +70,13 @@ class Done(NamedTuple):
 
 
 class State(NamedTuple):
-    """The files at one moment: a checkpoint's tree with these plans carried out in this order. `domain`: see Point."""
+    """The files at one moment: a checkpoint's tree with these plans carried out in this order. `domain`: see Point.
+    `is_safety`: the tree may hold paths that the domain leaves out, because a restore was to change them."""
 
     tree: bytes
     plans: tuple[bytes, ...] = ()
     domain: bytes = b""
+    is_safety: bool = False
 
 
 class Difference(NamedTuple):

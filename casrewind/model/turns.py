@@ -249,15 +249,15 @@ class Outline:
 
     def _state(self, at: int) -> State:
         point = self._points[at]
-        return State(point.tree, tuple(done.plan for done in self._operations[at]), point.domain)
+        return State(point.tree, tuple(done.plan for done in self._operations[at]), point.domain, point.trigger == checkpoints.SAFETY)
 
     def _between(self, first: int, last: int, differ: Differ) -> Difference:
         """What differs between the state behind one position and the tree of another one."""
         state = self._state(first)
-        point = self._points[last] if last < len(self._points) else None
-        if point is not None and not state.plans and state.tree == point.tree:
-            return Difference(())
-        return differ.between(state, None if point is None else State(point.tree, (), point.domain))
+        if last == len(self._points):
+            return differ.between(state, None)
+        target = self._state(last)._replace(plans=())
+        return Difference(()) if not state.plans and state.tree == target.tree else differ.between(state, target)
 
     def _compared(self, slot: _Slot, differ: Differ) -> Row | None:
         """A row that is no turn with its changes; None when it has none and is no row then."""
@@ -267,7 +267,8 @@ class Outline:
             composed.add(self._between(slot.first, slot.last, differ), ())
             found, purged, damaged = composed.outcome()
             row = row._replace(changes=found, purged=purged, damaged=damaged, unclear=composed.unclear)
-            return row if found or damaged or row.unclear else None
+            is_safety = any(self._points[at].trigger == checkpoints.SAFETY for at in (slot.first, slot.last) if at < len(self._points))
+            return row if found or damaged or (row.unclear and not is_safety) else None
         if isinstance(row, Reset) and not row.loose:
             return row._replace(**differ.plan(slot.plan)._asdict())
         if isinstance(row, Reset) and slot.last >= 0 and (slot.last < len(self._points) or self._now):

@@ -21,7 +21,7 @@ from ..store.writer import DryRunWriter
 from ..worktree.reader import HashSink, NotCapturable
 from .capture import scan_now
 from .context import Context
-from .restorable import DomainComparer, ToldApart, naming
+from .restorable import DomainComparer, ToldApart, has_safety, naming
 from .save import all_skips
 
 _SHOWN = 3  # paths named in a message
@@ -84,7 +84,7 @@ def compare(context: Context, old: Checkpoint, new: Checkpoint | None, scope: Se
     if new is not None:
         with naming(context.store):
             changes = _sorted(diffs.diff(context.store.load_tree, old.tree, new.tree), ())
-        told = DomainComparer(context.store.read).told_apart(changes, old.domain, new.domain)
+        told = DomainComparer(context.store.read).told_apart(changes, old.domain, new.domain, strict=has_safety(old, new))
         return Comparison(_sorted(told.changes, scope), (), stored, stored, absent, _sorted(told.unclear, scope))
     seen = scan_worktree(context)
     with naming(context.store):
@@ -106,7 +106,7 @@ def with_parent(context: Context, point: Checkpoint) -> Comparison:
 
     Raises CheckpointNotFound when the parent was forgotten.
     """
-    tree, domain = None, b""
+    tree, domain, strict = None, b"", False
     if point.parent:
         parent = next((other for other, _ in context.store.checkpoints() if other.id == point.parent), None)
         if parent is None:
@@ -114,11 +114,11 @@ def with_parent(context: Context, point: Checkpoint) -> Comparison:
                 f"the checkpoint before {point.id} was forgotten: what changed since is not known; casrewind show {point.id} lists "
                 f"what it holds"
             )
-        tree, domain = parent.tree, parent.domain
+        tree, domain, strict = parent.tree, parent.domain, has_safety(parent, point)
     stored, _ = _readers(context)
     with naming(context.store):
         changes = _sorted(diffs.diff(context.store.load_tree, tree, point.tree), ())
-    told = DomainComparer(context.store.read).told_apart(changes, domain, point.domain)
+    told = DomainComparer(context.store.read).told_apart(changes, domain, point.domain, strict=strict)
     return Comparison(told.changes, (), stored, stored, (), told.unclear)
 
 

@@ -18,7 +18,7 @@ from ..store.catalog import Marked
 from ..store.store import Store
 from .compare import Comparison, nearest
 from .context import Context
-from .restorable import Coverage
+from .restorable import Coverage, DomainComparer, ToldApart, has_safety
 from .save import all_skips
 
 FORGOTTEN = "checkpoints before it were forgotten"
@@ -77,6 +77,7 @@ class _PathLookup:
         self._names = path.split(b"/") if path else []
         self._known: list[dict[bytes, _Found]] = [{} for _ in self._names]  # by depth: {tree: its entry of that name}
         self._trees: dict[bytes, manifest.Tree | NodeList] = {}
+        self._comparer = DomainComparer(store.read)
         self.damaged: list[str] = []
         self.seen = False
 
@@ -132,21 +133,39 @@ class _PathLookup:
         change, counts = Change(self._path, was, now), None
         if any(entry is not None and entry.kind == DIR for entry in (was, now)):
             try:
-                counts = diffs.count(list(self._below(change)))
+                told = self._told_apart(change, before, point)
+                counts = diffs.count(list(told.changes))
             except (errors.StoreDamaged, errors.ManifestRefused):
                 self.damaged.append(point.id)
                 return
-            if manifest.same(was, now) and not any(counts):
+            if manifest.same(was, now) and not any(counts) and not told.unclear:
                 return  # only mtimes changed
         elif manifest.same(was, now):
             return
-        yield PathChange(point, marked, before, change, counts, self._why_gone(point, change))
+        yield PathChange(point, marked, before, change, counts, self._why_unclear(before, point, change))
 
-    def _why_gone(self, point: Checkpoint, change: Change) -> str:
+    def _told_apart(self, change: Change, before: Checkpoint | None, point: Checkpoint) -> ToldApart:
+        """The known and the unclear changes at and below the path."""
+        changes = tuple(self._below(change))
+        if before is None:
+            return ToldApart(changes)
+        return self._comparer.told_apart(changes, before.domain, point.domain, strict=has_safety(before, point))
+
+    def _why_unclear(self, before: Checkpoint | None, point: Checkpoint, change: Change) -> str:
         """Why a path missing from a checkpoint may have existed then, or ""."""
-        if change.old is None or change.new is not None:
+        entry = change.new or change.old
+        if before is None or entry is None or (change.old is not None and change.new is not None):
             return ""
-        return Coverage(self._store.read, self._store.domain(point.domain)).why_not(self._path, change.old) or ""
+        here, there = (before, point) if change.old is None else (point, before)
+        finder, path = manifest.Finder(self._load, here.tree), self._path
+        for above in paths.parents(path):
+            if (found := finder.find(above)) is None:  # below an absent directory every path was absent
+                path, entry = above, Entry(DIR, 0o755)
+                break
+            if found.kind != DIR:
+                return ""
+        why = self._comparer.why_not(here.domain, there.domain, strict=has_safety(here, there))(path, entry)
+        return "" if why is None else f"{'captured since' if here is before else 'no longer captured'}: {why}"
 
     def _below(self, change: Change) -> Iterator[Change]:
         if change.path and not manifest.same(change.old, change.new):
@@ -169,7 +188,9 @@ class _PathLookup:
         def stored(_path: bytes, entry: Entry) -> bytes:
             return b"".join(self._store.content(entry))
 
-        return Comparison(tuple(sorted(self._below(row.change), key=lambda change: change.path)), (), stored, stored)
+        told = self._told_apart(row.change, row.before, row.checkpoint)
+        changes, unclear = (tuple(sorted(some, key=lambda change: change.path)) for some in (told.changes, told.unclear))
+        return Comparison(changes, (), stored, stored, (), unclear)
 
 
 def _no_history_error(

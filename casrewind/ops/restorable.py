@@ -17,7 +17,7 @@ from .._typing import NamedTuple
 from ..gitignore.rules import RuleFile, RuleSet, ScanOptions
 from ..model import domain as domains
 from ..model import manifest, paths
-from ..model.checkpoint import Checkpoint
+from ..model.checkpoint import SAFETY, Checkpoint
 from ..model.diff import Captured, Change, told_apart
 from ..model.domain import Domain, RuleRef
 from ..model.manifest import DIR, FILE, Entry, Loader
@@ -117,15 +117,17 @@ def _graft(
 class Coverage:
     """Decides whether one checkpoint would have captured a path."""
 
-    def __init__(self, read: ReadBlob, domain: Domain, other: Domain | None = None) -> None:
+    def __init__(self, read: ReadBlob, domain: Domain, other: Domain | None = None, *, strict: bool = True) -> None:
         """`read` reads the recorded rule files. `other`: the domain of the checkpoint that has the paths. The same rules
-        and the same skips hid them in neither."""
+        and the same skips hid them in neither. `strict`: ask the rules even if they are the same."""
         self._domain = domain
         self._rules: RuleSet | None = None
         self._skipped: dict[bytes, str] = {}
-        if other is None or _rules_of(domain) != _rules_of(other):
+        is_other = other is None or _rules_of(domain) != _rules_of(other)
+        if strict or is_other:
             files = list(_rule_files(read, domain.rules))
             self._rules = RuleSet(files, ignore_case=domain.ignore_case, default_excludes=domain.default_excludes)
+        if is_other:
             self._skipped = {rule.base: "ignore rules that are not stored" for rule in domain.unstored}
         for skip in domain.skipped if other is None else set(domain.skipped).difference(other.skipped):
             kind = domains.kind_of(skip.reason)
@@ -178,35 +180,39 @@ class DomainComparer:
 
     def told_apart(
         self, changes: Iterable[Change], old: "bytes | Domain", new: "bytes | Domain", *,
-        present: Captured | None = None, certain: Container[bytes] = frozenset(),
+        present: Captured | None = None, certain: Container[bytes] = frozenset(), strict: bool = False,
     ) -> ToldApart:  # fmt: skip
         """The `changes`, sorted by path, from a side to another one. `old`, `new`: the domains or their digests; b"" =
         everything is known. `present` judges the new side in place of its domain: the worktree shows what it has.
-        `certain`: paths that are known on the old side."""
+        `certain`: paths that are known on the old side. `strict`: a side is a safety checkpoint, which may hold paths that
+        its own domain leaves out."""
         changes = tuple(changes)
-        if not old or not new or old == new or all(change.old is not None and change.new is not None for change in changes):
+        is_known = not old or not new or (old == new and not strict)
+        if is_known or all(change.old is not None and change.new is not None for change in changes):
             return ToldApart(changes)
         damage: list[Exception] = []
-
-        def judge(side: "bytes | Domain", other: "bytes | Domain") -> Captured:
-            known: list[Captured] = []
-
-            def why_not(path: bytes, entry: Entry) -> str | None:
-                if not known:
-                    try:
-                        known.append(Coverage(self._read, self._domain(side), self._domain(other)).why_not)
-                    except errors.StoreDamaged as error:
-                        damage.append(error)
-                        known.append(_nothing_is_known)
-                return known[0](path, entry)
-
-            return why_not
-
-        judge_old = judge(old, new)
-        known, unclear = told_apart(
-            changes, lambda path, entry: None if path in certain else judge_old(path, entry), present or judge(new, old)
-        )
+        before, after = (self.why_not(one, other, damage, strict=strict) for one, other in ((old, new), (new, old)))
+        known, unclear = told_apart(changes, lambda path, entry: None if path in certain else before(path, entry), present or after)
         return ToldApart(known, unclear, bool(damage))
+
+    def why_not(
+        self, side: "bytes | Domain", other: "bytes | Domain", damage: list[Exception] | None = None, *, strict: bool = False
+    ) -> Captured:
+        """Why the checkpoint with the domain `side` may not have captured a path that the checkpoint with `other` has.
+        Reads nothing before it is asked. Damage of the record is added to `damage`; then no path is known."""
+        known: list[Captured] = []
+
+        def why_not(path: bytes, entry: Entry) -> str | None:
+            if not known:
+                try:
+                    known.append(Coverage(self._read, self._domain(side), self._domain(other), strict=strict).why_not)
+                except errors.StoreDamaged as error:
+                    known.append(_nothing_is_known)
+                    if damage is not None:
+                        damage.append(error)
+            return known[0](path, entry)
+
+        return why_not
 
     def _domain(self, side: "bytes | Domain") -> Domain:
         if isinstance(side, Domain):
@@ -216,6 +222,11 @@ class DomainComparer:
                 self._domains.clear()
             self._domains[side] = domains.decode(self._read(side, packs.DOMAIN))
         return self._domains[side]
+
+
+def has_safety(*points: Checkpoint) -> bool:
+    """True if one of them is a safety checkpoint: it may hold paths that its own domain leaves out."""
+    return any(point.trigger == SAFETY for point in points)
 
 
 class RecordedPaths(NamedTuple):

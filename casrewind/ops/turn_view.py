@@ -253,7 +253,7 @@ class _StoreDiffer:
         if new is None:
             told = compare.told_apart_now(self._context, self._comparer, changes, old.domain, self._now, planned)
         else:
-            told = self._comparer.told_apart(changes, old.domain, new.domain, certain=planned)
+            told = self._comparer.told_apart(changes, old.domain, new.domain, certain=planned, strict=old.is_safety or new.is_safety)
         return Difference(told.changes, bool(damage) or told.damaged, told.unclear)
 
     @property

@@ -62,6 +62,19 @@ def test_a_turn_that_removed_many_files_ends_with_a_warning(client, root):
     assert shown.startswith("casrewind: this turn removed 30 files (many/0, many/1 and 28 more)") and "/casrewind back 1" in shown
 
 
+def test_what_a_turn_only_ignores_is_not_removed(client, root):
+    assert told(client, "UserPromptSubmit.prompt") is None
+    plant(root, {".gitignore": b"many/\n"})
+    assert told(client, "Stop.plain") is None
+
+
+def test_what_a_turn_ignores_and_removes_is_removed(client, root):
+    assert told(client, "UserPromptSubmit.prompt") is None
+    plant(root, {".gitignore": b"many/\n"})
+    shutil.rmtree(root / "many")
+    assert "this turn removed 30 files" in told(client, "Stop.plain")
+
+
 def test_the_first_turn_of_a_session_without_a_checkpoint_at_its_start_is_a_turn(client, root):
     """Clients without such an event, and sessions that were running when the hooks were installed."""
     named = {"session_id": "later", "prompt_id": "p7"}

@@ -119,7 +119,7 @@ def test_a_removal_that_may_be_none_says_so(workspace, root):
     plant(root, {".gitignore": b"*.log\n"})
     os.unlink(root / "gone")
     saved(workspace, "ignored")
-    assert [row.reason for row in workspace.log(b"f.log").changes] == ["not known to the checkpoint: ignored by its rules", ""]
+    assert [row.reason for row in workspace.log(b"f.log").changes] == ["no longer captured: not known to the checkpoint: ignored by its rules", ""]
     assert [row.reason for row in workspace.log(b"gone").changes] == ["", ""]
 
 

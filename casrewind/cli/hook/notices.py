@@ -39,16 +39,27 @@ def _text(event: Event, config: Config, context: Context, saved: Saved | None) -
 
 
 def _removed(context: Context, end: Checkpoint) -> list[bytes]:
-    """The paths of the files that are gone at a turn's end, except files that moved to another path."""
+    """The paths of the files that are gone at a turn's end, except files that moved to another path, or that are no
+    longer captured."""
     start = context.store.checkpoint(end.more.turn) if end.more.turn else None
     if start is None:
         return []
     changes = list(diffs.diff(diffs.lenient(context.store.load_tree), start.tree, end.tree))
     moved = {change.new.digest for change in changes if change.old is None and change.new is not None}
+    if start.domain != end.domain and any(change.new is None for change in changes):
+        changes = [change for change in changes if change.new is not None or not _is_on_disk(context, change.path)]
     return [
         change.path for change in changes if change.new is None and change.old is not None
         if change.old.kind != DIR and change.old.digest not in moved
     ]  # fmt: skip
+
+
+def _is_on_disk(context: Context, path: bytes) -> bool:
+    """True if a path that the checkpoint lacks exists: the turn did not remove it, but it is no longer captured."""
+    try:
+        return context.tree.status_of(path) is not None
+    except OSError:
+        return True
 
 
 def _warning(lost: list[bytes], most: int) -> str:
