@@ -1,6 +1,6 @@
 """Settings of a workspace, and what they determine for one root: its store and its scan options.
 
-No user configuration file and no variable except HOME is read here: the program passes its settings.
+A program passes its settings, or takes `default_settings`. The command reads the user's configuration, too.
 """
 
 import errno
@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 
-from . import config, errors, fsio
+from . import config, environment, errors, fsio
 from ._typing import NamedTuple
 from .gitignore import gitconfig
 from .gitignore.rules import MOST_BYTES, RuleFile, ScanOptions, weight_of, why_refused
@@ -59,17 +59,30 @@ class Settings(NamedTuple):
 
 
 def default_settings() -> Settings:
-    """Settings for the current user, without any configuration file or any variable except HOME. They equal the
-    command's settings without configuration. To change some, use `default_settings()._replace(...)`."""
-    home = os.path.expanduser("~")
-    return Settings(home=home, data=default_data(home), environ={"HOME": home})
+    """Settings for the current user. They equal the command's settings without a configuration file, so that a program
+    and the command use the same store. To change some, use `default_settings()._replace(...)`.
+
+    Variables are read as by the command: HOME, CASREWIND_HOME and XDG_DATA_HOME for the place of the stores, and those
+    that locate git's configuration."""
+    return Settings(home=environment.home(), data=environment.data_directory(), environ=os.environ)
 
 
-def default_data(home: str) -> str:
-    """The platform's directory for user data, in which stores are kept."""
-    if sys.platform == "darwin":
-        return os.path.join(home, "Library", "Application Support", "casrewind")
-    return os.path.join(home, ".local", "share", "casrewind")
+def from_environment(*, store: str | None = None, force: bool = False) -> tuple[Settings, config.Config]:
+    """The command's settings, from variables and the user's configuration file. Returns (settings, configuration that
+    they are made from). Raises UsageError for invalid values."""
+    found = environment.configuration()
+    return Settings(
+        home=environment.home(),
+        data=environment.data_directory(),
+        store=store,
+        environ=os.environ,
+        default_excludes=found.default_excludes,
+        max_file_size=found.max_file_size,
+        force=force,
+        # forking is safe: the command has no other threads
+        processes=min(len(os.sched_getaffinity(0)), 2) if sys.platform.startswith("linux") else 1,
+        limits=Limits(found.max_age, found.max_count, KEEP_LAST, found.max_size, found.thin),
+    ), found
 
 
 def find_root(path: str, settings: Settings) -> roots.Root:

@@ -1,7 +1,7 @@
 """The Python API: a Workspace is a worktree with its store. Each method is one call into ops/.
 
-`casrewind.open(path)` returns a Workspace; docs/api.md has examples. Nothing here prints, prompts or reads the
-environment, except for the home directory in `default_settings`.
+`casrewind.open(path)` returns a Workspace; docs/api.md has examples. Nothing here prints, prompts or reads
+variables, except for `default_settings`.
 
 Modules that only some methods need are imported inside these methods: hooks save many times an hour and pay for every
 import.
@@ -48,12 +48,14 @@ def open(  # noqa: A001 - the public name
     path: str | os.PathLike[str] = ".",
     settings: Settings | None = None,
     *,
+    store: str | os.PathLike[str] | None = None,
     create: bool = True,
     progress: Progress | None = None,
 ) -> "Workspace":
     """Open the workspace of the nearest directory at or above `path` with a `.git` or a store, otherwise of `path`.
 
-    With `create`, a missing store is created. `settings` default to `default_settings()`. Long operations call
+    With `create`, a missing store is created. `settings` default to `default_settings()`, which find the store that the
+    command uses. `store` is a store directory to use instead; `Workspace.store_path` names it. Long operations call
     `progress` with (activity, done, total), where a total of 0 means unknown. An exception raised in `progress` aborts
     the operation.
 
@@ -62,7 +64,10 @@ def open(  # noqa: A001 - the public name
     FormatUnsupported, StoreDamaged, StoreNotWritable and StoreFull. Errors in a project's own `.casrewind.toml` are not
     raised: `Saved.faults` names them.
     """
-    return Workspace(os.fspath(path), settings or default_settings(), create=create, progress=progress)
+    chosen = settings or default_settings()
+    if store is not None:
+        chosen = chosen._replace(store=os.fspath(store))
+    return Workspace(os.fspath(path), chosen, create=create, progress=progress)
 
 
 class Workspace:

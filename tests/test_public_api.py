@@ -1,8 +1,10 @@
 """What `casrewind` offers to Python programs, and how little it costs to import: hooks start it many times an hour."""
 
 import ast
+import functools
 import importlib
 import inspect
+import json
 import os
 import re
 import subprocess
@@ -167,12 +169,34 @@ def test_the_package_says_that_it_is_typed():
 
 
 def test_the_settings_of_the_api_are_those_of_the_command_when_nothing_is_configured(home, monkeypatch):
-    from casrewind.cli import environment
+    from casrewind.settings import from_environment
 
     monkeypatch.setattr(os, "environ", {"HOME": str(home)})
-    found, _ = environment.read(store=None, force=False)
+    assert casrewind.default_settings().data == str(home / ".local/share/casrewind")
+    found, _ = from_environment()
     assert found.processes in (1, 2)  # the command has no threads of its own, a program may have some
     assert found._replace(processes=1) == casrewind.default_settings()
+
+
+@pytest.mark.parametrize("variables", [{"CASREWIND_HOME": "{}/stores"}, {"XDG_DATA_HOME": "{}/data"}, {}])
+def test_a_program_and_the_command_use_one_store_whatever_moves_it(home, root, variables):
+    plant(root, {"f": b"x"})
+    environment = {"HOME": str(home), **{name: value.format(home) for name, value in variables.items()}}
+    run = functools.partial(subprocess.run, cwd=root, env=environment, capture_output=True, text=True, check=True, timeout=60)
+    program = "import casrewind\nwith casrewind.open() as w: print(w.store_path, w.save('by a program').checkpoint.id)"
+    store, point = run([sys.executable, "-c", program]).stdout.split()
+    listed = json.loads(run([sys.executable, "-m", "casrewind", "list", "--json"]).stdout)
+    assert [row["id"] for row in listed["checkpoints"]] == [point]
+    assert json.loads(run([sys.executable, "-m", "casrewind", "status", "--json"]).stdout)["store"] == store
+
+
+def test_a_program_that_wants_a_store_of_its_own_names_it(home, root, monkeypatch):
+    plant(root, {"f": b"x"})
+    monkeypatch.setattr(os, "environ", {"HOME": str(home), "CASREWIND_HOME": str(home / "stores")})
+    with casrewind.open(root, store=home / "own") as workspace:
+        assert workspace.store_path == str(home / "own") and workspace.save().created
+    with pytest.raises(casrewind.WorkspaceNotFound):
+        casrewind.open(root, create=False)
 
 
 SCRIPT = """
@@ -273,7 +297,7 @@ def test_a_save_without_changes_loads_only_what_it_needs(root, home):
 
 
 SAVE = """
-_typing config errors fsio settings workspace
+_typing config environment errors fsio settings workspace
 gitignore gitignore.gitconfig gitignore.rules
 model model.checkpoint model.diff model.digest model.domain model.manifest model.paths
 model.retention model.stamp model.tlv

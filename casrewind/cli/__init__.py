@@ -1,1 +1,1 @@
-"""The command line. Only this package reads argv and the environment, prints, and exits."""
+"""The command line. Only this package reads argv, prints, and exits."""

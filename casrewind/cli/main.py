@@ -113,9 +113,9 @@ def _run(options: ParsedOptions) -> int:
         options.command = PICK
     found = find(options.command)
     command = PICKER if found is None else found[1]
-    from . import environment
+    from ..settings import from_environment
 
-    settings, config = environment.read(store=options.store, force=getattr(options, "force", False))
+    settings, config = from_environment(store=options.store, force=getattr(options, "force", False))
     options.budget, options.limits, options.configured_tier = config.max_size, settings.limits, config.tier
     if command.is_alone:
         return _function(command, options)(settings, options)
@@ -189,10 +189,9 @@ def _inside(
 
 def _name_stale_hooks(workspace: "Workspace") -> None:
     """Tell a person at a terminal that hooks of an agent that worked here no longer run."""
-    from .. import agents
+    from .. import agents, environment
     from ..agents import diagnose
     from ..workspace import context_of
-    from . import environment
 
     for name in context_of(workspace).store.newest_of_agents(workspace.root.key):
         gone = diagnose.missing_hook_files(agents.profile_of(name), workspace.root.path, environment.home(), os.environ)

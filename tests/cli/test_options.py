@@ -119,7 +119,7 @@ NEVER |= {"enum", "platform", "re", "typing", "subprocess", "tempfile", "textual
 SAVE = """
 casrewind casrewind.__main__ casrewind.errors casrewind.fsio casrewind.config casrewind.settings
 casrewind.workspace casrewind._typing casrewind.fastjson
-casrewind.cli casrewind.cli.main casrewind.cli.command_line casrewind.cli.options casrewind.cli.environment
+casrewind.cli casrewind.cli.main casrewind.cli.command_line casrewind.cli.options casrewind.environment
 casrewind.cli.output casrewind.cli.commands casrewind.cli.commands.checkpoints
 """
 """Our modules outside of the rooms that do the work, in such a save."""

@@ -172,12 +172,13 @@ def test_every_command_with_streams_that_are_closed(project, line):
 
 BEGUN = """
 import os, sys
-from casrewind.cli import environment, main
-read = environment.read
-def told(**words):
+from casrewind import environment
+from casrewind.cli import main
+read = environment.configuration
+def told():
     os.write(2, b"begun\\n")
-    return read(**words)
-environment.read = told
+    return read()
+environment.configuration = told
 main.run()
 """
 

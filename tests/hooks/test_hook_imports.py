@@ -23,7 +23,7 @@ PATHSPEC = {"pathspec", "pathlib", "urllib", "enum", "re", "typing"}
 BUSY = 20
 """How often a hook may leave its work to a child, which it has to import more for, because the machine is so busy."""
 IDLE = """
-casrewind casrewind.cli casrewind.cli.environment casrewind.cli.hook casrewind.cli.hook.handler
+casrewind casrewind.cli casrewind.environment casrewind.cli.hook casrewind.cli.hook.handler
 casrewind.agents casrewind.agents.event casrewind.agents.payload casrewind.agents.profiles
 casrewind.errors casrewind.fastjson casrewind._typing
 """

@@ -204,12 +204,12 @@ class Case:
         return journal is not None
 
     def _everything_reads(self):
-        from casrewind.cli import environment
+        from casrewind.settings import from_environment
         from casrewind.workspace import Workspace
 
         if self.operation == "first save" and cli("list")[0] == 10:
             return
-        with Workspace(ROOT, environment.read(store=None, force=False)[0], create=False) as workspace:
+        with Workspace(ROOT, from_environment()[0], create=False) as workspace:
             read_everything(workspace)
 
     def _life_goes_on(self):

@@ -168,7 +168,7 @@ class Upkeep:
         return found
 
     def opened(self):
-        from casrewind.cli import environment
+        from casrewind.settings import from_environment
         from casrewind.workspace import Workspace
 
         settings = environment.read(store=self.store, force=False)[0]

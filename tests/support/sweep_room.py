@@ -93,10 +93,10 @@ class Making:
 
     def holds(self):
         """Each checkpoint has the bytes that it was made of."""
-        from casrewind.cli import environment
+        from casrewind.settings import from_environment
         from casrewind.workspace import Workspace
 
-        with Workspace(sweep.ROOT, environment.read(store=None, force=False)[0], create=False) as workspace:
+        with Workspace(sweep.ROOT, from_environment()[0], create=False) as workspace:
             for identity, files in read_everything(workspace).items():
                 if identity not in self.pictures:
                     continue  # made by what was interrupted

@@ -25,9 +25,10 @@ from ...model.checkpoint import Checkpoint
 from ...ops.context import Context
 from ...ops.references import is_numbered, label_of
 from ...ops.turn_view import TurnView
+from ...settings import from_environment
 from ...store.catalog import Marked
 from ...workspace import Workspace, context_of
-from .. import environment, parser
+from .. import parser
 from ..options_more import COMMANDS
 from ..output import age, print_line
 from . import OK
@@ -101,7 +102,7 @@ def _careful(offer: Offer) -> Callable[..., Candidates]:
 
 
 def _workspace(options: argparse.Namespace) -> Workspace:
-    settings, _ = environment.read(store=options.store, force=False)
+    settings, _ = from_environment(store=options.store)
     return Workspace(options.directory, settings._replace(deadline=_DEADLINE), create=False)
 
 

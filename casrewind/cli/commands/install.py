@@ -7,14 +7,13 @@ import os
 import shutil
 import sys
 
-from ... import __version__, agents, errors, fsio
+from ... import __version__, agents, environment, errors, fsio
 from ..._typing import Any
 from ...agents import diagnose, more_profiles, plugin, settings_edit
 from ...agents import install as installs
 from ...agents.diagnose import ClientHere
 from ...agents.install import PROJECT, Installed, Uninstalled
 from ...agents.profiles import USUAL_TIER, Profile
-from .. import environment
 from ..json_output import Shape, path, path_or_none
 from ..output import as_json, plural, print_line
 from ..questions import agreed, may_ask

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 
-from ... import agents, config, errors, fsio
+from ... import agents, config, environment, errors, fsio
 from ..._typing import Any
 from ...agents import diagnose
 from ...config import Setting
@@ -12,7 +12,7 @@ from ...ops.status import AgentSeen, Status
 from ...settings import Settings, faults_of, find_root, project
 from ...workspace import context_of
 from ...worktree.ignored import find_ignored
-from .. import environment, json_output
+from .. import json_output
 from ..json_output import Shape, time_of
 from ..output import age, as_json, note, plural, print_line, size, skipped
 from . import OK, Done

@@ -88,8 +88,7 @@ class HookLog:
         with suppress(Exception):
             if self.directory and failure_log.FailureLog(self.directory).add(text):
                 return
-            from ... import fsio
-            from .. import environment
+            from ... import environment, fsio
 
             directory = environment.data_directory()
             if fsio.ownership_problem(directory):
@@ -163,17 +162,17 @@ class HookJob:
         """True if the tier includes the event. Without a configured tier every installed hook counts."""
         if not self.event.trigger:
             return False
+        from ... import environment
         from ...agents import event as events
         from ...agents.profiles import TIERS
-        from .. import environment
 
         return events.wanted(self.profile, self.event, environment.configuration().tier or TIERS[-1])
 
     def prepare(self, seconds: float) -> None:
         """Read the settings. `seconds`: the budget; a lock may take half of it. Raises UsageError."""
-        from .. import environment
+        from ...settings import from_environment
 
-        settings, self.config = environment.read(store=None, force=False)
+        settings, self.config = from_environment()
         self.settings = settings._replace(deadline=max(seconds / 2, 0.4))
 
     def notice(self, context: "Context", saved: "Saved | None") -> bytes:
@@ -252,7 +251,7 @@ def _handle(argv: list[str], at_ns: int, began: float, log: HookLog) -> None:
 
 def _ask_helper(call: _HookCall, payload: bytes) -> "Outcome":
     """Ask the helper, if a helper may run."""
-    from .. import environment
+    from ... import environment
 
     if call.is_child:
         return "unknown" if call.asked else "undone"

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from ... import errors, fsio
+from ... import environment, errors, fsio
 from ..._typing import NamedTuple
 from ...agents import claude, client_process, cursors, droid, profiles, transcript
 from ...ops import agent_event, save
@@ -34,7 +34,6 @@ from ...worktree import inotify
 from ...worktree import root as roots
 from ...worktree.change_set import ChangedDirectories, ChangeSet, WatchResult
 from ...worktree.stat_index import StatIndex
-from .. import environment
 from . import handler, helper_process, limits, protocol
 
 _PRELOADED = (claude, cursors, droid, transcript, profiles, client_process, agent_event, quota, agent_sessions)

@@ -12,9 +12,8 @@ import sys
 import time
 from contextlib import suppress
 
-from ... import fsio, launch
+from ... import environment, fsio, launch
 from ..._typing import NamedTuple
-from .. import environment
 from . import protocol
 
 _PATIENCE = 2.0

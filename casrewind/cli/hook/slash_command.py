@@ -128,11 +128,11 @@ def _note(event: Event, root: str) -> None:
 
     from ... import errors
     from ...ops import agent_event
+    from ...settings import from_environment
     from ...workspace import Workspace, context_of
-    from .. import environment
 
     with suppress(errors.CasrewindError):
-        settings, _ = environment.read(store=None, force=False)
+        settings, _ = from_environment()
         with Workspace(root, settings, create=False) as workspace:
             context = context_of(workspace)
             context.store.sessions.note(agent_event.seen(context, event, time.time_ns()))

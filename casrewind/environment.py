@@ -1,6 +1,7 @@
-"""Reads the input other than argv: variables, the home directory, configuration files.
+"""What the user's environment says: the home directory, where the stores are, the configuration file.
 
-Every hook uses it, so it imports as little as possible.
+The danger prevented here: the command and a program open different stores for one project. Both ask this module. Every
+hook uses it, so it imports as little as possible.
 """
 
 import os
@@ -8,8 +9,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .. import config
-    from ..settings import Settings
+    from . import config
 
 
 def home() -> str:
@@ -40,32 +40,9 @@ def helpers() -> str:
     return os.path.join(data_directory(), "watch")
 
 
-def read(*, store: str | None, force: bool) -> "tuple[Settings, config.Config]":
-    """Read variables and the user's configuration file. Returns (settings, configuration that they are made from).
-    Raises UsageError for invalid values."""
-    from ..model.retention import Limits
-    from ..settings import KEEP_LAST, Settings
-
-    environ = os.environ
-    found = configuration()
-    settings = Settings(
-        home=home(),
-        data=data_directory(),
-        store=store,
-        environ=environ,
-        default_excludes=found.default_excludes,
-        max_file_size=found.max_file_size,
-        force=force,
-        # forking is safe: this process has no other threads
-        processes=min(len(os.sched_getaffinity(0)), 2) if sys.platform.startswith("linux") else 1,
-        limits=Limits(found.max_age, found.max_count, KEEP_LAST, found.max_size, found.thin),
-    )
-    return settings, found
-
-
 def configuration() -> "config.Config":
     """The user's configuration: the file, overridden by variables. Raises UsageError for invalid values."""
-    from .. import config, fsio
+    from . import config, fsio
 
     path, text = _config_file()
     return config.read(text, fsio.printable(path), os.environ)
@@ -73,7 +50,7 @@ def configuration() -> "config.Config":
 
 def explained() -> "tuple[str, list[config.Setting]]":
     """Returns (path of the user's configuration file, which need not exist; every setting and its source)."""
-    from .. import config, fsio
+    from . import config, fsio
 
     path, text = _config_file()
     return path, config.explain(text, fsio.printable(path), os.environ)
@@ -81,7 +58,7 @@ def explained() -> "tuple[str, list[config.Setting]]":
 
 def _config_file() -> tuple[str, str]:
     """Returns (path of the user's configuration file, its text; "" if it is missing). Raises UsageError."""
-    from .. import config, errors, fsio
+    from . import config, errors, fsio
 
     given = os.environ.get("XDG_CONFIG_HOME")
     if sys.platform == "darwin":
