@@ -81,16 +81,26 @@ class FoundTranscript(NamedTuple):
 
 def find_newest(homes: Homes, root: str, session: str = "") -> FoundTranscript | None:
     """The transcript of a root that was written last; with `session` only that session's."""
+    found = _newest_first(homes, root, session)[:_MOST]
+    return next((one for one in found if session in ("", one.session) and _is_of_project(one.path, root)), None)
+
+
+def sessions_named(homes: Homes, root: str, prefix: str) -> frozenset[str]:
+    """The sessions of a root, as far as their clients' files show them, whose ids begin with `prefix`."""
+    return frozenset(one.session for one in _newest_first(homes, root, prefix) if _is_of_project(one.path, root))
+
+
+def _newest_first(homes: Homes, root: str, prefix: str) -> list[FoundTranscript]:
+    """The transcripts that may be those of a root, of sessions whose ids begin with `prefix`."""
     found = []
     for profile in PROFILES.values():  # the clients of `more_profiles` have no directory for each project
         for path in _candidates(profile, homes, root):
             name = os.path.basename(path).removesuffix(".jsonl")
             identity = name if profile.transcript_name.startswith("{") else name.rpartition("_")[2]
-            if is_id(identity) and session in ("", identity):
+            if is_id(identity) and identity.startswith(prefix):
                 with suppress(OSError):
                     found.append((os.stat(path).st_mtime_ns, FoundTranscript(profile.name, identity, path)))
-    found.sort(reverse=True)
-    return next((one for _, one in found[:_MOST] if _is_of_project(one.path, root)), None)
+    return [one for _, one in sorted(found, reverse=True)]
 
 
 def _candidates(profile: Profile, homes: Homes, root: str) -> Iterator[str]:

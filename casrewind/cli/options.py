@@ -108,7 +108,7 @@ DRY_RUN = flag("-n", "--dry-run", "show the plan and change nothing")
 REF = Option(("ref",), "the checkpoint", "REF")
 NUMBER = Option(("-n",), "show at most N", "N", "number", convert=count)
 SKIP_DAMAGED = flag("--skip-damaged", "skip paths with damaged content in the store")
-SESSION = Option(("--session",), "use this agent session (default: the newest of the project)", "ID")
+SESSION = Option(("--session",), "use this agent session: its id, or 4 characters of it (default: the newest of the project)", "ID")
 _MESSAGE = Option(("-m", "--message"), "label of the checkpoint; saves even if nothing changed", "MESSAGE", default="")
 _PATHS = Option(("paths",), "limit the command to these files and directories", "PATH", nargs="*")
 _FORMS = (
@@ -143,7 +143,7 @@ TABLE = {
         NUMBER._replace(help="show at most N turns"),
         Option(("--since",), "only what was made since then: 1h, 14:30, yesterday", "WHEN"),
         Option(("--grep",), "only rows with TEXT in the prompt or label", "TEXT"),
-        Option(("--session",), "only turns of this agent session and of the ones it continues", "ID"),
+        Option(("--session",), "only turns of this agent session (its id, or 4 characters of it) and of the ones it continues", "ID"),
         flag("--all", "every checkpoint, with safety checkpoints and other worktrees"),
         flag("--oneline", "one short line for each row"),
         flag("--reverse", "oldest first"), JSON,

@@ -20,7 +20,7 @@ from ..model.checkpoint import Checkpoint
 from ..model.cursor import Cursor
 from ..model.turn_records import Turn
 from .context import Context
-from .references import turn_of
+from .references import LEAST_PREFIX, turn_of
 from .turn_view import TurnView
 
 _LOOKED_AT = 20
@@ -50,6 +50,7 @@ def find(context: Context, homes: session_files.Homes, session: str = "", prefer
     If no hook reported a conversation, the clients' own directories are searched. Raises AgentError if no conversation
     is found, its bytes are not available or of an unknown format, or its path cannot be a transcript's.
     """
+    session = whole_session(context, session, homes)
     mine = [point for point, _ in context.store.checkpoints() if point.worktree == context.root.key and point.session and point.cursor]
     known = {point.session for point in mine}
     wanted = session or (preferred if preferred in known else "")
@@ -64,6 +65,27 @@ def find(context: Context, homes: session_files.Homes, session: str = "", prefer
         what = f"no session {session!r}" if session else "no agent's conversation"
         raise errors.AgentError(f"{what} is known here: casrewind install connects an agent's client")
     return _read(context, homes, mine, found.agent, found.session, found.path)
+
+
+def whole_session(context: Context, given: str, homes: session_files.Homes | None = None) -> str:
+    """The id of the session that `given` names: an id, or at least 4 characters that only one id begins with.
+
+    A session that no hook reported is looked up in the clients' own directories, `homes`. An unknown one is returned as
+    it is. Raises AmbiguousReference.
+    """
+    points = [point for point, _ in context.store.checkpoints() if point.session.startswith(given)]
+    mine = {point.session for point in points if point.worktree == context.root.key}
+    key = context.root.key.hex()
+    mine |= {one.session for one in context.store.sessions.all() if one.worktree == key and one.session.startswith(given)}
+    found = mine or {point.session for point in points}
+    if given in found or len(given) < LEAST_PREFIX:
+        return given
+    if not found and homes is not None:
+        found = set(session_files.sessions_named(homes, context.root.path, given))
+    if len(found) > 1:
+        named = ", ".join(fsio.printable(one) for one in sorted(found)[:_NAMED]) + (", ..." if len(found) > _NAMED else "")
+        raise errors.AmbiguousReference(f"session {given!r} names {len(found)} sessions: {named}; give more characters of one")
+    return found.pop() if found else given
 
 
 def format_problems(context: Context, homes: session_files.Homes) -> dict[str, str]:
@@ -309,6 +331,7 @@ def prompt_of_turn(context: Context, number: int, session: str) -> str:
     not of `session` or of a session that it continues."""
     view = TurnView(context)
     turn = view.turn(f"@{number}")
+    session = whole_session(context, session)
     mine = lineage(context, session)
     if turn.session not in mine or not turn.prompt_id:
         there = [one for one in view.turns if one.session in mine]

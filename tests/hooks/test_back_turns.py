@@ -144,6 +144,23 @@ def test_on_a_terminal_another_session_is_asked_about_with_yes_too(two, root, ca
     assert code == 0 and b"nothing was changed" in shown and (root / "three").exists()
 
 
+def test_the_first_characters_of_a_session_are_enough(two, root, casrewind):
+    """`list` and plans print no more of it."""
+    first, second, pictures = two
+    assert "bbbb" in casrewind("list", code=0).out
+    assert [turn["n"] for turn in casrewind.json("list", "--session", "bbbb")["turns"]] == [2]
+    found = casrewind.json("back", "2", "--yes", "--session", "bbbb")
+    assert found["session"] == "bbbb-2" and picture(root) == pictures[1]
+    casrewind("undo", "--yes", code=0)
+    Conversation(first.client, "aaaa-9").turn("make four", four="4")
+    before = picture(root)
+    for words in (("list",), ("back", "1", "--yes"), ("back", "--yes")):
+        refused = casrewind(*words, "--session", "aaaa", code=15).err
+        assert "session 'aaaa' names 2 sessions: aaaa-1, aaaa-9; give more characters of one" in refused
+    assert casrewind.json("back", "1", "--yes", "--session", "aaaa-9")["prompts"] == ["make four"] and picture(root) != before
+    assert "no session 'bbb' is known here" in casrewind("back", "--yes", "--session", "bbb", code=16).err, "too few characters, as of an id"
+
+
 def test_a_turn_before_a_fork_goes_back_in_the_fork(two, root, casrewind):
     """The newest session is the fork. It has the turn, so that no other session goes back."""
     first, _, pictures = two
@@ -307,6 +324,9 @@ def test_without_hooks_a_session_can_be_named(unseen, root, casrewind):
     os.utime(unseen, (0, 0))
     assert casrewind.json("back", "1")["session"] == "other"
     assert casrewind.json("back", "1", "--session", unseen.stem)["session"] == unseen.stem
+    assert casrewind.json("back", "1", "--session", unseen.stem[:4])["session"] == unseen.stem
+    shutil.copy(unseen, unseen.with_stem(unseen.stem[:6] + "ffff"))
+    assert "names 2 sessions" in casrewind("back", "1", "--session", unseen.stem[:4], code=15).err
 
 
 def test_a_conversation_of_another_project_is_not_taken(unseen, root, casrewind):

@@ -40,7 +40,7 @@ class _Filter:
     """What the options select."""
 
     def __init__(self, workspace: Any, options: Any, view: TurnView) -> None:
-        """Raises UsageError if `--since` is not a time."""
+        """Raises UsageError if `--since` is not a time, AmbiguousReference if `--session` names several sessions."""
         self._every, self._key = options.all, workspace.root.key
         self._text = (options.grep or "").casefold()
         self._since = 0 if options.since is None else _moment(options.since)
@@ -50,7 +50,8 @@ class _Filter:
         if options.session is not None:
             from ...ops import conversation
 
-            self._sessions = conversation.lineage(context_of(workspace), _whole_id(options.session, view))
+            context = context_of(workspace)
+            self._sessions = conversation.lineage(context, conversation.whole_session(context, options.session))
 
     @property
     def is_any(self) -> bool:
@@ -186,12 +187,6 @@ def _points(everything: "Iterable[tuple[Checkpoint, Marked]]", chosen: _Filter, 
     found = [(point, marked) for point, marked in everything if chosen.takes_point(point, marked)]
     del found[options.number or len(found) :]
     return found[::-1] if options.reverse else found
-
-
-def _whole_id(session: str, view: TurnView) -> str:
-    """The session that the first characters of an id name, if only one does."""
-    found = {turn.session for turn in view.turns if turn.session.startswith(session)}
-    return found.pop() if len(found) == 1 else session
 
 
 def _moment(text: str) -> int:
