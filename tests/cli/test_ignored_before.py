@@ -4,6 +4,8 @@ import os
 
 import pytest
 
+from casrewind.cli.picker import picker_rows
+from casrewind.cli.picker.timeline import HERE, TURN, TimelineModel, counts
 from casrewind.workspace import open as opened
 from support.agent_turns import AgentTurns
 from support.trees import plant
@@ -224,3 +226,33 @@ def test_every_way_of_not_being_captured(way, casrewind, root, settings, tmp_pat
     assert path not in turn["paths"]
     casrewind("revert", "@1", "-y", code=0)
     assert (root / path).read_bytes() == b"X" * 3000 and (root / "app").read_bytes() == b"1"
+
+
+def test_the_picker_names_them_apart_and_to_here_is_what_a_restore_does(dropped, casrewind, root):
+    plant(root, {".gitignore": b"*.log\napp\ndata/\n", "app": b"edited"})
+    model = TimelineModel(dropped.workspace)
+    row = next(row for row in model.timeline().rows if picker_rows.number(row) == "@2")
+    own, here = (model.preview(row, what, None).found for what in (TURN, HERE))
+    assert counts(own, TURN) == "2 changed, 1 added, 2 captured since" and picker_rows.note(row) == " (2 captured since)"
+    assert {change.path: change.status for change in here.changes} == {b".gitignore": "modified", b"app": "modified", b"new": "removed"}
+    assert [change.path for change in here.unclear] == [b".env"], "a restore keeps it"
+    casrewind("restore", "@2", "-y", code=0)
+    assert on_disk(root) == {".gitignore", ".env", "data/x", "data/y", "app"} and (root / "app").read_bytes() == b"1"
+    rows = casrewind.json("list")["rows"]
+    assert [(row["row"], row.get("paths")) for row in rows[:2]] == [("restored", [".gitignore", "app", "new"]), ("outside", [".gitignore", "app"])]
+
+
+def test_a_safety_checkpoint_holds_what_its_rules_ignore_and_nobody_made_that(agent, casrewind, root):
+    plant(root, {"a.txt": b"1"})
+    agent.prompt("a", "one")
+    agent.stop("a")
+    agent.prompt("b", "ignore it")
+    plant(root, {".gitignore": b"a.txt\n"})
+    agent.stop("b")
+    plant(root, {"a.txt": b"edited"})
+    casrewind("restore", "@2", "-y", "--", "a.txt", code=0)
+    agent.prompt("c", "next")
+    agent.stop("c")
+    rows = casrewind.json("list")["rows"]
+    assert [(row["row"], row.get("paths")) for row in rows] == [("turn", None), ("restored", ["a.txt"]), ("turn", None), ("turn", None)]
+    assert "captured" not in casrewind("log", code=0).out.split("@2")[0]
