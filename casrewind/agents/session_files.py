@@ -8,6 +8,7 @@ The second danger: a conversation of another project is found. The name of a dir
 counts if its working directory is the project's root, or below the root and not in another project.
 """
 
+import errno
 import os
 import re
 import stat
@@ -16,6 +17,7 @@ from contextlib import suppress
 
 from .. import errors, fsio
 from .._typing import NamedTuple
+from ..model import cursor as cursors
 from . import transcript as transcripts
 from .profiles import PROFILES, Profile, is_id, sessions_of
 
@@ -185,7 +187,7 @@ def write_fork(profile: Profile, transcript: str, session: str, data: bytes, pat
         fsio.remove_orphans(directory)
         for ending in profile.companions:
             with suppress(FileNotFoundError):
-                kept = fsio.read_file(os.path.join(place, name.removesuffix(".jsonl") + ending))
+                kept = _read(os.path.join(place, name.removesuffix(".jsonl") + ending))
                 fsio.replace_file(directory, session + ending, kept)
         fsio.replace_file(directory, os.path.basename(path), data)
     except OSError as error:
@@ -196,6 +198,13 @@ def write_fork(profile: Profile, transcript: str, session: str, data: bytes, pat
             raise errors.StoreFull(f"{fsio.reason_of(error)} for the session {fsio.printable(path)}: free some and try again") from error
         raise errors.AgentError(f"cannot write the session {fsio.printable(path)}: {error.strerror or error}") from error
     return path
+
+
+def _read(path: str) -> bytes:
+    """A file of a session. Raises OSError, also for a file that is longer than a stored transcript."""
+    if os.stat(path).st_size > cursors.MOST:
+        raise OSError(errno.EFBIG, f"{fsio.printable(path)} has more than {cursors.MOST >> 20} MiB")
+    return fsio.read_file(path, cursors.MOST)
 
 
 def replace(profile: Profile, transcript: str, data: bytes, now: str, session: str = "") -> str | None:
@@ -211,7 +220,7 @@ def replace(profile: Profile, transcript: str, data: bytes, now: str, session: s
         fsio.make_directories(directory)
         fsio.remove_orphans(directory)
         with suppress(FileNotFoundError):
-            before = fsio.read_file(transcript)
+            before = _read(transcript)
             if not _is_of_session(before, session or name.removesuffix(".jsonl")):
                 raise errors.AgentError(
                     f"refused: {fsio.printable(transcript)} does not hold lines of that session: it is unchanged; leave --in-place "

@@ -154,13 +154,20 @@ def _cursor(point: Checkpoint) -> Cursor:
 
 
 def _live(path: str) -> bytes:
-    """The live transcript up to its last complete line; b"" if it cannot be read."""
+    """The live transcript up to its last complete line; b"" if it cannot be read. Raises AgentError for one that is
+    longer than any that is stored."""
     try:
-        if not path or not stat.S_ISREG(os.stat(path).st_mode):
+        if not path or not stat.S_ISREG((status := os.stat(path)).st_mode):
             return b""
-        data = fsio.read_file(os.path.realpath(path))
+        is_read = status.st_size <= cursors.MOST
+        data = fsio.read_file(os.path.realpath(path), cursors.MOST) if is_read else b""
     except (OSError, ValueError):
         return b""
+    if not is_read:
+        raise errors.AgentError(
+            f"the transcript {fsio.printable(path)} has more than {cursors.MOST >> 20} MiB and is not read: leave --chat or --both out "
+            f"to restore the files"
+        )
     return data[: transcript.whole(data)]
 
 

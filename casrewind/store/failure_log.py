@@ -13,6 +13,9 @@ from .. import fsio
 
 LINE = 2000
 """Maximum characters of one log line."""
+_TIME = len("2026-01-01T00:00:00Z ")
+_MOST_READ = 2 << 20
+"""Bytes of a log that are read. No log of casrewind is longer; of a longer one, the end is neither shown nor kept."""
 _MOST = 256 << 10
 """Bytes after which the log is rotated. One previous log is kept."""
 
@@ -49,9 +52,10 @@ class FailureLog:
         if size <= shown:
             return []
         with suppress(OSError):
-            data = fsio.read_file(self._path, start=shown)
-            self._note(shown + len(data))
-            return [line for line in data.decode("utf-8", "replace").splitlines() if line.strip()]
+            data = fsio.read_file(self._path, _MOST_READ, start=shown)
+            self._note(shown + len(data) if len(data) < _MOST_READ else size)
+            lines = data.decode("utf-8", "replace").splitlines()
+            return [line[: LINE + _TIME] for line in lines if line.strip(" \0")]
         return []
 
     def blank(self, is_bad: Callable[[bytes], bool], *, dry: bool = False) -> int:
@@ -65,14 +69,16 @@ class FailureLog:
             except FileNotFoundError:
                 continue
             try:
-                lines = fsio.read_fd(fd).split(b"\n")
+                lines = fsio.read_fd(fd, _MOST_READ).split(b"\n")
                 bad = {number for number, line in enumerate(lines) if is_bad(line)}
-                count += len(bad)
-                if bad and not dry:
+                is_longer = len(os.pread(fd, 1, _MOST_READ)) > 0
+                count += len(bad) + is_longer
+                if (bad or is_longer) and not dry:
                     data = b"\n".join(b" " * len(line) if number in bad else line for number, line in enumerate(lines))
                     directory, name = os.path.split(path)
                     fsio.replace_file(directory, name, data, temporary=os.path.join(directory, "tmp"))
-                    self._append(path, fsio.read_fd(fd))  # lines that a hook appended since the read
+                    if not is_longer:
+                        self._append(path, fsio.read_fd(fd, _MOST_READ))  # lines that a hook appended since the read
             finally:
                 os.close(fd)
         return count

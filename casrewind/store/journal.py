@@ -16,6 +16,7 @@ from .layout import Layout
 MAGIC = b"CRJ1"
 _HEAD = struct.Struct("<4sI")  # magic, length of the body
 _CHECK = 16
+_MOST = 1 << 16  # bytes of a journal; a longer file is a damaged one
 _KEY = 32  # characters of a journal's name: the worktree's key in hex
 
 
@@ -46,7 +47,7 @@ class Journals:
     def read(self, worktree: bytes) -> history.Operation | None:
         """The journal of a worktree, or None if no restore is open."""
         try:
-            data = fsio.read_file(self._layout.journal(worktree))
+            data = fsio.read_file(self._layout.journal(worktree), _MOST)
         except FileNotFoundError:
             return None
         operation = decode(data)

@@ -27,6 +27,10 @@ RECORD_MAGIC = b"CRE1"
 RECORD = struct.Struct("<4sBBHQI")  # magic, kind, zero, zero, sequence number, payload length
 CHECK = 16
 MAX_PAYLOAD = 1 << 24
+LONGEST = RECORD.size + MAX_PAYLOAD + CHECK
+"""Bytes of the longest record. More bytes than these at the end are no torn append: every append is one record."""
+_WINDOW = 1 << 20
+"""Bytes that are read at once: a ledger may be, or may have been made, larger than the memory."""
 
 CHECKPOINT, PIN, UNPIN, LABEL, FORGET, RESTORE, UNDO, REDO, SESSION, HISTORY, ADOPT = range(1, 12)
 
@@ -74,6 +78,26 @@ def is_later(identity: bytes, earlier: bytes) -> bool:
         if earlier == identity:
             return True
     return False
+
+
+def _is_sound_after(data: bytes) -> bool:
+    """True if a sound record begins after the first byte."""
+    left = LONGEST  # bytes to hash: many false heads could need hours
+    found = data.find(RECORD_MAGIC, 1)
+    while found >= 0 and left > 0:
+        if decode(data, found) is not None:
+            return True
+        left -= _length(data, found)
+        found = data.find(RECORD_MAGIC, found + 1)
+    return left <= 0
+
+
+def _length(data: bytes, position: int) -> int:
+    """The length that a record's head claims, if the bytes have as many; else that of a head."""
+    if position + RECORD.size > len(data):
+        return RECORD.size
+    length = int(RECORD.unpack_from(data, position)[5])
+    return RECORD.size + (length if position + length <= len(data) else 0)
 
 
 class Ledger:
@@ -128,34 +152,43 @@ class Ledger:
         record."""
         base = max(start, HEAD.size)  # read only what is new: the index has followed the rest
         least = max(acknowledged, HEAD.size)
-        size = self.size()
-        if size < least:
+        fd = fsio.open_regular(self.path)
+        try:
+            size = os.fstat(fd).st_size
+            if size < least:
+                raise errors.LedgerCorrupt(
+                    f"damaged ledger: {fsio.printable(self.path)} has {size} bytes of at least {least} that were written; run "
+                    f"casrewind verify"
+                )
+            position, data, first = base, b"", base  # `data`: the bytes from offset `first` that were read last
+            while position < size:
+                record = decode(data, position - first)
+                for length in (_WINDOW, LONGEST) if record is None else ():  # the record may go on behind these bytes
+                    data, first = os.pread(fd, min(length, size - position), position), position
+                    record = decode(data, 0)
+                    if record is not None or len(data) < length:
+                        break
+                if record is None:
+                    self._refuse_damage(data, position, size, acknowledged)
+                    return
+                position = first + record.end
+                yield record._replace(end=position)
+        finally:
+            os.close(fd)
+
+    def _refuse_damage(self, data: bytes, position: int, size: int, acknowledged: int) -> None:
+        """Raise LedgerCorrupt if the bytes from offset `position` to the end (`size`) are no torn append. `data` are
+        these bytes, at least as many as a record can have."""
+        if position >= acknowledged and size - position > LONGEST:
             raise errors.LedgerCorrupt(
-                f"damaged ledger: {fsio.printable(self.path)} has {size} bytes of at least {least} that were written; run "
+                f"damaged ledger: the {size - position:,} bytes at the end of {fsio.printable(self.path)} are no record; run casrewind "
+                f"verify --repair, which keeps all checkpoints and sets the damaged file aside"
+            )
+        if position < acknowledged or _is_sound_after(data):
+            raise errors.LedgerCorrupt(
+                f"damaged ledger: the record at byte {position} of {fsio.printable(self.path)} is not what was written; run "
                 f"casrewind verify"
             )
-        data = fsio.read_file(self.path, start=base)
-        position = 0
-        while position < len(data):
-            record = decode(data, position)
-            if record is None:
-                if base + position < acknowledged or self._sound_after(data, position + 1):
-                    raise errors.LedgerCorrupt(
-                        f"damaged ledger: the record at byte {base + position} of {fsio.printable(self.path)} is not what was "
-                        f"written; run casrewind verify"
-                    )
-                return
-            position = record.end
-            yield record._replace(end=base + record.end)
-
-    @staticmethod
-    def _sound_after(data: bytes, position: int) -> bool:
-        found = data.find(RECORD_MAGIC, position)
-        while found >= 0:
-            if decode(data, found) is not None:
-                return True
-            found = data.find(RECORD_MAGIC, found + 1)
-        return False
 
     def append(self, end: int, records: bytes) -> int:
         """Write encoded records at offset `end` (the end of the last sound record) and sync them. Returns the new
@@ -179,6 +212,8 @@ class Ledger:
         return end + len(records)
 
     def _cut(self, fd: int, end: int, size: int) -> None:
+        if size - end > LONGEST:  # it has grown since it was read
+            self._refuse_damage(b"", end, size, 0)
         torn = os.pread(fd, size - end, end)
         name = f"ledger.cut-{end}-{os.urandom(4).hex()}"
         fsio.replace_file(os.path.dirname(self.path), name, torn, temporary=self._temporary)

@@ -20,6 +20,7 @@ from .journal import Journals
 from .layout import Layout
 from .packs import BlobLocation, PackReader, PackWriter
 
+_STEP = 1 << 20
 Alone = Callable[[], AbstractContextManager[None]]
 """Returns a context manager that holds the store lock exclusively."""
 
@@ -44,14 +45,10 @@ class Salvage:
     def ledger(self) -> list[str]:
         """Rewrite the ledger if it is damaged. Returns descriptions of the repairs. Raises StoreError."""
         with fsio.store_errors("repairing the ledger of", self._layout.root):
-            try:
-                data = fsio.read_file(self._layout.ledger)
-            except FileNotFoundError:
-                data = b""
+            head, found, sound_to = _sound_records(self._layout.ledger)
             known = self._ledger_index.read_unchecked(_known)
-            found, sound_to = _sound_records(data)
-            identity = data[8 : ledger.HEAD.size]
-            headless = len(data) < ledger.HEAD.size or data[:8] != ledger.HEAD.pack(ledger.MAGIC, ledger.VERSION, b"")[:8]
+            identity = head[8:]
+            headless = len(head) < ledger.HEAD.size or head[:8] != ledger.HEAD.pack(ledger.MAGIC, ledger.VERSION, b"")[:8]
             strange = known is not None and not headless and known.state.ledger_id != identity
             if known is not None and strange:
                 is_ours = is_of(known.packs, packs.names(self._layout.packs))
@@ -64,12 +61,25 @@ class Salvage:
             if known is not None and strange and _is_foreign(found, known):
                 found = []
             records = list(_joined(found, known))
-            if data:
-                aside = f"ledger.damaged-{secrets.token_hex(4)}"
-                fsio.replace_file(self._layout.root, aside, data, temporary=self._layout.temporary)
+            if head:
+                self._set_ledger_aside()
             self._ledger_index.replace_ledger(b"".join(records), known.state.ledger_id if known is not None else b"")
             kept = sum(1 for record in records if record[4] == ledger.CHECKPOINT)
             return [f"the ledger was damaged: rewritten with {kept} checkpoints"]
+
+    def _set_ledger_aside(self) -> None:
+        """Give the ledger a second name, under which it stays when it is replaced. Copies it where files have one
+        name, in pieces: it may be larger than the memory."""
+        aside = os.path.join(self._layout.root, f"ledger.damaged-{secrets.token_hex(4)}")
+        try:
+            os.link(self._layout.ledger, aside)
+        except OSError:
+            with fsio.drafted(self._layout.temporary) as (draft, fd), open(self._layout.ledger, "rb", buffering=0) as file:
+                while data := file.read(_STEP):
+                    fsio.write_all(fd, data)
+                fsio.sync_fd(fd)
+                os.rename(draft, aside)
+        fsio.sync_directory(self._layout.root)
 
     def packs(self, alone: Alone, report: Callable[[int, int], None] | None) -> list[str]:
         """Copy the sound blobs of every damaged pack and set the pack aside. Returns descriptions of the repairs."""
@@ -150,24 +160,36 @@ def _known(tables: Tables) -> IndexedState:
     return IndexedState(state, points, marks, catalog.histories(tables), set(catalog.pack_sizes(tables)))
 
 
-def _sound_records(data: bytes) -> tuple[list[ledger.Record], int]:
-    """Returns (every sound record, the end offset of the last one; -1 if there is damage before it). Bytes after the
-    last sound record are a torn append, which the next writer cuts."""
-    found: list[ledger.Record] = []
-    position = end = ledger.HEAD.size
-    damaged = False
-    while True:
-        record = ledger.decode(data, position)
-        if record is None:
-            position = data.find(ledger.RECORD_MAGIC, position + 1)
-            if position < 0:
-                break
-            continue
-        damaged = damaged or position != end
-        if not found or record.seq > found[-1].seq:
-            found.append(record)
-        position = end = record.end
-    return found, -1 if damaged else end
+def _sound_records(path: str) -> tuple[bytes, list[ledger.Record], int]:
+    """Returns (the head, every sound record, the end offset of the last one; -1 if there is damage before it). Bytes
+    after the last sound record are a torn append, which the next writer cuts, unless they are more than a record has:
+    that is damage, too. Reads in pieces. Raises OSError."""
+    try:
+        fd = fsio.open_regular(path)
+    except FileNotFoundError:
+        return b"", [], ledger.HEAD.size
+    try:
+        size, found, damaged = os.fstat(fd).st_size, list[ledger.Record](), False
+        position = end = ledger.HEAD.size
+        data, first = b"", position  # the bytes from offset `first` that were read last
+        while position < size:
+            record = ledger.decode(data, position - first)
+            if record is None and first + len(data) < min(position + ledger.LONGEST, size):
+                data, first = os.pread(fd, ledger.LONGEST + _STEP, position), position
+                record = ledger.decode(data, 0)
+                if not data:
+                    break  # it was cut meanwhile
+            if record is None:
+                at = data.find(ledger.RECORD_MAGIC, position + 1 - first)
+                position = first + at if at >= 0 else max(first + len(data) - len(ledger.RECORD_MAGIC) + 1, position + 1)
+                continue
+            damaged = damaged or position != end
+            if not found or record.seq > found[-1].seq:
+                found.append(record._replace(end=first + record.end))
+            position = end = first + record.end
+        return os.pread(fd, ledger.HEAD.size, 0), found, -1 if damaged or size - end > ledger.LONGEST else end
+    finally:
+        os.close(fd)
 
 
 def _is_foreign(found: list[ledger.Record], known: IndexedState) -> bool:

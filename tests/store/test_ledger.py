@@ -167,3 +167,51 @@ def test_a_ledger_that_is_a_link_is_not_followed(book, tmp_path):
     with pytest.raises(OSError, match="symbolic links"):
         book.append(end, records()[0])
     assert (tmp_path / "elsewhere").read_bytes() == before
+
+
+# -- reading in pieces
+
+
+def test_records_across_the_border_of_two_pieces_come_back(book):
+    sizes = [(1 << 20) - 100, 3 << 20, 10, (1 << 24), 1, (1 << 20) * 2]
+    payloads = [bytes([number]) * size for number, size in enumerate(sizes)]
+    end = filled(book, payloads)
+    assert [len(payload) for _, payload in read(book, 0, end)] == sizes
+    first = next(iter(book.read(0, end))).end
+    assert [len(payload) for _, payload in read(book, first, end)] == sizes[1:]
+
+
+@pytest.mark.parametrize("size", [1, 1 << 20, (1 << 20) + 1, 1 << 24])
+def test_a_torn_record_of_any_size_is_cut_and_kept(book, size):
+    end = filled(book)
+    torn = ledger.encode(ledger.CHECKPOINT, 9, b"t" * size)[:-1]
+    with open(book.path, "ab") as file:
+        file.write(torn)
+    assert read(book, 0, end) == list(enumerate(PAYLOADS, 1))
+    book.append(end, records([b"next"], 5)[0])
+    assert read(book)[-1] == (5, b"next")
+    directory = os.path.dirname(book.path)
+    [kept] = [name for name in os.listdir(directory) if name.startswith("ledger.cut-")]
+    assert os.stat(os.path.join(directory, kept)).st_size == len(torn)
+
+
+def test_more_bytes_than_a_record_has_are_damage_wherever_they_are(book):
+    end = filled(book)
+    os.truncate(book.path, end + ledger.LONGEST)
+    assert len(read(book, 0, end)) == len(PAYLOADS)
+    os.truncate(book.path, end + ledger.LONGEST + 1)
+    for start in (0, end):
+        with pytest.raises(errors.LedgerCorrupt, match="verify --repair"):
+            read(book, start, end)
+    with pytest.raises(errors.LedgerCorrupt):
+        book.append(end, records([b"next"], 5)[0])
+    assert book.size() == end + ledger.LONGEST + 1, "nothing was cut"
+
+
+def test_false_heads_without_number_are_damage_and_take_no_time(book):
+    end = filled(book)
+    head = ledger.RECORD.pack(ledger.RECORD_MAGIC, ledger.CHECKPOINT, 0, 0, 5, 8 << 20)
+    with open(book.path, "ab") as file:
+        file.write(b"x" + head * (ledger.LONGEST // len(head) - 1))
+    with pytest.raises(errors.LedgerCorrupt):
+        read(book, 0, end)
