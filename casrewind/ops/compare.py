@@ -4,6 +4,7 @@ The danger prevented here: a mistyped path looks like an unchanged path. Request
 reported.
 """
 
+import stat
 from collections.abc import Callable, Container, Iterable, Sequence
 from itertools import islice
 
@@ -14,7 +15,7 @@ from ..model import manifest, paths
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
 from ..model.domain import Domain, Skip
-from ..model.manifest import DIR, Entry, Loader
+from ..model.manifest import DIR, FILE, Entry, Loader
 from ..model.plan import Action
 from ..store.packs import ReadBlob
 from ..store.writer import DryRunWriter
@@ -128,7 +129,7 @@ def towards(context: Context, seen: ScannedWorktree, point: Checkpoint, scope: S
     stored, present = _readers(context)
     with naming(context.store):
         changes = _sorted(diffs.diff(seen.load, seen.tree, point.tree), ())
-    changes = tuple(change if change.old is not None else change._replace(old=_uncaptured(context, change.path)) for change in changes)
+    changes = tuple(change if change.old is not None else change._replace(old=_uncaptured(context, change)) for change in changes)
     changes = tuple(change for change in changes if not manifest.same(change.old, change.new))
     told = DomainComparer(seen.read).told_apart(changes, seen.domain, point.domain, certain=frozenset(change.path for change in changes))
     return Comparison(_sorted(told.changes, scope), seen.skipped, present, stored, (), _sorted(told.unclear, scope))
@@ -174,10 +175,18 @@ def _sorted(changes: Iterable[Change], scope: Sequence[bytes]) -> tuple[Change, 
     return tuple(sorted(chosen, key=lambda change: change.path))
 
 
-def _uncaptured(context: Context, path: bytes) -> Entry | None:
-    """The entry of a path that the scan did not capture; None if it is not on disk, or cannot be read."""
+def _uncaptured(context: Context, change: Change) -> Entry | None:
+    """The entry of a path that the scan did not capture; None if it is not on disk, or cannot be read. A file with the
+    size, the mode and the time of the new side is not read: a preview of many ignored files should be quick."""
+    new = change.new
     try:
-        captured = context.tree.capture(path, HashSink())
+        status = context.tree.status_of(change.path)
+        if status is None:
+            return None
+        present = (status.st_size, status.st_mtime_ns, stat.S_IMODE(status.st_mode)) if stat.S_ISREG(status.st_mode) else None
+        if new is not None and new.kind == FILE and present == (new.size, new.mtime_ns, new.mode):
+            return new
+        captured = context.tree.capture(change.path, HashSink())
     except (OSError, NotCapturable):
         return None
     return captured.entry if captured is not None else None

@@ -8,6 +8,7 @@ from casrewind.cli.picker import picker_rows
 from casrewind.cli.picker.timeline import HERE, TURN, TimelineModel, counts
 from casrewind.workspace import open as opened
 from support.agent_turns import AgentTurns
+from support.packfile import flip_blob
 from support.trees import plant
 
 
@@ -256,3 +257,12 @@ def test_a_safety_checkpoint_holds_what_its_rules_ignore_and_nobody_made_that(ag
     rows = casrewind.json("list")["rows"]
     assert [(row["row"], row.get("paths")) for row in rows] == [("turn", None), ("restored", ["a.txt"]), ("turn", None), ("turn", None)]
     assert "captured" not in casrewind("log", code=0).out.split("@2")[0]
+
+
+def test_a_damaged_record_of_the_rules_makes_no_change_known(dropped, casrewind, root):
+    flip_blob(dropped.context.store.path, dropped.workspace.checkpoint("@2").domain)
+    turn = casrewind.json("list", code=20)["turns"][1]
+    assert turn["damaged"] and turn["changes"] == {"added": 0, "modified": 2, "removed": 0}
+    casrewind("revert", "@2", "-y", code=20)
+    assert (root / ".env").exists() and (root / "new").exists()
+    assert "some of it is damaged" in casrewind("list").out

@@ -47,7 +47,8 @@ def _removed(context: Context, end: Checkpoint) -> list[bytes]:
     changes = list(diffs.diff(diffs.lenient(context.store.load_tree), start.tree, end.tree))
     moved = {change.new.digest for change in changes if change.old is None and change.new is not None}
     if start.domain != end.domain and any(change.new is None for change in changes):
-        changes = [change for change in changes if change.new is not None or not _is_on_disk(context, change.path)]
+        known, _ = diffs.told_apart(changes, lambda *_: None, lambda path, _: "not captured" if _is_on_disk(context, path) else None)
+        changes = list(known)
     return [
         change.path for change in changes if change.new is None and change.old is not None
         if change.old.kind != DIR and change.old.digest not in moved
