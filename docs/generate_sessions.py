@@ -5,7 +5,8 @@
 * ```console: the lines that begin with `$ ` are run in order, by one shell in a scratch home; below each is what it shows, standard
   error included. A line `...` stands for any lines. `# exit N` at a command's end says that it does not end with 0.
 * ```sh: the same without output, if it has a command of casrewind's (not the blocks that install it: tests/client/test_newcomer.py).
-* ```text that begins with `> /casrewind`: typed in the client, and what that shows (the hook's answer).
+* ```text that begins with `> /casrewind`: typed in the client, and what that shows (the hook's answer). A line with `yes` and a code
+  is typed with the code that the answer above it has.
 * `<!-- project -->`: from here on a new home, and a small project in it; `<!-- project: NAME -->`: a tree of that name, and no
   command of the document is run where that is not given. `<!-- claude: PROMPT -->`: the client takes a turn, by the
   hooks that are installed at that moment; what it changes is in TURNS. `<!-- program: NAME -->`: an agent that cannot be connected.
@@ -39,6 +40,7 @@ TURNS = {
 """What the stand-in for a client does to the files at a prompt that has these words in it; None: the file goes."""
 VERSIONS = {"claude": "2.1.329 (Claude Code)", "droid": "0.225.2"}
 _INSTALLS = re.compile(r"\.local/casrewind|^(uv|pipx) ", re.MULTILINE)
+_CODE = re.compile(r"\byes [0-9a-z]{1,4}-[0-9a-f]{4}$", re.MULTILINE)
 _BLOCK = re.compile(r"^<!-- (project|\w+: [^\n]*) -->$|^```(console|text|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -115,6 +117,7 @@ class Client:
         self.scratch, self.agent, self.profile = scratch, agent, profiles.PROFILES[agent]
         self.project = scratch.home / "shop"
         self.session, self.last = "", None
+        self.code = ""  # the answer to the newest plan
         self.directory = scratch.home / self.profile.home / self.profile.sessions / str(self.project).replace("/", "-")
 
     @property
@@ -186,8 +189,10 @@ class Client:
 
     def ask(self, line):
         """What the client shows when a `/casrewind` line is typed in it."""
-        answer = json.loads(self.hook("UserPromptSubmit", prompt=line))
-        return self.scratch.told(answer[self.profile.refusal_text])
+        answer = json.loads(self.hook("UserPromptSubmit", prompt=_CODE.sub(self.code, line)))
+        text = self.scratch.told(answer[self.profile.refusal_text])
+        self.code = (_CODE.findall(text) or [""])[-1]
+        return text
 
     def checkpoints(self):
         """How many there are by now."""
@@ -212,9 +217,11 @@ class Client:
 def plain(text):
     """Text without what differs from run to run."""
     text = re.sub(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UUID", text)
+    text = re.sub(r"\b(claude|droid) [0-9a-f]{8}\b", r"\1 SESSION", text)
     text = re.sub(r"\b(claude|droid) [0-9a-f]{4}$", r"\1 SESSION", text, flags=re.MULTILINE)
     text = re.sub(r"^( +@\d+  .*  )[0-9a-f]{4}$", r"\1SESSION", text, flags=re.MULTILINE)
     text = re.sub(r"\bc[0-9a-f]{14}\b", "ID", text)
+    text = _CODE.sub("yes CODE", text)
     text = re.sub(r"\b\d{4}-\d\d-\d\dT[\d:.]+Z\b", "TIME", text)
     text = re.sub(r"\b\d{4}-\d\d-\d\d \d\d:\d\d(?: to (?:\d{4}-\d\d-\d\d )?\d\d:\d\d)?", "TIME", text)
     text = re.sub(r"\((?:yesterday )?\d\d:\d\d, ", "(CLOCK, ", text)
@@ -251,7 +258,7 @@ def played(text, problems, trees=None, *, anew=False):
     `trees`: {name: directory} of the trees that are at hand for `<!-- project: NAME -->`.
     """
     scratch = place = agent = None
-    skips = False
+    skips, code_shown = False, ""
 
     def play(match):
         nonlocal agent, skips
@@ -298,7 +305,9 @@ def played(text, problems, trees=None, *, anew=False):
             shutil.rmtree(place)
 
     def answered(line, shown):
+        nonlocal code_shown
         if line.startswith("> "):
+            line = _CODE.sub(code_shown, line) if code_shown else line
             real, code = scratch.client(agent).ask(line[2:]) + "\n", 0
         else:
             real, code = scratch.run(line[2:])
@@ -306,9 +315,11 @@ def played(text, problems, trees=None, *, anew=False):
         if code != wanted:
             problems.append(f"{line!r} ends with {code}: {real}")
         if fits(plain(shown), plain(real)) and not (anew and "\n...\n" not in f"\n{shown}"):
+            code_shown = (_CODE.findall(shown) or [""])[-1]
             return f"{line}\n{shown}"
         if not anew:
             problems.append(f"{line!r} shows\n{real}and not\n{shown}")
+        code_shown = (_CODE.findall(real) or [""])[-1]
         return f"{line}\n{real}"
 
     try:

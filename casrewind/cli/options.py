@@ -129,8 +129,10 @@ GLOBAL = (
     Option(("--color",), "use colours: auto, always or never", "WHEN", choices=WHEN, default="auto"),
     flag("--no-pager", "never use a pager"),
     JSON._replace(help=None),
+    Option(("--typed",), None, "LINE"),
 )
-"""Options of every command, allowed before and after its name. `--json` is allowed if the command has it."""
+"""Options of every command, allowed before and after its name. `--json` is allowed if the command has it. `--typed`: the
+line that a person typed in a client; a hook passes it."""
 TABLE = {
     "save": Command("Save a checkpoint of the project", ("casrewind save", "casrewind save -m 'before the clean-up'"), (
         Option(("text",), "same as -m MESSAGE", "MESSAGE", nargs="?"), _MESSAGE,

@@ -15,7 +15,7 @@ def build() -> argparse.ArgumentParser:
     """The whole grammar."""
     parser = argparse.ArgumentParser(prog="casrewind", description=f"{texts.TITLE.partition(': ')[2]}.", allow_abbrev=False)
     parser.add_argument("-V", "--version", action="version", version=texts.version().strip(), help="show the version")
-    everywhere = [option for option in GLOBAL if option.help is not None]
+    everywhere = [option for option in GLOBAL if option.attribute != "json"]  # each command with --json has its own
     _add(parser, everywhere, inherited=False)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, command in COMMANDS.items():

@@ -1,11 +1,13 @@
 """The output of a restore: its plan and its result, as text and as JSON. Also used by `back` and the picker."""
 
+import io
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 
-from .. import fsio
-from .._typing import Any
+from .. import fsio, launch
+from .._typing import TYPE_CHECKING, Any
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
 from ..model.plan import Action, Kept, Plan
@@ -14,9 +16,14 @@ from ..store.catalog import Marked
 from .output import SHOWN, age, cut_to, paint, plural, print_line, remark
 from .questions import agreed
 
+if TYPE_CHECKING:
+    from .changes import Row
+
 _TITLE = 40
 """Characters of a label or prompt in the title of a plan."""
-
+_OUTSIDE = 3  # paths that no turn made, by name
+_NAMED = 10
+"""Paths that a result names in a client."""
 
 _DONE = {"restore": "restored", "revert": "reverted", "undo": "undone", "redo": "redone", "abort": "taken back"}
 
@@ -38,6 +45,8 @@ def print_restored(report: Restored) -> None:
         print_line(f"nothing to do: the worktree has it already ({plural(report.unchanged, 'path')} unchanged)")
     else:
         print_line(f"{name}: {plural(wrote, 'path')} written, {removed} removed, {report.unchanged} unchanged")
+        if os.environ.get(launch.INSIDE):  # nobody may have seen the plan
+            _print_changed(report.actions)
     _kept(report.kept)
     if report.op in ("restore", "revert") and report.safety:
         print_line(f"  the state before is {report.safety}; casrewind undo goes back to it")
@@ -50,13 +59,26 @@ def print_restored(report: Restored) -> None:
         print_line("  casrewind redo takes the undo back")
 
 
-def print_plan(actions: Sequence[Action], left: Sequence[Kept]) -> None:
-    """Print the changes of a plan, removals first, and only some of many. A new or removed directory is one line."""
+def _print_changed(actions: Sequence[Action]) -> None:
+    """Print the first changes that were made, removals first."""
+    found = [row for side in _sides(actions) for row in side]
+    for row in found[:_NAMED]:
+        print_line(f"  {row.text()}")
+    if len(found) > _NAMED:
+        print_line(f"  ... and {len(found) - _NAMED:,} more; casrewind list names the restore")
+
+
+def _sides(actions: Sequence[Action]) -> "tuple[list[Row], list[Row]]":
+    """The lines of these actions: removals, and the rest. A new or removed directory is one line."""
     from .changes import rows
 
     found = rows([Change(action.path, action.before, action.after) for action in really_changes(actions)])
-    removed, written = [row for row in found if row.sign == "-"], [row for row in found if row.sign != "-"]
-    for side in (removed, written):
+    return [row for row in found if row.sign == "-"], [row for row in found if row.sign != "-"]
+
+
+def print_plan(actions: Sequence[Action], left: Sequence[Kept]) -> None:
+    """Print the changes of a plan, removals first, and only some of many."""
+    for side in _sides(actions):
         for row in side[:SHOWN]:
             print_line(f"  {row.text()}")
         if len(side) > SHOWN:
@@ -87,14 +109,30 @@ def unasked(workspace: Any, plan_to_do: Plan) -> bool:
     return True
 
 
-def asking(workspace: Any, title: str, done: Callable[[], None], *, is_asked: bool) -> Callable[[Plan], bool]:
-    """A function that shows a plan below `title` and asks, or does not ask."""
+def print_outside(paths: Sequence[bytes]) -> None:
+    """Name the paths of a plan with edits that no turn made."""
+    if paths:
+        more = f" and {len(paths) - _OUTSIDE:,} more" if len(paths) > _OUTSIDE else ""
+        print_line(f"  also takes back edits that no turn made: {', '.join(map(fsio.printable, paths[:_OUTSIDE]))}{more}")
 
-    def confirm_or_not(plan_to_do: Plan) -> bool:
-        done()
-        return confirm(workspace, plan_to_do, title) if is_asked else unasked(workspace, plan_to_do)
 
-    return confirm_or_not
+def foreign(paths: Iterable[bytes]) -> None:
+    """Print the paths that another session may have changed."""
+    found = list(paths)
+    if found:
+        print_line(f"  changed while another session ran ({plural(len(found), 'path')}):")
+    for path in found[:SHOWN]:
+        print_line(f"    {fsio.printable(path)}")
+    if len(found) > SHOWN:
+        print_line(f"    ... and {len(found) - SHOWN} more")
+
+
+def lines_of(speak: Callable[[], None]) -> list[str]:
+    """The output of a function, as lines."""
+    kept = io.StringIO()
+    with redirect_stdout(kept), redirect_stderr(kept):
+        speak()
+    return [line for line in kept.getvalue().split("\n") if line]
 
 
 def warn(workspace: Any, actions: Iterable[Action]) -> None:
@@ -199,8 +237,8 @@ def numbers(actions: Iterable[Action]) -> tuple[int, int]:
     return written, removed
 
 
-def shape(report: Restored) -> dict[str, Any]:
-    """The result of a restore, undo or redo, as JSON."""
+def shape(report: Restored, outside: Sequence[bytes] = ()) -> dict[str, Any]:
+    """The result of a restore, undo or redo, as JSON. `outside`: the paths with edits that no turn made."""
     from . import json_output
 
     written, removed = numbers(report.actions)
@@ -210,6 +248,7 @@ def shape(report: Restored) -> dict[str, Any]:
         "unchanged": report.unchanged,
         "skipped": [{**json_output.path(item.path), "reason": item.reason} for item in report.kept],
         "foreign": [],
+        "edited_outside": [path.decode("utf-8", "replace") for path in outside],
         "safety": report.safety or None,
         "target": report.target or None,
         "dry_run": report.dry_run,

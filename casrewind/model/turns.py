@@ -124,6 +124,10 @@ class Outline:
         done = tuple(done for at in range(start, end) for done in self._operations[at] if not self._is_own(at))
         return tuple(self.turns[number - 1] for number in numbers), done
 
+    def newest_state(self) -> State | None:
+        """The state behind the newest checkpoint and its operations, None without a checkpoint."""
+        return self._state(len(self._points) - 1) if self._points else None
+
     # -- turns without their changes
 
     def _turn(self, number: int, positions: TurnPositions) -> Turn:

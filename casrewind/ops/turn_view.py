@@ -10,11 +10,11 @@ from .. import errors
 from .._typing import NamedTuple
 from ..agents import client_process
 from ..model import diff as diffs
-from ..model import history
+from ..model import history, manifest
 from ..model import turns as rows_of
 from ..model.checkpoint import SAFETY, Checkpoint
 from ..model.diff import Change
-from ..model.manifest import Loader, Tree
+from ..model.manifest import Entry, Loader, Tree
 from ..model.turn_records import NOT_SAVED, OPERATIONS, Difference, Done, Row, State, Turn
 from ..model.turns import Outline
 from ..store.catalog import Marked
@@ -106,6 +106,15 @@ class TurnView:
         if turn.changes is None:
             raise errors.StoreDamaged(f"what @{turn.n} changed cannot be read: casrewind verify shows what is damaged")
         return compare.of_changes(self._context, turn.changes, scope, to_now=turn.to_now, unclear=turn.unclear)
+
+    def newest_state(self) -> Callable[[bytes], Entry | None]:
+        """Looks up a path in the newest state that is known: the newest checkpoint, with what was restored after it."""
+        state = self._outline.newest_state()
+        if state is None:
+            return lambda _: None
+        finder = manifest.Finder(self._context.store.load_tree, state.tree)
+        after = {change.path: change.new for plan in state.plans for change in self._differ.plan(plan).changes or ()}
+        return lambda path: after[path] if path in after else finder.find(path)
 
     def turn_of(self, identity: str) -> Turn | None:
         """The turn that a checkpoint belongs to."""

@@ -68,11 +68,19 @@ def test_no_question_is_asked_where_none_is_needed(terminal, edited, casrewind):
     assert terminal("undo", "-y").end()[0] == 0
 
 
-@pytest.mark.parametrize("stream", ["stdin", "stdout"])
-def test_half_a_terminal_cannot_be_asked(terminal, edited, root, home, stream):
+def test_nobody_is_asked_who_cannot_answer(terminal, edited, root, home):
     with unchanged(root, home / "data"):
-        code, shown = terminal("restore", "last", **{stream: subprocess.DEVNULL}).end()
+        code, shown = terminal("restore", "last", stdin=subprocess.DEVNULL).end()
     assert code == 64 and b"no terminal" in shown and b"--yes" in shown
+
+
+def test_a_person_is_asked_on_standard_error_if_the_output_goes_elsewhere(terminal, edited, root, home):
+    with unchanged(root, home / "data"):
+        session = terminal("restore", "last", stdout=subprocess.DEVNULL)
+        session.read_until(b"[y/N/d] ")
+        assert b"restore to c" in session.shown
+        session.type("n\n")
+        assert session.end()[0] == 0
 
 
 def test_colours_are_for_terminals_that_have_them_and_people_who_want_them(terminal, process, edited):

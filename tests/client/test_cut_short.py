@@ -116,7 +116,7 @@ def interrupted(start):
     found.request = client.model.requests[-1].told
     found.answers, found.files = [], []
     for command in ("/casrewind back 1", "/casrewind undo", "/casrewind back 2"):
-        found.answers.append(terminal.ask(command))
+        found.answers.append(terminal.order(command))
         found.files.append(picture(client.project))
     found.resume = re.findall("/resume ([0-9a-f-]{36})", found.answers[0])[-1]
     client.say("what now", "--resume", found.resume)

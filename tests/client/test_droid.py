@@ -123,7 +123,7 @@ def test_a_command_typed_in_the_client_is_answered_without_the_model(client, tol
     asked = len(client.model.requests)
     listed = str(front.say("/casrewind"))
     assert "@1  spoil it" in listed
-    answer = str(front.say("/casrewind back 1"))
+    answer = str(front.say("/casrewind back 1"))  # a small turn: there is no plan
     assert len(client.model.requests) == asked, "no request to the model"
     assert (client.project / "alpha.txt").read_bytes() == b"alpha v2\n"
     kept = client.transcript(told.session).read_bytes()

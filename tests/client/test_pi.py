@@ -12,6 +12,7 @@ from casrewind.agents import pi
 from support import three_turns
 from support import clients
 from support.anthropic import call
+from support.client import line_to_type
 from support.piclient import PiClient
 from support.picture import differences, picture
 from support.realclient import wait
@@ -217,10 +218,27 @@ def test_a_command_in_the_client_goes_back_in_the_same_session_and_stays_there(c
     client.print("still here", "--session", session)
     assert client.model.requests[-1].prompts == [*before[:-1], "still here"], "the move outlived the client"
     again = client.front("--session", session)
-    assert "undone" in again.order("/casrewind undo") and alpha(client) == b"spoilt\n"
+    plan = again.order("/casrewind undo")
+    assert "~ alpha.txt" in plan and alpha(client) == b"alpha v2\n"
+    assert "undone" in again.order(line_to_type(plan)) and alpha(client) == b"spoilt\n"
     assert "no turn '@99'" in again.order("/casrewind back 99") and "not --nix" in again.order("/casrewind back --nix")
     assert "does not take" in again.order("/casrewind restore last --to /elsewhere")
     again.close()
+
+
+def test_a_command_that_takes_more_than_a_turn_back_is_planned_first(client, told, front):
+    mine, session = client.project / "mine.txt", front.session()
+    mine.write_text("mine")
+    plan = front.order("/casrewind back 2", ends="to go ahead")
+    assert "- mine.txt" in plan and "also takes back edits that no turn made: mine.txt" in plan
+    assert (alpha(client), mine.read_text()) == (b"spoilt\n", "mine")
+    mine.write_text("mine, and more")
+    again = front.order(line_to_type(plan), ends="to go ahead")
+    assert "no longer the same" in again and mine.exists()
+    done = front.order(line_to_type(again), ends="where it was before")
+    assert "- mine.txt" in done and not mine.exists() and front.session() == session
+    client.casrewind("undo", "--yes", code=0)
+    mine.unlink()
 
 
 def test_on_a_terminal_the_question_is_asked_at_fork_and_tree(client, told):

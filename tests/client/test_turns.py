@@ -79,7 +79,7 @@ def went(start):
         found.files[command] = files_after(*command)
     found.undone = picture(client.project)
     for command in IN_CLIENT:
-        found.answers[command] = first.ask(f"/casrewind{command}")
+        found.answers[command] = first.order(f"/casrewind{command}")
         found.files[command] = picture(client.project)
     found.requests = len(client.model.requests)
     found.resume = re.findall("/resume [0-9a-f-]{36}", found.answers[" back 2"])[0]

@@ -36,7 +36,7 @@ def asked(start):
         found.pictures.append(picture(client.project))
     found.points, found.requests = client.points(), len(client.model.requests)
     for command in COMMANDS:
-        found.answers[command] = terminal.ask(f"/casrewind{command}")
+        found.answers[command] = terminal.order(f"/casrewind{command}")
         found.after[command] = picture(client.project)
     found.requests_after = len(client.model.requests)
     found.points_after = client.points()
@@ -240,7 +240,7 @@ def test_the_plugin_has_the_same_command_under_its_own_name(start):
     terminal = client.terminal("--plugin-dir", str(plugin))
     terminal.say("wreck it")
     assert not (client.project / "kept.txt").exists()
-    answer = terminal.ask("/casrewind:casrewind restore 2")
+    answer = terminal.order("/casrewind:casrewind restore 2")
     assert "restored" in answer and "/casrewind:casrewind undo" in answer
     assert (client.project / "kept.txt").read_bytes() == b"kept"
     assert len(client.model.requests) == 2

@@ -194,9 +194,7 @@ def test_a_prompt_that_the_client_no_longer_has_is_named(two, root, casrewind):
 
 def typed(client, session, command):
     """What a person sees who types a command in the client."""
-    code, out, err = client.call(client.payload("UserPromptSubmit.slash-command", prompt=command, session_id=session))
-    assert (code, err) == (0, b"")
-    return json.loads(out)["reason"]
+    return client.typed(command, session_id=session)
 
 
 def test_in_the_client_turns_of_other_sessions_are_marked_and_refused(two, root):

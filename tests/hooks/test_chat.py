@@ -240,8 +240,7 @@ def test_a_rewind_from_outside_says_that_a_turn_is_running(told, root, casrewind
     with running() as process:
         client.prompt(session_of(client), prompts[2], CLAUDE_PID=str(process.pid))
         assert "under way" in casrewind("back", "1", "--chat", code=0).err
-        typed = client.payload("UserPromptSubmit.slash-command", prompt="/casrewind back 1", session_id=session_of(client))
-        answer = json.loads(client.call(typed, CLAUDE_PID=str(process.pid))[1])["reason"]
+        answer = client.typed("/casrewind back 1", session_id=session_of(client), variables={"CLAUDE_PID": str(process.pid)})
         assert "under way" not in answer and "type /resume " in answer, "it was cut short with Esc"
         assert casrewind("back", "1", "--chat", code=0).err == ""
 

@@ -1,6 +1,7 @@
 """A stand-in for a coding agent's client, as far as a hook can see it."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -8,6 +9,12 @@ import time
 from pathlib import Path
 
 DATA = Path(__file__).parent.parent / "agents" / "data"
+
+
+def line_to_type(answer):
+    """The line with which a person agrees to the plan in an answer, or None."""
+    found = re.search(r"to go ahead, type:\s+(/\S*casrewind \S.* yes [0-9a-z]{1,4}-[0-9a-f]{4})", answer)
+    return found and found[1]
 
 
 class Client:
@@ -42,6 +49,18 @@ class Client:
             env={**self.casrewind.environment, "CLAUDE_PROJECT_DIR": str(self.root), **variables}, cwd="/", timeout=60,
         )  # fmt: skip
         return done.returncode, done.stdout, done.stderr
+
+    def typed(self, command, *, agree=True, variables=None, **changes):
+        """What a person sees who types a command in the client, and who types the line that a plan says, if `agree`."""
+        payload = self.payload("UserPromptSubmit.slash-command", prompt=command, **changes)
+        code, out, err = self.call(payload, **(variables or {}))
+        assert (code, err) == (0, b"")
+        answer = json.loads(out)
+        assert answer["decision"] == "block"
+        line = line_to_type(answer["reason"])
+        if not (agree and line):
+            return answer["reason"]
+        return self.typed(line, agree=False, variables=variables, **changes)
 
     def points(self):
         found = self.casrewind("list", "--json")

@@ -12,6 +12,7 @@ import pytest
 
 from support import clients
 from support.anthropic import Model
+from support.client import line_to_type
 from support.command import Command
 from support.inside import Inside
 from support.model_server import PATIENCE
@@ -181,6 +182,12 @@ class Terminal:
         before = self._answers(command)
         self.type(command)
         return self.answer_to(command, before + 1)
+
+    def order(self, command):
+        """Type a /casrewind command, and the line that its plan says; what the client shows in the end."""
+        answer = self.ask(command)
+        line = line_to_type(answer)
+        return answer if line is None else self.ask(line)
 
     def answer_to(self, command, times=1):
         self.until(lambda: self._answers(command) >= times)

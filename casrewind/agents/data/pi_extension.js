@@ -18,6 +18,8 @@ const LOOK_SECONDS = 10;
 const COMMAND_SECONDS = 30;
 const RESTORE_SECONDS = 300; // a restore goes on behind that, and only the wait ends
 const MOST = 1 << 20; // characters of output that are kept
+const NAMED = 10; // paths that are named after a restore
+const SIGNS = { added: "+", removed: "-" };
 const INCOMPLETE = 3; // the exit code of a restore that left something alone
 const STARTS = ["SessionStart", "UserPromptSubmit"];
 const IS_TRIAL = Boolean(process.env.CASREWIND_TRIAL); // doctor looks: no event is reported
@@ -149,11 +151,24 @@ const numbers = (done) => {
   return found ? `${found.restored} written, ${found.removed} removed` : "done";
 };
 
-/** Make the files what they were at a checkpoint, or undo that; false when they could not be. */
+/** The first paths of a restore by name, removals first. */
+const names = (done) => {
+  const changes = parsed(done.out)?.changes ?? [];
+  const sorted = [...changes.filter((one) => one.status === "removed"), ...changes.filter((one) => one.status !== "removed")];
+  const more = sorted.length > NAMED ? [`  ... and ${sorted.length - NAMED} more`] : [];
+  return [...sorted.slice(0, NAMED).map((one) => `  ${SIGNS[one.status] ?? "~"} ${one.path}`), ...more].map((line) => `\n${line}`).join("");
+};
+
+/** Make the files what they were at a checkpoint, or undo that; false when they could not be, or only a plan was shown. */
 const restore = async (args, name, ctx) => {
   const done = await command(args, ctx, RESTORE_SECONDS, true);
-  if (done.code === 0) say(ctx, `casrewind: ${name}: ${numbers(done)}; /casrewind undo takes it back`);
-  else if (done.code === INCOMPLETE) say(ctx, `casrewind: ${name}, but not all of it: ${numbers(done)}`, "warning");
+  const plan = parsed(done.out)?.plan;
+  if (plan) {
+    say(ctx, plan.replace(/^  casrewind /m, "  /casrewind "));
+    return false;
+  }
+  if (done.code === 0) say(ctx, `casrewind: ${name}: ${numbers(done)}; /casrewind undo takes it back${names(done)}`);
+  else if (done.code === INCOMPLETE) say(ctx, `casrewind: ${name}, but not all of it: ${numbers(done)}${names(done)}`, "warning");
   else if (done.code === 124) say(ctx, "casrewind is still at it; casrewind status says when it is done", "warning");
   else say(ctx, `casrewind: the files were not restored: ${done.err.trim().slice(-500) || done.code}`, "error");
   return done.code === 0 || done.code === INCOMPLETE;
@@ -352,8 +367,11 @@ export default function casrewind(pi) {
 
   // -- /casrewind
 
-  /** Go back to before a prompt, in Pi's own way: files first, then the tree of this session, or a fork. */
-  const back = async (words, ctx) => {
+  /** Go back to before a prompt, in Pi's own way: files first, then the tree of this session, or a fork. What would happen to the
+   * files is shown first, unless it is one small turn; the line with `yes` that is shown with it does it. */
+  const back = async (typed, ctx) => {
+    const yes = typed.indexOf("yes");
+    const words = yes < 0 ? typed : typed.slice(0, yes);
     const isNumber = (word) => /^@?[1-9]\d*$/.test(word);
     const number = words.find(isNumber)?.replace("@", "");
     const unknown = words.find((word) => !isNumber(word) && !["--chat", "--fork"].includes(word));
@@ -372,7 +390,7 @@ export default function casrewind(pi) {
       if (!state?.checkpoint) {
         return say(ctx, "casrewind: no checkpoint was made for that prompt; --chat moves the conversation alone", "error");
       }
-      const args = ["restore", state.checkpoint, "--yes", "--json"];
+      const args = ["restore", state.checkpoint, "--json", `--typed=${["back", ...typed].join(" ")}`];
       const isSame = state.written + state.removed === 0 && !state.problem;
       if (!isSame && !(await restore(args, "files restored", ctx))) return;
       count(ctx);

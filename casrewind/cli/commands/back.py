@@ -4,11 +4,10 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from ... import errors, fsio, launch
 from ..._typing import Any
-from ...model.plan import Plan
 from ...model.rewind import FORK
 from ...ops import conversation, rewind
 from ...ops.conversation import RewindTarget
@@ -16,6 +15,7 @@ from ...ops.rewind import Rewound
 from ...workspace import Workspace, context_of, homes_of
 from .. import json_output, restore_output
 from ..output import SHOWN, age, as_json, note, plural, print_line, remark
+from ..plan_question import PlanQuestion
 from ..questions import agreed, may_answer, must_ask
 from . import OK, REMARKS, Done
 
@@ -44,7 +44,12 @@ def back(workspace: Any, options: Any, done: Done) -> int:
     target = conversation.find_prompt(context, homes, options.number, options.session or "", preferred)
     changes = (files and target.was_seen) or options.in_place
     asking = (changes and must_ask(options, "changes anything")) or (target.is_other and _must_ask_about(target))
-    confirm = _confirming(workspace, (lambda: _title(workspace, target)) if asking else None, done)
+    question = PlanQuestion(
+        workspace, options, done, lambda: _title(workspace, target), is_asked=asking,
+        since=next((point for point in target.points[target.at :] if point is not None), None),
+        anchor="" if (own := target.points[target.at]) is None else own.id,
+        what=f"back {target.conversation.session} {target.prompt.uuid}",
+    )  # fmt: skip
 
     def rewinding() -> Rewound:
         return rewind.back(
@@ -57,7 +62,7 @@ def back(workspace: Any, options: Any, done: Done) -> int:
             nearest=options.nearest,
             choose=_agree if asking else None,
             agree=_agree if asking else None,
-            confirm=confirm if files else None,
+            confirm=question if files else None,
         )
 
     if asking and not changes:  # the conversation alone
@@ -65,7 +70,7 @@ def back(workspace: Any, options: Any, done: Done) -> int:
         if not _agree(_title(workspace, target)):
             print_line("nothing was changed")
             return OK
-    return _carry_out(rewinding, options, done, target)
+    return _carry_out(rewinding, options, done, question, target)
 
 
 def open_unseen(options: Any, settings: Any, reporter: Any) -> Workspace | None:
@@ -112,7 +117,9 @@ def restore(workspace: Any, options: Any, point: Any, done: Done) -> int:
     if options.dashed and not (scope and both):
         raise errors.UsageError("paths behind -- limit what is done to files: they go with --code or --both, and are not none")
     asking = both and not options.dry_run and must_ask(options, "changes anything")
-    confirm = _confirming(workspace, (lambda: restore_output.target_of(workspace, point)) if asking else None, done)
+    question = PlanQuestion(
+        workspace, options, done, lambda: restore_output.target_of(workspace, point), is_asked=asking, since=point, what="chat"
+    )
 
     def rewinding() -> Rewound:
         return rewind.to_checkpoint(
@@ -123,10 +130,10 @@ def restore(workspace: Any, options: Any, point: Any, done: Done) -> int:
             scope=scope,
             dry_run=options.dry_run,
             skip_damaged=options.skip_damaged,
-            confirm=confirm,
+            confirm=question,
         )
 
-    return _carry_out(rewinding, options, done)
+    return _carry_out(rewinding, options, done, question)
 
 
 def rewrite(workspace: Any, options: Any, done: Done) -> int:
@@ -146,42 +153,52 @@ def rewrite(workspace: Any, options: Any, done: Done) -> int:
     return _report(rewind.to_checkpoint(context, homes, point, in_place=True), options)
 
 
-def _carry_out(rewinding: Callable[[], Rewound], options: Any, done: Done, target: RewindTarget | None = None) -> int:
+def _carry_out(
+    rewinding: Callable[[], Rewound], options: Any, done: Done, question: PlanQuestion, target: RewindTarget | None = None
+) -> int:
     """Call `rewinding` and report the result. The user may decline the question that it asks."""
     from ...ops.restore import Declined
 
     try:
         report = rewinding()
     except Declined:
-        print_line("nothing was changed")
+        question.declined()
         return OK
     done()
-    return _report(report, options, target)
+    if report.restored is not None and report.dry_run:
+        question.look(report.restored.actions)
+    return _report(report, options, target, question)
 
 
-def _report(report: Rewound, options: Any, target: RewindTarget | None = None) -> int:
+def _report(report: Rewound, options: Any, target: RewindTarget | None = None, question: PlanQuestion | None = None) -> int:
     copied = None
     if getattr(options, "copy", False) and report.prompts:
         copied = _copy("\n\n".join(report.prompts))
         if copied is None:
             note("no clipboard tool was found (wl-copy, xclip, xsel, pbcopy, tmux): nothing was copied")
     if options.json:
-        as_json(_shape(report, target) | ({"copied": copied is not None} if hasattr(options, "copy") else {}))
+        outside = () if question is None else question.outside
+        as_json(_shape(report, target, outside) | ({"copied": copied is not None} if hasattr(options, "copy") else {}))
     else:
-        print_rewound(report, copied=copied)
+        print_rewound(report, question if options.typed is not None or report.dry_run else None, copied=copied)
     return REMARKS if report.restored is not None and report.restored.incomplete else OK
 
 
-def print_rewound(report: Rewound, *, copied: str | None = None) -> None:
-    """Print the result, the files first. Inside of a client, first what the person types next."""
+def print_rewound(report: Rewound, question: PlanQuestion | None = None, *, copied: str | None = None) -> None:
+    """Print the result, the files first. Inside of a client, first what the person types next. With `question`, also its
+    title and the edits that no turn made."""
     is_inside = bool(os.environ.get(launch.INSIDE))
     for line in report.notes:
         note(line)
     if is_inside:
         _chat(report, is_inside=True)
     if report.restored is not None:
+        if question is not None and not report.dry_run:
+            print_line(f"{question.title()}:")
         restore_output.print_restored(report.restored)
-        foreign(report.foreign)
+        if question is not None:
+            restore_output.print_outside(question.outside)
+        restore_output.foreign(report.foreign)
     if report.dry_run:
         print_line(f"would take back {plural(len(report.prompts), 'prompt')} of the conversation")
     elif not is_inside:
@@ -190,6 +207,8 @@ def print_rewound(report: Rewound, *, copied: str | None = None) -> None:
         print_line(line)
     if copied is not None:
         print_line(f"  copied to the clipboard ({copied})")
+    elif report.prompts and not report.dry_run:
+        print_line("  casrewind back --copy also puts that on the clipboard")
 
 
 def _chat(report: Rewound, *, is_inside: bool) -> None:
@@ -216,40 +235,15 @@ def removed_prompts(report: Rewound) -> Iterator[str]:
         yield f"  ... and {len(report.prompts) - SHOWN} more prompts"
 
 
-def foreign(paths: Iterable[bytes]) -> None:
-    """Print the paths that another session may have changed."""
-    found = list(paths)
-    if found:
-        print_line(f"  changed while another session ran ({plural(len(found), 'path')}):")
-    for path in found[:SHOWN]:
-        print_line(f"    {fsio.printable(path)}")
-    if len(found) > SHOWN:
-        print_line(f"    ... and {len(found) - SHOWN} more")
-
-
-def _confirming(
-    workspace: Any, title: Callable[[], str] | None, done: Callable[[], None]
-) -> Callable[[Plan, tuple[bytes, ...]], bool]:
-    """Returns a function that shows a plan and asks. Without a title it does not ask."""
-
-    def confirm(plan: Plan, strange: tuple[bytes, ...]) -> bool:
-        done()
-        if title is None:
-            return restore_output.unasked(workspace, plan)
-        return restore_output.confirm(workspace, plan, title(), lambda: foreign(strange))
-
-    return confirm
-
-
 def _agree(what: str) -> bool:
     """Show `what` and ask. Any answer but yes is no."""
     print_line(what)
     return agreed("Go on?")
 
 
-def _shape(report: Rewound, target: RewindTarget | None) -> json_output.Shape:
+def _shape(report: Rewound, target: RewindTarget | None, outside: Sequence[bytes]) -> json_output.Shape:
     chat = report.chat
-    found = {} if report.restored is None else restore_output.shape(report.restored)
+    found = {} if report.restored is None else restore_output.shape(report.restored, outside)
     fork = None
     if chat is not None:
         where = {**json_output.path(os.fsencode(chat.path)), **json_output.path_or_none(chat.backup, "backup")}

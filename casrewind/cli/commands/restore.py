@@ -1,5 +1,6 @@
 """casrewind restore, jump, revert, undo and redo."""
 
+import functools
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +15,7 @@ from ...ops.execute import Restored
 from ...workspace import context_of
 from .. import restore_output, words
 from ..output import age, as_json, print_line
+from ..plan_question import PlanQuestion
 from ..questions import must_ask
 from . import OK, REMARKS, Done
 
@@ -46,18 +48,18 @@ def restore(workspace: Any, options: Any, done: Done) -> int:
     scope = workspace.paths(options.rest, [point], options.directory)
     if options.dashed and not scope:
         raise errors.UsageError("restore REF -- needs at least one path behind the dashes")
+    title = functools.partial(restore_output.target_of, workspace, point)
+    is_asked = not options.dry_run and must_ask(options, _CHANGES)
+    question = PlanQuestion(workspace, options, done, title, is_asked=is_asked, since=point)
     if options.dry_run:
         report = workspace.plan_restore(point, scope, skip_damaged=options.skip_damaged)
         done()
         if not options.json:
             restore_output.warn(workspace, report.actions)
-            print_line(f"{restore_output.target_of(workspace, point)}:")
-        return _report(report, options)
-
-    is_asked = must_ask(options, _CHANGES)
-    title = restore_output.target_of(workspace, point) if is_asked else ""
-    confirm = restore_output.asking(workspace, title, done, is_asked=is_asked)
-    return _carry_out(lambda: workspace.restore(point, scope, confirm, skip_damaged=options.skip_damaged), options, done)
+            print_line(f"{title()}:")
+        question.look(report.actions)
+        return _report(report, options, question.outside)
+    return _carry_out(lambda: workspace.restore(point, scope, question, skip_damaged=options.skip_damaged), options, done, question)
 
 
 def _as_it_is(turn: "Turn", options: Any) -> int:
@@ -90,27 +92,31 @@ def _restore_to(workspace: Any, options: Any, point: Any, done: Done) -> int:
 
 
 def _carry_out(
-    restoring: Callable[[], Restored], options: Any, done: Done, title: str = "", facts: "Shape | None" = None
+    restoring: Callable[[], Restored], options: Any, done: Done, question: PlanQuestion, facts: "Shape | None" = None, *,
+    is_titled: bool = False,
 ) -> int:
-    """Do what `restoring` does, and report it below `title`, as JSON with `facts`. A person may decline its question."""
+    """Do what `restoring` does, and report it; with its title, if `is_titled`, and as JSON with `facts`. A person may
+    decline its question."""
     from ...ops.restore import Declined
 
     try:
         report = restoring()
     except Declined:
-        print_line("nothing was changed")
+        question.declined()
         return OK
     done()
-    if title and not options.json:
+    if not options.json and (is_titled or options.typed is not None) and (title := question.title()):
         print_line(f"{title}:")
-    return _report(report, options, facts)
+    return _report(report, options, question.outside, facts)
 
 
-def _report(report: Restored, options: Any, facts: "Shape | None" = None) -> int:
+def _report(report: Restored, options: Any, outside: Sequence[bytes] = (), facts: "Shape | None" = None) -> int:
     if options.json:
-        as_json({**restore_output.shape(report), **(facts or {})})
+        as_json({**restore_output.shape(report, outside), **(facts or {})})
     else:
         restore_output.print_restored(report)
+        if report.dry_run:
+            restore_output.print_outside(outside)
     return REMARKS if report.incomplete else OK
 
 # -- one turn
@@ -156,12 +162,11 @@ def revert(workspace: Any, options: Any, done: Done) -> int:
     if end:
         title += f", {end}"
     is_asked = not options.dry_run and must_ask(options, _CHANGES)
-    confirm = restore_output.asking(workspace, title, done, is_asked=is_asked)
-    named_above = title if options.dry_run or (end and not is_asked) else ""  # a question has named it already
+    question = PlanQuestion(workspace, options, done, lambda: title, is_asked=is_asked, anchor=before.id, what=f"revert {turn.id}")
     facts = {"running": turn.running, "mixed": turn.mixed}
     return _carry_out(
-        lambda: take_back(context_of(workspace), before, changes, left, unclear=unseen, dry_run=options.dry_run, confirm=confirm),
-        options, done, named_above, facts,
+        lambda: take_back(context_of(workspace), before, changes, left, unclear=unseen, dry_run=options.dry_run, confirm=question),
+        options, done, question, facts, is_titled=options.dry_run or bool(end),
     )  # fmt: skip
 
 
@@ -208,10 +213,10 @@ def _take_back(workspace: Any, options: Any, done: Done, **which: bool) -> int:
     is_asked = bool(steps) and not options.dry_run and must_ask(options, _CHANGES)
     if steps:
         _refuse_foreign(workspace, options.command, steps[-1])
-    confirm = restore_output.asking(workspace, title, done, is_asked=is_asked)
+    anchor = steps[-1].safety if steps else ""
+    question = PlanQuestion(workspace, options, done, lambda: title, is_asked=is_asked, anchor=anchor, what=options.command)
     method = workspace.undo if options.command == "undo" else workspace.redo
-    named = "" if is_asked else title  # a question has named it already
-    return _carry_out(lambda: method(confirm, dry_run=options.dry_run, **which), options, done, named)
+    return _carry_out(lambda: method(question, dry_run=options.dry_run, **which), options, done, question, is_titled=bool(steps))
 
 
 def _refuse_older(workspace: Any, steps: Sequence[Step]) -> None:

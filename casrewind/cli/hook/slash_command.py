@@ -30,17 +30,21 @@ _KNOWN: dict[str, dict[str, bool]] = {
     },
     "log": {"-n": True, "--all": False, "-p": False, "--patch": False},
     "pin": {},
-    "redo": {"-n": False, "--dry-run": False, "--list": False},
+    "redo": {"-n": False, "--dry-run": False, "--list": False, "-y": False, "--yes": False},
     "restore": {**_RESTORES, "--continue": False, "--abort": False},
+    "revert": {"--shared": False, "-n": False, "--dry-run": False, "-y": False, "--yes": False},
     "save": {"-m": True, "--pin": False, "--rehash": False},
     "show": {"-p": False, "--patch": False, "--stat": False, "--name-status": False, "--name-only": False},
     "status": {},
-    "undo": {"--all": False, "--older": False, "-n": False, "--dry-run": False, "--list": False},
+    "undo": {"--all": False, "--older": False, "-n": False, "--dry-run": False, "--list": False, "-y": False, "--yes": False},
     "unpin": {},
     "verify": {"--quick": False},
 }
 """The commands that a person may type in a client, and their options. True: the option needs a value."""
-_ASKS = frozenset({"restore", "jump", "back", "undo", "redo"})
+_PLANS = frozenset({"restore", "jump", "back", "revert", "undo", "redo"})
+"""The commands that change files. What they would do is shown first (cli/typed.py)."""
+_HARMLESS = frozenset({"-n", "--dry-run", "--list", "--continue", "--abort"})
+"""The options with which they show no plan first."""
 _TURNS = ("list", "-n", "8")
 """What `/casrewind` alone shows: the newest turns."""
 _USAGE = (
@@ -54,8 +58,10 @@ _HELP = """\
 {0} show @2          what a turn changed
 {0} log PATH         the turns that changed a file
 {0} restore @2 PATH  the files of before a turn, or one of them
+{0} revert @2        take back what one turn changed, and nothing else
 {0} undo             take the newest restore back; redo does it again
 {0} save -m TEXT     a checkpoint by hand
+What changes files is shown first, with the line to type to do it. Only {0} back does one small turn at once.
 also: list, jump, pin, unpin, status, doctor, verify. None of these asks the model. casrewind --help in a terminal shows more."""
 
 
@@ -73,6 +79,8 @@ def _do(event: Event, root: str) -> str:
     import shlex
     import subprocess
 
+    from ..typed import read
+
     _note(event, root)
     try:
         words = shlex.split(event.command or "") or list(_TURNS)
@@ -84,10 +92,13 @@ def _do(event: Event, root: str) -> str:
         from ..options_more import did_you_mean
 
         return f"{_USAGE}\n{words[0]!r} is no command here{did_you_mean(words[0], _KNOWN)}; nothing was done"
+    said = read(words)
+    words = list(said.words) if words[0] in _PLANS else words
     if (refused := _refused(words)) is not None:
         return f"casrewind: {words[0]} does not take {refused} in a prompt; nothing was done. Type it in a terminal"
-    if words[0] in _ASKS and not {"--dry-run", "-n", "--list"} & set(words):
-        words.insert(1, "--yes")  # the person typed it, sees the result and can undo it
+    if words[0] in _PLANS and not _HARMLESS & set(_options(words)):
+        typed = [*(word for word in _options(words) if word not in ("-y", "--yes")), *words[len(_options(words)) :]]
+        words = [typed[0], f"--typed={said._replace(words=tuple(typed)).text}", *typed[1:]]
     if words[0] == "back":
         words[1:1] = ["--session", event.session] if event.session else []
     with tempfile.TemporaryFile() as output:  # a pipe would end a command that outlives this hook
@@ -106,9 +117,14 @@ def _do(event: Event, root: str) -> str:
     return _as_typed_here(text, event.prompt) or f"casrewind {words[0]}: done"
 
 
+def _options(words: list[str]) -> list[str]:
+    """The words in front of the dashes."""
+    return words[: words.index("--")] if "--" in words else words
+
+
 def _refused(words: list[str]) -> str | None:
     """The first option that is not allowed in a prompt, or None."""
-    rest = iter(words[1 : words.index("--")] if "--" in words else words[1:])
+    rest = iter(_options(words)[1:])
     for word in rest:
         name, attached = (word.partition("=")[0], "=" in word) if word.startswith("--") else (word[:2], len(word) > 2)
         if not word.startswith("-") or word == "-":

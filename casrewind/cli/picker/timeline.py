@@ -4,8 +4,6 @@ The danger prevented here: a picker that waits until thousands of turns are comp
 and shown; further rows follow in steps, each a job of its own.
 """
 
-import contextlib
-import io
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -21,6 +19,7 @@ from ...model.plan import Plan
 from ...model.turn_records import Outside, Reset, Row, SavedRow, Turn
 from ...ops import compare, conversation, rewind
 from ...ops import restore as restores
+from ...ops.outside_edits import edited_outside
 from ...ops.references import is_named
 from ...ops.turn_view import TurnView
 from ...store.catalog import Marked
@@ -238,7 +237,8 @@ class TimelineModel:
         def confirm(plan: Plan, strange: tuple[bytes, ...] = ()) -> bool:
             some = f", parts of {output.plural(len(edits), 'file')} only" if edits else ""
             headline = f"Restore {'chat and files' if what == BOTH else 'files'} to {name}: {summary(plan)}{some}"
-            lines = [*self._notes(point, plan), *words(lambda: _planned(plan, strange)), *taken]
+            outside = edited_outside(context, point, plan.actions)
+            lines = [*self._notes(point, plan), *words(lambda: _planned(plan, outside, strange)), *taken]
             return ask(headline, lines, UNDO_KEEPS, lambda: self._patch_of(plan, edits))
 
         taken: list[str] = []
@@ -334,9 +334,10 @@ def _agreed(answer: bool) -> None:  # noqa: FBT001 - an answer
         raise restores.Declined
 
 
-def _planned(plan: Plan, strange: tuple[bytes, ...]) -> None:
+def _planned(plan: Plan, outside: tuple[bytes, ...], strange: tuple[bytes, ...]) -> None:
     restore_output.print_plan(plan.actions, plan.kept)
-    back.foreign(strange)
+    restore_output.print_outside(outside)
+    restore_output.foreign(strange)
 
 
 def files(found: "Comparison") -> list[Change]:
@@ -379,9 +380,4 @@ def incomplete(done: Any) -> bool:
     return bool(getattr(restored, "incomplete", False))
 
 
-def words(speak: Callable[[], None]) -> list[str]:
-    """The output of a function, as lines."""
-    kept = io.StringIO()
-    with contextlib.redirect_stdout(kept), contextlib.redirect_stderr(kept):
-        speak()
-    return [line for line in kept.getvalue().split("\n") if line]
+words = restore_output.lines_of

@@ -1,0 +1,121 @@
+"""The question before a plan is carried out: on a terminal, with --yes, and in a client, where the person types the answer.
+
+The danger prevented here: a restore takes back more than the person thinks. So every plan that is shown names the edits
+that no turn made, and in a client nothing but the smallest step is done before its plan was shown.
+"""
+
+from collections.abc import Callable, Iterable
+
+from .._typing import TYPE_CHECKING, Any
+from ..model.checkpoint import Checkpoint
+from ..model.plan import Action, Plan
+from ..workspace import context_of
+from . import restore_output
+from .output import as_json, print_line
+
+if TYPE_CHECKING:
+    from .typed import TypedLine
+
+
+class PlanQuestion:
+    """Called with a plan, and paths that another session may have changed: returns True to go ahead.
+
+    `outside`: after the call, the paths with edits that no turn made, if they were looked up.
+    """
+
+    def __init__(
+        self,
+        workspace: Any,
+        options: Any,
+        done: Callable[[], None],
+        title: Callable[[], str],
+        *,
+        is_asked: bool,
+        since: Checkpoint | None = None,
+        anchor: str = "",
+        what: str = "",
+    ) -> None:
+        """`since`: the checkpoint to go back to, if edits after it are to be named. `anchor` and `what`: see
+        typed.code_of; by default the anchor is `since`."""
+        self._workspace, self._options, self._done, self._title = workspace, options, done, title
+        self._is_asked, self._since, self._what = is_asked, since, what
+        self._anchor = anchor or ("" if since is None else since.id)
+        self._typed = None if options.typed is None else _typed_line(options)
+        self._lines: list[str] = []
+        self.outside: tuple[bytes, ...] = ()
+
+    def __call__(self, plan: Plan, strange: tuple[bytes, ...] = ()) -> bool:
+        """Show the plan and ask; or decide without a question."""
+        self._done()
+        if self._typed is not None:
+            return self._is_agreed(plan, strange)
+        if self._is_asked or self._options.json:
+            self.look(plan.actions)
+        if not self._is_asked:
+            return restore_output.unasked(self._workspace, plan)
+        return restore_output.confirm(self._workspace, plan, self._title(), lambda: self._more(strange))
+
+    def declined(self) -> None:
+        """Say that nothing was changed. In a client, the plan says so."""
+        if self._typed is None:
+            print_line("nothing was changed")
+        elif self._options.json:
+            as_json({"dry_run": True, "plan": "\n".join(self._lines)})
+
+    def title(self) -> str:
+        """The line above the result, if no plan with it was shown."""
+        return "" if self._is_asked else self._title()
+
+    def look(self, actions: Iterable[Action]) -> None:
+        """Look up which of these actions take back edits that no turn made."""
+        if self._since is not None:
+            from ..ops.outside_edits import edited_outside
+
+            self.outside = edited_outside(context_of(self._workspace), self._since, actions)
+
+    def _more(self, strange: tuple[bytes, ...]) -> None:
+        restore_output.print_outside(self.outside)
+        restore_output.foreign(strange)
+
+    def _is_agreed(self, plan: Plan, strange: tuple[bytes, ...]) -> bool:
+        """True if the person typed the code of this very plan, or if it is the smallest step. Else show the plan."""
+        from .typed import code_of
+
+        assert self._typed is not None
+        code = code_of(self._anchor, self._what, plan)
+        if self._typed.code == code or (self._typed.code is None and self._is_small(plan, strange)):
+            return True
+        self.look(plan.actions)
+        self._lines = restore_output.lines_of(lambda: self._show(plan, strange, code))
+        if not self._options.json:
+            print_line("\n".join(self._lines))
+        return False
+
+    def _is_small(self, plan: Plan, strange: tuple[bytes, ...]) -> bool:
+        from ..ops.outside_edits import is_of_turn_alone
+        from .typed import MOST_UNASKED
+
+        assert self._typed is not None
+        if not self._typed.is_smallest or self._since is None or strange or plan.kept:
+            return False
+        if sum(restore_output.numbers(plan.actions)) > MOST_UNASKED:
+            return False
+
+        return is_of_turn_alone(context_of(self._workspace), self._since, plan.actions)
+
+    def _show(self, plan: Plan, strange: tuple[bytes, ...], code: str) -> None:
+        assert self._typed is not None
+        if self._typed.code is not None:
+            print_line("that plan is no longer the same; nothing was changed. The plan now:")
+        restore_output.warn(self._workspace, plan.actions)
+        print_line(f"{self._title()}: {restore_output.totals(plan.actions)}")
+        restore_output.print_plan(plan.actions, plan.kept)
+        self._more(strange)
+        print_line("nothing has changed yet; to go ahead, type:")
+        print_line(f"  {self._typed.with_yes(code)}")
+
+
+def _typed_line(options: Any) -> "TypedLine":
+    from .typed import of
+
+    return of(options)

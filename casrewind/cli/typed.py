@@ -1,0 +1,68 @@
+"""A command that a person types in a client. It shows its plan first, and changes files when it is typed again with `yes`.
+
+The danger prevented here: a person agrees to one plan, and another one is carried out. So the word behind `yes` is made
+from the plan itself: the checkpoint's id, and a digest of every change with both sides. Nothing is stored.
+"""
+
+import re
+import shlex
+
+from .. import errors, fsio
+from .._typing import Any, NamedTuple
+from ..model import digest as digests
+from ..model import plan as plans
+from ..model.plan import Plan
+
+YES = "yes"
+_CODE = re.compile(r"[0-9a-z]{1,4}-[0-9a-f]{4}")
+_FIRST = ("1", "@1")
+MOST_UNASKED = 10
+"""Paths that the smallest step may change without a plan."""
+
+
+class TypedLine(NamedTuple):
+    """What a person typed: the words without the answer, and the code that the person agreed to, None = none."""
+
+    words: tuple[str, ...]
+    code: str | None
+
+    @property
+    def is_smallest(self) -> bool:
+        """True for a step to before the newest prompt. Such a step may be taken without a question."""
+        return self.words[0] == "back" and all(word in _FIRST for word in self.words[1:] if not word.startswith("-"))
+
+    @property
+    def text(self) -> str:
+        """The line as it was typed."""
+        return shlex.join((*self.words, *((YES, self.code) if self.code is not None else ())))
+
+    def with_yes(self, code: str) -> str:
+        """The line to type to carry out the plan with this code."""
+        return f"casrewind {fsio.printable(shlex.join(self.words))} {YES} {code}"
+
+
+def read(words: list[str]) -> TypedLine:
+    """The words of a command, and the answer at their end."""
+    if len(words) > 2 and words[-2].lower() == YES and _CODE.fullmatch(words[-1]):
+        return TypedLine(tuple(words[:-2]), words[-1])
+    if len(words) > 1 and words[-1].lower() == YES and "--" not in words:  # behind the dashes it is a path
+        return TypedLine(tuple(words[:-1]), None)
+    return TypedLine(tuple(words), None)
+
+
+def of(options: Any) -> TypedLine:
+    """The line that a person typed in a client for a command with these options. Raises UsageError."""
+    try:
+        words = shlex.split(options.typed)
+    except ValueError:
+        words = []
+    if not words:
+        raise errors.UsageError("--typed is for hooks: it needs the line that a person typed")
+    return read(words)
+
+
+def code_of(anchor: str, what: str, plan: Plan) -> str:
+    """The code of a plan. `anchor`: the id of its checkpoint, or of its session. `what`: what else it depends on."""
+    kept = b"".join(b"%s\0%s\0" % (item.path, item.reason.encode("utf-8", "surrogateescape")) for item in plan.kept)
+    data = b"\0".join((anchor.encode(), what.encode("utf-8", "surrogateescape"), plans.encode(plan.actions), kept))
+    return f"{anchor[:4]}-{digests.of(data).hex()[:4]}"

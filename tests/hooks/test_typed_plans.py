@@ -1,0 +1,145 @@
+"""`/casrewind ...` in a client: what changes files is shown first, and done when it is typed again with the plan's code."""
+
+import re
+
+import pytest
+
+from support.client import Client, line_to_type
+from support.picture import picture
+from support.trees import plant
+
+from .test_back_turns import Conversation, processes  # noqa: F401 - a fixture
+
+
+@pytest.fixture
+def shop(casrewind, root, processes):  # noqa: F811 - the fixture
+    """Three turns of one session; behind the second one a person edits README.md. (conversation, pictures before @1, @2, @3)."""
+    plant(root, {"till.py": b"0", "README.md": b"read me"})
+    casrewind("save", code=0)
+    first = Conversation(Client(casrewind, root), "aaaa-1", processes[0].pid)
+    pictures = [first.turn("round to cents", **{"till.py": "1", "notes.txt": "n"}), first.turn("clean up", **{"till.py": "2"})]
+    plant(root, {"README.md": b"mine", "plan.md": b"mine"})
+    pictures.append(first.turn("give change", **{"till.py": "3", "change.py": "c"}))
+    return first, pictures[::-1]
+
+
+def typed(conversation, command):
+    """What a person sees who types a command in the client."""
+    told = {"session_id": conversation.session, "transcript_path": str(conversation.path)}
+    return conversation.client.typed(command, agree=False, **told)
+
+
+def line_of(answer):
+    """The line that an answer says to type."""
+    assert "nothing has changed yet; to go ahead, type:" in answer, answer
+    assert line_to_type(answer) == answer.splitlines()[-1].strip()
+    return line_to_type(answer)
+
+
+def test_what_changes_files_is_planned_and_done_with_the_line_that_the_plan_says(shop, root, casrewind):
+    first, pictures = shop
+    before = picture(root)
+    plan = typed(first, "/casrewind back 3")
+    assert picture(root) == before
+    lines = plan.splitlines()
+    assert lines[0].startswith('back to before "round to cents" (') and lines[0].endswith("2 written, 3 REMOVED"), plan
+    assert lines[1:4] == ["  - change.py", "  - notes.txt", "  - plan.md"] and "  ~ till.py" in lines[4:]
+    assert "  also takes back edits that no turn made: README.md, plan.md" in lines
+    line = line_of(plan)
+    identity = casrewind.json("list")["turns"][2]["before"]
+    assert re.fullmatch(rf"/casrewind back 3 yes {identity[:4]}-[0-9a-f]{{4}}", line)
+    done = typed(first, line)
+    assert picture(root) == pictures[2]
+    assert 'back to before "round to cents"' in done and "2 paths written, 3 removed" in done and "  - plan.md" in done and "  ~ README.md" in done
+    assert "/casrewind undo goes back to it" in done and "taken back: give change" in done and "/casrewind back --copy" in done
+    undo = typed(first, "/casrewind undo")
+    assert picture(root) == pictures[2] and undo.startswith('undo the restore to before "round to cents"') and "  + plan.md" in undo
+    done = typed(first, line_of(undo))
+    assert picture(root) == before and 'undo the restore to before "round to cents"' in done and "  + plan.md" in done
+    redo = line_of(typed(first, "/casrewind redo"))
+    assert "  - plan.md" in typed(first, redo) and picture(root) == pictures[2]
+
+
+COMMANDS = (
+    "restore @3", "restore @3 till.py README.md", "restore @3 -- till.py", "restore @3 -y", "jump @3", "restore @3 --both", "back 3 --code",
+    "back 2", "back 3 --yes", "revert @1", "restore @3 yes", "back 3 yes", "revert @1 yes",
+)  # fmt: skip
+
+
+def test_each_command_plans_first_also_with_yes_and_is_done_then(shop, root, casrewind):
+    first, pictures = shop
+    before = picture(root)
+    for command in COMMANDS:
+        line = line_of(typed(first, f"/casrewind {command}"))
+        assert picture(root) == before, command
+        assert re.fullmatch(r"/casrewind .* yes [0-9a-z]{4}-[0-9a-f]{4}", line) and "-y" not in line
+        assert "nothing has changed yet" not in typed(first, line) and picture(root) != before, command
+        casrewind("undo", "--yes", code=0)
+        assert picture(root) == before
+
+
+@pytest.mark.parametrize("change", ["edit", "edit of another path", "mode", "another code", "a turn", "an edit that is kept"])
+def test_the_line_of_an_older_plan_shows_the_plan_of_now(shop, root, change):
+    first, pictures = shop
+    line = line_of(typed(first, "/casrewind revert @1" if "kept" in change else "/casrewind back 3"))
+    if change == "edit":
+        plant(root, {"till.py": b"4"})
+    elif change == "an edit that is kept":
+        plant(root, {"change.py": b"4"})
+    elif change == "edit of another path":
+        plant(root, {"later.md": b"4"})
+    elif change == "mode":
+        (root / "till.py").chmod(0o755)
+    elif change == "a turn":
+        first.turn("ask something")
+    else:
+        line = line[:-4] + ("0000" if line[-4:] != "0000" else "1111")
+    before = picture(root)
+    again = typed(first, line)
+    assert again.startswith("that plan is no longer the same; nothing was changed. The plan now:") and picture(root) == before
+    assert line_of(again) != line and "nothing has changed yet" not in typed(first, line_of(again))
+    assert picture(root) != before
+
+
+def test_the_smallest_step_is_done_at_once_and_names_its_paths(shop, root):
+    first, pictures = shop
+    done = typed(first, "/casrewind back")
+    assert picture(root) == pictures[0]
+    assert 'back to before "give change"' in done and "  - change.py" in done and "  ~ till.py" in done and "/casrewind undo goes back" in done
+
+
+@pytest.mark.parametrize("why", ["a person's edit", "a person's file", "more than ten paths", "an older turn", "a turn that still runs"])
+def test_else_the_smallest_step_is_planned_too(shop, root, why):
+    first, pictures = shop
+    if why == "a person's edit":
+        plant(root, {"till.py": b"4"})
+    elif why == "a person's file":
+        plant(root, {"mine": b"4"})
+    elif why == "more than ten paths":
+        first.turn("write many", **{f"many{number}": "1" for number in range(11)})
+    elif why == "a turn that still runs":
+        told = {"session_id": first.session, "transcript_path": str(first.path), "prompt_id": "aaaa-1-p4"}
+        first.client.send(first.client.payload("UserPromptSubmit.prompt", prompt="go on", **told), **first.variables)
+        plant(root, {"till.py": b"5"})
+    before = picture(root)
+    plan = typed(first, "/casrewind back 2" if why == "an older turn" else "/casrewind back --code")
+    assert line_of(plan) and picture(root) == before
+    for name in ("till.py", "mine"):
+        if why in (f"a person's {'edit' if name == 'till.py' else 'file'}",):
+            assert f"also takes back edits that no turn made: {name}" in plan
+    assert ("also takes back" in plan) == (why.startswith("a person's") or why == "an older turn")
+
+
+def test_only_the_conversation_goes_back_at_once(shop, root):
+    first, _ = shop
+    before = picture(root)
+    assert "to go on from there, type /resume" in typed(first, "/casrewind back 2 --chat") and picture(root) == before
+    assert "would restore" in typed(first, "/casrewind restore @2 -n") and picture(root) == before
+
+
+def test_another_sessions_work_is_never_part_of_a_step_without_a_plan(shop, root, processes):  # noqa: F811
+    first, _ = shop
+    second = Conversation(first.client, "bbbb-2", processes[1].pid)
+    second.turn("beside it", **{"till.py": "b", "beside.py": "b"})
+    before = picture(root)
+    assert "  - beside.py" in (plan := typed(first, "/casrewind back --code")) and line_of(plan) and picture(root) == before
