@@ -266,3 +266,13 @@ def test_a_damaged_record_of_the_rules_makes_no_change_known(dropped, casrewind,
     casrewind("revert", "@2", "-y", code=20)
     assert (root / ".env").exists() and (root / "new").exists()
     assert "some of it is damaged" in casrewind("list").out
+
+
+def test_a_file_that_was_ignored_is_no_new_name_of_a_removed_one(agent, casrewind, root):
+    plant(root, {".gitignore": b".env\n", ".env": b"the same words\n", "twin": b"the same words\n"})
+    agent.prompt("a", "tidy the rules")
+    plant(root, {".gitignore": b"\n"})
+    (root / "twin").unlink()
+    agent.stop("a")
+    found = casrewind.json("diff", "@1")
+    assert found["renames"] == [] and [(c["path"], c["status"]) for c in found["changes"]] == [(".gitignore", "modified"), ("twin", "removed")]
