@@ -198,8 +198,8 @@ TABLE = {
     "revert": Command("Reverse what one turn changed, and nothing else", ("casrewind revert @2", "casrewind revert @2 src/till.py"), (
         REF._replace(help="the turn, as in @2"), _PATHS,
         flag("--shared", "also paths that another turn may have changed at the same time"), DRY_RUN, YES, JSON,
-    ), more="Keeps what you edited since, and what was not captured before the turn. To reverse it, type casrewind undo.", behind="paths go", saves=True,
-        function="restore.revert"),
+    ), more="Keeps what you edited since, and what was not captured before the turn. To reverse it, type casrewind undo.",
+        behind="paths go", saves=True, function="restore.revert"),
     "undo": Command("Undo the newest restore", ("casrewind undo", "casrewind undo --list"), (
         DRY_RUN, flag("--list", "list the restores that can be undone"),
         flag("--all", "also undo paths that were edited since the restore"),
