@@ -47,7 +47,7 @@ class Config(NamedTuple):
     """The user's configuration. Sizes in bytes, times in seconds."""
 
     max_age: float = 30 * 86400.0
-    max_count: int = 2000
+    max_count: int = 20_000
     max_size: int = 5 << 30
     thin: bool = True
     auto_gc: bool = True

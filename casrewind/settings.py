@@ -55,7 +55,7 @@ class Settings(NamedTuple):
     deadline: float = 10.0
     repair: bool = False
     processes: int = 1
-    limits: Limits = Limits(30 * 86400.0, 2000, KEEP_LAST, 5 << 30, thin=True)
+    limits: Limits = Limits(30 * 86400.0, 20_000, KEEP_LAST, 5 << 30, thin=True)
 
 
 def default_settings() -> Settings:

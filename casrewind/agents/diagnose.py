@@ -96,12 +96,12 @@ def find_clients(home: str, environ: Mapping[str, str]) -> list[ClientHere]:
     return found
 
 
-def missing_hook_files(profile: Profile, root: str | None, home: str, environ: Mapping[str, str]) -> list[str]:
-    """Sentences about hooks with missing files, each with the next step. They cover a client's settings for the user
-    and for the project `root`."""
+def check_files(profile: Profile, root: str | None, home: str, environ: Mapping[str, str]) -> tuple[bool, list[str]]:
+    """Returns (True if the client has hooks of ours, sentences about hooks with missing files, each with the next
+    step). They cover a client's settings for the user and for the project `root`."""
     found = _Settings(profile, root, "")
     found.read(home, environ)
-    return [problem for hooks in found.by_file() for problem in found.missing_problems(hooks)]
+    return bool(found.hooks), [problem for hooks in found.by_file() for problem in found.missing_problems(hooks)]
 
 
 def tier_of(profile: Profile, events: Iterable[str]) -> tuple[str, tuple[str, ...]]:

@@ -194,7 +194,7 @@ def _name_stale_hooks(workspace: "Workspace") -> None:
     from ..workspace import context_of
 
     for name in context_of(workspace).store.newest_of_agents(workspace.root.key):
-        gone = diagnose.missing_hook_files(agents.profile_of(name), workspace.root.path, environment.home(), os.environ)
+        _, gone = diagnose.check_files(agents.profile_of(name), workspace.root.path, environment.home(), os.environ)
         for line in gone:
             output.print_error(f"note: NOT PROTECTED: {line}")
 

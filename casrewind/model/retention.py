@@ -18,17 +18,21 @@ _QUIET = 86400.0
 """If the newest checkpoint is older than this (seconds) and too old to keep, the clock is doubted."""
 FLOOR = 10
 """Newest checkpoints of each worktree that the budget drops only if no older ones of any worktree are left."""
-_DAY, _HOUR, _WEEK = 86400, 3600, 7 * 86400
+_DAY, _HOUR = 86400, 3600
+WHOLE, HOURLY = 7 * _DAY, 14 * _DAY
+"""Thinning: seconds up to which every turn is kept, and then seconds up to which the newest of each hour is. Of what is
+older, the newest of each day is kept."""
 
 
 class Limits(NamedTuple):
     """Limits on what is kept (None = no limit).
 
-    `max_age` is in seconds, `max_count` in checkpoints per worktree, `max_size` in bytes of the whole store on disk.
-    Always kept: pins, labels, what undo and redo need, the newest of each live session and of each worktree.
+    `max_age` is in seconds, `max_size` in bytes of the whole store on disk. `max_count` counts the turns of a worktree,
+    and its saves outside of turns. Always kept: pins, labels, what undo and redo need, the newest of each live session
+    and of each worktree.
 
-    The newest `keep_last` of each worktree, safety checkpoints not counted, are never dropped for age. `thin` keeps
-    the newest of each hour after a day, and the newest of each day after a week.
+    The newest `keep_last` of each worktree, safety checkpoints not counted, are never dropped for age. `thin`: see
+    `WHOLE` and `HOURLY`.
     """
 
     max_age: float | None
@@ -161,7 +165,7 @@ def _thinned(point: Checkpoint, last_ns: int, slots: set[tuple[bytes, bool, int,
 
 def _step(age: float) -> int:
     """Length in seconds of the period that keeps one checkpoint at this age; 0 = all are kept."""
-    return 0 if age <= _DAY else _HOUR if age <= _WEEK else _DAY
+    return 0 if age <= WHOLE else _HOUR if age <= HOURLY else _DAY
 
 
 def by_weight(decision: Decision) -> list[Checkpoint]:

@@ -22,8 +22,8 @@ _FLEETING = frozenset({"overlay", "tmpfs", "ramfs"})
 
 class Status(NamedTuple):
     """`checkpoints` counts this worktree's checkpoints without safety ones; `last` is the newest of them, `label` its
-    label. `journal` is the open restore, `running` is True if a process is executing it. `reasons` explain why the
-    worktree is not, or not fully, protected."""
+    label, `oldest` the oldest checkpoint of any kind. `journal` is the open restore, `running` is True if a process is
+    executing it. `reasons` explain why the worktree is not, or not fully, protected."""
 
     checkpoints: int
     last: Checkpoint | None
@@ -36,6 +36,7 @@ class Status(NamedTuple):
     skipped: tuple[Skip, ...]
     undo: int
     redo: int
+    oldest: Checkpoint | None = None
 
 
 def status(context: Context) -> Status:
@@ -94,6 +95,7 @@ def status(context: Context) -> Status:
         skipped=skipped,
         undo=len(history.undo),
         redo=len(history.redo),
+        oldest=context.store.oldest(key),
     )
 
 

@@ -151,6 +151,12 @@ def points(
     return found
 
 
+def oldest_point(tables: "Tables", worktree: bytes) -> checkpoints.Checkpoint | None:
+    """The oldest checkpoint of a worktree, safety checkpoints included."""
+    rows = (checkpoints.decode(int.from_bytes(key), payload) for key, payload in tables[b"points"].items())
+    return next((point for point in rows if point.worktree == worktree), None)
+
+
 def points_after(tables: "Tables", seq: int) -> list[checkpoints.Checkpoint]:
     """Every checkpoint with a higher sequence number, oldest first."""
     rows = tables[b"points"].items((seq + 1).to_bytes(_SEQ))

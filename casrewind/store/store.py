@@ -211,6 +211,10 @@ class Store:
         """The newest checkpoint of a worktree; with `listed`, the newest that is not a safety checkpoint."""
         return self.heads(worktree)[listed]
 
+    def oldest(self, worktree: bytes) -> Checkpoint | None:
+        """The oldest checkpoint of a worktree."""
+        return self._ledger_index.query(lambda tables: catalog.oldest_point(tables, worktree))
+
     def count(self, worktree: bytes) -> int:
         """The number of a worktree's checkpoints, without safety checkpoints."""
         return self._ledger_index.query(lambda tables: catalog.worktree_row(tables, worktree)).number

@@ -78,5 +78,5 @@ def test_an_interpreter_that_is_gone_is_told(home):
     path = home / ".pi/agent/extensions/casrewind.js"
     data = re.sub(rb"const COMMAND = .*;", b'const COMMAND = ["/nowhere/python", "-I", "/nowhere/casrewind/__main__.py"];', path.read_bytes())
     path.write_bytes(re.sub(rb"// digest \w+", b"// digest " + extension._digest(data), data))
-    gone = diagnose.missing_hook_files(PI, None, str(home), {})
-    assert gone and "/nowhere/python" in gone[0]
+    is_connected, gone = diagnose.check_files(PI, None, str(home), {})
+    assert is_connected and gone and "/nowhere/python" in gone[0]

@@ -79,7 +79,7 @@ def test_it_forgets_what_is_old_and_thins(casrewind, at, root):
         edit(root, n)
         casrewind("save", code=0)
     edit(root, 100)
-    at("+3d", "save", code=0)
+    at("+9d", "save", code=0)
     wait_for(lambda: len(casrewind.json("list")["checkpoints"]) <= 12)
     left = casrewind.json("list")["checkpoints"]
     assert len(left) in (10, 11)  # the newest ten, and where a new hour began while they were made the newest before it

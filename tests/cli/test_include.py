@@ -43,7 +43,7 @@ def test_the_first_save_and_status_name_what_git_ignores_smallest_first(casrewin
     (project / "a.py").write_text("changed")
     assert "not protected" not in casrewind("save").out
     status = casrewind("status").out
-    assert status.startswith("protected by the checkpoint made ") and ".env, data/" in status
+    assert status.startswith("saved ") and ".env, data/" in status
     found = json.loads(casrewind("status", "--json").out)
     assert [(each["path"], each["bytes"], each["directory"]) for each in found["ignored"]] == [(".env", 8, False), ("data", 151, True)]
 

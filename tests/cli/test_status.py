@@ -1,6 +1,7 @@
 """status, list and show as a person reads them."""
 
 import os
+import re
 import shutil
 import subprocess
 
@@ -50,7 +51,7 @@ def test_what_stands_there(casrewind, root):
     plant(root, {"f": b"y"})
     casrewind.json("restore", "last", "--yes")
     lines = casrewind("status", code=0).out.splitlines()
-    assert lines[0].startswith("protected by the checkpoint made ")
+    assert re.fullmatch(r"saved \d+ s ago; no agent is connected: nothing is saved by itself", lines[0])
     fields = {line.split()[0]: line for line in lines[1:]}
     assert str(root) in fields["root"] and " of 5.0 GiB)" in fields["store"]
     assert "1; 1 restore to undo, 0 to redo" in fields["checkpoints"]
@@ -64,7 +65,41 @@ def test_somebody_who_is_new_reads_what_is_missing_and_what_to_type(casrewind, r
     casrewind.json("save")
     lines = casrewind("status", code=0).out.splitlines()
     assert "  checkpoints  1; no restore to undo" in lines
+    assert "  agents       none is connected; casrewind install connects one" in lines
+    casrewind("install", "claude", code=0)
+    lines = casrewind("status", code=0).out.splitlines()
+    assert lines[0].startswith("protected by the checkpoint made ")
     assert "  agents       no agent activity yet; casrewind doctor checks the hooks" in lines
+
+
+def test_after_the_last_agent_is_gone_nothing_is_saved_by_itself(casrewind, root):
+    plant(root, {"f": b"x"})
+    casrewind.json("save")
+    for agent in ("claude", "codex", "pi", "opencode"):
+        casrewind("install", agent, code=0)
+        assert casrewind.json("status")["connected"] == [agent]
+        assert "nothing is saved by itself" not in casrewind("status", code=0).out
+        casrewind("uninstall", agent, code=0)
+        assert casrewind.json("status")["connected"] == []
+        assert casrewind("status", code=0).out.startswith("saved ")
+        assert ": nothing is saved by itself\n" in casrewind("status", code=0).out
+
+
+def test_how_far_back_it_goes_and_what_is_deleted_by_itself(casrewind, root):
+    plant(root, {"f": b"x"})
+    first = casrewind.json("save", "-m", "first")
+    plant(root, {"f": b"y"})
+    casrewind.json("save", "-m", "second")
+    keeps = casrewind.json("status")["keeps"]
+    made = casrewind.json("show", first["checkpoint"])["checkpoint"]["created_at"]
+    assert keeps == {"back_to": made, "max_age": 30 * 86400, "max_count": 20_000, "thin": True}
+    lines = casrewind("status", code=0).out.splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("  keeps "))
+    assert re.fullmatch(r"  keeps        back to \d{4}-\d\d-\d\d \d\d:\d\d; at most 30 days, 20,000 turns, 5.0 GiB", lines[at])
+    assert lines[at + 1] == "               all turns of 7 days, then one an hour, after 14 days one a day"
+    casrewind.environment |= {"CASREWIND_THIN": "false", "CASREWIND_MAX_COUNT": "7"}
+    lines = casrewind("status", code=0).out.splitlines()
+    assert "30 days, 7 turns, 5.0 GiB" in lines[at] and "an hour" not in lines[at + 1]
 
 
 def test_a_restore_that_was_interrupted_is_said_with_both_ways_out(process, casrewind, root):

@@ -1,12 +1,15 @@
 """casrewind status and config: how the project is protected, and the settings that are in effect."""
 
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 
 from ... import agents, config, environment, errors, fsio
 from ..._typing import Any
 from ...agents import diagnose
 from ...config import Setting
+from ...model import retention
+from ...model.retention import Limits
 from ...ops import status as statuses
 from ...ops.status import AgentSeen, Status
 from ...settings import Settings, faults_of, find_root, project
@@ -27,8 +30,10 @@ def status(workspace: Any, options: Any, done: Done) -> int:
     context = context_of(workspace)
     found, seen = workspace.status(), statuses.seen(context)
     ignored, complete = find_ignored(context.tree, context.options)
+    connected = []
     for name in agents.NAMES:
-        gone = diagnose.missing_hook_files(agents.profile_of(name), workspace.root.path, environment.home(), os.environ)
+        is_connected, gone = diagnose.check_files(agents.profile_of(name), workspace.root.path, environment.home(), os.environ)
+        connected += [name] if is_connected else []
         found = found._replace(protected=found.protected and not gone, reasons=(*found.reasons, *gone))
     done()
     if options.json:
@@ -36,40 +41,69 @@ def status(workspace: Any, options: Any, done: Done) -> int:
         if found.last is not None:
             last = json_output.checkpoint(found.last, workspace.marks(found.last), workspace.current())
         shape = _status_json(found, seen, workspace.root.path, workspace.store_path, options.budget, last)
+        shape |= {"connected": connected, "keeps": _keeps_json(found, options.limits)}
         left_out = [{**json_output.path(each.path), "bytes": each.size, "directory": each.is_dir} for each in ignored]
         as_json({**shape, "ignored": left_out, "ignored_complete": complete})
     else:
-        _print_status(found, seen, workspace.root.path, workspace.store_path, options.budget)
+        _print_status(found, seen, connected, workspace.root.path, workspace.store_path, options)
         for line in unprotected(ignored, complete=complete):
             print_line(f"  {line}")
     return OK
 
 
-def _print_status(found: Status, seen: Sequence[AgentSeen], root: str, store: str, budget: int) -> None:
-    if found.protected and found.last is not None:
+def _print_status(found: Status, seen: Sequence[AgentSeen], connected: Sequence[str], root: str, store: str, options: Any) -> None:
+    if found.protected and found.last is not None and not connected:
+        print_line(f"saved {age(found.last.created_ns)}; no agent is connected: nothing is saved by itself")
+    elif found.protected and found.last is not None:
         print_line(f"protected by the checkpoint made {age(found.last.created_ns)}")
     else:
         print_line("NOT PROTECTED")
     for reason in found.reasons:
         print_line(f"  ! {reason}")
     print_line(f"  root         {fsio.printable(root)}")
-    print_line(f"  store        {fsio.printable(store)} ({size(found.store_bytes)} of {size(budget)})")
+    print_line(f"  store        {fsio.printable(store)} ({size(found.store_bytes)} of {size(options.budget)})")
     steps = f"{plural(found.undo, 'restore')} to undo, {found.redo} to redo" if found.undo or found.redo else "no restore to undo"
     print_line(f"  checkpoints  {found.checkpoints}; {steps}")
     if found.last is not None:
         last = found.last
         label = f" {fsio.printable(found.label)!r}" if found.label else ""
         print_line(f"  last         {last.id}{label}, {age(last.created_ns)}: {plural(last.files, 'file')}, {size(last.size)}")
+    for line in _keeps(found, options.limits):
+        print_line(line)
     for item in seen:
         event = f"last event {fsio.printable(item.event)}, {age(item.event_ns)}" if item.event else "no event known"
         point = f"; last checkpoint {item.checkpoint}, {age(item.checkpoint_ns)}" if item.checkpoint else ""
         print_line(f"  {fsio.printable(item.agent):<11}  {'runs now; ' if item.running else ''}{event}{point}")
-    if not seen:
+    if not connected:
+        print_line("  agents       none is connected; casrewind install connects one")
+    elif not seen:
         print_line("  agents       no agent activity yet; casrewind doctor checks the hooks")
     if found.journal is not None:
         state = "is running" if found.running else "was interrupted"
         print_line(f"  unfinished   {found.journal.op} of {found.journal.target} {state}")
     skipped(found.skipped)
+
+
+def _keeps(found: Status, limits: Limits) -> Iterator[str]:
+    """What is kept, in words: how far back it goes, and what is deleted by itself."""
+    if found.oldest is not None:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(found.oldest.created_ns // 1_000_000_000))
+        most = [f"{limits.max_age / 86400:g} days"] if limits.max_age is not None else []
+        most += [f"{limits.max_count:,} turns"] if limits.max_count is not None else []
+        most += [size(limits.max_size)] if limits.max_size is not None else []
+        yield f"  keeps        back to {when}; at most {', '.join(most)}" if most else f"  keeps        back to {when}"
+        if limits.thin:
+            days, more = retention.WHOLE // 86400, retention.HOURLY // 86400
+            yield f"               all turns of {days} days, then one an hour, after {more} days one a day"
+
+
+def _keeps_json(found: Status, limits: Limits) -> Shape:
+    return {
+        "back_to": None if found.oldest is None else time_of(found.oldest.created_ns),
+        "max_age": limits.max_age,
+        "max_count": limits.max_count,
+        "thin": limits.thin,
+    }
 
 
 def _status_json(found: Status, seen: Sequence[AgentSeen], root: str, store: str, budget: int, last: Shape | None) -> Shape:
