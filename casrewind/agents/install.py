@@ -21,11 +21,12 @@ _T = TypeVar("_T")
 
 
 class Target(NamedTuple):
-    """Where to install: the client, the scope, and its settings directory."""
+    """Where to install: the client, the scope, and its settings directory. `root`: the project, for that scope."""
 
     profile: Profile
     scope: str
     directory: str
+    root: str = ""
 
 
 class Written(NamedTuple):
@@ -73,7 +74,7 @@ class Uninstalled(NamedTuple):
 def target_of(profile: Profile, root: str | None, home: str, environ: Mapping[str, str]) -> Target:
     """The target for a client in a project, or for the user if `root` is None."""
     if root is not None:
-        return Target(profile, PROJECT, os.path.join(root, profile.project_home or profile.home))
+        return Target(profile, PROJECT, os.path.join(root, profile.project_home or profile.home), root)
     return Target(profile, USER, home_of(profile, home, environ))
 
 
@@ -86,7 +87,9 @@ def install(
 ) -> Installed:
     """Put the hooks of a tier into a client's settings, replacing those of an earlier installation. `resident`: the
     hooks start the helper (casrewind watch); None keeps the earlier choice, by default False. Raises AgentError for
-    settings that cannot be changed safely, StoreBusy, StoreFull; then nothing was changed."""
+    settings that cannot be changed safely, UnsafePath for links out of the project, StoreBusy, StoreFull; then nothing
+    was changed."""
+    _refuse_links(target)
     if target.profile.extension:
         return _install_extension(target, tier, environ, resident=resident)
     with settings_files.locked(target.directory, 0o700 if target.scope == USER else settings_files.SHARED):
@@ -100,7 +103,8 @@ def install(
 
 def uninstall(target: Target) -> Uninstalled:
     """Remove our hooks, of any tier and interpreter, and our command. Raises AgentError for settings that cannot be
-    changed safely, StoreBusy, StoreFull; then nothing was changed."""
+    changed safely, UnsafePath for links out of the project, StoreBusy, StoreFull; then nothing was changed."""
+    _refuse_links(target)
     if not os.path.isdir(target.directory):
         return Uninstalled(target, (), (), None, ())
     if target.profile.extension:
@@ -111,6 +115,25 @@ def uninstall(target: Target) -> Uninstalled:
     if target.scope == PROJECT:
         settings_files.remove_empty(target.directory)
     return Uninstalled(target, written, events, command, (*notes, *said))
+
+
+def _refuse_links(target: Target) -> None:
+    """Raise UnsafePath if the project leads one of the places that are written out of itself: a clone can bring a link.
+    The user's own settings may be links: many people keep theirs in another directory."""
+    if target.scope != PROJECT:
+        return
+    profile = target.profile
+    names = [name for file in profile.files for name in (file.name, file.name + BACKUP)]
+    names += [profile.extension] if profile.extension else []
+    names += [os.path.join(profile.commands, plugin.COMMAND)] if profile.commands is not None else []
+    root = os.path.realpath(target.root)
+    for path in (target.directory, *(os.path.join(target.directory, name) for name in names)):
+        real = os.path.realpath(path)
+        if not fsio.is_in(real, root):
+            raise errors.UnsafePath(
+                f"{fsio.printable(path)} leads out of the project, to {fsio.printable(real)}; nothing was changed. Remove that link, or "
+                f"connect the agent for yourself: casrewind install {profile.name}"
+            )
 
 
 def _install_extension(target: Target, tier: str, environ: Mapping[str, str], *, resident: bool | None) -> Installed:
@@ -207,7 +230,8 @@ def _keep_backup(document: Document) -> None:
     """Back up the original bytes. The backup is never readable by more users than the settings."""
     assert document.present.data is not None
     if document.backup.data != document.present.data:
-        place = document.backup._replace(target=document.backup.path, status=None)
+        directory, name = os.path.split(document.backup.path)
+        place = document.backup._replace(target=os.path.join(os.path.realpath(directory), name), status=None)
         settings_files.put(place, document.present.data, 0o600, like=document.present.status)
 
 

@@ -68,8 +68,8 @@ def check_writable(present: SettingsFile) -> None:
 
 def put(present: SettingsFile, data: bytes, mode: int, like: os.stat_result | None = None) -> None:
     """Replace the file that was read: atomic, and durable on return; link, mode and owner are preserved. A new file
-    gets those of `like`, else `mode`. Raises FileChanged if the file is no longer what was read, AgentError and
-    StoreFull if it cannot be written."""
+    gets those of `like`, else `mode`. Raises FileChanged if the file is no longer what was read, or its directory became
+    a link. Raises AgentError and StoreFull if it cannot be written."""
     directory, name = os.path.split(present.target)
     with _writing(present.path):
         if not os.path.isdir(directory):
@@ -93,7 +93,7 @@ def put(present: SettingsFile, data: bytes, mode: int, like: os.stat_result | No
             fsio.write_all(fd, data)
             os.fchmod(fd, mode)
             fsio.sync_fd(fd)
-            if read(present.path).data != present.data:
+            if read(present.path).data != present.data or os.path.realpath(directory) != directory:
                 raise FileChanged
             os.rename(draft, present.target)
         except BaseException:
@@ -108,10 +108,11 @@ def put(present: SettingsFile, data: bytes, mode: int, like: os.stat_result | No
 def remove(present: SettingsFile) -> None:
     """Remove the file that was read. Raises FileChanged, AgentError as `put` does."""
     with _writing(present.path):
-        if read(present.path).data != present.data:
+        directory = os.path.dirname(present.target)
+        if read(present.path).data != present.data or os.path.realpath(directory) != directory:
             raise FileChanged
         os.unlink(present.target)
-        fsio.sync_directory(os.path.dirname(present.target))
+        fsio.sync_directory(directory)
 
 
 def remove_empty(directory: str) -> None:

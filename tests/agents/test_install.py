@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -668,6 +669,57 @@ def test_each_agent_has_its_own(home):
     assert {path: what for path, what in picture(home).items() if path != b".factory"} == both
     claude.uninstall()
     assert {path: what for path, what in picture(home).items() if path != b".factory"} == before
+
+
+IN_PROJECTS = sorted(name for name, profile in ALL.items() if not profile.shown)
+
+
+def written_below(place):
+    """{path: bytes} of everything below a directory."""
+    return {path: path.read_bytes() for path in sorted(Path(place).rglob("*")) if path.is_file() and not path.is_symlink()}
+
+
+@pytest.mark.parametrize("work", [lambda target: installs.install(target, "balanced", {}), installs.uninstall], ids=["install", "uninstall"])
+@pytest.mark.parametrize("agent", IN_PROJECTS)
+def test_a_clone_leads_no_installation_out_of_itself(home, root, tmp_path, agent, work):
+    """Each place that an installation writes is a link to another directory, one at a time."""
+    target = installs.target_of(ALL[agent], str(root), str(home), {})
+    installs.install(target, "balanced", {})
+    places = [target.directory, *map(str, sorted(Path(target.directory).rglob("*")))]
+    assert any(os.path.isfile(place) for place in places)
+    outside = tmp_path / "outside"
+    for place in places:
+        outside.mkdir()
+        os.rename(place, outside / "there")
+        os.symlink(outside / "there", place)
+        before = written_below(outside), written_below(root)
+        with pytest.raises(errors.UnsafePath) as refused:
+            work(target)
+        assert str(outside) in str(refused.value) and "out of the project" in str(refused.value)
+        assert (written_below(outside), written_below(root)) == before
+        os.unlink(place)
+        os.rename(outside / "there", place)
+        outside.rmdir()
+    installs.uninstall(target)
+    outside.mkdir()
+    os.symlink(outside / "missing", target.directory)  # a link to what is not there yet
+    with pytest.raises(errors.UnsafePath):
+        installs.install(target, "balanced", {})
+    assert os.listdir(outside) == []
+
+
+@pytest.mark.parametrize("agent", IN_PROJECTS)
+def test_links_within_a_project_and_those_of_a_user_are_followed(home, root, tmp_path, agent):
+    for scope, above in ((None, home), (str(root), root)):
+        target = installs.target_of(ALL[agent], scope, str(home), {})
+        real = above / "dotfiles"
+        real.mkdir(parents=True)
+        os.makedirs(os.path.dirname(target.directory), exist_ok=True)
+        os.symlink(real, target.directory)
+        installs.install(target, "balanced", {})
+        assert written_below(real) and os.path.islink(target.directory)
+        installs.uninstall(target)
+        assert not written_below(real)
 
 
 def test_a_project_has_its_own(home, root):
