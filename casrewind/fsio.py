@@ -245,7 +245,8 @@ def _is_at(fd: int, path: str) -> bool:
 
 
 def open_lock(path: str) -> int | None:
-    """Open a lock file, or return None if it neither exists nor can be created."""
+    """Open a lock file, or return None if it neither exists nor can be created. Raises StoreError, also for a lock that
+    exists and may not be opened: its owner may hold it."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         undo_umask_fd(fd)
@@ -255,8 +256,10 @@ def open_lock(path: str) -> int | None:
             raise store_error(error, "opening the lock", path) from error
     try:
         return os.open(path, READ_FLAGS)
-    except OSError:
+    except FileNotFoundError:
         return None
+    except OSError as error:
+        raise store_error(error, "opening the lock", path) from error
 
 
 def acquire(fd: int, *, exclusive: bool, deadline: float, holder: str) -> None:

@@ -8,6 +8,7 @@ from ..agents import client_process
 from ..model.checkpoint import Checkpoint
 from ..model.domain import TOO_LARGE, Skip
 from ..model.history import Operation
+from ..store import writability
 from ..store.agent_sessions import AgentSession
 from ..store.quota import GcState
 from .context import Context
@@ -40,13 +41,24 @@ class Status(NamedTuple):
 
 
 def status(context: Context) -> Status:
-    """Read the status from the store. The worktree is not scanned."""
+    """Read the status from the store. The worktree is not scanned. Raises StoreNotWritable with the reason if parts of
+    the store cannot even be read."""
+    unwritable = writability.problem(context.store.path)
+    try:
+        return _status(context, unwritable)
+    except (errors.StoreNotWritable, errors.StoreFull, OSError) as error:
+        if not unwritable:
+            raise
+        raise errors.StoreNotWritable(f"NOT PROTECTED: nothing can be saved: {unwritable}") from error
+
+
+def _status(context: Context, unwritable: str) -> Status:
     key = context.root.key
     last = context.store.head(key, listed=True)
     label = "" if last is None else label_of(last, context.store.marks(last.id))
     domain = None if last is None else context.store.domain(last.domain)
     skipped = all_skips(domain) if domain is not None else ()
-    reasons = []
+    reasons = [f"nothing can be saved: {unwritable}"] if unwritable else []
     journal = None
     try:
         journal = context.store.journals.read(key)
@@ -87,7 +99,7 @@ def status(context: Context) -> Status:
         checkpoints=context.store.count(key),
         last=last,
         label=label,
-        protected=last is not None and last.files > 0,
+        protected=last is not None and last.files > 0 and not unwritable,
         reasons=tuple(reasons),
         store_bytes=context.store.size(),
         journal=journal,

@@ -101,7 +101,7 @@ class Layout:
 
     def check(self) -> None:
         """Raises StoreForeign, FormatUnsupported, or StoreDamaged (FORMAT is missing)."""
-        self._check_owner()
+        self.check_owner()
         try:
             found = fsio.read_file(self.format, 200)
         except FileNotFoundError:
@@ -121,7 +121,7 @@ class Layout:
     def repair(self) -> list[str]:
         """Restore FORMAT and directories that are missing or garbled, if all else is of this version. Returns
         descriptions of the repairs. Raises as check for a directory that is not our store."""
-        self._check_owner()
+        self.check_owner()
         done = []
         try:
             try:
@@ -150,7 +150,8 @@ class Layout:
             heads.append(fsio.read_file(self.ledger, 8) == HEAD.pack(MAGIC, VERSION, b"")[:8])
         return sum(heads) * 2 > len(heads)
 
-    def _check_owner(self) -> None:
+    def check_owner(self) -> None:
+        """Raises StoreForeign for a directory of another user, or one that others may write to. Raises OSError."""
         status = os.stat(self.root)
         if status.st_uid != os.geteuid():
             raise errors.StoreForeign(
@@ -168,7 +169,7 @@ class Layout:
         self._refuse_other_contents()
         try:
             fsio.make_directories(self.root)
-            self._check_owner()
+            self.check_owner()
             for name in _DIRECTORIES:
                 fsio.make_directories(os.path.join(self.root, name))
             with fsio.locked(self.lock("publish"), exclusive=True, deadline=10.0):

@@ -62,6 +62,8 @@ class Store:
         if create and not os.path.lexists(self._layout.format):
             self._layout.create()
         if not self._layout.exists():
+            if os.path.isdir(self.path):
+                self._layout.check_owner()  # another user's store looks like an empty directory
             raise errors.WorkspaceNotFound(f"no checkpoints yet (no store at {fsio.printable(self.path)}): casrewind save makes the first")
         self.repaired = self._layout.repair() if repair else []
         self._layout.check()

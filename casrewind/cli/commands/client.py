@@ -11,10 +11,12 @@ from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
 from ...ops.context import Context
 from ...settings import Settings
+from ...store import writability
 from ...workspace import Workspace, context_of
 from ..output import age, as_json, plural, print_line
 from . import OK, Done
 
+_UNPROTECTED = "casrewind: NOT PROTECTED: "
 _PATIENCE = 0.5
 """Seconds in which a client begins to write what it knows."""
 _MOST = 1 << 20
@@ -29,8 +31,8 @@ def statusline(settings: Settings, options: Any) -> int:
             print_line(state_line(context_of(workspace)))
     except errors.WorkspaceNotFound:
         print_line("casrewind: no checkpoint yet")
-    except errors.CasrewindError as error:
-        print_line(f"casrewind: NOT PROTECTED: {str(error).splitlines()[0]}")
+    except (errors.CasrewindError, OSError) as error:
+        print_line(not_protected(error))
     return OK
 
 
@@ -48,6 +50,8 @@ def _told() -> str:
 
 def state_line(context: Context) -> str:
     """One line about a project: its protection, its checkpoints, the age of the newest turn. Reads only the store."""
+    if why := writability.problem(context.store.path):
+        return f"{_UNPROTECTED}nothing can be saved: {why}"
     key = context.root.key
     number = context.store.count(key)
     last = context.store.head(key, listed=True)
@@ -56,10 +60,16 @@ def state_line(context: Context) -> str:
     if last is None:
         return "casrewind: no checkpoint yet"
     if last.files == 0:
-        return "casrewind: NOT PROTECTED: the newest checkpoint holds no file; casrewind status shows more"
+        return f"{_UNPROTECTED}the newest checkpoint holds no file; casrewind status shows more"
     prompt = _newest_prompt(context)
     what = f"newest {age(last.created_ns)}" if prompt is None else f"newest turn {age(prompt.created_ns)}"
     return f"casrewind: {plural(number, 'checkpoint')}, {what}"
+
+
+def not_protected(error: Exception, store: str = "") -> str:
+    """One line about a project whose store cannot be used. `store`: its directory if it is known."""
+    why = writability.problem(store) if store else ""
+    return f"{_UNPROTECTED}nothing can be saved: {why or str(error).splitlines()[0]}"
 
 
 def _newest_prompt(context: Context) -> Checkpoint | None:

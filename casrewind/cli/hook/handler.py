@@ -183,6 +183,14 @@ class HookJob:
 
         return notices.answer(self.profile, self.event, self.config, context, saved)
 
+    def failure_notice(self, error: Exception, store: str) -> bytes:
+        """The hook's output for the person if a session starts with this error, or b"". `store`: "" if unknown."""
+        if not self.profile.notice or self.event.pid <= 1 or self.event.trigger != "session_start" or not self.config.session_line:
+            return b""
+        from . import notices
+
+        return notices.failed(self.profile, error, store)
+
     def save(self, context: "Context") -> "Saved":
         """Make the checkpoint, and start gc if it is due. Raises as a save does."""
         from ...ops import agent_event
@@ -243,8 +251,13 @@ def _handle(argv: list[str], at_ns: int, began: float, log: HookLog) -> None:
             _work_as_child(job, outcome, log)
             return
         _hurry(call.left(job.event.budget))
-        outcome = _work_here(call, job, outcome, log)
-        call.show_notice()
+        try:
+            outcome = _work_here(call, job, outcome, log)
+        except Exception as error:
+            call.notice = call.notice or job.failure_notice(error, log.directory)
+            raise
+        finally:
+            call.show_notice()
         if outcome != "done":
             _leave_to_child(call, job, outcome, log)
 

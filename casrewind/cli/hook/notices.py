@@ -25,7 +25,18 @@ def answer(profile: Profile, event: Event, config: Config, context: Context, sav
         text = _text(event, config, context, saved)
     except (errors.CasrewindError, OSError):
         text = ""  # a notice is not worth a failure
-    return json.dumps({profile.notice: text}).encode() + b"\n" if text else b""
+    return _for_the_person(profile, text) if text else b""
+
+
+def failed(profile: Profile, error: Exception, store: str) -> bytes:
+    """What the hook prints at the start of a session if an error stopped it. `store`: its directory, "" if unknown."""
+    from ..commands.client import not_protected
+
+    return _for_the_person(profile, not_protected(error, store))
+
+
+def _for_the_person(profile: Profile, text: str) -> bytes:
+    return json.dumps({profile.notice: text}).encode() + b"\n"
 
 
 def _text(event: Event, config: Config, context: Context, saved: Saved | None) -> str:
