@@ -264,6 +264,7 @@ def _uninstall(target: Target) -> tuple[tuple[Written, ...], tuple[str, ...], li
         notes.append("a helper that is still there ends by itself, after 30 minutes without an event")
     for document, text in results:
         same = document.before is not None and json_edit.exact(text) == json_edit.exact(document.before)
+        same = same and json_edit.comments(text) == json_edit.comments(document.before or "")
         restored = same
         if same:
             assert document.backup.data is not None

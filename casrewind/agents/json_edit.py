@@ -1,17 +1,23 @@
 """Edits JSON text in place: everything that an edit does not name is preserved byte for byte.
 
-The danger prevented here: parsing and rewriting a settings file loses its layout, its number formats and duplicate
-keys. So values are found by their position in the text. New values are laid out like their neighbours, and a removal
-also removes the comma that is no longer needed.
+The danger prevented here: parsing and rewriting a settings file loses its layout, its comments, its number formats and
+duplicate keys. So values are found by their position in the text. New values are laid out like their neighbours, and a
+removal also removes the comma that is no longer needed.
+
+Some clients read comments. Everything here reads a text in which `plain` made each comment blank: then all positions
+are those of the original. The caller knows if a client reads comments.
 """
 
 import json
 import re
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 
 from .._typing import Any, NamedTuple, NoReturn
 
 _SPACE = re.compile(r"[ \t\r\n]*")
+_TOKEN = re.compile(r"""("(?:[^"\\]|\\.)*+")|(//[^\r\n]*|/\*.*?\*/)""", re.DOTALL)
+"""A string or a comment."""
 _MARGIN = re.compile(r"[ \t]*")
 _FIRST_LINE = re.compile(r"[{\[][ \t]*\r?\n([ \t]+)\S")
 
@@ -46,28 +52,43 @@ _EXACT = json.JSONDecoder(
 )
 
 
+@lru_cache(maxsize=8)
+def plain(text: str) -> str:
+    """The text with blanks in place of comments. A document without comments is returned unchanged."""
+    if "//" not in text and "/*" not in text:
+        return text
+    return _TOKEN.sub(lambda found: re.sub(r"[^\r\n]", " ", found[0]) if found[2] else found[0], text)
+
+
+def comments(text: str) -> list[str]:
+    """The comments of a document, in their order."""
+    return [found[2] for found in _TOKEN.finditer(text) if found[2]]
+
+
 def parse(text: str) -> Any:
-    """The value of a whole document. Raises ValueError unless it is strict JSON (RecursionError if too deep)."""
-    return _VALUES.decode(text)
+    """The value of a whole document. Raises ValueError unless it is JSON, with or without comments (RecursionError if
+    too deep)."""
+    return _VALUES.decode(plain(text))
 
 
 def exact(text: str) -> Any:
-    """A document for exact comparison: order, duplicate keys and number formats count."""
-    return _EXACT.decode(text)
+    """A document for exact comparison: order, duplicate keys and number formats count, comments do not."""
+    return _EXACT.decode(plain(text))
 
 
 def value_at(text: str, start: int) -> Any:
     """The value that starts at a position of a valid document."""
-    return _VALUES.raw_decode(text, start)[0]
+    return _VALUES.raw_decode(plain(text), start)[0]
 
 
 def top(text: str) -> int:
     """The start of the document's top-level value."""
-    return _skip(text, 0)
+    return _skip(plain(text), 0)
 
 
 def items(text: str, start: int) -> list[JsonItem]:
     """The members or elements of the object or array at `start` of a valid document."""
+    text = plain(text)
     is_object = text[start] == "{"
     found: list[JsonItem] = []
     at = _skip(text, start + 1)
@@ -92,20 +113,35 @@ def repeated(text: str) -> list[str]:
         seen: set[str] = set()
         found.extend(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
 
-    json.JSONDecoder(object_pairs_hook=collect).decode(text)
+    json.JSONDecoder(object_pairs_hook=collect).decode(plain(text))
     return list(dict.fromkeys(found))
 
 
-def cuts(within: Sequence[JsonItem], gone: Collection[int]) -> list[Removal]:
-    """The text to cut so that the items with the indices `gone` disappear. At least one item must remain."""
+def cuts(text: str, within: Sequence[JsonItem], gone: Collection[int]) -> list[Removal]:
+    """The pieces to cut so that the items with the indices `gone` disappear. At least one item must remain. Comments
+    between items are kept."""
     kept = [index for index in range(len(within)) if index not in gone]
     found = []
     for index in sorted(gone):
-        if index > kept[0]:  # with the comma before it, else with the comma after it
-            found.append(Removal(within[index - 1].end, within[index].end))
+        one = within[index]
+        # with the comma before it, else with the comma after it
+        start, end = (within[index - 1].end, one.start) if index > kept[0] else (one.end, within[index + 1].start)
+        if comments(text[start:end]):
+            comma = plain(text).index(",", start)
+            found += [Removal(one.start, one.end), Removal(comma, comma + 1)]
         else:
-            found.append(Removal(within[index].start, within[index + 1].start))
+            found.append(Removal(min(start, one.start), max(end, one.end)))
     return found
+
+
+def inside(text: str, within: Sequence[JsonItem]) -> Removal:
+    """The piece to cut so that all items of a container disappear, with the white space around them."""
+    start, end = within[0].start, within[-1].end
+    while text[start - 1] in " \t\r\n":
+        start -= 1
+    while text[end] in " \t\r\n":
+        end += 1
+    return Removal(start, end)
 
 
 def without(text: str, pieces: Collection[Removal]) -> str:
@@ -122,14 +158,18 @@ def append(text: str, start: int, value: Any, key: str | None = None) -> str:
     present = items(text, start)
     named = "" if key is None else json.dumps(key, ensure_ascii=False) + ": "
     if present:
-        lead = text[start + 1 : present[0].start]
+        lead = plain(text)[start + 1 : present[0].start]
         at = present[-1].end
         if "\n" not in lead:
             space = " " if ", " in text or ": " in text else ""
             return text[:at] + "," + space + _flat(named, value, space) + text[at:]
         margin = lead.rpartition("\n")[2]
         return text[:at] + "," + line + margin + named + _laid_out(value, unit, margin, line) + text[at:]
-    end = text.index("}" if key is not None else "]", start)
+    end = plain(text).index("}" if key is not None else "]", start)
+    if text[start + 1 : end].strip():  # a comment stands there
+        margin = _margin_of_line(text, start)
+        more = line + margin + unit + named + _laid_out(value, unit, margin + unit, line)
+        return text[: start + 1] + more + text[start + 1 : end] + text[end:]
     if "\n" not in text.strip() and items(text, top(text)):
         space = " " if ": " in text else ""
         return text[: start + 1] + _flat(named, value, space) + text[end:]
@@ -153,7 +193,7 @@ def _margin_of_line(text: str, at: int) -> str:
 
 def _unit(text: str) -> str:
     """One step of indentation, as in the document's first indented line."""
-    match = _FIRST_LINE.match(text, top(text))
+    match = _FIRST_LINE.match(plain(text), top(text))
     return match[1] if match is not None else "  "
 
 

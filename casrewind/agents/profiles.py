@@ -26,12 +26,13 @@ class Hook(NamedTuple):
 class HookFile(NamedTuple):
     """A client's file with hooks. `name`: its path below the settings directory. `key`: the key of the object with the
     events ("" = the file is that object). `flat`: an event's list has the hooks themselves instead of groups of hooks.
-    `empty`: the text of a new file without hooks."""
+    `empty`: the text of a new file without hooks. `comments`: the client reads comments in it."""
 
     name: str
     key: str
     flat: bool = False
     empty: str = "{}\n"
+    comments: bool = False
 
 
 class Profile(NamedTuple):

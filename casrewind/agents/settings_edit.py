@@ -83,12 +83,16 @@ def check(text: str, file: HookFile, where: str) -> list[str]:
     try:
         value = json_edit.parse(text)
         repeated = json_edit.repeated(text)
+        if not file.comments and json_edit.plain(text) != text:
+            raise ValueError("it has comments")
     except RecursionError:
         raise errors.AgentError(f"{where} is nested too deeply to be read; nothing was changed") from None
     except ValueError as error:
+        if file.comments:
+            raise errors.AgentError(f"{where} is not JSON with comments ({error}): fix it, then try again; nothing was changed") from None
         raise errors.AgentError(
-            f"{where} is not strict JSON ({error}). A file with comments, trailing commas or mistakes is not changed: "
-            f"fix it, then try again"
+            f"{where} is not strict JSON ({error}). The client reads no comments, trailing commas or mistakes there: "
+            f"fix it, then try again; nothing was changed"
         ) from None
     if not isinstance(value, dict):
         raise errors.AgentError(f"{where} is not a JSON object: fix it, then try again; nothing was changed")
@@ -203,40 +207,30 @@ def removed(text: str, file: HookFile, agent: str, before: str | None = None, st
             if ours and len(ours) == len(found.hooks[number, position]):
                 gone_groups.add(position)
             elif ours:
-                pieces += json_edit.cuts(found.hooks[number, position], ours)
+                pieces += json_edit.cuts(text, found.hooks[number, position], ours)
         if gone_groups and len(gone_groups) == len(found.groups[number]):
             if event.key in had:
-                pieces.append(_inside(text, found.groups[number]))
+                pieces.append(json_edit.inside(text, found.groups[number]))
             else:
                 gone_events.add(number)
         elif gone_groups:
-            pieces += json_edit.cuts(found.groups[number], gone_groups)
+            pieces += json_edit.cuts(text, found.groups[number], gone_groups)
     if gone_events and len(gone_events) == len(found.events):
-        return json_edit.without(text, [_whole(text, file, found.events, before)])
+        return json_edit.without(text, _whole(text, file, found.events, before))
     if gone_events:
-        pieces += json_edit.cuts(found.events, gone_events)
+        pieces += json_edit.cuts(text, found.events, gone_events)
     return json_edit.without(text, pieces)
 
 
-def _inside(text: str, items: list[JsonItem]) -> Removal:
-    """Everything inside a container, with the white space around it."""
-    start, end = items[0].start, items[-1].end
-    while text[start - 1] in " \t\r\n":
-        start -= 1
-    while text[end] in " \t\r\n":
-        end += 1
-    return Removal(start, end)
-
-
-def _whole(text: str, file: HookFile, events: list[JsonItem], before: str | None) -> Removal:
-    """The cut that removes all events. It also removes the object that holds the events, if `before` lacks it."""
+def _whole(text: str, file: HookFile, events: list[JsonItem], before: str | None) -> list[Removal]:
+    """The cuts that remove all events. They also remove the object that holds the events, if `before` lacks it."""
     members = json_edit.items(text, json_edit.top(text))
     keys = [item.key for item in members]
     if not file.key or (before is not None and _hooks_at(before, file) is not None):
-        return _inside(text, events)
+        return [json_edit.inside(text, events)]
     if len(members) == 1:
-        return _inside(text, members)
-    return json_edit.cuts(members, [keys.index(file.key)])[0]
+        return [json_edit.inside(text, members)]
+    return json_edit.cuts(text, members, [keys.index(file.key)])
 
 
 def merged(text: str, file: HookFile, agent: str, wanted: Mapping[str, Any], before: str | None) -> str:
@@ -269,11 +263,12 @@ def _same(one: object, other: object) -> bool:
 
 
 def foreign(text: str, file: HookFile, agent: str) -> object:
-    """Everything that is not ours, for exact comparison: order, duplicate keys and number formats count."""
+    """Everything that is not ours, for exact comparison: order, duplicate keys, number formats and comments count."""
     kind, pairs = json_edit.exact(text)
+    remarks = json_edit.comments(text)
     if not file.key:
-        return kind, _foreign_events(pairs, agent, flat=file.flat)
-    return kind, tuple(
+        return kind, remarks, _foreign_events(pairs, agent, flat=file.flat)
+    return kind, remarks, tuple(
         (key, (value[0], _foreign_events(value[1], agent, flat=file.flat))) if key == file.key else (key, value)
         for key, value in pairs
         if key != file.key or _foreign_events(value[1], agent, flat=file.flat)
