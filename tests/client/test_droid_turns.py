@@ -70,7 +70,9 @@ def played(client):
     found.undone = picture(client.project)
     asked = len(client.model.requests)
     for command in IN_CLIENT:
-        found.answers[command] = str(first.say(f"/casrewind{command}"))
+        answer = str(first.say(f"/casrewind{command}"))
+        lines = re.findall(r"to go ahead, type:[\\n ]+(/casrewind [^\\'\"]{1,60} yes [0-9a-z]{4}-[0-9a-f]{4})", answer)  # a plan comes first
+        found.answers[command] = str(first.say(lines[-1])) if lines else answer
         found.files[command] = picture(client.project)
     found.asked = len(client.model.requests) - asked
     found.prompts = [prompt.text for prompt in droid.prompts(client.transcript(first.session).read_bytes())]

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from support.anthropic import bash, call
+from support.client import line_to_type
 from support.model_server import Held
 from support.picture import differences, picture
 from support.trees import plant
@@ -240,7 +241,13 @@ def test_the_plugin_has_the_same_command_under_its_own_name(start):
     terminal = client.terminal("--plugin-dir", str(plugin))
     terminal.say("wreck it")
     assert not (client.project / "kept.txt").exists()
-    answer = terminal.order("/casrewind:casrewind restore 2")
-    assert "restored" in answer and "/casrewind:casrewind undo" in answer
+    plan = terminal.ask("/casrewind:casrewind restore 1")
+    line = line_to_type(plan)
+    assert "+ kept.txt" in plan and line.startswith("/casrewind:casrewind restore 1 yes ") and not (client.project / "kept.txt").exists()
+    answer = terminal.ask(line)
+    assert "restored" in answer and "+ kept.txt" in answer and "/casrewind:casrewind undo" in answer
     assert (client.project / "kept.txt").read_bytes() == b"kept"
     assert len(client.model.requests) == 2
+    for text in (line, "/casrewind:casrewind restore 1", "wreck it"):  # what was typed comes back with the up arrow
+        terminal.keys("Up")
+        terminal.until(lambda text=text: terminal.screen().rpartition("❯")[2].strip().startswith(text))

@@ -111,7 +111,8 @@ def _do(event: Event, root: str) -> str:
             child.wait(timeout=_PATIENCE)
         except subprocess.TimeoutExpired:
             child.returncode = 0
-            return f"casrewind {words[0]} is still running after {_PATIENCE:g} s; /casrewind status shows the result later"
+            planned = "; if it only makes its plan, type it in a terminal to see that" if words[0] in _PLANS else ""
+            return f"casrewind {words[0]} is still running after {_PATIENCE:g} s; /casrewind status shows the result later{planned}"
         output.seek(0)
         text = output.read().decode("utf-8", "replace").strip("\n")
     return _as_typed_here(text, event.prompt) or f"casrewind {words[0]}: done"
