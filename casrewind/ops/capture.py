@@ -4,6 +4,9 @@ The danger prevented here: a stamp that wrongly means "unchanged". Every path th
 hashed again, including ignored paths in the target. An unreadable path is an obstacle, not an absent path.
 """
 
+import errno
+import os
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 
 from .. import errors, fsio
@@ -21,7 +24,8 @@ from .context import Context
 from .restorable import NOTHING, ReadableTarget, sound
 
 _SHOWN = 10
-_ADVICE = "Move it away, or restore only other paths with -- PATH"
+_ADVICE = "{}, or restore only other paths with -- PATH"
+_REMEDY = ")"  # ends the description of an obstacle that names what removes it
 _FORGET = 1000  # after this many absent paths, drop those with no later path below them
 
 
@@ -113,12 +117,37 @@ def _capture(context: Context, session: StoreWriter | DryRunWriter, path: bytes,
     except OSError as error:
         if fsio.is_ours(error):
             raise
-        obstacles.append(f"{name} cannot be read: {error.strerror}")
+        obstacles.append(_unreadable(context, path, error))
         return None
     if captured is None:
         return None
     # If a file kept changing, the last version read counts. If it has changed again at its turn, it is kept.
     return captured.entry
+
+
+def _unreadable(context: Context, path: bytes, error: OSError) -> str:
+    """Describe a path that cannot be read. If a directory of this user is closed to him, that is the obstacle."""
+    for place in (*paths.parents(path), path) if error.errno == errno.EACCES else ():
+        try:
+            status = context.tree.status_of(place)
+        except OSError:
+            break
+        wanted = stat.S_IRWXU if status is not None and stat.S_ISDIR(status.st_mode) else stat.S_IRUSR
+        if status is not None and status.st_mode & wanted & ~stat.S_IWUSR != wanted & ~stat.S_IWUSR:
+            if remedy := openable(paths.display(place), status):
+                return f"{paths.display(place)} cannot be read{remedy}"
+            break
+    return f"{paths.display(path)} cannot be read: {error.strerror}"
+
+
+def openable(place: str, status: os.stat_result) -> str:
+    """The command with which this user opens a file or directory of his own, in brackets; "" for another user's."""
+    if status.st_uid != os.geteuid():
+        return ""
+    import shlex
+
+    name = shlex.quote(f"./{place}" if place.startswith("-") else place)
+    return f" (chmod u+rw{'x' if stat.S_ISDIR(status.st_mode) else ''} {name} allows it{_REMEDY}"
 
 
 def mounted(point: bytes) -> str:
@@ -127,10 +156,12 @@ def mounted(point: bytes) -> str:
 
 
 def in_the_way(obstacles: list[str], advice: str = "") -> errors.ContentInTheWay:
-    """The error that lists the obstacles. `advice` replaces the default advice, which suits the start of a restore."""
+    """The error that lists the obstacles. `advice` replaces the default advice, which suits the start of a restore; {} in
+    it is what to do about the obstacles."""
     shown = "; ".join(obstacles[:_SHOWN])
     more = f"; and {len(obstacles) - _SHOWN} more" if len(obstacles) > _SHOWN else ""
-    return errors.ContentInTheWay(f"content in the way, nothing was changed: {shown}{more}. {advice or _ADVICE}")
+    deed = "Do that" if all(obstacle.endswith(_REMEDY) for obstacle in obstacles) else "Move it away"
+    return errors.ContentInTheWay(f"content in the way, nothing was changed: {shown}{more}. {(advice or _ADVICE).format(deed)}")
 
 
 def capture_for(context: Context, session: StoreWriter | DryRunWriter, target: bytes, scope: Sequence[bytes]) -> CapturedState:

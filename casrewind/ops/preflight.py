@@ -19,7 +19,7 @@ from ..model.manifest import DIR, FILE, LINK, Entry, same
 from ..model.plan import Action, Actions, Kept, Plan, content_differs, needs_opening
 from ..store import packs
 from ..worktree.reader import is_absence
-from .capture import CapturedState, in_the_way, mounted
+from .capture import CapturedState, in_the_way, mounted, openable
 from .context import Context
 
 SKIP_DAMAGED = "Use --skip-damaged to restore everything else, or list paths after --"
@@ -392,4 +392,4 @@ class _OpenParent:
             return f"the directory {shown} is {attribute} ({_HOW[attribute]})"
         if (directory in self._opened and there.st_uid == self._me) or self._context.tree.may_change(directory):
             return ""
-        return f"the directory {shown} may not be written to"
+        return f"the directory {shown} may not be written to{openable(shown, there)}"

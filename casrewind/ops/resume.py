@@ -22,9 +22,9 @@ from .execute import Restored, finish, interrupted
 from .preflight import prove, under_mounts
 
 _CONTINUE = (
-    "Move it away and run casrewind restore --continue again, or take the restore back with casrewind restore --abort"
+    "{} and run casrewind restore --continue again, or take the restore back with casrewind restore --abort"
 )
-_ABORT = "Move it away and run casrewind restore --abort again"
+_ABORT = "{} and run casrewind restore --abort again"
 _INVERSE = {undo_history.RESTORE: undo_history.UNDO, undo_history.UNDO: undo_history.REDO, undo_history.REDO: undo_history.UNDO}
 
 

@@ -5,6 +5,7 @@ Each message is checked for what is wrong, which thing is meant and what to do.
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -219,6 +220,7 @@ def test_an_unreadable_file_or_directory_is_3_recorded_and_shown(nobody):
     (nobody.root / "secret").chmod(0o644)
     (nobody.root / "closed").chmod(0o755)
     plant(nobody.root, {"ok": b"changed"})
+    give(nobody.root)
     nobody("restore", "last", "--yes", code=0)
     assert picture(nobody.root)[b"closed/in"] and picture(nobody.root)[b"secret"]
     assert (nobody.root / "ok").read_bytes() == b"1"
@@ -238,6 +240,41 @@ def test_an_unreadable_file_in_the_way_of_a_restore_is_14(nobody):
     report = nobody("restore", "--json", "last", "--yes")
     assert report.code in (0, 3) and (nobody.root / "f").read_bytes() == b"1"
     assert (nobody.root / "closed").exists()  # it could not be read: nothing under it is deleted
+
+
+@pytest.mark.parametrize("name", ["closed", "closed it's"])
+def test_a_directory_that_its_owner_closed_is_opened_not_moved_away(nobody, name):
+    plant(nobody.root, {"f": b"1", f"{name}/in": b"1", f"{name}/sub/in": b"1"})
+    give(nobody.root)
+    nobody("save", code=0)
+    plant(nobody.root, {"f": b"2"})
+    give(nobody.root)
+    nobody("restore", "last", "-y", code=0)
+    for closed, mode in ((name, "rwx"), (f"{name}/sub", "rwx"), (f"{name}/in", "rw")):
+        place = nobody.root / closed
+        was = place.stat().st_mode & 0o777
+        place.chmod(0)
+        command = f"chmod u+{mode} {shlex.quote(closed)}"
+        with unchanged(nobody.root):
+            found = nobody("restore", "last", "--yes")
+            says(found, 14, f"{closed} cannot be read ({command} allows it)", "nothing was changed", "Do that, or restore only other paths")
+            assert "Move it away" not in found.err
+        subprocess.run([*NOBODY, "sh", "-c", command], cwd=nobody.root, check=True)
+        place.chmod(was)
+        nobody("restore", "last", "--yes", code=0)
+
+
+def test_a_directory_that_its_owner_may_not_write_to_says_how(nobody):
+    plant(nobody.root, {"f": b"1"})
+    give(nobody.root)
+    nobody("save", code=0)
+    plant(nobody.root, {"f": b"2"})
+    give(nobody.root)
+    nobody.root.chmod(0o555)
+    command = f"chmod u+rwx {nobody.root}"
+    says(nobody("restore", "last", "--yes"), 14, f"may not be written to ({command} allows it). Do that")
+    subprocess.run([*NOBODY, "sh", "-c", command], check=True)
+    nobody("restore", "last", "--yes", code=0)
 
 
 # -- the store
