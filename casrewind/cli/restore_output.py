@@ -47,7 +47,7 @@ def print_restored(report: Restored) -> None:
         print_line(f"{name}: {plural(wrote, 'path')} written, {removed} removed, {report.unchanged} unchanged")
         if os.environ.get(launch.INSIDE):  # nobody may have seen the plan
             _print_changed(report.actions)
-    _kept(report.kept)
+    _kept(report.kept, report.actions)
     if report.op in ("restore", "revert") and report.safety:
         print_line(f"  the state before is {report.safety}; casrewind undo goes back to it")
     if report.op == "undo" and any(item.reason == "edited since" for item in report.kept):
@@ -86,11 +86,15 @@ def print_plan(actions: Sequence[Action], left: Sequence[Kept]) -> None:
     _kept(left)
 
 
-def _kept(left: Sequence[Kept]) -> None:
+def _kept(left: Sequence[Kept], done: Sequence[Action] = ()) -> None:
+    """Print the paths that were left alone, and those of `done` that were not restored as planned."""
+    named = {item.path for item in left[:SHOWN]}
+    restored = {action.path for action in done if action.path in named} if named else set()
     for item in left[:SHOWN]:
-        (print_line if item.benign else remark)(f"  left alone: {fsio.printable(item.path)}: {fsio.printable(item.reason)}")
+        what = "note" if item.path in restored else "left alone"
+        (print_line if item.benign else remark)(f"  {what}: {fsio.printable(item.path)}: {fsio.printable(item.reason)}")
     if len(left) > SHOWN:
-        print_line(f"  ... and {len(left) - SHOWN} more paths left alone")
+        print_line(f"  ... and {len(left) - SHOWN} more paths, left alone or noted; --json lists all of them")
 
 
 def confirm(workspace: Any, plan_to_do: Plan, title: str, more: Callable[[], None] = lambda: None) -> bool:

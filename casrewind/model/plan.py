@@ -9,7 +9,7 @@ modes, which may forbid all of that, are last.
 import io
 import stat
 import struct
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from .. import errors
 from .._typing import NamedTuple, overload
@@ -194,6 +194,16 @@ def _without_nonempty_removals(actions: Actions, kept: list[Kept]) -> Plan:
 def without(actions: Sequence[Action], left: Collection[bytes]) -> Actions:
     """The actions on paths that are not in `left`."""
     return pack(action for action in actions if action.path not in left) if left else pack(actions)
+
+
+def with_modes(actions: Iterable[Action], modes: Mapping[bytes, int]) -> Actions:
+    """The actions, with these modes for the new files at these paths."""
+
+    def with_mode(action: Action) -> Action:
+        mode = modes.get(action.path)
+        return action if mode is None or action.after is None else action._replace(after=action.after._replace(mode=mode))
+
+    return pack(map(with_mode, actions))
 
 
 def keep_paths(plan: Plan, extra: Iterable[Kept]) -> Plan:

@@ -98,14 +98,17 @@ def finish(
     context: Context, session: StoreWriter, operation: Operation, report: Restored, actions: Sequence[Action], outcome: Outcome
 ) -> Restored:
     """Record the actions that were done, then remove the journal."""
-    if len(outcome.done) != len(actions):
+    if outcome.narrowed or len(outcome.done) != len(actions):
         operation = operation._replace(plan=session.put(packs.PLAN, plans.encode(outcome.done)), current="")
         context.store.add_blobs(session)
     context.store.record_operation(operation)
     context.store.journals.remove(operation.worktree)
     left = {item.path for item in outcome.kept}
+    done = plans.without(report.actions, left)
+    if outcome.narrowed:
+        done = plans.with_modes(done, {each.path: each.after.mode for each in outcome.done if each.after is not None})
     return report._replace(
-        actions=plans.without(report.actions, left), kept=tuple(sorted({*report.kept, *outcome.kept})), dry_run=False
+        actions=done, kept=tuple(sorted({*report.kept, *outcome.kept, *outcome.narrowed})), dry_run=False
     )
 
 

@@ -62,7 +62,7 @@ def materialise(context: Context, target: Checkpoint, directory: str, *, skip_da
             if isinstance(error, (errors.StoreDamaged, OSError)):
                 raise _why_not(context, directory, everything, error) from error
             raise
-    return Restored("materialise", target.id, "", outcome.done, (*kept, *lost, *outcome.kept), 0, dry_run=False)
+    return Restored("materialise", target.id, "", outcome.done, (*kept, *lost, *outcome.kept, *outcome.narrowed), 0, dry_run=False)
 
 
 def _write(context: Context, actions: Actions, tag: str) -> Outcome:

@@ -15,7 +15,8 @@ from ..model.manifest import same
 from ..model.plan import Kept
 from ..store import packs
 from ..worktree.apply import Applier, Outcome
-from ..worktree.recover import recover_files, unwind
+from ..worktree.displaced import DisplacedFiles
+from ..worktree.recover import as_narrowed, recover_files, unwind
 from .capture import in_the_way
 from .context import Context
 from .execute import Restored, finish, interrupted
@@ -38,6 +39,7 @@ def resume(context: Context, *, forward: bool) -> Restored:
             if operation is None:
                 raise errors.NothingToUndo("no restore was interrupted here: there is nothing to continue or abort")
             actions = context.store.plan(operation.plan)
+            actions, narrowed = as_narrowed(DisplacedFiles(context.tree, actions, operation.safety), actions)
             back = plans.reverse(actions)
             first = Applier(context.tree, actions, context.store.content, operation.safety)
             second = Applier(context.tree, back, context.store.content, operation.safety + "r")
@@ -67,6 +69,7 @@ def resume(context: Context, *, forward: bool) -> Restored:
                 unwind(first.displaced, actions)
                 outcome = second.run()
             kept = tuple({**first.displaced.kept, **second.displaced.kept}.values())
+            outcome = outcome._replace(narrowed=(*outcome.narrowed, *narrowed) if forward else outcome.narrowed)
         except OSError as error:
             raise interrupted(error) from error
         report = Restored(
@@ -98,4 +101,4 @@ def _give_up(context: Context, error: errors.CasrewindError) -> errors.StoreDama
 
 def _close(context: Context, operation: Operation, report: Restored, outcome: Outcome) -> Restored:
     context.store.journals.remove(operation.worktree)
-    return report._replace(actions=outcome.done, kept=tuple(sorted({*report.kept, *outcome.kept})))
+    return report._replace(actions=outcome.done, kept=tuple(sorted({*report.kept, *outcome.kept, *outcome.narrowed})))

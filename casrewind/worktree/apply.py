@@ -38,10 +38,20 @@ Report = Callable[[str, int, int], None]
 
 
 class Outcome(NamedTuple):
-    """The completed actions, and the paths left alone with reasons."""
+    """The completed actions, with the modes that were set, and the paths left alone with reasons. `narrowed`: files
+    that were restored, but that fewer people may use than planned."""
 
     done: Actions
     kept: tuple[Kept, ...]
+    narrowed: tuple[Kept, ...] = ()
+
+
+class _NewFile(NamedTuple):
+    """New content under a temporary name: its inode, its final mode, and why that is narrower than planned, or ""."""
+
+    ino: int
+    mode: int
+    why: str
 
 
 class Applier:
@@ -56,6 +66,8 @@ class Applier:
         self._to_dispose: dict[bytes, list[int]] = {b"": [], MOVED_ASIDE: []}  # displacing actions, by suffix
         self._waiting: list[Action] = []  # contents that wait for a directory at their path to become empty
         self._shared: list[Action] = []  # hard-linked files: a copy gets the new mode, other names keep theirs
+        self._drafts: dict[bytes, _NewFile] = {}  # by path, until they get their modes
+        self._narrowed: dict[bytes, _NewFile] = {}
         self._ticks = 0
 
     def run(self) -> Outcome:
@@ -83,7 +95,12 @@ class Applier:
         self._each(self._set_directory_mode, order.dir_modes)
         fsio.sync_tree(self.displaced.tree.fd)
         kept = self.displaced.kept
-        return Outcome(plans.without(self._actions, kept), tuple(sorted(kept.values())))
+        narrowed = {path: draft for path, draft in self._narrowed.items() if path not in kept}
+        done = plans.without(self._actions, kept)
+        if narrowed:
+            done = plans.with_modes(done, {path: draft.mode for path, draft in narrowed.items()})
+        named = sorted(Kept(path, draft.why, benign=False) for path, draft in narrowed.items())
+        return Outcome(done, tuple(sorted(kept.values())), tuple(named))
 
     def _each(self, work: Callable[[Action], None], actions: Iterable[Action]) -> None:
         """Run `work` for each action. Leaves an action alone if its parent is gone or is a link now."""
@@ -139,7 +156,7 @@ class Applier:
                     return
                 self._displace(fd, name, action)
             with suppress(FileExistsError):
-                fsio.make_directory(action.path.rpartition(b"/")[2], dir_fd=fd)
+                self.displaced.make_directory(fd, action.path.rpartition(b"/")[2])
 
     def _remove_directory(self, action: Action) -> None:
         self._tick()
@@ -195,13 +212,14 @@ class Applier:
 
     def _stage_if_due(self, action: Action) -> bool:
         self._tick()
-        with self.displaced.locate(action.source) as (fd, _, present):
+        with self.displaced.locate(action.source) as (fd, name, found):
+            present = found and found.entry
             if same(present, action.after) and action.source == action.path:
                 return False  # done already, before an interruption or by another process
             if fd < 0 or (present is not None and not (same(present, action.before) or _is_directory(present, action))):
                 self.displaced.leave_alone(action)
                 return False
-            self._stage(fd, action)
+            self._stage(fd, action, name if present is not None and present.kind == FILE else None)
             if not plans.content_differs(action) and not self._is_whole_copy(fd, action):
                 os.unlink(self.displaced.temporary(action), dir_fd=fd)
                 self.displaced.leave_alone(action)
@@ -213,10 +231,10 @@ class Applier:
         copy, after = self.displaced.present_at(fd, self.displaced.temporary(action)), action.after
         return copy is not None and after is not None and (copy.kind, copy.digest) == (after.kind, after.digest)
 
-    def _stage(self, fd: int, action: Action) -> None:
-        """Write the new content to a temporary file beside its target, with its mtime, readable only by its owner. If
-        only the mode differs, copy the file's own content and owner. The final mode is set after the sync: recover.py
-        recognises an unfinished draft by its narrow mode."""
+    def _stage(self, fd: int, action: Action, displaced: bytes | None) -> None:
+        """Write the new content to a temporary file beside its target, with its mtime, and the owner, group and ACL of
+        the file `displaced` if there is one. If only the mode differs, copy the file's own content. The final mode is
+        set after the sync: until then nobody else can read it, and recover.py recognises an unfinished draft."""
         entry = action.after
         assert entry is not None
         draft = self.displaced.temporary(action)
@@ -224,6 +242,7 @@ class Applier:
             with suppress(FileNotFoundError):
                 os.unlink(draft, dir_fd=fd)
             os.symlink(entry.target, draft, dir_fd=fd)
+            self.displaced.own_link(fd, draft)
             return
         try:
             out = os.open(draft, fsio.CREATE_FLAGS, 0o600, dir_fd=fd)
@@ -237,6 +256,8 @@ class Applier:
             else:
                 _copy_content(out, action.source.rpartition(b"/")[2], fd)
             os.utime(out, ns=(entry.mtime_ns, entry.mtime_ns))
+            mode, why = self.displaced.give_access(out, fd, displaced, entry.mode & PERMISSIONS)
+            self._drafts[action.path] = _NewFile(os.fstat(out).st_ino, mode, why)
         except BaseException:
             with suppress(OSError):
                 os.unlink(draft, dir_fd=fd)
@@ -250,7 +271,12 @@ class Applier:
         draft = self.displaced.temporary(action)
         with self.displaced.parent(action.source) as (fd, source):
             if action.after.kind != LINK:
-                _chmod(draft, fd, action.after.mode & PERMISSIONS)
+                made = self._drafts.pop(action.path)
+                if not _chmod(draft, fd, made.mode, made.ino):
+                    self.displaced.leave_alone(action)
+                    return
+                if made.why:
+                    self._narrowed[action.path] = made
             present = self.displaced.present_at(fd, source)
             if present is None:
                 self._rename_to_free_name(fd, draft, action)
@@ -309,14 +335,17 @@ class Applier:
             self._shared.append(action)
             return
         self._tick()
-        with self.displaced.locate(action.source) as (fd, name, present):
-            if present is None or action.after is None:
+        with self.displaced.locate(action.source) as (fd, name, found):
+            if found is None or action.after is None:
                 return
+            present = found.entry
             if not (same(present, action.before) or same(present, action.after)):
                 self.displaced.leave_alone(action)
                 return
-            if action.after.kind not in (LINK, DIR) and (present.mode ^ action.after.mode) & PERMISSIONS:
-                _chmod(name, fd, action.after.mode & PERMISSIONS)
+            is_wrong = action.after.kind not in (LINK, DIR) and (present.mode ^ action.after.mode) & PERMISSIONS
+            if is_wrong and not _chmod(name, fd, action.after.mode & PERMISSIONS, found.stamp.ino):
+                self.displaced.leave_alone(action)
+                return
             if action.source != action.path:
                 respelled = action.path.rpartition(b"/")[2]
                 if not rename.is_free_or_same(fd, name, respelled):
@@ -333,10 +362,10 @@ class Applier:
 
     def _remove(self, action: Action) -> None:
         self._tick()
-        with self.displaced.locate(action.path) as (fd, name, present):
-            if present is None:
+        with self.displaced.locate(action.path) as (fd, name, found):
+            if found is None:
                 return
-            if not same(present, action.before):
+            if not same(found.entry, action.before):
                 self.displaced.leave_alone(action)
                 return
             if self.displaced.now(action.path) != action.path:
@@ -364,21 +393,18 @@ def _write_content(fd: int, pieces: Iterable[bytes]) -> None:
 
 
 def _copy_content(fd: int, name: bytes, directory: int) -> None:
-    """Copy the bytes of another file and, if permitted, its owner. Raises OSError."""
+    """Copy the bytes of another file. Raises OSError."""
     source = os.open(name, fsio.READ_FLAGS, dir_fd=directory)
     try:
         _write_content(fd, iter(lambda: os.read(source, _PIECE), b""))
-        there, here = os.fstat(source), os.fstat(fd)
-        if (there.st_uid, there.st_gid) != (here.st_uid, here.st_gid):
-            with suppress(OSError):
-                os.fchown(fd, there.st_uid, there.st_gid)
     finally:
         os.close(source)
 
 
-def _chmod(name: bytes, directory: int, mode: int) -> None:
-    """chmod of a file, even an unreadable one; links are not followed. Clears set-id and sticky bits."""
-    _set_mode(name, directory, mode, 0)
+def _chmod(name: bytes, directory: int, mode: int, ino: int) -> bool:
+    """chmod of the file with this inode, even an unreadable one; links are not followed. Clears set-id and sticky bits.
+    False if another file has the name: its mode must not become wider."""
+    return _set_mode(name, directory, mode, 0, ino)
 
 
 def _chmod_directory(name: bytes, directory: int, mode: int) -> None:
@@ -386,21 +412,25 @@ def _chmod_directory(name: bytes, directory: int, mode: int) -> None:
     _set_mode(name, directory, mode, _SPECIAL)
 
 
-def _set_mode(name: bytes, directory: int, mode: int, keep: int) -> None:
+def _set_mode(name: bytes, directory: int, mode: int, keep: int, ino: int | None = None) -> bool:
+    """chmod of the directory, or of the file with the inode `ino`, at a name. False if something else is there."""
+    fd, where = -1, b""
     try:
         fd = os.open(name, fsio.READ_FLAGS, dir_fd=directory)
     except PermissionError:
         if hasattr(os, "O_PATH"):
             fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
-            try:
-                os.chmod(f"/proc/self/fd/{fd}", mode | os.fstat(fd).st_mode & keep)  # fchmod refuses such a descriptor
-            finally:
-                os.close(fd)
-        else:
-            present = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
-            os.chmod(name, mode | present & keep, dir_fd=directory, follow_symlinks=False)
-        return
+            where = b"/proc/self/fd/%d" % fd  # fchmod refuses such a descriptor
     try:
-        os.fchmod(fd, mode | os.fstat(fd).st_mode & keep)
+        status = os.stat(name, dir_fd=directory, follow_symlinks=False) if fd < 0 else os.fstat(fd)
+        if not stat.S_ISDIR(status.st_mode) if ino is None else status.st_ino != ino:
+            return False
+        mode |= status.st_mode & keep
+        if fd < 0:
+            os.chmod(name, mode, dir_fd=directory, follow_symlinks=False)
+        else:
+            os.chmod(where or fd, mode)
+        return True
     finally:
-        os.close(fd)
+        if fd >= 0:
+            os.close(fd)

@@ -1,28 +1,42 @@
-"""The worktree during a restore: the current location of each path, its content, and the displaced files.
+"""The worktree during a restore: the current location of each path, its content, the displaced files, and who may use
+what takes their place.
 
-The danger prevented here: removing a file that only resembles the safety checkpoint's content. Every displaced file is
-hashed once more before its removal. If it differs, it is put back, or kept under a visible name.
+Two dangers are prevented here. Removing a file that only resembles the safety checkpoint's content: every displaced
+file is hashed once more before its removal. If it differs, it is put back, or kept under a visible name. And handing a
+private file to another user, who put his own file or directory in its place: only a file of this user, or of the owner
+of the root directory, tells who may use its path.
 """
 
+import errno
 import os
+import stat
+import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from .. import errors, fsio
 from ..model import paths
+from ..model import stamp as stamps
 from ..model.manifest import DIR, TEMPORARY_PREFIX, Entry, same
 from ..model.plan import Action, Actions, Kept
 from . import rename
-from .reader import HashSink, NotCapturable, Worktree, capture_at, is_absence
+from .reader import CapturedFile, HashSink, NotCapturable, Worktree, capture_at, is_absence
 
 CHANGED = "changed while the restore ran"
+STRANGERS = "another user's file was in its place: restored for you alone, with mode {:04o}"
 MOVED_ASIDE = b"o"
 """Suffix of temporary names for the user's files; our own content never has it."""
 
 UNKNOWN = Entry("special", 0, 0, 0, b"", b"", b"")
 """An unreadable or special file. It equals no entry of any plan."""
 
+_UNREADABLE = CapturedFile(UNKNOWN, stamps.NONE, stable=False)
 _HASH = HashSink()
+_ACL, _DEFAULT_ACL = "system.posix_acl_access", "system.posix_acl_default"
+_ACL_ENTRY = struct.Struct("<HHI")  # tag, permissions, id; the entries follow a version of four bytes
+_OWNER, _GROUP, _MASK, _OTHER = 0x01, 0x04, 0x10, 0x20  # tags
+_NO_ACL = (errno.ENODATA, errno.EOPNOTSUPP, errno.ENOSYS)
+_PRIVATE = stat.S_IRUSR | stat.S_IWUSR
 
 
 @contextmanager
@@ -48,6 +62,7 @@ class DisplacedFiles:
         self.spared: dict[bytes, Kept] = {}
         """Paths to leave alone, also in recovery after an interruption."""
         self._actions, self._tag = actions, tag.encode()
+        self._top, self._me = os.fstat(tree.fd), os.geteuid()
 
     def temporary(self, action: Action, suffix: bytes = b"") -> bytes:
         """The name of an action's temporary file, beside its path."""
@@ -78,38 +93,31 @@ class DisplacedFiles:
         return path
 
     @contextmanager
-    def locate(self, path: bytes) -> Iterator[tuple[int, bytes, Entry | None]]:
-        """Yields (parent descriptor, name, hashed entry). The check and the action share one walk from the root.
-        Without an accessible parent, the descriptor is -1, and the entry is None (parent missing) or UNKNOWN."""
-        fd, name, present = -1, b"", None
+    def locate(self, path: bytes) -> Iterator[tuple[int, bytes, CapturedFile | None]]:
+        """Yields (parent descriptor, name, hashed file). The check and the action share one walk from the root. Without
+        an accessible parent, the descriptor is -1, and the file is None (parent missing) or has the entry UNKNOWN."""
+        fd, name, found = -1, b"", None
         try:
             fd, name = self.tree.open_parent(self.now(path))
         except OSError as error:
             if fsio.is_ours(error):
                 raise
-            present = None if is_absence(error) else UNKNOWN
+            found = None if is_absence(error) else _UNREADABLE
         try:
-            yield fd, name, present if fd < 0 else self.present_at(fd, name)
+            yield fd, name, found if fd < 0 else _captured_at(fd, name)
         finally:
             if fd >= 0:
                 os.close(fd)
 
     def present(self, path: bytes) -> Entry | None:
         """The entry at a path now, with its content hashed; UNKNOWN if no plan can contain it."""
-        with self.locate(path) as (_, _, present):
-            return present
+        with self.locate(path) as (_, _, found):
+            return found and found.entry
 
     def present_at(self, fd: int, name: bytes) -> Entry | None:
         """As `present`, for a name in an open directory."""
-        try:
-            captured = capture_at(fd, name, _HASH)
-        except NotCapturable:
-            return UNKNOWN
-        except OSError as error:
-            if fsio.is_ours(error):
-                raise
-            return UNKNOWN
-        return None if captured is None else captured.entry
+        found = _captured_at(fd, name)
+        return found and found.entry
 
     def present_beside(self, path: bytes, name: bytes) -> Entry | None:
         """As `present`, for a name in the directory of `path`."""
@@ -153,3 +161,187 @@ class DisplacedFiles:
             reason = f"edited during the restore: the previous {paths.display(path)} is kept here"
             self.kept[where] = Kept(where, reason, benign=False)
             return
+
+    # -- owner, group, ACL and user attributes
+
+    def give_access(self, draft: int, parent: int, name: bytes | None, mode: int) -> tuple[int, str]:
+        """Give a new file, open and still 0600, the owner, group, ACL and user attributes of the file `name` in the open
+        directory `parent`; without a name, those of a new file. Returns (its final mode, why fewer people may use it
+        than `mode` says, or "")."""
+        source = -1
+        if name is not None:
+            try:
+                source = os.open(name, fsio.READ_FLAGS, dir_fd=parent)
+            except FileNotFoundError:
+                pass  # removed since it was hashed: a new file
+            except OSError as error:
+                if fsio.is_ours(error):
+                    raise
+                return self._private(draft, mode)
+        if source < 0:
+            has_group, acl = self._own(draft, os.fstat(parent)), b""
+        else:
+            try:
+                there = os.fstat(source)
+                if not stat.S_ISREG(there.st_mode) or not self._is_trusted(there):
+                    return self._private(draft, mode)
+                has_group = _change_owner(draft, there.st_uid, there.st_gid)
+                acl = _copy_attributes(source, draft)
+            finally:
+                os.close(source)
+        group, others, why = _group_of(acl) if acl else mode >> 3 & stat.S_IRWXO, mode & stat.S_IRWXO, ""
+        if not has_group and group != others:
+            # members of the new group were among the others, and members of the old one are now
+            group = others = group & others
+            mode = mode & ~stat.S_IRWXO | others
+            mode = mode if acl else mode & ~stat.S_IRWXG | group << 3
+            why = "its group cannot be set: its group and others may do only what both might"
+        if acl:
+            try:
+                os.setxattr(draft, _ACL, _masked(acl, group))
+            except OSError:
+                mode, why = mode & _PRIVATE, f"its ACL cannot be set: restored with mode {mode & _PRIVATE:04o}"
+        return mode, why
+
+    def make_directory(self, fd: int, name: bytes) -> None:
+        """Make a directory, mode 0700, in an open directory. Root makes it for the owner of the root directory."""
+        fsio.make_directory(name, dir_fd=fd)
+        above = os.fstat(fd)
+        if self._is_trusted(above) and not self._makes_for_another():
+            return
+        made = os.open(name, fsio.DIRECTORY_FLAGS, dir_fd=fd)
+        try:
+            if os.fstat(made).st_uid == self._me and not os.listdir(made):  # else another user has exchanged it
+                if not self._is_trusted(above):
+                    _drop_acl(made, _DEFAULT_ACL)
+                self._own(made, above)
+                if not self._inherits_group(above):
+                    os.fchmod(made, stat.S_IRWXU)
+        finally:
+            os.close(made)
+
+    def own_link(self, fd: int, name: bytes) -> None:
+        """Give a link that root made to the owner of the root directory."""
+        if not self._makes_for_another() or not hasattr(os, "O_PATH"):
+            return
+        link = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
+        try:
+            if stat.S_ISLNK(os.fstat(link).st_mode):  # a name alone may be another file by now
+                with suppress(OSError):
+                    os.chown(f"/proc/self/fd/{link}", self._top.st_uid, self._top.st_gid)
+        finally:
+            os.close(link)
+
+    def _is_trusted(self, status: os.stat_result) -> bool:
+        return status.st_uid in (self._me, self._top.st_uid)
+
+    def file_status(self, path: bytes) -> os.stat_result | None:
+        """lstat of a regular file; None if there is none, or it cannot be reached."""
+        try:
+            status = self.tree.status_of(path)
+        except OSError as error:
+            if fsio.is_ours(error):
+                raise
+            return None
+        return status if status is not None and stat.S_ISREG(status.st_mode) else None
+
+    def has_displaced_strangers(self, action: Action) -> bool:
+        """True if an action has displaced another user's file, which still has its temporary name."""
+        names = (self.temporary(action, suffix) for suffix in (b"", MOVED_ASIDE))
+        found = (self.file_status(paths.join(action.path.rpartition(b"/")[0], name)) for name in names)
+        return any(status is not None and not self._is_trusted(status) for status in found)
+
+    def _makes_for_another(self) -> bool:
+        """True for root in a project of another user."""
+        return self._me == 0 != self._top.st_uid
+
+    def _inherits_group(self, above: os.stat_result) -> bool:
+        """True if a set-gid directory decides the group. Another user's may name no group but the root directory's."""
+        return bool(above.st_mode & stat.S_ISGID) and (self._is_trusted(above) or above.st_gid == self._top.st_gid)
+
+    def _own(self, fd: int, above: os.stat_result) -> bool:
+        """Give a new file or directory its owner and group. `above`: its directory's status; another user's directory
+        decides nothing. False if its group cannot be set."""
+        if not self._is_trusted(above):
+            _drop_acl(fd)
+        group = -1
+        if not self._inherits_group(above):
+            if self._makes_for_another():
+                group = self._top.st_gid
+            elif above.st_mode & stat.S_ISGID:
+                group = os.getegid()
+        return _change_owner(fd, self._top.st_uid if self._makes_for_another() else -1, group)
+
+    def _private(self, draft: int, mode: int) -> tuple[int, str]:
+        """The access of a file that displaces one of another user: nothing is taken over."""
+        _drop_acl(draft)
+        mode &= _PRIVATE
+        return mode, STRANGERS.format(mode)
+
+
+def _captured_at(fd: int, name: bytes) -> CapturedFile | None:
+    """The hashed file at a name in an open directory; its entry is UNKNOWN if no plan can contain it."""
+    try:
+        return capture_at(fd, name, _HASH)
+    except NotCapturable:
+        return _UNREADABLE
+    except OSError as error:
+        if fsio.is_ours(error):
+            raise
+        return _UNREADABLE
+
+
+def _change_owner(fd: int, owner: int, group: int) -> bool:
+    """Change owner and group of an open file as far as allowed; -1 keeps one. False if the group cannot be set."""
+    here = os.fstat(fd)
+    if owner in (-1, here.st_uid) and group in (-1, here.st_gid):
+        return True
+    for new in (owner, -1):  # only root may give a file away; its owner may change its group
+        with suppress(OSError):
+            os.fchown(fd, new, group)
+            return True
+    return group in (-1, here.st_gid)
+
+
+def _copy_attributes(source: int, draft: int) -> bytes:
+    """Copy the user attributes of an open file where that is possible. Returns its ACL, as the system encodes it, or
+    b"": then the draft has none either. Raises OSError."""
+    if not hasattr(os, "listxattr"):
+        return b""
+    try:
+        names = os.listxattr(source)
+    except OSError as error:
+        if error.errno not in _NO_ACL:
+            raise
+        return b""
+    for name in names:
+        if name.startswith("user."):
+            with suppress(OSError):
+                os.setxattr(draft, name, os.getxattr(source, name))
+    if _ACL in names:
+        return os.getxattr(source, _ACL)
+    _drop_acl(draft)
+    return b""
+
+
+def _group_of(acl: bytes) -> int:
+    """The permissions of the owning group in an ACL."""
+    return next((allowed for tag, allowed, _ in _ACL_ENTRY.iter_unpack(acl[4:]) if tag == _GROUP), 0)
+
+
+def _masked(acl: bytes, group: int) -> bytes:
+    """An ACL with these permissions of the owning group, and the mode 0600. A mask forbids everything until the file
+    gets its final mode."""
+    rights = {_OWNER: _PRIVATE >> 6, _GROUP: group, _MASK: 0, _OTHER: 0}
+    entries = ((tag, rights.get(tag, allowed), who) for tag, allowed, who in _ACL_ENTRY.iter_unpack(acl[4:]))
+    return acl[:4] + b"".join(_ACL_ENTRY.pack(*entry) for entry in entries)
+
+
+def _drop_acl(fd: int, *more: str) -> None:
+    """Remove the ACL that a new file inherited. Raises OSError."""
+    for name in (_ACL, *more) if hasattr(os, "removexattr") else ():
+        try:
+            os.removexattr(fd, name)
+        except OSError as error:
+            if error.errno not in _NO_ACL:
+                raise

@@ -8,12 +8,34 @@ import os
 import stat
 from collections.abc import Sequence
 
+from ..model import plan as plans
 from ..model.manifest import DIR, FILE, PERMISSIONS, Entry, same
-from ..model.plan import Action, content_differs
+from ..model.plan import Action, Actions, Kept, content_differs
 from . import rename
-from .displaced import MOVED_ASIDE, DisplacedFiles, naming
+from .displaced import MOVED_ASIDE, STRANGERS, DisplacedFiles, naming
 
 _DRAFT_MODE = stat.S_IRUSR | stat.S_IWUSR
+
+
+def as_narrowed(displaced: DisplacedFiles, actions: Actions) -> tuple[Actions, list[Kept]]:
+    """The actions of an interrupted plan with the modes of those new files that have narrower ones, and the files that
+    fewer people may use than planned (see DisplacedFiles.give_access). Raises OSError."""
+    modes: dict[bytes, int] = {}
+    named: list[Kept] = []
+    for action in actions:
+        after = action.after
+        if after is None or after.kind != FILE or not content_differs(action):
+            continue
+        status = displaced.file_status(action.path)
+        if status is None or status.st_mode & PERMISSIONS & ~after.mode:
+            continue
+        mode = status.st_mode & PERMISSIONS
+        strangers = displaced.has_displaced_strangers(action)
+        if (strangers or mode != after.mode & PERMISSIONS) and same(displaced.present(action.path), after._replace(mode=mode)):
+            why = STRANGERS if strangers else "restored with mode {:04o}, which allows less than the checkpoint's"
+            named.append(Kept(action.path, why.format(mode), benign=False))
+            modes[action.path] = mode
+    return (plans.with_modes(actions, modes) if modes else actions), named
 
 
 def recover_files(displaced: DisplacedFiles, actions: Sequence[Action]) -> None:

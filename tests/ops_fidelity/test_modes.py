@@ -101,6 +101,7 @@ def test_the_copy_has_the_owner_of_the_file(workspace, root, tmp_path):
     if os.geteuid() != 0:
         pytest.skip("needs root: another owner")
     plant(root, {"f": Mode(0o644, b"1")})
+    os.chown(root, 65534, 65534)
     os.chown(root / "f", 65534, 12345)
     os.link(root / "f", tmp_path / "outside")
     then = workspace.save().checkpoint

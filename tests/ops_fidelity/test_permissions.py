@@ -277,14 +277,18 @@ def test_a_store_is_private_under_any_umask(casrewind, root, home):
 
 
 def test_a_file_of_somebody_else_in_a_directory_of_ours(user, root):
-    """It can be read and replaced, as its directory is ours: the bytes come back, the owner is not recorded."""
+    """It can be read and replaced, as its directory is ours. Nobody else may use the result: he may have put the file there for that."""
     plant(root, {"d/theirs": Mode(0o644, b"theirs")})
     nobody.give(root)
     os.chown(root / "d/theirs", 0, 0)
     user("save", code=0)
     plant(root, {"d/theirs": b"edited by root"})
-    user("restore", "last", "--yes", code=0)
+    result = user("restore", "last", "--yes", code=3)
     assert (root / "d/theirs").read_bytes() == b"theirs"
+    assert (root / "d/theirs").stat().st_mode & 0o777 == 0o600
+    assert "note: d/theirs: another user's file was in its place: restored for you alone, with mode 0600" in result.err
+    user("undo", "--yes", code=0)
+    assert (root / "d/theirs").read_bytes() == b"edited by root"
 
 
 def test_a_directory_of_somebody_else_is_in_the_way_before_the_first_change(user, root):

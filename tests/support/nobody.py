@@ -28,9 +28,9 @@ def require():
 
 
 @contextmanager
-def open_directory():
-    """A directory that nobody can reach: pytest's own are closed to everybody but root."""
-    place = pathlib.Path(tempfile.mkdtemp(prefix="casrewind-nobody-"))
+def open_directory(above=None):
+    """A directory that nobody can reach, in `above`: pytest's own are closed to everybody but root."""
+    place = pathlib.Path(tempfile.mkdtemp(prefix="casrewind-nobody-", dir=above))
     try:
         place.chmod(0o755)
         yield place

@@ -179,7 +179,7 @@ def test_carried_out_twice_is_carried_out_once(way, displaced, root):
 def test_nothing_to_do(displaced, root):
     plant(root, {"a": b"1"})
     before = picture(root, mtimes=True, inodes=True)
-    assert displaced.run() == ((), ())
+    assert displaced.run() == ((), (), ())
     assert picture(root, mtimes=True, inodes=True) == before
 
 
