@@ -87,9 +87,9 @@ def works(newcomer, readme, way):
     assert re.search(r"claude --resume [0-9a-f-]{36}", shown)
     assert differences(picture(project), before) == {} and (project / ".env").read_text() == "KEY=1\n"
     undo = readme.word(r"`(casrewind undo)` \| undo")
-    newcomer.type(undo)
+    newcomer.type(f"{undo} --yes")
     assert (project / "prices.csv").exists() and not (project / "notes.md").exists()
-    newcomer.type(undo)
+    newcomer.type(f"{undo} --yes")
     assert differences(picture(project), wrecked) == {}, "every restore can be undone"
     return project
 
