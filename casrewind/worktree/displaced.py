@@ -178,29 +178,31 @@ class DisplacedFiles:
                 if fsio.is_ours(error):
                     raise
                 return self._private(draft, mode)
-        if source < 0:
-            has_group, acl = self._own(draft, os.fstat(parent)), b""
-        else:
-            try:
+        try:
+            if source < 0:
+                has_group, acl = self._own(draft, os.fstat(parent)), b""
+            else:
                 there = os.fstat(source)
                 if not stat.S_ISREG(there.st_mode) or not self._is_trusted(there):
                     return self._private(draft, mode)
                 has_group = _change_owner(draft, there.st_uid, there.st_gid)
                 acl = _copy_attributes(source, draft)
-            finally:
-                os.close(source)
-        group, others, why = _group_of(acl) if acl else mode >> 3 & stat.S_IRWXO, mode & stat.S_IRWXO, ""
-        if not has_group and group != others:
-            # members of the new group were among the others, and members of the old one are now
-            group = others = group & others
-            mode = mode & ~stat.S_IRWXO | others
-            mode = mode if acl else mode & ~stat.S_IRWXG | group << 3
-            why = "its group cannot be set: its group and others may do only what both might"
-        if acl:
-            try:
+            group, others, why = _group_of(acl) if acl else mode >> 3 & stat.S_IRWXO, mode & stat.S_IRWXO, ""
+            if not has_group and group != others:
+                # members of the new group were among the others, and members of the old one are now
+                group = others = group & others
+                mode = mode & ~stat.S_IRWXO | others
+                mode = mode if acl else mode & ~stat.S_IRWXG | group << 3
+                why = "its group cannot be set: its group and others may do only what both might"
+            if acl:
                 os.setxattr(draft, _ACL, _masked(acl, group))
-            except OSError:
-                mode, why = mode & _PRIVATE, f"its ACL cannot be set: restored with mode {mode & _PRIVATE:04o}"
+        except OSError as error:
+            if fsio.is_ours(error):
+                raise
+            return mode & _PRIVATE, f"its ACL cannot be set ({error.strerror}): restored with mode {mode & _PRIVATE:04o}"
+        finally:
+            if source >= 0:
+                os.close(source)
         return mode, why
 
     def make_directory(self, fd: int, name: bytes) -> None:
@@ -274,7 +276,8 @@ class DisplacedFiles:
 
     def _private(self, draft: int, mode: int) -> tuple[int, str]:
         """The access of a file that displaces one of another user: nothing is taken over."""
-        _drop_acl(draft)
+        with suppress(OSError):  # the mode alone makes it private
+            _drop_acl(draft)
         mode &= _PRIVATE
         return mode, STRANGERS.format(mode)
 

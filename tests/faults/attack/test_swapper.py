@@ -10,12 +10,16 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from casrewind import errors
 from casrewind.store import packs
+from casrewind.workspace import Settings, Workspace
 from support.picture import picture
 from support.trees import Link, plant
 from support.wholeness import read_everything, strays
@@ -27,8 +31,8 @@ NEWER = {f"sub/{place}{n}": b"newer %d\n" % n for n in range(12) for place in ("
 OUTSIDE = {name.removeprefix("sub/"): SECRET + b" %d\n" % n for n, name in enumerate([*INSIDE, *NEWER])}
 
 
-@pytest.fixture
-def swapper(root):
+@contextmanager
+def swapping(root):
     """start(how), hold(work), stop(): `work` is done while no names are exchanged; how often they were is what stop gives."""
     if not sys.platform.startswith("linux"):
         pytest.skip("names are exchanged with Linux's renameat2")
@@ -53,10 +57,18 @@ def swapper(root):
         process.send_signal(signal.SIGTERM)
         return int(process.communicate(timeout=60)[0])
 
-    yield start, hold, stop
-    if process is not None and process.returncode is None:
-        process.kill()
-        process.communicate()
+    try:
+        yield start, hold, stop
+    finally:
+        if process is not None and process.returncode is None:
+            process.kill()
+            process.communicate()
+
+
+@pytest.fixture
+def swapper(root):
+    with swapping(root) as found:
+        yield found
 
 
 def blobs(workspace):
@@ -129,12 +141,19 @@ def race(workspace, root, outside, swapper, goes_on, how="", works=("save", "res
     return tally
 
 
+def hits(tally, work="restore"):
+    """How often the swapper met this work: it was refused, or it stopped in its middle, or it named paths that it had to leave
+    alone. One that nothing meets does all that it should."""
+    met = (f"{work} with kept paths", f"{work}: ContentInTheWay", f"{work}: WorkspaceError")
+    return sum(tally[name] for name in met)
+
+
 @pytest.mark.parametrize("how", ["", "pausing"])
 def test_nothing_outside_is_touched_or_stored(workspace, root, tmp_path, swapper, how):
     tally = race(workspace, root, tmp_path / "outside", swapper, lambda number: number < 30, how)
     print(how or "without a pause", dict(tally))
     assert tally["save"] > 10
-    assert len(tally) > 5, "the swapper hardly ever met the work"
+    assert len(tally) > 5 and hits(tally) > 0, "the swapper hardly ever met the work"
     if how:
         assert tally["restore"] + tally["restore with kept paths"] > 5
 
@@ -149,3 +168,28 @@ def test_nothing_outside_is_touched_or_stored_in_a_minute(workspace, root, tmp_p
     assert tally["rounds"] > 100
     if how and "restore" in works:
         assert tally["restore"] + tally["restore with kept paths"] > tally["rounds"] / 4
+
+
+@pytest.fixture
+def fast_place():
+    """A directory in memory where there is one: 5,000 restores need no disk."""
+    with tempfile.TemporaryDirectory(prefix="casrewind-swapper-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as place:
+        yield Path(place)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_nothing_outside_is_touched_or_stored_in_5000_restores(fast_place):
+    tally = collections.Counter()
+    for how, rounds in (("", 500), ("pausing", 4500)):
+        root, home = fast_place / f"project {how}", fast_place / f"home {how}"
+        root.mkdir()
+        home.mkdir()
+        settings = Settings(home=str(home), data=str(home / "data"), environ={"HOME": str(home), "GIT_CONFIG_NOSYSTEM": "1"})
+        with Workspace(str(root), settings, create=True) as workspace, swapping(root) as swapper:
+            found = race(workspace, root, fast_place / f"outside {how}", swapper, lambda number, most=rounds: number < most, how, ("restore",))
+        print(how or "without a pause", dict(found), "hits:", hits(found))
+        tally += found
+    assert tally["rounds"] == 5000
+    assert hits(tally) > 500 and tally["restore"] > 500
+    assert tally["restore with kept paths"] + tally["restore: WorkspaceError"] > 100, "it hardly ever met one in its middle"
