@@ -21,6 +21,7 @@ from .worktree import root as roots
 
 TYPE_CHECKING = False
 
+_OUTSIDE = {"exclude": domains.EXCLUDE_NAME, "global": domains.GLOBAL_NAME}
 _CONFIG, _USERS_CONFIG = b".git/config", b"(git's configuration)"
 _SHOWN = 3  # faults reported per file
 KEEP_LAST = 10
@@ -128,14 +129,18 @@ def options(root: roots.Root, settings: Settings) -> ScanOptions:
         for it in git.refused
     ]
     unstored: list[RuleFile] = []
+    refused = len(faults)
     if root.common_dir is not None:  # the file may be a link to anywhere
         inside = (root.path, root.common_dir)
         _add((outside, unstored), faults, os.path.join(root.common_dir, "info", "exclude"), "exclude", inside)
     if git.excludes_file is not None:
         _add((outside, unstored), faults, os.path.join(root.path, git.excludes_file), "global", (root.path,) if git.is_own else ("/",))
+    lost = {source for source, name in _OUTSIDE.items() if any(skip.path == name for skip in faults[refused:])}
     own = project(root.path)
     if own.faults or own.lost:
         faults += faults_of(own)
+    if own.lost:
+        lost.add("project")
     if own.rules:
         outside.append(RuleFile(b"", "project", "\n".join(own.rules).encode("utf-8", "surrogateescape")))
     limit = settings.max_file_size
@@ -148,7 +153,7 @@ def options(root: roots.Root, settings: Settings) -> ScanOptions:
         max_file_size=limit,
         processes=settings.processes,
         faults=tuple(faults),
-        rules_lost=bool(own.lost),
+        lost=frozenset(lost),
         unstored=tuple(unstored),
         excluded=_own_directories(root, settings),
     )
@@ -166,8 +171,7 @@ def _add(
         return
     why = why_refused(data, sum(weight_of(file.data) for some in rules for file in some))
     if why:
-        name = domains.EXCLUDE_NAME if source == "exclude" else domains.GLOBAL_NAME
-        faults.append(Skip(name, domains.explained(domains.UNREADABLE_RULES, f"{fsio.printable(path)}: {why}")))
+        faults.append(Skip(_OUTSIDE[source], domains.explained(domains.UNREADABLE_RULES, f"{fsio.printable(path)}: {why}")))
         return
     is_stored = any(fsio.is_in(real, os.path.realpath(place)) for place in inside)
     rules[not is_stored].append(RuleFile(b"", source, data))

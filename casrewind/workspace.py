@@ -9,6 +9,7 @@ import.
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from . import errors
 from .model import paths
@@ -108,7 +109,8 @@ class Workspace:
             tree = Worktree(root.path)
             try:
                 decided = options(root, settings)
-                if decided.rules_lost:
+                decided = decided._replace(accepted=partial(_accepted_rules, store, root.key))
+                if decided.lost:
                     from .ops import restorable
 
                     decided = restorable.with_recorded_rules(store, root.key, decided)
@@ -453,6 +455,12 @@ class Workspace:
     def scope(self, given: Sequence[str], start: str | os.PathLike[str] = ".") -> tuple[bytes, ...]:
         """Convert paths relative to `start` to paths below the root. Raises UnsafePath for a path outside the root."""
         return roots.below(self.root.path, given, os.fspath(start))
+
+
+def _accepted_rules(store: Store, worktree: bytes) -> Callable[[bytes, str], bytes | None]:
+    from .ops import restorable  # only a refused rule file needs it
+
+    return restorable.accepted_rules(store, worktree)
 
 
 def context_of(workspace: Workspace) -> Context:

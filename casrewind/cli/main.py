@@ -29,6 +29,9 @@ _UNHURRIED = 50_000
 """New objects before Python collects cyclic garbage. A save makes almost no cyclic garbage. With Python's default, 700,
 collection costs a twentieth of a save.
 """
+_SCANNING = ("save", "status", "diff")
+"""Commands with the memory limit of a hook: an agent runs them in any clone, and they read its rules."""
+_MEMORY, _MAP = 4 << 30, 2 << 30  # as in hook/limits.py, which a save does not import
 _SHOWN = 3
 """Missing roots that a message names in a project without a store."""
 
@@ -166,6 +169,8 @@ def _inside(
             )
         output.print_hook_failures(settings.data, workspace.store_path)
         context = context_of(workspace)
+        if options.command in _SCANNING:
+            _limit_memory(workspace.store_path)
         if options.command != "status" and sys.stderr.isatty():
             _name_stale_hooks(workspace)
         if not command.tells_faults:
@@ -185,6 +190,20 @@ def _inside(
         if reporter is not None:
             reporter.close()
         workspace.close()
+
+
+def _limit_memory(store: str) -> None:
+    """Limit this process to the memory of a hook (hook/limits.py): 4 GiB beside the map of the index. Only on Linux:
+    elsewhere the system maps address space into every process. A limit that exists is kept."""
+    if not sys.platform.startswith("linux"):
+        return
+    import resource
+
+    index = os.path.join(store, "index", "data.mdb")
+    most = _MEMORY + max(_MAP, 8 * os.stat(index).st_size if os.path.exists(index) else 0)
+    if resource.getrlimit(resource.RLIMIT_AS) == (resource.RLIM_INFINITY, resource.RLIM_INFINITY):
+        resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
+        output.is_limited = True
 
 
 def _name_stale_hooks(workspace: "Workspace") -> None:

@@ -27,6 +27,8 @@ _ESCAPED = frozenset({"Cc", "Cf", "Zl", "Zp"})
 """Categories of characters that JSON does not escape, but that control a terminal or are invisible: controls, direction
 changes, marks, joiners, line separators.
 """
+is_limited = False
+"""True if cli/main.py limited the memory of this process."""
 SIGNS = {"added": "+", "modified": "~", "removed": "-", "type": "~"}
 """The sign for each kind of change to a path."""
 COLOURS = {"+": "32", "-": "31", "~": "33", "R": "36"}
@@ -435,7 +437,10 @@ def is_interrupt(error: BaseException | None) -> bool:
 def system_error(error: OSError | MemoryError) -> int:
     """Print an operating system error that no other module handles: the problem and the file."""
     if isinstance(error, MemoryError):
-        print_error("not enough memory: allow this process more (ulimit -v), and try again")
+        if is_limited:
+            print_error("not enough memory: this needs more than 4 GiB; leave large directories out, with .casrewindignore")
+        else:
+            print_error("not enough memory: allow this process more (ulimit -v), and try again")
         return errors.CasrewindError.exit_code
     if fsio.is_full(error):  # writes to a store or a worktree handle this themselves
         drop_output()

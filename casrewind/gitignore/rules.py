@@ -10,8 +10,10 @@ the last matching rule decides. An ignored directory is never entered, so no rul
 
 The library pathspec does the matching: each rule becomes a regular expression with git's meaning. With google-re2, all
 rules of a file match at once in linear time. Without it, pathspec tries rule by rule, with expressions that do not
-backtrack: same verdicts, slower. Importing pathspec costs more than an unchanged save, so only compiling the first rule
-file imports it.
+backtrack: same verdicts, slower. Many plain rules (`name`, `a/path`, `*.ext`) are one pattern that looks names up in
+sets. Importing pathspec costs more than an unchanged save, so only compiling the first rule file imports it.
+
+Strangers write rule files. So each has a weight, which is what it costs to compile, and a project has a limit for it.
 
 Line parsing also follows git to the byte and never raises: line ends, trailing spaces, a lone `!`, stray carriage
 returns.
@@ -20,30 +22,27 @@ returns.
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from struct import pack
 
 from blake3 import blake3
 
 from .. import fsio
-from .._typing import TYPE_CHECKING, Any, NamedTuple
+from .._typing import TYPE_CHECKING, NamedTuple
 from ..model.domain import Skip
 
 if TYPE_CHECKING:
-    from pathspec import PathSpec
-
-    from .wildmatch import RegexDialect
+    from .compiled_rules import Chunk
 
 MOST_BYTES = 8 << 20
 """Size limit of a rule file in bytes. A longer file counts as unreadable: a project may contain one of 3 GB."""
-MOST_WEIGHT = 16 << 20
-"""Limit for the weight of all rules in force in a directory (`weight_of`). A file beyond it counts as unreadable."""
-_WEIGHT_OF_A_RULE = 128  # a short rule, compiled, needs hundreds of times its size in memory
-_LONGEST = 1 << 16
-"""Length limit of a rule in bytes. No path is as long, and compiling a longer rule would take seconds."""
-_TOGETHER = 250
-"""Rules in one PathSpec. With many more, google-re2 builds automaton states faster than it can use them."""
+MOST_WEIGHT = 10_000_000
+"""Limit for the weight (`weight_of`) of all rule files of a project. A file beyond it counts as unreadable. Compiling so
+much takes a second or two, and less than 200 MB."""
+_WEIGHT_OF_A_RULE = 150
+_WEIGHT_OF_A_BYTE = 80  # of a rule that becomes a regular expression
+_LONGEST = 4096
+"""Length limit of a rule in bytes. No path is longer."""
 
 RULE_FILE_NAMES = (b".gitignore", b".casrewindignore")
 
@@ -53,40 +52,9 @@ DEFAULT_EXCLUDED_NAMES = frozenset(
 )
 """Directories that tools regenerate. Not venv, build, dist and target: people keep sources under these names."""
 
+_SPECIAL = b"*?[\\"
 _BOM = b"\xef\xbb\xbf"
 _RANK = {"casrewindignore": 0, "project": 1, "gitignore": 2, "exclude": 3, "global": 4}
-
-
-class RuleLine(NamedTuple):
-    """One rule. `text` is its pattern without `!` and without a trailing slash."""
-
-    text: bytes
-    negated: bool
-    directory: bool  # matches directories only
-    by_path: bool  # matched against the path below the rule file's directory, else against the name
-    literal: int  # length of the part before the first special byte
-
-    @classmethod
-    def parse(cls, raw: bytes) -> "RuleLine":
-        """Parse one line, already without its line end and trailing spaces."""
-        from .wildmatch import literal_length
-
-        negated = raw[:1] == b"!"
-        text = raw[1:] if negated else raw
-        directory = text[-1:] == b"/"
-        if directory:
-            text = text[:-1]
-        return cls(text, negated, directory, b"/" in text, literal_length(text))
-
-    def expression(self, spelling: "RegexDialect", *, fold: bool) -> str:
-        """The regular expression for matching paths, relative to the rule file's directory."""
-        from .wildmatch import expression, parse
-
-        if not self.by_path:
-            return expression(parse(self.text, fold=fold), spelling, before="(?:.*/)?")
-        anchor = int(self.text[:1] == b"/")  # a leading slash only anchors, as `by_path` does
-        # git compares the literal prefix separately, so the stars of `a**/b` count as a beginning.
-        return expression(parse(self.text[anchor:], fold=fold, literal=self.literal - anchor), spelling)
 
 
 def raw_lines(data: bytes) -> Iterator[bytes]:
@@ -114,8 +82,16 @@ class RuleFile(NamedTuple):
 
 
 def weight_of(data: bytes) -> int:
-    """The cost of compiling a rule file: its bytes, and a fixed amount for each rule."""
-    return len(data) + _WEIGHT_OF_A_RULE * (data.count(b"\n") + 1)
+    """The cost of compiling a rule file: its bytes, an amount for each rule, and one for each byte of an expression."""
+    weight = len(data) + _WEIGHT_OF_A_RULE * (data.count(b"\n") + 1)
+    if weight > MOST_WEIGHT or len(data.translate(None, _SPECIAL)) == len(data):
+        return weight
+    for raw in raw_lines(data):
+        text = raw[1:] if raw[:1] == b"!" else raw
+        plain = text[1:] if text[:1] == b"*" and b"/" not in text[:-1] else text  # as RuleLine.is_plain
+        if len(plain.translate(None, _SPECIAL)) < len(plain):
+            weight += _WEIGHT_OF_A_BYTE * len(raw)
+    return weight
 
 
 def why_refused(data: bytes, weight: int) -> str:
@@ -129,104 +105,38 @@ def why_refused(data: bytes, weight: int) -> str:
     return ""
 
 
-class _Expression:
-    """A regular expression: google-re2 receives it as text; `re` compiles it on first use."""
-
-    __slots__ = ("_compiled", "_fold", "_line", "pattern")
-
-    def __init__(self, line: RuleLine, *, fold: bool) -> None:
-        from .wildmatch import RE2
-
-        self._line, self._fold = line, fold
-        self.pattern = line.expression(RE2, fold=fold)
-        self._compiled: Any = None
-
-    def search(self, path: str) -> Any:
-        if self._compiled is None:
-            import re
-
-            from .wildmatch import PYTHON
-
-            self._compiled = re.compile(self._line.expression(PYTHON, fold=self._fold))
-        return self._compiled.match(path)
-
-
-@cache
-def _pattern_class() -> Callable[[RuleLine, bool], Any]:
-    from pathspec.pattern import RegexPattern
-
-    class GitPattern(RegexPattern):
-        """One rule with git's meaning. Paths are bytes decoded as latin-1, without a trailing slash."""
-
-        __slots__ = ()
-
-        def __init__(self, line: RuleLine, fold: bool) -> None:  # noqa: FBT001
-            self.include = not line.negated
-            self.pattern = line.text.decode("latin-1")
-            self.regex = _Expression(line, fold=fold)  # type: ignore[assignment]
-
-    return GitPattern
-
-
-def compile_rules(lines: Sequence[RuleLine], *, ignore_case: bool) -> "list[PathSpec[Any]]":
-    """Compile rules into PathSpecs, in order: the last PathSpec that matches a path decides."""
-    from pathspec import PathSpec
-
-    pattern = _pattern_class()
-    patterns = [pattern(line, ignore_case) for line in lines]
-    specs: list[PathSpec[Any]] = []
-    pending = [patterns[at : at + _TOGETHER] for at in range(0, len(patterns), _TOGETHER)][::-1]
-    error = re2_error()
-    while pending:
-        group = pending.pop()
-        if error is None or not group:
-            specs.append(PathSpec(group, backend="simple"))
-            continue
-        try:
-            specs.append(PathSpec(group, backend="re2"))
-        except error:  # too large for one automaton
-            if len(group) == 1:
-                specs.append(PathSpec(group, backend="simple"))
-            else:
-                pending += [group[len(group) // 2 :], group[: len(group) // 2]]
-    return specs
-
-
-@cache
-def re2_error() -> type[Exception] | None:
-    """The exception that google-re2 raises for a rule set that is too large; None without google-re2."""
-    try:
-        import re2
-    except ModuleNotFoundError:
-        return None
-    return getattr(re2, "error", None)  # other libraries of this name lack it, and pathspec does not use them
-
-
 class _CompiledFile:
     """One rule file, compiled on first use and shared by all directories below it."""
 
-    __slots__ = ("_fold", "_lines", "_specs", "file")
+    __slots__ = ("_chunks", "_fold", "_known", "file")
 
-    def __init__(self, file: RuleFile, *, fold: bool) -> None:
-        self.file = file
-        self._fold = fold
-        self._lines: list[RuleLine] | None = None
-        self._specs: dict[bool, list[PathSpec[Any]]] = {}
+    def __init__(self, file: RuleFile, known: "dict[bytes, list[Chunk] | None]", *, fold: bool) -> None:
+        """`known`: the compiled files of the project. Many directories may have equal ones."""
+        self.file, self._known, self._fold = file, known, fold
+        self._chunks: list[Chunk] | None = None
 
     def verdict(self, path: str, *, is_dir: bool) -> bool | None:
         """True if the last matching rule ignores the path, False if it re-includes it, None without a match. `path` is
         relative to the rule file, and already case-folded if required."""
-        specs = self._specs.get(is_dir)
-        if specs is None:
-            if self._lines is None:
-                self._lines = [RuleLine.parse(raw) for raw in raw_lines(self.file.data)]
-            lines = [line for line in self._lines if is_dir or not line.directory]
-            specs = self._specs[is_dir] = compile_rules(lines, ignore_case=self._fold)[::-1]
-        for spec in specs:
-            found = spec.check_file(path, ()).include
-            if found is not None:
-                return found
+        if self._chunks is None:
+            self._chunks = self._compiled()
+        for chunk in self._chunks:
+            for spec in chunk.specs(is_dir=is_dir):
+                found = spec.check_file(path, ()).include
+                if found is not None:
+                    return found
         return None
+
+    def _compiled(self) -> "list[Chunk]":
+        """The rules of the file. They are kept for equal files from their second use on."""
+        from .compiled_rules import chunks
+
+        data = self.file.data
+        found = self._known.get(data)
+        if found is None:
+            found = chunks(raw_lines(data), fold=self._fold)
+            self._known[data] = found if data in self._known else None
+        return found
 
 
 class DecidingRule(NamedTuple):
@@ -244,16 +154,16 @@ class _DirectoryScope(NamedTuple):
     digest: bytes
     ignore_case: bool
     default_excludes: bool
+    known: "dict[bytes, list[Chunk] | None]"
     compiled: tuple[_CompiledFile, ...] = ()  # nearest first
     trivial: bool = True
     under_git: bool = False
-    weight: int = 0
 
 
 class Rules:
     """The rules in force in one directory. Immutable; the results of `extend` and `enter` share compiled files."""
 
-    __slots__ = ("_layers", "_scope", "digest", "path", "trivial", "weight")
+    __slots__ = ("_layers", "_scope", "digest", "path", "trivial")
 
     path: bytes
     """This directory, relative to the root; b"" is the root."""
@@ -261,14 +171,12 @@ class Rules:
     """BLAKE3 of all inputs of a verdict. Equal digest and equal path mean equal verdicts."""
     trivial: bool
     """No rule is in force: nothing is ignored here."""
-    weight: int
-    """The weight of all rules in force: see MOST_WEIGHT."""
 
     def __init__(self, path: bytes, scope: _DirectoryScope) -> None:
         """Private: use `top`."""
         self.path = path
         self.digest = scope.digest
-        self.trivial, self.weight = scope.trivial, scope.weight
+        self.trivial = scope.trivial
         self._scope = scope
         self._layers: list[tuple[_CompiledFile, str]] | None = None
 
@@ -279,7 +187,7 @@ class Rules:
         """The rules at the root, before its own rule files. `max_file_size` (bytes) is part of the digest for scan
         records."""
         seed = blake3(b"casrewind rules 2 %d %d %d" % (ignore_case, default_excludes, max_file_size)).digest()
-        return cls(b"", _DirectoryScope(seed, ignore_case, default_excludes)).extend(outside)
+        return cls(b"", _DirectoryScope(seed, ignore_case, default_excludes, {})).extend(outside)
 
     def extend(self, files: Sequence[RuleFile]) -> "Rules":
         """These rules plus the rule files of this directory."""
@@ -293,10 +201,9 @@ class Rules:
             sizes = pack("<3Q", len(file.base), len(source), len(file.data))
             scope = scope._replace(
                 digest=blake3(scope.digest + sizes + file.base + source + file.data).digest(),
-                compiled=(_CompiledFile(file, fold=scope.ignore_case), *scope.compiled),
+                compiled=(_CompiledFile(file, scope.known, fold=scope.ignore_case), *scope.compiled),
                 trivial=scope.trivial and next(raw_lines(file.data), None) is None,
                 under_git=scope.under_git or file.source == "gitignore",
-                weight=scope.weight + weight_of(file.data),
             )
         return Rules(self.path, scope)
 
@@ -339,6 +246,8 @@ class Rules:
 
     def deciding(self, name: bytes, *, is_dir: bool) -> DecidingRule | None:
         """The rule that decides about `name`, or None if no rule matches. Slow: it compiles rules one by one."""
+        from .compiled_rules import RuleLine, matches
+
         if self._layers is None:
             self._layers = self._in_order()
         fold = self._scope.ignore_case
@@ -351,7 +260,7 @@ class Rules:
                 line = RuleLine.parse(raw)
                 if line.directory and not is_dir:
                     continue
-                if _Expression(line, fold=fold).search(directory + text):
+                if matches(line, directory + text, fold=fold):
                     return DecidingRule(compiled.file, number, raw, not line.negated)
         return None
 
@@ -425,8 +334,9 @@ class ScanOptions(NamedTuple):
     `outside`: rule files outside the tree. `unstored`: further rule files, which must not be copied to the store.
     `excluded`: (device, inode) of directories never entered (stores). `max_file_size`: bytes. `as_of`: time of the
     event in nanoseconds since 1970, 0 = now; a file changed after it is late. `processes`: maximum number of processes.
-    `faults`: unreadable settings and rules for the whole tree. `rules_lost`: these include the project's own rules, so
-    the rules of the newest checkpoint remain in force.
+    `faults`: unreadable settings and rules for the whole tree. `lost`: the sources of these rules. Then those of the
+    newest checkpoint remain in force. `accepted` loads what it recorded: for (base, source) the bytes of the rule file,
+    or None. They replace a file that is refused, so that nothing is captured by surprise.
     """
 
     outside: tuple[RuleFile, ...] = ()
@@ -437,8 +347,9 @@ class ScanOptions(NamedTuple):
     as_of: int = 0
     processes: int = 1
     faults: tuple[Skip, ...] = ()
-    rules_lost: bool = False
+    lost: frozenset[str] = frozenset()
     unstored: tuple[RuleFile, ...] = ()
+    accepted: Callable[[], Callable[[bytes, str], bytes | None]] | None = None
 
     def rules(self) -> Rules:
         """The rules at the root, before the tree's rule files."""
@@ -446,3 +357,53 @@ class ScanOptions(NamedTuple):
         return Rules.top(
             outside, ignore_case=self.ignore_case, default_excludes=self.default_excludes, max_file_size=self.max_file_size
         )
+
+
+class ChosenRules(NamedTuple):
+    """The rules that a scan uses for one rule file. `file`: None = none. `why`: why its own bytes are not used, or "".
+    `weight`: what they add to the weight of all rules."""
+
+    file: RuleFile | None
+    why: str
+    weight: int = 0
+
+
+class RuleChooser:
+    """Decides for one walk over a project which rule files count. Equal files are weighed once."""
+
+    def __init__(self, options: ScanOptions) -> None:
+        """The rules outside of the tree are accepted already."""
+        outside = (*options.outside, *options.unstored)
+        self._load = options.accepted
+        self._accepted: Callable[[bytes, str], bytes | None] | None = None
+        self._known = {blake3(file.data).digest() for file in outside}
+        self._weight = sum(weight_of(file.data) for file in outside)
+
+    def choose(self, file: RuleFile) -> ChosenRules:
+        """The file itself, or what replaces it."""
+        digest = blake3(file.data).digest()
+        is_known = digest in self._known
+        why = why_refused(file.data, 0 if is_known else self._weight)
+        if why:
+            return self.instead(file.base, file.source, why)
+        weight = 0 if is_known else weight_of(file.data)
+        self._known.add(digest)
+        self._weight += weight
+        return ChosenRules(file, "", weight)
+
+    def instead(self, base: bytes, source: str, why: str) -> ChosenRules:
+        """What replaces a rule file that cannot be used: the rules that the newest checkpoint recorded, or nothing."""
+        if self._accepted is None and self._load is not None:
+            self._accepted = self._load()
+        data = None if self._accepted is None else self._accepted(base, source)
+        if data is None or why_refused(data, 0):
+            return ChosenRules(None, why)
+        why = f"{why}; the rules of the newest checkpoint count" if why else ""
+        weight = 0 if (digest := blake3(data).digest()) in self._known else weight_of(data)
+        self.add(weight, (digest,))
+        return ChosenRules(RuleFile(base, source, data), why, weight)
+
+    def add(self, weight: int, digests: Iterable[bytes]) -> None:
+        """Count the rule files of a subtree that is not walked."""
+        self._weight += weight
+        self._known.update(digests)

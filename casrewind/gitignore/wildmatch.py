@@ -224,6 +224,11 @@ def expression(glob: Glob, spelling: RegexDialect, *, before: str = "") -> str:
     return f"{spelling.begin}{before}{build(glob.parts)}{spelling.end}"
 
 
+def exactly(text: bytes, spelling: RegexDialect, *, before: str = "") -> str:
+    """The regular expression for one text without special bytes, prefixed with the expression `before`."""
+    return f"{spelling.begin}{before}{''.join(map(_byte, text))}{spelling.end}"
+
+
 _PLAIN = {STAR: "[^/]*", DEEP: ".*", SKIP: "(?:.*/)?"}
 _FIRST = {STAR: "[^/]*?", DEEP: ".*?", SKIP: "(?:.*?/)??"}
 
@@ -264,6 +269,7 @@ def _token(accepted: int) -> str:
     return f"[{''.join(ranges)}]" if ranges else r"[^\x00-\xff]"
 
 
+@cache
 def _byte(byte: int) -> str:
     character = chr(byte)
     return character if character.isascii() and (character.isalnum() or character in "/_-") else rf"\x{byte:02x}"

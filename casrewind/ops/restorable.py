@@ -9,12 +9,12 @@ limit, directories become unreadable: none of that means that a path was absent 
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 
 from .. import errors
 from .._typing import NamedTuple
-from ..gitignore.rules import RuleFile, RuleSet, ScanOptions
+from ..gitignore.rules import RuleChooser, RuleFile, RuleSet, ScanOptions
 from ..model import domain as domains
 from ..model import manifest, paths
 from ..model.checkpoint import SAFETY, Checkpoint
@@ -125,10 +125,13 @@ class Coverage:
         self._skipped: dict[bytes, str] = {}
         is_other = other is None or _rules_of(domain) != _rules_of(other)
         if strict or is_other:
-            files = list(_rule_files(read, domain.rules))
+            chooser = RuleChooser(ScanOptions())
+            chosen = [(file, chooser.choose(file).file) for file in _rule_files(read, domain.rules)]
+            files = [file for _, file in chosen if file is not None]
+            self._skipped |= {file.base: domains.UNREADABLE_RULES for file, used in chosen if used is None}
             self._rules = RuleSet(files, ignore_case=domain.ignore_case, default_excludes=domain.default_excludes)
         if is_other:
-            self._skipped = {rule.base: "ignore rules that are not stored" for rule in domain.unstored}
+            self._skipped |= {rule.base: "ignore rules that are not stored" for rule in domain.unstored}
         for skip in domain.skipped if other is None else set(domain.skipped).difference(other.skipped):
             kind = domains.kind_of(skip.reason)
             if kind == domains.UNREADABLE_RULES:
@@ -255,15 +258,31 @@ def _nothing_is_known(_path: bytes, _entry: Entry) -> str:
 
 
 def with_recorded_rules(store: Store, worktree: bytes, options: ScanOptions) -> ScanOptions:
-    """Scan options if the project's settings file is unreadable: the newest checkpoint's record of its rules is
-    used."""
+    """Scan options if rules outside of the tree are unreadable: the newest checkpoint's record of them is used."""
     newest = store.head(worktree)
     try:
         rules = () if newest is None else store.domain(newest.domain).rules
-        found = list(_rule_files(store.read, (rule for rule in rules if rule.source == "project")))
+        found = list(_rule_files(store.read, (rule for rule in rules if rule.source in options.lost)))
     except (errors.BlobMissing, errors.BlobCorrupt):
         return options  # then more is captured and nothing is deleted
     return options._replace(outside=(*options.outside, *found))
+
+
+def accepted_rules(store: Store, worktree: bytes) -> Callable[[bytes, str], bytes | None]:
+    """For (base, source): the bytes of the rule file that the newest checkpoint recorded, or None."""
+    newest = store.head(worktree)
+    rules: tuple[RuleRef, ...] = ()
+    with suppress(errors.BlobMissing, errors.BlobCorrupt):  # then more is captured and nothing is deleted
+        rules = () if newest is None else store.domain(newest.domain).rules
+    known = {(rule.base, rule.source): rule.digest for rule in rules}
+
+    def accepted(base: bytes, source: str) -> bytes | None:
+        digest = known.get((base, source))
+        with suppress(errors.BlobMissing, errors.BlobCorrupt):
+            return None if digest is None else store.read(digest, packs.RULES)
+        return None
+
+    return accepted
 
 
 def _base_of(path: bytes) -> bytes:

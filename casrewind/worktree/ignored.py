@@ -15,11 +15,11 @@ from ..gitignore.rules import (
     MOST_BYTES,
     RULE_FILE_NAMES,
     DecidingRule,
+    RuleChooser,
     RuleFile,
     Rules,
     ScanOptions,
     read_regular,
-    why_refused,
 )
 from ..model import domain as domains
 from ..model import manifest, paths
@@ -61,14 +61,14 @@ class IgnoredEntry(NamedTuple):
 
 def explain(tree: Worktree, options: ScanOptions, path: bytes) -> Verdict:
     """Decide whether a scan captures `path`, and why. Raises OSError."""
-    rules = options.rules()
+    rules, chooser = options.rules(), RuleChooser(options)
     where = b""
     tree.look_for_mounts()
     fd = os.dup(tree.fd)
     try:
         parts = path.split(b"/")
         for depth, name in enumerate(parts):
-            rules = rules.extend(_rule_files(fd, where, rules))
+            rules = rules.extend(_rule_files(fd, where, chooser))
             where = where + b"/" + name if where else name
             try:
                 status = os.stat(name, dir_fd=fd, follow_symlinks=False)
@@ -127,15 +127,22 @@ def _reason_within(directory: int, rules: Rules, *, default_excludes: bool) -> s
     return domains.CACHE if is_tools else CAPTURED
 
 
-def _rule_files(fd: int, where: bytes, rules: Rules) -> list[RuleFile]:
+def _rule_files(fd: int, where: bytes, chooser: RuleChooser) -> list[RuleFile]:
+    """The rules of a directory, as a scan uses them."""
     found: list[RuleFile] = []
     for name in RULE_FILE_NAMES:
         try:
             data = read_regular(name, fd, MOST_BYTES + 1)
-        except OSError:
+        except FileNotFoundError:
             continue
-        if data is not None and not why_refused(data, rules.weight):
-            found.append(RuleFile(where, _SOURCES[name], data))
+        except OSError:
+            chosen = chooser.instead(where, _SOURCES[name], "")
+        else:
+            if data is None:
+                continue
+            chosen = chooser.choose(RuleFile(where, _SOURCES[name], data))
+        if chosen.file is not None:
+            found.append(chosen.file)
     return found
 
 
@@ -156,7 +163,7 @@ def find_ignored(
     found: list[IgnoredEntry] = []
     entered = None if places is None else {path for place in places for path in (*paths.parents(place), place)}
     left = most
-    pending = [(b"", options.rules())]
+    pending, chooser = [(b"", options.rules())], RuleChooser(options)
     while pending and left > 0:
         where, rules = pending.pop()
         try:
@@ -167,7 +174,7 @@ def find_ignored(
             status = os.fstat(fd)
             if (status.st_dev, status.st_ino) in options.excluded or status.st_dev != tree.status.st_dev:
                 continue
-            rules = rules.extend(_rule_files(fd, where, rules))
+            rules = rules.extend(_rule_files(fd, where, chooser))
             for entry in _entries(fd):
                 left -= 1
                 name = os.fsencode(entry.name)

@@ -15,12 +15,11 @@ from .. import errors, fsio
 from ..gitignore.rules import (
     MOST_BYTES,
     RULE_FILE_NAMES,
+    RuleChooser,
     RuleFile,
     Rules,
     ScanOptions,
     read_regular,
-    weight_of,
-    why_refused,
 )
 from ..model import domain as domains
 from ..model import manifest, paths
@@ -59,6 +58,7 @@ class ScanState:
         self.start = time.time_ns()
         self.skipped: list[Skip] = []
         self.rules: list[RuleRef] = []
+        self.chooser = RuleChooser(options)
         self.fresh = ReadFiles()
         self.records: dict[bytes, DirRecord] = {}
         self.trees: dict[bytes, bytes] = {}
@@ -98,6 +98,7 @@ class DirectoryScan:
         self._old: DirRecord | None = None
         self._known: dict[bytes, Entry] | None = None  # the entries of the old record's tree, loaded on demand
         self._rule_files: list[tuple[bytes, bytes, bytes]] = []
+        self._weight = 0  # of its rule files
         self._remembered = False  # everything so far equals the stat index: there are no rows
         self._changed = True
         self._files = self._size = self._ignored = self._mode = self._special = 0
@@ -165,6 +166,7 @@ class DirectoryScan:
         for name in RULE_FILE_NAMES:
             if not self._special & _BITS[name.decode()]:
                 continue
+            data, stamp = None, stamps.NONE
             try:
                 stamp = stamps.of(os.stat(name, dir_fd=self.fd, follow_symlinks=False))
                 data = read_regular(name, self.fd, MOST_BYTES + 1)
@@ -174,18 +176,23 @@ class DirectoryScan:
             except OSError as error:
                 if fsio.is_ours(error):
                     raise
+                chosen = self._state.chooser.instead(self.path, _SOURCES[name], "")
                 self._state.skipped.append(Skip(self.prefix + name, domains.UNREADABLE_RULES))
                 self.distrust_names()
-                continue
-            why = why_refused(data or b"", rules.weight + sum(weight_of(file.data) for file in found))
-            if why:
-                self._state.skipped.append(Skip(self.prefix + name, domains.explained(domains.UNREADABLE_RULES, why)))
-                self.distrust_names()
-            elif data is not None:
-                found.append(RuleFile(self.path, _SOURCES[name], data))
-                digest = self._state.sink.put_rules(data)
+            else:
+                if data is None:
+                    continue
+                chosen = self._state.chooser.choose(RuleFile(self.path, _SOURCES[name], data))
+                if chosen.why:
+                    self._state.skipped.append(Skip(self.prefix + name, domains.explained(domains.UNREADABLE_RULES, chosen.why)))
+                    self.distrust_names()
+            self._weight += chosen.weight
+            if chosen.file is not None:
+                found.append(chosen.file)
+                digest = self._state.sink.put_rules(chosen.file.data)
                 self._state.rules.append(RuleRef(self.path, _SOURCES[name], digest))
-                self._rule_files.append((name, digest, stamps.PACKED.pack(*self._unless_racy(stamp))))
+                if chosen.file.data is data:
+                    self._rule_files.append((name, digest, stamps.PACKED.pack(*self._unless_racy(stamp))))
         return rules.extend(found) if found else rules
 
     def _check_remembered(self, old: DirRecord) -> None:
@@ -368,6 +375,8 @@ class DirectoryScan:
         shared.add(found.entries, found.files, found.size, found.ignored)
         shared.skipped += found.skipped
         shared.rules += found.rules
+        if found.rules:
+            shared.chooser.add(found.weight, (rule.digest for rule in found.rules))
         shared.saw(found.entries)
 
     def is_as_remembered(self, entry: Entry) -> bool:
@@ -405,6 +414,7 @@ class DirectoryScan:
             children=b"\0".join(sorted(self._done)),
             skipped=tuple(self._skipped),
             rule_files=tuple(self._rule_files),
+            weight=self._weight,
         )
         return manifest.Entry(manifest.DIR, self._mode, digest=tree)
 

@@ -33,7 +33,7 @@ from ..model.manifest import Entry
 Row = TypeVar("Row")
 Basis = tuple[str, bytes, bytes, bytes]
 """The identity of the state that a stat index describes (store/stat_file.py)."""
-_VERSION = 2
+_VERSION = 3
 _HEAD = struct.Struct("<BIIIQQQQ")  # version; directories, other entries, rule files; bytes of the four lists of paths
 _STAMP, _DIGEST = stamps.PACKED.size, 32
 OTHER, LINKED = 0, 1
@@ -50,7 +50,8 @@ class DirRecord(NamedTuple):
     `stamp`: packed. `rules`: digest of the rules in force, with the directory's own. `tree`: its tree's digest.
     `special`: bits of names that affect the whole directory. `files`, `size`, `ignored`: of the directory itself.
     `names` (separated by NUL), `stamps` (packed) and `kinds` describe the entries that are not directories, by name.
-    `children`: names of directories. `skipped`: (name, reason). `rule_files`: (name, digest, packed stamp).
+    `children`: names of directories. `skipped`: (name, reason). `rule_files`: (name, digest, packed stamp). `weight`: what
+    its rule files add to the weight of all rules of the project.
     """
 
     stamp: bytes
@@ -66,6 +67,7 @@ class DirRecord(NamedTuple):
     children: bytes
     skipped: tuple[tuple[bytes, str], ...] = ()
     rule_files: tuple[tuple[bytes, bytes, bytes], ...] = ()
+    weight: int = 0
 
     def forgetting(self, name: bytes) -> "DirRecord":
         """The record without a valid stamp for one name: the next scan reads the file."""
@@ -91,7 +93,7 @@ def split(names: bytes) -> list[bytes]:
 
 
 class Subtree(NamedTuple):
-    """An unchanged directory with its subtree: its entry, totals, skips and rule files."""
+    """An unchanged directory with its subtree: its entry, totals, skips and rule files with their weight."""
 
     entry: Entry
     files: int
@@ -100,6 +102,7 @@ class Subtree(NamedTuple):
     entries: int
     skipped: list[Skip]
     rules: list[RuleRef]
+    weight: int
 
 
 class Watcher(Protocol):
@@ -258,6 +261,7 @@ class StatIndex:
             sum(columns.counts[number:end]) + end - number - 1,
             [Skip(path, reason) for path, reason in _of(columns.skips, self._skip_owners, number, end)],
             [_rule(path, digest) for path, digest, _ in _of(columns.rule_files, self._rule_owners, number, end)],
+            sum(columns.weights[number:end]),
         )
 
     def record(self, path: bytes) -> DirRecord | None:
@@ -291,6 +295,7 @@ class StatIndex:
                 (path[before:], digest, stamp)
                 for path, digest, stamp in _of(columns.rule_files, self._rule_owners, number, number + 1)
             ),
+            columns.weights[number],
         )
 
     def ignoring(self) -> list[bytes]:
@@ -352,14 +357,15 @@ class StatIndex:
         new.rule_files += _of(old.rule_files, self._rule_owners, number, end)
 
 
-_NUMBERS = ("distances", "spans", "counts", "path_bytes", "files", "ignored", "sizes")
+_NUMBERS = ("distances", "spans", "counts", "path_bytes", "files", "ignored", "weights", "sizes")
 
 
 class _Rows:
     """All rows of a new value. A column of bytes is a list of parts."""
 
     def __init__(self) -> None:
-        self.distances, self.spans, self.counts, self.path_bytes, self.files, self.ignored, self.sizes = (list[int]() for _ in range(7))
+        self.distances, self.spans, self.counts, self.path_bytes = (list[int]() for _ in range(4))
+        self.files, self.ignored, self.weights, self.sizes = (list[int]() for _ in range(4))
         self.special, self.rules, self.trees = list[bytes](), list[bytes](), list[bytes]()
         self.place_stamps, self.other_stamps, self.kinds = list[bytes](), list[bytes](), list[bytes]()
         self.places, self.others = list[bytes](), list[bytes]()
@@ -375,6 +381,7 @@ class _Rows:
         self.path_bytes.append(len(record.names) + 1 + len(record.kinds) * len(before) if record.names else 0)
         self.files.append(record.files)
         self.ignored.append(record.ignored)
+        self.weights.append(record.weight)
         self.sizes.append(record.size)
         self.special.append(bytes([record.special]))
         self.rules.append(record.rules)
@@ -415,23 +422,23 @@ class _Columns:
         if len(data) < _HEAD.size or data[0] != _VERSION:
             raise ValueError
         _, directories, others, rules, *lengths = _HEAD.unpack_from(data)
-        widths = [4 * directories] * 6 + [8 * directories, directories]
+        widths = [4 * directories] * 7 + [8 * directories, directories]
         widths += [_DIGEST * directories] * 2 + [_STAMP * directories, _STAMP * others, others, _DIGEST * rules, _STAMP * rules]
         ends = list(accumulate((*widths, *lengths), initial=_HEAD.size))
         if ends[-1] != len(data):
             raise ValueError
         fields = [data[start:end] for start, end in pairwise(ends)]
-        numbers = [struct.unpack(f"<{directories}I", field) for field in fields[:6]]
-        self.distances, self.spans, self.counts, self.path_bytes, self.files, self.ignored = numbers
-        self.sizes = struct.unpack(f"<{directories}Q", fields[6])
-        self.special, self.rules, self.trees, self.place_stamps, self.other_stamps, self.kinds, digests, rule_stamps = fields[7:15]
+        numbers = [struct.unpack(f"<{directories}I", field) for field in fields[:7]]
+        self.distances, self.spans, self.counts, self.path_bytes, self.files, self.ignored, self.weights = numbers
+        self.sizes = struct.unpack(f"<{directories}Q", fields[7])
+        self.special, self.rules, self.trees, self.place_stamps, self.other_stamps, self.kinds, digests, rule_stamps = fields[8:16]
         self.rule_stamps = rule_stamps
-        self.places = fields[15].split(b"\0") if directories else []
-        self.names = fields[16]
+        self.places = fields[16].split(b"\0") if directories else []
+        self.names = fields[17]
         """The paths of entries that are not directories, with a NUL between them."""
         self._split: list[bytes] | None = None if others else []
-        self.rule_paths = split(fields[17])
-        found = split(fields[18])
+        self.rule_paths = split(fields[18])
+        found = split(fields[19])
         self.skips = [(path, reason.decode()) for path, reason in zip(found[::2], found[1::2], strict=True)]
         self.first = list(accumulate(self.counts, initial=0))
         """For each directory, the position of its first entry that is not a directory; then their total number."""

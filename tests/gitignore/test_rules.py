@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from casrewind.gitignore import rules as ignore
-from casrewind.gitignore.rules import DEFAULT_EXCLUDED_NAMES, RULE_FILE_NAMES, RuleFile, Rules, RuleSet
-from casrewind.gitignore.rules import RuleLine, raw_lines
+from casrewind.gitignore import compiled_rules as ignore
+from casrewind.gitignore.compiled_rules import RuleLine
+from casrewind.gitignore.rules import DEFAULT_EXCLUDED_NAMES, RULE_FILE_NAMES, RuleFile, Rules, RuleSet, raw_lines
 from casrewind.gitignore.wildmatch import PYTHON, expression, match, parse
 
 SOURCES = ["casrewindignore", "project", "gitignore", "exclude", "global"]

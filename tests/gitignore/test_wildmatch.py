@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from casrewind.gitignore import rules
-from casrewind.gitignore.rules import compile_rules
-from casrewind.gitignore.rules import RuleLine
+from casrewind.gitignore import compiled_rules as rules
+from casrewind.gitignore.compiled_rules import compile_rules
+from casrewind.gitignore.compiled_rules import RuleLine
 from casrewind.gitignore.wildmatch import PYTHON, RE2, expression, literal_length, match, parse
 
 re2 = pytest.importorskip("re2")

@@ -228,7 +228,7 @@ def a_stat_file(data):
     for path, label in ((b"", "root"), (b"d", "d")):
         found = records[path] = index.record(path)
         values |= {label: shown(found.stamp), f"{label} rules": found.rules.hex(), f"{label} tree": found.tree.hex()}
-        values[f"{label} sums"] = f"{found.files} files {found.size} bytes {found.ignored} ignored, special {found.special}"
+        values[f"{label} sums"] = f"{found.files} files {found.size} bytes {found.ignored} ignored, special {found.special}, weight {found.weight}"
         for at_name, (name, kind) in enumerate(zip(stat_index.split(found.names), found.kinds, strict=True)):
             values[f"{label} {name.decode()}"] = f"{kind} {shown(found.stamps[at_name * 36 : at_name * 36 + 36])}"
         values |= {f"{label} skipped {name.decode()}": reason for name, reason in found.skipped}

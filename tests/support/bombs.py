@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from support.trees import plant
 
-MOST_KIB = 1_000_000
+MOST_KIB = 500_000
 """Of address space, for `ulimit -v`: a save of a few files takes a quarter of it."""
 GB = 1 << 30
 
@@ -81,9 +81,10 @@ RULES = {
     "sparse rules": Bomb(sparse(".gitignore", 3 * GB, b"*.o\n"), ".gitignore", "8 MiB"),
     "sparse own rules": Bomb(sparse("sub/.casrewindignore", 3 * GB), "sub/.casrewindignore", "8 MiB"),
     "four million rules": Bomb(text(".gitignore", b"a\n" * (4 << 20)), ".gitignore", "too many ignore rules"),
-    "long rule": Bomb(text(".gitignore", b"*a" * 40_000 + b"\nx\n"), ".gitignore", "64 KiB"),
+    "long rule": Bomb(text(".gitignore", b"*a" * 40_000 + b"\nx\n"), ".gitignore", "4 KiB"),
     "rules in force": Bomb(_deep_rules, "d/d/d/.gitignore", "too many ignore rules"),
-    "many hostile rules": Bomb(text(".gitignore", b"".join(b"*%d?*a%d*b\n" % (n, n % 7) for n in range(15_000))), ""),
+    "many hostile rules": Bomb(text(".gitignore", b"".join(b"*%d?*a%d*b\n" % (n, n % 7) for n in range(15_000))), ".gitignore", "too many"),
+    "hostile rules": Bomb(text(".gitignore", b"".join(b"*%d?*a%d*b\n" % (n, n % 7) for n in range(5_000))), ""),
     "rules that are a link": Bomb(link(".gitignore", "/dev/zero"), ""),
     "rules that are a fifo": Bomb(fifo(".gitignore"), ".gitignore", "special"),
     "sparse tag": Bomb(sparse("sub/CACHEDIR.TAG", 6 * GB, b"no tag"), ""),

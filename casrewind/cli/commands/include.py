@@ -2,9 +2,10 @@
 
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 
-from ... import fsio
+from ... import errors, fsio
 from ..._typing import Any
 from ...gitignore.rules import ScanOptions
 from ...model import domain as domains
@@ -41,7 +42,8 @@ def why(settings: Settings, options: Any) -> int:
     root = find_root(options.directory, settings)
     tree = Worktree(root.path)
     try:
-        verdicts = [ignored.explain(tree, scan_options(root, settings), path) for path in _below(root.path, options)]
+        with _opened(options, settings) as rules:
+            verdicts = [ignored.explain(tree, rules or scan_options(root, settings), path) for path in _below(root.path, options)]
     finally:
         tree.close()
     if options.json:
@@ -50,6 +52,19 @@ def why(settings: Settings, options: Any) -> int:
         for verdict in verdicts:
             print_line(sentence(verdict))
     return OK
+
+
+@contextmanager
+def _opened(options: Any, settings: Settings) -> Iterator[ScanOptions | None]:
+    """The options of a save. The rules that the newest checkpoint recorded replace a file that is refused. None without
+    a store that can be read."""
+    from ...workspace import Workspace, context_of
+
+    with ExitStack() as stack:
+        rules = None
+        with suppress(errors.CasrewindError):
+            rules = context_of(stack.enter_context(Workspace(options.directory, settings, create=False))).options
+        yield rules
 
 
 def _below(root: str, options: Any) -> list[bytes]:

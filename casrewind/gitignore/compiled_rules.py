@@ -1,0 +1,224 @@
+"""Compiles the rules of ignore files, for the verdicts of rules.py.
+
+The danger prevented here: a stranger's rules make a save take minutes and gigabytes. No rule is compiled twice without
+need, plain rules are not compiled at all, and what google-re2 refuses is asked rule by rule.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from itertools import groupby
+
+from pathspec import PathSpec
+
+from .._typing import TYPE_CHECKING, Any, NamedTuple
+from .wildmatch import PYTHON, RE2, exactly, expression, literal_length, parse
+
+if TYPE_CHECKING:
+    from .wildmatch import RegexDialect
+
+_MANY = 32
+"""Plain rules in a row that are worth one pattern for all of them."""
+_TOGETHER = 250
+"""Rules in one PathSpec. With many more, google-re2 builds automaton states faster than it can use them."""
+
+
+class RuleLine(NamedTuple):
+    """One rule. `text` is its pattern without `!` and without a trailing slash."""
+
+    text: bytes
+    negated: bool
+    directory: bool  # matches directories only
+    by_path: bool  # matched against the path below the rule file's directory, else against the name
+    literal: int  # length of the part before the first special byte
+
+    @property
+    def is_plain(self) -> bool:
+        """True for a name or a path without special bytes, and for a name that begins with its only star."""
+        return self.literal == len(self.text) or (self.text[:1] == b"*" and not self.by_path and not _has_special(self.text[1:]))
+
+    @classmethod
+    def parse(cls, raw: bytes) -> "RuleLine":
+        """Parse one line, already without its line end and trailing spaces."""
+        negated = raw[:1] == b"!"
+        text = raw[1:] if negated else raw
+        directory = text[-1:] == b"/"
+        if directory:
+            text = text[:-1]
+        return cls(text, negated, directory, b"/" in text, literal_length(text))
+
+    def expression(self, spelling: "RegexDialect", *, fold: bool) -> str:
+        """The regular expression for matching paths, relative to the rule file's directory."""
+        if self.literal == len(self.text):
+            text = self.text.lower() if fold else self.text
+            return exactly(text.removeprefix(b"/"), spelling, before="" if self.by_path else "(?:.*/)?")
+        if not self.by_path:
+            return expression(parse(self.text, fold=fold), spelling, before="(?:.*/)?")
+        anchor = int(self.text[:1] == b"/")  # a leading slash only anchors, as `by_path` does
+        # git compares the literal prefix separately, so the stars of `a**/b` count as a beginning.
+        return expression(parse(self.text[anchor:], fold=fold, literal=self.literal - anchor), spelling)
+
+
+def _has_special(text: bytes) -> bool:
+    return len(text.translate(None, b"*?[\\")) < len(text)
+
+
+class _Expression:
+    """A regular expression: google-re2 receives it as text; `re` compiles it on first use."""
+
+    __slots__ = ("_compiled", "_fold", "_line")
+
+    def __init__(self, line: RuleLine, *, fold: bool) -> None:
+        self._line, self._fold = line, fold
+        self._compiled: Any = None
+
+    @property
+    def pattern(self) -> str:
+        """The text for google-re2."""
+        return self._line.expression(RE2, fold=self._fold)
+
+    def search(self, path: str) -> Any:
+        if self._compiled is None:
+            line = self._line
+            start = (line.text[line.text[:1] == b"/" : line.literal]).decode("latin-1")
+            text = path if line.by_path else path.rpartition("/")[2]
+            if not text.startswith(start.lower() if self._fold else start):
+                return None  # most rules are never compiled
+            import re
+
+            self._compiled = re.compile(self._line.expression(PYTHON, fold=self._fold))
+        return self._compiled.match(path)
+
+
+def matches(line: RuleLine, path: str, *, fold: bool) -> bool:
+    """True if one rule matches a path, which is relative to the rule file."""
+    return bool(_Expression(line, fold=fold).search(path))
+
+
+@cache
+def _pattern_class() -> Callable[[RuleLine, bool], Any]:
+    from pathspec.pattern import RegexPattern
+
+    class GitPattern(RegexPattern):
+        """One rule with git's meaning. Paths are bytes decoded as latin-1, without a trailing slash."""
+
+        __slots__ = ()
+
+        def __init__(self, line: RuleLine, fold: bool) -> None:  # noqa: FBT001
+            self.include = not line.negated
+            self.pattern = line.text.decode("latin-1")
+            self.regex = _Expression(line, fold=fold)  # type: ignore[assignment]
+
+    return GitPattern
+
+
+@cache
+def _plain_class() -> Callable[[Sequence[RuleLine], bool], Any]:
+    from pathspec.pattern import Pattern
+
+    class PlainPattern(Pattern):
+        """Many plain rules, all negated or none. Their order does not matter."""
+
+        __slots__ = ("_ends", "_names", "_paths")
+
+        def __init__(self, lines: Sequence[RuleLine], fold: bool) -> None:  # noqa: FBT001
+            super().__init__(not lines[0].negated)
+            self._names, self._paths = set[str](), set[str]()
+            self._ends: dict[int, set[str]] = {}
+            for line in lines:
+                text = (line.text.lower() if fold else line.text).decode("latin-1")
+                if line.by_path:
+                    self._paths.add(text.removeprefix("/"))
+                elif line.literal == len(text):
+                    self._names.add(text)
+                else:
+                    self._ends.setdefault(len(text) - 1, set()).add(text[1:])
+
+        def match_file(self, file: str) -> bool | None:
+            """True if a rule matches, None if none does."""
+            name = file.rpartition("/")[2]
+            if name in self._names or file in self._paths:
+                return True
+            length = len(name)
+            return any(count <= length and name[length - count :] in ends for count, ends in self._ends.items()) or None
+
+    return PlainPattern
+
+
+def compile_rules(lines: Sequence[RuleLine], *, ignore_case: bool) -> "list[PathSpec[Any]]":
+    """Compile rules into PathSpecs, in order: the last PathSpec that matches a path decides."""
+    specs: list[PathSpec[Any]] = []
+    plain = [line for line in lines if line.is_plain] if _is_uniform(lines) else []
+    if plain and (len(plain) >= _MANY or len(plain) == len(lines)):
+        specs.append(PathSpec([_plain_class()(plain, ignore_case)], backend="simple"))
+        lines = [line for line in lines if not line.is_plain]
+    pattern, error = _pattern_class(), re2_error()
+    errors = () if error is None else (error,)
+    for at in range(0, len(lines), _TOGETHER):
+        group = [pattern(line, ignore_case) for line in lines[at : at + _TOGETHER]]
+        try:
+            specs.append(PathSpec(group, backend="simple" if error is None else "re2"))
+        except errors:  # too large for one automaton
+            specs.append(PathSpec(group, backend="simple"))
+    return specs
+
+
+def _is_uniform(lines: Sequence[RuleLine]) -> bool:
+    """True if no rule reverses another one, so that their order does not matter."""
+    return all(line.negated == lines[0].negated for line in lines)
+
+
+@cache
+def re2_error() -> type[Exception] | None:
+    """The exception that google-re2 raises for a rule set that is too large; None without google-re2."""
+    try:
+        import re2
+    except ModuleNotFoundError:
+        return None
+    return getattr(re2, "error", None)  # other libraries of this name lack it, and pathspec does not use them
+
+
+class Chunk:
+    """Successive rules of a file, compiled on first use."""
+
+    __slots__ = ("_fold", "_for_directories", "_for_files", "_lines")
+
+    def __init__(self, lines: Sequence[RuleLine], *, fold: bool) -> None:
+        """`fold`: the letters of a path are in lower case, so rules ignore case."""
+        self._lines, self._fold = lines, fold
+        self._for_files: list[PathSpec[Any]] | None = None
+        self._for_directories: list[PathSpec[Any]] | None = None
+
+    def specs(self, *, is_dir: bool) -> "list[PathSpec[Any]]":
+        """The PathSpecs for files or for directories, the one that decides first. A rule is compiled twice only if the
+        order of the rules requires it."""
+        if self._for_files is None:
+            self._for_files = self._compiled([line for line in self._lines if not line.directory])
+        if not is_dir:
+            return self._for_files
+        if self._for_directories is None:
+            more = [line for line in self._lines if line.directory]
+            if not more:
+                self._for_directories = self._for_files
+            elif _is_uniform(self._lines):
+                self._for_directories = self._for_files + self._compiled(more)
+            else:
+                self._for_directories = self._compiled(self._lines)
+        return self._for_directories
+
+    def _compiled(self, lines: Sequence[RuleLine]) -> "list[PathSpec[Any]]":
+        return compile_rules(lines, ignore_case=self._fold)[::-1]
+
+
+def chunks(lines: Iterable[bytes], *, fold: bool) -> list[Chunk]:
+    """The rules in the lines of a file, the last ones first. Many rules in a row that do not reverse each other are a chunk."""
+    found: list[Chunk] = []
+    others: list[RuleLine] = []
+    for _, run in groupby(map(RuleLine.parse, lines), lambda line: line.negated):
+        rules = list(run)
+        if len(rules) < _MANY:
+            others += rules
+            continue
+        found += [Chunk(some, fold=fold) for some in (others, rules) if some]
+        others = []
+    found += [Chunk(others, fold=fold)] if others else []
+    return found[::-1]
