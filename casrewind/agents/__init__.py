@@ -4,6 +4,8 @@ They use neither store nor worktree. An agent has a profile (data, in `profiles`
 same name (code, see `Agent`). Hooks import this package on every event, so its modules are imported only when used.
 """
 
+import os
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # not typing.TYPE_CHECKING, see casrewind/__init__.py
     from .._typing import Protocol
@@ -80,6 +82,23 @@ def turn_field(name: str) -> str:
     """Which id of events and cursors names a whole turn of the agent `name`, from its prompt to its end. "" for clients
     that give no such id: an id that names a message must not be taken for it, or every end belongs to no prompt."""
     return {"claude": "prompt_id", "codex": "turn_id", "pi": "prompt_id"}.get(name, "")
+
+
+def is_interrupted(name: str, path: str) -> bool:
+    """True if the transcript at `path` ends with an interruption by the person. Reads only its end. Never raises."""
+    if name != "claude" or not path:  # other clients report it to a hook, or write nothing of it
+        return False
+    from . import claude
+
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(os.fstat(file.fileno()).st_size - _TAIL, 0))
+            return claude.is_interrupted(file.read(_TAIL))
+    except OSError:
+        return False
+
+
+_TAIL = 64 * 1024
 
 
 def cursor_at(event: "Event", source: "str | bytes") -> "Cursor":

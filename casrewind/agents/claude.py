@@ -31,6 +31,8 @@ _TAGS = (
     ("[Request interrupted by user", transcript.INTERRUPT),
 )
 _COMMAND_TAGS = ("<command-name>", "<command-message>")
+_INTERRUPTED = "[Request interrupted by user"
+"""The start of the client's note in a conversation after Esc, in front of " for tool use]" or "]"."""
 _SAID = frozenset({transcript.PROMPT, transcript.COMMAND, transcript.TASK_NOTIFICATION, transcript.ASSISTANT, transcript.COMPACT_SUMMARY})
 _TITLES = (("custom-title", "customTitle"), ("ai-title", "aiTitle"), ("summary", "summary"))
 
@@ -256,6 +258,16 @@ def cut_at(data: bytes, cursor: Cursor, trigger: str) -> bytes | None:
     if cursors.holds(cursor, data):
         return _closed(data, table, sum(row.end <= cursor.offset for row in table) - 1)
     raise errors.AgentError("the position of that checkpoint is not in this transcript")
+
+
+def is_interrupted(data: bytes) -> bool:
+    """True if the last words in the end of a transcript are the client's note that the person pressed Esc."""
+    said = (line.value or {} for line in transcript.lines(data))
+    words = [value for value in said if value.get("type") in ("user", "assistant") and value.get("isSidechain") is not True]
+    if not words or words[-1].get("type") != "user":
+        return False
+    blocks = transcript.blocks(transcript.members(words[-1].get("message")).get("content"))
+    return any(transcript.text(block.get("text")).startswith(_INTERRUPTED) for block in blocks)
 
 
 def title(data: bytes) -> str:

@@ -39,7 +39,8 @@ _SIGNS = {"+": "32", "~": "33", "-": "31"}
 
 
 class RowText(NamedTuple):
-    """The words of a row. `mark`: "@3" of a turn. `counts`: "+2 ~1", or words in place of counts and paths.
+    """The words of a row. `mark`: "@3" of a turn. `ending`: words behind the title, which are never cut. `counts`:
+    "+2 ~1", or words in place of counts and paths.
     `note`: words after the paths. `below`: lines of their own."""
 
     mark: str
@@ -51,6 +52,12 @@ class RowText(NamedTuple):
     note: str = ""
     session: str = ""
     below: tuple[str, ...] = ()
+    ending: str = ""
+
+    def titled(self, room: int) -> str:
+        """The title and its ending in at most `room` columns."""
+        left = room - output.cells(self.ending)
+        return output.cut_to(self.title, left) + self.ending if left > 2 else output.cut_to(self.title, room)
 
 
 class RowLayout(NamedTuple):
@@ -124,7 +131,7 @@ class RowWriter:
         return done_title(kind, target, self._view.points, self._view.marks, self._sides)
 
     def _turn(self, turn: Turn) -> RowText:
-        title = self._star(turn.before, turn.after) + title_of(turn) + (" (cut short)" if turn.cut_short else "")
+        title = self._star(turn.before, turn.after) + title_of(turn)
         moment = turn.ended_ns or turn.started_ns
         when = "running" if turn.running else "" if moment is None else output.age(moment)
         below = tuple(f"+ {first_line(text)}" for text in turn.also)
@@ -133,7 +140,8 @@ class RowWriter:
             below += (f"branch {fsio.printable(older)} -> {fsio.printable(turn.branch)}",)
         if turn.not_saved:
             below += (f"{NOT_SAVED}: with edits of the turns beside it",)
-        found = RowText(f"@{turn.n}", title, when, session=self._short_session(turn), below=below)
+        ending = " (cut short)" if turn.cut_short else ""
+        found = RowText(f"@{turn.n}", title, when, session=self._short_session(turn), below=below, ending=ending)
         if turn.changes is not None or turn.damaged:
             found = _with_changes(
                 found, turn.changes, purged=len(turn.purged), damaged=turn.damaged, shared=turn.shared, unclear=turn.unclear
@@ -291,7 +299,7 @@ def _fitted(found: RowText, room: int) -> str:
 def _in_columns(found: RowText, layout: RowLayout) -> Iterator[str]:
     is_cut = layout.width < output.PIPED
     mark = output.paint(found.mark.rjust(layout.mark), _BOLD) if found.mark else " " * layout.mark
-    title = found.title
+    title = found.title + found.ending
     if is_cut and not found.session:  # a longer title gets the columns of the session and some of the paths
         more = min(max(output.cells(title) - layout.title, 0), layout.session + layout.paths // 3)
         layout = layout._replace(title=layout.title + more, paths=layout.paths - max(more - layout.session, 0))
@@ -304,16 +312,16 @@ def _in_columns(found: RowText, layout: RowLayout) -> Iterator[str]:
     if found.session:
         rest.append(output.paint(found.session, _DIM))
     if is_cut and not "".join(rest).strip():
-        title = output.cut_to(title, layout.width - layout.mark - 4)
+        title = found.titled(layout.width - layout.mark - 4)
     elif is_cut:
-        title = output.cut_to(title, layout.title)
+        title = found.titled(layout.title)
     yield f"  {mark}  {_titled(found, _padded(title, layout.title))}  {'  '.join(rest)}".rstrip()
 
 
 def _narrow(found: RowText, layout: RowLayout) -> Iterator[str]:
     mark = output.paint(found.mark.rjust(layout.mark), _BOLD) if found.mark else " " * layout.mark
     room = layout.width - layout.mark - 4
-    yield f"  {mark}  {_titled(found, output.cut_to(found.title, room))}".rstrip()
+    yield f"  {mark}  {_titled(found, found.titled(room))}".rstrip()
     parts = [part for part in (found.when, found.counts) if part]
     left = room - sum(len(part) + 2 for part in parts)
     paths = _fitted(found, left) if left > 0 else ""

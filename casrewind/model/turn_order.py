@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 
 from .._typing import NamedTuple
 from . import checkpoint as checkpoints
+from .history import RESTORE
 from .turn_records import INTERRUPTED, Point
 
 Session = tuple[str, str]
@@ -64,7 +65,8 @@ class Order(NamedTuple):
 
 
 def order_of(points: Sequence[Point], alive: Collection[Session]) -> Order:
-    """The turns of one worktree's checkpoints, oldest first. `alive`: the sessions that have a live client process."""
+    """The turns of one worktree's checkpoints, oldest first. `alive`: the sessions whose client may still work on a turn
+    without an end."""
     reading = _Reading(points)
     for at, point in enumerate(points):
         reading.take(at, point)
@@ -83,6 +85,7 @@ class _Draft:
         self.spans: list[list[int]] = [[opened, -1]]  # -1: no end yet
         self.closed = self.answering = self.interrupted = False
         self.cut_at: int | None = None
+        self.taken_back = -1  # the safety checkpoint of a restore to before this turn
 
     @property
     def is_open(self) -> bool:
@@ -118,6 +121,8 @@ class _Reading:
             if by is not None and (by.is_open or point.turn):
                 by.inside.append(at)
                 self.own[at] = by
+            elif trigger == checkpoints.SAFETY and point.op == RESTORE:
+                self._take_back(at, point)
             return
         notified = trigger == "turn_end" and point.has_turn_ids and not point.turn_id
         if trigger in ("turn_end", "tool_batch", "compact", "session_end") and not notified:
@@ -130,6 +135,14 @@ class _Reading:
             self._tool(at, point, session)
         else:
             self._other(at, point, session)
+
+    def _take_back(self, at: int, point: Point) -> None:
+        """A restore to before a turn that has no end: a person who goes back does not wait for its end. A target that
+        was forgotten is older than what is left."""
+        target = self.positions.get(point.target, -1)
+        for draft in self.newest.values():
+            if draft.is_open and target <= draft.opened:
+                draft.taken_back = at
 
     def _find(self, point: Point, session: Session) -> _Draft | None:
         """The turn that a checkpoint names, by the record's own field or by the client's id."""
@@ -291,6 +304,7 @@ class _Reading:
     def _positions_of(self, draft: _Draft, alive: Collection[Session], gaps: frozenset[int]) -> TurnPositions:
         now = len(self.points)
         is_alive = draft.session in alive and not draft.closed and self.newest[draft.session] is draft
+        is_alive = is_alive and max(draft.inside) > draft.taken_back
         last = draft.spans[-1][1]
         after: int | None = last
         missing = last < 0

@@ -6,17 +6,18 @@ of all rows. Trees are compared only for the requested rows, and each pair only 
 
 from collections.abc import Callable, Iterator, Sequence
 
-from .. import errors
+from .. import agents, errors
 from .._typing import NamedTuple
 from ..agents import client_process
 from ..model import diff as diffs
 from ..model import history, manifest
 from ..model import turns as rows_of
-from ..model.checkpoint import SAFETY, Checkpoint
+from ..model.checkpoint import PROMPT, SAFETY, Checkpoint
 from ..model.diff import Change
 from ..model.manifest import Entry, Loader, Tree
 from ..model.turn_records import NOT_SAVED, OPERATIONS, Difference, Done, Row, State, Turn
 from ..model.turns import Outline
+from ..store.agent_sessions import AgentSession
 from ..store.catalog import Marked
 from ..store.writer import TreeCache
 from . import compare
@@ -70,13 +71,15 @@ class TurnView:
                 raise
             operations, self.is_damaged = [], True
         self._records = records_of(found, operations)
-        self.live = frozenset(_alive(context, found))
+        live = _alive(context, found)
+        self.live = frozenset((one.agent, one.session) for one in live)
         """The sessions (agent, id) of this worktree with a running client."""
+        self._working = frozenset((one.agent, one.session) for one in live if not _is_idle(one))
         self._look(seen)
 
     def _look(self, seen: ScannedWorktree | None) -> None:
         self._seen = seen
-        self._outline = Outline(self._records, self.live, now=seen is not None)
+        self._outline = Outline(self._records, self._working, now=seen is not None)
         self._differ = _StoreDiffer(self._context, seen)
 
     def scan(self) -> None:
@@ -190,15 +193,24 @@ def _operations(context: Context, points: dict[str, Checkpoint]) -> list[history
     return [operation for operation in found if operation.plan in there]
 
 
-def _alive(context: Context, found: list[tuple[Checkpoint, Marked]]) -> set[tuple[str, str]]:
+def _alive(context: Context, found: list[tuple[Checkpoint, Marked]]) -> list[AgentSession]:
     """The sessions of a worktree with a live client process. A session with an unknown process does not count."""
     mine = {(point.agent, point.session) for point, _ in found if point.session}
-    alive = set()
+    alive = []
     for one in context.store.sessions.all():
         process = client_process.ClientProcess(one.pid, one.pid_start)
         if (one.agent, one.session) in mine and one.pid > 0 and client_process.is_alive(process):
-            alive.add((one.agent, one.session))
+            alive.append(one)
     return alive
+
+
+def _is_idle(seen: AgentSession) -> bool:
+    """True if a live client certainly works on no turn. After Esc no client calls a hook. But a person who types
+    `/casrewind` does that in an idle client, and some transcripts end with the interruption."""
+    trigger, _ = agents.profile_of(seen.agent).events.get(seen.event, ("", ""))
+    if trigger == PROMPT and not seen.running:  # a prompt that began no turn is a command for casrewind
+        return True
+    return seen.running and agents.is_interrupted(seen.agent, seen.transcript)
 
 
 class _StoreDiffer:

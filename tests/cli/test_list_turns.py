@@ -1,10 +1,14 @@
 """casrewind list as rows of turns: what is printed, and its JSON."""
 
+import os
 import re
+import time
 
 import pytest
 
+from casrewind.agents import client_process
 from casrewind.cli import output
+from casrewind.store.agent_sessions import AgentSession
 from casrewind.workspace import open as opened
 from support.agent_turns import AgentTurns
 from support.packfile import flip_blob
@@ -46,6 +50,24 @@ def story(agent, casrewind, root):
     agent.stop("d")
     casrewind("restore", "@1", "-y", code=0)
     return casrewind
+
+
+def begun(agent, root, prompt="one"):
+    """A turn that is over, and one that has no end yet. It changed a file."""
+    agent.prompt("z", "before it")
+    agent.stop("z")
+    agent.prompt("a", prompt)
+    plant(root, {"new": b"1"})
+    alive(agent)
+
+
+def alive(agent, **more):
+    """The agent's client is this process, and its last event was the prompt of a turn."""
+    session = AgentSession(
+        agent.agent, agent.session, "", str(agent.root), agent.context.root.key.hex(), time.time_ns(), "UserPromptSubmit", True,
+        os.getpid(), client_process.client(os.getpid()).start, "", "",
+    )  # fmt: skip
+    agent.context.store.sessions.note(session._replace(**more))
 
 
 NAMES = ("row", "n", "kind", "label", "in", "paths")
@@ -158,13 +180,74 @@ def test_a_project_without_turns_says_so(casrewind, root, agent):
     assert len(casrewind.json("list", "-n", "2")["rows"]) == 2, "without turns -n counts rows"
 
 
-def test_a_running_turn_is_not_counted_and_nothing_is_scanned(agent, casrewind, root, monkeypatch):
-    agent.prompt("a", "one")
-    plant(root, {"new": b"1"})
+def test_a_running_turn_is_counted_against_the_files_now(agent, casrewind, root):
+    begun(agent, root)
     line = casrewind("list", code=0).out.splitlines()[0]
-    assert "not counted" in line
+    assert re.fullmatch(r"  @1  one +running +so far \+1 +new +claude 01c2", line), line
     turn = casrewind.json("list")["turns"][0]
-    assert turn["changes"] is None and turn["paths"] == [] and turn["after"] is None
+    assert turn["running"] and turn["changes"]["added"] == 1 and turn["paths"] == ["new"] and turn["after"] is None
+
+
+def test_a_command_typed_in_the_client_ends_a_turn_that_esc_left_open(agent, casrewind, root):
+    """After Esc no hook is called. A person types /casrewind only in a client that is idle."""
+    begun(agent, root)
+    assert casrewind.json("list")["turns"][0]["running"]
+    alive(agent, event="Notification", running=False)
+    assert casrewind.json("list")["turns"][0]["running"], "another event says nothing of it"
+    alive(agent, running=False)
+    found = casrewind.json("list")["turns"][0]
+    assert not found["running"] and found["cut_short"] and found["paths"] == ["new"]
+    assert "one (cut short)" in casrewind("list", code=0).out
+
+
+def test_a_restore_to_before_a_turn_ends_it_until_its_agent_goes_on(agent, casrewind, root):
+    plant(root, {"f": b"0"})
+    other = AgentTurns(agent.workspace, root, B)
+    agent.prompt("z", "before it")
+    agent.stop("z")
+    agent.prompt("a", "one")
+    alive(agent)
+    plant(root, {"f": b"1"})
+    other.prompt("b", "two")
+    plant(root, {"f": b"2"})
+    other.stop("b")
+    casrewind("restore", "@1", "-y", code=0)
+    assert [turn["running"] for turn in casrewind.json("list")["turns"]] == [False, True, False], "the second turn was taken back, not the first"
+    casrewind("restore", "@2", "-y", code=0)
+    (_, first, _) = casrewind.json("list")["turns"]
+    assert not first["running"] and first["cut_short"]
+    plant(root, {"f": b"3"})
+    agent.stop("a")
+    (_, first, _) = casrewind.json("list")["turns"]
+    assert not first["cut_short"] and first["ended_at"] is not None and first["paths"] == ["f"]
+
+
+INTERRUPTED = '{"type":"user","message":{"role":"user","content":[{"type":"text","text":"[Request interrupted by user%s]"}]}}\n'
+
+
+@pytest.mark.parametrize("for_tool", ["", " for tool use"])
+def test_what_the_transcript_says_of_an_interruption_ends_a_turn(agent, casrewind, root, tmp_path, for_tool):
+    begun(agent, root)
+    transcript = tmp_path / "transcript.jsonl"
+    alive(agent, transcript=str(transcript))
+    assert casrewind.json("list")["turns"][0]["running"], "without a transcript nothing is known"
+    words = '{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"%s"}]}}\n'
+    transcript.write_text(words % "yes" * 2000 + INTERRUPTED % for_tool + '{"type":"ai-title","aiTitle":"x"}\n')
+    found = casrewind.json("list")["turns"][0]
+    assert not found["running"] and found["cut_short"] and found["changes"]["added"] == 1
+    transcript.write_text(transcript.read_text() + words % "[Request interrupted by user]")
+    assert casrewind.json("list")["turns"][0]["running"], "the agent went on"
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 120])
+def test_nothing_cuts_off_that_a_turn_was_cut_short(agent, casrewind, root, monkeypatch, columns):
+    begun(agent, root, "a prompt of many words that no column of a terminal can hold as a whole, and then some more words")
+    alive(agent, running=False)
+    wide(monkeypatch, columns)
+    for form in ([], ["--oneline"]) if columns > 40 else ([],):
+        lines = casrewind("list", *form, code=0).out.splitlines()
+        assert "… (cut short)" in lines[0] or "... (cut short)" in lines[0], lines
+        assert all(output.cells(line) <= columns for line in lines)
 
 
 def test_the_branch_is_a_line_where_it_changes(agent, casrewind, root):

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 
 from ... import errors, fsio, launch
@@ -118,6 +119,9 @@ def _list(workspace: Any, options: Any, done: Done) -> int:
     with context.store.holding():
         everything = context.store.checkpoints()
         view = TurnView(context, everything=everything, needs_operations=False)
+        if any(turn.to_now for turn in view.turns):
+            with suppress(errors.CasrewindError):  # then such a turn is not counted
+                view.scan()
         chosen = _Filter(workspace, options, view)
         steps = _steps(view, chosen, options)
         rows = [] if options.all and not options.json else next(steps, [])
@@ -265,11 +269,12 @@ def _without_turns(count: int) -> str:
     return f"no turns yet; {output.plural(count, 'checkpoint')}: casrewind list --all"
 
 
-def _short(writer: Any, row: Row) -> str:
+def _short(writer: "RowWriter", row: Row) -> str:
     """A row in one short line."""
     found = writer.text(row)
     identity = getattr(row, "id", None) or getattr(row, "checkpoint", None) or getattr(row, "safety", None) or ""
-    return output.cut_to(f"{found.mark:>3}  {identity:<15}  {found.when:>10}  {found.title}".rstrip(), output.width())
+    start = f"{found.mark:>3}  {identity:<15}  {found.when:>10}  "
+    return (start + found.titled(output.width() - len(start))).rstrip()
 
 
 def _print_checkpoints(
