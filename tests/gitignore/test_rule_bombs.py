@@ -47,10 +47,10 @@ def directories(count):
 
 
 def small(count):
-    """Four rules that reverse each other in each of very many directories."""
+    """Twelve rules that reverse each other in each of very many directories."""
     found = {}
-    for at in range(count // 4):
-        found[f"{at % 60}/{at}/.gitignore"] = b"a%d\n!b%d\nc%d*d\n!*e%d?\n" % (at, at, at, at)
+    for at in range(count // 12):
+        found[f"{at % 60}/{at}/.gitignore"] = b"".join(b"a%d\n!b%d\nc%d*d\n!*e%d?\n" % ((at * 3 + n,) * 4) for n in range(3))
         found[f"{at % 60}/{at}/file"] = b"x"
     return found
 
