@@ -34,15 +34,18 @@ class PlanQuestion:
         since: Checkpoint | None = None,
         anchor: str = "",
         what: str = "",
+        target: restore_output.RestoreTarget = restore_output.NO_TARGET,
+        moved: str = "",
     ) -> None:
-        """`since`: the checkpoint to go back to, if edits after it are to be named. `anchor` and `what`: see
-        typed.code_of; by default the anchor is `since`."""
+        """`target` names the result. `moved`: that numbers moved, or "". `since`: the checkpoint to go back to, if edits
+        after it are to be named. `anchor` and `what`: see typed.code_of; by default the anchor is `since`."""
         self._workspace, self._options, self._done, self._title = workspace, options, done, title
         self._is_asked, self._since, self._what = is_asked, since, what
         self._anchor = anchor or ("" if since is None else since.id)
         self._typed = None if options.typed is None else _typed_line(options)
         self._lines: list[str] = []
         self.outside: tuple[bytes, ...] = ()
+        self.target, self._moved = target, moved
 
     def __call__(self, plan: Plan, strange: tuple[bytes, ...] = ()) -> bool:
         """Show the plan and ask; or decide without a question."""
@@ -76,6 +79,8 @@ class PlanQuestion:
     def _more(self, strange: tuple[bytes, ...]) -> None:
         restore_output.print_outside(self.outside)
         restore_output.foreign(strange)
+        if self._moved:
+            print_line(f"  {self._moved}")
 
     def _is_agreed(self, plan: Plan, strange: tuple[bytes, ...]) -> bool:
         """True if the person typed the code of this very plan, or if it is the smallest step. Else show the plan."""

@@ -4,10 +4,10 @@ import io
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 
-from .. import fsio, launch
-from .._typing import TYPE_CHECKING, Any
+from .. import errors, fsio, launch
+from .._typing import TYPE_CHECKING, Any, NamedTuple
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
 from ..model.plan import Action, Kept, Plan
@@ -17,6 +17,7 @@ from .output import SHOWN, age, cut_to, paint, plural, print_line, remark
 from .questions import agreed
 
 if TYPE_CHECKING:
+    from ..model.turn_records import Turn
     from .changes import Row
 
 _TITLE = 40
@@ -25,28 +26,44 @@ _OUTSIDE = 3  # paths that no turn made, by name
 _NAMED = 10
 """Paths that a result names in a client."""
 
+
+class RestoreTarget(NamedTuple):
+    """What a restore goes to. `name`: in words, with its turn, age and id. `turn`: the number of its turn, or None.
+    `made_ns`: when the checkpoint was made, in nanoseconds since 1970, or None."""
+
+    name: str
+    turn: int | None
+    made_ns: int | None
+
+
+NO_TARGET = RestoreTarget("", None, None)
 _DONE = {"restore": "restored", "revert": "reverted", "undo": "undone", "redo": "redone", "abort": "taken back"}
 
 
-def print_restored(report: Restored) -> None:
-    """Print the result of a restore, undo or redo, or of a dry run."""
+def print_restored(report: Restored, name: str = "") -> None:
+    """Print the result of a restore, undo or redo, or of a dry run. `name`: what it was, behind "restored"."""
     wrote, removed = numbers(report.actions)
     actions = wrote + removed
     if report.dry_run:
         print_line(f"would restore {plural(wrote, 'path')} and remove {removed}; {plural(report.unchanged, 'path')} would stay")
         print_plan(report.actions, report.kept)
         return
-    name = _DONE.get(report.op, "written")
+    verb = _DONE.get(report.op, "written")
     if report.op == "materialise":
         print_line(f"written: {plural(wrote, 'path')}")
     elif not actions and report.kept and not report.unchanged:
-        print_line(f"nothing was {name}")
+        print_line(f"nothing was {verb}")
     elif not actions:
         print_line(f"nothing to do: the worktree has it already ({plural(report.unchanged, 'path')} unchanged)")
     else:
-        print_line(f"{name}: {plural(wrote, 'path')} written, {removed} removed, {report.unchanged} unchanged")
+        counts = f"{plural(wrote, 'path')} written, {removed} removed, {report.unchanged} unchanged"
+        if name:
+            print_line(f"{verb} {name}")
+        print_line(f"  {counts}" if name else f"{verb}: {counts}")
         if os.environ.get(launch.INSIDE):  # nobody may have seen the plan
             _print_changed(report.actions)
+    if name and not actions and not report.dry_run:
+        print_line(f"  asked for: {report.op} {name}")
     _kept(report.kept, report.actions)
     if report.op in ("restore", "revert") and report.safety:
         print_line(f"  the state before is {report.safety}; casrewind undo goes back to it")
@@ -185,14 +202,29 @@ def totals(actions: Iterable[Action]) -> str:
 
 
 def title_of(workspace: Any, point: Checkpoint) -> str:
-    """A checkpoint in the title of a plan: its name, its age and its id."""
-    name = name_of(point, workspace.marks(point))
-    return f"{name} ({age(point.created_ns)}{'' if point.id in name else f', {point.id}'})"
+    """A checkpoint in words: its name, its turn, its age and its id."""
+    return target_of(workspace, point).name.removeprefix("to ")
 
 
-def target_of(workspace: Any, point: Checkpoint) -> str:
-    """The title of a plan that restores a checkpoint. It names both branches if git is on another branch now."""
-    return f"restore to {title_of(workspace, point)}{branches_of(workspace, point)}"
+def target_of(workspace: Any, point: Checkpoint) -> RestoreTarget:
+    """A checkpoint as the target of a restore."""
+    name, turn = name_of(point, workspace.marks(point)), _turn_of(workspace, point)
+    number = "" if turn is None else f"@{turn.n}" if turn.before == point.id else f"after:@{turn.n}"
+    details = filter(None, (number, age(point.created_ns), "" if point.id in name else point.id))
+    return RestoreTarget(f"to {name} ({', '.join(details)})", None if turn is None else turn.n, point.created_ns)
+
+
+def _turn_of(workspace: Any, point: Checkpoint) -> "Turn | None":
+    """The turn that a checkpoint is the state before or after of, if it can be read."""
+    from ..ops.turn_view import TurnView
+    from ..workspace import context_of
+
+    if not point.session or point.worktree != workspace.root.key:
+        return None
+    with suppress(errors.CasrewindError):
+        turn = TurnView(context_of(workspace), needs_operations=False).turn_of(point.id)
+        return turn if turn is not None and point.id in (turn.before, turn.after) else None
+    return None
 
 
 def branches_of(workspace: Any, point: Checkpoint) -> str:
@@ -241,11 +273,12 @@ def numbers(actions: Iterable[Action]) -> tuple[int, int]:
     return written, removed
 
 
-def shape(report: Restored, outside: Sequence[bytes] = ()) -> dict[str, Any]:
+def shape(report: Restored, outside: Sequence[bytes] = (), target: RestoreTarget = NO_TARGET) -> dict[str, Any]:
     """The result of a restore, undo or redo, as JSON. `outside`: the paths with edits that no turn made."""
     from . import json_output
 
     written, removed = numbers(report.actions)
+    made_at = None if target.made_ns is None else json_output.time_of(target.made_ns)
     return {
         "restored": written,
         "removed": removed,
@@ -255,6 +288,8 @@ def shape(report: Restored, outside: Sequence[bytes] = ()) -> dict[str, Any]:
         "edited_outside": [path.decode("utf-8", "replace") for path in outside],
         "safety": report.safety or None,
         "target": report.target or None,
+        "turn": target.turn,
+        "target_made_at": made_at,
         "dry_run": report.dry_run,
         "changes": [
             json_output.change(Change(found.path, found.before, found.after)) for found in really_changes(report.actions)

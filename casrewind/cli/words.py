@@ -5,6 +5,7 @@ meant one path.
 """
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -12,6 +13,8 @@ from .. import errors, fsio
 from .._typing import TYPE_CHECKING, Any, NamedTuple
 from ..model import paths
 from ..model.checkpoint import Checkpoint
+from .output import age
+from .questions import may_answer
 
 if TYPE_CHECKING:
     from ..model.diff import Change
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
 _MAGIC = (":(", ":!", ":/", ":^")
 _PATTERN = frozenset("*?[")
+_RECENT_NS = 60 * 1_000_000_000
 _SEARCHED = 50
 """Turns that are searched for the change of a path."""
 
@@ -152,6 +156,18 @@ class Words:
         if not self._number(word):
             _checkpoint(self._workspace, word, lambda: f"casrewind diff -- {quoted(word)}", self._options)
         return self.side(word)
+
+    def moved(self, word: str) -> str:
+        """For a turn's number: that a prompt of the last minute moved the numbers, so that `--yes` may have been meant for
+        another turn. "" if none did, or if no person at a terminal can be asked."""
+        if not self._number(word) or not may_answer():
+            return ""
+        newest, is_only = self.view.turns[0], len(self.view.turns) == 1
+        if is_only or newest.started_ns is None or time.time_ns() - newest.started_ns > _RECENT_NS:
+            return ""
+        from .restore_output import shortened
+
+        return f'numbers moved in the last minute: @1 is now "{shortened(newest.prompt)}" ({age(newest.started_ns)})'
 
     def before_change(self, word: str) -> str:
         """The words that restore a path to before the newest of the last turns that changed it, else as it was last saved."""

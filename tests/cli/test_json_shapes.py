@@ -35,7 +35,7 @@ SAVE = {
 }  # fmt: skip
 RESTORE = {
     "restored": int, "removed": int, "unchanged": int, "skipped": list, "foreign": list, "edited_outside": list, "safety": (str, type(None)),
-    "target": (str, type(None)), "dry_run": bool, "changes": list,
+    "target": (str, type(None)), "turn": (int, type(None)), "target_made_at": (str, type(None)), "dry_run": bool, "changes": list,
 }  # fmt: skip
 STATUS = {
     "root": str, "store": str, "checkpoints": int, "last": (dict, type(None)), "protected": bool, "reasons": list,

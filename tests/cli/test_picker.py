@@ -184,7 +184,7 @@ def test_a_restore_shows_its_plan_asks_once_and_says_what_it_did(wrecked, root, 
         await stage.press("enter", "x")
         assert "Go on?" in stage.text() and picture(root) == now, "only y is yes"
         await stage.press("y")
-        await stage.shows("Done", "restored: 2 paths written, 2 removed", "casrewind undo goes back to it")
+        await stage.shows("Done", "restored to ", "2 paths written, 2 removed", "casrewind undo goes back to it")
         assert picture(root) == first
         await stage.press("escape")
         await stage.shows("restored to 'the beginning'")
@@ -201,7 +201,7 @@ def test_a_restore_shows_its_plan_asks_once_and_says_what_it_did(wrecked, root, 
         assert picture(root) == first
 
     app = play(root, home, story)
-    assert app.outcome[0].startswith("restored: 2 paths") and not app.incomplete
+    assert app.outcome[0].startswith("restored to ") and app.outcome[1].startswith("  2 paths") and not app.incomplete
     assert any(line.startswith("redone: ") for line in app.outcome)
 
 
@@ -350,7 +350,7 @@ def test_chosen_hunks_are_restored_and_undone(hunky, casrewind, root, home):
         await stage.press("enter")
         await stage.shows("Go on?")
         await stage.press("y")
-        await stage.shows("Done", "restored: 1 path")
+        await stage.shows("Done", "restored to ", "1 path written")
         assert (root / "a.py").read_bytes() == b"".join(wanted) and (root / "b.py").read_bytes() == b"".join(new)
         await stage.press("enter", "u")
         await stage.shows("Undo: ")

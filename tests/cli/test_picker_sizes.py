@@ -82,7 +82,7 @@ def test_the_question_and_its_keys_are_on_a_real_terminal(crowded, casrewind, ro
         window.press("c")
         is_whole(window.shows("n no"), crowded)
         window.press("y")
-        window.shows("Done", "restored: 70", "enter or escape")
+        window.shows("Done", "70 paths written", "enter or escape")
     finally:
         window.end()
     assert (root / "old/00.txt").read_bytes() == b"1\n" and not (root / "zz").exists()

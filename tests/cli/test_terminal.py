@@ -47,7 +47,7 @@ def test_the_plan_is_shown_and_yes_goes_on(terminal, edited, root, answer):
     assert (root / "f").read_bytes() == b"edited\n"
     session.type(answer)
     code, shown = session.end()
-    assert code == 0 and b"restored: 2 paths written, 1 removed, 1 unchanged" in shown and b"casrewind undo" in shown
+    assert code == 0 and b"restored to c" in shown and b"  2 paths written, 1 removed, 1 unchanged" in shown and b"casrewind undo" in shown
     assert (root / "f").read_bytes() == b"old\n" and not (root / "new").exists()
 
 

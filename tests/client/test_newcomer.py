@@ -123,7 +123,7 @@ def test_the_picker_asks_before_it_changes_anything(went):
 
 def test_the_files_are_those_of_before_the_prompt(went):
     assert differences(went.restored, went.pictures[2]) == {}
-    assert "restored: " in went.said and "casrewind undo goes back to it" in went.said
+    assert "restored to " in went.said and "casrewind undo goes back to it" in went.said
 
 
 def test_the_command_that_was_printed_goes_on_from_the_turns_before(went):

@@ -138,7 +138,7 @@ def test_on_a_terminal_another_session_is_asked_about_with_yes_too(two, root, ca
     command = [sys.executable, "-m", "casrewind", "-C", str(root), "back", "2", "--yes", *more]
     session = Session(command, casrewind.environment)
     session.read_until(b"Go on?")
-    assert b'back to before "make two" (@2 of claude bbbb-2, another session)' in session.shown
+    assert b'back to before "make two" (@2 of claude bbbb-2, another session, ' in session.shown
     session.type("n\n")
     code, shown = session.end()
     assert code == 0 and b"nothing was changed" in shown and (root / "three").exists()

@@ -66,7 +66,7 @@ def test_wreck_pick_restore_and_resume(told, picker, root):
     terminal.press("Enter")
     terminal.shows("restored to before")
     terminal.press("q")
-    shown = terminal.shows("ended with 0", "restored: ", "casrewind undo goes back to it", "forked: ")
+    shown = terminal.shows("ended with 0", "restored to ", "casrewind undo goes back to it", "forked: ")
     fork = re.search(r"--resume (\S+)", shown)[1]
     path = client.transcript.with_name(fork + ".jsonl")
     assert texts(path) == [prompts[0].text]

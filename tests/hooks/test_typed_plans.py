@@ -50,7 +50,7 @@ def test_what_changes_files_is_planned_and_done_with_the_line_that_the_plan_says
     assert re.fullmatch(rf"/casrewind back 3 yes {identity[:4]}-[0-9a-f]{{4}}", line)
     done = typed(first, line)
     assert picture(root) == pictures[2]
-    assert 'back to before "round to cents"' in done and "2 paths written, 3 removed" in done and "  - plan.md" in done and "  ~ README.md" in done
+    assert 'restored to before "round to cents"' in done and "2 paths written, 3 removed" in done and "  - plan.md" in done and "  ~ README.md" in done
     assert "/casrewind undo goes back to it" in done and "taken back: give change" in done and "/casrewind back --copy" in done
     undo = typed(first, "/casrewind undo")
     assert picture(root) == pictures[2] and undo.startswith('undo the restore to before "round to cents"') and "  + plan.md" in undo
@@ -105,7 +105,7 @@ def test_the_smallest_step_is_done_at_once_and_names_its_paths(shop, root):
     first, pictures = shop
     done = typed(first, "/casrewind back")
     assert picture(root) == pictures[0]
-    assert 'back to before "give change"' in done and "  - change.py" in done and "  ~ till.py" in done and "/casrewind undo goes back" in done
+    assert 'restored to before "give change"' in done and "  - change.py" in done and "  ~ till.py" in done and "/casrewind undo goes back" in done
 
 
 @pytest.mark.parametrize("why", ["a person's edit", "a person's file", "more than ten paths", "an older turn", "a turn that still runs"])

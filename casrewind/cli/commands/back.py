@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from ... import errors, fsio, launch
 from ..._typing import Any
@@ -17,6 +17,7 @@ from .. import json_output, restore_output
 from ..output import SHOWN, age, as_json, note, plural, print_line, remark
 from ..plan_question import PlanQuestion
 from ..questions import agreed, may_answer, must_ask
+from ..words import Words
 from . import OK, REMARKS, Done
 
 _WORD = "REWRITE"
@@ -43,9 +44,10 @@ def back(workspace: Any, options: Any, done: Done) -> int:
     preferred = os.environ.get("CASREWIND_SESSION", "")
     target = conversation.find_prompt(context, homes, options.number, options.session or "", preferred)
     changes = (files and target.was_seen) or options.in_place
-    asking = (changes and must_ask(options, "changes anything")) or (target.is_other and _must_ask_about(target))
+    moved = "" if options.number is None else Words(workspace, options).moved(f"@{options.number}")
+    asking = (changes and must_ask(options, "changes anything")) or (target.is_other and _must_ask_about(target)) or bool(moved)
     question = PlanQuestion(
-        workspace, options, done, lambda: _title(workspace, target), is_asked=asking,
+        workspace, options, done, lambda: _title(workspace, target), is_asked=asking, target=_target_of(target), moved=moved,
         since=next((point for point in target.points[target.at :] if point is not None), None),
         anchor="" if (own := target.points[target.at]) is None else own.id,
         what=f"back {target.conversation.session} {target.prompt.uuid}",
@@ -67,7 +69,7 @@ def back(workspace: Any, options: Any, done: Done) -> int:
 
     if asking and not changes:  # the conversation alone
         done()
-        if not _agree(_title(workspace, target)):
+        if not _agree(_title(workspace, target) + (f"\n  {moved}" if moved else "")):
             print_line("nothing was changed")
             return OK
     return _carry_out(rewinding, options, done, question, target)
@@ -86,10 +88,18 @@ def open_unseen(options: Any, settings: Any, reporter: Any) -> Workspace | None:
 
 def _title(workspace: Any, target: RewindTarget) -> str:
     """The target of a rewind, as the first line of its plan."""
-    when = f"{age(target.prompt.time_ns)}, " if target.prompt.time_ns else ""
     point = target.points[target.at]
     branches = "" if point is None else restore_output.branches_of(workspace, point)
-    return f'back to before "{restore_output.shortened(target.prompt.text)}" ({when}{_turn_of(target)}){branches}'
+    return f"back {_target_of(target).name}{branches}"
+
+
+def _target_of(target: RewindTarget) -> restore_output.RestoreTarget:
+    """The target of a rewind: its prompt, turn and conversation, age and checkpoint."""
+    point = target.points[target.at]
+    moment = target.prompt.time_ns or (0 if point is None else point.created_ns)
+    details = filter(None, (_turn_of(target), age(moment) if moment else "", "" if point is None else point.id))
+    name = f'to before "{restore_output.shortened(target.prompt.text)}" ({", ".join(details)})'
+    return restore_output.RestoreTarget(name, target.turn or None, None if point is None else point.created_ns)
 
 
 def _turn_of(target: RewindTarget) -> str:
@@ -116,10 +126,13 @@ def restore(workspace: Any, options: Any, point: Any, done: Done) -> int:
     scope = workspace.paths(options.rest, [point], options.directory)
     if options.dashed and not (scope and both):
         raise errors.UsageError("paths behind -- limit what is done to files: they go with --code or --both, and are not none")
-    asking = both and not options.dry_run and must_ask(options, "changes anything")
+    moved = Words(workspace, options).moved(options.ref)
+    asking = both and not options.dry_run and (must_ask(options, "changes anything") or bool(moved))
+    found = restore_output.target_of(workspace, point)
     question = PlanQuestion(
-        workspace, options, done, lambda: restore_output.target_of(workspace, point), is_asked=asking, since=point, what="chat"
-    )
+        workspace, options, done, lambda: f"restore {found.name}{restore_output.branches_of(workspace, point)}", is_asked=asking,
+        since=point, what="chat", target=found, moved=moved,
+    )  # fmt: skip
 
     def rewinding() -> Rewound:
         return rewind.to_checkpoint(
@@ -177,28 +190,28 @@ def _report(report: Rewound, options: Any, target: RewindTarget | None = None, q
         if copied is None:
             note("no clipboard tool was found (wl-copy, xclip, xsel, pbcopy, tmux): nothing was copied")
     if options.json:
-        outside = () if question is None else question.outside
-        as_json(_shape(report, target, outside) | ({"copied": copied is not None} if hasattr(options, "copy") else {}))
+        as_json(_shape(report, target, question) | ({"copied": copied is not None} if hasattr(options, "copy") else {}))
     else:
-        print_rewound(report, question if options.typed is not None or report.dry_run else None, copied=copied)
+        print_rewound(report, question, copied=copied)
     return REMARKS if report.restored is not None and report.restored.incomplete else OK
 
 
-def print_rewound(report: Rewound, question: PlanQuestion | None = None, *, copied: str | None = None) -> None:
-    """Print the result, the files first. Inside of a client, first what the person types next. With `question`, also its
-    title and the edits that no turn made."""
+def print_rewound(report: Rewound, question: PlanQuestion | None = None, *, name: str = "", copied: str | None = None) -> None:
+    """Print the result, the files first. Inside of a client, first what the person types next. `name`: the target, by
+    default that of `question`."""
+    name = name or ("" if question is None else question.target.name)
     is_inside = bool(os.environ.get(launch.INSIDE))
     for line in report.notes:
         note(line)
     if is_inside:
         _chat(report, is_inside=True)
     if report.restored is not None:
-        if question is not None and not report.dry_run:
-            print_line(f"{question.title()}:")
-        restore_output.print_restored(report.restored)
-        if question is not None:
+        restore_output.print_restored(report.restored, name)
+        if question is not None and (report.dry_run or is_inside):
             restore_output.print_outside(question.outside)
         restore_output.foreign(report.foreign)
+    elif name and not report.dry_run:
+        print_line(f"back {name}")
     if report.dry_run:
         print_line(f"would take back {plural(len(report.prompts), 'prompt')} of the conversation")
     elif not is_inside:
@@ -241,9 +254,10 @@ def _agree(what: str) -> bool:
     return agreed("Go on?")
 
 
-def _shape(report: Rewound, target: RewindTarget | None, outside: Sequence[bytes]) -> json_output.Shape:
+def _shape(report: Rewound, target: RewindTarget | None, question: PlanQuestion | None) -> json_output.Shape:
     chat = report.chat
-    found = {} if report.restored is None else restore_output.shape(report.restored, outside)
+    outside, goal = ((), restore_output.NO_TARGET) if question is None else (question.outside, question.target)
+    found = {} if report.restored is None else restore_output.shape(report.restored, outside, goal)
     fork = None
     if chat is not None:
         where = {**json_output.path(os.fsencode(chat.path)), **json_output.path_or_none(chat.backup, "backup")}

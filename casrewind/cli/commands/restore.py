@@ -1,6 +1,5 @@
 """casrewind restore, jump, revert, undo and redo."""
 
-import functools
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -48,9 +47,13 @@ def restore(workspace: Any, options: Any, done: Done) -> int:
     scope = workspace.paths(options.rest, [point], options.directory)
     if options.dashed and not scope:
         raise errors.UsageError("restore REF -- needs at least one path behind the dashes")
-    title = functools.partial(restore_output.target_of, workspace, point)
-    is_asked = not options.dry_run and must_ask(options, _CHANGES)
-    question = PlanQuestion(workspace, options, done, title, is_asked=is_asked, since=point)
+    target, moved = restore_output.target_of(workspace, point), words.Words(workspace, options).moved(options.ref)
+
+    def title() -> str:
+        return f"restore {target.name}{restore_output.branches_of(workspace, point)}"
+
+    is_asked = not options.dry_run and (must_ask(options, _CHANGES) or bool(moved))
+    question = PlanQuestion(workspace, options, done, title, is_asked=is_asked, since=point, target=target, moved=moved)
     if options.dry_run:
         report = workspace.plan_restore(point, scope, skip_damaged=options.skip_damaged)
         done()
@@ -58,7 +61,7 @@ def restore(workspace: Any, options: Any, done: Done) -> int:
             restore_output.warn(workspace, report.actions)
             print_line(f"{title()}:")
         question.look(report.actions)
-        return _report(report, options, question.outside)
+        return _report(report, options, question)
     return _carry_out(lambda: workspace.restore(point, scope, question, skip_damaged=options.skip_damaged), options, done, question)
 
 
@@ -105,16 +108,18 @@ def _carry_out(
         question.declined()
         return OK
     done()
-    if not options.json and (is_titled or options.typed is not None) and (title := question.title()):
+    is_named = is_titled or (options.typed is not None and not question.target.name)
+    if not options.json and is_named and (title := question.title()):
         print_line(f"{title}:")
-    return _report(report, options, question.outside, facts)
+    return _report(report, options, question, facts)
 
 
-def _report(report: Restored, options: Any, outside: Sequence[bytes] = (), facts: "Shape | None" = None) -> int:
+def _report(report: Restored, options: Any, question: PlanQuestion | None = None, facts: "Shape | None" = None) -> int:
+    outside, target = ((), restore_output.NO_TARGET) if question is None else (question.outside, question.target)
     if options.json:
-        as_json({**restore_output.shape(report, outside), **(facts or {})})
+        as_json({**restore_output.shape(report, outside, target), **(facts or {})})
     else:
-        restore_output.print_restored(report)
+        restore_output.print_restored(report, target.name)
         if report.dry_run:
             restore_output.print_outside(outside)
     return REMARKS if report.incomplete else OK
@@ -156,17 +161,19 @@ def revert(workspace: Any, options: Any, done: Done) -> int:
     changes = [change for change in (*found.changes, *gone) if change.path not in away]
     unseen = {change.path for change in gone}
     moment = turn.ended_ns or turn.started_ns
-    when = f" ({age(moment)})" if moment is not None else ""
-    title = f'revert @{turn.n} "{restore_output.shortened(turn.prompt)}"{when}'
-    end = end_of(turn)
-    if end:
-        title += f", {end}"
-    is_asked = not options.dry_run and must_ask(options, _CHANGES)
-    question = PlanQuestion(workspace, options, done, lambda: title, is_asked=is_asked, anchor=before.id, what=f"revert {turn.id}")
+    when = f"{age(moment)}, " if moment is not None else ""
+    end = f", {ended}" if (ended := end_of(turn)) else ""
+    name = f'@{turn.n} "{restore_output.shortened(turn.prompt)}" ({when}{before.id}){end}'
+    moved = named.moved(options.ref)
+    is_asked = not options.dry_run and (must_ask(options, _CHANGES) or bool(moved))
+    question = PlanQuestion(
+        workspace, options, done, lambda: f"revert {name}", is_asked=is_asked, anchor=before.id, what=f"revert {turn.id}",
+        target=restore_output.RestoreTarget(name, turn.n, before.created_ns), moved=moved,
+    )  # fmt: skip
     facts = {"running": turn.running, "mixed": turn.mixed}
     return _carry_out(
         lambda: take_back(context_of(workspace), before, changes, left, unclear=unseen, dry_run=options.dry_run, confirm=question),
-        options, done, question, facts, is_titled=options.dry_run or bool(end),
+        options, done, question, facts, is_titled=options.dry_run,
     )  # fmt: skip
 
 

@@ -85,7 +85,7 @@ class Picker(TimelineBrowser):
 
         def whole() -> tuple[Any, list[str]]:
             done = work()
-            return done, timeline.report(done)
+            return done, self._model.report(done)
 
         self._jobs.put(worker.ACT, whole, self._acted)
 

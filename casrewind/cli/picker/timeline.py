@@ -84,6 +84,7 @@ class TimelineModel:
         self._inside: dict[str, list[PickerRow]] = {}
         self._sides: dict[str, Turn] = {}
         self._elsewhere: list[PickerRow] = []
+        self._restored_to = ""
 
     # -- the timeline
 
@@ -241,6 +242,8 @@ class TimelineModel:
             lines = [*self._notes(point, plan), *words(lambda: _planned(plan, outside, strange)), *taken]
             return ask(headline, lines, UNDO_KEEPS, lambda: self._patch_of(plan, edits))
 
+        self._restored_to = f"to {name}"
+
         taken: list[str] = []
         if what == CODE:
             return restores.restore(context, point, scope=scope, confirm=confirm, skip_damaged=skip_damaged, edits=edits)
@@ -277,9 +280,11 @@ class TimelineModel:
         point = self._target(row)
         planned = self._rewind(point, in_place=True, dry_run=True)
         taken_back = f"{output.plural(len(planned.prompts), 'prompt')} taken back, no file changed"
-        headline = f"Cut the conversation in its own session, {restore_output.title_of(self._workspace, point)}: {taken_back}"
+        name = restore_output.title_of(self._workspace, point)
+        headline = f"Cut the conversation in its own session, {name}: {taken_back}"
         details = [fsio.printable(planned.transcript), *planned.notes, *back.removed_prompts(planned)]
         _agreed(ask(headline, details, "As it is now it is kept beside."))
+        self._restored_to = f"to {name}"
         return self._rewind(point, in_place=True)
 
     def _rewind(self, point: Checkpoint, **options: Any) -> Any:
@@ -301,6 +306,15 @@ class TimelineModel:
     def label(self, point: str, label: str) -> Any:
         """Pin a checkpoint, and label it."""
         return self._workspace.pin(point, label)
+
+    def report(self, done: Any) -> list[str]:
+        """The report of an operation, in the words of the commands."""
+        restored_to, self._restored_to = self._restored_to, ""
+        if hasattr(done, "prompts"):
+            return words(lambda: back.print_rewound(done, name=restored_to))
+        if hasattr(done, "marked"):
+            return words(lambda: print_marking(done))
+        return words(lambda: restore_output.print_restored(done, restored_to if done.op == "restore" else ""))
 
     def place_of(self, path: bytes) -> bytes:
         """The absolute path of a file of the worktree."""
@@ -363,15 +377,6 @@ def sizes(change: Change) -> str:
         return f"  {output.size(entry.size)}" if entry is not None and entry.kind == FILE else ""
     found = details(change.old, change.new)
     return f"  ({found})" if found else ""
-
-
-def report(done: Any) -> list[str]:
-    """The report of an operation, in the words of the commands."""
-    if hasattr(done, "prompts"):
-        return words(lambda: back.print_rewound(done))
-    if hasattr(done, "marked"):
-        return words(lambda: print_marking(done))
-    return words(lambda: restore_output.print_restored(done))
 
 
 def incomplete(done: Any) -> bool:
