@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -184,7 +185,7 @@ def test_an_environment_that_is_gone_is_one_problem(place):
 
 
 def test_a_package_that_is_gone_is_named(place):
-    line = f"{sys.executable} -I -S /elsewhere/casrewind/__main__.py hook claude"
+    line = f"{shlex.quote(sys.executable)} -I -S /elsewhere/casrewind/__main__.py hook claude"
     place.install()
     place.edit(lambda events: events.update({event: [hooked(line)] for event in events}))
     assert place.only_problem("/elsewhere/casrewind/__main__.py, which is missing").tried == ()
@@ -406,8 +407,8 @@ def evil(place):
     own = settings_edit.groups(CLAUDE, "minimal")["SessionStart"]["hooks"][0]["command"]
     return [
         "touch /tmp/x; casrewind hook claude", "./casrewind hook claude", f"{planted} -P -m casrewind hook claude", own + "\nhook claude",
-        f"{sys.executable} -I -S {place.root}/casrewind/__main__.py hook claude", f"$(touch x) {own}", f"{own} && casrewind hook claude",
-        f"{sys.executable} -c 'import os' casrewind hook claude", "unclosed ' casrewind hook claude", f"X=1 {own}",
+        f"{shlex.quote(sys.executable)} -I -S {place.root}/casrewind/__main__.py hook claude", f"$(touch x) {own}", f"{own} && casrewind hook claude",
+        f"{shlex.quote(sys.executable)} -c 'import os' casrewind hook claude", "unclosed ' casrewind hook claude", f"X=1 {own}",
         f"/elsewhere/../{planted} -P -m casrewind hook claude",
         own.replace(" ", "\n", 1), f"{own} || touch x; casrewind hook claude 2>/dev/null || :", f"{planted} -P -m casrewind hook claude --resident",
     ]  # fmt: skip
@@ -432,7 +433,7 @@ def test_arguments_of_their_own_are_not_tried(place):
 def test_a_program_that_came_along_beside_the_project_is_not_tried(place, tmp_path, where):
     """A submodule has a root of its own: what the clone has beside it is not inside of that."""
     script = put(str(tmp_path / "clone" / "casrewind" / "__main__.py"), "")
-    line = f"{sys.executable} -I -S {script} hook claude"
+    line = f"{shlex.quote(sys.executable)} -I -S {script} hook claude"
     put(getattr(place, where), json.dumps({"hooks": {"Stop": [hooked(line), hooked(f"{line} 2>/dev/null || :")]}}))
     found = place.look()
     assert found.tried == () and sum("was not tried" in problem for problem in found.problems) == 2

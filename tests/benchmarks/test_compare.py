@@ -50,7 +50,7 @@ def tools(tmp_path):
     place.mkdir()
 
     def add(name, script):
-        (place / name).write_text(f"#!{sys.executable}\n{script}\n")
+        (place / name).write_text(f"""#!/bin/sh\n'''exec' "{sys.executable}" "$0" "$@"\n' '''\n{script}\n""")
         (place / name).chmod(0o755)
 
     add.path = str(place)

@@ -4,6 +4,7 @@ import collections.abc
 import hashlib
 import os
 import random
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -189,7 +190,7 @@ def test_a_damaged_blob_is_20_and_its_bytes_are_not_written(casrewind, root, raw
 
 @pytest.mark.parametrize("name", ["large", "d/e/deep"])
 def test_a_reader_that_has_seen_enough_is_no_error(raw, point, name):
-    command = f"set -o pipefail; {sys.executable} -m casrewind -C {raw.root} cat last:{name} | head -c1"
+    command = f"set -o pipefail; {shlex.quote(sys.executable)} -m casrewind -C {raw.root} cat last:{name} | head -c1"
     done = subprocess.run(["bash", "-c", command], env=raw.environment, capture_output=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, FILES[name][:1], b"")
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -40,7 +41,7 @@ def told(root, home, settings, process):
     (root / "src/lost.py").unlink()
     program = home / "bin" / "casrewind"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m casrewind "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m casrewind "$@"\n')
     program.chmod(0o755)
     process.environment["PATH"] = f"{program.parent}:{os.environ['PATH']}"
     process.environment.setdefault("PYTHONPATH", str(HERE))

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -29,7 +30,7 @@ AGENT = {
 }  # fmt: skip
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 GUARD = " 2>/dev/null || :"
-OWN = f"{sys.executable} -I {Path(package.__file__).parent}/__main__.py hook claude{GUARD}"
+OWN = shlex.join([sys.executable, "-I", f"{Path(package.__file__).parent}/__main__.py", "hook", "claude"]) + GUARD
 
 
 class Doctor:
@@ -149,7 +150,7 @@ class Copy(Command):
         super().__init__(root, home, **variables)
         self.place = place
         shutil.copytree(Path(package.__file__).parent, place, ignore=shutil.ignore_patterns("__pycache__"))
-        self.line = f"{sys.executable} -I {place}/__main__.py hook claude"
+        self.line = f"{shlex.quote(sys.executable)} -I {place}/__main__.py hook claude"
 
     def __call__(self, *arguments, code=None, **variables):
         done = subprocess.run(
@@ -218,7 +219,7 @@ def test_a_package_of_which_a_part_is_gone(doctor, copy):
 
 
 def test_hooks_of_a_package_that_is_gone(doctor, home, tmp_path):
-    install_line(home, f"{sys.executable} -I {tmp_path}/gone/casrewind/__main__.py hook claude{GUARD}")
+    install_line(home, f"{shlex.quote(sys.executable)} -I {tmp_path}/gone/casrewind/__main__.py hook claude{GUARD}")
     assert doctor.problem("is missing", str(tmp_path / "gone"))["hook_test"] == {
         "ran": False, "ok": False, "milliseconds": 0, "detail": "no hook can be run",
     }  # fmt: skip
@@ -313,7 +314,7 @@ def test_a_program_of_the_clone_beside_the_project_is_not_run(doctor, root, tmp_
     put(str(script), f"open({str(mark)!r}, 'w')\n")
     assert root.is_relative_to(tmp_path)
     for guard in ("", GUARD):
-        hook = {"hooks": [{"type": "command", "command": f"{sys.executable} -I {script} hook claude{guard}"}]}
+        hook = {"hooks": [{"type": "command", "command": f"{shlex.quote(sys.executable)} -I {script} hook claude{guard}"}]}
         put(str(root / ".claude/settings.json"), json.dumps({"hooks": {"UserPromptSubmit": [hook], "SessionStart": [hook]}}))
         found = doctor.json("claude", code=16)
         assert not mark.exists() and found["hook_test"]["ran"] is False

@@ -2,6 +2,7 @@
 
 import base64
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -228,6 +229,6 @@ def test_a_shelf_that_cannot_be_listed_is_1(home, tmp_path):
 
 def test_a_reader_that_has_seen_enough_is_no_error(home, tmp_path):
     project(home, tmp_path / "one", b"1")
-    command = f"set -o pipefail; {sys.executable} -m casrewind stores | head -c1"
+    command = f"set -o pipefail; {shlex.quote(sys.executable)} -m casrewind stores | head -c1"
     done = subprocess.run(["bash", "-c", command], env=Command(tmp_path, home).environment, capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")

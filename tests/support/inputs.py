@@ -22,7 +22,8 @@ LEFT_OUT = ("*/drivers/gpu", "*/sound", "*/drivers/media", "*/drivers/staging") 
 
 
 _LASTING = "/var/tmp" if os.access("/var/tmp", os.W_OK) else tempfile.gettempdir()
-_PLACE = os.environ.get("CASREWIND_TEST_CACHE") or os.path.join(_LASTING, "casrewind-test-inputs")  # no test sees the variable
+_DEFAULT = os.path.join(_LASTING, f"casrewind-test-inputs-{os.geteuid()}")  # another user's cannot be written to
+_PLACE = os.environ.get("CASREWIND_TEST_CACHE") or _DEFAULT  # no test sees the variable
 
 
 def place():

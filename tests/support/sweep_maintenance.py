@@ -171,7 +171,7 @@ class Upkeep:
         from casrewind.settings import from_environment
         from casrewind.workspace import Workspace
 
-        settings = environment.read(store=self.store, force=False)[0]
+        settings = from_environment(store=self.store)[0]
         return Workspace(sweep.ROOT, settings, create=False)
 
     def holds(self, *, written):

@@ -1,5 +1,6 @@
 """The picker in a terminal window of its own, which tmux gives it."""
 
+import shlex
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ class Window:
     def __init__(self, casrewind, socket, size, **variables):
         pytest.importorskip("textual")
         self._socket, self._environment = str(socket), {**casrewind.environment, "TERM": "xterm-256color", **variables}
-        command = f"{sys.executable} -m casrewind -C {casrewind.root}; echo ended with $?; exec sleep 600"
+        command = f"{shlex.quote(sys.executable)} -m casrewind -C {shlex.quote(str(casrewind.root))}; echo ended with $?; exec sleep 600"
         self._tmux("-f", "/dev/null", "new-session", "-d", "-x", str(size[0]), "-y", str(size[1]), "sh", "-c", command)
 
     def _tmux(self, *words):
