@@ -2,7 +2,10 @@
 
 import os
 
-from .._typing import Any, TextIO
+from .._typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from .command_line import ParsedOptions
 
 AUTO, ALWAYS, NEVER = "auto", "always", "never"
 
@@ -14,7 +17,7 @@ class _Choice:
     is_paged = False
 
 
-def choose(options: Any) -> None:
+def choose(options: "ParsedOptions") -> None:
     """Set the colour mode from `options.color`: "auto", "always" or "never". Without the option it is "auto"."""
     _Choice.choice = getattr(options, "color", None) or AUTO
 

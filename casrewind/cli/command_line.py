@@ -4,16 +4,106 @@ No command line is read with argparse: its imports cost a fifth of a save in whi
 """
 
 from collections.abc import Iterable
-from types import SimpleNamespace
 
 from .. import errors
 from .options import GLOBAL, HELP, TABLE, VERSION, Command, Option
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    _Namespace = object  # a type checker accepts every attribute of a SimpleNamespace
+    from .._typing import Any
+    from ..model.retention import Limits
+    from .picker import ProgressRelay
+else:
+    from types import SimpleNamespace as _Namespace
+
 _SEE = "casrewind {}--help shows more"
 
 
-class ParsedOptions(SimpleNamespace):
-    """The options of a command line as attributes. `rest`: the words after `--`. `dashed`: True if there is a `--`."""
+class ParsedOptions(_Namespace):
+    """The options of a command line. Each command has those of its row in the table, and nothing else: `getattr` with a
+    default is for code that serves several commands.
+
+    `rest`: the words after `--`. `dashed`: True if there is a `--`. `topic`: the command that help is asked for. From
+    `relay` on, the attributes are set by `main` from the user's configuration.
+    """
+
+    command: str
+    rest: list[str]
+    dashed: bool
+    topic: str | None
+
+    agent: str | None
+    all: bool
+    auto: bool
+    by: str | None
+    color: str
+    context: int | None
+    copy: bool
+    depth: int | None
+    directory: str
+    dry_run: bool
+    entry: str | None
+    file: str | None
+    force: bool
+    form: str
+    glob: bool
+    grep: str | None
+    idle: str
+    in_place: bool
+    json: bool
+    label: str | None
+    max_age: str | None
+    max_count: str | None
+    max_size: str | None
+    message: str
+    nearest: bool
+    no_pager: bool
+    no_renames: bool
+    number: int | None
+    old: str
+    older: bool
+    oneline: bool
+    path: "Any"  # one word or several, by command
+    paths: list[str]
+    pin: bool
+    plugin: str | None
+    prune_missing: str | None
+    quick: bool
+    quiet: bool
+    ref: str | None
+    rehash: bool
+    repair: bool
+    resident: bool | None
+    resume: str | None
+    reverse: bool
+    scope: str | None
+    session: str | None
+    shared: bool
+    shell: str
+    since: str | None
+    skip_damaged: bool
+    store: str | None
+    text: str | None
+    tier: str | None
+    to: str | None
+    turn: int | None
+    typed: str | None
+    what: str
+    word_diff: bool
+    words: list[str]
+    yes: bool
+    list: bool  # the last one: behind it, the type of this name is not to be had
+
+    relay: "ProgressRelay"
+    budget: int
+    limits: "Limits"
+    configured_tier: str
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **given: object) -> None:
+            """`given`: the attributes of one command line."""
 
 
 def find(name: str) -> tuple[str, Command] | None:

@@ -4,13 +4,16 @@ import sys
 from collections.abc import Collection, Iterator, Sequence
 
 from .. import fsio
-from .._typing import Any, NamedTuple
+from .._typing import TYPE_CHECKING, NamedTuple
 from ..model.diff import Change, Counts
 from ..model.diff import count as count_changes
 from ..ops.compare import Comparison
 from ..ops.rename_detection import Rename, find
 from . import changes, colour, diffstat, patch
 from .output import counted, print_line, raw
+
+if TYPE_CHECKING:
+    from .command_line import ParsedOptions
 
 SUMMARY, PATCH, STAT, NAME_STATUS, NAME_ONLY, ENTRIES = "summary", "patch", "stat", "name-status", "name-only", "entries"
 _LETTERS = {"added": "A", "modified": "M", "removed": "D", "type": "T"}
@@ -30,7 +33,7 @@ class Form(NamedTuple):
     renames: bool = True
 
 
-def form_of(options: Any) -> Form:
+def form_of(options: "ParsedOptions") -> Form:
     """The form that a command line requests. -U or --word-diff alone requests a patch."""
     context, words = getattr(options, "context", None), getattr(options, "word_diff", False)
     name = options.form

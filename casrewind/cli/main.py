@@ -107,12 +107,12 @@ def _report(error: BaseException, given: list[str]) -> int:
 def _run(options: ParsedOptions) -> int:
     """Run the named command. Without a name, run the picker on a terminal."""
     on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    if options.command in (HELP, VERSION) or (options.command is None and not on_terminal):
+    if options.command in (HELP, VERSION) or (not options.command and not on_terminal):
         from . import help as texts
 
         output.print_line((texts.version() if options.command == VERSION else texts.show_help(options)).rstrip("\n"))
         return OK
-    if options.command is None or (on_terminal and _is_bare_restore(options)):
+    if not options.command or (on_terminal and _is_bare_restore(options)):
         options.command = PICK
     found = find(options.command)
     command = PICKER if found is None else found[1]

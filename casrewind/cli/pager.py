@@ -11,13 +11,15 @@ from . import colour, output
 if TYPE_CHECKING:
     import subprocess
 
+    from .command_line import ParsedOptions
+
 DEFAULT = "less"
 _DEFAULTS = {"LESS": "FRX", "LV": "-c"}
 """Default variables for the pager. With them, less exits by itself if all output fits on one screen."""
 
 
 @contextmanager
-def pager(options: Any) -> Iterator[None]:
+def pager(options: "ParsedOptions") -> Iterator[None]:
     """Send the output of the with-block to the pager, if standard output is a terminal.
 
     `options.no_pager` or `options.json` disables it. It also applies `options.color`. The block ends without an error
@@ -44,7 +46,7 @@ def pager(options: Any) -> Iterator[None]:
             signal.signal(signal.SIGINT, handler)
 
 
-def _is_wanted(options: Any) -> bool:
+def _is_wanted(options: "ParsedOptions") -> bool:
     if getattr(options, "no_pager", False) or getattr(options, "json", False):
         return False
     return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"

@@ -6,7 +6,7 @@ that no turn made, and in a client nothing but the smallest step is done before 
 
 from collections.abc import Callable, Iterable
 
-from .._typing import TYPE_CHECKING, Any
+from .._typing import TYPE_CHECKING
 from ..model.checkpoint import Checkpoint
 from ..model.plan import Action, Plan
 from ..workspace import context_of
@@ -14,6 +14,8 @@ from . import restore_output
 from .output import as_json, print_line
 
 if TYPE_CHECKING:
+    from ..workspace import Workspace
+    from .command_line import ParsedOptions
     from .typed import TypedLine
 
 
@@ -25,8 +27,8 @@ class PlanQuestion:
 
     def __init__(
         self,
-        workspace: Any,
-        options: Any,
+        workspace: "Workspace",
+        options: "ParsedOptions",
         done: Callable[[], None],
         title: Callable[[], str],
         *,
@@ -120,7 +122,7 @@ class PlanQuestion:
         print_line(f"  {self._typed.with_yes(code)}")
 
 
-def _typed_line(options: Any) -> "TypedLine":
+def _typed_line(options: "ParsedOptions") -> "TypedLine":
     from .typed import of
 
     return of(options)

@@ -5,8 +5,11 @@ import sys
 from collections.abc import Callable
 
 from .. import errors
-from .._typing import Any
+from .._typing import TYPE_CHECKING
 from .output import drop_output, print_line
+
+if TYPE_CHECKING:
+    from .command_line import ParsedOptions
 
 _FIRST_STEPS = """No checkpoints of this project yet.
 
@@ -21,7 +24,7 @@ _AGENTS = (
 """Variables that are set in the shell of an agent or a hook."""
 
 
-def must_ask(options: Any, what: str) -> bool:
+def must_ask(options: "ParsedOptions", what: str) -> bool:
     """True if a person has to agree first: always, but with --yes. `what`: what the command asks before.
 
     Raises UsageError if nobody can answer. One rule for every command that changes files or removes something.
@@ -43,7 +46,7 @@ def _has_terminal() -> bool:
     return sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())
 
 
-def may_ask(options: Any) -> bool:
+def may_ask(options: "ParsedOptions") -> bool:
     """True if an optional question can be asked."""
     return not options.yes and not options.json and may_answer()
 

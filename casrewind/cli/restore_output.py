@@ -18,6 +18,7 @@ from .questions import agreed
 
 if TYPE_CHECKING:
     from ..model.turn_records import Turn
+    from ..workspace import Workspace
     from .changes import Row
 
 _TITLE = 40
@@ -114,7 +115,7 @@ def _kept(left: Sequence[Kept], done: Sequence[Action] = ()) -> None:
         print_line(f"  ... and {len(left) - SHOWN} more paths, left alone or noted; --json lists all of them")
 
 
-def confirm(workspace: Any, plan_to_do: Plan, title: str, more: Callable[[], None] = lambda: None) -> bool:
+def confirm(workspace: "Workspace", plan_to_do: Plan, title: str, more: Callable[[], None] = lambda: None) -> bool:
     """Show a plan with its title and totals, then `more`, and ask. Any answer but yes is no; `d` shows the patch."""
     with _on_terminal():
         _warn(workspace, plan_to_do.actions, print_line)
@@ -124,7 +125,7 @@ def confirm(workspace: Any, plan_to_do: Plan, title: str, more: Callable[[], Non
     return agreed("Go on? The state before is kept for undo.", lambda: _show_patch(workspace, plan_to_do.actions))
 
 
-def unasked(workspace: Any, plan_to_do: Plan) -> bool:
+def unasked(workspace: "Workspace", plan_to_do: Plan) -> bool:
     """The answer to a plan without a question: yes. Warns first about what the plan stops protecting."""
     _warn(workspace, plan_to_do.actions, remark)
     return True
@@ -156,12 +157,12 @@ def lines_of(speak: Callable[[], None]) -> list[str]:
     return [line for line in kept.getvalue().split("\n") if line]
 
 
-def warn(workspace: Any, actions: Iterable[Action]) -> None:
+def warn(workspace: "Workspace", actions: Iterable[Action]) -> None:
     """Say what these actions would stop protecting."""
     _warn(workspace, actions, print_line)
 
 
-def _warn(workspace: Any, actions: Iterable[Action], tell: Callable[[str], None]) -> None:
+def _warn(workspace: "Workspace", actions: Iterable[Action], tell: Callable[[str], None]) -> None:
     touched = [action for action in actions if action.path.endswith(b".casrewindignore")]
     if not touched:
         return
@@ -174,7 +175,7 @@ def _warn(workspace: Any, actions: Iterable[Action], tell: Callable[[str], None]
         tell(f"NOTE: {names} would no longer be protected: this removes rules of .casrewindignore (casrewind include)")
 
 
-def _show_patch(workspace: Any, actions: Sequence[Action]) -> None:
+def _show_patch(workspace: "Workspace", actions: Sequence[Action]) -> None:
     """Print the changes of a plan as a patch."""
     from ..ops import compare
     from ..workspace import context_of
@@ -201,12 +202,12 @@ def totals(actions: Iterable[Action]) -> str:
     return ", ".join(part for part in (f"{written:,} written" if written or not removed else "", lost) if part)
 
 
-def title_of(workspace: Any, point: Checkpoint) -> str:
+def title_of(workspace: "Workspace", point: Checkpoint) -> str:
     """A checkpoint in words: its name, its turn, its age and its id."""
     return target_of(workspace, point).name.removeprefix("to ")
 
 
-def target_of(workspace: Any, point: Checkpoint) -> RestoreTarget:
+def target_of(workspace: "Workspace", point: Checkpoint) -> RestoreTarget:
     """A checkpoint as the target of a restore."""
     name, turn = name_of(point, workspace.marks(point)), _turn_of(workspace, point)
     number = "" if turn is None else f"@{turn.n}" if turn.before == point.id else f"after:@{turn.n}"
@@ -214,20 +215,20 @@ def target_of(workspace: Any, point: Checkpoint) -> RestoreTarget:
     return RestoreTarget(f"to {name} ({', '.join(details)})", None if turn is None else turn.n, point.created_ns)
 
 
-def _turn_of(workspace: Any, point: Checkpoint) -> "Turn | None":
+def _turn_of(workspace: "Workspace", point: Checkpoint) -> "Turn | None":
     """The turn that a checkpoint is the state before or after of, if it can be read."""
+    if not point.session or point.worktree != workspace.root.key:
+        return None
     from ..ops.turn_view import TurnView
     from ..workspace import context_of
 
-    if not point.session or point.worktree != workspace.root.key:
-        return None
     with suppress(errors.CasrewindError):
         turn = TurnView(context_of(workspace), needs_operations=False).turn_of(point.id)
         return turn if turn is not None and point.id in (turn.before, turn.after) else None
     return None
 
 
-def branches_of(workspace: Any, point: Checkpoint) -> str:
+def branches_of(workspace: "Workspace", point: Checkpoint) -> str:
     """A checkpoint's branch and git's own in words, "" if they are equal or unknown. A restore changes no branch."""
     if not point.more.branch:
         return ""

@@ -8,10 +8,13 @@ import re
 import shlex
 
 from .. import errors, fsio
-from .._typing import Any, NamedTuple
+from .._typing import TYPE_CHECKING, NamedTuple
 from ..model import digest as digests
 from ..model import plan as plans
 from ..model.plan import Plan
+
+if TYPE_CHECKING:
+    from .command_line import ParsedOptions
 
 YES = "yes"
 _CODE = re.compile(r"[0-9a-z]{1,4}-[0-9a-f]{4}")
@@ -50,7 +53,7 @@ def read(words: list[str]) -> TypedLine:
     return TypedLine(tuple(words), None)
 
 
-def of(options: Any) -> TypedLine:
+def of(options: "ParsedOptions") -> TypedLine:
     """The line that a person typed in a client for a command with these options. Raises UsageError."""
     try:
         words = shlex.split(options.typed)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from .. import errors, fsio
-from .._typing import TYPE_CHECKING, Any, NamedTuple
+from .._typing import TYPE_CHECKING, NamedTuple
 from ..model import paths
 from ..model.checkpoint import Checkpoint
 from .output import age
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ..model.diff import Change
     from ..model.turn_records import Turn
     from ..ops.turn_view import TurnView
+    from ..workspace import Workspace
+    from .command_line import ParsedOptions
 
 _MAGIC = (":(", ":!", ":/", ":^")
 _PATTERN = frozenset("*?[")
@@ -28,12 +30,13 @@ _SEARCHED = 50
 """Turns that are searched for the change of a path."""
 
 
-def restored(workspace: Any, options: Any) -> Checkpoint:
+def restored(workspace: "Workspace", options: "ParsedOptions") -> Checkpoint:
     """The checkpoint of a restore. The paths are stored in `options.rest`.
 
     Raises UsageError for a word that is also a path, and CheckpointNotFound.
     """
     word, name = options.ref, options.command
+    assert word is not None  # the command has asked for it
     if options.dashed and options.paths:
         raise errors.UsageError(f"{name}: put all paths after --")
     named = Words(workspace, options)
@@ -62,7 +65,7 @@ NOW = Side(None, None, "now")
 class Words:
     """Resolves the words of one command. All words are resolved under one reading of the ledger."""
 
-    def __init__(self, workspace: Any, options: Any) -> None:
+    def __init__(self, workspace: "Workspace", options: "ParsedOptions") -> None:
         """Nothing is read before a word needs it."""
         self._workspace, self._options = workspace, options
         self._view: TurnView | None = None
@@ -198,7 +201,7 @@ def _named(side: Side) -> str:
     return f"after:@{side.turn.n}" if side.point is None and side.turn is not None else side.point.id if side.point is not None else ""
 
 
-def _is_present(word: str, options: Any) -> bool:
+def _is_present(word: str, options: "ParsedOptions") -> bool:
     """True if a word is an existing path, relative to the start directory of the command."""
     try:
         return bool(word) and os.path.lexists(os.path.join(options.directory, word))
@@ -213,7 +216,7 @@ def quoted(word: str) -> str:
     return shlex.quote(fsio.printable(word))
 
 
-def _is_known(workspace: Any, word: str, points: list[Checkpoint], options: Any) -> bool:
+def _is_known(workspace: "Workspace", word: str, points: list[Checkpoint], options: "ParsedOptions") -> bool:
     """True if a compared checkpoint contains this path."""
     from ..ops.compare import is_anywhere
     from ..workspace import context_of
@@ -225,7 +228,7 @@ def _is_known(workspace: Any, word: str, points: list[Checkpoint], options: Any)
         return False
 
 
-def _checkpoint(workspace: Any, word: str, instead: Callable[[], str], options: Any) -> Checkpoint:
+def _checkpoint(workspace: "Workspace", word: str, instead: Callable[[], str], options: "ParsedOptions") -> Checkpoint:
     """The checkpoint that a word names. The error message for a path ends with `instead`, the correct command."""
     try:
         found: Checkpoint = workspace.checkpoint(word)

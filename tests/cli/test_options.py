@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from casrewind import errors
-from casrewind.cli import options, parser
+from casrewind.cli import command_line, options, options_more, parser
 from casrewind.cli.command_line import CommandLine
 from casrewind.cli.options_more import COMMANDS
 from support.scanner import settle
@@ -171,3 +171,11 @@ def test_a_restore_imports_nothing_that_only_others_need(casrewind, root):
     assert {name for name in working if name.startswith("casrewind.ops.")} == {f"casrewind.ops.{name}" for name in RESTORE.split()}
     packages = {name.rpartition(".")[0] for name in found}
     assert len((others | working) - packages) <= MOST_OF_A_RESTORE
+
+
+def test_every_option_of_the_table_has_its_type_and_no_other_has_one():
+    """A misspelt option of a command does not pass the type checker: only the attributes that are declared are there."""
+    rows = [*options.TABLE.values(), *options_more.COMMANDS.values(), options.PICKER]
+    named = {option.attribute for row in rows for option in (*options.GLOBAL, *row.options)}
+    by_reader, by_main = {"command", "rest", "dashed", "topic"}, {"relay", "budget", "limits", "configured_tier"}
+    assert set(command_line.ParsedOptions.__annotations__) == named | by_reader | by_main

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 from ... import errors, fsio, launch
-from ..._typing import Any
+from ..._typing import TYPE_CHECKING, Any
 from ...model.rewind import FORK
 from ...ops import conversation, rewind
 from ...ops.conversation import RewindTarget
@@ -19,6 +19,9 @@ from ..plan_question import PlanQuestion
 from ..questions import agreed, may_answer, must_ask
 from ..words import Words
 from . import OK, REMARKS, Done
+
+if TYPE_CHECKING:
+    from ..command_line import ParsedOptions
 
 _WORD = "REWRITE"
 _WIDTH = 160  # characters of a prompt in output
@@ -35,7 +38,7 @@ _TOOLS = (
 _PATIENCE = 5.0
 
 
-def back(workspace: Any, options: Any, done: Done) -> int:
+def back(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     """casrewind back."""
     files, chat = options.what != "chat", options.what != "code"
     if options.in_place and not chat:
@@ -75,7 +78,7 @@ def back(workspace: Any, options: Any, done: Done) -> int:
     return _carry_out(rewinding, options, done, question, target)
 
 
-def open_unseen(options: Any, settings: Any, reporter: Any) -> Workspace | None:
+def open_unseen(options: "ParsedOptions", settings: Any, reporter: Any) -> Workspace | None:
     """Open a project without a store, if its client has a conversation: the store records its rewind. Else None."""
     from ...agents import session_files
     from ...settings import find_root
@@ -86,7 +89,7 @@ def open_unseen(options: Any, settings: Any, reporter: Any) -> Workspace | None:
     return Workspace(options.directory, settings, create=True, progress=reporter)
 
 
-def _title(workspace: Any, target: RewindTarget) -> str:
+def _title(workspace: "Workspace", target: RewindTarget) -> str:
     """The target of a rewind, as the first line of its plan."""
     point = target.points[target.at]
     branches = "" if point is None else restore_output.branches_of(workspace, point)
@@ -118,7 +121,7 @@ def _must_ask_about(target: RewindTarget) -> bool:
     return True
 
 
-def restore(workspace: Any, options: Any, point: Any, done: Done) -> int:
+def restore(workspace: "Workspace", options: "ParsedOptions", point: Any, done: Done) -> int:
     """casrewind restore --chat and --both, casrewind jump."""
     both = options.what == "both"
     if options.to is not None:
@@ -126,7 +129,7 @@ def restore(workspace: Any, options: Any, point: Any, done: Done) -> int:
     scope = workspace.paths(options.rest, [point], options.directory)
     if options.dashed and not (scope and both):
         raise errors.UsageError("paths behind -- limit what is done to files: they go with --code or --both, and are not none")
-    moved = Words(workspace, options).moved(options.ref)
+    moved = Words(workspace, options).moved(options.ref or "")
     asking = both and not options.dry_run and (must_ask(options, "changes anything") or bool(moved))
     found = restore_output.target_of(workspace, point)
     question = PlanQuestion(
@@ -149,9 +152,9 @@ def restore(workspace: Any, options: Any, point: Any, done: Done) -> int:
     return _carry_out(rewinding, options, done, question)
 
 
-def rewrite(workspace: Any, options: Any, done: Done) -> int:
+def rewrite(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     """casrewind rewrite-chat."""
-    point = workspace.checkpoint(options.ref)
+    point = workspace.checkpoint(options.ref or "")
     context, homes = context_of(workspace), homes_of(workspace)
     planned = rewind.to_checkpoint(context, homes, point, in_place=True, dry_run=True)
     done()
@@ -167,7 +170,7 @@ def rewrite(workspace: Any, options: Any, done: Done) -> int:
 
 
 def _carry_out(
-    rewinding: Callable[[], Rewound], options: Any, done: Done, question: PlanQuestion, target: RewindTarget | None = None
+    rewinding: Callable[[], Rewound], options: "ParsedOptions", done: Done, question: PlanQuestion, target: RewindTarget | None = None
 ) -> int:
     """Call `rewinding` and report the result. The user may decline the question that it asks."""
     from ...ops.restore import Declined
@@ -183,7 +186,7 @@ def _carry_out(
     return _report(report, options, target, question)
 
 
-def _report(report: Rewound, options: Any, target: RewindTarget | None = None, question: PlanQuestion | None = None) -> int:
+def _report(report: Rewound, options: "ParsedOptions", target: RewindTarget | None = None, question: PlanQuestion | None = None) -> int:
     copied = None
     if getattr(options, "copy", False) and report.prompts:
         copied = _copy("\n\n".join(report.prompts))

@@ -24,9 +24,11 @@ from . import OK, REMARKS, Done
 
 if TYPE_CHECKING:
     from ...ops.pins import Marking
+    from ...workspace import Workspace
+    from ..command_line import ParsedOptions
 
 
-def save(workspace: Any, options: Any, done: Done) -> int:
+def save(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     """casrewind save."""
     message = str(options.message) if options.text is None else _label(options)
     report = workspace.save(message, pin=options.pin, rehash=options.rehash)
@@ -59,13 +61,14 @@ def save(workspace: Any, options: Any, done: Done) -> int:
     return REMARKS if report.faults else OK
 
 
-def _label(options: Any) -> str:
+def _label(options: "ParsedOptions") -> str:
     """The label that is given as a word. Raises UsageError for two labels, and for a word that is a path."""
+    text = options.text or ""
     if options.message:
-        raise errors.UsageError(f"save: two labels, {options.message!r} and {options.text!r}")
-    if not options.text.strip() or os.path.lexists(os.path.join(options.directory, options.text)):
-        raise errors.UsageError(f"save: {options.text!r} is not a label: save covers the whole project; a label is given with -m MESSAGE")
-    return str(options.text)
+        raise errors.UsageError(f"save: two labels, {options.message!r} and {text!r}")
+    if not text.strip() or os.path.lexists(os.path.join(options.directory, text)):
+        raise errors.UsageError(f"save: {text!r} is not a label: save covers the whole project; a label is given with -m MESSAGE")
+    return text
 
 
 def _saved_json(report: Saved, root: str) -> dict[str, Any]:
@@ -84,7 +87,7 @@ def _saved_json(report: Saved, root: str) -> dict[str, Any]:
     }
 
 
-def run(workspace: Any, options: Any, done: Done) -> int:
+def run(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     """casrewind run."""
     import signal
     import subprocess
@@ -133,17 +136,17 @@ def _print_run(before: Saved, after: Saved) -> None:
     )
 
 
-def pin(workspace: Any, options: Any, done: Done) -> int:
+def pin(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     """casrewind pin."""
-    return _report_marking(workspace, options, workspace.pin(workspace.checkpoint(options.ref), options.label), done)
+    return _report_marking(workspace, options, workspace.pin(workspace.checkpoint(options.ref or ""), options.label), done)
 
 
-def unpin(workspace: Any, options: Any, done: Done) -> int:
+def unpin(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     """casrewind unpin."""
-    return _report_marking(workspace, options, workspace.unpin(workspace.checkpoint(options.ref)), done)
+    return _report_marking(workspace, options, workspace.unpin(workspace.checkpoint(options.ref or "")), done)
 
 
-def _report_marking(workspace: Any, options: Any, report: Any, done: Done) -> int:
+def _report_marking(workspace: "Workspace", options: "ParsedOptions", report: Any, done: Done) -> int:
     done()
     if options.json:
         from .. import json_output
@@ -167,9 +170,9 @@ def print_marking(report: "Marking") -> None:
         print_line(f"pinned {name}{f', its label is {label!r}' if label else ''}{before}")
 
 
-def cat(workspace: Any, options: Any, done: Done) -> int:
+def cat(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     """casrewind cat."""
-    point, given = workspace.checkpoint_and_path(options.file)
+    point, given = workspace.checkpoint_and_path(options.file or "")
     (path,) = workspace.scope([given], options.directory)
     pieces = workspace.cat(point, path)
     done()

@@ -6,7 +6,7 @@ import select
 import sys
 
 from ... import errors
-from ..._typing import Any
+from ..._typing import TYPE_CHECKING
 from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
 from ...ops.context import Context
@@ -16,6 +16,9 @@ from ...workspace import Workspace, context_of
 from ..output import age, as_json, plural, print_line
 from . import OK, Done
 
+if TYPE_CHECKING:
+    from ..command_line import ParsedOptions
+
 _UNPROTECTED = "casrewind: NOT PROTECTED: "
 _PATIENCE = 0.5
 """Seconds in which a client begins to write what it knows."""
@@ -23,7 +26,7 @@ _MOST = 1 << 20
 _SEARCHED = 200  # newest checkpoints among which that of a prompt is looked for
 
 
-def statusline(settings: Settings, options: Any) -> int:
+def statusline(settings: Settings, options: "ParsedOptions") -> int:
     """casrewind statusline. Its exit code is 0: a client shows nothing after another one."""
     place = _told() or options.directory
     try:
@@ -86,7 +89,7 @@ def _newest_prompt(context: Context) -> Checkpoint | None:
     return next((point for point, _ in context.store.checkpoints(1, ends_the_search) if is_prompt(point)), None)
 
 
-def at(workspace: Any, options: Any, done: Done) -> int:
+def at(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     """casrewind at: the checkpoint of a session's entry. A client's extension runs this before it asks a person."""
     from ...ops import references
     from ...ops.references import label_of

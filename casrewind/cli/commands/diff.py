@@ -1,7 +1,7 @@
 """casrewind diff: what a turn changed, or what differs between two states."""
 
 from ... import errors, fsio
-from ..._typing import TYPE_CHECKING, Any
+from ..._typing import TYPE_CHECKING
 from ...ops import compare
 from ...workspace import context_of
 from ..output import as_json, folded, print_line, remark, width
@@ -11,10 +11,12 @@ from . import OK, REMARKS, Done
 if TYPE_CHECKING:
     from ...model.turn_records import Turn
     from ...ops.compare import Comparison
+    from ...workspace import Workspace
+    from ..command_line import ParsedOptions
     from ..json_output import Shape
 
 
-def diff(workspace: Any, options: Any, done: Done) -> int:
+def diff(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     """casrewind diff."""
     named = Words(workspace, options)
     sides = named.compared()
@@ -30,7 +32,7 @@ def diff(workspace: Any, options: Any, done: Done) -> int:
     return _missed(found)
 
 
-def _turn_diff(workspace: Any, options: Any, named: Words, turn: "Turn", done: Done) -> int:
+def _turn_diff(workspace: "Workspace", options: "ParsedOptions", named: Words, turn: "Turn", done: Done) -> int:
     """The change of a turn, which is not always that of its two states."""
     view = named.view
     turn = named.filled(turn)
@@ -56,14 +58,14 @@ def _turn_diff(workspace: Any, options: Any, named: Words, turn: "Turn", done: D
     return errors.StoreDamaged.exit_code if turn.damaged else _missed(found)
 
 
-def _newest(workspace: Any, named: Words) -> Side:
+def _newest(workspace: "Workspace", named: Words) -> Side:
     """Where a diff without a REF starts: before the newest turn, else at the newest checkpoint."""
     if named.view.turns and named.view.turns[0].before is not None:
         return named.side("@1")
     return Side(workspace.checkpoint("last"))
 
 
-def _compared(workspace: Any, options: Any, old: Side, new: Side) -> "Comparison":
+def _compared(workspace: "Workspace", options: "ParsedOptions", old: Side, new: Side) -> "Comparison":
     context = context_of(workspace)
     points = [side.point for side in (old, new) if side.point is not None]
     if not points:  # both are the files as they are
@@ -77,7 +79,7 @@ def _compared(workspace: Any, options: Any, old: Side, new: Side) -> "Comparison
     return compare.towards(context, compare.scan_worktree(context), new.point, scope)._replace(missing=missing)
 
 
-def _print(options: Any, found: "Comparison", heading: str, old: Side, new: Side, turn: "Turn | None" = None) -> None:
+def _print(options: "ParsedOptions", found: "Comparison", heading: str, old: Side, new: Side, turn: "Turn | None" = None) -> None:
     if options.json:
         from .. import json_output
 
@@ -98,7 +100,7 @@ def _print(options: Any, found: "Comparison", heading: str, old: Side, new: Side
         print_comparison(found, form, () if turn is None else {path for path, _ in turn.shared})
 
 
-def _title(workspace: Any, side: Side) -> str:
+def _title(workspace: "Workspace", side: Side) -> str:
     """A side for people: before "prompt" (@1, 3 min ago)."""
     from ..output import age
     from ..restore_output import shortened, title_of

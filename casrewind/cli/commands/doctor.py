@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from ... import agents, errors, fsio
-from ..._typing import Any, NamedTuple
+from ..._typing import TYPE_CHECKING, NamedTuple
 from ...agents import client_query, diagnose, hook_trial
 from ...agents.diagnose import ClientHooks, InstalledHook, once
 from ...agents.profiles import Profile
@@ -26,6 +26,9 @@ from ..hook import helper_process
 from ..hook.helper_process import HelperState
 from ..output import age, as_json, plural, print_line
 from . import OK
+
+if TYPE_CHECKING:
+    from ..command_line import ParsedOptions
 
 _MOST = 30.0
 """Seconds to wait for one hook, regardless of the hook's own timeout."""
@@ -62,7 +65,7 @@ class ClientReport(NamedTuple):
     problems: tuple[str, ...]
 
 
-def doctor(settings: Settings, options: Any) -> int:
+def doctor(settings: Settings, options: "ParsedOptions") -> int:
     """casrewind doctor. It makes no store, and writes to none."""
     profiles = [agents.profile_of(name) for name in ([options.agent] if options.agent else agents.NAMES)]
     profiles = [profile for profile in profiles if options.agent or not profile.shown]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 
 from ... import errors, fsio
-from ..._typing import Any
+from ..._typing import TYPE_CHECKING, Any
 from ...gitignore.rules import ScanOptions
 from ...model import domain as domains
 from ...ops import inclusion
@@ -21,23 +21,26 @@ from .. import json_output
 from ..output import as_json, print_line
 from . import OK, REMARKS
 
+if TYPE_CHECKING:
+    from ..command_line import ParsedOptions
+
 _SHOWN = 5
 """Ignored entries per line."""
 _FILES = {"gitignore": ".gitignore", "casrewindignore": ".casrewindignore", "project": ".casrewind.toml", "exclude": ".git/info/exclude",
           "global": "core.excludesFile"}  # fmt: skip
 
 
-def include(settings: Settings, options: Any) -> int:
+def include(settings: Settings, options: "ParsedOptions") -> int:
     """casrewind include."""
     return _change(settings, options, included=True)
 
 
-def exclude(settings: Settings, options: Any) -> int:
+def exclude(settings: Settings, options: "ParsedOptions") -> int:
     """casrewind exclude."""
     return _change(settings, options, included=False)
 
 
-def why(settings: Settings, options: Any) -> int:
+def why(settings: Settings, options: "ParsedOptions") -> int:
     """casrewind why."""
     root = find_root(options.directory, settings)
     tree = Worktree(root.path)
@@ -55,7 +58,7 @@ def why(settings: Settings, options: Any) -> int:
 
 
 @contextmanager
-def _opened(options: Any, settings: Settings) -> Iterator[ScanOptions | None]:
+def _opened(options: "ParsedOptions", settings: Settings) -> Iterator[ScanOptions | None]:
     """The options of a save. The rules that the newest checkpoint recorded replace a file that is refused. None without
     a store that can be read."""
     from ...workspace import Workspace, context_of
@@ -67,11 +70,11 @@ def _opened(options: Any, settings: Settings) -> Iterator[ScanOptions | None]:
         yield rules
 
 
-def _below(root: str, options: Any) -> list[bytes]:
+def _below(root: str, options: "ParsedOptions") -> list[bytes]:
     return list(roots.below(root, options.path, options.directory))
 
 
-def _change(settings: Settings, options: Any, *, included: bool) -> int:
+def _change(settings: Settings, options: "ParsedOptions", *, included: bool) -> int:
     root = find_root(options.directory, settings)
     tree = Worktree(root.path)
     try:

@@ -8,7 +8,7 @@ import shutil
 import sys
 
 from ... import __version__, agents, environment, errors, fsio
-from ..._typing import Any
+from ..._typing import TYPE_CHECKING, Any
 from ...agents import diagnose, more_profiles, plugin, settings_edit
 from ...agents import install as installs
 from ...agents.diagnose import ClientHere
@@ -19,8 +19,11 @@ from ..output import as_json, plural, print_line
 from ..questions import agreed, may_ask
 from . import OK, REMARKS
 
+if TYPE_CHECKING:
+    from ..command_line import ParsedOptions
 
-def install(settings: Any, options: Any) -> int:
+
+def install(settings: Any, options: "ParsedOptions") -> int:
     """casrewind install."""
     if options.agent is None:
         return _connect(settings, options)
@@ -41,7 +44,7 @@ def install(settings: Any, options: Any) -> int:
     return REMARKS if found.failed else OK
 
 
-def uninstall(settings: Any, options: Any) -> int:
+def uninstall(settings: Any, options: "ParsedOptions") -> int:
     """casrewind uninstall."""
     target = _target(_profile(settings, options), settings, options)
     is_printed = target.profile.shown
@@ -55,7 +58,7 @@ def uninstall(settings: Any, options: Any) -> int:
     return OK
 
 
-def _connect(settings: Any, options: Any) -> int:
+def _connect(settings: Any, options: "ParsedOptions") -> int:
     """Ask about each client on a terminal; elsewhere print the commands. With --yes, connect all of them."""
     if options.json or options.plugin is not None:
         raise errors.UsageError("install needs the name of a client with these options: casrewind install alone lists the clients")
@@ -81,7 +84,7 @@ def _where(client: ClientHere) -> str:
     return fsio.printable(client.program or client.directory or "")
 
 
-def _print_hooks(target: installs.Target, tier: str, options: Any) -> int:
+def _print_hooks(target: installs.Target, tier: str, options: "ParsedOptions") -> int:
     """Print the hooks for a client that has no settings file known here."""
     profile, resident = target.profile, bool(options.resident)
     if options.json:
@@ -93,7 +96,7 @@ def _print_hooks(target: installs.Target, tier: str, options: Any) -> int:
     return OK
 
 
-def _plugin(profile: Profile, tier: str, options: Any) -> int:
+def _plugin(profile: Profile, tier: str, options: "ParsedOptions") -> int:
     if options.scope is not None:
         raise errors.UsageError("--plugin DIR writes a plugin and no settings: leave --scope out")
     if not options.plugin:
@@ -117,13 +120,13 @@ def _plugin(profile: Profile, tier: str, options: Any) -> int:
     return OK
 
 
-def _profile(settings: Any, options: Any) -> Profile:
+def _profile(settings: Any, options: "ParsedOptions") -> Profile:
     if settings.store is not None:
         raise errors.UsageError(f"{options.command} changes a client's settings and no store: leave --store out")
-    return agents.profile_of(options.agent)
+    return agents.profile_of(options.agent or "")
 
 
-def _target(profile: Profile, settings: Any, options: Any) -> installs.Target:
+def _target(profile: Profile, settings: Any, options: "ParsedOptions") -> installs.Target:
     root = None
     if options.scope == PROJECT:
         from ...settings import find_root

@@ -7,7 +7,7 @@ from contextlib import suppress
 from itertools import islice
 
 from ... import errors, fsio, launch
-from ..._typing import TYPE_CHECKING, Any
+from ..._typing import TYPE_CHECKING
 from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
 from ...model.turn_records import Forgotten, Outside, Reset, Row, SavedRow, Turn
@@ -22,6 +22,8 @@ from . import OK, Done
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ...workspace import Workspace
+    from ..command_line import ParsedOptions
     from ..turn_output import RowWriter
 
 _OTHER = "·"
@@ -40,7 +42,7 @@ _Found = tuple[Checkpoint, Marked]
 class _Filter:
     """What the options select."""
 
-    def __init__(self, workspace: Any, options: Any, view: TurnView) -> None:
+    def __init__(self, workspace: "Workspace", options: "ParsedOptions", view: TurnView) -> None:
         """Raises UsageError if `--since` is not a time, AmbiguousReference if `--session` names several sessions."""
         self._every, self._key = options.all, workspace.root.key
         self._text = (options.grep or "").casefold()
@@ -102,7 +104,7 @@ class _Filter:
         return until is None or moment <= until
 
 
-def list_turns(workspace: Any, options: Any, done: Done) -> int:
+def list_turns(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     """casrewind list."""
     if not os.environ.get(launch.INSIDE):
         return _list(workspace, options, done)
@@ -113,7 +115,7 @@ def list_turns(workspace: Any, options: Any, done: Done) -> int:
         output.set_width(None)
 
 
-def _list(workspace: Any, options: Any, done: Done) -> int:
+def _list(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     context = context_of(workspace)
     own = _own_sessions(context)
     with context.store.holding():
@@ -148,7 +150,7 @@ def _list(workspace: Any, options: Any, done: Done) -> int:
     return errors.StoreDamaged.exit_code if view.is_damaged or damaged else OK
 
 
-def _steps(view: TurnView, chosen: _Filter, options: Any) -> Iterator[list[Row]]:
+def _steps(view: TurnView, chosen: _Filter, options: "ParsedOptions") -> Iterator[list[Row]]:
     """Yield the selected rows in parts. JSON and the reverse order need all rows in one part.
 
     `-n` counts turns, or rows if the view has no turns.
@@ -186,7 +188,7 @@ def _is_damaged(row: Row) -> bool:
     return isinstance(row, (Turn, Outside, Reset)) and row.damaged
 
 
-def _points(everything: "Iterable[tuple[Checkpoint, Marked]]", chosen: _Filter, options: Any) -> list[_Found]:
+def _points(everything: "Iterable[tuple[Checkpoint, Marked]]", chosen: _Filter, options: "ParsedOptions") -> list[_Found]:
     """The selected checkpoints."""
     found = [(point, marked) for point, marked in everything if chosen.takes_point(point, marked)]
     del found[options.number or len(found) :]
@@ -223,7 +225,7 @@ def _own_sessions(context: Context) -> frozenset[str]:
 
 
 def _print_rows(
-    view: TurnView, rows: "Iterable[Row]", own: frozenset[str], options: Any, damaged: list[Row], *, is_filtered: bool
+    view: TurnView, rows: "Iterable[Row]", own: frozenset[str], options: "ParsedOptions", damaged: list[Row], *, is_filtered: bool
 ) -> None:
     """Print each row as soon as it is read. Rows that cannot be read are added to `damaged`."""
     from ..turn_output import RowWriter
@@ -278,7 +280,7 @@ def _short(writer: "RowWriter", row: Row) -> str:
 
 
 def _print_checkpoints(
-    view: TurnView, found: Sequence[_Found], others: dict[bytes, str], current: str, options: Any, *, is_filtered: bool
+    view: TurnView, found: Sequence[_Found], others: dict[bytes, str], current: str, options: "ParsedOptions", *, is_filtered: bool
 ) -> None:
     """Print a table of checkpoints; with --oneline one short line for each. `others`: names of other worktrees."""
     from ..turn_output import first_line

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Sequence
 
 from ... import errors, fsio
-from ..._typing import Any
+from ..._typing import TYPE_CHECKING
 from ...model import checkpoint as checkpoints
 from ...model.diff import Change
 from ...model.manifest import DIR, PURGED, Entry
@@ -34,6 +34,10 @@ from ..pager import pager
 from ..turn_output import RowWriter
 from . import OK, Done
 
+if TYPE_CHECKING:
+    from ...workspace import Workspace
+    from ..command_line import ParsedOptions
+
 _MOST_LOGGED = 100
 """Paths that a pattern may match."""
 _SESSION = 8
@@ -44,7 +48,7 @@ _LEAST = 16
 """Minimum columns for a line of words."""
 
 
-def log(workspace: Any, options: Any, done: Done) -> int:
+def log(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     """casrewind log."""
     given = [*([] if options.path is None else [options.path]), *options.rest]
     if not given:
@@ -72,7 +76,7 @@ def log(workspace: Any, options: Any, done: Done) -> int:
     return errors.StoreDamaged.exit_code if damaged else OK
 
 
-def _log_turns(workspace: Any, options: Any, done: Done) -> int:
+def _log_turns(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     """The history of the worktree, turn by turn."""
     context = context_of(workspace)
     with context.store.holding():
@@ -101,7 +105,7 @@ def _changing(view: TurnView, most: int | None) -> list[Turn | Outside | Reset]:
     return found
 
 
-def _print_history(workspace: Any, view: TurnView, rows: Sequence[Turn | Outside | Reset], form: str) -> None:
+def _print_history(workspace: "Workspace", view: TurnView, rows: Sequence[Turn | Outside | Reset], form: str) -> None:
     from ...ops import compare
     from ..comparison import Form, print_comparison
 

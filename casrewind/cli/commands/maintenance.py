@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ... import config, errors, fsio
-from ..._typing import Any
+from ..._typing import TYPE_CHECKING
 from ...ops.gc import Collected
 from ...ops.usage import CheckpointUsage, PathUsage, SessionUsage, Usage
 from ...ops.verify import STORE, Problem, Verified
@@ -12,12 +12,16 @@ from ..json_output import Shape
 from ..output import age, as_json, description, note, plural, print_line, remark, size, table
 from . import OK, Done
 
+if TYPE_CHECKING:
+    from ...workspace import Workspace
+    from ..command_line import ParsedOptions
+
 _TABLES = ("checkpoint", "path", "session")
 _SHOWN = 10
 """Rows of each table in text output without -n."""
 
 
-def gc(workspace: Any, options: Any, done: Done) -> int:
+def gc(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     """casrewind gc."""
     limits = options.limits
     if options.max_age is not None:  # an explicit age also deletes the newest ten checkpoints
@@ -72,19 +76,19 @@ def _collected_json(found: Collected) -> Shape:
     }
 
 
-def verify(workspace: Any, options: Any, done: Done) -> int:
+def verify(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     """casrewind verify."""
     found = workspace.repair() if options.repair else workspace.verify(quick=options.quick)
     done()
     return _report_verified(found, options)
 
 
-def verify_unopened(error: errors.StoreDamaged, options: Any) -> int:
+def verify_unopened(error: errors.StoreDamaged, options: "ParsedOptions") -> int:
     """casrewind verify of a store with too much damage to open."""
     return _report_verified(Verified((Problem(STORE, "FORMAT", str(error)),), 0, 0), options)
 
 
-def _report_verified(found: Verified, options: Any) -> int:
+def _report_verified(found: Verified, options: "ParsedOptions") -> int:
     if options.json:
         as_json(_verified_json(found))
     else:
@@ -132,7 +136,7 @@ def _verified_json(found: Verified) -> Shape:
 # -- what uses the space
 
 
-def du(workspace: Any, options: Any, done: Done) -> int:
+def du(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     """casrewind du."""
     tables = _TABLES if options.by is None else (options.by,)
     if options.depth is not None and "path" not in tables:

@@ -1,13 +1,12 @@
 """casrewind without a command, on a terminal: the picker, on a full screen or with a plain prompt."""
 
-import argparse
 import os
 import shlex
 import sys
 from collections.abc import Callable
 
 from ... import errors, fsio
-from ..._typing import Any
+from ..._typing import TYPE_CHECKING
 from ...ops.turn_view import TurnView
 from ...workspace import context_of
 from .. import output
@@ -17,6 +16,10 @@ from ..picker.timeline import unfinished
 from ..questions import agreed, asked
 from . import OK, REMARKS, Done, back, checkpoints, diff, restore
 from . import list as listing
+
+if TYPE_CHECKING:
+    from ...workspace import Workspace
+    from ..command_line import ParsedOptions
 
 _LEAST_WIDTH = 40
 """Minimum columns for a full screen."""
@@ -35,7 +38,7 @@ _WAYS = {
 _WHAT = {"c": "--code", "t": "--chat", "b": "--both"}
 
 
-def pick(workspace: Any, options: argparse.Namespace, done: Done) -> int:
+def pick(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     """Choose a checkpoint and restore it, on a full screen or with a plain prompt."""
     if not has_screen():
         return _plain(workspace, options, done)
@@ -68,7 +71,7 @@ def has_screen() -> bool:
     return os.environ.get("TERM", "") not in ("", "dumb", "unknown") and columns >= _LEAST_WIDTH
 
 
-def _plain(workspace: Any, options: argparse.Namespace, done: Done) -> int:
+def _plain(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     """List, ask and run commands until the input ends or a line is empty. Returns the last exit code."""
     shown = reporter(quiet=options.quiet)
     if shown is not None:
@@ -77,7 +80,7 @@ def _plain(workspace: Any, options: argparse.Namespace, done: Done) -> int:
 
 
 class _Prompt:
-    def __init__(self, workspace: Any, options: argparse.Namespace, done: Done) -> None:
+    def __init__(self, workspace: "Workspace", options: "ParsedOptions", done: Done) -> None:
         self._workspace, self._options, self._done = workspace, options, done
         self._rows = _PAGE
         self._all = not TurnView(context_of(workspace), needs_operations=False).turns

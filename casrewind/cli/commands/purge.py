@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from ... import errors, fsio
-from ..._typing import Any
+from ..._typing import TYPE_CHECKING, Any
 from ...gitignore.rules import RULE_FILE_NAMES
 from ...model import domain as domains
 from ...ops.purge import Gone, Purged
@@ -16,8 +16,12 @@ from ..output import SHOWN, as_json, note, plural, print_line, size
 from ..questions import agreed_for_good, must_ask
 from . import OK, REMARKS, Done
 
+if TYPE_CHECKING:
+    from ...workspace import Workspace
+    from ..command_line import ParsedOptions
 
-def purge(workspace: Any, options: Any, done: Done) -> int:
+
+def purge(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     """casrewind purge."""
     from ...ops.restore import Declined
 
@@ -36,7 +40,7 @@ def purge(workspace: Any, options: Any, done: Done) -> int:
         return OK
 
 
-def _path(workspace: Any, options: Any, done: Done) -> int:
+def _path(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     confirm = _confirmation(options, done, lambda found: _agreed_on_paths(found, whole=options.glob))
     given = os.fsencode(options.path)
     if given in (domains.EXCLUDE_NAME, domains.GLOBAL_NAME):  # stored names of external rule files
@@ -55,7 +59,7 @@ def _path(workspace: Any, options: Any, done: Done) -> int:
     return OK
 
 
-def _text(workspace: Any, options: Any, done: Done) -> int:
+def _text(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     confirm = _confirmation(options, done, _agreed_on_text)
     found = workspace.purge_text(_read(done), confirm, dry_run=options.dry_run)
     done()
@@ -76,7 +80,7 @@ def _read(done: Done) -> bytes:
     return getpass.getpass("Text to purge (it is not shown): ").encode("utf-8", "surrogateescape")
 
 
-def _confirmation(options: Any, done: Done, ask: Callable[[Any], bool]) -> Callable[[Any], bool] | None:
+def _confirmation(options: "ParsedOptions", done: Done, ask: Callable[[Any], bool]) -> Callable[[Any], bool] | None:
     """The function that asks, or None if no question is required. Raises UsageError if a question is impossible."""
     if options.dry_run or not must_ask(options, "removes anything for good"):
         return None

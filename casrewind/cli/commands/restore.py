@@ -20,13 +20,15 @@ from . import OK, REMARKS, Done
 
 if TYPE_CHECKING:
     from ...model.turn_records import Turn
+    from ...workspace import Workspace
+    from ..command_line import ParsedOptions
     from ..json_output import Shape
 
 _CHANGES = "changes files"
 _SESSION = 8  # characters of a session id in output
 
 
-def restore(workspace: Any, options: Any, done: Done) -> int:
+def restore(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     """casrewind restore."""
     if options.resume is not None:
         return _resume(workspace, options, done)
@@ -65,7 +67,7 @@ def restore(workspace: Any, options: Any, done: Done) -> int:
     return _carry_out(lambda: workspace.restore(point, scope, question, skip_damaged=options.skip_damaged), options, done, question)
 
 
-def _as_it_is(turn: "Turn", options: Any) -> int:
+def _as_it_is(turn: "Turn", options: "ParsedOptions") -> int:
     """Report a restore to the state after a turn that has no end yet: the files as they are."""
     if options.json:
         report = Restored("restore", "", "", (), (), 0, dry_run=options.dry_run)
@@ -77,7 +79,7 @@ def _as_it_is(turn: "Turn", options: Any) -> int:
     return OK
 
 
-def _resume(workspace: Any, options: Any, done: Done) -> int:
+def _resume(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     if options.ref is not None or options.to or options.dry_run or options.dashed:
         raise errors.UsageError(f"restore --{options.resume} takes nothing else: what to restore is known")
     report = workspace.resume(forward=options.resume == "continue")
@@ -85,17 +87,17 @@ def _resume(workspace: Any, options: Any, done: Done) -> int:
     return _report(report if options.resume == "continue" else report._replace(op="abort"), options)
 
 
-def _restore_to(workspace: Any, options: Any, point: Any, done: Done) -> int:
+def _restore_to(workspace: "Workspace", options: "ParsedOptions", point: Any, done: Done) -> int:
     if options.dashed or options.dry_run:
         raise errors.UsageError("restore --to DIR writes the whole checkpoint: it takes no paths and no --dry-run")
-    place = os.path.normpath(os.path.join(options.directory, options.to))
+    place = os.path.normpath(os.path.join(options.directory, options.to or ""))
     report = workspace.materialise(point, place, skip_damaged=options.skip_damaged)
     done()
     return _report(report, options)
 
 
 def _carry_out(
-    restoring: Callable[[], Restored], options: Any, done: Done, question: PlanQuestion, facts: "Shape | None" = None, *,
+    restoring: Callable[[], Restored], options: "ParsedOptions", done: Done, question: PlanQuestion, facts: "Shape | None" = None, *,
     is_titled: bool = False,
 ) -> int:
     """Do what `restoring` does, and report it; with its title, if `is_titled`, and as JSON with `facts`. A person may
@@ -114,7 +116,7 @@ def _carry_out(
     return _report(report, options, question, facts)
 
 
-def _report(report: Restored, options: Any, question: PlanQuestion | None = None, facts: "Shape | None" = None) -> int:
+def _report(report: Restored, options: "ParsedOptions", question: PlanQuestion | None = None, facts: "Shape | None" = None) -> int:
     outside, target = ((), restore_output.NO_TARGET) if question is None else (question.outside, question.target)
     if options.json:
         as_json({**restore_output.shape(report, outside, target), **(facts or {})})
@@ -127,13 +129,14 @@ def _report(report: Restored, options: Any, question: PlanQuestion | None = None
 # -- one turn
 
 
-def revert(workspace: Any, options: Any, done: Done) -> int:
+def revert(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     """casrewind revert."""
     from ...model.turn_records import NOT_SAVED
     from ...ops.undo import revert as take_back
     from ..turn_output import end_of
 
     named = words.Words(workspace, options)
+    assert options.ref is not None
     side = named.side(options.ref)
     if side.turn is None or side.side != "before" or side.point is None:
         raise errors.UsageError(f"revert takes one turn, as in @2; casrewind restore {words.quoted(options.ref)} restores a state")
@@ -197,17 +200,17 @@ def _unknown_before(unclear: Sequence[Change]) -> Iterator[Kept]:
 # -- the newest restore
 
 
-def undo(workspace: Any, options: Any, done: Done) -> int:
+def undo(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     """casrewind undo."""
     return _take_back(workspace, options, done, everything=options.all)
 
 
-def redo(workspace: Any, options: Any, done: Done) -> int:
+def redo(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     """casrewind redo."""
     return _take_back(workspace, options, done)
 
 
-def _take_back(workspace: Any, options: Any, done: Done, **which: bool) -> int:
+def _take_back(workspace: "Workspace", options: "ParsedOptions", done: Done, **which: bool) -> int:
     """Undo or redo: list the steps, show the plan, or carry it out. On a terminal the command asks first."""
     if options.list:
         done()
@@ -226,7 +229,7 @@ def _take_back(workspace: Any, options: Any, done: Done, **which: bool) -> int:
     return _carry_out(lambda: method(question, dry_run=options.dry_run, **which), options, done, question, is_titled=bool(steps))
 
 
-def _refuse_older(workspace: Any, steps: Sequence[Step]) -> None:
+def _refuse_older(workspace: "Workspace", steps: Sequence[Step]) -> None:
     """Raise NothingToUndo if the newest operation changed only a conversation: undo would mean an older one."""
     from ...ops.undo import newer_rewind
 
@@ -241,7 +244,7 @@ def _refuse_older(workspace: Any, steps: Sequence[Step]) -> None:
     )
 
 
-def _refuse_foreign(workspace: Any, command: str, step: Step) -> None:
+def _refuse_foreign(workspace: "Workspace", command: str, step: Step) -> None:
     """Raise NothingToUndo in an agent's shell if another session made the step. A person may take back any step."""
     own = os.environ.get("CASREWIND_SESSION", "")
     made = context_of(workspace).store.checkpoint(step.safety)
@@ -252,7 +255,7 @@ def _refuse_foreign(workspace: Any, command: str, step: Step) -> None:
         )
 
 
-def _print_steps(workspace: Any, options: Any) -> None:
+def _print_steps(workspace: "Workspace", options: "ParsedOptions") -> None:
     """Print all steps that can be undone or redone, newest first."""
     steps = _steps(workspace, options.command)[::-1]
     if options.json:
@@ -264,12 +267,12 @@ def _print_steps(workspace: Any, options: Any) -> None:
         print_line(f"nothing to {options.command}")
 
 
-def _steps(workspace: Any, command: str) -> Sequence[Step]:
+def _steps(workspace: "Workspace", command: str) -> Sequence[Step]:
     history = context_of(workspace).store.history(workspace.root.key)
     return history.undo if command == "undo" else history.redo
 
 
-def _restore_of(workspace: Any, step: Step) -> str:
+def _restore_of(workspace: "Workspace", step: Step) -> str:
     """The restore of a step in words: the restore to 'it works' (03:43, 30 min ago)."""
     store = context_of(workspace).store
     target, made = store.checkpoint(step.target), store.checkpoint(step.safety)
@@ -283,7 +286,7 @@ def _restore_of(workspace: Any, step: Step) -> str:
     return f"the restore to {where}{when}"
 
 
-def _step_json(workspace: Any, step: Step) -> "Shape":
+def _step_json(workspace: "Workspace", step: Step) -> "Shape":
     from .. import json_output
 
     made = context_of(workspace).store.checkpoint(step.safety)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from ... import errors, fsio
-from ..._typing import TYPE_CHECKING, Any
+from ..._typing import TYPE_CHECKING
 from ...model import checkpoint as checkpoints
 from ...model import domain as domains
 from ...model.checkpoint import Checkpoint
@@ -20,10 +20,12 @@ from ..pager import pager
 from . import OK, Done
 
 if TYPE_CHECKING:
+    from ...workspace import Workspace
+    from ..command_line import ParsedOptions
     from ..json_output import Shape
 
 
-def show(workspace: Any, options: Any, done: Done) -> int:
+def show(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     """casrewind show."""
     named = words.Words(workspace, options)
     found = named.shown()
@@ -56,7 +58,7 @@ def show(workspace: Any, options: Any, done: Done) -> int:
     return OK
 
 
-def _show_turn(workspace: Any, options: Any, named: words.Words, turn: Turn, done: Done) -> int:
+def _show_turn(workspace: "Workspace", options: "ParsedOptions", named: words.Words, turn: Turn, done: Done) -> int:
     """Show a turn: its prompt, where and when it ran, and what it changed."""
     view, turn = named.view, named.filled(turn)
     code = errors.StoreDamaged.exit_code if turn.damaged else OK
@@ -134,7 +136,7 @@ def _print_shared(turn: Turn) -> None:
         print_line(f" ? changed while {' and '.join(f'@{number}' for number in numbers)} ran, too: {named(found)}")
 
 
-def _show_change(workspace: Any, options: Any, point: Checkpoint, done: Done) -> int:
+def _show_change(workspace: "Workspace", options: "ParsedOptions", point: Checkpoint, done: Done) -> int:
     """Print the changes of a checkpoint against its parent, in the requested form."""
     from ...ops import compare
 

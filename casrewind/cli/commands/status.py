@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from ... import agents, config, environment, errors, fsio
-from ..._typing import Any
+from ..._typing import TYPE_CHECKING
 from ...agents import diagnose
 from ...config import Setting
 from ...model import retention
@@ -21,11 +21,15 @@ from ..output import age, as_json, note, plural, print_line, size, skipped
 from . import OK, Done
 from .include import unprotected
 
+if TYPE_CHECKING:
+    from ...workspace import Workspace
+    from ..command_line import ParsedOptions
+
 _UNITS = (("d", 86400), ("h", 3600), ("m", 60))
 _POWERS = ("GiB", 30), ("MiB", 20), ("KiB", 10)
 
 
-def status(workspace: Any, options: Any, done: Done) -> int:
+def status(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     """casrewind status."""
     context = context_of(workspace)
     found, seen = workspace.status(), statuses.seen(context)
@@ -51,7 +55,9 @@ def status(workspace: Any, options: Any, done: Done) -> int:
     return OK
 
 
-def _print_status(found: Status, seen: Sequence[AgentSeen], connected: Sequence[str], root: str, store: str, options: Any) -> None:
+def _print_status(
+    found: Status, seen: Sequence[AgentSeen], connected: Sequence[str], root: str, store: str, options: "ParsedOptions"
+) -> None:
     if found.protected and found.last is not None and not connected:
         print_line(f"saved {age(found.last.created_ns)}; no agent is connected: nothing is saved by itself")
     elif found.protected and found.last is not None:
@@ -144,7 +150,7 @@ def _agent_json(found: AgentSeen) -> Shape:
 # -- the settings
 
 
-def show_config(settings: Settings, options: Any) -> int:
+def show_config(settings: Settings, options: "ParsedOptions") -> int:
     """casrewind config. It opens no store, and requires none."""
     path, found = environment.explained()
     root, own = None, config.Project()

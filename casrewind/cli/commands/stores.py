@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Sequence
 
 from ... import config, errors, fsio, projects
-from ..._typing import Any
+from ..._typing import TYPE_CHECKING, Any
 from ...ops.stores import Found, Pruned, Spared
 from .. import json_output
 from ..json_output import path
@@ -13,8 +13,11 @@ from ..output import age, as_json, plural, print_line, size
 from ..questions import agreed_for_good, must_ask
 from . import OK, REMARKS
 
+if TYPE_CHECKING:
+    from ..command_line import ParsedOptions
 
-def stores(settings: Any, options: Any) -> int:
+
+def stores(settings: Any, options: "ParsedOptions") -> int:
     """casrewind stores."""
     if settings.store is not None:
         raise errors.UsageError("stores lists all of the data directory: leave --store out")
@@ -30,10 +33,10 @@ def stores(settings: Any, options: Any) -> int:
     return OK
 
 
-def _prune(settings: Any, options: Any) -> int:
+def _prune(settings: Any, options: "ParsedOptions") -> int:
     from ...ops.restore import Declined
 
-    age = config.parse_age(options.prune_missing, "--prune-missing")
+    age = config.parse_age(options.prune_missing or "", "--prune-missing")
     confirm = None
     if not options.dry_run and must_ask(options, "removes stores"):
         confirm = _agreed
@@ -128,7 +131,7 @@ def _shape_of_pruned(found: Pruned) -> json_output.Shape:
     }
 
 
-def adopt(settings: Any, options: Any) -> int:
+def adopt(settings: Any, options: "ParsedOptions") -> int:
     """casrewind adopt."""
     found = projects.adopt(options.directory, options.old, settings)
     if options.json:

@@ -1,16 +1,19 @@
 """casrewind watch: run the resident helper of a project until it is idle."""
 
-import argparse
 import sys
 
 from ... import config, errors, fsio
+from ..._typing import TYPE_CHECKING
 from ...settings import Settings, find_root
 from ...store.failure_log import FailureLog
 from .. import output
 from . import OK
 
+if TYPE_CHECKING:
+    from ..command_line import ParsedOptions
 
-def watch(settings: Settings, options: argparse.Namespace) -> int:
+
+def watch(settings: Settings, options: "ParsedOptions") -> int:
     """casrewind watch. A hook starts it with --auto; then errors are written to the log."""
     if not options.auto:
         return _watch(settings, options, quiet=options.quiet)
@@ -25,7 +28,7 @@ def watch(settings: Settings, options: argparse.Namespace) -> int:
         return OK
 
 
-def _watch(settings: Settings, options: argparse.Namespace, *, quiet: bool) -> int:
+def _watch(settings: Settings, options: "ParsedOptions", *, quiet: bool) -> int:
     idle = config.parse_age(options.idle, "--idle")
     if settings.store is not None:
         raise errors.UsageError("watch helps hooks, and they use the project's own store: leave --store out")
