@@ -120,6 +120,11 @@ class Sweep:
         largest = min(most or packs.MAX_SIZE, packs.MAX_SIZE)
         return [*_together(empty, lambda u: u.size, packs.MAX_SIZE), *_together(by_need, lambda u: u.live, largest)]
 
+    def remaining(self, group: list[PackUsage]) -> list[PackUsage]:
+        """The packs of a group that are still in use: a switch may fail behind its change of the index."""
+        known = self._ledger_index.sizes()
+        return [usage for usage in group if usage.pack in known]
+
     def copy(self, group: list[PackUsage], marked: set[bytes]) -> CopiedPacks | None:
         """Copy a group's reachable records into drafts, durable but unnamed. Returns None if one of the packs is
         damaged: then none of them may be removed. Raises StoreFull, StoreError."""
