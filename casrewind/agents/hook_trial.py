@@ -105,9 +105,16 @@ def _kill(child: "subprocess.Popen[bytes]") -> None:
 
 
 def find(program: str, environ: Mapping[str, str]) -> str | None:
-    """The path of a program. Relative PATH entries are skipped: they could find programs of the project."""
-    places = [place for place in environ.get("PATH", "").split(os.pathsep) if os.path.isabs(place)]
-    return shutil.which(program, path=os.pathsep.join(places)) if places else None
+    """The path of a program. Relative paths and PATH entries are skipped: they could find programs of the project."""
+    places = absolute_path(environ)
+    if os.path.dirname(program) and not os.path.isabs(program):
+        return None
+    return shutil.which(program, path=places) if places else None
+
+
+def absolute_path(environ: Mapping[str, str]) -> str:
+    """The variable PATH without its relative and empty entries, which stand for the working directory."""
+    return os.pathsep.join(place for place in environ.get("PATH", "").split(os.pathsep) if os.path.isabs(place))
 
 
 def version(profile: Profile, program: str, environ: Mapping[str, str]) -> tuple[str | None, str]:

@@ -1,4 +1,8 @@
-"""The pager: shows long output page by page. It is started as git starts it."""
+"""The pager: shows long output page by page. It is started as git starts it.
+
+The danger prevented here: a `less` of the project is run, because PATH has `.` or an empty entry. The pager gets a PATH
+without such entries.
+"""
 
 import os
 import sys
@@ -55,7 +59,8 @@ def _is_wanted(options: "ParsedOptions") -> bool:
 def _command() -> str | None:
     """The command of the pager. None if it is "", "cat" or not installed."""
     import shlex
-    import shutil
+
+    from ..agents import hook_trial
 
     for name in ("CASREWIND_PAGER", "PAGER"):
         if name in os.environ:
@@ -67,7 +72,7 @@ def _command() -> str | None:
         words = [word for word in shlex.split(command) if not word.partition("=")[0].isidentifier() or "=" not in word]
     except ValueError:
         return None  # an unclosed quote
-    if not words or words == ["cat"] or shutil.which(words[0]) is None:
+    if not words or words == ["cat"] or hook_trial.find(words[0], os.environ) is None:
         return None
     return command
 
@@ -75,7 +80,10 @@ def _command() -> str | None:
 def _start(command: str) -> "subprocess.Popen[bytes] | None":
     import subprocess
 
-    environment = {**_DEFAULTS, **os.environ, "COLUMNS": str(output.width())}
+    from ..agents import hook_trial
+
+    path = hook_trial.absolute_path(os.environ)
+    environment = {**_DEFAULTS, **os.environ, "PATH": path, "COLUMNS": str(output.width())}
     try:
         return subprocess.Popen(["/bin/sh", "-c", command], stdin=subprocess.PIPE, env=environment)
     except OSError:

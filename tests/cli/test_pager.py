@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from casrewind.cli import colour
+from casrewind.cli.commands import back
 from support.terminal import Session
 from support.trees import plant
 
@@ -114,6 +116,41 @@ def test_no_pager_in_a_pipe_and_the_bytes_as_they_are(process, root, edited, tmp
 def test_without_a_pager_it_is_printed(terminal, edited, pager):
     code, shown = terminal("diff", environment={"CASREWIND_PAGER": pager, "PAGER": "false"}).end()
     assert code == 0 and b"2 modified" in shown and b"not found" not in shown and COLOUR.search(shown)
+
+
+def spy(place, mark):
+    """A program that shows that it ran, and then reads its input."""
+    place.parent.mkdir(exist_ok=True)
+    place.write_text(f"#!/bin/sh\ntouch '{mark}'\ncat\n")
+    place.chmod(0o755)
+
+
+@needs_less
+@pytest.mark.parametrize("path", [".:/usr/bin:/bin", ":/usr/bin:/bin", "bin:/usr/bin:/bin"])
+def test_no_less_of_the_project_is_run(process, edited, root, tmp_path, path):
+    mark = tmp_path / "mark"
+    for place in (root / "less", root / "bin" / "less"):
+        spy(place, mark)
+    variables = {**process.environment, "PATH": path, "PAGER": "less"}
+    subprocess.run(["/bin/sh", "-c", "less"], cwd=root, env=variables, stdin=subprocess.DEVNULL, check=True)
+    assert mark.exists(), "a shell that trusts the PATH runs it"
+    mark.unlink()
+    entered = ["/bin/sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", str(root)]
+    code, shown = Session([*entered, sys.executable, "-m", "casrewind", "diff"], variables, size=(200, 100)).end()
+    assert code == 0 and b"2 modified" in shown and not mark.exists()
+
+
+def test_no_program_of_the_project_gets_the_prompt_that_is_copied(root, tmp_path, monkeypatch):
+    mark = tmp_path / "mark"
+    for name in ("wl-copy", "xclip", "pbcopy", "clip.exe"):
+        spy(root / name, mark)
+    monkeypatch.chdir(root)
+    for path in (".:/usr/bin:/bin", ":/usr/bin:/bin", "."):
+        monkeypatch.setenv("PATH", path)
+        monkeypatch.setenv("WAYLAND_DISPLAY", "none")
+        assert back._copy("a prompt") not in ("wl-copy", "xclip", "pbcopy", "clip.exe") and not mark.exists()
+    monkeypatch.setenv("PATH", f"{root}:/usr/bin:/bin")  # the same programs where the person's own PATH names them
+    assert back._copy("a prompt") == "wl-copy" and mark.exists()
 
 
 @pytest.mark.parametrize("pager", ["head -n 3", "true", "false", "sh -c 'exec 0<&-; sleep 0.3'", "kill $$"])

@@ -1,7 +1,6 @@
 """casrewind back and rewrite-chat, and restore --chat and --both: rewind a conversation, alone or with the files."""
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -286,16 +285,19 @@ def _target_shape(target: RewindTarget) -> json_output.Shape:
 
 def _copy(text: str) -> str | None:
     """Copy text to the clipboard. Returns the name of the tool, or None if no tool succeeded."""
-    for variable, command in _TOOLS:
-        if (variable and not os.environ.get(variable)) or shutil.which(command[0]) is None:
+    from ...agents import hook_trial
+
+    for variable, (name, *arguments) in _TOOLS:
+        tool = hook_trial.find(name, os.environ)
+        if (variable and not os.environ.get(variable)) or tool is None:
             continue
         null = subprocess.DEVNULL  # a tool may keep running to serve the text: it must not hold our pipes
         try:
             done = subprocess.run(
-                command, input=text.encode("utf-8", "replace"), stdout=null, stderr=null, timeout=_PATIENCE, check=False
+                [tool, *arguments], input=text.encode("utf-8", "replace"), stdout=null, stderr=null, timeout=_PATIENCE, check=False
             )
         except (OSError, subprocess.TimeoutExpired):
             continue
         if done.returncode == 0:
-            return command[0]
+            return name
     return None
