@@ -295,7 +295,8 @@ def sweep(
         try:
             seq = _sweep_group(context, maintenance, sweeping, group, reach, seq)
         except errors.StoreFull as error:
-            group = sweeping.remaining(group)  # without those that were removed before the disk was full
+            if sweeping.is_switched(group):
+                raise  # the old packs are garbage now: another run finds them
             if len(group) == 1:
                 needed = sweeping.room_for(group[0])
                 raise errors.StoreFull(f"{error}; {needed:,} bytes are needed", needed) from error

@@ -120,10 +120,10 @@ class Sweep:
         largest = min(most or packs.MAX_SIZE, packs.MAX_SIZE)
         return [*_together(empty, lambda u: u.size, packs.MAX_SIZE), *_together(by_need, lambda u: u.live, largest)]
 
-    def remaining(self, group: list[PackUsage]) -> list[PackUsage]:
-        """The packs of a group that are still in use: a switch may fail behind its change of the index."""
-        known = self._ledger_index.sizes()
-        return [usage for usage in group if usage.pack in known]
+    def is_switched(self, group: list[PackUsage]) -> bool:
+        """True if a failed switch of these packs came as far as the index, or further: their copies are in use."""
+        known = self._ledger_index.view(catalog.known_packs)
+        return not all(usage.pack in known and os.path.exists(packs.path_of(self._layout.packs, usage.pack)) for usage in group)
 
     def copy(self, group: list[PackUsage], marked: set[bytes]) -> CopiedPacks | None:
         """Copy a group's reachable records into drafts, durable but unnamed. Returns None if one of the packs is

@@ -30,7 +30,8 @@ def test_failing_call(sweep, operation, fault):
     report = sweep(operation, act, error=error, forever=forever, stride=stride, thorough_every=5, back_every=2)
     codes = judge(report, operation, fault)
     done = 0 if operation == "gc" else 20
-    assert done in codes if fault in HARMLESS else set(codes) - {done}
+    is_overcome = (operation, fault) == ("gc", "no space, once")  # gc gives up its ballast, and goes on
+    assert done in codes if fault in HARMLESS or is_overcome else set(codes) - {done}
 
 
 def test_an_error_that_passes_does_not_cost_what_only_the_index_knows(sweep):
@@ -45,7 +46,7 @@ def test_a_quota_that_is_used_up_is_said(sweep, operation):
     act, error, forever = FAULTS[QUOTA[0]]
     stride = {"gc": 31, "repair everything": 47}[operation]
     codes = judge(sweep(operation, act, error=error, forever=forever, stride=stride, thorough_every=50), operation, QUOTA[0])
-    assert set(codes) - {0 if operation == "gc" else 20}
+    assert operation == "gc" or set(codes) - {20}  # gc gives up its ballast, and goes on
 
 
 @pytest.mark.long

@@ -203,7 +203,7 @@ def fill_again_and_again(disk, operation, what, rounds):
         if operation != "gc" and number % 4 == 3:  # room for more
             disk.command("gc", "--max-count", "1", code=0)
             disk.acknowledged = disk.acknowledged[-1:]
-    assert disk.codes.get(13), disk.codes
+    assert disk.codes.get(0 if operation == "gc" else 13), disk.codes  # gc gives up its ballast and goes on
     print(f"{operation} while another process takes all {what}: {rounds} times, exit codes {disk.codes}, {disk.resumed} restores left open: "
           f"0 lost, 0 corrupt, the next works")
 
