@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 import casrewind as package
-from casrewind.agents import hook_trial, plugin
+from casrewind.agents import hook_trial, plugin, proven
 from casrewind.agents.profiles import PROFILES
+from support import clients
 from support.client import Client
 from support.clients import claude
 from support.command import Command, Result
@@ -327,6 +328,17 @@ def test_a_program_of_the_clone_beside_the_project_is_not_run(doctor, root, tmp_
 def client_program(tmp_path, text, mode=0o755):
     put(str(tmp_path / "bin" / "claude"), "#!/bin/sh\n" + text, mode=mode)
     return f"{tmp_path}/bin:/usr/bin:/bin"
+
+
+@pytest.mark.parametrize("said, is_newer", [("2.1.330 (Claude Code)", False), ("2.1.4", False), ("2.1.1000", True), ("3.0", True), ("10.0.0-beta", True)])
+def test_a_client_that_is_newer_than_the_proven_ones_is_noted(doctor, tmp_path, said, is_newer):
+    found = doctor("claude", PATH=client_program(tmp_path, f"echo '{said}'"))
+    assert ("Claude Code is newer than 2.1.330, the newest version with which casrewind was tried" in found.out) == is_newer
+
+
+def test_the_versions_that_the_tests_run_are_proven():
+    for name, version in proven.VERSIONS.items():
+        assert proven.newer_than_proven(name, getattr(clients, name.upper())) == "" != version
 
 
 def test_a_client_and_its_version(doctor, tmp_path):

@@ -15,6 +15,7 @@ from ..._typing import TYPE_CHECKING, NamedTuple
 from ...agents import client_query, diagnose, hook_trial
 from ...agents.diagnose import ClientHooks, InstalledHook, once
 from ...agents.profiles import Profile
+from ...agents.proven import newer_than_proven
 from ...ops import conversation, status
 from ...ops.status import AgentSeen
 from ...settings import Settings, find_root
@@ -129,6 +130,10 @@ def _examine(
             )
     looked = diagnose.find_hooks(profile, root, settings.home, settings.environ, tier)
     problems += looked.problems
+    if version is not None and (known := newer_than_proven(profile.name, version)):
+        looked = looked._replace(
+            notes=(*looked.notes, f"{profile.title} is newer than {known}, the newest version with which casrewind was tried")
+        )
     if program is not None and version is not None:
         answer = client_query.ask(looked, program, root, settings.environ)
         problems += answer.problems
