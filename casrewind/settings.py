@@ -128,6 +128,12 @@ def options(root: roots.Root, settings: Settings) -> ScanOptions:
         Skip(_CONFIG if it.is_own else _USERS_CONFIG, domains.explained(domains.UNREADABLE_RULES, f"{fsio.printable(it.path)}: {it.why}"))
         for it in git.refused
     ]
+    private, why = _private_rules(store_of(root, settings))
+    if private:
+        outside.append(RuleFile(b"", "private", private))
+    lost = {"private"} if why else set()
+    if why:
+        faults.append(Skip(domains.PRIVATE_NAME, domains.explained(domains.UNREADABLE_RULES, why)))
     unstored: list[RuleFile] = []
     refused = len(faults)
     if root.common_dir is not None:  # the file may be a link to anywhere
@@ -135,7 +141,7 @@ def options(root: roots.Root, settings: Settings) -> ScanOptions:
         _add((outside, unstored), faults, os.path.join(root.common_dir, "info", "exclude"), "exclude", inside)
     if git.excludes_file is not None:
         _add((outside, unstored), faults, os.path.join(root.path, git.excludes_file), "global", (root.path,) if git.is_own else ("/",))
-    lost = {source for source, name in _OUTSIDE.items() if any(skip.path == name for skip in faults[refused:])}
+    lost |= {source for source, name in _OUTSIDE.items() if any(skip.path == name for skip in faults[refused:])}
     own = project(root.path)
     if own.faults or own.lost:
         faults += faults_of(own)
@@ -157,6 +163,21 @@ def options(root: roots.Root, settings: Settings) -> ScanOptions:
         unstored=tuple(unstored),
         excluded=_own_directories(root, settings),
     )
+
+
+def _private_rules(store: str) -> tuple[bytes, str]:
+    """Returns (the private rules in a store, why they cannot be read or are refused)."""
+    place = Layout(store).rules
+    try:
+        data = fsio.read_file(place, MOST_BYTES + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return b"", ""
+    except OSError as error:
+        if fsio.is_ours(error):
+            raise
+        return b"", f"{fsio.printable(place)}: {fsio.reason_of(error)}"
+    why = why_refused(data, 0)
+    return (b"", f"{fsio.printable(place)}: {why}") if why else (data, "")
 
 
 def _add(

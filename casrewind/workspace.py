@@ -403,14 +403,14 @@ class Workspace:
         checkpoints.
 
         Purging a rule file removes its rules too: a later restore of such a checkpoint deletes nothing below it. Rule
-        files outside the tree are named `.git/info/exclude` and `(git's core.excludesFile)`. `confirm` as in `restore`.
-        Raises PathNotFound, JournalOpen, and UsageError for bytes that are also rules but were not named as such;
+        files outside the tree are named `.git/info/exclude`, `(git's core.excludesFile)` and `(private rules)`. `confirm` as
+        in `restore`. Raises PathNotFound, JournalOpen, and UsageError for bytes that are also rules but were not named as such;
         nothing is changed then.
         """
         from .model import domain
         from .ops import purge
 
-        outside = tuple(path for path in scope if path in (domain.EXCLUDE_NAME, domain.GLOBAL_NAME))
+        outside = tuple(path for path in scope if path in domain.OUTSIDE_NAMES)
         inside = paths.scope([path for path in scope if path not in outside])
         return purge.purge(self._context, (*inside, *outside), confirm=confirm, dry_run=dry_run)
 

@@ -24,6 +24,7 @@ _AUTO = flag("--auto", "")._replace(help=None)
 _AGENTS = "claude (Claude Code), droid (Factory Droid), pi, codex, gemini, copilot, opencode, cursor, qwen or generic"
 _AGENT = Option(("agent",), _AGENTS, "AGENT")
 _SCOPE = Option(("--scope",), "for all projects of the user (default) or for this project", choices=("user", "project"))
+_SHARED = flag("--shared", "change .casrewindignore in the project instead: everyone who has the file shares its rules")
 _TIERS = (
     "minimal: at session start and prompts. balanced (default): also at the end of turns, subagents and the session, and before "
     "compaction. aggressive: also before every tool that may change files"
@@ -57,12 +58,13 @@ _MORE = {
         more="The checkpoint keeps its label, but gc may delete it.", group=STORE, function="checkpoints.unpin"),
     "include": Command(
         "Protect files that git ignores", ("casrewind include .env", "casrewind include data/x.db '*.sqlite3'"), (
-        Option(("path",), "a path, or a pattern without a slash, which applies in every directory", "PATH", nargs="+"), JSON,
-    ), more="Adds rules to .casrewindignore.", group=STORE, function="include.include", is_alone=True),
+        Option(("path",), "a path, or a pattern without a slash, which applies in every directory", "PATH", nargs="+"), _SHARED, JSON,
+    ), more="Adds private rules, kept with the checkpoints, and saves at once.", group=STORE, function="include.include",
+        creates=True, saves=True),
     "exclude": Command(
         "Stop protecting files: the reverse of include", ("casrewind exclude data/x.db",), (
-        Option(("path",), "a path, or a pattern without a slash, which applies in every directory", "PATH", nargs="+"), JSON,
-    ), group=STORE, function="include.exclude", is_alone=True),
+        Option(("path",), "a path, or a pattern without a slash, which applies in every directory", "PATH", nargs="+"), _SHARED, JSON,
+    ), more="Older checkpoints keep what they hold: casrewind purge removes it.", group=STORE, function="include.exclude", creates=True),
     "why": Command(
         "Show which rule decides that a path is captured or ignored", ("casrewind why .env",), (
         Option(("path",), "a file or directory", "PATH", nargs="+"), JSON,

@@ -4,9 +4,10 @@ The danger has two sides. A name wrongly ignored is not saved and cannot be rest
 store with build output, and a later restore may delete it. So the meaning of a rule equals git's to the byte, and tests
 compare with git.
 
-The first source with a matching rule decides. The order: every .casrewindignore from the deepest directory up, the
-project's configuration, every .gitignore from the deepest directory up, info/exclude, core.excludesFile. Within a file
-the last matching rule decides. An ignored directory is never entered, so no rule can re-include a path below it.
+The first source with a matching rule decides. The order: the private rules, every .casrewindignore from the deepest
+directory up, the project's configuration, every .gitignore from the deepest directory up, info/exclude,
+core.excludesFile. Within a file the last matching rule decides. An ignored directory is never entered, so no rule can
+re-include a path below it.
 
 The library pathspec does the matching: each rule becomes a regular expression with git's meaning. With google-re2, all
 rules of a file match at once in linear time. Without it, pathspec tries rule by rule, with expressions that do not
@@ -54,7 +55,9 @@ DEFAULT_EXCLUDED_NAMES = frozenset(
 
 _SPECIAL = b"*?[\\"
 _BOM = b"\xef\xbb\xbf"
-_RANK = {"casrewindignore": 0, "project": 1, "gitignore": 2, "exclude": 3, "global": 4}
+_RANK = {"private": 0, "casrewindignore": 1, "project": 2, "gitignore": 3, "exclude": 4, "global": 5}
+SOURCES = frozenset(_RANK)
+"""The sources of rules that this casrewind knows: see `RuleFile`."""
 
 
 def raw_lines(data: bytes) -> Iterator[bytes]:
@@ -77,7 +80,7 @@ class RuleFile(NamedTuple):
     """The content of one rule file."""
 
     base: bytes  # the directory that the rules are relative to, itself relative to the root; b"" is the root
-    source: str  # casrewindignore, project, gitignore, exclude or global
+    source: str  # private, casrewindignore, project, gitignore, exclude or global
     data: bytes
 
 

@@ -29,7 +29,8 @@ UNSTABLE = "changing while read"
 LATE = "changed after the event"
 SETTINGS = "settings not understood"
 
-EXCLUDE_NAME, GLOBAL_NAME = b".git/info/exclude", b"(git's core.excludesFile)"
+EXCLUDE_NAME, GLOBAL_NAME, PRIVATE_NAME = b".git/info/exclude", b"(git's core.excludesFile)", b"(private rules)"
+OUTSIDE_NAMES = frozenset({EXCLUDE_NAME, GLOBAL_NAME, PRIVATE_NAME})
 """Names of the rule files outside the tree, in output and input."""
 
 FAULTS = frozenset({UNREADABLE, UNREADABLE_RULES, UNSTABLE, LATE, SETTINGS})

@@ -1,21 +1,25 @@
-"""Include and exclude: rules of `.casrewindignore` that protect an ignored file, or stop protecting one.
+"""Include and exclude: rules that protect an ignored file, or stop protecting one.
 
-The danger prevented here: a rule that looks right and has no effect. Git's rules cannot include a file below an ignored
+The rules are private, in the store, or shared, in the project's `.casrewindignore`. A restore changes only shared ones.
+
+The dangers prevented here. Two commands change the rules at once, and one change is lost: a lock of the store prevents
+that. A rule looks right and has no effect. Git's rules cannot include a file below an ignored
 directory, so each such directory needs two rules of its own. After each change the verdict is computed again with the
 new rules.
 """
 
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from .. import errors, fsio
 from .._typing import NamedTuple
-from ..gitignore.rules import MOST_BYTES, ScanOptions, read_regular
+from ..gitignore.rules import MOST_BYTES, RuleFile, ScanOptions, raw_lines, read_regular, why_refused
 from ..model import domain as domains
 from ..model import manifest, paths
 from ..model.plan import Action
+from ..store.layout import Layout
 from ..worktree import ignored
 from ..worktree.ignored import Verdict
 from ..worktree.reader import Worktree
@@ -33,36 +37,100 @@ class Word(NamedTuple):
 
 
 class RuleChange(NamedTuple):
-    """A change of `.casrewindignore`: the rules `added` and `removed`, and the new verdicts on the named paths."""
+    """A change of a rule file: its path, the rules `added` and `removed`, and the new verdicts on the named paths."""
 
+    file: str
     added: tuple[bytes, ...]
     removed: tuple[bytes, ...]
     verdicts: tuple[Verdict, ...]
 
 
-def include(tree: Worktree, options: ScanOptions, words: Sequence[Word]) -> RuleChange:
-    """Add rules so that a save captures each path (below the root) or pattern. Raises OSError, WorkspaceError."""
-    lines = _read(tree)
-    before = list(lines)
-    for word in words:
-        for rule in _including(tree, options, word):
-            lines = [*(line for line in lines if line != rule), rule]
-            _write(tree, lines)
-    return _changed(tree, options, before, lines, words)
+class _RuleEditor:
+    """The rules of one file while they change. `options` count them as they are now."""
+
+    def __init__(self, context: Context, *, shared: bool) -> None:
+        """Reads the rules. The caller must hold the lock. Raises UnsafePath, StoreError."""
+        self._context, self._layout, self.shared = context, Layout(context.store.path), shared
+        if shared:  # judged without the private rules: other people do not have these
+            self.options = _with_private(context.options, b"")
+            self.lines = _read(context.tree)
+        else:
+            data = _private(self._layout)
+            self.options = _with_private(context.options, data)
+            self.lines = data.removesuffix(b"\n").split(b"\n") if data else []
+        self.before = tuple(self.lines)
+
+    def put(self, lines: list[bytes]) -> None:
+        self.lines = lines
+        if self.shared:
+            _write(self._context.tree, lines)  # the next verdict reads them
+        else:
+            self.options = _with_private(self.options, _joined(lines))
+
+    def finish(self, words: Sequence[Word]) -> RuleChange:
+        """Write private rules. Raises UsageError for more rules than a scan accepts, StoreFull, StoreNotWritable."""
+        options, file = self.options, os.path.join(self._context.root.path, os.fsdecode(FILE))
+        if self.shared:
+            options = _with_private(options, _private(self._layout))
+        else:
+            file, data = self._layout.rules, _joined(self.lines)
+            if why := why_refused(data, 0):
+                raise errors.UsageError(f"nothing was changed: the private rules would have {why}")
+            with fsio.store_errors("writing", file):
+                if data:
+                    fsio.replace_file(self._layout.root, os.path.basename(file), data, temporary=self._layout.temporary)
+                elif os.path.lexists(file):
+                    os.unlink(file)
+                    fsio.sync_directory(self._layout.root)
+        added = tuple(line for line in self.lines if line not in self.before)
+        removed = tuple(line for line in self.before if line not in self.lines)
+        tree = self._context.tree
+        return RuleChange(file, added, removed, tuple(it for word in words for it in _verdicts(tree, options, word)))
 
 
-def exclude(tree: Worktree, options: ScanOptions, words: Sequence[Word]) -> RuleChange:
+def include(context: Context, words: Sequence[Word], *, shared: bool = False) -> RuleChange:
+    """Add rules so that a save captures each path (below the root) or pattern. `shared`: to the project's file. Raises
+    OSError, WorkspaceError, StoreError."""
+    return _change(context, words, _add_including, shared=shared)
+
+
+def exclude(context: Context, words: Sequence[Word], *, shared: bool = False) -> RuleChange:
     """Remove the rules that include each word. If a save still captures it, add a rule that ignores it."""
-    lines = _read(tree)
-    before = list(lines)
-    for word in words:
-        lines = _without(lines, word)
-        _write(tree, lines)
-        rule = word.text if word.is_pattern else b"/" + _escaped(word.text)
-        if word.is_pattern or ignored.explain(tree, options, word.text).reason in (ignored.CAPTURED, ignored.MISSING):
-            lines = [*lines, rule]
-            _write(tree, lines)
-    return _changed(tree, options, before, lines, words)
+    return _change(context, words, _add_ignoring, shared=shared)
+
+
+def options_now(context: Context) -> ScanOptions:
+    """The options of a scan, with the private rules as they are now. Raises StoreError."""
+    return _with_private(context.options, _private(Layout(context.store.path)))
+
+
+def private_rules(options: ScanOptions) -> list[bytes]:
+    """The private rules among those of a scan."""
+    return [line for file in options.outside if file.source == "private" for line in raw_lines(file.data)]
+
+
+def _change(
+    context: Context, words: Sequence[Word], change: Callable[[Context, _RuleEditor, Word], None], *, shared: bool
+) -> RuleChange:
+    lock = Layout(context.store.path).lock("rules")
+    with context.store.holding(), fsio.locked(lock, exclusive=True, deadline=context.store.deadline):
+        editor = _RuleEditor(context, shared=shared)
+        for word in words:
+            change(context, editor, word)
+        return editor.finish(words)
+
+
+def _add_including(context: Context, editor: _RuleEditor, word: Word) -> None:
+    for rule in _including(context.tree, editor.options, word):
+        editor.put([*(line for line in editor.lines if line != rule), rule])
+
+
+def _add_ignoring(context: Context, editor: _RuleEditor, word: Word) -> None:
+    editor.put(_without(editor.lines, word))
+    rule = word.text if word.is_pattern else b"/" + _escaped(word.text)
+    is_captured = word.is_pattern or ignored.explain(context.tree, editor.options, word.text).reason in (ignored.CAPTURED, ignored.MISSING)
+    if is_captured and rule not in editor.lines[-1:]:
+        editor.put([*(line for line in editor.lines if line != rule), rule])
 
 
 def taken_away(context: Context, actions: Iterable[Action]) -> tuple[bytes, ...]:
@@ -83,10 +151,22 @@ def taken_away(context: Context, actions: Iterable[Action]) -> tuple[bytes, ...]
     return tuple(dict.fromkeys(found))
 
 
-def _changed(tree: Worktree, options: ScanOptions, before: list[bytes], after: list[bytes], words: Sequence[Word]) -> RuleChange:
-    verdicts = [verdict for word in words for verdict in _verdicts(tree, options, word)]
-    added, removed = [line for line in after if line not in before], [line for line in before if line not in after]
-    return RuleChange(tuple(added), tuple(removed), tuple(verdicts))
+def _with_private(options: ScanOptions, data: bytes) -> ScanOptions:
+    outside = [file for file in options.outside if file.source != "private"]
+    return options._replace(outside=(*([RuleFile(b"", "private", data)] if data else []), *outside))
+
+
+def _private(layout: Layout) -> bytes:
+    try:
+        return fsio.read_file(layout.rules, MOST_BYTES + 1)
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise fsio.store_error(error, "reading", layout.rules) from error
+
+
+def _joined(lines: Iterable[bytes]) -> bytes:
+    return b"".join(line + b"\n" for line in lines)
 
 
 def _verdicts(tree: Worktree, options: ScanOptions, word: Word) -> list[Verdict]:
@@ -157,7 +237,7 @@ def _write(tree: Worktree, lines: list[bytes]) -> None:
     if not lines and old is not None:
         os.unlink(path)
         return
-    fsio.replace_file(tree.root, os.fsdecode(FILE), b"".join(line + b"\n" for line in lines))
+    fsio.replace_file(tree.root, os.fsdecode(FILE), _joined(lines))
     if old is None:
         fsio.undo_umask(path)
     else:

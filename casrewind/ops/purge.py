@@ -49,6 +49,7 @@ _MARKS = frozenset({ledger.PIN, ledger.UNPIN, ledger.LABEL})
 _RULE_FILES = {
     "casrewindignore": ".casrewindignore", "gitignore": ".gitignore", "project": ".casrewind.toml",
     "exclude": os.fsdecode(domains.EXCLUDE_NAME), "global": os.fsdecode(domains.GLOBAL_NAME),
+    "private": os.fsdecode(domains.PRIVATE_NAME),
 }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from functools import cache
 
 from .. import errors
 from .._typing import NamedTuple
-from ..gitignore.rules import RuleChooser, RuleFile, RuleSet, ScanOptions
+from ..gitignore.rules import SOURCES, RuleChooser, RuleFile, RuleSet, ScanOptions
 from ..model import domain as domains
 from ..model import manifest, paths
 from ..model.checkpoint import SAFETY, Checkpoint
@@ -126,9 +126,11 @@ class Coverage:
         is_other = other is None or _rules_of(domain) != _rules_of(other)
         if strict or is_other:
             chooser = RuleChooser(ScanOptions())
-            chosen = [(file, chooser.choose(file).file) for file in _rule_files(read, domain.rules)]
+            known = (rule for rule in domain.rules if rule.source in SOURCES)
+            chosen = [(file, chooser.choose(file).file) for file in _rule_files(read, known)]
             files = [file for _, file in chosen if file is not None]
             self._skipped |= {file.base: domains.UNREADABLE_RULES for file, used in chosen if used is None}
+            self._skipped |= {rule.base: "ignore rules of an unknown kind" for rule in domain.rules if rule.source not in SOURCES}
             self._rules = RuleSet(files, ignore_case=domain.ignore_case, default_excludes=domain.default_excludes)
         if is_other:
             self._skipped |= {rule.base: "ignore rules that are not stored" for rule in domain.unstored}

@@ -18,9 +18,8 @@ FORMAT_VERSION = 2
 FORMAT = f"casrewind store {FORMAT_VERSION}\n".encode()
 _OLDER_FORMATS = frozenset(f"casrewind store {version}\n".encode() for version in range(1, FORMAT_VERSION))
 _DIRECTORIES = ("packs", "locks", "tmp", "journals")
-_OWN_NAMES = frozenset(
-    {*_DIRECTORIES, "ledger", "purging", "gc", "sessions", "session.json", "log", "log.seen", "log.old", "index", "damaged", "ballast"}
-)
+_FILES = ("ledger", "purging", "gc", "session.json", "log", "log.seen", "log.old", "ballast", "rules")
+_OWN_NAMES = frozenset({*_DIRECTORIES, *_FILES, "sessions", "index", "damaged"})
 _OWN_STARTS = ("ledger.", "index.old-")
 _REMOTE = frozenset({"nfs", "nfs4", "9p", "virtiofs", "cifs", "smb3", "smbfs", "afs", "ceph", "fuse.sshfs"})
 """File systems with unreliable memory maps. LMDB needs reliable maps."""
@@ -38,6 +37,7 @@ class Layout:
         self.ledger = os.path.join(root, "ledger")
         self.format = os.path.join(root, "FORMAT")
         self.ballast = os.path.join(root, "ballast")
+        self.rules = os.path.join(root, "rules")
 
     def lock(self, name: str) -> str:
         """The path of a lock file."""
@@ -84,9 +84,9 @@ class Layout:
         return os.path.lexists(self.format) or self._holds_something()
 
     def is_untouched(self) -> bool:
-        """True if the store exists but has no record yet."""
+        """True if the store exists but has neither a record nor private rules yet."""
         try:
-            return os.stat(self.ledger).st_size <= HEAD.size
+            return os.stat(self.ledger).st_size <= HEAD.size and not os.path.lexists(self.rules)
         except OSError:
             return False
 

@@ -110,7 +110,7 @@ def holds(path: str) -> bool:
 
 
 def is_untouched(path: str) -> bool:
-    """True if the store at `path` exists but has no record yet."""
+    """True if the store at `path` exists but has neither a record nor private rules yet."""
     return Layout(path).is_untouched()
 
 
@@ -127,13 +127,19 @@ def hold_alone(path: str, deadline: float) -> Iterator[None]:
 
 
 def remove_empty(path: str, deadline: float) -> None:
-    """Remove the store at `path`, or the remains of its creation. Raises WorkspaceError if it has a checkpoint."""
+    """Remove the store at `path`, or the remains of its creation. Raises WorkspaceError if it has a checkpoint or
+    private rules."""
     try:
         if holds(path):
             with hold_alone(path, deadline):
                 with Store(path, deadline=deadline) as store:
                     if store.checkpoints():
                         raise errors.WorkspaceError(f"the store {fsio.printable(path)} holds checkpoints and is kept")
+                if os.path.lexists(rules := Layout(path).rules):
+                    raise errors.WorkspaceError(
+                        f"the store {fsio.printable(path)} holds private rules (casrewind include, exclude) and is kept: move "
+                        f"{fsio.printable(rules)} away, and try again"
+                    )
                 os.unlink(Layout(path).format)  # without FORMAT, an interrupted removal leaves no store behind
         if os.path.isdir(path):
             import shutil

@@ -1,10 +1,12 @@
-"""include, exclude and why: what git ignores can be protected, and each command says what a save does."""
+"""include, exclude and why: what git ignores can be protected, and each command says what a save does. The rules are private
+(in the store), or with --shared in the project's .casrewindignore."""
 
 import base64
 import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -33,7 +35,17 @@ def project(root):
 
 def held(casrewind, root):
     casrewind("save")
+    return newest(casrewind)
+
+
+def newest(casrewind):
     return {entry["path"] for entry in json.loads(casrewind("show", "last", "--json").out)["entries"]}
+
+
+def rules_of(casrewind):
+    """The private rules, and where they are."""
+    found = casrewind.json("status")
+    return found["private_rules"]["rules"], Path(found["private_rules"]["file"])
 
 
 def test_the_first_save_and_status_name_what_git_ignores_smallest_first(casrewind, project):
@@ -69,17 +81,37 @@ def test_the_first_save_reads_no_other_directory_again_and_finds_the_same(casrew
 
 def test_an_ignored_file_is_captured_after_include_and_no_longer_after_exclude(casrewind, project):
     assert ".env" not in held(casrewind, project)
-    done = casrewind("include", ".env")
-    assert done.out == ".casrewindignore: added !/.env\n.env is captured by the next save: .casrewindignore, line 1: !/.env\n"
-    assert ".env" in held(casrewind, project)
-    assert casrewind("exclude", ".env").out.startswith(".casrewindignore: removed !/.env\n")
+    done = casrewind("include", ".env", code=0)
+    rules, place = rules_of(casrewind)
+    point = casrewind.json("list", "--all")["checkpoints"][0]["id"]
+    assert rules == ["!/.env"] and place.read_bytes() == b"!/.env\n" and place.stat().st_mode & 0o777 == 0o600
+    assert done.out.splitlines() == [
+        f"private rules ({place}): added !/.env",
+        f".env is saved in {point}: private rules ({place}), line 1: !/.env",
+        f"saved {point}: 3 files (+1 ~0 -0)",
+    ]
+    assert ".env" in newest(casrewind), "no second command is needed"
+    assert casrewind("exclude", ".env").out.startswith(f"private rules ({place}): removed !/.env\n")
     assert ".env" not in held(casrewind, project)
-    assert not (project / ".casrewindignore").exists(), "nothing is left of a file that include made"
+    assert not place.exists() and rules_of(casrewind)[0] == [], "nothing is left of a file that include made"
+
+
+def test_with_shared_the_rules_are_in_the_project(casrewind, project):
+    casrewind("include", ".env", code=0)
+    done = casrewind("include", "--shared", ".env", code=0)
+    assert done.out.startswith(".casrewindignore: added !/.env\n.env is saved in "), "private rules count for nobody else"
+    assert (project / ".casrewindignore").read_bytes() == b"!/.env\n"
+    casrewind("exclude", ".env", code=0)
+    assert rules_of(casrewind)[0] == ["/.env"] and ".env" not in held(casrewind, project), "private rules win"
+    casrewind("include", ".env", code=0)
+    done = casrewind("exclude", "--shared", ".env", code=3)  # the private rule still includes it, and is named
+    assert done.out.startswith(".casrewindignore: removed !/.env\n.env is captured by the next save: private rules (")
+    assert not (project / ".casrewindignore").exists()
 
 
 def test_a_file_below_an_ignored_directory_brings_nothing_else_along(casrewind, project):
     casrewind("include", "data/deep/y[1].db")
-    rules = (project / ".casrewindignore").read_text().splitlines()
+    rules, _ = rules_of(casrewind)
     assert rules == ["!/data/", "/data/*", "!/data/deep/", "/data/deep/*", "!/data/deep/y\\[1].db"]
     assert {path for path in held(casrewind, project) if path.startswith("data")} == {"data", "data/deep", "data/deep/y[1].db"}
     casrewind("include", "data/x.db")
@@ -144,7 +176,7 @@ def test_paths_are_relative_to_where_the_person_is(casrewind, project):
 def test_a_link_in_the_place_of_the_rules_is_left_alone(casrewind, project, tmp_path):
     (tmp_path / "elsewhere").write_text("keep\n")
     (project / ".casrewindignore").symlink_to(tmp_path / "elsewhere")
-    done = casrewind("include", ".env")
+    done = casrewind("include", "--shared", ".env")
     assert done.code == 14 and "not a regular file" in done.err
     assert (tmp_path / "elsewhere").read_text() == "keep\n"
 
@@ -152,7 +184,7 @@ def test_a_link_in_the_place_of_the_rules_is_left_alone(casrewind, project, tmp_
 def test_rules_of_a_person_stay_as_they_are(casrewind, project):
     (project / ".casrewindignore").write_bytes(b"# mine\n*.iso\n")
     os.chmod(project / ".casrewindignore", 0o640)
-    casrewind("include", ".env")
+    casrewind("include", "--shared", ".env")
     assert (project / ".casrewindignore").read_bytes() == b"# mine\n*.iso\n!/.env\n"
     assert os.stat(project / ".casrewindignore").st_mode & 0o777 == 0o640
 
@@ -166,7 +198,7 @@ def test_json_has_the_bytes_of_a_name_that_is_not_utf8(casrewind, project):
         assert faults(found, command) == []
         (entry,) = found["ignored" if command == "status" else "paths"]
         assert base64.b64decode(entry["path_b64"]) == b"\xff\x1b.iso" and entry["path"] == "\ufffd\x1b.iso"
-    assert (project / ".casrewindignore").read_bytes().startswith(b"!/")
+    assert rules_of(casrewind)[1].read_bytes() == b"!/\xff\x1b.iso\n"
 
 
 def test_why_names_caches_and_stores_as_a_save_does(casrewind, root):
@@ -188,8 +220,7 @@ def test_why_names_caches_and_stores_as_a_save_does(casrewind, root):
 @pytest.mark.parametrize("command", [("restore", "before", "--yes"), ("restore", "before", "-n")])
 def test_a_restore_to_before_an_include_says_what_it_stops_protecting(casrewind, project, command):
     casrewind("save", "-m", "before", code=0)
-    casrewind("include", ".env", "data/x.db", code=0)
-    casrewind("save", code=0)
+    casrewind("include", "--shared", ".env", "data/x.db", code=0)
     found = casrewind(*command, code=0)
     told = found.out if "-n" in command else found.err
     assert told.startswith("NOTE: .env, data, data/x.db would no longer be protected") or "NOTE: .env, data/x.db would no longer be protected" in told
@@ -202,7 +233,7 @@ def test_a_restore_to_before_an_include_says_what_it_stops_protecting(casrewind,
 
 def test_the_plan_on_a_terminal_begins_with_what_it_stops_protecting(casrewind, project):
     casrewind("save", "-m", "before", code=0)
-    casrewind("include", ".env", code=0)
+    casrewind("include", "--shared", ".env", code=0)
     session = Session([sys.executable, "-m", "casrewind", "-C", str(project), "restore", "before"], casrewind.environment, size=(24, 200))
     session.read_until(b"Go on?")
     lines = session.shown.decode().splitlines()

@@ -224,8 +224,7 @@ def test_a_plan_names_the_rules_that_it_takes_back_and_both_branches(casrewind, 
     subprocess.run(["git", "init", "-q", "-b", "main", str(root)], check=True)
     plant(root, {".gitignore": b".env\n", ".env": b"SECRET=1", **MANY})
     casrewind("save", "-m", TITLES["two lines"], code=0)
-    casrewind("include", ".env", code=0)
-    plant(root, {name: b"2\n" for name in MANY} | {f"zz/new{n}": b"n\n" for n in range(5)})
+    plant(root, {name: b"2\n" for name in MANY} | {f"zz/new{n}": b"n\n" for n in range(5)} | {".casrewindignore": b"!/.env\n"})
     subprocess.run(["git", "-C", str(root), "symbolic-ref", "HEAD", "refs/heads/other"], check=True)
 
     async def story(stage):

@@ -18,7 +18,7 @@ from casrewind.gitignore.compiled_rules import RuleLine
 from casrewind.gitignore.rules import DEFAULT_EXCLUDED_NAMES, RULE_FILE_NAMES, RuleFile, Rules, RuleSet, raw_lines
 from casrewind.gitignore.wildmatch import PYTHON, expression, match, parse
 
-SOURCES = ["casrewindignore", "project", "gitignore", "exclude", "global"]
+SOURCES = ["private", "casrewindignore", "project", "gitignore", "exclude", "global"]
 
 
 def git(data, base=b""):

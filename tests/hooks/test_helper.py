@@ -114,6 +114,18 @@ def test_a_store_that_comes_into_the_project_is_not_captured(client, helper, roo
     assert client.casrewind.json("show", "last")["skipped"] == []
 
 
+def test_the_next_event_sees_changed_private_rules(client, helper, root):
+    """They are outside of the watched tree."""
+    plant(root, {"d1/e1/my.o": b"1"})
+    turn(client, 0)
+    rules = client.casrewind.json("status")["private_rules"]["file"]
+    with open(rules, "wb") as file:  # as an editor does it: no command saves
+        file.write(b"!*.o\nd2/e1/f1\n")
+    turn(client, 1)
+    held = {entry["path"] for entry in client.casrewind.json("show", "last")["entries"]}
+    assert "d1/e1/my.o" in held and "d2/e1/f1" not in held
+
+
 def test_before_a_tool_the_helper_makes_a_checkpoint_only_of_a_change(client, helper, root):
     """What was only looked at and not saved must not count as saved afterwards."""
 

@@ -2,24 +2,29 @@
 
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 
 from ... import errors, fsio
 from ..._typing import TYPE_CHECKING, Any
 from ...gitignore.rules import ScanOptions
 from ...model import domain as domains
+from ...model import manifest
 from ...ops import inclusion
+from ...ops import save as saves
 from ...ops.inclusion import RuleChange, Word
-from ...settings import Settings, find_root
+from ...ops.save import Moment
+from ...settings import Settings, find_root, store_of
 from ...settings import options as scan_options
+from ...store.layout import Layout
+from ...workspace import Workspace, context_of
 from ...worktree import ignored
 from ...worktree import root as roots
 from ...worktree.ignored import IgnoredEntry, Verdict
 from ...worktree.reader import Worktree
 from .. import json_output
-from ..output import as_json, print_line
-from . import OK, REMARKS
+from ..output import age, as_json, plural, print_line, remark, signed, skipped
+from . import OK, REMARKS, Done
 
 if TYPE_CHECKING:
     from ..command_line import ParsedOptions
@@ -28,21 +33,58 @@ _SHOWN = 5
 """Ignored entries per line."""
 _FILES = {"gitignore": ".gitignore", "casrewindignore": ".casrewindignore", "project": ".casrewind.toml", "exclude": ".git/info/exclude",
           "global": "core.excludesFile"}  # fmt: skip
+_WILL_BE_CAPTURED = (ignored.CAPTURED, ignored.MISSING)
 
 
-def include(settings: Settings, options: "ParsedOptions") -> int:
+def include(workspace: Workspace, options: "ParsedOptions", done: Done) -> int:
     """casrewind include."""
-    return _change(settings, options, included=True)
+    context = context_of(workspace)
+    found = _change(workspace, options, inclusion.include)
+    if not options.json:
+        _print_rules(found)  # they count, whatever happens to the save
+    try:
+        context = context._replace(options=inclusion.options_now(context))
+        saved = saves.save(context, Moment(if_changed=f"include {' '.join(options.path)}"[:200]))
+    except (errors.CasrewindError, OSError):
+        done()
+        remark(f"the rules are written: the next save that succeeds captures what they include ({fsio.printable(found.file)})")
+        raise
+    done()
+    if options.json:
+        as_json({**_change_json(found, workspace.store_path), "checkpoint": saved.checkpoint.id, "created": saved.created})
+    else:
+        finder = manifest.Finder(context.store.load_tree, saved.checkpoint.tree)
+        for verdict in found.verdicts:
+            if verdict.reason == ignored.CAPTURED and finder.find(verdict.path) is None:  # a pattern
+                print_line(f"{fsio.printable(verdict.path)} is captured from {saved.checkpoint.id} on")
+            else:
+                is_held = verdict.reason == ignored.CAPTURED
+                print_line(_sentence(verdict, context.store.path, saved.checkpoint.id if is_held else ""))
+        if saved.created:
+            print_line(f"saved {saved.checkpoint.id}: {plural(saved.checkpoint.files, 'file')} ({signed(saved.changes)})")
+        else:
+            print_line(f"nothing else changed since {saved.checkpoint.id}, saved {age(saved.checkpoint.created_ns)}")
+        skipped(saved.faults)
+    return REMARKS if saved.faults or any(verdict.reason not in _WILL_BE_CAPTURED for verdict in found.verdicts) else OK
 
 
-def exclude(settings: Settings, options: "ParsedOptions") -> int:
+def exclude(workspace: Workspace, options: "ParsedOptions", done: Done) -> int:
     """casrewind exclude."""
-    return _change(settings, options, included=False)
+    found = _change(workspace, options, inclusion.exclude)
+    done()
+    if options.json:
+        as_json({**_change_json(found, workspace.store_path), "checkpoint": None, "created": False})
+    else:
+        _print_rules(found)
+        for verdict in found.verdicts:
+            print_line(_sentence(verdict, workspace.store_path))
+    return REMARKS if any(verdict.reason in _WILL_BE_CAPTURED for verdict in found.verdicts) else OK
 
 
 def why(settings: Settings, options: "ParsedOptions") -> int:
     """casrewind why."""
     root = find_root(options.directory, settings)
+    store = store_of(root, settings)
     tree = Worktree(root.path)
     try:
         with _opened(options, settings) as rules:
@@ -50,10 +92,10 @@ def why(settings: Settings, options: "ParsedOptions") -> int:
     finally:
         tree.close()
     if options.json:
-        as_json({"paths": [_json(verdict) for verdict in verdicts]})
+        as_json({"paths": [_json(verdict, store) for verdict in verdicts]})
     else:
         for verdict in verdicts:
-            print_line(sentence(verdict))
+            print_line(_sentence(verdict, store))
     return OK
 
 
@@ -61,8 +103,6 @@ def why(settings: Settings, options: "ParsedOptions") -> int:
 def _opened(options: "ParsedOptions", settings: Settings) -> Iterator[ScanOptions | None]:
     """The options of a save. The rules that the newest checkpoint recorded replace a file that is refused. None without
     a store that can be read."""
-    from ...workspace import Workspace, context_of
-
     with ExitStack() as stack:
         rules = None
         with suppress(errors.CasrewindError):
@@ -74,25 +114,17 @@ def _below(root: str, options: "ParsedOptions") -> list[bytes]:
     return list(roots.below(root, options.path, options.directory))
 
 
-def _change(settings: Settings, options: "ParsedOptions", *, included: bool) -> int:
-    root = find_root(options.directory, settings)
-    tree = Worktree(root.path)
-    try:
-        words = [word for text in options.path for word in _words(root.path, text, options.directory)]
-        rules: ScanOptions = scan_options(root, settings)
-        found = (inclusion.include if included else inclusion.exclude)(tree, rules, words)
-    finally:
-        tree.close()
-    wrong = [verdict for verdict in found.verdicts if (verdict.reason in (ignored.CAPTURED, ignored.MISSING)) != included]
-    if options.json:
-        as_json({
-            "file": os.path.join(root.path, os.fsdecode(inclusion.FILE)),
-            "added": [os.fsdecode(rule) for rule in found.added], "removed": [os.fsdecode(rule) for rule in found.removed],
-            "paths": [_json(verdict) for verdict in found.verdicts],
-        })  # fmt: skip
-    else:
-        _print(found)
-    return REMARKS if wrong else OK
+def _change(workspace: Workspace, options: "ParsedOptions", change: Callable[..., RuleChange]) -> RuleChange:
+    words = [word for text in options.path for word in _words(workspace.root.path, text, options.directory)]
+    return change(context_of(workspace), words, shared=options.shared)
+
+
+def _change_json(found: RuleChange, store: str) -> dict[str, Any]:
+    return {
+        "file": found.file,
+        "added": [os.fsdecode(rule) for rule in found.added], "removed": [os.fsdecode(rule) for rule in found.removed],
+        "paths": [_json(verdict, store) for verdict in found.verdicts],
+    }  # fmt: skip
 
 
 def _words(root: str, text: str, start: str) -> list[Word]:
@@ -104,22 +136,27 @@ def _words(root: str, text: str, start: str) -> list[Word]:
     return [Word(path, is_pattern=False) for path in roots.below(root, [text], start)]
 
 
-def _print(found: RuleChange) -> None:
+def _print_rules(found: RuleChange) -> None:
+    is_shared = os.path.basename(found.file) == os.fsdecode(inclusion.FILE)
+    name = os.path.basename(found.file) if is_shared else f"private rules ({fsio.printable(found.file)})"
     for rule in found.added:
-        print_line(f".casrewindignore: added {fsio.printable(rule)}")
+        print_line(f"{name}: added {fsio.printable(rule)}")
     for rule in found.removed:
-        print_line(f".casrewindignore: removed {fsio.printable(rule)}")
-    for verdict in found.verdicts:
-        print_line(sentence(verdict))
+        print_line(f"{name}: removed {fsio.printable(rule)}")
 
 
-def sentence(verdict: Verdict) -> str:
-    """One line that explains if a save captures the path, and why."""
+def _sentence(verdict: Verdict, store: str, saved: str = "") -> str:
+    """One line that explains if a save captures the path, and why. `saved`: the checkpoint that holds it, "" = none."""
     name, rule = fsio.printable(verdict.path), verdict.rule
     where = ""
     if rule is not None:
         base = f"{fsio.printable(rule.file.base)}/" if rule.file.base else ""
-        where = f": {base}{_FILES.get(rule.file.source, rule.file.source)}, line {rule.line}: {fsio.printable(rule.text)}"
+        file = _FILES.get(rule.file.source, rule.file.source)
+        if rule.file.source == "private":
+            file = f"private rules ({fsio.printable(Layout(store).rules)})"
+        where = f": {base}{file}, line {rule.line}: {fsio.printable(rule.text)}"
+    if saved:
+        return f"{name} is saved in {saved}{where}"
     if verdict.reason == ignored.CAPTURED:
         return f"{name} is captured by the next save{where}"
     if verdict.reason == ignored.MISSING:
@@ -140,14 +177,15 @@ def unprotected(found: Sequence[IgnoredEntry], *, complete: bool) -> list[str]:
     return [f"not protected, because git ignores it: {', '.join(shown)}{more}", f"  casrewind include {shlex.quote(shown[0])} protects it"]
 
 
-def _json(verdict: Verdict) -> dict[str, Any]:
+def _json(verdict: Verdict, store: str) -> dict[str, Any]:
     rule = verdict.rule
     return {
         **json_output.path(verdict.path),
         "captured": verdict.reason == ignored.CAPTURED,
         "reason": verdict.reason,
         "rule": None if rule is None else {
-            "file": _FILES.get(rule.file.source, rule.file.source), "line": rule.line,
+            "file": Layout(store).rules if rule.file.source == "private" else _FILES.get(rule.file.source, rule.file.source),
+            "line": rule.line,
             **json_output.path(rule.file.base, "directory"), **json_output.path(rule.text, "text"),
         },
     }  # fmt: skip

@@ -43,7 +43,7 @@ def purge(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
 def _path(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     confirm = _confirmation(options, done, lambda found: _agreed_on_paths(found, whole=options.glob))
     given = os.fsencode(options.path)
-    if given in (domains.EXCLUDE_NAME, domains.GLOBAL_NAME):  # stored names of external rule files
+    if given in domains.OUTSIDE_NAMES:  # stored names of external rule files
         places: tuple[bytes, ...] = (given,)
     elif options.glob:  # never guess a pattern: removal is permanent
         points = [point for point, _ in workspace.checkpoints(every_worktree=True)]
@@ -101,8 +101,10 @@ def _show_paths(found: Purged) -> None:
         print_line(f"{'would purge' if found.dry_run else 'purged'} {_sum(found)}")
         _paths(found)
     for name in found.still_there[:SHOWN]:
-        remedy = "put it into .casrewindignore first, if it should not"
-        if _is_rules(name):  # rule files are stored even if ignored
+        remedy = f"casrewind exclude {shlex.quote(fsio.printable(name))} first, if it should not"
+        if name == domains.PRIVATE_NAME:
+            remedy = "casrewind exclude takes rules out of it"
+        elif _is_rules(name):  # rule files are stored even if ignored
             remedy = "take out of it what should not be stored"
         note(f"{fsio.printable(name)} is there still, and the next save stores it again: {remedy}")
     if len(found.still_there) > SHOWN:
@@ -180,7 +182,7 @@ def _agreed_on_text(found: TextPurged) -> bool:
 
 
 def _is_rules(path: bytes) -> bool:
-    return path in (domains.EXCLUDE_NAME, domains.GLOBAL_NAME) or path.rpartition(b"/")[2] in RULE_FILE_NAMES
+    return path in domains.OUTSIDE_NAMES or path.rpartition(b"/")[2] in RULE_FILE_NAMES
 
 
 def _places(found: TextPurged) -> str:

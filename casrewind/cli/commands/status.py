@@ -8,11 +8,14 @@ from ... import agents, config, environment, errors, fsio
 from ..._typing import TYPE_CHECKING
 from ...agents import diagnose
 from ...config import Setting
+from ...gitignore.rules import ScanOptions
 from ...model import retention
 from ...model.retention import Limits
+from ...ops import inclusion
 from ...ops import status as statuses
 from ...ops.status import AgentSeen, Status
 from ...settings import Settings, faults_of, find_root, project
+from ...store.layout import Layout
 from ...workspace import context_of
 from ...worktree.ignored import find_ignored
 from .. import json_output
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from ..command_line import ParsedOptions
 
 _UNITS = (("d", 86400), ("h", 3600), ("m", 60))
+_RULES = 5
+"""Private rules that are shown."""
 _POWERS = ("GiB", 30), ("MiB", 20), ("KiB", 10)
 
 
@@ -47,9 +52,12 @@ def status(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
         shape = _status_json(found, seen, workspace.root.path, workspace.store_path, options.budget, last)
         shape |= {"connected": connected, "keeps": _keeps_json(found, options.limits)}
         left_out = [{**json_output.path(each.path), "bytes": each.size, "directory": each.is_dir} for each in ignored]
-        as_json({**shape, "ignored": left_out, "ignored_complete": complete})
+        rules = [os.fsdecode(rule) for rule in inclusion.private_rules(context.options)]
+        private = {"file": Layout(workspace.store_path).rules, "rules": rules}
+        as_json({**shape, "ignored": left_out, "ignored_complete": complete, "private_rules": private})
     else:
         _print_status(found, seen, connected, workspace.root.path, workspace.store_path, options)
+        _print_private_rules(context.options, workspace.store_path)
         for line in unprotected(ignored, complete=complete):
             print_line(f"  {line}")
     return OK
@@ -88,6 +96,15 @@ def _print_status(
         state = "is running" if found.running else "was interrupted"
         print_line(f"  unfinished   {found.journal.op} of {found.journal.target} {state}")
     skipped(found.skipped)
+
+
+def _print_private_rules(options: ScanOptions, store: str) -> None:
+    rules = inclusion.private_rules(options)
+    if rules:
+        shown = ", ".join(fsio.printable(rule) for rule in rules[:_RULES])
+        more = f" and {len(rules) - _RULES} more" if len(rules) > _RULES else ""
+        print_line(f"  rules        {plural(len(rules), 'private rule')} of casrewind include and exclude: {shown}{more}")
+        print_line(f"               in {fsio.printable(Layout(store).rules)}")
 
 
 def _keeps(found: Status, limits: Limits) -> Iterator[str]:
