@@ -42,23 +42,27 @@ def helpers() -> str:
 
 def configuration() -> "config.Config":
     """The user's configuration: the file, overridden by variables. Raises UsageError for invalid values."""
-    from . import config, fsio
+    from . import config
+    from .messages import printable
 
     path, text = _config_file()
-    return config.read(text, fsio.printable(path), os.environ)
+    origin = printable(path) if text else ""  # only an error in the file names it
+    return config.read(text, origin, os.environ)
 
 
 def explained() -> "tuple[str, list[config.Setting]]":
     """Returns (path of the user's configuration file, which need not exist; every setting and its source)."""
-    from . import config, fsio
+    from . import config
+    from .messages import printable
 
     path, text = _config_file()
-    return path, config.explain(text, fsio.printable(path), os.environ)
+    return path, config.explain(text, printable(path), os.environ)
 
 
 def _config_file() -> tuple[str, str]:
     """Returns (path of the user's configuration file, its text; "" if it is missing). Raises UsageError."""
     from . import config, errors, fsio
+    from .messages import printable, reason_of
 
     given = os.environ.get("XDG_CONFIG_HOME")
     if sys.platform == "darwin":
@@ -67,8 +71,8 @@ def _config_file() -> tuple[str, str]:
         directory = given if given and os.path.isabs(given) else os.path.join(home(), ".config")
     path = os.path.join(directory, "casrewind", "config.toml")
     try:
-        return path, config.decoded(fsio.read_file(os.path.realpath(path), config.MOST_TOML + 1), fsio.printable(path))
+        return path, config.decoded(fsio.read_file(os.path.realpath(path), config.MOST_TOML + 1), printable(path))
     except (FileNotFoundError, NotADirectoryError):
         return path, ""
     except OSError as error:
-        raise errors.UsageError(f"{fsio.printable(path)} cannot be read: {fsio.reason_of(error)}") from error
+        raise errors.UsageError(f"{printable(path)} cannot be read: {reason_of(error)}") from error

@@ -9,10 +9,11 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 
-from . import config, environment, errors, fsio
+from . import config, environment, errors, fsio, locations
 from ._typing import NamedTuple
 from .gitignore import gitconfig
 from .gitignore.rules import MOST_BYTES, RuleFile, ScanOptions, weight_of, why_refused
+from .messages import is_process_limit, printable, reason_of
 from .model import domain as domains
 from .model.domain import Skip
 from .model.retention import Limits
@@ -104,13 +105,13 @@ def store_of(root: roots.Root, settings: Settings) -> str:
 def refuse_store(root: roots.Root, settings: Settings) -> None:
     """Raise UsageError for a store that would contain its own project, RootRefused for a project inside a store."""
     store, stores = os.path.realpath(store_of(root, settings)), os.path.realpath(os.path.join(settings.data, "stores"))
-    if fsio.is_in(root.path, store):
+    if locations.is_in(root.path, store):
         raise errors.UsageError(
-            f"the store {fsio.printable(store)} would hold the project {fsio.printable(root.path)} itself: give --store "
+            f"the store {printable(store)} would hold the project {printable(root.path)} itself: give --store "
             "a separate directory"
         )
-    if fsio.is_in(root.path, stores) and _is_in_store(root.path):
-        raise errors.RootRefused(f"{fsio.printable(root.path)} is not a project: casrewind keeps its stores in {fsio.printable(stores)}")
+    if locations.is_in(root.path, stores) and _is_in_store(root.path):
+        raise errors.RootRefused(f"{printable(root.path)} is not a project: casrewind keeps its stores in {printable(stores)}")
 
 
 def _is_in_store(path: str) -> bool:
@@ -125,7 +126,7 @@ def options(root: roots.Root, settings: Settings) -> ScanOptions:
     git = gitconfig.read(root.git_dir, root.common_dir, settings.environ)
     outside: list[RuleFile] = []
     faults = [
-        Skip(_CONFIG if it.is_own else _USERS_CONFIG, domains.explained(domains.UNREADABLE_RULES, f"{fsio.printable(it.path)}: {it.why}"))
+        Skip(_CONFIG if it.is_own else _USERS_CONFIG, domains.explained(domains.UNREADABLE_RULES, f"{printable(it.path)}: {it.why}"))
         for it in git.refused
     ]
     private, why = _private_rules(store_of(root, settings))
@@ -173,11 +174,11 @@ def _private_rules(store: str) -> tuple[bytes, str]:
     except (FileNotFoundError, NotADirectoryError):
         return b"", ""
     except OSError as error:
-        if fsio.is_ours(error):
+        if is_process_limit(error):
             raise
-        return b"", f"{fsio.printable(place)}: {fsio.reason_of(error)}"
+        return b"", f"{printable(place)}: {reason_of(error)}"
     why = why_refused(data, 0)
-    return (b"", f"{fsio.printable(place)}: {why}") if why else (data, "")
+    return (b"", f"{printable(place)}: {why}") if why else (data, "")
 
 
 def _add(
@@ -192,9 +193,9 @@ def _add(
         return
     why = why_refused(data, sum(weight_of(file.data) for some in rules for file in some))
     if why:
-        faults.append(Skip(_OUTSIDE[source], domains.explained(domains.UNREADABLE_RULES, f"{fsio.printable(path)}: {why}")))
+        faults.append(Skip(_OUTSIDE[source], domains.explained(domains.UNREADABLE_RULES, f"{printable(path)}: {why}")))
         return
-    is_stored = any(fsio.is_in(real, os.path.realpath(place)) for place in inside)
+    is_stored = any(locations.is_in(real, os.path.realpath(place)) for place in inside)
     rules[not is_stored].append(RuleFile(b"", source, data))
 
 
@@ -208,9 +209,9 @@ def project(root: str) -> config.Project:
     except errors.UsageError as error:
         return config.Project(lost=str(error))
     except OSError as error:
-        if fsio.is_ours(error):
+        if is_process_limit(error):
             raise
-        return config.Project(lost="it is a link" if error.errno == errno.ELOOP else f"it cannot be read: {fsio.reason_of(error)}")
+        return config.Project(lost="it is a link" if error.errno == errno.ELOOP else f"it cannot be read: {reason_of(error)}")
 
 
 def faults_of(own: config.Project) -> list[Skip]:
@@ -220,14 +221,14 @@ def faults_of(own: config.Project) -> list[Skip]:
     if faults:
         more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
         found.append(domains.explained(domains.SETTINGS, "; ".join(faults[:_SHOWN]) + more))
-    return [Skip(name, fsio.printable(reason)) for reason in found]
+    return [Skip(name, printable(reason)) for reason in found]
 
 
 def _own_directories(root: roots.Root, settings: Settings) -> frozenset[tuple[int, int]]:
     """(device, inode) of the casrewind directories that a scan skips: parts of the data directory if that is the
     project itself."""
     data, found = settings.data, set()
-    inside = fsio.is_in(root.path, os.path.realpath(data))
+    inside = locations.is_in(root.path, os.path.realpath(data))
     for path in (store_of(root, settings), *((os.path.join(data, "stores"), os.path.join(data, "watch")) if inside else (data,))):
         with suppress(OSError):
             status = os.stat(path)

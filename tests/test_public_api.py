@@ -297,7 +297,7 @@ def test_a_save_without_changes_loads_only_what_it_needs(root, home):
 
 
 SAVE = """
-_typing config environment errors fsio settings workspace
+_typing config environment errors fsio locations locks messages settings workspace
 gitignore gitignore.gitconfig gitignore.rules
 model model.checkpoint model.diff model.digest model.domain model.manifest model.paths
 model.retention model.stamp model.tlv

@@ -15,8 +15,9 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from .. import errors, fsio, launch
+from .. import errors, launch
 from .._typing import Any, NamedTuple
+from ..messages import printable
 from . import hook_trial, json_edit, settings_files
 from .diagnose import ClientHooks, InstalledHook, once
 from .install import USER
@@ -67,7 +68,7 @@ def _ask_codex(looked: ClientHooks, program: str, root: str | None, environ: Map
         here = [hook for hook in looked.hooks if hook.settings == path]
         known = {(str(one.get("eventName")).lower(), one.get("command")): one for one in listed}
         found = [(hook, known.get((hook.event.lower(), hook.line))) for hook in here]
-        where = fsio.printable(path)
+        where = printable(path)
         if missing := [hook.event for hook, one in found if one is None]:
             problems.append(
                 f"Codex does not know the hooks of {', '.join(once(missing))} in {where}: it reads a project's hooks only where "
@@ -166,7 +167,7 @@ def _disabled_in_gemini(hooks: Sequence[InstalledHook]) -> list[str]:
         off = [hook.event for hook in hooks if isinstance(disabled, list) and hook.line in disabled]
         if off:
             found.append(
-                f"the hooks of {', '.join(once(off))} are switched off in {fsio.printable(path)} (hooksConfig.disabled): take their "
+                f"the hooks of {', '.join(once(off))} are switched off in {printable(path)} (hooksConfig.disabled): take their "
                 f"command lines out of that list"
             )
     return found
@@ -176,11 +177,11 @@ def _pi_problem(profile: Profile, program: str, path: str, environ: Mapping[str,
     """Why a client does not have the command of the extension at `path`, or ""."""
     variables = {**environ, **_PI_QUIET, launch.TRIAL: "1"}
     ran = hook_trial.run([program, *_PI_ARGUMENTS], cwd="/", environ=variables, seconds=_PI_SECONDS, data=_PI_QUESTION)
-    where = fsio.printable(path)
+    where = printable(path)
     answer = next((value for line in ran.out.splitlines() if (value := _pi_commands(line)) is not None), None)
     if answer is None:
         said = ran.trouble or f"ended with {ran.code}"
-        line = fsio.printable(hook_trial.last_line(ran.err))
+        line = printable(hook_trial.last_line(ran.err))
         return f"{profile.title} was asked for its commands and {said}{f': {line}' if line else ''}; run it by hand to see"
     if any(_is_our_command(command, path) for command in answer):
         return ""
@@ -222,4 +223,4 @@ def _not_loaded_by_opencode(program: str, path: str, environ: Mapping[str, str])
     names = [os.path.realpath(name.removeprefix("file://")) for name in loaded if isinstance(name, str)]
     if os.path.realpath(path) in names:
         return []
-    return [f"OpenCode does not load {fsio.printable(path)}: casrewind install opencode writes it anew"]
+    return [f"OpenCode does not load {printable(path)}: casrewind install opencode writes it anew"]

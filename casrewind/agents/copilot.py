@@ -122,10 +122,11 @@ def write_fork(path: str, session: str, data: bytes) -> str:
     """Write the directory of a new session next to that of the session with the transcript `path`. Returns the path of
     its events, which are written last. Raises AgentError, StoreFull; then there is no new session."""
     from .. import fsio
+    from ..messages import is_full, printable, reason_of
 
     old = os.path.dirname(path)
     directory = os.path.join(os.path.dirname(old), session)
-    where = fsio.printable(directory)
+    where = printable(directory)
     if not is_id(session) or os.path.lexists(directory):
         raise errors.AgentError(f"cannot make the session {where}: it is there already, or its name is no id")
     try:
@@ -136,8 +137,8 @@ def write_fork(path: str, session: str, data: bytes) -> str:
         fsio.replace_file(directory, os.path.basename(path), data)
     except OSError as error:
         _remove(directory)
-        if fsio.is_full(error):
-            raise errors.StoreFull(f"{fsio.reason_of(error)} for the session {where}: free some and try again") from error
+        if is_full(error):
+            raise errors.StoreFull(f"{reason_of(error)} for the session {where}: free some and try again") from error
         raise errors.AgentError(f"cannot write the session {where}: {error.strerror or error}") from error
     return os.path.join(directory, os.path.basename(path))
 

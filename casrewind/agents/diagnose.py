@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from .. import errors, fsio
 from .._typing import Any, NamedTuple
+from ..messages import printable
 from . import extension, json_edit, plugin, settings_edit, settings_files
 from .install import PROJECT, USER, target_of
 from .profiles import TIERS, USUAL_TIER, HookFile, Profile, home_of
@@ -162,7 +163,7 @@ class _Settings:
                 continue
             if found is None:
                 continue
-            where = fsio.printable(found.path)
+            where = printable(found.path)
             if not found.is_intact:
                 self.problems.append(f"{where} was edited since casrewind wrote it: move it away, then {self._install(scope)}")
             elif not found.is_current:
@@ -189,7 +190,7 @@ class _Settings:
             if switch := settings_edit.off_switch(text, self.profile, file):
                 wanted = "true" if switch.endswith("false") else "false"
                 self.problems.append(
-                    f"{switch} in {fsio.printable(path)}: {self.profile.title} runs no hooks at all; set it to {wanted}"
+                    f"{switch} in {printable(path)}: {self.profile.title} runs no hooks at all; set it to {wanted}"
                 )
             enabled = json_edit.parse(text).get("enabledPlugins")
             if self.profile.plugins and isinstance(enabled, dict):
@@ -199,8 +200,8 @@ class _Settings:
             self.hidden |= {(scope, event) for event in hidden}
             if hidden:
                 self.problems.append(
-                    f"{self.profile.title} does not run the hooks of {', '.join(once(hidden))} in {fsio.printable(path)}, because "
-                    f"{fsio.printable(said[hidden[0]])} has other hooks for that; {self._install(scope)} puts them there"
+                    f"{self.profile.title} does not run the hooks of {', '.join(once(hidden))} in {printable(path)}, because "
+                    f"{printable(said[hidden[0]])} has other hooks for that; {self._install(scope)} puts them there"
                 )
             self.hooks += [hook for hook in hooks if hook.event not in said]
             for event in settings_edit.says(text, file):
@@ -211,7 +212,7 @@ class _Settings:
         path = os.path.join(directory, file.name)
         if any(self._hooks(self._text(directory, file), file, USER, path)):
             self.problems.append(
-                f"{self.profile.title} does not read {fsio.printable(path)}, where hooks of casrewind's are; {self._install(USER)} "
+                f"{self.profile.title} does not read {printable(path)}, where hooks of casrewind's are; {self._install(USER)} "
                 f"puts them where it does"
             )
 
@@ -250,7 +251,7 @@ class _Settings:
             if data is not None and plugin.MARK in data:
                 return path
             if data is not None:
-                self.notes.append(f"{fsio.printable(path)} is a command of your own, so /casrewind in the client is that")
+                self.notes.append(f"{printable(path)} is a command of your own, so /casrewind in the client is that")
                 return None
         paths = [os.path.join(directory, "commands", plugin.COMMAND) for directory in plugins]
         command = next((path for path in paths if os.path.isfile(path)), None)
@@ -293,14 +294,14 @@ class _Settings:
             missing = [event for event in here[0].missing if (scope, event) not in self.hidden]
             if missing:
                 self.problems.append(
-                    f"no hook for {', '.join(missing)} in {', '.join(fsio.printable(item.settings) for item in here)}: nothing is "
+                    f"no hook for {', '.join(missing)} in {', '.join(printable(item.settings) for item in here)}: nothing is "
                     f"saved then; {self._install(scope)} puts it back"
                 )
             events = [hook.event for hook in self.hooks if hook.scope == scope]
             twice = once(event for event in events if events.count(event) > 1)
             if twice:
                 self.problems.append(
-                    f"{fsio.printable(here[0].settings)} has more than one hook of casrewind's for {', '.join(twice)}; "
+                    f"{printable(here[0].settings)} has more than one hook of casrewind's for {', '.join(twice)}; "
                     f"{self._install(scope)} "
                     f"leaves one"
                 )
@@ -317,8 +318,8 @@ class _Settings:
         uninstall = f"casrewind uninstall {self.profile.name}"
         ways = {USER: uninstall, PROJECT: f"{uninstall} --scope project", LOCAL: f"taking them out of {places.get(LOCAL)} by hand"}
         order = once(item.scope for item in scopes)
-        where = " and in ".join(f"{fsio.printable(places[scope])} ({scope})" for scope in order)
-        remedy = " and ".join(fsio.printable(ways[scope]) for scope in order if scope != stays)
+        where = " and in ".join(f"{printable(places[scope])} ({scope})" for scope in order)
+        remedy = " and ".join(printable(ways[scope]) for scope in order if scope != stays)
         self.problems.append(f"hooks are there more than once, so an event may be saved as often: in {where}; what mends it: {remedy}")
 
     def _judge_tier(self) -> None:
@@ -336,14 +337,14 @@ class _Settings:
             self.notes.append(f"casrewind does nothing at {', '.join(unknown)}, where it has a hook")
 
     def _judge_file(self, hooks: list[InstalledHook]) -> list[InstalledHook]:
-        where, install = fsio.printable(hooks[0].settings), self._install(hooks[0].scope)
+        where, install = printable(hooks[0].settings), self._install(hooks[0].scope)
         self.problems += self.missing_problems(hooks)
         there = [hook for hook in hooks if not _missing_files(hook.words)]
         own = [hook for hook in there if _is_own(self.profile, hook)]
         for line in once(hook.line for hook in there if hook not in own):
             self.problems.append(
                 f"a hook in {where} was not tried, because it does not run this casrewind, and settings may be a stranger's: "
-                f"{fsio.printable(line)}; {install} rewrites it"
+                f"{printable(line)}; {install} rewrites it"
             )
         other = once(hook.event for hook in own if not hook.as_ours)
         if other:
@@ -356,9 +357,9 @@ class _Settings:
     def missing_problems(self, hooks: list[InstalledHook]) -> Iterator[str]:
         """The problem of hooks in one file with a missing interpreter or script."""
         if paths := once(path for hook in hooks for path in _missing_files(hook.words)):
-            are, named = "are" if len(paths) > 1 else "is", " and ".join(map(fsio.printable, paths))
+            are, named = "are" if len(paths) > 1 else "is", " and ".join(map(printable, paths))
             yield (
-                f"the hooks in {fsio.printable(hooks[0].settings)} name {named}, which {are} missing; "
+                f"the hooks in {printable(hooks[0].settings)} name {named}, which {are} missing; "
                 f"{self._install(hooks[0].scope)} rewrites them"
             )
 

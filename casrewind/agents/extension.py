@@ -10,8 +10,9 @@ import os
 import re
 from collections.abc import Mapping
 
-from .. import errors, fsio, launch
+from .. import errors, launch
 from .._typing import Any, NamedTuple
+from ..messages import printable
 from . import settings_files
 from .profiles import Profile
 
@@ -105,7 +106,7 @@ def _present(profile: Profile, directory: str) -> settings_files.SettingsFile:
     present = settings_files.read(path_in(profile, directory))
     if present.data is not None and not is_ours(present.data):
         what = "was edited since casrewind wrote it" if _MARK in present.data else "is an extension of your own"
-        raise errors.AgentError(f"{fsio.printable(present.path)} {what}: move it away, then try again; nothing was changed")
+        raise errors.AgentError(f"{printable(present.path)} {what}: move it away, then try again; nothing was changed")
     return present
 
 

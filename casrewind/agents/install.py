@@ -8,8 +8,9 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 
-from .. import errors, fsio
+from .. import errors, locations
 from .._typing import NamedTuple, TypeVar
+from ..messages import printable
 from . import extension, json_edit, plugin, settings_edit, settings_files
 from .profiles import Hook, Profile, home_of
 from .settings_edit import groups
@@ -129,9 +130,9 @@ def _refuse_links(target: Target) -> None:
     root = os.path.realpath(target.root)
     for path in (target.directory, *(os.path.join(target.directory, name) for name in names)):
         real = os.path.realpath(path)
-        if not fsio.is_in(real, root):
+        if not locations.is_in(real, root):
             raise errors.UnsafePath(
-                f"{fsio.printable(path)} leads out of the project, to {fsio.printable(real)}; nothing was changed. Remove that link, or "
+                f"{printable(path)} leads out of the project, to {printable(real)}; nothing was changed. Remove that link, or "
                 f"connect the agent for yourself: casrewind install {profile.name}"
             )
 
@@ -276,7 +277,7 @@ def _uninstall(target: Target) -> tuple[tuple[Written, ...], tuple[str, ...], li
             restored = True
         else:
             settings_files.put(document.present, document.encoded(text), 0o600)
-            notes.append(f"{fsio.printable(document.present.path)} was changed since the installation: only our hooks were taken out")
+            notes.append(f"{printable(document.present.path)} was changed since the installation: only our hooks were taken out")
         if document.before is not None:
             settings_files.remove(document.backup)
         written.append(Written(document.present.path, changed=True, restored=restored))
@@ -304,7 +305,7 @@ def _install_command(target: Target) -> tuple[str | None, bool, tuple[str, ...],
         if present.data == plugin.command_file():
             return path, False, (), ()
         if present.data is not None and plugin.MARK not in present.data:
-            return None, False, (f"{fsio.printable(path)} is a command of your own and was left as it is",), ()
+            return None, False, (f"{printable(path)} is a command of your own and was left as it is",), ()
         settings_files.put(present, plugin.command_file(), 0o600 if target.scope == USER else 0o644)
     except (errors.CasrewindError, settings_files.FileChanged) as error:
         return None, False, (), (f"the /casrewind command is missing in the client: {str(error) or 'its file keeps changing'}",)

@@ -63,9 +63,9 @@ def read(path: str) -> bytes:
             opened.row_factory = sqlite3.Row
             return _lines(opened, session)
     except (sqlite3.Error, ValueError, KeyError, IndexError, RecursionError) as error:
-        from .. import fsio
+        from ..messages import printable
 
-        raise errors.AgentError(f"OpenCode's {fsio.printable(database)} cannot be read: {error}") from error
+        raise errors.AgentError(f"OpenCode's {printable(database)} cannot be read: {error}") from error
 
 
 def _lines(database: Any, session: str) -> bytes:
@@ -204,7 +204,7 @@ def write_fork(path: str, session: str, data: bytes, root: str, homes: session_f
     """Import a new session with the client. Returns the path by which it is read here. Raises AgentError, StoreFull."""
     import tempfile
 
-    from .. import fsio
+    from ..messages import is_full, printable, reason_of
     from . import hook_trial
 
     environ = {**homes.environ, "HOME": homes.environ.get("HOME", homes.home)}
@@ -222,13 +222,13 @@ def write_fork(path: str, session: str, data: bytes, root: str, homes: session_f
             command = [program, "--pure", "import", file]
             ran = hook_trial.run(command, cwd=root, environ={**environ, **moved}, seconds=_SECONDS)
     except OSError as error:
-        if fsio.is_full(error):
-            raise errors.StoreFull(f"{fsio.reason_of(error)} for the session: free some and try again") from error
+        if is_full(error):
+            raise errors.StoreFull(f"{reason_of(error)} for the session: free some and try again") from error
         raise errors.AgentError(f"cannot write the session: {error.strerror or error}") from error
     made = os.path.join(os.path.dirname(path), f"{session}.jsonl")
     if ran.trouble or ran.code or not read(made):
         said = ran.trouble or hook_trial.last_line(ran.err or ran.out)
-        raise errors.AgentError(f"OpenCode did not import the session: {fsio.printable(said)}")
+        raise errors.AgentError(f"OpenCode did not import the session: {printable(said)}")
     return made
 
 

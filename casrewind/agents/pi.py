@@ -286,9 +286,9 @@ def _now() -> str:
 
 def _directory(old: str, root: str) -> str:
     """The directory that a fork runs in."""
-    from .. import fsio
+    from .. import locations
 
-    if not root or (os.path.isdir(old) and fsio.is_in(os.path.realpath(old), os.path.realpath(root))):
+    if not root or (os.path.isdir(old) and locations.is_in(os.path.realpath(old), os.path.realpath(root))):
         return old
     return root
 

@@ -10,6 +10,7 @@ import shlex
 
 from .. import errors, fsio
 from .._typing import Any
+from ..messages import is_full, printable, reason_of
 from .profiles import Profile
 from .settings_edit import groups, hook_command
 from .settings_files import SHARED
@@ -154,7 +155,7 @@ def write(directory: str, profile: Profile, tier: str, version: str, *, resident
     """Write the plugin into a new or empty directory, or over an earlier plugin of ours. Returns the paths of its
     files. Raises AgentError for a directory with other contents."""
     wanted = files(profile, tier, version, resident=resident)
-    where = fsio.printable(directory)
+    where = printable(directory)
     try:
         if os.path.lexists(directory) and not os.path.isdir(directory):
             raise errors.AgentError(f"{where} is not a directory: name a new directory for the plugin")
@@ -166,8 +167,8 @@ def write(directory: str, profile: Profile, tier: str, version: str, *, resident
             fsio.replace_file(os.path.dirname(place), os.path.basename(place), data)
             os.chmod(place, 0o644)  # the plugin is meant to be shared
     except OSError as error:
-        if fsio.is_full(error):
-            raise errors.StoreFull(f"{fsio.reason_of(error)} while writing the plugin to {where}") from error
+        if is_full(error):
+            raise errors.StoreFull(f"{reason_of(error)} while writing the plugin to {where}") from error
         reason = error.strerror or str(error)
         raise errors.AgentError(f"the plugin cannot be written to {where}: {reason}; name another directory") from error
     return [os.path.join(directory, path) for path in wanted]

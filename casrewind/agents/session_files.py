@@ -15,8 +15,9 @@ import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
-from .. import errors, fsio
+from .. import errors, fsio, locations
 from .._typing import NamedTuple
+from ..messages import is_full, printable, reason_of
 from ..model import cursor as cursors
 from . import transcript as transcripts
 from .profiles import PROFILES, Profile, is_id, sessions_of
@@ -46,23 +47,23 @@ def check_place(profile: Profile, path: str, session: str, homes: Homes) -> None
     kept += [os.path.abspath(moved)] if (moved := homes.environ.get(profile.sessions_variable)) else []
     try:
         real = os.path.realpath(directory)
-        is_below = bool(path) and any(fsio.is_below(real, os.path.realpath(place)) for place in kept)
+        is_below = bool(path) and any(locations.is_below(real, os.path.realpath(place)) for place in kept)
         mode = os.lstat(path).st_mode if is_below else stat.S_IFREG
     except FileNotFoundError:
         mode = stat.S_IFREG  # the file is gone, but the store still has its bytes
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise errors.AgentError(f"the transcript {fsio.printable(path)} cannot be looked at: {reason}; nothing was written") from error
+        raise errors.AgentError(f"the transcript {printable(path)} cannot be looked at: {reason}; nothing was written") from error
     if is_below and is_id(session) and _is_named(profile, path, session) and stat.S_ISREG(mode):
         return
     variable = "XDG_DATA_HOME" if profile.sessions_home else profile.sessions_variable or profile.home_variable or profile.home_moved_by
-    places = " or ".join(dict.fromkeys(fsio.printable(place) for place in kept))
+    places = " or ".join(dict.fromkeys(printable(place) for place in kept))
     has_plain_name = profile.derived or profile.transcript_name.startswith("{")
     plain = (profile.derived or "{session}.jsonl").format(session=session)
     named = plain if has_plain_name else f"with {session[:8]} in its name"
     raise errors.AgentError(
-        f"refused: the checkpoint names {fsio.printable(path) or 'no file'} as the transcript of session {fsio.printable(session)}, and "
-        f"{profile.title} keeps that as a file {fsio.printable(named)} below {places}: nothing was written. If the client's "
+        f"refused: the checkpoint names {printable(path) or 'no file'} as the transcript of session {printable(session)}, and "
+        f"{profile.title} keeps that as a file {printable(named)} below {places}: nothing was written. If the client's "
         f"files are elsewhere, set {variable} as the client has it"
     )
 
@@ -135,7 +136,7 @@ def _is_of_project(path: str, root: str) -> bool:
 
 
 def _is_in(place: str, root: str) -> bool:
-    if not fsio.is_in(place, root):
+    if not locations.is_in(place, root):
         return False
     while place != root:
         if os.path.lexists(os.path.join(place, ".git")):
@@ -181,7 +182,7 @@ def write_fork(profile: Profile, transcript: str, session: str, data: bytes, pat
     path = path or beside(transcript, session)
     directory = os.path.dirname(path)
     if not is_id(session) or os.path.lexists(path):
-        raise errors.AgentError(f"cannot make the session {fsio.printable(path)}: it is there already, or its name is no id")
+        raise errors.AgentError(f"cannot make the session {printable(path)}: it is there already, or its name is no id")
     try:
         fsio.make_directories(directory)  # a client may delete it with a project's last session
         fsio.remove_orphans(directory)
@@ -194,16 +195,16 @@ def write_fork(profile: Profile, transcript: str, session: str, data: bytes, pat
         for made in (*(os.path.join(directory, session + ending) for ending in profile.companions), path):
             with suppress(OSError):
                 os.unlink(made)
-        if fsio.is_full(error):
-            raise errors.StoreFull(f"{fsio.reason_of(error)} for the session {fsio.printable(path)}: free some and try again") from error
-        raise errors.AgentError(f"cannot write the session {fsio.printable(path)}: {error.strerror or error}") from error
+        if is_full(error):
+            raise errors.StoreFull(f"{reason_of(error)} for the session {printable(path)}: free some and try again") from error
+        raise errors.AgentError(f"cannot write the session {printable(path)}: {error.strerror or error}") from error
     return path
 
 
 def _read(path: str) -> bytes:
     """A file of a session. Raises OSError, also for a file that is longer than a stored transcript."""
     if os.stat(path).st_size > cursors.MOST:
-        raise OSError(errno.EFBIG, f"{fsio.printable(path)} has more than {cursors.MOST >> 20} MiB")
+        raise OSError(errno.EFBIG, f"{printable(path)} has more than {cursors.MOST >> 20} MiB")
     return fsio.read_file(path, cursors.MOST)
 
 
@@ -223,16 +224,16 @@ def replace(profile: Profile, transcript: str, data: bytes, now: str, session: s
             before = _read(transcript)
             if not _is_of_session(before, session or name.removesuffix(".jsonl")):
                 raise errors.AgentError(
-                    f"refused: {fsio.printable(transcript)} does not hold lines of that session: it is unchanged; leave --in-place "
+                    f"refused: {printable(transcript)} does not hold lines of that session: it is unchanged; leave --in-place "
                     f"out to get a fork"
                 )
             backup = _free(os.path.join(directory, f"{name}.before-rewind-{now}"))
             fsio.replace_file(directory, os.path.basename(backup), before)
         fsio.replace_file(directory, name, data)
     except OSError as error:
-        where = fsio.printable(transcript)
-        if fsio.is_full(error):
-            raise errors.StoreFull(f"{fsio.reason_of(error)} to rewrite {where}: free some and try again; the file is unchanged") from error
+        where = printable(transcript)
+        if is_full(error):
+            raise errors.StoreFull(f"{reason_of(error)} to rewrite {where}: free some and try again; the file is unchanged") from error
         reason = error.strerror or str(error)
         raise errors.AgentError(f"{profile.title}'s {where} cannot be rewritten: {reason}; the file is unchanged") from error
     return backup

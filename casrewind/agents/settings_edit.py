@@ -11,8 +11,9 @@ import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping
 
-from .. import errors, fsio, launch
+from .. import errors, launch
 from .._typing import Any, NamedTuple
+from ..messages import printable
 from . import json_edit
 from .json_edit import JsonItem, Removal
 from .more_profiles import ALL
@@ -104,14 +105,14 @@ def check(text: str, file: HookFile, where: str) -> list[str]:
     for item in events:
         if item.key in EVENTS and text[item.value] != "[":
             raise errors.AgentError(f'"{item.key}" in {where} is not a list of hooks: fix it, then try again; nothing was changed')
-    return [f"{key!r} occurs twice in {where}; the client reads the last one" for key in map(fsio.printable, repeated)]
+    return [f"{key!r} occurs twice in {where}; the client reads the last one" for key in map(printable, repeated)]
 
 
 def _refuse_twice(keys: list[str], where: str) -> None:
     for key in keys:
         if keys.count(key) > 1:
             raise errors.AgentError(
-                f'"{fsio.printable(key)}" occurs twice in {where}, and the client reads only the last: merge them, then '
+                f'"{printable(key)}" occurs twice in {where}, and the client reads only the last: merge them, then '
                 f"try again; nothing was changed"
             )
 

@@ -13,8 +13,9 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from .. import errors, fsio
+from .. import errors, fsio, locks
 from .._typing import NamedTuple
+from ..messages import is_full, printable, reason_of
 from . import settings_edit
 from .profiles import HookFile, Profile
 
@@ -43,7 +44,7 @@ class FileChanged(Exception):
 
 def read(path: str) -> SettingsFile:
     """Read the file at `path`. Raises AgentError if it is no regular file, too large, or unreadable."""
-    where = fsio.printable(path)
+    where = printable(path)
     try:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode):
@@ -75,7 +76,7 @@ def put(present: SettingsFile, data: bytes, mode: int, like: os.stat_result | No
         if not os.path.isdir(directory):
             if os.path.lexists(os.path.dirname(present.path)):
                 raise errors.AgentError(
-                    f"{fsio.printable(present.path)} leads to {fsio.printable(present.target)}, whose directory is "
+                    f"{printable(present.path)} leads to {printable(present.target)}, whose directory is "
                     "missing: make it, or remove the "
                     "link; nothing was changed"
                 )
@@ -129,7 +130,7 @@ def locked(directory: str, mode: int) -> Iterator[None]:
         fsio.make_directories(directory, mode)
         fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            fsio.acquire(fd, exclusive=True, deadline=_WAIT, holder=f"{fsio.printable(directory)} installation")
+            locks.acquire(fd, exclusive=True, deadline=_WAIT, holder=f"{printable(directory)} installation")
             yield
         finally:
             os.close(fd)
@@ -140,9 +141,9 @@ def _writing(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        where = fsio.printable(path)
-        if fsio.is_full(error):
-            raise errors.StoreFull(f"{fsio.reason_of(error)} while writing {where}: free some space and try again") from error
+        where = printable(path)
+        if is_full(error):
+            raise errors.StoreFull(f"{reason_of(error)} while writing {where}: free some space and try again") from error
         reason = error.strerror or str(error)
         raise errors.AgentError(f"{where} cannot be written: {reason}; make it (and its directory) writable, then try again") from error
 
@@ -210,7 +211,7 @@ def may_matter(directory: str, file: HookFile, *words: str) -> bool:
 def read_document(profile: Profile, directory: str, file: HookFile, notes: list[str]) -> Document:
     """Read one settings file and add its oddities to `notes`. Raises AgentError if it cannot be changed safely."""
     present = read(os.path.join(directory, file.name))
-    where = fsio.printable(present.path)
+    where = printable(present.path)
     text, bom = _text(present.data, where, file.empty)
     notes += settings_edit.check(text, file, where)
     if switch := settings_edit.off_switch(text, profile, file):
@@ -236,8 +237,8 @@ def _text(data: bytes | None, where: str, empty: str) -> tuple[str, bytes]:
 
 def _backed_up(backup: SettingsFile, file: HookFile) -> str | None:
     try:
-        text, _ = _text(backup.data, fsio.printable(backup.path), file.empty)
-        settings_edit.check(text, file, fsio.printable(backup.path))
+        text, _ = _text(backup.data, printable(backup.path), file.empty)
+        settings_edit.check(text, file, printable(backup.path))
     except errors.AgentError:
         return None
     return text

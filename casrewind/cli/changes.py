@@ -4,8 +4,8 @@ line.
 
 from collections.abc import Iterable, Sequence
 
-from .. import fsio
 from .._typing import TYPE_CHECKING, NamedTuple
+from ..messages import printable
 from ..model.diff import Change, topmost
 from ..model.manifest import DIR, FILE, Entry
 from . import output
@@ -27,9 +27,9 @@ class Row(NamedTuple):
 
     def text(self) -> str:
         """The line, coloured if standard output has colours."""
-        name = fsio.printable(self.path)
+        name = printable(self.path)
         if self.source is not None:
-            name = f"{fsio.printable(self.source)} -> {name}"
+            name = f"{printable(self.source)} -> {name}"
         more = f" ({self.more})" if self.more else ""
         return f"{output.paint(self.sign, output.COLOURS[self.sign])} {name}{more}"
 
@@ -88,7 +88,7 @@ def unclear_lines(unclear: Iterable[Change]) -> list[str]:
 
 def named(paths: Sequence[bytes]) -> str:
     """The first paths, and how many more there are."""
-    names = ", ".join(fsio.printable(path) for path in paths[: output.SHOWN])
+    names = ", ".join(printable(path) for path in paths[: output.SHOWN])
     return f"{names} and {len(paths) - output.SHOWN:,} more" if len(paths) > output.SHOWN else names
 
 

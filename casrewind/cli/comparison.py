@@ -3,8 +3,8 @@
 import sys
 from collections.abc import Collection, Iterator, Sequence
 
-from .. import fsio
 from .._typing import TYPE_CHECKING, NamedTuple
+from ..messages import printable
 from ..model.diff import Change, Counts
 from ..model.diff import count as count_changes
 from ..ops.compare import Comparison
@@ -89,13 +89,13 @@ def _sum(found: Sequence[Change], renames: Sequence[Rename]) -> str:
 
 
 def _print_name(change: Change, rename: Rename | None, *, with_status: bool) -> None:
-    name = fsio.printable(change.path)
+    name = printable(change.path)
     if not with_status:
         print_line(name)
     elif rename is None:
         print_line(f"{_LETTERS[change.status]}\t{name}")
     else:
-        print_line(f"R{rename.similarity:03}\t{fsio.printable(rename.source)}\t{name}")
+        print_line(f"R{rename.similarity:03}\t{printable(rename.source)}\t{name}")
 
 
 def _print_patch(lines: Iterator[bytes], *, words: bool) -> None:
@@ -105,7 +105,7 @@ def _print_patch(lines: Iterator[bytes], *, words: bool) -> None:
     for data in lines:
         is_head = (is_head and not data.startswith(b"@@")) or data.startswith(b"diff --")
         if is_shown:  # content may contain control sequences for a terminal
-            data = fsio.printable(data[:1] + data[1:].replace(b"\t", b"        ")).encode("utf-8", "backslashreplace")
+            data = printable(data[:1] + data[1:].replace(b"\t", b"        ")).encode("utf-8", "backslashreplace")
         if is_coloured:
             data = _coloured(data, is_head=is_head, words=words)
         raw(data + b"\n")

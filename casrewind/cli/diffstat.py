@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from .. import errors, fsio
+from .. import errors
 from .._typing import NamedTuple
+from ..messages import printable
 from ..model.diff import Change
 from ..model.line_diff import blocks
 from ..model.manifest import DIR, Entry
@@ -27,7 +28,7 @@ class Counted(NamedTuple):
 
 def count(found: Comparison, change: Change, rename: Rename | None = None) -> Counted:
     """Count the lines of a change."""
-    name = fsio.printable(change.path) if rename is None else between(rename.source, change.path)
+    name = printable(change.path) if rename is None else between(rename.source, change.path)
     if rename is not None and rename.similarity == 100:
         return Counted(name, 0, 0)
     if DIR in (_kind(change.old), _kind(change.new)):
@@ -57,10 +58,10 @@ def between(source: bytes, path: bytes) -> str:
     while end < min(len(old), len(new)) - start and old[-1 - end] == new[-1 - end]:
         end += 1
     if not start and not end:
-        return f"{fsio.printable(source)} => {fsio.printable(path)}"
-    middle = " => ".join(fsio.printable(b"/".join(parts[start : len(parts) - end])) for parts in (old, new))
-    head = fsio.printable(b"/".join(old[:start])) + "/" if start else ""
-    tail = "/" + fsio.printable(b"/".join(old[len(old) - end :])) if end else ""
+        return f"{printable(source)} => {printable(path)}"
+    middle = " => ".join(printable(b"/".join(parts[start : len(parts) - end])) for parts in (old, new))
+    head = printable(b"/".join(old[:start])) + "/" if start else ""
+    tail = "/" + printable(b"/".join(old[len(old) - end :])) if end else ""
     return f"{head}{{{middle}}}{tail}"
 
 

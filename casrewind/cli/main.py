@@ -9,7 +9,8 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from .. import errors, fsio
+from .. import errors
+from ..messages import printable
 from . import output
 from .command_line import CommandLine, ParsedOptions, find
 from .options import HELP, PICK, PICKER, VERSION, Command
@@ -277,12 +278,12 @@ def _follow_moved(directory: str, settings: "Settings", *, dry_run: bool) -> str
         return ""
     found = projects.adopt_moved(directory, settings, dry_run=dry_run)
     if found.adopted is not None:
-        here, old = fsio.printable(found.adopted.root), fsio.printable(found.adopted.old)
+        here, old = printable(found.adopted.root), printable(found.adopted.old)
         count = found.adopted.checkpoints
         what = f"its {count} checkpoint{'' if count == 1 else 's'}" if count else "its checkpoints"
         output.print_error(f"note: {here} was moved{'' if old == here else f' from {old}'}: {what} came along")
         return ""
-    likely = [fsio.printable(old) for old in found.candidates[:_SHOWN]]
+    likely = [printable(old) for old in found.candidates[:_SHOWN]]
     hints = "".join(f"; if this project was at {old} before: casrewind adopt {shlex.quote(old)}" for old in likely)
     return hints + (f" ({found.problem})" if found.problem else "")
 

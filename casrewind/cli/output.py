@@ -9,8 +9,9 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from .. import errors, fsio
+from .. import errors
 from .._typing import TYPE_CHECKING, Any, TextIO
+from ..messages import is_full, printable, reason_of
 
 if TYPE_CHECKING:  # a usage error needs none of these imports
     from rich.progress import Progress, TaskID
@@ -180,13 +181,13 @@ def skipped(found: "Sequence[Skip]") -> None:
     for skip in found:
         by_reason.setdefault(skip.reason, []).append(skip.path)
     for reason, places in sorted(by_reason.items()):
-        names = ", ".join(fsio.printable(place) for place in places[:3]) + (", ..." if len(places) > 3 else "")
+        names = ", ".join(printable(place) for place in places[:3]) + (", ..." if len(places) > 3 else "")
         kind = domains.kind_of(reason)
-        line = f"  not captured ({fsio.printable(reason)}): {len(places)}: {names}"
+        line = f"  not captured ({printable(reason)}): {len(places)}: {names}"
         if kind == domains.UNREADABLE_RULES:
-            line = f"  not counted ({fsio.printable(reason)}; a restore of this deletes nothing below): {len(places)}: {names}"
+            line = f"  not counted ({printable(reason)}; a restore of this deletes nothing below): {len(places)}: {names}"
         if kind == domains.SETTINGS:
-            line = f"  not counted ({fsio.printable(reason)}): {len(places)}: {names}"
+            line = f"  not counted ({printable(reason)}): {len(places)}: {names}"
         if reason == domains.UNSTABLE:
             line = f"  captured while changing, may be torn: {len(places)}: {names}"
         if reason == domains.LATE:
@@ -398,9 +399,9 @@ def print_error(message: str) -> None:
     """Print a line to standard error, with control characters escaped. A terminal shows the hint on its own line."""
     _State.last_error = message
     problem, hint = split_hint(message) if sys.stderr.isatty() else (message, None)
-    print(f"casrewind: {fsio.printable(problem)}", file=sys.stderr)
+    print(f"casrewind: {printable(problem)}", file=sys.stderr)
     if hint is not None:
-        print(f"  {fsio.printable(hint)}", file=sys.stderr)
+        print(f"  {printable(hint)}", file=sys.stderr)
 
 
 def print_hook_failures(*directories: str) -> None:
@@ -442,12 +443,12 @@ def system_error(error: OSError | MemoryError) -> int:
         else:
             print_error("not enough memory: allow this process more (ulimit -v), and try again")
         return errors.CasrewindError.exit_code
-    if fsio.is_full(error):  # writes to a store or a worktree handle this themselves
+    if is_full(error):  # writes to a store or a worktree handle this themselves
         drop_output()
-        print_error(f"{fsio.reason_of(error)} to write the output to: free some space and try again")
+        print_error(f"{reason_of(error)} to write the output to: free some space and try again")
         return errors.StoreFull.exit_code
-    where = f" at {fsio.printable(error.filename)}" if error.filename else ""
-    print_error(f"cannot go on{where}: {fsio.reason_of(error)}")
+    where = f" at {printable(error.filename)}" if error.filename else ""
+    print_error(f"cannot go on{where}: {reason_of(error)}")
     return errors.CasrewindError.exit_code
 
 

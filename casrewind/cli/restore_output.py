@@ -6,8 +6,9 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 
-from .. import errors, fsio, launch
+from .. import errors, launch
 from .._typing import TYPE_CHECKING, Any, NamedTuple
+from ..messages import printable
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
 from ..model.plan import Action, Kept, Plan
@@ -110,7 +111,7 @@ def _kept(left: Sequence[Kept], done: Sequence[Action] = ()) -> None:
     restored = {action.path for action in done if action.path in named} if named else set()
     for item in left[:SHOWN]:
         what = "note" if item.path in restored else "left alone"
-        (print_line if item.benign else remark)(f"  {what}: {fsio.printable(item.path)}: {fsio.printable(item.reason)}")
+        (print_line if item.benign else remark)(f"  {what}: {printable(item.path)}: {printable(item.reason)}")
     if len(left) > SHOWN:
         print_line(f"  ... and {len(left) - SHOWN} more paths, left alone or noted; --json lists all of them")
 
@@ -135,7 +136,7 @@ def print_outside(paths: Sequence[bytes]) -> None:
     """Name the paths of a plan with edits that no turn made."""
     if paths:
         more = f" and {len(paths) - _OUTSIDE:,} more" if len(paths) > _OUTSIDE else ""
-        print_line(f"  also takes back edits that no turn made: {', '.join(map(fsio.printable, paths[:_OUTSIDE]))}{more}")
+        print_line(f"  also takes back edits that no turn made: {', '.join(map(printable, paths[:_OUTSIDE]))}{more}")
 
 
 def foreign(paths: Iterable[bytes]) -> None:
@@ -144,7 +145,7 @@ def foreign(paths: Iterable[bytes]) -> None:
     if found:
         print_line(f"  changed while another session ran ({plural(len(found), 'path')}):")
     for path in found[:SHOWN]:
-        print_line(f"    {fsio.printable(path)}")
+        print_line(f"    {printable(path)}")
     if len(found) > SHOWN:
         print_line(f"    ... and {len(found) - SHOWN} more")
 
@@ -171,7 +172,7 @@ def _warn(workspace: "Workspace", actions: Iterable[Action], tell: Callable[[str
 
     rules = inclusion.taken_away(context_of(workspace), touched)
     if rules:
-        names = ", ".join(fsio.printable(rule) for rule in rules[:SHOWN]) + (", ..." if len(rules) > SHOWN else "")
+        names = ", ".join(printable(rule) for rule in rules[:SHOWN]) + (", ..." if len(rules) > SHOWN else "")
         tell(f"NOTE: {names} would no longer be protected: this removes rules of .casrewindignore (casrewind include)")
 
 
@@ -237,7 +238,7 @@ def branches_of(workspace: "Workspace", point: Checkpoint) -> str:
     branch, _ = git_head.read(workspace.root.git_dir, workspace.root.common_dir)
     if branch in ("", point.more.branch):
         return ""
-    return f", saved on branch {fsio.printable(point.more.branch)}, while git stays on {fsio.printable(branch)}"
+    return f", saved on branch {printable(point.more.branch)}, while git stays on {printable(branch)}"
 
 
 def name_of(point: Checkpoint, marked: Marked) -> str:
@@ -257,7 +258,7 @@ def name_of(point: Checkpoint, marked: Marked) -> str:
 
 def shortened(text: str) -> str:
     """The first words of a text, in one line."""
-    return cut_to(fsio.printable(" ".join(text.split())), _TITLE)
+    return cut_to(printable(" ".join(text.split())), _TITLE)
 
 
 def really_changes(actions: Iterable[Action]) -> Iterator[Action]:

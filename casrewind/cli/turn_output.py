@@ -6,8 +6,8 @@ cut.
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from .. import fsio
 from .._typing import NamedTuple
+from ..messages import printable
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
 from ..model.turn_records import BACKGROUND, NOT_SAVED, TYPED, Outside, Reset, Row, SavedRow, Turn
@@ -119,7 +119,7 @@ class RowWriter:
 
     def session_of(self, turn: Turn) -> str:
         """The agent and the short id of a turn's session."""
-        return fsio.printable(f"{turn.agent} {turn.session[: self._length]}".strip())
+        return printable(f"{turn.agent} {turn.session[: self._length]}".strip())
 
     def made_by(self, maker: Maker) -> str:
         """Who made a change, in words."""
@@ -137,7 +137,7 @@ class RowWriter:
         below = tuple(f"+ {first_line(text)}" for text in turn.also)
         older = self._view.turns[turn.n].branch if turn.n < len(self._view.turns) else ""
         if turn.branch and older and turn.branch != older:
-            below += (f"branch {fsio.printable(older)} -> {fsio.printable(turn.branch)}",)
+            below += (f"branch {printable(older)} -> {printable(turn.branch)}",)
         if turn.not_saved:
             below += (f"{NOT_SAVED}: with edits of the turns beside it",)
         ending = " (cut short)" if turn.cut_short else ""
@@ -164,7 +164,7 @@ class RowWriter:
 
     def _short_session(self, turn: Turn) -> str:
         is_short = output.width() < _WIDE and len(self._agents) == 1
-        return fsio.printable(turn.session[: self._length]) if is_short and turn.session else self.session_of(turn)
+        return printable(turn.session[: self._length]) if is_short and turn.session else self.session_of(turn)
 
     def _measured(self) -> RowLayout:
         width = output.width()
@@ -209,13 +209,13 @@ def done_title(kind: str, target: str, points: Mapping[str, Checkpoint], marks: 
     elif target in points and kind != "reverted":
         name = name_of(points[target], marks[target])
     else:
-        name = fsio.printable(target) or "an earlier state"
+        name = printable(target) or "an earlier state"
     return _DONE[kind].format(name)
 
 
 def first_line(text: str) -> str:
     """The first line of a text that has words."""
-    return fsio.printable(" ".join(next((line for line in text.splitlines() if line.strip()), "").split()))
+    return printable(" ".join(next((line for line in text.splitlines() if line.strip()), "").split()))
 
 
 def end_of(turn: Turn) -> str:
@@ -263,7 +263,7 @@ def _with_changes(
     notes += unclear_notes(unclear)
     if damaged:
         notes.append("some of it is damaged")
-    names = tuple(fsio.printable(change.path) for change in told[:_NAMES])
+    names = tuple(printable(change.path) for change in told[:_NAMES])
     return found._replace(counts=counts or NOTHING, paths=names, total=len(told), note=f"({', '.join(notes)})" if notes else "")
 
 

@@ -7,8 +7,9 @@ from the plan itself: the checkpoint's id, and a digest of every change with bot
 import re
 import shlex
 
-from .. import errors, fsio
+from .. import errors
 from .._typing import TYPE_CHECKING, NamedTuple
+from ..messages import printable
 from ..model import digest as digests
 from ..model import plan as plans
 from ..model.plan import Plan
@@ -41,7 +42,7 @@ class TypedLine(NamedTuple):
 
     def with_yes(self, code: str) -> str:
         """The line to type to carry out the plan with this code."""
-        return f"casrewind {fsio.printable(shlex.join(self.words))} {YES} {code}"
+        return f"casrewind {printable(shlex.join(self.words))} {YES} {code}"
 
 
 def read(words: list[str]) -> TypedLine:

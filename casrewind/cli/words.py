@@ -9,8 +9,9 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from .. import errors, fsio
+from .. import errors
 from .._typing import TYPE_CHECKING, NamedTuple
+from ..messages import printable
 from ..model import paths
 from ..model.checkpoint import Checkpoint
 from .output import age
@@ -44,7 +45,7 @@ def restored(workspace: "Workspace", options: "ParsedOptions") -> Checkpoint:
     if not options.dashed:
         if _is_present(word, options):
             raise errors.UsageError(
-                f"{fsio.printable(word)!r} is both a checkpoint and a path: casrewind {name} {point.id} means the checkpoint, "
+                f"{printable(word)!r} is both a checkpoint and a path: casrewind {name} {point.id} means the checkpoint, "
                 f"casrewind {name} {named.before_change(word)} means the path"
             )
         options.rest, options.dashed = options.paths, bool(options.paths)
@@ -147,7 +148,7 @@ class Words:
             if _is_present(word, options):
                 before = "casrewind diff " + "".join(f"{_named(side)} " for side in found)
                 raise errors.UsageError(
-                    f"{fsio.printable(word)!r} is both a checkpoint and a path: {before}{_named(side)} means the checkpoint, "
+                    f"{printable(word)!r} is both a checkpoint and a path: {before}{_named(side)} means the checkpoint, "
                     f"{before}-- {quoted(word)} means the path"
                 )
             found.append(side)
@@ -213,7 +214,7 @@ def quoted(word: str) -> str:
     """A word quoted for a shell."""
     import shlex
 
-    return shlex.quote(fsio.printable(word))
+    return shlex.quote(printable(word))
 
 
 def _is_known(workspace: "Workspace", word: str, points: list[Checkpoint], options: "ParsedOptions") -> bool:
@@ -234,7 +235,7 @@ def _checkpoint(workspace: "Workspace", word: str, instead: Callable[[], str], o
         found: Checkpoint = workspace.checkpoint(word)
     except errors.CheckpointNotFound as error:
         if _is_present(word, options):
-            what = f"no checkpoint {fsio.printable(word)!r}, but a path of that name; {instead()}"
+            what = f"no checkpoint {printable(word)!r}, but a path of that name; {instead()}"
             raise errors.CheckpointNotFound(what) from error
         raise
     return found

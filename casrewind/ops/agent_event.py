@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from .. import agents, fsio
+from .. import agents, fsio, locations, locks
 from ..agents.event import Event
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
@@ -46,7 +46,7 @@ def turn_lock(store: str, worktree: bytes, seconds: float) -> Iterator[int | Non
     """
     with _opened(store, "turn-" + worktree.hex()) as lock:
         if lock is not None:
-            fsio.acquire(lock, exclusive=True, deadline=seconds, holder="turn")
+            locks.acquire(lock, exclusive=True, deadline=seconds, holder="turn")
         yield lock
 
 
@@ -62,11 +62,11 @@ def one_at_a_time(store: str, worktree: bytes, seconds: float, missed: Callable[
             if not _is_next(turn, following):
                 if line := missed():
                     events.add(line)
-                if not fsio.try_lock(following):  # its holder reads the events after it has released this lock
+                if not locks.try_lock(following):  # its holder reads the events after it has released this lock
                     yield None
                     return
-            fsio.acquire(turn, exclusive=True, deadline=seconds, holder="turn")
-            fsio.unlock(following)
+            locks.acquire(turn, exclusive=True, deadline=seconds, holder="turn")
+            locks.unlock(following)
         yield events
 
 
@@ -77,7 +77,7 @@ def _opened(store: str, name: str) -> Iterator[int | None]:
     if not layout.exists():
         layout.create()
     layout.check()
-    lock = fsio.open_lock(layout.lock(name))
+    lock = locks.open_lock(layout.lock(name))
     try:
         yield lock
     finally:
@@ -87,10 +87,10 @@ def _opened(store: str, name: str) -> Iterator[int | None]:
 
 def _is_next(turn: int, following: int) -> bool:
     """Become the process that waits for the turn lock. False if one works and another one waits."""
-    while not fsio.try_lock(following):
-        if not fsio.try_lock(turn):
+    while not locks.try_lock(following):
+        if not locks.try_lock(turn):
             return False
-        fsio.unlock(turn)  # the other one is about to take it
+        locks.unlock(turn)  # the other one is about to take it
         time.sleep(_SHORTLY)
     return True
 
@@ -362,7 +362,7 @@ def _may_be_one(path: str, homes: tuple[str, ...]) -> bool:
 
 
 def _is_below(real: str, homes: tuple[str, ...]) -> bool:
-    return any(fsio.is_below(real, os.path.realpath(home)) for home in homes if home)
+    return any(locations.is_below(real, os.path.realpath(home)) for home in homes if home)
 
 
 def _whole(path: str, offset: int) -> tuple[int, str]:

@@ -9,8 +9,9 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 
-from .. import errors, fsio
+from .. import errors
 from .._typing import NamedTuple
+from ..messages import is_process_limit
 from ..model import manifest, paths
 from ..model.diff import diff
 from ..model.manifest import DIR, PURGED, Entry, Loader, same
@@ -115,7 +116,7 @@ def _capture(context: Context, session: StoreWriter | DryRunWriter, path: bytes,
         obstacles.append(f"{name} is a special file")
         return None
     except OSError as error:
-        if fsio.is_ours(error):
+        if is_process_limit(error):
             raise
         obstacles.append(_unreadable(context, path, error))
         return None
@@ -213,7 +214,7 @@ def _is_covered(context: Context, path: bytes, new: Entry, kept: list[Kept]) -> 
         point = context.tree.elsewhere(path)
         captured = None if point is None else context.tree.capture(path, HashSink())
     except (NotCapturable, OSError) as error:
-        if isinstance(error, OSError) and fsio.is_ours(error):
+        if isinstance(error, OSError) and is_process_limit(error):
             raise
         return False
     if captured is None:

@@ -8,8 +8,9 @@ import stat
 from collections.abc import Callable, Container, Iterable, Sequence
 from itertools import islice
 
-from .. import errors, fsio
+from .. import errors
 from .._typing import NamedTuple
+from ..messages import printable
 from ..model import diff as diffs
 from ..model import manifest, paths
 from ..model.checkpoint import Checkpoint
@@ -223,13 +224,13 @@ def _may_hold(finder: manifest.Finder, path: bytes) -> bool:
 
 
 def _message(context: Context, points: Sequence[Checkpoint], found: Sequence[bytes]) -> str:
-    names = ", ".join(fsio.printable(path) for path in found[:_SHOWN]) + (", ..." if len(found) > _SHOWN else "")
+    names = ", ".join(printable(path) for path in found[:_SHOWN]) + (", ..." if len(found) > _SHOWN else "")
     held = " nor ".join(dict.fromkeys(point.id for point in points))
     said = f"no such path: {names}: neither {held} nor the worktree has {'it' if len(found) == 1 else 'one of them'}"
     for point in points:
         near = nearest(manifest.Finder(diffs.lenient(context.store.load_tree), point.tree), found[0])
         if near is not None:
-            return f"{said}; the nearest known name is {fsio.printable(near)}, in {point.id}"
+            return f"{said}; the nearest known name is {printable(near)}, in {point.id}"
     return f"{said}; casrewind show {points[-1].id} lists what that checkpoint holds"
 
 

@@ -14,6 +14,7 @@ from .._typing import NamedTuple
 from ..agents import client_process, session_files, session_storage, transcript
 from ..agents import cursors as positions
 from ..agents.prompts import CheckpointPrompt, Prompt, bind, resolve
+from ..messages import printable
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
 from ..model.checkpoint import Checkpoint
@@ -83,7 +84,7 @@ def whole_session(context: Context, given: str, homes: session_files.Homes | Non
     if not found and homes is not None:
         found = set(session_files.sessions_named(homes, context.root.path, given))
     if len(found) > 1:
-        named = ", ".join(fsio.printable(one) for one in sorted(found)[:_NAMED]) + (", ..." if len(found) > _NAMED else "")
+        named = ", ".join(printable(one) for one in sorted(found)[:_NAMED]) + (", ..." if len(found) > _NAMED else "")
         raise errors.AmbiguousReference(f"session {given!r} names {len(found)} sessions: {named}; give more characters of one")
     return found.pop() if found else given
 
@@ -141,7 +142,7 @@ def _read(
     if not data and not any(point.trigger == checkpoints.PROMPT for point in own):
         raise errors.AgentError("nothing was asked in this conversation yet: there is nothing to go back to")
     if not data:
-        raise errors.AgentError(f"the transcript {fsio.printable(path)} is gone, and none of its bytes were stored")
+        raise errors.AgentError(f"the transcript {printable(path)} is gone, and none of its bytes were stored")
     wrong = session_storage.version_problem(agent.PROFILE, live) or session_storage.format_problem(agent, data)
     if wrong:
         raise errors.AgentError(f"{wrong}: nothing was changed; {session_storage.REMEDY}")
@@ -165,7 +166,7 @@ def _live(path: str) -> bytes:
         return b""
     if not is_read:
         raise errors.AgentError(
-            f"the transcript {fsio.printable(path)} has more than {cursors.MOST >> 20} MiB and is not read: leave --chat or --both out "
+            f"the transcript {printable(path)} has more than {cursors.MOST >> 20} MiB and is not read: leave --chat or --both out "
             f"to restore the files"
         )
     return data[: transcript.whole(data)]
@@ -352,7 +353,7 @@ def _read_prompts(context: Context, homes: session_files.Homes, view: TurnView, 
     prompts = conversation.agent.prompts(conversation.data)
     if not prompts and conversation.stored:
         raise errors.AgentError(
-            f"the transcript {fsio.printable(conversation.path)} is gone or was replaced, and what {conversation.stored} stored of it "
+            f"the transcript {printable(conversation.path)} is gone or was replaced, and what {conversation.stored} stored of it "
             f"holds no prompt"
         )
     if not prompts:
@@ -417,10 +418,10 @@ def _is_elsewhere(turn: Turn, here: str, there: Sequence[Turn]) -> str:
 
 
 def _name(agent: str, session: str) -> str:
-    return f"{agent} {fsio.printable(session[:_SESSION])}"
+    return f"{agent} {printable(session[:_SESSION])}"
 
 
 def _shortened(text: str) -> str:
     """The first words of a prompt, in one line."""
-    words = fsio.printable(" ".join(text.split()))
+    words = printable(" ".join(text.split()))
     return words if len(words) <= _WORDS else words[: _WORDS - 1].rstrip() + "…"

@@ -9,8 +9,9 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
-from .. import errors, fsio
+from .. import errors
 from .._typing import NamedTuple
+from ..messages import is_full, printable, reason_of
 from ..model import checkpoint as checkpoints
 from ..model import diff as diffs
 from ..model import plan as plans
@@ -88,10 +89,10 @@ def apply(context: Context, actions: Sequence[Action], tag: str) -> Outcome:
 def interrupted(error: OSError) -> errors.CasrewindError:
     """The error of a restore that stopped half way. The journal is not removed."""
     hint = "the restore is half done: casrewind restore --continue finishes it, casrewind restore --abort takes it back"
-    path = f" at {fsio.printable(error.filename)}" if error.filename else ""
-    if fsio.is_full(error):
-        return errors.StoreFull(f"{fsio.reason_of(error)} while restoring{path}: free some space; {hint}")
-    return errors.WorkspaceError(f"cannot go on restoring{path}: {fsio.reason_of(error)}; {hint}")
+    path = f" at {printable(error.filename)}" if error.filename else ""
+    if is_full(error):
+        return errors.StoreFull(f"{reason_of(error)} while restoring{path}: free some space; {hint}")
+    return errors.WorkspaceError(f"cannot go on restoring{path}: {reason_of(error)}; {hint}")
 
 
 def finish(

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 
-from .. import errors, fsio
+from .. import errors
 from .._typing import NamedTuple
 from ..agents import client_process
+from ..messages import printable
 from ..model import checkpoint as checkpoints
 from ..model import retention
 from ..model.checkpoint import Checkpoint
@@ -108,7 +109,7 @@ def _stopped(context: Context, before: int, forgotten: Sequence[Dropped], error:
     what = f"{needed:,} bytes of free space" if quota.has_inodes(context.store.path) else "two free inodes"
     return errors.StoreFull(
         f"no space left for gc: it forgot {len(forgotten):,} checkpoints and freed {freed:,} bytes; for more it needs {what} on the "
-        f"disk of the store {fsio.printable(context.store.path)}: make room there and run casrewind gc again",
+        f"disk of the store {printable(context.store.path)}: make room there and run casrewind gc again",
         needed,
     )
 

@@ -13,9 +13,10 @@ import stat
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 
-from .. import errors, fsio
+from .. import errors, fsio, locks
 from .._typing import NamedTuple
 from ..gitignore.rules import MOST_BYTES, RuleFile, ScanOptions, raw_lines, read_regular, why_refused
+from ..messages import printable, store_error, store_errors
 from ..model import domain as domains
 from ..model import manifest, paths
 from ..model.plan import Action
@@ -76,7 +77,7 @@ class _RuleEditor:
             file, data = self._layout.rules, _joined(self.lines)
             if why := why_refused(data, 0):
                 raise errors.UsageError(f"nothing was changed: the private rules would have {why}")
-            with fsio.store_errors("writing", file):
+            with store_errors("writing", file):
                 if data:
                     fsio.replace_file(self._layout.root, os.path.basename(file), data, temporary=self._layout.temporary)
                 elif os.path.lexists(file):
@@ -113,7 +114,7 @@ def _change(
     context: Context, words: Sequence[Word], change: Callable[[Context, _RuleEditor, Word], None], *, shared: bool
 ) -> RuleChange:
     lock = Layout(context.store.path).lock("rules")
-    with context.store.holding(), fsio.locked(lock, exclusive=True, deadline=context.store.deadline):
+    with context.store.holding(), locks.locked(lock, exclusive=True, deadline=context.store.deadline):
         editor = _RuleEditor(context, shared=shared)
         for word in words:
             change(context, editor, word)
@@ -162,7 +163,7 @@ def _private(layout: Layout) -> bytes:
     except FileNotFoundError:
         return b""
     except OSError as error:
-        raise fsio.store_error(error, "reading", layout.rules) from error
+        raise store_error(error, "reading", layout.rules) from error
 
 
 def _joined(lines: Iterable[bytes]) -> bytes:
@@ -190,7 +191,7 @@ def _including(tree: Worktree, options: ScanOptions, word: Word) -> list[bytes]:
         return [b"!" + word.text]
     for part in word.text.split(b"/"):
         if paths.is_protected(part):
-            raise errors.UnsafePath(f"{fsio.printable(word.text)}: no rule can include {fsio.printable(part)}, a name of version control")
+            raise errors.UnsafePath(f"{printable(word.text)}: no rule can include {printable(part)}, a name of version control")
     rules: list[bytes] = []
     for above in sorted(paths.parents(word.text)):
         verdict = ignored.explain(tree, options, above)
@@ -227,7 +228,7 @@ def _read(tree: Worktree) -> list[bytes]:
         return []
     data = read_regular(FILE, tree.fd, MOST_BYTES) if stat.S_ISREG(status.st_mode) else None
     if data is None:
-        raise errors.UnsafePath(f"{fsio.printable(FILE)} is not a regular file: replace it by one, then try again")
+        raise errors.UnsafePath(f"{printable(FILE)} is not a regular file: replace it by one, then try again")
     return data.removesuffix(b"\n").split(b"\n") if data else []
 
 

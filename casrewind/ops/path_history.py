@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 
-from .. import errors, fsio
+from .. import errors
 from .._typing import NamedTuple
+from ..messages import printable
 from ..model import checkpoint as checkpoints
 from ..model import diff as diffs
 from ..model import manifest, paths
@@ -196,7 +197,7 @@ class _PathLookup:
 def _no_history_error(
     context: Context, path: bytes, timeline: Sequence[_Pair], everything: Sequence[_Pair], damaged: Sequence[str]
 ) -> errors.CasrewindError:
-    name = fsio.printable(path or b".")
+    name = printable(path or b".")
     if damaged:
         whole = f"no checkpoint that can be read holds {name}, and {len(damaged)} are damaged"
         return errors.StoreDamaged(f"{whole}: casrewind verify shows what is affected")
@@ -218,7 +219,7 @@ def _why_no_history(context: Context, path: bytes, timeline: Sequence[_Pair], ev
     for point, _ in timeline[:: max(len(timeline) // _SAMPLES, 1)]:
         near = nearest(manifest.Finder(context.store.load_tree, point.tree), path)
         if near is not None:
-            return f"{said}; the nearest known name is {fsio.printable(near)}, in {point.id}"
+            return f"{said}; the nearest known name is {printable(near)}, in {point.id}"
     return f"{said}; casrewind show last lists what the newest one holds"
 
 
@@ -241,7 +242,7 @@ def _pieces(context: Context, point: Checkpoint, path: bytes) -> Iterator[bytes]
 def _find(context: Context, point: Checkpoint, path: bytes) -> Entry:
     """The entry of a file or symlink. Raises PathNotFound."""
     entry = manifest.Finder(context.store.load_tree, point.tree).find(path) if path else None
-    name = fsio.printable(path or b".")
+    name = printable(path or b".")
     if not path or (entry is not None and entry.kind == DIR):
         raise errors.PathNotFound(
             f"{name} is a directory in {point.id}: name a file in it (casrewind show {point.id} lists them), or have it "
@@ -249,7 +250,7 @@ def _find(context: Context, point: Checkpoint, path: bytes) -> Entry:
         )
     if entry is None:
         skip = _skip_of(path, all_skips(context.store.domain(point.domain)))
-        why = f": {fsio.printable(skip.path)} was not captured ({skip.reason})" if skip is not None else ""
+        why = f": {printable(skip.path)} was not captured ({skip.reason})" if skip is not None else ""
         raise errors.PathNotFound(f"no {name} in {point.id}{why}; casrewind show {point.id} lists what it holds")
     if entry.kind == PURGED:
         raise errors.PathNotFound(f"{name} was purged from {point.id}: its bytes are gone from the store")

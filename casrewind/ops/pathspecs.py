@@ -11,9 +11,10 @@ As in git, a path covers everything below it and `*` matches slashes. These pref
 import os
 from collections.abc import Callable, Iterator, Sequence
 
-from .. import errors, fsio
+from .. import errors
 from .._typing import NamedTuple
 from ..gitignore.wildmatch import PYTHON, expression, literal_length, parse
+from ..messages import printable
 from ..model import diff as diffs
 from ..model import manifest, paths
 from ..model.checkpoint import Checkpoint
@@ -68,7 +69,7 @@ def resolve(context: Context, points: Sequence[Checkpoint], words: Sequence[str]
             found.add(path)
     unmatched = {spec.path for number, spec in enumerate(wanted) if number not in matched_specs and spec.path}
     if not found and not unmatched:
-        raise errors.PathNotFound(f"nothing is left of {' '.join(map(fsio.printable, words))}: what is not excluded matches no path")
+        raise errors.PathNotFound(f"nothing is left of {' '.join(map(printable, words))}: what is not excluded matches no path")
     return tuple(sorted(found | unmatched))
 
 
@@ -94,7 +95,7 @@ def _read(root: str, word: str, start: str) -> _Pathspec:
     depth = len(parts)
     for part in os.fsencode(rest).split(b"/"):
         if part == b".." and not parts:
-            raise errors.UnsafePath(f"{fsio.printable(word)} lies outside the root {fsio.printable(root)}")
+            raise errors.UnsafePath(f"{printable(word)} lies outside the root {printable(root)}")
         if part == b"..":
             parts.pop()
             depth = min(depth, len(parts))
@@ -111,7 +112,7 @@ def _magic(word: str) -> tuple[frozenset[str], str]:
         found = frozenset(name for name in names.split(",") if name)
         if not closed or found - _MAGIC or found >= {"glob", "literal"}:
             known = ", ".join(sorted(_MAGIC))
-            raise errors.UsageError(f"{fsio.printable(word)}: the words behind : are {known}, and glob and literal exclude each other")
+            raise errors.UsageError(f"{printable(word)}: the words behind : are {known}, and glob and literal exclude each other")
         return found, rest
     if not word.startswith(":"):
         return frozenset(), word
@@ -120,7 +121,7 @@ def _magic(word: str) -> tuple[frozenset[str], str]:
         at += 1
     rest = word[at + 1 :] if word[at : at + 1] == ":" else word[at:]
     if at == 1 and rest and rest == word[1:]:
-        raise errors.UsageError(f"{fsio.printable(word)}: a path that begins with a colon is written :(literal){fsio.printable(word)}")
+        raise errors.UsageError(f"{printable(word)}: a path that begins with a colon is written :(literal){printable(word)}")
     return frozenset(_SHORT[character] for character in word[1:at]), rest
 
 

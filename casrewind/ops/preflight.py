@@ -12,6 +12,7 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 
 from .. import errors, fsio
+from ..messages import is_process_limit, printable
 from ..model import manifest, paths
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
@@ -138,7 +139,7 @@ def check_room(directory: str, actions: Sequence[Action], copied: int = 0) -> No
     free = space.f_bavail * space.f_frsize
     if needed and needed + _SPARE > free:
         raise errors.StoreFull(
-            f"not enough space in {fsio.printable(directory)}: the restore writes {needed} bytes and {free} are free; "
+            f"not enough space in {printable(directory)}: the restore writes {needed} bytes and {free} are free; "
             f"nothing was changed"
         )
 
@@ -296,7 +297,7 @@ class FileFlags:
         try:
             fd = os.open(name, fsio.READ_FLAGS, dir_fd=directory)
         except OSError as error:
-            if fsio.is_ours(error):
+            if is_process_limit(error):
                 raise
             return ""
         try:
@@ -347,7 +348,7 @@ class _OpenParent:
         try:
             self._fd = self._context.tree.open_directory(directory)
         except OSError as error:
-            if fsio.is_ours(error):
+            if is_process_limit(error):
                 raise
 
     def status(self, name: bytes) -> os.stat_result | None:
@@ -355,7 +356,7 @@ class _OpenParent:
         try:
             return None if self._fd < 0 else os.stat(name, dir_fd=self._fd, follow_symlinks=False)
         except OSError as error:
-            if is_absence(error) or not fsio.is_ours(error):
+            if is_absence(error) or not is_process_limit(error):
                 return None
             raise
 
@@ -383,7 +384,7 @@ class _OpenParent:
         if directory is None or self._reported:
             return ""
         self._reported = True
-        shown = paths.display(directory) or fsio.printable(self._context.tree.root)
+        shown = paths.display(directory) or printable(self._context.tree.root)
         there = self._context.tree.status_of(directory) if directory else os.fstat(self._context.tree.fd)
         if there is None or not stat.S_ISDIR(there.st_mode):
             return ""

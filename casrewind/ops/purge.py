@@ -17,8 +17,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 
-from .. import errors, fsio
+from .. import errors
 from .._typing import Any, NamedTuple
+from ..messages import printable
 from ..model import checkpoint as checkpoints
 from ..model import diff as diffs
 from ..model import digest as digests
@@ -328,7 +329,7 @@ def refuse_open_restores(context: Context) -> None:
     """Raise JournalOpen if a restore of any worktree is unfinished: it needs its plan and its bytes unchanged."""
     for operation in context.store.journals.open():
         point = context.store.checkpoint(operation.safety)
-        where = f" in {fsio.printable(point.root)}" if point is not None else ""
+        where = f" in {printable(point.root)}" if point is not None else ""
         raise errors.JournalOpen(
             f"a restore is unfinished{where}: finish it there with casrewind restore --continue, or take it back with "
             f"casrewind restore --abort; nothing was purged"

@@ -15,6 +15,7 @@ from functools import lru_cache
 
 from .. import errors, fsio
 from .._typing import Any, NamedTuple
+from ..messages import printable, store_errors
 from ..model import cursor as cursors
 from ..model import tlv
 from ..model.checkpoint import Checkpoint, Circumstances
@@ -126,7 +127,7 @@ class SecretText:
             raise errors.UsageError(f"the text to purge has fewer than {_LEAST_TEXT} bytes, or only white space: it would match everywhere")
         if len(text) > MOST_TEXT:
             raise errors.UsageError(f"the text to purge has more than {MOST_TEXT:,} bytes: give a distinctive part of it")
-        self.forms = tuple(sorted(_forms(text) | {fsio.printable(text).encode()}, key=len, reverse=True))
+        self.forms = tuple(sorted(_forms(text) | {printable(text).encode()}, key=len, reverse=True))
         self.reach = len(self.forms[0]) - 1
 
     def is_in(self, data: bytes, *, cut: bool = False) -> bool:
@@ -214,19 +215,19 @@ class _TextSearch:
 
     def in_log(self, *, dry: bool) -> int:
         """The number of log lines that contain the text. Blanks these lines unless `dry`."""
-        with fsio.store_errors("writing the log of", self._context.store.path):
+        with store_errors("writing the log of", self._context.store.path):
             return FailureLog(self._context.store.path).blank(lambda line: self.secret.is_in(line, cut=len(line) >= LINE), dry=dry)
 
 
     def in_sessions(self, *, dry: bool) -> int:
         """The number of rows of sessions whose event has a name with the text. Replaces these names unless `dry`."""
         sessions = self._context.store.sessions
-        with fsio.store_errors("writing the sessions of", self._context.store.path):
+        with store_errors("writing the sessions of", self._context.store.path):
             return sessions.rename_events(lambda event: self.text(event) != event, DROPPED, dry=dry)
 
     def forget_missed(self) -> None:
         """Forget events that wait for their record, if their prompt contains the text."""
-        with fsio.store_errors("writing the events of", self._context.store.path):
+        with store_errors("writing the events of", self._context.store.path):
             for events in missed_events.every(self._context.store.path):
                 events.forget(lambda line: self.secret.is_in(line) or self._is_in_prompt(line))
 

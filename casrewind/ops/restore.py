@@ -6,8 +6,9 @@ current state, plan the changes, check everything that could refuse the restore,
 
 from collections.abc import Callable, Mapping, Sequence
 
-from .. import errors, fsio
+from .. import errors
 from .._typing import NamedTuple
+from ..messages import printable
 from ..model import diff as diffs
 from ..model import history, manifest, paths
 from ..model import plan as plans
@@ -60,7 +61,7 @@ def restore(
     """
     if target.worktree != context.root.key:
         raise errors.RootRefused(
-            f"checkpoint {target.id} belongs to {fsio.printable(target.root)}, not to {fsio.printable(context.root.path)}: restore it "
+            f"checkpoint {target.id} belongs to {printable(target.root)}, not to {printable(context.root.path)}: restore it "
             f"there, or elsewhere with --to DIR"
         )
     preflight.refuse_open_journal(context)

@@ -8,7 +8,8 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 
-from .. import errors, fsio, store_marker
+from .. import errors, fsio, locations, store_marker
+from ..messages import is_full, printable, reason_of
 from ..model import manifest, paths
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
@@ -32,9 +33,9 @@ def materialise(context: Context, target: Checkpoint, directory: str, *, skip_da
     _refuse_directory(context, directory)
     try:
         if os.path.lexists(directory) and os.listdir(directory):
-            raise errors.ContentInTheWay(f"{fsio.printable(directory)} is not empty: give --to a new or an empty directory")
+            raise errors.ContentInTheWay(f"{printable(directory)} is not empty: give --to a new or an empty directory")
     except OSError as error:
-        raise errors.WorkspaceError(f"cannot use {fsio.printable(directory)}: {error.strerror}") from error
+        raise errors.WorkspaceError(f"cannot use {printable(directory)}: {error.strerror}") from error
     with context.store.holding():
         preflight.refuse_forgotten(context, target)
         lost: list[Kept] = []
@@ -77,15 +78,15 @@ def _write(context: Context, actions: Actions, tag: str) -> Outcome:
 
 def _why_not(context: Context, directory: str, actions: Sequence[Action], error: errors.StoreDamaged | OSError) -> errors.CasrewindError:
     """The error for a directory that could not be written. It lists all damage, not only the first."""
-    shown = fsio.printable(directory)
+    shown = printable(directory)
     if os.path.isdir(directory) and os.listdir(directory):
         return errors.WorkspaceError(f"{shown} holds only a part of the checkpoint, and that could not be removed: {error}")
     if isinstance(error, errors.StoreDamaged):
         preflight.refuse(preflight.unreadable(context, actions), preflight.SKIP_DAMAGED)
         return error
-    path = f": {fsio.printable(error.filename)}" if error.filename else ""
-    kind = errors.StoreFull if fsio.is_full(error) else errors.WorkspaceError
-    return kind(f"cannot write to {shown}{path}: {fsio.reason_of(error)}; nothing of the checkpoint is there")
+    path = f": {printable(error.filename)}" if error.filename else ""
+    kind = errors.StoreFull if is_full(error) else errors.WorkspaceError
+    return kind(f"cannot write to {shown}{path}: {reason_of(error)}; nothing of the checkpoint is there")
 
 
 def _remove_empty(directory: str, above: str) -> None:
@@ -100,7 +101,7 @@ def _remove_empty(directory: str, above: str) -> None:
 def _refuse_directory(context: Context, directory: str) -> None:
     """Raise UnsafePath for a directory of version control or of the store, or behind a link inside the project. The
     project's author chose where such a link leads."""
-    shown = fsio.printable(directory)
+    shown = printable(directory)
     real = os.path.realpath(directory)
     kept = [path for path in (context.root.git_dir, context.root.common_dir) if path is not None]
     if any(map(paths.is_protected, os.fsencode(real).split(b"/"))) or any(_is_in(real, path) for path in kept):
@@ -111,15 +112,15 @@ def _refuse_directory(context: Context, directory: str) -> None:
     while path != os.path.dirname(path):
         if os.path.islink(path) and _is_in(os.path.dirname(path), context.root.path):
             raise errors.UnsafePath(
-                f"refused: {fsio.printable(path)} is a link in the project and leads to "
-                f"{fsio.printable(os.path.realpath(path))}: give --to "
+                f"refused: {printable(path)} is a link in the project and leads to "
+                f"{printable(os.path.realpath(path))}: give --to "
                 f"the directory itself"
             )
         path = os.path.dirname(path)
 
 
 def _is_in(path: str, directory: str) -> bool:
-    return fsio.is_in(os.path.realpath(path), os.path.realpath(directory))
+    return locations.is_in(os.path.realpath(path), os.path.realpath(directory))
 
 
 def _nearest(directory: str) -> str:

@@ -6,7 +6,8 @@ the first change. A path that was edited since is kept.
 
 import time
 
-from .. import errors, fsio
+from .. import errors
+from ..messages import printable
 from ..model import checkpoint as checkpoints
 from ..model import history as undo_history
 from ..model import plan as plans
@@ -95,7 +96,7 @@ def _give_up(context: Context, error: errors.CasrewindError) -> errors.StoreDama
     aside = context.store.journals.set_aside(context.root.key)
     where = f"; the newest state before a restore is {head.id}: casrewind restore {head.id}" if head is not None else ""
     return errors.StoreDamaged(
-        f"{error}. What was under way is unknown; it is left as it is, and its journal is now {fsio.printable(aside)}{where}"
+        f"{error}. What was under way is unknown; it is left as it is, and its journal is now {printable(aside)}{where}"
     )
 
 

@@ -10,10 +10,11 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
-from .. import errors, fsio
+from .. import errors
 from .._typing import NamedTuple
 from ..agents import client_process, session_files, session_storage
 from ..agents.prompts import resolve
+from ..messages import printable
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
 from ..model import diff as diffs
@@ -139,7 +140,7 @@ def back(
     cut = conversation.agent.cut(conversation.data, goal.prompt)
     if in_place:
         _check_in_place(context, conversation, cut)
-        where = f"{fsio.printable(conversation.path)} will be cut there, in its own session; as it is now it is kept beside"
+        where = f"{printable(conversation.path)} will be cut there, in its own session; as it is now it is kept beside"
         if agree is not None and not agree(where):
             raise Declined
     point, notes = goal.points[goal.at], (*unseen, *_notes(context, conversation))
@@ -227,7 +228,7 @@ def _notes(context: Context, conversation: Conversation) -> tuple[str, ...]:
     notes: list[str] = []
     if conversation.stored:
         notes.append(
-            f"the transcript {fsio.printable(conversation.path)} is gone or was rewritten: taken from the bytes stored with "
+            f"the transcript {printable(conversation.path)} is gone or was rewritten: taken from the bytes stored with "
             f"{conversation.stored}"
         )
     process, running = conversations.client(context, conversation)

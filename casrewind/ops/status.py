@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from .. import errors, fsio
+from .. import errors, locations
 from .._typing import NamedTuple
 from ..agents import client_process
+from ..messages import printable
 from ..model.checkpoint import Checkpoint
 from ..model.domain import TOO_LARGE, Skip
 from ..model.history import Operation
@@ -83,14 +84,14 @@ def _status(context: Context, unwritable: str) -> Status:
             f"the store cannot be kept to its budget of {context.budget:,} bytes: {floor:,} are pinned, labelled or needed by the "
             f"newest checkpoint and undo; saves go on. casrewind gc --dry-run shows more"
         )
-    reasons += [f"{fsio.printable(skip.path)}: {fsio.printable(skip.reason)}" for skip in context.options.faults]
-    kind = fsio.file_system_type(context.store.path)
-    if kind in _FLEETING and fsio.file_system_type(context.root.path) not in _FLEETING:
+    reasons += [f"{printable(skip.path)}: {printable(skip.reason)}" for skip in context.options.faults]
+    kind = locations.file_system_type(context.store.path)
+    if kind in _FLEETING and locations.file_system_type(context.root.path) not in _FLEETING:
         reasons.append(f"the store lies on {kind}, which disappears with its container: give --store DIR or CASREWIND_HOME")
-    above, why = fsio.exposed(context.store.path)
+    above, why = locations.exposed_parent(context.store.path)
     if above:
         reasons.append(
-            f"others could rename or remove the store: it lies below {fsio.printable(above)}, and {why}; make that "
+            f"others could rename or remove the store: it lies below {printable(above)}, and {why}; make that "
             "yours alone (chmod go-w), "
             f"or give --store DIR or CASREWIND_HOME"
         )

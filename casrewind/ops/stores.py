@@ -4,8 +4,9 @@ import os
 import time
 from collections.abc import Callable
 
-from .. import errors, fsio
+from .. import errors
 from .._typing import NamedTuple
+from ..messages import printable
 from ..model import checkpoint as checkpoints
 from ..store import registry
 from ..worktree import root as roots
@@ -150,7 +151,7 @@ def _why_not(store: Found, age: float, *, force: bool) -> str | None:
         return "it has no checkpoint, so its project is unknown"
     there = next((line.root for line in store.worktrees if line.exists), None)
     if there is not None:
-        return f"the worktree {fsio.printable(there)} has checkpoints in it, and is there"
+        return f"the worktree {printable(there)} has checkpoints in it, and is there"
     idle = time.time_ns() - store.used_ns
     if idle < age * 1e9:
         days = max(idle, 0) // _DAY_NS + 1
@@ -158,7 +159,7 @@ def _why_not(store: Found, age: float, *, force: bool) -> str | None:
     for line in store.worktrees:
         doubt = roots.why_maybe_unmounted(line.root, line.newest_ns, store=store.path)
         if doubt:
-            return f"{fsio.printable(line.root)} may exist: {doubt}; if it is gone for good, remove {fsio.printable(store.path)} by hand"
+            return f"{printable(line.root)} may exist: {doubt}; if it is gone for good, remove {printable(store.path)} by hand"
     if store.restores and not force:
         return "a restore was interrupted, and can be finished when the root is back; --force removes it anyway"
     if store.pinned and not force:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from .. import fsio
+from ..messages import printable
 
 LINE = 2000
 """Maximum characters of one log line."""
@@ -30,7 +31,7 @@ class FailureLog:
 
     def add(self, text: str) -> bool:
         """Append a line. Returns True if it was written; errors are otherwise ignored."""
-        line = f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {fsio.printable(text)[:LINE]}\n"
+        line = f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {printable(text)[:LINE]}\n"
         with suppress(OSError, ValueError):
             with suppress(FileNotFoundError):
                 if os.stat(self._path).st_size > _MOST:

@@ -17,8 +17,9 @@ from functools import partial
 
 import lmdb
 
-from .. import errors, fsio
+from .. import errors, fsio, locks
 from .._typing import Any, TypeVar
+from ..messages import is_full, is_process_limit, store_error
 from ..model import digest as digests
 from . import index_check
 from .index_check import IndexGone, IndexUnusable
@@ -171,7 +172,7 @@ class Index:
         if self._private:
             yield
             return
-        with fsio.locked(self._lock, exclusive=exclusive, deadline=self.deadline, holder="index"):
+        with locks.locked(self._lock, exclusive=exclusive, deadline=self.deadline, holder="index"):
             yield
 
     @contextmanager
@@ -352,8 +353,8 @@ class Index:
         except lmdb.Error:
             raise
         except OSError as error:  # LMDB raises both kinds
-            if fsio.is_full(error) or fsio.is_ours(error):
-                raise fsio.store_error(error, "opening the index in", directory) from error
+            if is_full(error) or is_process_limit(error):
+                raise store_error(error, "opening the index in", directory) from error
             raise IndexUnusable(str(error)) from error
 
     def compact(self) -> None:
@@ -437,7 +438,7 @@ def _lmdb_errors() -> Iterator[None]:
         if os.strerror(errno.ENOENT) in str(error):
             raise IndexGone(str(error)) from error
         if os.strerror(errno.EMFILE) in str(error):
-            raise fsio.store_error(OSError(errno.EMFILE, ""), "opening", "the index") from error
+            raise store_error(OSError(errno.EMFILE, ""), "opening", "the index") from error
         if (full := _full(error)) is not None:
             raise full from error
         raise IndexUnusable(str(error)) from error
@@ -446,4 +447,4 @@ def _lmdb_errors() -> Iterator[None]:
 def _full(error: lmdb.Error) -> errors.CasrewindError | None:
     """The casrewind error if LMDB lacked space or quota, which only the system's message shows."""
     lacking = next((number for number in (errno.ENOSPC, errno.EDQUOT) if os.strerror(number) in str(error)), 0)
-    return fsio.store_error(OSError(lacking, ""), "writing", "the index") if lacking else None
+    return store_error(OSError(lacking, ""), "writing", "the index") if lacking else None

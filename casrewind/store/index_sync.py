@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 
 from .. import errors, fsio
 from .._typing import Protocol, TypeVar
+from ..messages import printable, store_error
 from ..model import stamp as stamps
 from . import catalog, ledger, packs
 from .index import Index, Tables
@@ -147,7 +148,7 @@ class LedgerIndex:
             with self._lock(exclusive=False):
                 return self._index.change(lambda tables: self._catch_up(tables, records=True))
         except OSError as error:
-            raise fsio.store_error(error, "writing the index in", self._path) from error
+            raise store_error(error, "writing the index in", self._path) from error
 
     def _is_ledger_ahead(self) -> bool:
         try:
@@ -223,7 +224,7 @@ class LedgerIndex:
                     pause += _PAUSE
                 doubted = self._index.seen
             except OSError as error:
-                raise fsio.store_error(error, "rebuilding the index in", self._path) from error
+                raise store_error(error, "rebuilding the index in", self._path) from error
             else:
                 return
 
@@ -234,7 +235,7 @@ class LedgerIndex:
             deque(self.ledger.read(0, state.end), maxlen=0)
         elif is_of(known, packs.names(self._packs)) and not ledger.is_later(identity, state.ledger_id):
             raise errors.LedgerCorrupt(
-                f"damaged ledger: the ledger in {fsio.printable(self._path)} is older than the index, or another store's; "
+                f"damaged ledger: the ledger in {printable(self._path)} is older than the index, or another store's; "
                 f"run casrewind verify"
             )
 

@@ -9,6 +9,7 @@ import os
 import struct
 
 from .. import errors, fsio
+from ..messages import store_errors
 from ..model import digest as digests
 from ..model import history
 from .layout import Layout
@@ -70,20 +71,20 @@ class Journals:
 
     def write(self, operation: history.Operation) -> None:
         """Write a journal, durably. Raises StoreError."""
-        with fsio.store_errors("writing the journal in", self._layout.journals):
+        with store_errors("writing the journal in", self._layout.journals):
             fsio.replace_file(self._layout.journals, operation.worktree.hex(), encode(operation), temporary=self._layout.temporary)
 
     def set_aside(self, worktree: bytes) -> str:
         """Rename a journal that cannot be read, so that it blocks nothing. Returns the new path."""
         path = self._layout.journal(worktree)
         aside = f"{path}.damaged-{os.urandom(4).hex()}"
-        with fsio.store_errors("setting aside the journal", path):
+        with store_errors("setting aside the journal", path):
             os.rename(path, aside)
             fsio.sync_directory(self._layout.journals)
         return aside
 
     def remove(self, worktree: bytes) -> None:
         """Remove a worktree's journal, durably."""
-        with fsio.store_errors("closing the journal in", self._layout.journals):
+        with store_errors("closing the journal in", self._layout.journals):
             os.unlink(self._layout.journal(worktree))
             fsio.sync_directory(self._layout.journals)

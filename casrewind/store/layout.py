@@ -8,7 +8,8 @@ import os
 import stat
 from contextlib import suppress
 
-from .. import errors, fsio
+from .. import errors, fsio, locations, locks
+from ..messages import printable, store_error
 from ..model import digest as digests
 from .ledger import HEAD, MAGIC, VERSION, Ledger
 from .packs import HEAD as PACK_HEAD
@@ -54,7 +55,7 @@ class Layout:
     def index(self) -> tuple[str, bool]:
         """Returns (directory of the index, True if it is private to this process and must be removed at its end)."""
         writable = self.writable()
-        if writable and fsio.file_system_type(self.root) not in _REMOTE:
+        if writable and locations.file_system_type(self.root) not in _REMOTE:
             return os.path.join(self.root, "index"), False
         if writable:
             import tempfile
@@ -106,15 +107,15 @@ class Layout:
             found = fsio.read_file(self.format, 200)
         except FileNotFoundError:
             raise errors.StoreDamaged(
-                f"the store {fsio.printable(self.root)} has no FORMAT file: it is damaged, or not a store; run casrewind verify --repair"
+                f"the store {printable(self.root)} has no FORMAT file: it is damaged, or not a store; run casrewind verify --repair"
             ) from None
         except OSError as error:
-            raise fsio.store_error(error, "reading", self.format) from error
+            raise store_error(error, "reading", self.format) from error
         if found != FORMAT:
-            text = fsio.printable(found.strip()[:60])
+            text = printable(found.strip()[:60])
             is_older = found in _OLDER_FORMATS
             raise errors.FormatUnsupported(
-                f"the store {fsio.printable(self.root)} has format {text!r}; this casrewind knows {FORMAT.decode().strip()!r}: "
+                f"the store {printable(self.root)} has format {text!r}; this casrewind knows {FORMAT.decode().strip()!r}: "
                 f"{'use the casrewind that made it' if is_older else 'upgrade casrewind'}, or give another --store DIR"
             )
 
@@ -138,7 +139,7 @@ class Layout:
                 fsio.replace_file(self.root, "FORMAT", FORMAT, temporary=self.temporary)
                 done.append("FORMAT was missing or damaged: written again")
         except OSError as error:
-            raise fsio.store_error(error, "repairing", self.root) from error
+            raise store_error(error, "repairing", self.root) from error
         return done
 
     def _is_this_version(self) -> bool:
@@ -155,12 +156,12 @@ class Layout:
         status = os.stat(self.root)
         if status.st_uid != os.geteuid():
             raise errors.StoreForeign(
-                f"the store {fsio.printable(self.root)} belongs to user {status.st_uid}, not to you ({os.geteuid()}): run "
+                f"the store {printable(self.root)} belongs to user {status.st_uid}, not to you ({os.geteuid()}): run "
                 f"casrewind as that user, or give --store DIR"
             )
         if status.st_mode & 0o022:
             raise errors.StoreForeign(
-                f"others may write to the store {fsio.printable(self.root)}: run chmod 700 on it if you trust what is in it"
+                f"others may write to the store {printable(self.root)}: run chmod 700 on it if you trust what is in it"
             )
 
     def create(self) -> None:
@@ -172,7 +173,7 @@ class Layout:
             self.check_owner()
             for name in _DIRECTORIES:
                 fsio.make_directories(os.path.join(self.root, name))
-            with fsio.locked(self.lock("publish"), exclusive=True, deadline=10.0):
+            with locks.locked(self.lock("publish"), exclusive=True, deadline=10.0):
                 if os.path.lexists(self.format):
                     return
                 if self._holds_something():
@@ -182,10 +183,10 @@ class Layout:
             fsio.sync_directory(os.path.dirname(self.root))
         except FileNotFoundError as error:  # in /proc, for example: there was no store, so none is damaged
             raise errors.WorkspaceNotFound(
-                f"no store can be made at {fsio.printable(self.root)}: {error.strerror}; give --store DIR or CASREWIND_HOME another place"
+                f"no store can be made at {printable(self.root)}: {error.strerror}; give --store DIR or CASREWIND_HOME another place"
             ) from error
         except OSError as error:
-            raise fsio.store_error(error, "making the store", self.root) from error
+            raise store_error(error, "making the store", self.root) from error
 
 
     def _refuse_other_contents(self) -> None:
@@ -199,6 +200,6 @@ class Layout:
         strange = sorted(name for name in names if name not in _OWN_NAMES and not name.startswith(_OWN_STARTS))
         if strange:
             raise errors.UsageError(
-                f"{fsio.printable(self.root)} is no store and not empty, it holds {fsio.printable(strange[0])}: give --store a new or an "
+                f"{printable(self.root)} is no store and not empty, it holds {printable(strange[0])}: give --store a new or an "
                 f"empty directory"
             )

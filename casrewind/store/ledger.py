@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from .. import errors, fsio
 from .._typing import NamedTuple
+from ..messages import printable
 from ..model import digest as digests
 
 TYPE_CHECKING = False
@@ -138,9 +139,9 @@ class Ledger:
         try:
             head = fsio.read_file(self.path, HEAD.size)
         except FileNotFoundError:
-            raise errors.LedgerCorrupt(f"damaged store: {fsio.printable(self.path)} is gone; run casrewind verify") from None
+            raise errors.LedgerCorrupt(f"damaged store: {printable(self.path)} is gone; run casrewind verify") from None
         if len(head) != HEAD.size or head[:4] != MAGIC:
-            raise errors.LedgerCorrupt(f"damaged ledger: {fsio.printable(self.path)} has no ledger header; run casrewind verify")
+            raise errors.LedgerCorrupt(f"damaged ledger: {printable(self.path)} has no ledger header; run casrewind verify")
         version, identity = HEAD.unpack(head)[1:]
         if version != VERSION:
             raise errors.FormatUnsupported(f"the ledger has version {version}, this casrewind knows version {VERSION}: upgrade casrewind")
@@ -157,7 +158,7 @@ class Ledger:
             size = os.fstat(fd).st_size
             if size < least:
                 raise errors.LedgerCorrupt(
-                    f"damaged ledger: {fsio.printable(self.path)} has {size} bytes of at least {least} that were written; run "
+                    f"damaged ledger: {printable(self.path)} has {size} bytes of at least {least} that were written; run "
                     f"casrewind verify"
                 )
             position, data, first = base, b"", base  # `data`: the bytes from offset `first` that were read last
@@ -181,12 +182,12 @@ class Ledger:
         these bytes, at least as many as a record can have."""
         if position >= acknowledged and size - position > LONGEST:
             raise errors.LedgerCorrupt(
-                f"damaged ledger: the {size - position:,} bytes at the end of {fsio.printable(self.path)} are no record; run casrewind "
+                f"damaged ledger: the {size - position:,} bytes at the end of {printable(self.path)} are no record; run casrewind "
                 f"verify --repair, which keeps all checkpoints and sets the damaged file aside"
             )
         if position < acknowledged or _is_sound_after(data):
             raise errors.LedgerCorrupt(
-                f"damaged ledger: the record at byte {position} of {fsio.printable(self.path)} is not what was written; run "
+                f"damaged ledger: the record at byte {position} of {printable(self.path)} is not what was written; run "
                 f"casrewind verify"
             )
 

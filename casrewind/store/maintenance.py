@@ -10,7 +10,8 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
-from .. import errors, fsio
+from .. import errors, fsio, locks
+from ..messages import printable, store_errors
 from ..model import digest as digests
 from ..model import history
 from ..model.checkpoint import Checkpoint
@@ -43,14 +44,14 @@ class Maintenance:
     def only_one(self) -> Iterator[None]:
         """Exclude maintenance by other processes. Raises StoreBusy, StoreNotWritable."""
         if not self._layout.writable():
-            raise errors.StoreNotWritable(f"the store {fsio.printable(self._layout.root)} cannot be written")
-        with fsio.locked(self._layout.lock("gc"), exclusive=True, deadline=1.0, holder="gc"):
+            raise errors.StoreNotWritable(f"the store {printable(self._layout.root)} cannot be written")
+        with locks.locked(self._layout.lock("gc"), exclusive=True, deadline=1.0, holder="gc"):
             yield
 
     def is_busy(self) -> bool:
         """True while maintenance runs in some process."""
         try:
-            with fsio.locked(self._layout.lock("gc"), exclusive=True, deadline=0.0):
+            with locks.locked(self._layout.lock("gc"), exclusive=True, deadline=0.0):
                 return False
         except errors.StoreBusy:
             return True
@@ -64,7 +65,7 @@ class Maintenance:
             with ExitStack() as stack:
                 try:
                     for name in ("gate", "store"):
-                        lock = fsio.locked(self._layout.lock(name), exclusive=True, deadline=_ASK, holder=name)
+                        lock = locks.locked(self._layout.lock(name), exclusive=True, deadline=_ASK, holder=name)
                         stack.enter_context(lock)
                 except errors.StoreBusy as error:
                     if time.monotonic() > end:
@@ -88,7 +89,7 @@ class Maintenance:
 
     def forget(self, identities: Iterable[str], seq: int) -> bool:
         """Forget checkpoints, durably. Returns False, without changes, if the ledger has records after `seq`."""
-        with fsio.store_errors("writing the ledger of", self._layout.root), self._ledger_index.publishing():
+        with store_errors("writing the ledger of", self._layout.root), self._ledger_index.publishing():
             state, _ = self._ledger_index.ledger_state(b"")
             if state.seq != seq:
                 return False
@@ -107,7 +108,7 @@ class Maintenance:
 
     def compact(self) -> None:
         """Rewrite the ledger and the index if that saves space. Requires the exclusive store lock."""
-        with fsio.store_errors("compacting the ledger of", self._layout.root):
+        with store_errors("compacting the ledger of", self._layout.root):
             self._ledger_index.compact()
         self._ledger_index.compact_index()
 
@@ -194,14 +195,14 @@ class Maintenance:
 
     def forget_purge(self) -> None:
         """Remove the purge marker."""
-        with fsio.store_errors("ending a purge in", self._layout.root):
+        with store_errors("ending a purge in", self._layout.root):
             self._purge_marker.remove()
 
     def begin_purge(self, convert: Convert, histories: dict[bytes, history.History]) -> None:
         """Rewrite the ledger: from then on, and only then, nothing names the purged content. Requires the exclusive
         store lock, and all blobs that the new ledger names. Raises StoreError."""
         try:
-            with fsio.store_errors("purging in", self._layout.root):
+            with store_errors("purging in", self._layout.root):
                 self._purge_marker.write(ledger.successor(self._ledger_id()))
                 self._ledger_index.rewrite(convert, histories)
         except BaseException:
@@ -214,7 +215,7 @@ class Maintenance:
         """Remove everything that may still hold purged bytes, then the marker. Requires the exclusive store lock, and
         packs with reachable blobs only. Raises StoreError."""
         self._ledger_index.recreate()
-        with fsio.store_errors("removing what was set aside in", self._layout.root):
+        with store_errors("removing what was set aside in", self._layout.root):
             self._ledger_index.remove_old_indexes(wholly=True)
             fsio.remove_orphans(self._layout.temporary)
             for path in self._set_aside():

@@ -16,6 +16,7 @@ from contextlib import suppress
 
 from .. import errors, fsio
 from .._typing import TYPE_CHECKING, NamedTuple, Protocol
+from ..messages import is_process_limit, store_error
 from ..model import digest as digests
 from ..model import manifest
 
@@ -373,8 +374,8 @@ class PackReader:
         except FileNotFoundError as error:
             raise errors.BlobMissing(f"pack {place.pack} with blob {digest.hex()[:16]} is gone; run casrewind verify") from error
         except OSError as error:
-            if fsio.is_ours(error):
-                raise fsio.store_error(error, "opening the pack", place.pack) from error
+            if is_process_limit(error):
+                raise store_error(error, "opening the pack", place.pack) from error
             raise errors.BlobCorrupt(f"pack {place.pack} cannot be read: {error.strerror}; run casrewind verify") from error
 
     def close(self) -> None:

@@ -8,8 +8,9 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from .. import errors, fsio
+from .. import errors, fsio, locks
 from .._typing import NamedTuple
+from ..messages import printable, store_error
 from ..model.checkpoint import Checkpoint
 from . import catalog
 from .index import Tables
@@ -53,7 +54,7 @@ def names(data: str) -> list[str]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise fsio.store_error(error, "listing the stores in", registry) from error
+        raise store_error(error, "listing the stores in", registry) from error
 
 
 def inspect(path: str) -> StoreSummary:
@@ -73,7 +74,7 @@ def inspect(path: str) -> StoreSummary:
     except errors.CasrewindError as error:
         problem = error
     except OSError as error:
-        problem = fsio.store_error(error, "looking at", path)
+        problem = store_error(error, "looking at", path)
     written = 0
     with suppress(OSError):
         written = os.lstat(layout.ledger).st_mtime_ns
@@ -119,9 +120,9 @@ def hold_alone(path: str, deadline: float) -> Iterator[None]:
     """Exclude other processes from writing to the store at `path` and restoring out of it. Raises StoreBusy."""
     layout = Layout(path)
     with (
-        fsio.locked(layout.lock("gc"), exclusive=True, deadline=deadline),
-        fsio.locked(layout.lock("gate"), exclusive=True, deadline=deadline),
-        fsio.locked(layout.lock("store"), exclusive=True, deadline=deadline),
+        locks.locked(layout.lock("gc"), exclusive=True, deadline=deadline),
+        locks.locked(layout.lock("gate"), exclusive=True, deadline=deadline),
+        locks.locked(layout.lock("store"), exclusive=True, deadline=deadline),
     ):
         yield
 
@@ -134,11 +135,11 @@ def remove_empty(path: str, deadline: float) -> None:
             with hold_alone(path, deadline):
                 with Store(path, deadline=deadline) as store:
                     if store.checkpoints():
-                        raise errors.WorkspaceError(f"the store {fsio.printable(path)} holds checkpoints and is kept")
+                        raise errors.WorkspaceError(f"the store {printable(path)} holds checkpoints and is kept")
                 if os.path.lexists(rules := Layout(path).rules):
                     raise errors.WorkspaceError(
-                        f"the store {fsio.printable(path)} holds private rules (casrewind include, exclude) and is kept: move "
-                        f"{fsio.printable(rules)} away, and try again"
+                        f"the store {printable(path)} holds private rules (casrewind include, exclude) and is kept: move "
+                        f"{printable(rules)} away, and try again"
                     )
                 os.unlink(Layout(path).format)  # without FORMAT, an interrupted removal leaves no store behind
         if os.path.isdir(path):
@@ -146,7 +147,7 @@ def remove_empty(path: str, deadline: float) -> None:
 
             shutil.rmtree(path)
     except OSError as error:
-        raise fsio.store_error(error, "removing the empty store", path) from error
+        raise store_error(error, "removing the empty store", path) from error
 
 
 def move(source: str, target: str) -> None:
@@ -155,13 +156,13 @@ def move(source: str, target: str) -> None:
         os.rename(source, target)
         fsio.sync_directory(os.path.dirname(target))
     except OSError as error:
-        raise fsio.store_error(error, f"moving the store {fsio.printable(source)} to", target) from error
+        raise store_error(error, f"moving the store {printable(source)} to", target) from error
 
 
 @contextmanager
 def hold_for_removal(path: str, deadline: float) -> Iterator[None]:
     """Exclude all other writers from the store at `path`, including pins and labels. Raises StoreBusy."""
-    with hold_alone(path, deadline), fsio.locked(Layout(path).lock("publish"), exclusive=True, deadline=deadline):
+    with hold_alone(path, deadline), locks.locked(Layout(path).lock("publish"), exclusive=True, deadline=deadline):
         yield
 
 
@@ -171,14 +172,14 @@ def remove(path: str) -> None:
     layout = Layout(path)
     try:
         if os.path.islink(path):
-            raise errors.StoreError(f"{fsio.printable(path)} is a link to a store elsewhere: remove both by hand")
+            raise errors.StoreError(f"{printable(path)} is a link to a store elsewhere: remove both by hand")
         if not layout.writable():
-            raise errors.StoreNotWritable(f"the store {fsio.printable(path)} cannot be written and is kept")
+            raise errors.StoreNotWritable(f"the store {printable(path)} cannot be written and is kept")
         index, _ = layout.index()
         os.rename(path, f"{path}{_REMOVED}{os.urandom(_TOKEN // 2).hex()}")
         fsio.sync_directory(os.path.dirname(path))  # a power cut must not bring back a partly removed store
     except OSError as error:
-        raise fsio.store_error(error, "removing the store", path) from error
+        raise store_error(error, "removing the store", path) from error
     if os.path.dirname(index) != path:  # the index of a store on a network is in a temporary directory here
         import shutil
 
@@ -201,7 +202,7 @@ def clear(data: str) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise fsio.store_error(error, "removing the remains of stores in", registry) from error
+        raise store_error(error, "removing the remains of stores in", registry) from error
 
 
 def _is_removed(name: str) -> bool:

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 
 from .. import errors, fsio
 from .._typing import NamedTuple
+from ..messages import store_errors
 from ..model import checkpoint as checkpoints
 from ..model import history as undo_history
 from . import catalog, ledger, packs
@@ -44,7 +45,7 @@ class Salvage:
 
     def ledger(self) -> list[str]:
         """Rewrite the ledger if it is damaged. Returns descriptions of the repairs. Raises StoreError."""
-        with fsio.store_errors("repairing the ledger of", self._layout.root):
+        with store_errors("repairing the ledger of", self._layout.root):
             head, found, sound_to = _sound_records(self._layout.ledger)
             known = self._ledger_index.read_unchecked(_known)
             identity = head[8:]
@@ -86,7 +87,7 @@ class Salvage:
         done = []
         everything = sorted(packs.sizes(self._layout.packs))
         for number, pack in enumerate(everything):
-            with fsio.store_errors("repairing packs in", self._layout.root):
+            with store_errors("repairing packs in", self._layout.root):
                 bad = self._check_pack(pack)
                 if bad is not None:
                     done.append(self._mend_pack(pack, bad, alone))

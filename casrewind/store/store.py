@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 
-from .. import errors, fsio
+from .. import errors, fsio, locks
+from ..messages import printable, store_error
 from ..model import domain as domains
 from ..model import manifest
 from ..model.checkpoint import Checkpoint
@@ -64,14 +65,14 @@ class Store:
         if not self._layout.exists():
             if os.path.isdir(self.path):
                 self._layout.check_owner()  # another user's store looks like an empty directory
-            raise errors.WorkspaceNotFound(f"no checkpoints yet (no store at {fsio.printable(self.path)}): casrewind save makes the first")
+            raise errors.WorkspaceNotFound(f"no checkpoints yet (no store at {printable(self.path)}): casrewind save makes the first")
         self.repaired = self._layout.repair() if repair else []
         self._layout.check()
         self._reader = packs.PackReader(self._layout.packs)
         self._index_directory, self._private = self._layout.index()
         self.index = Index(self._index_directory, self._layout.lock("index"), deadline, sealed_off=self._private)
         ledger_file = ledger.Ledger(self._layout.ledger, self._layout.temporary)
-        publish_lock = partial(fsio.locked, self._layout.lock("publish"), deadline=deadline)
+        publish_lock = partial(locks.locked, self._layout.lock("publish"), deadline=deadline)
         self._ledger_index = LedgerIndex(self.path, ledger_file, self.index, self._layout.packs, publish_lock)
         self._rebuilt = False
         self.lacks_ballast = False
@@ -303,11 +304,11 @@ class Store:
     @contextmanager
     def holding(self) -> Iterator[None]:
         """Hold the store lock shared: nothing is swept in the block."""
-        with fsio.locked(self._layout.lock("gate"), exclusive=False, deadline=self.deadline):
-            lock = fsio.open_lock(self._layout.lock("store"))
+        with locks.locked(self._layout.lock("gate"), exclusive=False, deadline=self.deadline):
+            lock = locks.open_lock(self._layout.lock("store"))
             try:
                 if lock is not None:
-                    fsio.acquire(lock, exclusive=False, deadline=self.deadline, holder="store")
+                    locks.acquire(lock, exclusive=False, deadline=self.deadline, holder="store")
             except BaseException:
                 if lock is not None:
                     os.close(lock)
@@ -331,7 +332,7 @@ class Store:
                 record = ledger.encode(ledger.CHECKPOINT, point.seq, encode_checkpoint(point))
                 end = self._ledger_index.ledger.append(state.end, record)
         except OSError as error:
-            raise fsio.store_error(error, "publishing to", self.path) from error
+            raise store_error(error, "publishing to", self.path) from error
         self._ledger_index.follow_published(end, finished)
         return point
 
@@ -340,7 +341,7 @@ class Store:
         try:
             finished = session.finish()
         except OSError as error:
-            raise fsio.store_error(error, "writing to the store", self.path) from error
+            raise store_error(error, "writing to the store", self.path) from error
         self._ledger_index.follow_published(0, finished)
 
     def append(self, kind: int, payload: bytes) -> None:
@@ -351,7 +352,7 @@ class Store:
                 state, _ = self._ledger_index.ledger_state(b"")
                 end = self._ledger_index.ledger.append(state.end, ledger.encode(kind, state.seq + 1, payload))
         except OSError as error:
-            raise fsio.store_error(error, "writing the ledger of", self.path) from error
+            raise store_error(error, "writing the ledger of", self.path) from error
         self._ledger_index.follow_published(end)
 
     def record_operation(self, operation: "undo_history.Operation") -> None:
@@ -389,7 +390,7 @@ class Store:
     def restoring(self, worktree: bytes) -> Iterator[None]:
         """Hold the lock that limits restores to one per worktree. Raises StoreBusy at once if another restore runs."""
         lock = self._layout.lock("restore-" + worktree.hex())
-        with fsio.locked(lock, exclusive=True, deadline=0.2, holder="restore"):
+        with locks.locked(lock, exclusive=True, deadline=0.2, holder="restore"):
             yield
 
     def is_restoring(self, worktree: bytes) -> bool:

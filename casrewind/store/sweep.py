@@ -14,6 +14,7 @@ from functools import partial
 
 from .. import errors, fsio
 from .._typing import NamedTuple
+from ..messages import store_errors
 from . import catalog, packs
 from .index import Tables
 from .index_sync import LedgerIndex
@@ -131,7 +132,7 @@ class Sweep:
         writer = PackWriter(self._layout.packs, self._layout.temporary)
         copied = CopiedPacks(writer, {usage.pack: usage.size for usage in group}, [], {})
         try:
-            with fsio.store_errors("copying packs in", self._layout.root):
+            with store_errors("copying packs in", self._layout.root):
                 for usage in group:
                     self._copy_pack(usage, marked, copied)
                 writer.sync()
@@ -190,7 +191,7 @@ class Sweep:
             if place is not None and place.pack in copied.gone and digest not in copied.writer.places:
                 old = copied.uncopied[digest]
                 copied.writer.copy(self._reader.record(old, digest), digest, old.raw)
-        with fsio.store_errors("sweeping", self._layout.root):
+        with store_errors("sweeping", self._layout.root):
             finished = copied.writer.finish()
 
         def work(tables: Tables) -> None:
@@ -204,7 +205,7 @@ class Sweep:
         self._reader.close()
 
     def _remove(self, gone: Iterable[str]) -> None:
-        with fsio.store_errors("removing packs in", self._layout.root):
+        with store_errors("removing packs in", self._layout.root):
             for pack in gone:
                 os.unlink(packs.path_of(self._layout.packs, pack))
             fsio.sync_directory(self._layout.packs)

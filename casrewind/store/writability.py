@@ -7,7 +7,7 @@ written to find out. A quota cannot be seen this way.
 import os
 import stat
 
-from .. import fsio
+from ..messages import printable
 from .layout import Layout
 from .writer import free
 
@@ -17,7 +17,7 @@ _LEAST_FREE = 16 << 10
 
 def problem(store: str) -> str:
     """The reason why no save can write to the store at that path, with a remedy; "" if none is known."""
-    where = fsio.printable(store)
+    where = printable(store)
     try:
         status = os.statvfs(store)
     except OSError:
@@ -26,7 +26,7 @@ def problem(store: str) -> str:
         return f"the store {where} is on a file system that is mounted read-only: mount it writable, or give --store DIR"
     for part in _parts(Layout(store)):
         if why := _refusal(part):
-            return f"{fsio.printable(part)}, a part of the store, {why}: make all of the store yours (chown -R, chmod -R u+rwX)"
+            return f"{printable(part)}, a part of the store, {why}: make all of the store yours (chown -R, chmod -R u+rwX)"
     if free(store) < _LEAST_FREE:
         return f"the disk of the store {where} is full: free some space, casrewind gc may free some in the store"
     if status.f_files and not status.f_favail:

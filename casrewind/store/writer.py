@@ -13,7 +13,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from itertools import groupby
 
-from .. import errors, fsio
+from .. import errors
+from ..messages import printable, store_error
 from ..model import digest as digests
 from ..model import manifest
 from . import packs
@@ -73,7 +74,7 @@ class WriteQuota:
             raise errors.OverBudget(written + more, max(self._left, 0))
         if written + more > self._free:
             raise errors.StoreFull(
-                f"no space left for the store {fsio.printable(self._layout.root)}: more than the {max(self._free, 0):,} bytes "
+                f"no space left for the store {printable(self._layout.root)}: more than the {max(self._free, 0):,} bytes "
                 f"that may be written are needed (a hundredth of the disk, at most {_SPARE >> 20} MiB, is kept free); nothing was "
                 f"saved: free some space and try again"
             )
@@ -83,7 +84,7 @@ class WriteQuota:
         if size > (left := free(self._layout.root)):
             raise errors.StoreFull(
                 f"no space left for a file of {size:,} bytes: {max(left, 0):,} bytes may be written to the disk of the store "
-                f"{fsio.printable(self._layout.root)}; nothing was saved: free some space, or lower capture.max_file_size"
+                f"{printable(self._layout.root)}; nothing was saved: free some space, or lower capture.max_file_size"
             )
 
 
@@ -242,7 +243,7 @@ class StoreWriter:
                 self._writer.append(kind, blobs, frames and frames[start : start + len(blobs)])
                 start += len(blobs)
         except OSError as error:  # a scan would attribute any other OSError to the user's file
-            raise fsio.store_error(error, "writing a pack in", self._place) from error
+            raise store_error(error, "writing a pack in", self._place) from error
 
     def drain(self) -> None:
         """Wait for the thread. Pending blobs are dropped."""

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from .. import errors, fsio
+from ..messages import is_process_limit
 from ..model import paths
 from ..model import stamp as stamps
 from ..model.manifest import DIR, TEMPORARY_PREFIX, Entry, same
@@ -100,7 +101,7 @@ class DisplacedFiles:
         try:
             fd, name = self.tree.open_parent(self.now(path))
         except OSError as error:
-            if fsio.is_ours(error):
+            if is_process_limit(error):
                 raise
             found = None if is_absence(error) else _UNREADABLE
         try:
@@ -175,7 +176,7 @@ class DisplacedFiles:
             except FileNotFoundError:
                 pass  # removed since it was hashed: a new file
             except OSError as error:
-                if fsio.is_ours(error):
+                if is_process_limit(error):
                     raise
                 return self._private(draft, mode)
         try:
@@ -197,7 +198,7 @@ class DisplacedFiles:
             if acl:
                 os.setxattr(draft, _ACL, _masked(acl, group))
         except OSError as error:
-            if fsio.is_ours(error):
+            if is_process_limit(error):
                 raise
             return mode & _PRIVATE, f"its ACL cannot be set ({error.strerror}): restored with mode {mode & _PRIVATE:04o}"
         finally:
@@ -242,7 +243,7 @@ class DisplacedFiles:
         try:
             status = self.tree.status_of(path)
         except OSError as error:
-            if fsio.is_ours(error):
+            if is_process_limit(error):
                 raise
             return None
         return status if status is not None and stat.S_ISREG(status.st_mode) else None
@@ -289,7 +290,7 @@ def _captured_at(fd: int, name: bytes) -> CapturedFile | None:
     except NotCapturable:
         return _UNREADABLE
     except OSError as error:
-        if fsio.is_ours(error):
+        if is_process_limit(error):
             raise
         return _UNREADABLE
 

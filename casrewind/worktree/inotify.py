@@ -14,7 +14,7 @@ import struct
 import time
 from collections.abc import Callable
 
-from .. import fsio
+from .. import locations
 from ..model import stamp as stamps
 from .change_set import ChangedDirectories, ChangeSet, WatchResult
 from .stat_index import StatIndex
@@ -120,8 +120,8 @@ class InotifyWatcher:
         """The kernel's lines for mounts at or below the root. Containers elsewhere mount and unmount all the time."""
         os.lseek(self.mounts, 0, os.SEEK_SET)
         lines = b"".join(iter(lambda: os.read(self.mounts, 1 << 16), b"")).splitlines()
-        places = ((mount.place, line) for line in lines for mount in fsio.parse_mounts(line))
-        return [line for place, line in places if fsio.is_in(place, self._root)]
+        places = ((mount.point, line) for line in lines for mount in locations.parse_mounts(line))
+        return [line for place, line in places if locations.is_in(place, self._root)]
 
     def _take(self, data: bytes) -> bool:
         """Process some events. False if the known state is lost."""

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 from .. import errors, fsio
 from .._typing import NamedTuple, Protocol, TypeVar
+from ..messages import printable
 from ..model import digest as digests
 from ..model import manifest, paths
 from ..model import stamp as stamps
@@ -202,7 +203,7 @@ def _open_root(root: str) -> tuple[int, os.stat_result]:
     try:
         fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
-        raise errors.WorkspaceNotFound(f"{fsio.printable(root)} cannot be opened: {error.strerror}") from error
+        raise errors.WorkspaceNotFound(f"{printable(root)} cannot be opened: {error.strerror}") from error
     return fd, os.fstat(fd)
 
 
@@ -250,7 +251,7 @@ class Worktree:
         try:
             status = os.stat(self.root)
         except OSError as error:
-            raise errors.WorkspaceNotFound(f"{fsio.printable(self.root)} is gone: {error.strerror}") from error
+            raise errors.WorkspaceNotFound(f"{printable(self.root)} is gone: {error.strerror}") from error
         if (status.st_dev, status.st_ino) != (self.status.st_dev, self.status.st_ino):
             os.close(self.fd)
             self.fd, self.status = _open_root(self.root)

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 
-from .. import errors, fsio
+from .. import errors, fsio, locations
 from .._typing import NamedTuple
+from ..messages import printable
 from ..model import digest as digests
 from ..model import paths
 
@@ -88,22 +89,22 @@ def why_maybe_unmounted(root: str, used_ns: int, *, store: str = "") -> str:
             status = os.stat(place)
         except (FileNotFoundError, NotADirectoryError):
             if os.path.islink(place):
-                return f"{fsio.printable(place)} is a link to a missing path"
+                return f"{printable(place)} is a link to a missing path"
             place = os.path.dirname(place)
         except OSError as error:
-            return f"{fsio.printable(place)} cannot be looked at ({error.strerror})"
+            return f"{printable(place)} cannot be looked at ({error.strerror})"
     if not stat.S_ISDIR(status.st_mode):
         return ""
     for top in _MOUNT_PARENTS:
-        if fsio.is_in(root, top) and (store or not fsio.is_in(place, top) or os.stat(top).st_dev == status.st_dev):
+        if locations.is_in(root, top) and (store or not locations.is_in(place, top) or os.stat(top).st_dev == status.st_dev):
             return f"it lies under {top}, where removable disks are mounted"
-    kind = fsio.file_system_type(place)
+    kind = locations.file_system_type(place)
     if kind == "autofs":
-        return f"{fsio.printable(place)} is mounted on demand"
-    if store and kind == "overlay" and fsio.file_system_type(store) != kind:
-        return f"{fsio.printable(place)} belongs to a container, but the store does not: the root may exist outside the container"
+        return f"{printable(place)} is mounted on demand"
+    if store and kind == "overlay" and locations.file_system_type(store) != kind:
+        return f"{printable(place)} belongs to a container, but the store does not: the root may exist outside the container"
     if status.st_mtime_ns < used_ns - _TIMES_NS:
-        return f"nothing was removed from {fsio.printable(place)} since it was used: perhaps its disk is not mounted"
+        return f"nothing was removed from {printable(place)} since it was used: perhaps its disk is not mounted"
     return ""
 
 
@@ -133,7 +134,7 @@ def below(root: str, given: Sequence[str], start: str) -> tuple[bytes, ...]:
                 found.append(paths.check(candidate[len(top.rstrip(b"/")) + 1 :]))
                 break
         else:
-            raise errors.UnsafePath(f"{fsio.printable(item)} lies outside the root {fsio.printable(root)}")
+            raise errors.UnsafePath(f"{printable(item)} lies outside the root {printable(root)}")
     return tuple(found)
 
 
@@ -150,15 +151,15 @@ def find(start: str, home: str, is_known: Callable[[Root], bool]) -> Root:
         real = os.path.realpath(start, strict=True)
         status = os.stat(real)
     except OSError as error:
-        what = f"{fsio.printable(start)} cannot be entered: {error.strerror}; give a directory with -C DIR"
+        what = f"{printable(start)} cannot be entered: {error.strerror}; give a directory with -C DIR"
         raise errors.WorkspaceNotFound(what) from error
     if not stat.S_ISDIR(status.st_mode):
-        raise errors.WorkspaceNotFound(f"{fsio.printable(start)} is not a directory: give one with -C DIR")
+        raise errors.WorkspaceNotFound(f"{printable(start)} is not a directory: give one with -C DIR")
     home = os.path.realpath(home)
     place, device = real, status.st_dev
     while True:
         candidate = describe(place)
-        above_home = fsio.is_in(home, place)
+        above_home = locations.is_in(home, place)
         if (candidate.git_dir is not None and not above_home) or is_known(candidate):
             return candidate
         parent = os.path.dirname(place)
@@ -173,13 +174,13 @@ def refuse(root: str, home: str) -> None:
     why = None
     if root == home:
         why = "it is your home directory"
-    elif fsio.is_in(home, root):
+    elif locations.is_in(home, root):
         why = "your home directory lies in it"
     elif root in _SYSTEM or ((root + "/").startswith(_NEVER_INSIDE) and not root.startswith(_ORDINARY_INSIDE)):
         why = "it is a system directory"
     if why is not None:
         raise errors.RootRefused(
-            f"{fsio.printable(root)} is not a project: {why}. Start in a project's directory, or use --force to allow it"
+            f"{printable(root)} is not a project: {why}. Start in a project's directory, or use --force to allow it"
         )
 
 
@@ -279,11 +280,11 @@ class Mounts:
 def mounts_below(root: str, fd: int) -> Mounts:
     """The mounts below the directory `root`, which is open as `fd`."""
     device, top = os.fstat(fd).st_dev, os.fsencode(root).rstrip(b"/") + b"/"
-    found = [mount for mount in fsio.mounts() if mount.place.startswith(top)]
+    found = [mount for mount in locations.mounts() if mount.point.startswith(top)]
     own = _mount_of(fd) if found else -1
     # Only direct children of the root's mount count: mounts on other mounts lie below these. A mount made before
     # another mount covered the root is hidden.
-    return Mounts(device, (mount.place[len(top) :] for mount in found if own in (-1, mount.parent)))
+    return Mounts(device, (mount.point[len(top) :] for mount in found if own in (-1, mount.parent)))
 
 
 def _mount_of(fd: int) -> int:

@@ -21,6 +21,7 @@ from ..gitignore.rules import (
     ScanOptions,
     read_regular,
 )
+from ..messages import is_process_limit
 from ..model import domain as domains
 from ..model import manifest, paths
 from ..model import stamp as stamps
@@ -174,7 +175,7 @@ class DirectoryScan:
                 self.distrust_names()
                 continue
             except OSError as error:
-                if fsio.is_ours(error):
+                if is_process_limit(error):
                     raise
                 chosen = self._state.chooser.instead(self.path, _SOURCES[name], "")
                 self._state.skipped.append(Skip(self.prefix + name, domains.UNREADABLE_RULES))
@@ -302,7 +303,7 @@ class DirectoryScan:
         except FileNotFoundError:
             self.distrust_names()
         except OSError as error:
-            if fsio.is_ours(error):
+            if is_process_limit(error):
                 raise
             if error.errno == errno.EINVAL:  # readlink: it is no longer a link
                 self.distrust_names()
@@ -476,7 +477,7 @@ def open_child(tree: Worktree, shared: ScanState, parent: DirectoryScan, name: b
         if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
             parent.distrust_names()  # gone or replaced since the listing
             return None
-        if fsio.is_ours(error):
+        if is_process_limit(error):
             raise
         reason = domains.UNREADABLE
         child = None

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from casrewind import errors, fsio
+from casrewind import errors, locks
 from casrewind.cli import main as cli
 from support.pictures import unchanged
 from support.trees import plant
@@ -204,7 +204,7 @@ def test_an_interrupted_save_is_130_publishes_nothing_and_the_next_one_works(cas
         )  # fmt: skip
         with contextlib.ExitStack() as held:
             if delay is None:
-                held.enter_context(fsio.locked(os.path.join(store, "locks", "publish"), exclusive=True, deadline=10))
+                held.enter_context(locks.locked(os.path.join(store, "locks", "publish"), exclusive=True, deadline=10))
             seen = b""
             while b" casrewind.worktree.scan\n" not in seen:  # it is at work: no module is left to import but the last ones
                 line = child.stderr.readline()

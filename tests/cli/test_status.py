@@ -121,7 +121,7 @@ def mount(kind, options, place):
 
 
 def on_disk(path):
-    from casrewind.fsio import file_system_type
+    from casrewind.locations import file_system_type
 
     return file_system_type(str(path)) not in ("tmpfs", "overlay", "ramfs", "")
 

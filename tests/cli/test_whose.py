@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from casrewind import fsio
+from casrewind import locations
 from support.client import Client
 from support.trees import plant
 
@@ -78,13 +78,13 @@ def test_a_directory_of_nobody_is_one_of_others_outside_of_a_user_namespace(tmp_
     place = tmp_path / "place"
     place.mkdir()
     os.chown(place, 65534, -1)
-    assert fsio.ownership_problem(str(place)) == ("it belongs to user 65534" if everybody else "")
+    assert locations.ownership_problem(str(place)) == ("it belongs to user 65534" if everybody else "")
 
 
 def test_the_group_that_only_this_user_has_is_not_others(tmp_path):
     place = tmp_path / "place"
     place.mkdir()
     place.chmod(0o775)
-    assert fsio.ownership_problem(str(place)) == ""
+    assert locations.ownership_problem(str(place)) == ""
     os.chown(place, -1, OTHER)
-    assert fsio.ownership_problem(str(place)) == "others may write to it"
+    assert locations.ownership_problem(str(place)) == "others may write to it"

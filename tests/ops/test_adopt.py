@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from casrewind import errors, fsio, projects
+from casrewind import errors, locks, projects
 from casrewind.model.history import RESTORE, Operation
 from casrewind.store.store import Store
 from casrewind.worktree import root as roots
@@ -358,23 +358,23 @@ def test_who_waited_for_a_lock_while_its_store_was_moved_gets_that_of_the_one_th
     path = str(tmp_path / "there" / "gate")
 
     def wait():
-        with fsio.locked(path, exclusive=False, deadline=60.0) as fd:
+        with locks.locked(path, exclusive=False, deadline=60.0) as fd:
             got.append(os.fstat(fd).st_ino)
 
-    with fsio.locked(path, exclusive=True, deadline=1.0):
+    with locks.locked(path, exclusive=True, deadline=1.0):
         waiter = threading.Thread(target=wait)
-        acquire = fsio.acquire
+        acquire = locks.acquire
 
         def tell(*arguments, **named):
             held.set()
             return acquire(*arguments, **named)
 
-        fsio.acquire = tell
+        locks.acquire = tell
         try:
             waiter.start()
             assert held.wait(60)  # the waiter has the file open
         finally:
-            fsio.acquire = acquire
+            locks.acquire = acquire
         os.rename(tmp_path / "there", tmp_path / "gone")
         os.rename(tmp_path / "other", tmp_path / "there")
     waiter.join(60)
@@ -384,18 +384,18 @@ def test_who_waited_for_a_lock_while_its_store_was_moved_gets_that_of_the_one_th
 def test_who_waited_for_a_lock_of_a_store_that_went_away_is_told(tmp_path):
     plant(tmp_path, {"there/gate": b""})
     path = str(tmp_path / "there" / "gate")
-    acquire = fsio.acquire
+    acquire = locks.acquire
 
     def move_first(*arguments, **named):
         os.rename(tmp_path / "there", tmp_path / "gone")
         return acquire(*arguments, **named)
 
-    fsio.acquire = move_first
+    locks.acquire = move_first
     try:
-        with pytest.raises(errors.StoreError, match="lock"), fsio.locked(path, exclusive=True, deadline=1.0):
+        with pytest.raises(errors.StoreError, match="lock"), locks.locked(path, exclusive=True, deadline=1.0):
             raise AssertionError("locked what is not there")
     finally:
-        fsio.acquire = acquire
+        locks.acquire = acquire
 
 
 # -- a store that was given with --store

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from casrewind import fsio
+from casrewind.messages import printable
 from casrewind.errors import UsageError
 from casrewind.ops.purge_text import MOST_TEXT, SecretText
 
@@ -22,7 +22,7 @@ def test_it_is_found_as_it_is_and_as_json_writes_it_once_and_twice():
         assert secret.is_in(once.encode())
         for twice in (json.dumps(once), json.dumps(once, ensure_ascii=False), json.dumps({"x": json.dumps({"y": word})})):
             assert secret.is_in(twice.encode())
-    assert secret.is_in(word.encode()) and secret.is_in(fsio.printable(word).encode())
+    assert secret.is_in(word.encode()) and secret.is_in(printable(word).encode())
     assert not secret.is_in(word[1:].encode())
 
 

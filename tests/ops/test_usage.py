@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from casrewind import errors, fsio
+from casrewind import errors, locks
 from casrewind.model.retention import Limits
 from casrewind.ops.save import Moment
 from casrewind.ops.save import save as save_moment
@@ -359,7 +359,7 @@ def test_nothing_is_swept_while_it_is_measured(root, settings):
     def look(what, done, total):
         lock = os.path.join(settings.data, "stores", os.listdir(os.path.join(settings.data, "stores"))[0], "locks", "store")
         try:
-            with fsio.locked(lock, exclusive=True, deadline=0.0):
+            with locks.locked(lock, exclusive=True, deadline=0.0):
                 kept_out.append((what, False))
         except errors.StoreBusy:
             kept_out.append((what, True))

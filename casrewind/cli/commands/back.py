@@ -5,8 +5,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 
-from ... import errors, fsio, launch
+from ... import errors, launch
 from ..._typing import TYPE_CHECKING, Any
+from ...messages import printable
 from ...model.rewind import FORK
 from ...ops import conversation, rewind
 from ...ops.conversation import RewindTarget
@@ -160,7 +161,7 @@ def rewrite(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int
     for line in removed_prompts(planned):
         remark(line)
     remark(f"The conversation of {point.id} will be cut in its own session; as it is now it is kept beside:")
-    remark(f"  {fsio.printable(planned.transcript)}")
+    remark(f"  {printable(planned.transcript)}")
     sys.stderr.write(f"Type {_WORD} to do it: ")
     sys.stderr.flush()
     if sys.stdin.readline().strip() != _WORD:
@@ -238,13 +239,13 @@ def _chat(report: Rewound, *, is_inside: bool) -> None:
     else:
         print_line(f"{'forked' if chat.mode == FORK else 'rewritten'}: {chat.resume}")
     if chat is not None and chat.backup is not None:
-        print_line(f"  as it was: {fsio.printable(chat.backup)}")
+        print_line(f"  as it was: {printable(chat.backup)}")
 
 
 def removed_prompts(report: Rewound) -> Iterator[str]:
     """The prompts that the conversation no longer contains, one line each."""
     for prompt in report.prompts[:SHOWN]:
-        words = fsio.printable(" ".join(prompt.split()))
+        words = printable(" ".join(prompt.split()))
         yield f"  taken back: {words[:_WIDTH]}{'...' if len(words) > _WIDTH else ''}"
     if len(report.prompts) > SHOWN:
         yield f"  ... and {len(report.prompts) - SHOWN} more prompts"

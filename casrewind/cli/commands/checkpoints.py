@@ -3,8 +3,9 @@
 import os
 from contextlib import suppress
 
-from ... import errors, fsio
+from ... import errors
 from ..._typing import TYPE_CHECKING, Any
+from ...messages import printable
 from ...ops.save import Saved, read_index
 from ...workspace import context_of
 from .. import output
@@ -159,14 +160,14 @@ def _report_marking(workspace: "Workspace", options: "ParsedOptions", report: An
 
 def print_marking(report: "Marking") -> None:
     """Print the pinned or unpinned checkpoints."""
-    name, label = report.checkpoint.id, fsio.printable(report.label)
+    name, label = report.checkpoint.id, printable(report.label)
     if not report.changed:
         already = f"{name} is pinned already{f', its label is {label!r}' if label else ''}"
         print_line(already if report.marked.pinned else f"{name} is not pinned, and no label keeps it")
     elif not report.marked.pinned:
         print_line(f"unpinned {name}{f'; its label {label!r} stays, and does not keep it any more' if label else ''}")
     else:
-        before = f" (it was {fsio.printable(report.before)!r})" if report.before not in ("", report.label) else ""
+        before = f" (it was {printable(report.before)!r})" if report.before not in ("", report.label) else ""
         print_line(f"pinned {name}{f', its label is {label!r}' if label else ''}{before}")
 
 

@@ -1,7 +1,8 @@
 """casrewind diff: what a turn changed, or what differs between two states."""
 
-from ... import errors, fsio
+from ... import errors
 from ..._typing import TYPE_CHECKING
+from ...messages import printable
 from ...ops import compare
 from ...workspace import context_of
 from ..output import as_json, folded, print_line, remark, width
@@ -52,7 +53,7 @@ def _turn_diff(workspace: "Workspace", options: "ParsedOptions", named: Words, t
     heading = f'@{turn.n} "{shortened(turn.prompt)}"{when}: from {turn.before} to {turn.after or "the files now"}'
     _print(options, found, heading, before, after, turn)
     if turn.purged:
-        remark(f"casrewind: purged, and not compared: {', '.join(fsio.printable(path) for path in turn.purged)}")
+        remark(f"casrewind: purged, and not compared: {', '.join(printable(path) for path in turn.purged)}")
     if turn.damaged:
         remark(f"casrewind: a part of what @{turn.n} changed is damaged in the store; casrewind verify shows what is affected")
     return errors.StoreDamaged.exit_code if turn.damaged else _missed(found)
@@ -114,7 +115,7 @@ def _title(workspace: "Workspace", side: Side) -> str:
 
 def _missed(found: "Comparison") -> int:
     for path in found.missing:
-        remark(f"casrewind: no such path: {fsio.printable(path)}: no checkpoint that was compared has it, nor the worktree")
+        remark(f"casrewind: no such path: {printable(path)}: no checkpoint that was compared has it, nor the worktree")
     return REMARKS if found.missing else OK
 
 

@@ -10,12 +10,13 @@ import uuid
 from collections.abc import Sequence
 from contextlib import closing
 
-from ... import agents, errors, fsio
+from ... import agents, errors
 from ..._typing import TYPE_CHECKING, NamedTuple
 from ...agents import client_query, diagnose, hook_trial
 from ...agents.diagnose import ClientHooks, InstalledHook, once
 from ...agents.profiles import Profile
 from ...agents.proven import newer_than_proven
+from ...messages import printable
 from ...ops import conversation, status
 from ...ops.status import AgentSeen
 from ...settings import Settings, find_root
@@ -104,7 +105,7 @@ def _root(settings: Settings, directory: str) -> tuple[str | None, list[str]]:
     while not os.path.lexists(place) and place != os.path.dirname(place):
         place = os.path.dirname(place)
     if not (os.path.isdir(place) and os.access(place, os.W_OK | os.X_OK)):
-        where = fsio.printable(place)
+        where = printable(place)
         lacks.append(f"no store can be made or written below {where}: make it a directory of yours, or set CASREWIND_HOME to another")
     try:
         return find_root(directory, settings).path, lacks
@@ -125,7 +126,7 @@ def _examine(
         version, wrong = hook_trial.version(profile, program, settings.environ)
         if version is None:
             problems.append(
-                f"{fsio.printable(program)} {' '.join(profile.version)} {fsio.printable(wrong)}; is that "
+                f"{printable(program)} {' '.join(profile.version)} {printable(wrong)}; is that "
                 f"{profile.title}? run it by hand to see"
             )
     looked = diagnose.find_hooks(profile, root, settings.home, settings.environ, tier)
@@ -169,8 +170,8 @@ def _try_all(looked: ClientHooks, settings: Settings) -> tuple[TrialSummary, lis
     details = once([*(wrong for _, wrong in wrongs), *idle])
     install = f"casrewind install {looked.profile.name}"
     return TrialSummary(ran=True, ok=not details, milliseconds=slowest, detail="; ".join(details) or None), [
-        f"the hook for {hook.event} in {fsio.printable(hook.settings)} does not work: {wrong}; {install} writes it anew, and if that does "
-        f"not help, this is its command line: {fsio.printable(hook.line)}"
+        f"the hook for {hook.event} in {printable(hook.settings)} does not work: {wrong}; {install} writes it anew, and if that does "
+        f"not help, this is its command line: {printable(hook.line)}"
         for hook, wrong in wrongs
     ]
 
@@ -233,7 +234,7 @@ def _try_once(profile: Profile, hook: InstalledHook, settings: Settings, place: 
 
 
 def _quoted(data: bytes) -> str:
-    said = fsio.printable(hook_trial.last_line(data))
+    said = printable(hook_trial.last_line(data))
     return f": {said}" if said else ""
 
 
@@ -271,15 +272,15 @@ def _show(reports: Sequence[ClientReport], reasons: Sequence[str], helper: Helpe
     if reasons:
         print_line("This project")
     for reason in reasons:
-        print_line(f"  ! {fsio.printable(reason)}")
+        print_line(f"  ! {printable(reason)}")
 
 
 def _helper(found: HelperState, *, wanted: bool) -> None:
     """Print the state of the helper (casrewind watch), if it runs or hooks would start it."""
     if found.wrong:
-        print_line(f"Helper\n  ! {fsio.printable(found.wrong)}")
+        print_line(f"Helper\n  ! {printable(found.wrong)}")
     elif found.pid is not None:
-        seen = f"still compares every file: {fsio.printable(found.unwatched)}" if found.unwatched else "knows what changes"
+        seen = f"still compares every file: {printable(found.unwatched)}" if found.unwatched else "knows what changes"
         print_line(f"Helper\n  process     {found.pid or 'just started'}, {seen}")
     elif wanted:
         print_line("Helper\n  process     none now; the next session or prompt here starts one")
@@ -293,33 +294,33 @@ def _agent(report: ClientReport) -> None:
     profile, looked = report.profile, report.looked
     print_line(profile.title)
     for problem in report.problems:
-        print_line(f"  ! {fsio.printable(problem)}")
+        print_line(f"  ! {printable(problem)}")
     if report.program is None:
         print_line(f"  program     {profile.program} is not on the PATH here")
     else:
-        print_line(f"  program     {fsio.printable(report.program)}{'' if report.version is None else f', version {report.version}'}")
+        print_line(f"  program     {printable(report.program)}{'' if report.version is None else f', version {report.version}'}")
     for scope in looked.scopes:
         events = plural(len(scope.events), "event") + (", with the helper" if scope.resident else "")
-        print_line(f"  hooks       {scope.scope}: {scope.tier}, {events}, in {fsio.printable(scope.settings)}")
+        print_line(f"  hooks       {scope.scope}: {scope.tier}, {events}, in {printable(scope.settings)}")
     if not looked.hooks:
         print_line(f"  hooks       none; casrewind install {profile.name} puts them there")
     if looked.command is not None:
-        print_line(f"  command     /casrewind in the client, {fsio.printable(looked.command)}")
+        print_line(f"  command     /casrewind in the client, {printable(looked.command)}")
     if report.tried is not None and report.tried.ok:
         print_line(f"  tried       run as the client does, a hook made its checkpoint in {report.tried.milliseconds} ms")
     elif report.tried is not None:
-        print_line(f"  tried       {'FAILED' if report.tried.ran else 'NOT RUN'}: {fsio.printable(report.tried.detail or '')}")
+        print_line(f"  tried       {'FAILED' if report.tried.ran else 'NOT RUN'}: {printable(report.tried.detail or '')}")
     if report.seen is not None:
         _seen(report.seen)
     elif looked.hooks:
         print_line("  last event  none in this project; a session that was open before the installation has no hooks: start a new one")
     for note in looked.notes:
-        print_line(f"  note: {fsio.printable(note)}")
+        print_line(f"  note: {printable(note)}")
 
 
 def _seen(found: AgentSeen) -> None:
     if found.event:
-        print_line(f"  last event  {fsio.printable(found.event)}, {age(found.event_ns)}, session {fsio.printable(found.session)}")
+        print_line(f"  last event  {printable(found.event)}, {age(found.event_ns)}, session {printable(found.session)}")
     newest = f"{found.checkpoint}, {age(found.checkpoint_ns)}" if found.checkpoint else "none in this project"
     print_line(f"  checkpoint  {newest}")
     if found.running is not None:

@@ -5,9 +5,10 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 
-from ... import errors, fsio
+from ... import errors
 from ..._typing import TYPE_CHECKING, Any
 from ...gitignore.rules import ScanOptions
+from ...messages import printable
 from ...model import domain as domains
 from ...model import manifest
 from ...ops import inclusion
@@ -47,7 +48,7 @@ def include(workspace: Workspace, options: "ParsedOptions", done: Done) -> int:
         saved = saves.save(context, Moment(if_changed=f"include {' '.join(options.path)}"[:200]))
     except (errors.CasrewindError, OSError):
         done()
-        remark(f"the rules are written: the next save that succeeds captures what they include ({fsio.printable(found.file)})")
+        remark(f"the rules are written: the next save that succeeds captures what they include ({printable(found.file)})")
         raise
     done()
     if options.json:
@@ -56,7 +57,7 @@ def include(workspace: Workspace, options: "ParsedOptions", done: Done) -> int:
         finder = manifest.Finder(context.store.load_tree, saved.checkpoint.tree)
         for verdict in found.verdicts:
             if verdict.reason == ignored.CAPTURED and finder.find(verdict.path) is None:  # a pattern
-                print_line(f"{fsio.printable(verdict.path)} is captured from {saved.checkpoint.id} on")
+                print_line(f"{printable(verdict.path)} is captured from {saved.checkpoint.id} on")
             else:
                 is_held = verdict.reason == ignored.CAPTURED
                 print_line(_sentence(verdict, context.store.path, saved.checkpoint.id if is_held else ""))
@@ -138,23 +139,23 @@ def _words(root: str, text: str, start: str) -> list[Word]:
 
 def _print_rules(found: RuleChange) -> None:
     is_shared = os.path.basename(found.file) == os.fsdecode(inclusion.FILE)
-    name = os.path.basename(found.file) if is_shared else f"private rules ({fsio.printable(found.file)})"
+    name = os.path.basename(found.file) if is_shared else f"private rules ({printable(found.file)})"
     for rule in found.added:
-        print_line(f"{name}: added {fsio.printable(rule)}")
+        print_line(f"{name}: added {printable(rule)}")
     for rule in found.removed:
-        print_line(f"{name}: removed {fsio.printable(rule)}")
+        print_line(f"{name}: removed {printable(rule)}")
 
 
 def _sentence(verdict: Verdict, store: str, saved: str = "") -> str:
     """One line that explains if a save captures the path, and why. `saved`: the checkpoint that holds it, "" = none."""
-    name, rule = fsio.printable(verdict.path), verdict.rule
+    name, rule = printable(verdict.path), verdict.rule
     where = ""
     if rule is not None:
-        base = f"{fsio.printable(rule.file.base)}/" if rule.file.base else ""
+        base = f"{printable(rule.file.base)}/" if rule.file.base else ""
         file = _FILES.get(rule.file.source, rule.file.source)
         if rule.file.source == "private":
-            file = f"private rules ({fsio.printable(Layout(store).rules)})"
-        where = f": {base}{file}, line {rule.line}: {fsio.printable(rule.text)}"
+            file = f"private rules ({printable(Layout(store).rules)})"
+        where = f": {base}{file}, line {rule.line}: {printable(rule.text)}"
     if saved:
         return f"{name} is saved in {saved}{where}"
     if verdict.reason == ignored.CAPTURED:
@@ -165,14 +166,14 @@ def _sentence(verdict: Verdict, store: str, saved: str = "") -> str:
         return f"{name} is ignored{where}"
     if verdict.reason == domains.BUILT_IN:
         return f"{name} is a directory that tools make again (built-in list): casrewind include {shlex.quote(name)} captures it"
-    return f"{name} is not captured: {fsio.printable(verdict.reason)}"
+    return f"{name} is not captured: {printable(verdict.reason)}"
 
 
 def unprotected(found: Sequence[IgnoredEntry], *, complete: bool) -> list[str]:
     """Lines about ignored entries that tools do not regenerate (ignored.find_ignored); [] without such entries."""
     if not found:
         return []
-    shown = [fsio.printable(each.path) + ("/" if each.is_dir else "") for each in found[:_SHOWN]]
+    shown = [printable(each.path) + ("/" if each.is_dir else "") for each in found[:_SHOWN]]
     more = f" and {len(found) - _SHOWN}{'' if complete else ' or'} more" if len(found) > _SHOWN else ""
     return [f"not protected, because git ignores it: {', '.join(shown)}{more}", f"  casrewind include {shlex.quote(shown[0])} protects it"]
 

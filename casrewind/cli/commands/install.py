@@ -7,13 +7,14 @@ import os
 import shutil
 import sys
 
-from ... import __version__, agents, environment, errors, fsio
+from ... import __version__, agents, environment, errors
 from ..._typing import TYPE_CHECKING, Any
 from ...agents import diagnose, more_profiles, plugin, settings_edit
 from ...agents import install as installs
 from ...agents.diagnose import ClientHere
 from ...agents.install import PROJECT, Installed, Uninstalled
 from ...agents.profiles import USUAL_TIER, Profile
+from ...messages import printable
 from ..json_output import Shape, path, path_or_none
 from ..output import as_json, plural, print_line
 from ..questions import agreed, may_ask
@@ -81,7 +82,7 @@ def _connect(settings: Any, options: "ParsedOptions") -> int:
 
 
 def _where(client: ClientHere) -> str:
-    return fsio.printable(client.program or client.directory or "")
+    return printable(client.program or client.directory or "")
 
 
 def _print_hooks(target: installs.Target, tier: str, options: "ParsedOptions") -> int:
@@ -111,8 +112,8 @@ def _plugin(profile: Profile, tier: str, options: "ParsedOptions") -> int:
         return OK
     print_line(f"written: a plugin for {profile.title}, {tier}, {plural(len(profile.hooks[tier]), 'hook')}")
     for item in files:
-        print_line(f"  {fsio.printable(item)}")
-    print_line(f"  try it with: {profile.program} --plugin-dir {fsio.printable(directory)}")
+        print_line(f"  {printable(item)}")
+    print_line(f"  try it with: {profile.program} --plugin-dir {printable(directory)}")
     found = shutil.which("casrewind") or os.path.exists(os.path.join(environment.home(), ".local", "bin", "casrewind"))
     if not found:
         print_line("  its hooks look for casrewind on the PATH and in ~/.local/bin, where it is missing now")
@@ -141,11 +142,11 @@ def _show_installed(found: Installed) -> None:
     done = "installed" if found.changed else "already installed, nothing was changed"
     print_line(f"{done}: {profile.title}, {found.tier}, {hooks}")
     for item in found.written:
-        kept = f" (as it was: {fsio.printable(os.path.basename(item.backup))} beside it)" if item.backup else ""
-        print_line(f"  settings  {fsio.printable(item.path)}{kept}")
+        kept = f" (as it was: {printable(os.path.basename(item.backup))} beside it)" if item.backup else ""
+        print_line(f"  settings  {printable(item.path)}{kept}")
     print_line(f"  events    {', '.join(hook.event for _, hook in found.hooks)}")
     if found.command is not None:
-        print_line(f"  command   /casrewind in the client ({fsio.printable(found.command)})")
+        print_line(f"  command   /casrewind in the client ({printable(found.command)})")
     if found.resident:
         print_line("  helper    casrewind watch, started with a session; it ends by itself after 30 minutes without an event")
     for failed in found.failed:
@@ -163,13 +164,13 @@ def _show_installed(found: Installed) -> None:
 def _show_uninstalled(found: Uninstalled) -> None:
     profile = found.target.profile
     if not found.written and found.command is None:
-        print_line(f"nothing to uninstall: {fsio.printable(found.target.directory)} has no hooks of casrewind's")
+        print_line(f"nothing to uninstall: {printable(found.target.directory)} has no hooks of casrewind's")
         return
     print_line(f"uninstalled: {profile.title}, {plural(len(found.events), 'event')}; checkpoints stay")
     for item in found.written:
-        print_line(f"  settings  {fsio.printable(item.path)}{' (as before the installation)' if item.restored else ''}")
+        print_line(f"  settings  {printable(item.path)}{' (as before the installation)' if item.restored else ''}")
     if found.command is not None:
-        print_line(f"  command   removed {fsio.printable(found.command)}")
+        print_line(f"  command   removed {printable(found.command)}")
     for note in found.notes:
         print_line(f"  note: {note}")
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 
-from ... import errors, fsio, launch
+from ... import errors, launch
 from ..._typing import TYPE_CHECKING
+from ...messages import printable
 from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
 from ...model.turn_records import Forgotten, Outside, Reset, Row, SavedRow, Turn
@@ -253,14 +254,14 @@ def _tell_elsewhere(everything: Sequence[tuple[Checkpoint, Marked]], own: bytes)
     """One line about the checkpoints of other worktrees in this store, if there are any."""
     others = {point.worktree: point.root for point, _ in everything if point.worktree != own and is_numbered(point, point.worktree)}
     if others:
-        names = [fsio.printable(root) for root in others.values()]
+        names = [printable(root) for root in others.values()]
         subject = f"the worktree {names[0]} has" if len(names) == 1 else f"{len(names)} other worktrees have"
         output.print_line(output.paint(f"{subject} checkpoints, too: casrewind list --all", "2"))
 
 
 def _names_of(points: "Iterable[Checkpoint]", own: bytes) -> dict[bytes, str]:
     """{key of another worktree: the name of its directory, or its path where two have that name}."""
-    roots = {point.worktree: fsio.printable(point.root) for point in points if point.worktree != own}
+    roots = {point.worktree: printable(point.root) for point in points if point.worktree != own}
     names = [root.rpartition("/")[2] for root in roots.values()]
     return {key: name if names.count(name) == 1 else root for (key, root), name in zip(roots.items(), names, strict=True)}
 

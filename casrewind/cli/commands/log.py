@@ -3,8 +3,9 @@
 import textwrap
 from collections.abc import Sequence
 
-from ... import errors, fsio
+from ... import errors
 from ..._typing import TYPE_CHECKING
+from ...messages import printable
 from ...model import checkpoint as checkpoints
 from ...model.diff import Change
 from ...model.manifest import DIR, PURGED, Entry
@@ -60,7 +61,7 @@ def log(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     points = [point for point, _ in workspace.checkpoints() if options.all or point.trigger != checkpoints.SAFETY]
     scope = workspace.paths(given, points, options.directory, worktree=False)
     if len(scope) > _MOST_LOGGED:
-        raise errors.UsageError(f"{fsio.printable(given[0])} matches {len(scope)} paths: log shows at most {_MOST_LOGGED} at once")
+        raise errors.UsageError(f"{printable(given[0])} matches {len(scope)} paths: log shows at most {_MOST_LOGGED} at once")
     found = [workspace.log(path, options.number, safety=options.all) for path in scope]
     view = TurnView(context_of(workspace))
     done()
@@ -137,7 +138,7 @@ def _print_changes(row: Turn | Outside | Reset, found: Sequence[Change], indent:
 
 def _show(found: Logged, view: TurnView, form: str) -> None:
     """Print a summary, then a row for each checkpoint, newest first. `form` adds the changes of each checkpoint."""
-    name = fsio.printable(found.path or b".")
+    name = printable(found.path or b".")
     print_line(f"{name}: {plural(len(found.changes), 'change')}" if found.changes else f"{name}: no change")
     table = [_cells(row, _maker(row, found.path, view)) for row in found.changes]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
@@ -165,7 +166,7 @@ def _words(row: PathChange, path: bytes, view: TurnView) -> str:
     if maker is None:
         return description(point, marked)
     label = label_of(point, marked) if is_labelled(point, marked) else ""
-    return RowWriter(view).made_by(maker) + (f"; saved: {fsio.printable(label)}" if label else "")
+    return RowWriter(view).made_by(maker) + (f"; saved: {printable(label)}" if label else "")
 
 
 def _cells(row: PathChange, maker: Maker | None) -> tuple[str, ...]:
@@ -173,12 +174,12 @@ def _cells(row: PathChange, maker: Maker | None) -> tuple[str, ...]:
     point = row.checkpoint
     turn = maker.turns[0] if maker is not None and len(maker.turns) == 1 else None
     session = "" if turn is None else f"{turn.agent} {turn.session[:_SESSION]}".strip()
-    return point.id, age(point.created_ns), point.trigger.replace("_", " "), _sizes(row), fsio.printable(session)
+    return point.id, age(point.created_ns), point.trigger.replace("_", " "), _sizes(row), printable(session)
 
 
 def _line(row: PathChange, cells: tuple[str, ...], widths: list[int], words: str) -> None:
     """Print one row in columns. Words that do not fit beside them on a terminal are printed on further lines."""
-    sign, what = SIGNS[row.change.status], fsio.printable(words)
+    sign, what = SIGNS[row.change.status], printable(words)
     columns = width() - _INDENT
     head = "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True) if width)
     lines = _filled([cell for cell in cells if cell], columns) if len(head) > columns else [head.rstrip()]

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from ... import config, errors, fsio
+from ... import config, errors
 from ..._typing import TYPE_CHECKING
+from ...messages import printable
 from ...ops.gc import Collected
 from ...ops.usage import CheckpointUsage, PathUsage, SessionUsage, Usage
 from ...ops.verify import STORE, Problem, Verified
@@ -62,7 +63,7 @@ def _print_collected(found: Collected) -> None:
     for item in found.dropped:
         point = item.checkpoint
         what = point.label or point.prompt or point.trigger.replace("_", " ")
-        print_line(f"  {point.id}  {age(point.created_ns):>12}  {item.reason}  {fsio.printable(what)}")
+        print_line(f"  {point.id}  {age(point.created_ns):>12}  {item.reason}  {printable(what)}")
 
 
 def _collected_json(found: Collected) -> Shape:
@@ -100,14 +101,14 @@ def _report_verified(found: Verified, options: "ParsedOptions") -> int:
 
 def _print_verified(found: Verified, *, quick: bool) -> None:
     for line in found.repaired:
-        print_line(f"repaired: {fsio.printable(line)}")
+        print_line(f"repaired: {printable(line)}")
     if not found.problems:
         how = "found in place" if quick else "read and checked"
         print_line(f"sound: {plural(found.checkpoints, 'checkpoint')}, {plural(found.blobs, 'blob')} {how}")
         return
     print_line(f"DAMAGED: {plural(len(found.problems), 'problem')} in {plural(found.checkpoints, 'checkpoint')}")
     for problem in found.problems:
-        print_line(f"  {problem.kind} {problem.id[:16]}: {fsio.printable(problem.detail)}")
+        print_line(f"  {problem.kind} {problem.id[:16]}: {printable(problem.detail)}")
     if any(problem.affects for problem in found.problems):
         print_line("  --json names every checkpoint and path that is affected")
     print_line("  what is not named here can still be restored: casrewind restore REF --skip-damaged, or restore REF -- PATH")
@@ -189,7 +190,7 @@ def _checkpoints(found: Sequence[CheckpointUsage], most: int) -> None:
     rows = []
     for row in found[:most]:
         point = row.checkpoint
-        told = fsio.printable(("* " if row.marked.pinned else "") + description(point, row.marked))
+        told = printable(("* " if row.marked.pinned else "") + description(point, row.marked))
         rows.append((size(row.unique), size(row.shared), point.id, age(point.created_ns), point.trigger.replace("_", " "), told))
     table(("unique", "shared", "id", "when", "trigger", "what"), rows, right=("unique", "shared"), last="what", cut=True)
 
@@ -198,7 +199,7 @@ def _paths(found: Sequence[PathUsage], most: int, trees: int) -> None:
     beside = "" if any(row.is_directory for row in found) else f"; lists of directories: {size(trees)}"
     _heading(found, most, "path", f"stored = all versions together{beside}")
     rows = [
-        (size(row.size), f"{row.versions:,}", fsio.printable(row.path) + ("/" if row.is_directory else "")) for row in found[:most]
+        (size(row.size), f"{row.versions:,}", printable(row.path) + ("/" if row.is_directory else "")) for row in found[:most]
     ]
     table(("stored", "versions", "path"), rows, right=("stored", "versions"), last="path")
 
@@ -208,7 +209,7 @@ def _sessions(found: Sequence[SessionUsage], most: int) -> None:
     rows = [
         (
             size(row.unique), size(row.shared), size(row.transcripts), f"{row.checkpoints:,}", age(row.newest_ns),
-            fsio.printable(f"{row.agent} {row.session}") if row.session else "(no agent)",
+            printable(f"{row.agent} {row.session}") if row.session else "(no agent)",
         )
         for row in found[:most]
     ]  # fmt: skip

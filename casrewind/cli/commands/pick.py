@@ -5,8 +5,9 @@ import shlex
 import sys
 from collections.abc import Callable
 
-from ... import errors, fsio
+from ... import errors
 from ..._typing import TYPE_CHECKING
+from ...messages import printable
 from ...ops.turn_view import TurnView
 from ...workspace import context_of
 from .. import output
@@ -47,7 +48,7 @@ def pick(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     except ImportError as error:  # installed without its dependencies
         remark(f"casrewind: note: no full screen ({error}): a plain prompt instead")
         return _plain(workspace, options, done)
-    code, outcome, incomplete = app.run(workspace, options.relay, fsio.printable(os.path.basename(workspace.root.path)))
+    code, outcome, incomplete = app.run(workspace, options.relay, printable(os.path.basename(workspace.root.path)))
     for line in outcome:
         print_line(line)
     if code == output.INTERRUPTED:

@@ -5,9 +5,10 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 
-from ... import errors, fsio
+from ... import errors
 from ..._typing import TYPE_CHECKING, Any
 from ...gitignore.rules import RULE_FILE_NAMES
+from ...messages import printable
 from ...model import domain as domains
 from ...ops.purge import Gone, Purged
 from ...ops.purge_text import MOST_TEXT, TextPurged
@@ -101,12 +102,12 @@ def _show_paths(found: Purged) -> None:
         print_line(f"{'would purge' if found.dry_run else 'purged'} {_sum(found)}")
         _paths(found)
     for name in found.still_there[:SHOWN]:
-        remedy = f"casrewind exclude {shlex.quote(fsio.printable(name))} first, if it should not"
+        remedy = f"casrewind exclude {shlex.quote(printable(name))} first, if it should not"
         if name == domains.PRIVATE_NAME:
             remedy = "casrewind exclude takes rules out of it"
         elif _is_rules(name):  # rule files are stored even if ignored
             remedy = "take out of it what should not be stored"
-        note(f"{fsio.printable(name)} is there still, and the next save stores it again: {remedy}")
+        note(f"{printable(name)} is there still, and the next save stores it again: {remedy}")
     if len(found.still_there) > SHOWN:
         note(f"and so are {len(found.still_there) - SHOWN} more of these paths")
     if not found.dry_run:
@@ -134,7 +135,7 @@ def _list(items: Sequence[Gone], why: str, *, whole: bool) -> None:
     shown = len(items) if whole else SHOWN
     for item in items[:shown]:
         safety = f" ({item.safety} of them made for safety, listed by --all alone)" if item.safety else ""
-        print_line(f"  {fsio.printable(item.path)} in {plural(item.checkpoints, 'checkpoint')}{safety}{why}")
+        print_line(f"  {printable(item.path)} in {plural(item.checkpoints, 'checkpoint')}{safety}{why}")
     if len(items) > shown:
         print_line(f"  ... and {len(items) - shown} more{why.replace('has', 'have')}; --json lists all of them")
 
@@ -158,7 +159,7 @@ def _show_text(found: TextPurged) -> None:
     if found.places.transcripts:
         print_line("  at those checkpoints, conversations can be taken from the client's own files alone")
     for item in found.files[:SHOWN]:
-        shown = fsio.printable(item.path)
+        shown = printable(item.path)
         where, rest = "PATH", ""
         if _is_rules(item.path):
             where, rest = shlex.quote(shown), ", and restores of those checkpoints delete nothing below it then"
@@ -172,7 +173,7 @@ def _show_text(found: TextPurged) -> None:
         )
     print_line("not looked at: names of files, and what links point to; a text in them is kept")
     for name in found.still_there:
-        note(f"{fsio.printable(name)}, which is not casrewind's, holds it still; the next checkpoint stores that again")
+        note(f"{printable(name)}, which is not casrewind's, holds it still; the next checkpoint stores that again")
 
 
 def _agreed_on_text(found: TextPurged) -> bool:

@@ -4,8 +4,9 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from ... import errors, fsio
+from ... import errors
 from ..._typing import TYPE_CHECKING, Any
+from ...messages import printable
 from ...model import paths
 from ...model.diff import Change, topmost
 from ...model.history import REVERT, Step
@@ -154,7 +155,7 @@ def revert(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     if another is not None:
         raise errors.UsageError(f"revert takes one turn at a time, and {another} is another: casrewind revert {another} after it")
     if scope and not found.changes and not found.unclear:
-        names = ", ".join(map(fsio.printable, scope))
+        names = ", ".join(map(printable, scope))
         raise errors.PathNotFound(f"@{turn.n} changed nothing at {names}; casrewind show @{turn.n} lists what it changed")
     known = {change.path for change in found.changes}
     unclear = [change for change in found.unclear if change.path not in known]
@@ -236,7 +237,7 @@ def _refuse_older(workspace: "Workspace", steps: Sequence[Step]) -> None:
     newest = newer_rewind(context_of(workspace))
     if newest is None:
         return
-    what = f"the newest back ({age(newest.created_ns)}, {newest.agent} {fsio.printable(newest.parent[:_SESSION])}) changed no file"
+    what = f"the newest back ({age(newest.created_ns)}, {newest.agent} {printable(newest.parent[:_SESSION])}) changed no file"
     if not steps:
         raise errors.NothingToUndo(f"nothing to undo: {what}, and its old conversation is still there")
     raise errors.NothingToUndo(
@@ -276,10 +277,10 @@ def _restore_of(workspace: "Workspace", step: Step) -> str:
     """The restore of a step in words: the restore to 'it works' (03:43, 30 min ago)."""
     store = context_of(workspace).store
     target, made = store.checkpoint(step.target), store.checkpoint(step.safety)
-    where = restore_output.name_of(target, store.marks(step.target)) if target is not None else fsio.printable(step.target)
+    where = restore_output.name_of(target, store.marks(step.target)) if target is not None else printable(step.target)
     when = ""
     if made is not None:
-        by = f", by {made.more.by_agent} {fsio.printable(made.more.by_session[:_SESSION])}" if made.more.by_session else ""
+        by = f", by {made.more.by_agent} {printable(made.more.by_session[:_SESSION])}" if made.more.by_session else ""
         when = f" ({time.strftime('%H:%M', time.localtime(made.created_ns // 1_000_000_000))}, {age(made.created_ns)}{by})"
     if made is not None and made.more.op == REVERT and target is not None:
         return f'the revert of "{restore_output.shortened(target.prompt)}"{when}'

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from ... import errors, fsio
+from ... import errors
 from ..._typing import TYPE_CHECKING
+from ...messages import printable
 from ...model import checkpoint as checkpoints
 from ...model import domain as domains
 from ...model.checkpoint import Checkpoint
@@ -103,15 +104,15 @@ def _described(turn: Turn, left_out: Sequence[Skip]) -> Iterator[str]:
     from ...ops.moments import told
     from ..turn_output import end_of, why_unknown
 
-    yield f"turn @{turn.n}{' of ' + fsio.printable(turn.agent) if turn.agent else ''}"
+    yield f"turn @{turn.n}{' of ' + printable(turn.agent) if turn.agent else ''}"
     for name, text in (("prompt", turn.prompt or "(no prompt)"), *(("also", text) for text in turn.also)):
         first, *rest = text.splitlines() or [""]
-        yield f"  {name:<8}  {fsio.printable(first)}"
-        yield from (f"{'':12}{fsio.printable(line)}".rstrip() for line in rest)
+        yield f"  {name:<8}  {printable(first)}"
+        yield from (f"{'':12}{printable(line)}".rstrip() for line in rest)
     if turn.session:
-        yield f"  session   {fsio.printable(turn.session)}"
+        yield f"  session   {printable(turn.session)}"
     if turn.branch:
-        yield f"  branch    {fsio.printable(turn.branch)}"
+        yield f"  branch    {printable(turn.branch)}"
     start = "unknown" if turn.started_ns is None else told(turn.started_ns)
     moment = turn.ended_ns or turn.started_ns
     end = " to now" if turn.to_now else f" to {told(turn.ended_ns)[11:]}" if turn.ended_ns is not None else ""
@@ -157,14 +158,14 @@ def _print_checkpoint(point: Checkpoint, marked: Marked, turn: Turn | None = Non
     print_line(f"  made      {time_of(point.created_ns)}, {age(point.created_ns)}, {point.trigger.replace('_', ' ')}")
     label = label_of(point, marked)
     if label:
-        print_line(f"  label     {fsio.printable(label)}")
+        print_line(f"  label     {printable(label)}")
     prompt = point.prompt or ("" if turn is None else turn.prompt)
     if prompt:
         of = "" if turn is None else f" (turn @{turn.n})"
-        print_line(f"  prompt    {fsio.printable(' '.join(prompt.split()))}{of}")
+        print_line(f"  prompt    {printable(' '.join(prompt.split()))}{of}")
     if marked.pinned:
         print_line("  pinned")
-    print_line(f"  root      {fsio.printable(point.root)}")
+    print_line(f"  root      {printable(point.root)}")
     print_line(f"  holds     {plural(point.files, 'file')}, {size(point.size)}; against its parent {signed(point.changes)}")
     if point.flags & checkpoints.DURING_RESTORE:
         print_line("  made while a restore was unfinished")
@@ -172,10 +173,10 @@ def _print_checkpoint(point: Checkpoint, marked: Marked, turn: Turn | None = Non
 
 def _print_entries(entries: Sequence[tuple[bytes, Entry]], left_out: Sequence[Skip]) -> None:
     for where, entry in entries:
-        target = f" -> {fsio.printable(entry.target)}" if entry.target else ""
+        target = f" -> {printable(entry.target)}" if entry.target else ""
         tail = "/" if entry.kind == DIR else target
         width = "" if entry.kind == DIR else f"{entry.size}"
-        print_line(f"{entry.kind:<5} {entry.mode & 0o7777:04o} {width:>12} {fsio.printable(where)}{tail}")
+        print_line(f"{entry.kind:<5} {entry.mode & 0o7777:04o} {width:>12} {printable(where)}{tail}")
     skipped(left_out)
 
 

@@ -4,11 +4,12 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 
-from ... import agents, config, environment, errors, fsio
+from ... import agents, config, environment, errors
 from ..._typing import TYPE_CHECKING
 from ...agents import diagnose
 from ...config import Setting
 from ...gitignore.rules import ScanOptions
+from ...messages import printable
 from ...model import retention
 from ...model.retention import Limits
 from ...ops import inclusion
@@ -74,20 +75,20 @@ def _print_status(
         print_line("NOT PROTECTED")
     for reason in found.reasons:
         print_line(f"  ! {reason}")
-    print_line(f"  root         {fsio.printable(root)}")
-    print_line(f"  store        {fsio.printable(store)} ({size(found.store_bytes)} of {size(options.budget)})")
+    print_line(f"  root         {printable(root)}")
+    print_line(f"  store        {printable(store)} ({size(found.store_bytes)} of {size(options.budget)})")
     steps = f"{plural(found.undo, 'restore')} to undo, {found.redo} to redo" if found.undo or found.redo else "no restore to undo"
     print_line(f"  checkpoints  {found.checkpoints}; {steps}")
     if found.last is not None:
         last = found.last
-        label = f" {fsio.printable(found.label)!r}" if found.label else ""
+        label = f" {printable(found.label)!r}" if found.label else ""
         print_line(f"  last         {last.id}{label}, {age(last.created_ns)}: {plural(last.files, 'file')}, {size(last.size)}")
     for line in _keeps(found, options.limits):
         print_line(line)
     for item in seen:
-        event = f"last event {fsio.printable(item.event)}, {age(item.event_ns)}" if item.event else "no event known"
+        event = f"last event {printable(item.event)}, {age(item.event_ns)}" if item.event else "no event known"
         point = f"; last checkpoint {item.checkpoint}, {age(item.checkpoint_ns)}" if item.checkpoint else ""
-        print_line(f"  {fsio.printable(item.agent):<11}  {'runs now; ' if item.running else ''}{event}{point}")
+        print_line(f"  {printable(item.agent):<11}  {'runs now; ' if item.running else ''}{event}{point}")
     if not connected:
         print_line("  agents       none is connected; casrewind install connects one")
     elif not seen:
@@ -101,10 +102,10 @@ def _print_status(
 def _print_private_rules(options: ScanOptions, store: str) -> None:
     rules = inclusion.private_rules(options)
     if rules:
-        shown = ", ".join(fsio.printable(rule) for rule in rules[:_RULES])
+        shown = ", ".join(printable(rule) for rule in rules[:_RULES])
         more = f" and {len(rules) - _RULES} more" if len(rules) > _RULES else ""
         print_line(f"  rules        {plural(len(rules), 'private rule')} of casrewind include and exclude: {shown}{more}")
-        print_line(f"               in {fsio.printable(Layout(store).rules)}")
+        print_line(f"               in {printable(Layout(store).rules)}")
 
 
 def _keeps(found: Status, limits: Limits) -> Iterator[str]:
@@ -179,7 +180,7 @@ def show_config(settings: Settings, options: "ParsedOptions") -> int:
         own = project(root)
     found = [_lowered(setting, own, root) for setting in found]
     for fault in faults_of(own):
-        note(f"{fsio.printable(os.path.join(root or '', config.PROJECT_FILE))}: {fault.reason}")
+        note(f"{printable(os.path.join(root or '', config.PROJECT_FILE))}: {fault.reason}")
     if options.json:
         as_json({
             "file": path,
@@ -200,11 +201,11 @@ def _lowered(setting: Setting, own: config.Project, root: str | None) -> Setting
 
 
 def _print_settings(path: str, found: Sequence[Setting], rules: Sequence[str]) -> None:
-    print_line(f"{fsio.printable(path)}{'' if os.path.exists(path) else '  (does not exist: default settings)'}")
+    print_line(f"{printable(path)}{'' if os.path.exists(path) else '  (does not exist: default settings)'}")
     for setting in found:
-        print_line(f"  {setting.name:<26}  {_written(setting):<12}  {fsio.printable(setting.source)}")
+        print_line(f"  {setting.name:<26}  {_written(setting):<12}  {printable(setting.source)}")
     for rule in rules:
-        print_line(f"  ignore                      {fsio.printable(rule)}  the project's own file")
+        print_line(f"  ignore                      {printable(rule)}  the project's own file")
 
 
 def _written(setting: Setting) -> str:

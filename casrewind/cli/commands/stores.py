@@ -4,8 +4,9 @@ import os
 import shlex
 from collections.abc import Sequence
 
-from ... import config, errors, fsio, projects
+from ... import config, errors, projects
 from ..._typing import TYPE_CHECKING, Any
+from ...messages import printable
 from ...ops.stores import Found, Pruned, Spared
 from .. import json_output
 from ..json_output import path
@@ -54,32 +55,32 @@ def _prune(settings: Any, options: "ParsedOptions") -> int:
 
 def _show(found: Sequence[Found], data: str) -> None:
     if not found:
-        print_line(f"no stores under {fsio.printable(data)}; casrewind save makes one")
+        print_line(f"no stores under {printable(data)}; casrewind save makes one")
         return
     for store in found:
         _describe(store)
         if store.problem is not None:
-            print_line(f"  CANNOT BE USED: {fsio.printable(store.problem)}")
+            print_line(f"  CANNOT BE USED: {printable(store.problem)}")
     moved = next((store.root for store in found if store.root and not store.exists), None)
     if moved is not None:
         print_line(
             f"stores --prune-missing 30d removes those of projects that are gone; a moved project keeps its checkpoints: "
-            f"casrewind adopt {shlex.quote(fsio.printable(moved))}, where it is now"
+            f"casrewind adopt {shlex.quote(printable(moved))}, where it is now"
         )
 
 
 def _describe(store: Found) -> None:
     print_line(_name(store) + ("" if store.exists or not store.root else "  (GONE)"))
     used = f", used {age(store.used_ns)}" if store.used_ns else ""
-    print_line(f"  {plural(store.checkpoints, 'checkpoint')}, {size(store.size)}{used}; {fsio.printable(os.path.basename(store.path))}")
+    print_line(f"  {plural(store.checkpoints, 'checkpoint')}, {size(store.size)}{used}; {printable(os.path.basename(store.path))}")
     for line in store.worktrees:
         if line.root != store.root:
             gone = "" if line.exists else "  (GONE)"
-            print_line(f"  {plural(line.checkpoints, 'checkpoint')} of them of {fsio.printable(line.root)}{gone}")
+            print_line(f"  {plural(line.checkpoints, 'checkpoint')} of them of {printable(line.root)}{gone}")
 
 
 def _name(store: Found) -> str:
-    return fsio.printable(store.root if store.root is not None else store.path)
+    return printable(store.root if store.root is not None else store.path)
 
 
 def _show_pruned(found: Pruned) -> None:
@@ -93,7 +94,7 @@ def _show_pruned(found: Pruned) -> None:
 
 def _kept(kept: Sequence[Spared]) -> None:
     for item in kept:
-        print_line(f"kept {_name(item.store)}: {fsio.printable(item.reason)}")
+        print_line(f"kept {_name(item.store)}: {printable(item.reason)}")
 
 
 def _agreed(found: Pruned) -> bool:
@@ -140,5 +141,5 @@ def adopt(settings: Any, options: "ParsedOptions") -> int:
         as_json({**shape, "checkpoints": found.checkpoints})
     else:
         checkpoints = plural(found.checkpoints, "checkpoint")
-        print_line(f"adopted {checkpoints} of {fsio.printable(found.old)}: they are those of {fsio.printable(found.root)} now")
+        print_line(f"adopted {checkpoints} of {printable(found.old)}: they are those of {printable(found.root)} now")
     return OK

@@ -2,7 +2,7 @@
 
 import sys
 
-from ... import config, errors, fsio
+from ... import config, errors, fsio, locations
 from ..._typing import TYPE_CHECKING
 from ...settings import Settings, find_root
 from ...store.failure_log import FailureLog
@@ -22,7 +22,7 @@ def watch(settings: Settings, options: "ParsedOptions") -> int:
     except Exception as error:
         from ..hook import helper
 
-        if not isinstance(error, helper.HelperAlreadyRuns) and not fsio.ownership_problem(settings.data):
+        if not isinstance(error, helper.HelperAlreadyRuns) and not locations.ownership_problem(settings.data):
             fsio.make_directories(settings.data)
             FailureLog(settings.data).add(f"the helper (casrewind watch) of {options.directory}: {error}")
         return OK

@@ -88,10 +88,10 @@ class HookLog:
         with suppress(Exception):
             if self.directory and failure_log.FailureLog(self.directory).add(text):
                 return
-            from ... import environment, fsio
+            from ... import environment, fsio, locations
 
             directory = environment.data_directory()
-            if fsio.ownership_problem(directory):
+            if locations.ownership_problem(directory):
                 return  # other users must not read which project failed
             fsio.make_directories(directory)
             failure_log.FailureLog(directory).add(text)

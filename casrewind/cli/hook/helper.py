@@ -21,9 +21,10 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from ... import environment, errors, fsio
+from ... import environment, errors, fsio, locations, locks
 from ..._typing import NamedTuple
 from ...agents import claude, client_process, cursors, droid, profiles, transcript
+from ...messages import printable
 from ...ops import agent_event, save
 from ...settings import Settings, find_root, store_of
 from ...store import agent_sessions, quota
@@ -75,7 +76,7 @@ class Helper:
         self.root, self._settings, self._idle = root, settings, idle
         self._store = store_of(root, settings)
         directory = environment.helpers()
-        if why := fsio.ownership_problem(environment.data_directory()):
+        if why := locations.ownership_problem(environment.data_directory()):
             raise _refused(environment.data_directory(), why)
         fsio.make_directories(directory)
         self._name = protocol.name_of(os.fsencode(root.path))
@@ -85,20 +86,20 @@ class Helper:
         if status.st_uid != os.geteuid() or status.st_mode & 0o022:  # hooks make the same check and would not connect
             os.close(self._directory)
             raise _refused(directory, "it is not yours alone")
-        lock = fsio.open_lock(helper_process.lock_of(root.path))
+        lock = locks.open_lock(helper_process.lock_of(root.path))
         if lock is None:
-            raise errors.StoreNotWritable(f"{fsio.printable(directory)} cannot be written: hooks would find no helper there")
+            raise errors.StoreNotWritable(f"{printable(directory)} cannot be written: hooks would find no helper there")
         self._lock = lock
         try:
-            fsio.acquire(lock, exclusive=True, deadline=_STARTING, holder="helper")
+            locks.acquire(lock, exclusive=True, deadline=_STARTING, holder="helper")
         except errors.StoreBusy:
             os.close(lock)
             os.close(self._directory)
-            raise HelperAlreadyRuns(f"a helper watches {fsio.printable(root.path)} already") from None
+            raise HelperAlreadyRuns(f"a helper watches {printable(root.path)} already") from None
         self._tree: inotify.InotifyWatcher | None = None
         self.unwatched = ""
         """Why the worktree is not watched, or ""."""
-        kind = fsio.file_system_type(root.path)
+        kind = locations.file_system_type(root.path)
         if kind not in inotify.LOCAL:
             self.unwatched = f"it lies on {kind or 'an unknown file system'}, which may not report changes"
         else:
@@ -228,7 +229,7 @@ class Helper:
             FailureLog(self._store).add(f"casrewind watch: the comparison of all files failed: {error}")
             return b"doubt"
         if unseen:
-            names = ", ".join(fsio.printable(path) for path in unseen[:3])
+            names = ", ".join(printable(path) for path in unseen[:3])
             FailureLog(self._store).add(
                 f"casrewind watch: {len(unseen)} paths had changed without a report of the system ({names}): a bug, unless by mmap, by "
                 "asynchronous writes, through a block device or by another hard link; the next checkpoint has them"
@@ -306,7 +307,7 @@ class Helper:
 def _refused(place: str, why: str) -> errors.StoreForeign:
     """The error for a directory in which another user could replace the helper's lock and socket."""
     return errors.StoreForeign(
-        f"no helper starts: hooks look for it in {fsio.printable(place)}, and {why}; make the directory yours alone (chmod 700), or "
+        f"no helper starts: hooks look for it in {printable(place)}, and {why}; make the directory yours alone (chmod 700), or "
         f"set CASREWIND_HOME"
     )
 

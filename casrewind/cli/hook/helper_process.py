@@ -12,8 +12,9 @@ import sys
 import time
 from contextlib import suppress
 
-from ... import environment, fsio, launch
+from ... import environment, fsio, launch, locations
 from ..._typing import NamedTuple
+from ...messages import printable
 from . import protocol
 
 _PATIENCE = 2.0
@@ -25,7 +26,7 @@ def start(root: str) -> None:
     """Start the helper of a root if none runs, and do not wait for it. Raises OSError."""
     if not sys.platform.startswith("linux") or launch.TRIAL in os.environ or is_there(root):
         return
-    if fsio.ownership_problem(environment.data_directory()) or fsio.ownership_problem(environment.helpers()):
+    if locations.ownership_problem(environment.data_directory()) or locations.ownership_problem(environment.helpers()):
         return  # a helper refuses to start there
     import subprocess
 
@@ -49,7 +50,7 @@ def write_state(lock: int, *said: str) -> None:
     """Write this process's id and the lines `said` into a lock file. A helper adds the reason why it
     cannot watch, or ""."""
     with suppress(OSError):
-        text = "\n".join([str(os.getpid()), *map(fsio.printable, said), ""]).encode("utf-8", "surrogateescape")
+        text = "\n".join([str(os.getpid()), *map(printable, said), ""]).encode("utf-8", "surrogateescape")
         os.pwrite(lock, text, 0)
         os.ftruncate(lock, len(text))
 
@@ -69,7 +70,7 @@ class HelperState(NamedTuple):
 def find_helper(root: str) -> HelperState:
     """Find the helper of a root and check that it answers. Raises nothing."""
     directory = environment.helpers()
-    where = fsio.printable(directory)
+    where = printable(directory)
     try:
         status = os.lstat(directory)
     except OSError:

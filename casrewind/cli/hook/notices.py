@@ -6,10 +6,11 @@ member of the answer to the person alone. The event names the client's process: 
 
 import json
 
-from ... import errors, fsio
+from ... import errors
 from ...agents.event import Event
 from ...agents.profiles import Profile
 from ...config import Config
+from ...messages import printable
 from ...model import diff as diffs
 from ...model.checkpoint import Checkpoint
 from ...model.manifest import DIR
@@ -77,7 +78,7 @@ def _is_on_disk(context: Context, path: bytes) -> bool:
 def _warning(lost: list[bytes], most: int) -> str:
     if len(lost) <= most:
         return ""
-    named = ", ".join(fsio.printable(path) for path in lost[:_SHOWN])
+    named = ", ".join(printable(path) for path in lost[:_SHOWN])
     return (
         f"casrewind: this turn removed {len(lost):,} files ({named} and {len(lost) - _SHOWN:,} more); /casrewind show @1 lists them, "
         f"/casrewind back 1 restores the state before it"

@@ -7,7 +7,7 @@ import subprocess
 from textual.app import SuspendNotSupported
 from textual.widgets import Input
 
-from ... import fsio
+from ...messages import printable
 from ...model.turn_records import Turn
 from . import picker_rows, worker
 from .patch_lines import has_parts
@@ -285,7 +285,7 @@ class TimelineBrowser(TimelineView):
         editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
         place = self._model.place_of(line.change.path)
         if not os.path.isfile(place):
-            self._say(f"{fsio.printable(line.change.path)} is not there now: there is nothing to edit")
+            self._say(f"{printable(line.change.path)} is not there now: there is nothing to edit")
             return
         try:
             with self.suspend():
@@ -306,7 +306,7 @@ class TimelineBrowser(TimelineView):
         found: dict[str, tuple[str, str]] = {}
         if self._is_opened and line is not None:
             path = line.change.path if line.change is not None else line.key[1:]
-            found["p"] = "path", fsio.printable(path)
+            found["p"] = "path", printable(path)
         if row.target:
             found["i"] = "id", row.target
         prompt = self._preview.prompt if self._preview is not None else row.item.prompt if isinstance(row.item, Turn) else ""
@@ -322,5 +322,5 @@ class TimelineBrowser(TimelineView):
                 self.copy_to_clipboard(text)
                 self._say(f"copied the {name}, if the terminal allows it")
 
-        lines = [f"{key}  {fsio.printable(' '.join(text.split()))}" for key, (_, text) in found.items()]
+        lines = [f"{key}  {printable(' '.join(text.split()))}" for key, (_, text) in found.items()]
         self.push_screen(Dialog("Copy to the clipboard", lines, [(key, name) for key, (name, _) in found.items()]), take)

@@ -6,8 +6,8 @@ The danger prevented here: a removal that is overlooked below a hundred edits.
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-from ... import fsio
 from ..._typing import NamedTuple
+from ...messages import printable
 from ...model.diff import Change
 from ..output import SIGNS
 
@@ -72,7 +72,7 @@ class FileTree:
         wanted = self.words.casefold().split()
 
         def is_wanted(change: Change) -> bool:
-            return all(word in fsio.printable(change.path).casefold() for word in wanted)
+            return all(word in printable(change.path).casefold() for word in wanted)
 
         groups = [sorted(filter(is_wanted, group), key=lambda change: change.path) for group in (self._removed, self._others)]
         self.changes = [change for group in groups for change in group]
@@ -96,12 +96,12 @@ class FileTree:
             waiting.append((last, stop, length, depth))
             if last == at + 1:
                 change = self.changes[at]
-                yield TreeLine(mark + path, depth, fsio.printable(path[length:]), SIGNS[change.status], change, at, last)
+                yield TreeLine(mark + path, depth, printable(path[length:]), SIGNS[change.status], change, at, last)
                 continue
             above = path[: _shared(path, paths[last - 1])]
             key = mark + above
             is_folded = self._folded.get(key, last - at > _MANY and not self.words)
-            yield TreeLine(key, depth, fsio.printable(above[length:]), self._sign(at, last), None, at, last, is_folded)
+            yield TreeLine(key, depth, printable(above[length:]), self._sign(at, last), None, at, last, is_folded)
             if not is_folded:
                 waiting.append((at, last, len(above), depth + 1))
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from ... import fsio
+from ...messages import printable
 from ..output import age, plural
 from . import picker_rows, timeline
 from .file_tree import TreeLine
@@ -121,7 +121,7 @@ def wrapped(text: str, width: int, console: Console) -> list[Text]:
     """The lines of a text, divided into lines of at most `width` columns."""
     found: list[Text] = []
     for line in text.splitlines():
-        found += Text(fsio.printable(line.expandtabs())).wrap(console, width) if line.strip() else [Text()]
+        found += Text(printable(line.expandtabs())).wrap(console, width) if line.strip() else [Text()]
     while found and not found[-1].plain.strip():
         found.pop()
     return found

@@ -6,8 +6,8 @@ The danger prevented here: bytes of a file that control the terminal. All text i
 import re
 from collections.abc import Collection, Iterator, Sequence
 
-from ... import fsio
 from ..._typing import TYPE_CHECKING, NamedTuple
+from ...messages import printable
 from ...model.diff import Change
 from ...model.line_diff import blocks
 from ...model.manifest import FILE, LARGE
@@ -68,7 +68,7 @@ def patch_of(found: "Comparison", change: Change, *, is_plain: bool = False) -> 
 
 
 def _printable(data: bytes) -> str:
-    return fsio.printable(data.replace(b"\t", _TAB.encode()))
+    return printable(data.replace(b"\t", _TAB.encode()))
 
 
 def _coloured(lines: Sequence[PatchLine], found: "Comparison", change: Change) -> Iterator[PatchLine]:
@@ -95,7 +95,7 @@ def _styles(path: bytes, lines: Sequence[bytes]) -> dict[int, Spans]:
     from pygments.util import ClassNotFound
 
     try:
-        lexer = get_lexer_for_filename(fsio.printable(path.rpartition(b"/")[2]), stripnl=False, ensurenl=False)
+        lexer = get_lexer_for_filename(printable(path.rpartition(b"/")[2]), stripnl=False, ensurenl=False)
     except ClassNotFound:
         return {}
     text = "\n".join(_printable(line.removesuffix(b"\n")) for line in lines)

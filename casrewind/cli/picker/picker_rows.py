@@ -6,8 +6,8 @@ target, or none. This module knows no screen and reads no store.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from ... import fsio
 from ..._typing import NamedTuple
+from ...messages import printable
 from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
 from ...model.diff import Change, Counts, count
@@ -128,7 +128,7 @@ def _matches(timeline: PickerTimeline, row: PickerRow, wanted: Sequence[str]) ->
     rest = [word for word in wanted if word not in text]
     if not rest:
         return True
-    paths = [fsio.printable(change.path).casefold() for change in changes_of(row) or ()]
+    paths = [printable(change.path).casefold() for change in changes_of(row) or ()]
     return all(any(word in path for path in paths) for word in rest)
 
 

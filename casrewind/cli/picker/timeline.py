@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import islice
 
-from ... import errors, fsio
+from ... import errors
 from ..._typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from ...messages import printable
 from ...model import diff as diffs
 from ...model.checkpoint import MANUAL, SAFETY, Checkpoint
 from ...model.diff import Change
@@ -162,7 +163,7 @@ class TimelineModel:
     def _towards(self, row: PickerRow) -> "Comparison":
         point = self._target(row)
         if point.worktree != self._workspace.root.key:
-            raise errors.RootRefused(f"it belongs to the worktree {fsio.printable(point.root)}: restore it there")
+            raise errors.RootRefused(f"it belongs to the worktree {printable(point.root)}: restore it there")
         if self._seen is None:
             self._seen = compare.scan_worktree(context_of(self._workspace))
         return compare.towards(context_of(self._workspace), self._seen, point)
@@ -215,7 +216,7 @@ class TimelineModel:
             question = "Damaged in the store. Leave alone what is damaged, and plan all the rest?"
             if what == CHAT or self._workspace.is_interrupted():
                 raise
-            _agreed(ask(question, [fsio.printable(str(error))], ""))
+            _agreed(ask(question, [printable(str(error))], ""))
         return self._restore(row, what, [*scope, *edits], ask, edits, skip_damaged=True)
 
     def _edits(self, parts: ChosenParts) -> dict[bytes, restores.Edit]:
@@ -224,7 +225,7 @@ class TimelineModel:
         for path, chosen in parts.hunks.items():
             edit = edit_of(parts.preview.found, changes[path], chosen)
             if edit is None:
-                raise errors.ContentInTheWay(f"{fsio.printable(path)} has changed since its parts were chosen; nothing was changed")
+                raise errors.ContentInTheWay(f"{printable(path)} has changed since its parts were chosen; nothing was changed")
             found[path] = edit
         return found
 
@@ -282,7 +283,7 @@ class TimelineModel:
         taken_back = f"{output.plural(len(planned.prompts), 'prompt')} taken back, no file changed"
         name = restore_output.title_of(self._workspace, point)
         headline = f"Cut the conversation in its own session, {name}: {taken_back}"
-        details = [fsio.printable(planned.transcript), *planned.notes, *back.removed_prompts(planned)]
+        details = [printable(planned.transcript), *planned.notes, *back.removed_prompts(planned)]
         _agreed(ask(headline, details, "As it is now it is kept beside."))
         self._restored_to = f"to {name}"
         return self._rewind(point, in_place=True)

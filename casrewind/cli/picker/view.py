@@ -10,8 +10,8 @@ from textual.app import App, ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Input, Static
 
-from ... import fsio
 from ..._typing import Any
+from ...messages import printable
 from ...model.turn_records import SavedRow, Turn
 from ..output import INTERRUPTED, age, cut_to, plural
 from . import ProgressRelay, paint, patch_lines, picker_rows, timeline, worker
@@ -365,7 +365,7 @@ class TimelineView(App[int]):
 
     def _shown(self, found: RowPreview | Exception) -> None:
         if isinstance(found, Exception):
-            self._put("#about", Text(fsio.printable(str(found)), style="red"))
+            self._put("#about", Text(printable(str(found)), style="red"))
             return
         row = self._chosen()
         if row is None or (found.key, found.what, found.base) != (row.key, self._shows(row), self._base.key if self._base else ""):
@@ -437,7 +437,7 @@ class TimelineView(App[int]):
         def answer(found: list[PatchLine] | Exception) -> None:
             now = self._file()
             if preview is self._preview and now is not None and now.change is change:
-                self._show_patch([PatchLine(fsio.printable(str(found)), "", -1, [])] if isinstance(found, Exception) else found)
+                self._show_patch([PatchLine(printable(str(found)), "", -1, [])] if isinstance(found, Exception) else found)
 
         self._jobs.put(worker.PATCH, lambda: patch_lines.patch_of(preview.found, change), answer)
 
@@ -449,7 +449,7 @@ class TimelineView(App[int]):
     def _failed(self, error: Exception) -> None:
         self._said = ""
         self._reads("")
-        self.push_screen(Dialog("That could not be done", [fsio.printable(str(error))]), self._read_it)
+        self.push_screen(Dialog("That could not be done", [printable(str(error))]), self._read_it)
 
     def _read_it(self, _: str | None) -> None:
         """Continue after a message is closed."""

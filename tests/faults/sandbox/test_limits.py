@@ -13,7 +13,8 @@ from contextlib import suppress
 
 import pytest
 
-from casrewind import errors, fsio
+from casrewind import errors
+from casrewind.messages import reason_of
 from casrewind.ops import capture
 from support import nobody
 from support.command import Command
@@ -274,7 +275,7 @@ def test_a_file_that_no_descriptor_is_left_for_is_not_in_the_way(root, workspace
                 try:
                     answers.append(capture.add_paths(context, session, tree, [b"d/f"]))
                 except (OSError, errors.StoreError) as error:
-                    answers.append(fsio.reason_of(error) if isinstance(error, OSError) else str(error))
+                    answers.append(reason_of(error) if isinstance(error, OSError) else str(error))
                 finally:
                     for fd in hogs:
                         os.close(fd)

@@ -1,0 +1,65 @@
+"""What a message says about a path or about a system error.
+
+The danger prevented here: a file name with control characters writes to the person's terminal, or an error leaves out
+what was done to which file.
+"""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from . import errors
+
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+_REASONS = {
+    errno.ENOSPC: "no space left", errno.EDQUOT: "your disk quota is used up: no space left",
+    errno.EMFILE: "too many open files: allow this process more (ulimit -n), and try again",
+    errno.ENFILE: "too many open files in the whole system: close some programs, and try again",
+}  # fmt: skip
+
+
+def printable(path: bytes | str | os.PathLike[str]) -> str:
+    """A path for a message. Escapes undecodable bytes and control characters; never raises."""
+    text = os.fsencode(path).decode("utf-8", "backslashreplace")
+    escaped = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return text if text.isprintable() else "".join(escaped)
+
+
+def store_error(error: OSError, doing: str, path: bytes | str) -> errors.CasrewindError:
+    """The casrewind error for an OSError on a store file, or for a full disk anywhere."""
+    reason = reason_of(error)
+    if error.errno in _NO_SPACE:
+        return errors.StoreFull(f"{reason} while {doing} {printable(path)}: free some space and try again")
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return errors.StoreNotWritable(f"cannot finish {doing} {printable(path)}: {reason}; make it writable, or give --store DIR")
+    if error.errno == errno.ENOENT:
+        return errors.StoreDamaged(
+            f"damaged store: something is missing in it, {doing} {printable(path)} failed ({reason}); casrewind verify --repair "
+            f"puts back what can be put back"
+        )
+    return errors.StoreError(f"failed while {doing} {printable(path)}: {reason}")
+
+
+@contextmanager
+def store_errors(doing: str, path: bytes | str) -> Iterator[None]:
+    """Convert an OSError to the casrewind error that names the action and the store file."""
+    try:
+        yield
+    except OSError as error:
+        raise store_error(error, doing, path) from error
+
+
+def is_process_limit(error: OSError) -> bool:
+    """True if an error is about this process's own limits (descriptors, memory), not about the file."""
+    return error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
+
+def reason_of(error: OSError) -> str:
+    """The reason of a system error in words; for a limit, with advice."""
+    return _REASONS.get(error.errno or 0) or error.strerror or str(error)
+
+
+def is_full(error: OSError) -> bool:
+    """True if disk space or quota ran out."""
+    return error.errno in _NO_SPACE
