@@ -1,12 +1,10 @@
 """Most tests of the command line call it in this process; `process` is the real command in a process of its own."""
 
-import sys
-
 import pytest
 
 from support.command import Command
 from support.inside import Inside
-from support.terminal import Session
+from support.terminal import Session, with_patience
 
 
 @pytest.fixture
@@ -23,12 +21,12 @@ def process(root, home):
 
 @pytest.fixture
 def terminal(process):
-    """Start the command on a terminal: terminal("restore", "last"). `environment` is added to the command's own."""
+    """Start the command on a terminal: terminal("restore", "last"). `environment` is added to the command's own. It shows no
+    progress, however slow the machine is."""
     started = []
 
     def start(*arguments, environment=None, **streams):
-        command = [sys.executable, "-m", "casrewind", "-C", process.root, *arguments]
-        session = Session(command, {**process.environment, **(environment or {})}, **streams)
+        session = Session(with_patience(process, 3600, *arguments), {**process.environment, **(environment or {})}, **streams)
         started.append(session)
         return session
 

@@ -3,14 +3,13 @@
 import os
 import signal
 import subprocess
-import sys
 
 import pytest
 
 from support.client import Client
 from support.picture import picture
 from support.pictures import unchanged
-from support.terminal import Session
+from support.terminal import Session, with_patience
 from support.trees import plant
 
 HOSTILE = "evil\x1b[2J\x1b]0;title\x07\r\n\x9b31m\u202ename"
@@ -120,19 +119,6 @@ def test_no_control_byte_of_a_name_reaches_a_terminal(terminal, casrewind, root)
         code, shown = terminal(*command).end()
         assert code in (0, 10, 14, 15, 64, 127), (command, shown)
         assert shown and control_bytes(shown) == [], (command, shown)
-
-
-SLOW = """
-import sys, time
-from casrewind.cli import main, output
-from casrewind.worktree import scan_directory
-output._PATIENCE = float(sys.argv.pop(1))
-sys.exit(main.main())
-"""
-
-
-def with_patience(process, seconds, *arguments):
-    return [sys.executable, "-c", SLOW, str(seconds), "-C", process.root, *arguments]
 
 
 def test_progress_is_shown_on_a_terminal_and_taken_away_again(process, root):

@@ -6,11 +6,24 @@ import select
 import signal
 import struct
 import subprocess
+import sys
 import termios
 import time
 from fcntl import ioctl
 
 PATIENCE = 30
+STARTED = """
+import sys
+from casrewind.cli import output
+output._PATIENCE = float(sys.argv.pop(1))
+from casrewind.__main__ import main
+main()
+"""
+
+
+def with_patience(command, seconds, *arguments):
+    """The command line of `command`, which shows its progress after so many seconds."""
+    return [sys.executable, "-c", STARTED, str(seconds), "-C", command.root, *arguments]
 
 
 class Session:
