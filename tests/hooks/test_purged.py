@@ -19,7 +19,7 @@ def purge(casrewind, word):
 
 def forked(casrewind):
     """The lines of a fork before the newest prompt that is known."""
-    with open(casrewind.json("back", "1", "--chat", "--yes")["fork"]["path"], "rb") as file:
+    with open(casrewind.json("back", "--chat", "--yes")["fork"]["path"], "rb") as file:
         return file.read().splitlines()
 
 
@@ -39,6 +39,7 @@ def test_without_the_client_s_file_it_is_forked_from_what_was_stored_before_the_
     assert len(word) == 12 and hits(casrewind.home + "/data", word.encode())
     purge(casrewind, word)
     client.transcript.unlink()
+    assert 'the prompt of @1 "***" is no longer in the conversation' in casrewind("back", "1", "--chat", "--yes", code=16).err
     lines = forked(casrewind)
     assert len(lines) > 3 and all(json.loads(line) for line in lines) and not any(word.encode() in line for line in lines)
 

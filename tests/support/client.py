@@ -73,3 +73,13 @@ class Client:
             time.sleep(0.05)
         assert len(self.points()) == count
         return self.points()
+
+    def told_or_made(self, count, *words):
+        """After an event that something stood in the way of: True if the log says so, in one line with these words. False if
+        there are `count` checkpoints: on a busy machine, a hook leaves its event to a process that waits longer."""
+        end = time.monotonic() + 60
+        while not (said := self.casrewind("list", code=0).err) and len(self.points()) < count and time.monotonic() < end:
+            time.sleep(0.05)
+        assert len(self.points()) == (count - 1 if said else count), said
+        assert not said or (said.count("\n") == 1 and all(word in said for word in words)), said
+        return bool(said)
