@@ -76,7 +76,7 @@ class Workspace:
 
     `root.path` is the worktree's real path; `store_path` is the store's path. Entry paths are bytes below the root,
     separated by "/". Sizes are bytes. `..._ns` are nanoseconds; `created_ns` and `mtime_ns` count from 1970. A method
-    that accepts a checkpoint also accepts a reference: "last", "prev", a number (1 = newest), a label, an id, or at
+    that accepts a checkpoint also accepts a reference: "last", "prev", the number of a turn (3 or "@3"), a label, an id, or at
     least four characters of an id.
 
     Use it from one thread at a time. Other threads and processes open their own workspaces, also of the same root.

@@ -170,7 +170,7 @@ def test_what_makes_no_sense_is_refused(process, home, root, arguments, code, wo
 
 
 def test_broken_settings_are_refused_with_one_line(casrewind, home):
-    path = put(settings_of(home), '{\n  "model": "opus", // mine\n}\n')
+    path = put(settings_of(home), '{\n  "model": "opus" "hooks": 1\n}\n')
     before = picture(home, inodes=True)
     said = casrewind("install", "claude", code=16).err
     assert path in said and "line 2" in said and "fix it" in said and said.count("\n") == 1

@@ -268,7 +268,7 @@ def test_a_lost_ledger_comes_back_from_the_index(run, points, store, tmp_path, h
         other = Inside(tmp_path / "other", tmp_path / "other home")
         plant(other.root, {"x": b"x"})
         for number in range(9):
-            other("save", "-m", f"{number}", code=0)
+            other("save", "-m", f"round {number}", code=0)
         (strange,) = (tmp_path / "other home" / "data" / "stores").iterdir()
         shutil.copyfile(strange / "ledger", ledger)
     with unchanged(points.run.root):
@@ -497,7 +497,7 @@ def test_a_damaged_plan_stops_undo_and_nothing_else(run, points, store, root, tm
         done = run("undo", "--yes", code=20)
         assert len(done.err.strip().splitlines()) == 1
     points.all_restore(tmp_path)
-    run("restore", oldest, "-y", code=0)
+    run("restore", run.row(3), "-y", code=0)
     run("undo", "--yes", code=0)
 
 

@@ -184,11 +184,11 @@ def test_after_marks_restores_and_undos_a_lost_index_leaves_the_list_byte_identi
     casrewind("undo", "--yes", code=0)
     casrewind("redo", "--yes", code=0)
     plant(root, {"new": b"new"})
-    casrewind("save", "--pin", "-m", "last", code=0)
+    casrewind("save", "--pin", "-m", "the newest", code=0)
     before = casrewind("list", "--json", "--all", code=0).out
     rows = json.loads(before)["checkpoints"]
     assert [row["label"] for row in rows].count("pinned with a label") == 1
-    assert sum(row["pinned"] for row in rows) == 3  # ids[2], "label 1" and the last
+    assert sum(row["pinned"] for row in rows) == 3  # ids[2], "label 1" and the newest
     shutil.rmtree(os.path.join(store, "index"))
     assert casrewind("list", "--json", "--all", code=0).out == before
     casrewind("undo", "--yes", code=0)

@@ -89,8 +89,9 @@ def client(casrewind, root):
     return client
 
 
-def late(casrewind, number="1"):
-    return [skip["path"] for skip in casrewind.json("show", number)["skipped"] if skip["reason"] == "changed after the event"]
+def late(casrewind):
+    """The files that the newest checkpoint names as changed after its event."""
+    return [skip["path"] for skip in casrewind.json("show", "last")["skipped"] if skip["reason"] == "changed after the event"]
 
 
 def test_a_session_in_which_the_clock_goes_backwards(client, casrewind, root, clock):
@@ -152,7 +153,7 @@ def conversation(casrewind, root, clocks):
         client.prompt(session, prompt, **clocks[number])
         client.wait_for(2 * number + 1)
         client.transcript.write_bytes(whole)
-        client.send(client.payload("Stop.plain", session_id=session), **clocks[number])
+        client.send(client.payload("Stop.plain", session_id=session, prompt_id=prompt.prompt_id), **clocks[number])
         client.wait_for(2 * number + 2)
     plant(root, {"f": b"wrecked"})
     return client, prompts, pictures
@@ -194,14 +195,24 @@ def test_back_goes_to_the_prompt_whatever_the_clocks_said(casrewind, root, clock
     ],
 )
 def test_the_nearest_checkpoint_before_a_prompt_is_never_one_of_a_later_prompt(casrewind, root, clock, clocks, number):
-    """Its own is missing. What was made for a prompt after it was made later, and if its clock said ten years ago."""
+    """Its own was never made, or is forgotten. What was made for a prompt after it was made later, and if its clock said
+    ten years ago."""
     client, prompts, pictures = conversation(casrewind, root, [clock(when) for when in clocks])
-    text = client.transcript.read_bytes()
-    end = len(text) if number == 1 else prompts[1 - number].start
-    client.transcript.write_bytes(text[:end].replace(prompts[-number].text.encode(), b"never seen by a hook"))
+    if number == 1:
+        client.transcript.write_bytes(client.transcript.read_bytes().replace(prompts[-1].text.encode(), b"never seen by a hook"))
+    else:
+        points = casrewind.json("list", "--all")["checkpoints"]
+        forgotten = [point["id"] for point in points if point["trigger"] == "prompt"][number - 1]
+        for point in points:
+            if point["id"] != forgotten:
+                casrewind("pin", point["id"], code=0)
+        casrewind("gc", "--max-count", "1", code=0)
+        assert forgotten not in {point["id"] for point in casrewind.json("list", "--all")["checkpoints"]}
+    reference = [str(number)] if number > 1 else []
     for when in ("-10y", "+10y"):
-        assert "--nearest" in casrewind("back", "--both", "--yes", code=15, **clock(when)).err
-        casrewind("back", "--both", "--yes", "--nearest", code=0, **clock(when))
+        refused = casrewind("back", *reference, "--both", "--yes", code=15, **clock(when))
+        assert "--nearest" in refused.err
+        casrewind("back", *reference, "--both", "--yes", "--nearest", code=0, **clock(when))
         assert not differences(picture(root), pictures[-number - 1])
         casrewind("undo", "--yes", code=0)
 

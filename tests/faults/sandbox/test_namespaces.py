@@ -31,7 +31,7 @@ for number in range(rounds):
         with open(f"{root}/{name}", "wb") as file:
             file.write(chance.randbytes(chance.randrange(20_000)))
     with opened(root, settings) as workspace:
-        saved = workspace.save(f"{number}")
+        saved = workspace.save(f"round {number}")
         done.append([saved.checkpoint.id, contents(root)])
         if number % 10 == 5:
             try:
