@@ -5,6 +5,7 @@ What belongs to a process (signals, closed streams, locales, terminals) is teste
 
 import io
 import os
+import resource
 import sys
 from contextlib import contextmanager
 
@@ -37,6 +38,7 @@ class Inside(Command):
 @contextmanager
 def _surroundings(environment, out, err):
     before = dict(os.environ), sys.stdin, sys.stdout, sys.stderr
+    memory = resource.getrlimit(resource.RLIMIT_AS)
     with open(os.devnull) as stdin:
         try:
             os.environ.clear()
@@ -44,6 +46,7 @@ def _surroundings(environment, out, err):
             sys.stdin, sys.stdout, sys.stderr = stdin, out, err
             yield
         finally:
+            resource.setrlimit(resource.RLIMIT_AS, memory)  # a command that reads a project limits its process
             os.environ.clear()
             os.environ.update(before[0])
             sys.stdin, sys.stdout, sys.stderr = before[1:]
