@@ -23,12 +23,13 @@ from .diagnose import ClientHooks, InstalledHook, once
 from .install import USER
 from .profiles import Profile
 
-_SECONDS = 10.0
-"""Time for an answer of the client's program."""
+_SECONDS = 30.0
+"""Time for an answer of the client's program, also on a busy machine."""
+_OPENCODE_SECONDS = 10.0
+"""Shorter: without a network it gives no answer, which is no problem."""
 _MOST = 4 << 20
 """Bytes of output that are read at most."""
 _TRUSTED = ("trusted", "managed")
-_PI_SECONDS = 20.0
 _PI_ARGUMENTS = ("--mode", "rpc", "--no-session", "--offline")
 _PI_QUESTION = b'{"type":"get_commands","id":"casrewind"}\n'
 _PI_QUIET = {"PI_OFFLINE": "1", "PI_SKIP_VERSION_CHECK": "1", "PI_TELEMETRY": "0"}
@@ -176,7 +177,7 @@ def _disabled_in_gemini(hooks: Sequence[InstalledHook]) -> list[str]:
 def _pi_problem(profile: Profile, program: str, path: str, environ: Mapping[str, str]) -> str:
     """Why a client does not have the command of the extension at `path`, or ""."""
     variables = {**environ, **_PI_QUIET, launch.TRIAL: "1"}
-    ran = hook_trial.run([program, *_PI_ARGUMENTS], cwd="/", environ=variables, seconds=_PI_SECONDS, data=_PI_QUESTION)
+    ran = hook_trial.run([program, *_PI_ARGUMENTS], cwd="/", environ=variables, seconds=_SECONDS, data=_PI_QUESTION)
     where = printable(path)
     answer = next((value for line in ran.out.splitlines() if (value := _pi_commands(line)) is not None), None)
     if answer is None:
@@ -213,7 +214,7 @@ def _not_loaded_by_opencode(program: str, path: str, environ: Mapping[str, str])
 
     A client that does not answer in time is no problem: it may wait for a network.
     """
-    ran = hook_trial.run([program, "debug", "config"], cwd="/", environ=environ, seconds=_SECONDS)
+    ran = hook_trial.run([program, "debug", "config"], cwd="/", environ=environ, seconds=_OPENCODE_SECONDS)
     try:
         loaded = None if ran.trouble or ran.code else json.loads(ran.out).get("plugin")
     except (ValueError, AttributeError, RecursionError):

@@ -23,7 +23,7 @@ from .profiles import TIERS, Profile
 _KEPT = 64 << 10
 """Bytes kept of each stream; further bytes are read and dropped."""
 _STEP = 0.02
-_VERSION_SECONDS = 8.0  # the programs have hundreds of megabytes and may be on a slow disk
+_VERSION_SECONDS = 30.0  # the programs have hundreds of megabytes, and the disk may be slow or the machine busy
 _VERSION = re.compile(r"(?<![\w.])v?(\d+\.\d+(?:\.\d+)*(?:[-+][A-Za-z0-9.]*[A-Za-z0-9])?)(?!\w|\.\w)")
 _BARE_PATH = "/usr/bin:/bin"
 """A minimal PATH, such as a client started from a desktop may have."""

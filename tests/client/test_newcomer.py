@@ -73,6 +73,7 @@ def walk(newcomer, readme):
     newcomer.keys(yes)
     newcomer.shows("Done", "forked: ")
     newcomer.keys("Enter")
+    newcomer.hides("forked: ")  # the dialog is closed: until then, a key would be its own
     newcomer.shows("restored to before")
     newcomer.keys(leave)
     found.said = newcomer.end(picker)

@@ -147,6 +147,10 @@ exec {shlex.join(shell)}
     def shows(self, *wanted):
         return self._wait(self.screen, lambda shown: all(words in shown for words in wanted))
 
+    def hides(self, words):
+        """Wait until these words are on the screen no more."""
+        return self._wait(self.screen, lambda shown: words not in shown)
+
     def begin(self, line):
         """Type a command line whose program takes the terminal over."""
         self._tmux("send-keys", "-l", line)
