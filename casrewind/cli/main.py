@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 
 from .. import errors
 from ..messages import printable
-from . import output
 from .command_line import CommandLine, ParsedOptions, find
 from .options import HELP, PICK, PICKER, VERSION, Command
+from .terminal import lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ..ops.context import Progress
     from ..settings import Settings
     from ..workspace import Workspace
-    from .output import Reporter
     from .picker import ProgressRelay
+    from .terminal.progress import Reporter
 
 OK = 0
 _UNHURRIED = 50_000
@@ -53,11 +53,11 @@ def run() -> "NoReturn":
             try:
                 stream.flush()
             except (AttributeError, OSError, ValueError):
-                output.drop_output(stream)  # the terminal is closed
+                lines.drop_output(stream)  # the terminal is closed
         if "threading" in sys.modules:
             sys.exit(code)
     except KeyboardInterrupt:
-        code = output.interrupted()
+        code = lines.interrupted()
     os._exit(code)
 
 
@@ -70,39 +70,39 @@ def main(argv: Sequence[str] | None = None) -> int:
     gc.set_threshold(_UNHURRIED)
     wants_json = "--json" in given[: given.index("--") if "--" in given else None]
     try:
-        output.begin()
+        lines.begin()
         options = CommandLine(given).read()
         wants_json = options.json
-        if options.color != "auto" or f"{__package__}.colour" in sys.modules:  # a command that paints nothing does not import it
-            from . import colour
+        if options.color != "auto" or f"{__package__}.terminal.colour" in sys.modules:  # a command that paints nothing does not import it
+            from .terminal import colour
 
             colour.choose(options)
         code = _run(options)
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        output.drop_output()  # the reader of our output closed the pipe
+        lines.drop_output()  # the reader of our output closed the pipe
         return OK
     except (KeyboardInterrupt, Exception) as error:
         code = _report(error, given)
         if wants_json:
-            output.print_json_error(code)
+            lines.print_json_error(code)
         return code
 
 
 def _report(error: BaseException, given: list[str]) -> int:
     """Print the error to standard error. Returns the exit code."""
-    if isinstance(error, KeyboardInterrupt) or output.is_interrupt(error):
-        return output.interrupted()
+    if isinstance(error, KeyboardInterrupt) or lines.is_interrupt(error):
+        return lines.interrupted()
     if isinstance(error, errors.CasrewindError):
-        output.print_error(str(error))
+        lines.print_error(str(error))
         return error.exit_code
     if isinstance(error, ImportError) and "failed to map" in str(error):
         error = MemoryError()  # the loader of a C extension had no room for it
     if isinstance(error, (OSError, MemoryError)):
-        return output.system_error(error)
+        return lines.system_error(error)
     assert isinstance(error, Exception)
-    return output.bug(error, given)
+    return lines.bug(error, given)
 
 
 def _run(options: ParsedOptions) -> int:
@@ -111,7 +111,7 @@ def _run(options: ParsedOptions) -> int:
     if options.command in (HELP, VERSION) or (not options.command and not on_terminal):
         from . import help as texts
 
-        output.print_line((texts.version() if options.command == VERSION else texts.show_help(options)).rstrip("\n"))
+        lines.print_line((texts.version() if options.command == VERSION else texts.show_help(options)).rstrip("\n"))
         return OK
     if not options.command or (on_terminal and _is_bare_restore(options)):
         options.command = PICK
@@ -125,7 +125,7 @@ def _run(options: ParsedOptions) -> int:
         return _function(command, options)(settings, options)
     settings = settings._replace(repair=getattr(options, "repair", False))
     if options.command != PICK:
-        return _inside(command, options, settings, config, output.reporter(quiet=options.quiet))
+        return _inside(command, options, settings, config, lines.reporter(quiet=options.quiet))
     from . import picker
 
     options.relay = picker.ProgressRelay()  # its screen shows the progress
@@ -165,10 +165,10 @@ def _inside(
         workspace = instead
     try:
         if not command.tells_restore and workspace.is_interrupted():
-            output.print_error(
+            lines.print_error(
                 "note: a restore was interrupted here; casrewind restore --continue finishes it, --abort takes it back"
             )
-        output.print_hook_failures(settings.data, workspace.store_path)
+        lines.print_hook_failures(settings.data, workspace.store_path)
         context = context_of(workspace)
         if options.command in _SCANNING:
             _limit_memory(workspace.store_path)
@@ -176,7 +176,7 @@ def _inside(
             _name_stale_hooks(workspace)
         if not command.tells_faults:
             for fault in context.options.faults:
-                output.print_error(f"note: {os.fsdecode(fault.path)}: {fault.reason}")
+                lines.print_error(f"note: {os.fsdecode(fault.path)}: {fault.reason}")
         code = _function(command, options)(workspace, options, reporter.close if reporter else lambda: None)
         if command.saves and found.auto_gc and context.store.why_gc(context.budget):
             from .hook import background_gc
@@ -185,7 +185,7 @@ def _inside(
         return code
     except KeyboardInterrupt:
         if workspace.is_interrupted():
-            output.half_done()
+            lines.half_done()
         raise
     finally:
         if reporter is not None:
@@ -204,7 +204,7 @@ def _limit_memory(store: str) -> None:
     most = _MEMORY + max(_MAP, 8 * os.stat(index).st_size if os.path.exists(index) else 0)
     if resource.getrlimit(resource.RLIMIT_AS) == (resource.RLIM_INFINITY, resource.RLIM_INFINITY):
         resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
-        output.is_limited = True
+        lines.is_limited = True
 
 
 def _name_stale_hooks(workspace: "Workspace") -> None:
@@ -216,7 +216,7 @@ def _name_stale_hooks(workspace: "Workspace") -> None:
     for name in context_of(workspace).store.newest_of_agents(workspace.root.key):
         _, gone = diagnose.check_files(agents.profile_of(name), workspace.root.path, environment.home(), os.environ)
         for line in gone:
-            output.print_error(f"note: NOT PROTECTED: {line}")
+            lines.print_error(f"note: NOT PROTECTED: {line}")
 
 
 def _open_instead(
@@ -228,7 +228,7 @@ def _open_instead(
 
         return maintenance.verify_unopened(error, options)
     if options.command == PICK and isinstance(error, errors.WorkspaceNotFound):
-        from . import questions
+        from .terminal import questions
 
         words = questions.first_step()
         return main(["-C", options.directory, *words]) if words else error.exit_code
@@ -258,7 +258,7 @@ def _open(command: Command, options: ParsedOptions, settings: "Settings", report
     except errors.WorkspaceNotFound as error:
         raise errors.WorkspaceNotFound(f"{error}{hint}") from error
     if hint:
-        output.print_error(f"note: there was no checkpoint here yet{hint}")
+        lines.print_error(f"note: there was no checkpoint here yet{hint}")
     return found
 
 
@@ -268,7 +268,7 @@ def _follow_moved(directory: str, settings: "Settings", *, dry_run: bool) -> str
     Otherwise returns a text for the error message: the missing roots that may be this project, and how to adopt them.
     It returns "" without such roots.
 
-    Only commands adopt a store, because a person reads their output. A hook always makes a new store.
+    Only commands adopt a store, because a person reads their lines. A hook always makes a new store.
     """
     import shlex
 
@@ -281,7 +281,7 @@ def _follow_moved(directory: str, settings: "Settings", *, dry_run: bool) -> str
         here, old = printable(found.adopted.root), printable(found.adopted.old)
         count = found.adopted.checkpoints
         what = f"its {count} checkpoint{'' if count == 1 else 's'}" if count else "its checkpoints"
-        output.print_error(f"note: {here} was moved{'' if old == here else f' from {old}'}: {what} came along")
+        lines.print_error(f"note: {here} was moved{'' if old == here else f' from {old}'}: {what} came along")
         return ""
     likely = [printable(old) for old in found.candidates[:_SHOWN]]
     hints = "".join(f"; if this project was at {old} before: casrewind adopt {shlex.quote(old)}" for old in likely)

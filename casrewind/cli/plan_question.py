@@ -10,8 +10,8 @@ from .._typing import TYPE_CHECKING
 from ..model.checkpoint import Checkpoint
 from ..model.plan import Action, Plan
 from ..workspace import context_of
-from . import restore_output
-from .output import as_json, print_line
+from .show import restored
+from .terminal.lines import as_json, print_line
 
 if TYPE_CHECKING:
     from ..workspace import Workspace
@@ -36,7 +36,7 @@ class PlanQuestion:
         since: Checkpoint | None = None,
         anchor: str = "",
         what: str = "",
-        target: restore_output.RestoreTarget = restore_output.NO_TARGET,
+        target: restored.RestoreTarget = restored.NO_TARGET,
         moved: str = "",
     ) -> None:
         """`target` names the result. `moved`: that numbers moved, or "". `since`: the checkpoint to go back to, if edits
@@ -57,8 +57,8 @@ class PlanQuestion:
         if self._is_asked or self._options.json:
             self.look(plan.actions)
         if not self._is_asked:
-            return restore_output.unasked(self._workspace, plan)
-        return restore_output.confirm(self._workspace, plan, self._title(), lambda: self._more(strange))
+            return restored.unasked(self._workspace, plan)
+        return restored.confirm(self._workspace, plan, self._title(), lambda: self._more(strange))
 
     def declined(self) -> None:
         """Say that nothing was changed. In a client, the plan says so."""
@@ -79,8 +79,8 @@ class PlanQuestion:
             self.outside = edited_outside(context_of(self._workspace), self._since, actions)
 
     def _more(self, strange: tuple[bytes, ...]) -> None:
-        restore_output.print_outside(self.outside)
-        restore_output.foreign(strange)
+        restored.print_outside(self.outside)
+        restored.foreign(strange)
         if self._moved:
             print_line(f"  {self._moved}")
 
@@ -93,7 +93,7 @@ class PlanQuestion:
         if self._typed.code == code or (self._typed.code is None and self._is_small(plan, strange)):
             return True
         self.look(plan.actions)
-        self._lines = restore_output.lines_of(lambda: self._show(plan, strange, code))
+        self._lines = restored.lines_of(lambda: self._show(plan, strange, code))
         if not self._options.json:
             print_line("\n".join(self._lines))
         return False
@@ -105,7 +105,7 @@ class PlanQuestion:
         assert self._typed is not None
         if not self._typed.is_smallest or self._since is None or strange or plan.kept:
             return False
-        if sum(restore_output.numbers(plan.actions)) > MOST_UNASKED:
+        if sum(restored.numbers(plan.actions)) > MOST_UNASKED:
             return False
 
         return is_of_turn_alone(context_of(self._workspace), self._since, plan.actions)
@@ -114,9 +114,9 @@ class PlanQuestion:
         assert self._typed is not None
         if self._typed.code is not None:
             print_line("that plan is no longer the same; nothing was changed. The plan now:")
-        restore_output.warn(self._workspace, plan.actions)
-        print_line(f"{self._title()}: {restore_output.totals(plan.actions)}")
-        restore_output.print_plan(plan.actions, plan.kept)
+        restored.warn(self._workspace, plan.actions)
+        print_line(f"{self._title()}: {restored.totals(plan.actions)}")
+        restored.print_plan(plan.actions, plan.kept)
         self._more(strange)
         print_line("nothing has changed yet; to go ahead, type:")
         print_line(f"  {self._typed.with_yes(code)}")

@@ -14,8 +14,8 @@ from .._typing import TYPE_CHECKING, NamedTuple
 from ..messages import printable
 from ..model import paths
 from ..model.checkpoint import Checkpoint
-from .output import age
-from .questions import may_answer
+from .show.text import age
+from .terminal.questions import may_answer
 
 if TYPE_CHECKING:
     from ..model.diff import Change
@@ -169,7 +169,7 @@ class Words:
         newest, is_only = self.view.turns[0], len(self.view.turns) == 1
         if is_only or newest.started_ns is None or time.time_ns() - newest.started_ns > _RECENT_NS:
             return ""
-        from .restore_output import shortened
+        from .show.restored import shortened
 
         return f'numbers moved in the last minute: @1 is now "{shortened(newest.prompt)}" ({age(newest.started_ns)})'
 

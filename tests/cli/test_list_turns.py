@@ -7,7 +7,8 @@ import time
 import pytest
 
 from casrewind.agents import client_process
-from casrewind.cli import output
+from casrewind.cli.show.text import cells
+from casrewind.cli.terminal import table
 from casrewind.store.agent_sessions import AgentSession
 from casrewind.workspace import open as opened
 from support.agent_turns import AgentTurns
@@ -79,7 +80,7 @@ def shown(text):
 
 
 def wide(monkeypatch, columns):
-    monkeypatch.setattr(output, "width", lambda: columns)
+    monkeypatch.setattr(table, "_fixed_width", [columns])
 
 
 def test_rows_on_eighty_columns(story, monkeypatch):
@@ -103,7 +104,7 @@ def test_rows_on_eighty_columns(story, monkeypatch):
 def test_no_line_is_wider_than_the_terminal_and_every_row_is_there(story, monkeypatch, columns):
     wide(monkeypatch, columns)
     lines = story("list", code=0).out.splitlines()
-    assert all(output.cells(line) <= columns for line in lines), lines
+    assert all(cells(line) <= columns for line in lines), lines
     assert [line.split()[0] for line in lines if re.match(r" +@\d  ", line)] == ["@1", "@2", "@3", "@4", "@5"]
     text = "\n".join(lines)
     assert "edited outside of a turn" in text and "(cut short)" in text or columns == 72
@@ -247,7 +248,7 @@ def test_nothing_cuts_off_that_a_turn_was_cut_short(agent, casrewind, root, monk
     for form in ([], ["--oneline"]) if columns > 40 else ([],):
         lines = casrewind("list", *form, code=0).out.splitlines()
         assert "… (cut short)" in lines[0] or "... (cut short)" in lines[0], lines
-        assert all(output.cells(line) <= columns for line in lines)
+        assert all(cells(line) <= columns for line in lines)
 
 
 def test_the_branch_is_a_line_where_it_changes(agent, casrewind, root):

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from casrewind.cli import colour
+from casrewind.cli.terminal import colour
 from casrewind.cli.commands import back
 from support.terminal import Session
 from support.trees import plant
@@ -21,7 +21,7 @@ needs_less = pytest.mark.skipif(shutil.which("less") is None, reason="less is no
 CALLED = """
 import sys
 from types import SimpleNamespace
-from casrewind.cli.pager import pager
+from casrewind.cli.terminal.pager import pager
 with pager(SimpleNamespace({})):
     for number in range(int(sys.argv[1])):
         print("row", number)

@@ -366,7 +366,7 @@ def test_chosen_hunks_are_restored_and_undone(hunky, casrewind, root, home):
 
 
 def test_all_hunks_are_the_other_side_and_none_are_this_one():
-    from casrewind.cli import patch
+    from casrewind.cli.show import patch
     from casrewind.cli.picker import patch_lines
     from casrewind.model import digest
     from casrewind.model.diff import Change

@@ -152,9 +152,9 @@ def test_progress_leaves_standard_output_alone(process, root):
 
 
 def test_patience_is_half_a_second():
-    from casrewind.cli import output
+    from casrewind.cli.terminal import progress
 
-    assert output._PATIENCE == 0.5
+    assert progress._PATIENCE == 0.5
 
 
 @pytest.mark.parametrize("width", [40, 200])

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 from casrewind import errors
-from casrewind.cli import output
+from casrewind.cli.terminal import progress
 from casrewind.cli.options_more import COMMANDS
 from support.glass import into_nothing, on_terminal
 from support.inside import Inside
@@ -69,7 +69,7 @@ def template(tmp_path_factory):
 @pytest.fixture
 def project(template, monkeypatch):
     """The template as it was made, at its own place again."""
-    monkeypatch.setattr(output, "_PATIENCE", 3600)
+    monkeypatch.setattr(progress, "_PATIENCE", 3600)
     shutil.rmtree(template)
     shutil.copytree(f"{template}.kept", template, symlinks=True)
     return SimpleNamespace(run=Inside(template / "project", template / "home"), root=template / "project", home=template / "home")

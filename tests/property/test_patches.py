@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 
-from casrewind.cli import comparison, patch
+from casrewind.cli.show import comparison, patch
 from casrewind.ops import rename_detection
 from support.picture import differences, picture
 from support.trees import Link, Mode, plant

@@ -14,8 +14,8 @@ from fcntl import ioctl
 PATIENCE = 30
 STARTED = """
 import sys
-from casrewind.cli import output
-output._PATIENCE = float(sys.argv.pop(1))
+from casrewind.cli.terminal import progress
+progress._PATIENCE = float(sys.argv.pop(1))
 from casrewind.__main__ import main
 main()
 """

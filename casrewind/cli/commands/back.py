@@ -13,10 +13,11 @@ from ...ops import conversation, rewind
 from ...ops.conversation import RewindTarget
 from ...ops.rewind import Rewound
 from ...workspace import Workspace, context_of, homes_of
-from .. import json_output, restore_output
-from ..output import SHOWN, age, as_json, note, plural, print_line, remark
 from ..plan_question import PlanQuestion
-from ..questions import agreed, may_answer, must_ask
+from ..show import restored, shapes
+from ..show.text import SHOWN, age, plural
+from ..terminal.lines import as_json, note, print_line, remark
+from ..terminal.questions import agreed, may_answer, must_ask
 from ..words import Words
 from . import OK, REMARKS, Done
 
@@ -92,17 +93,17 @@ def open_unseen(options: "ParsedOptions", settings: Any, reporter: Any) -> Works
 def _title(workspace: "Workspace", target: RewindTarget) -> str:
     """The target of a rewind, as the first line of its plan."""
     point = target.points[target.at]
-    branches = "" if point is None else restore_output.branches_of(workspace, point)
+    branches = "" if point is None else restored.branches_of(workspace, point)
     return f"back {_target_of(target).name}{branches}"
 
 
-def _target_of(target: RewindTarget) -> restore_output.RestoreTarget:
+def _target_of(target: RewindTarget) -> restored.RestoreTarget:
     """The target of a rewind: its prompt, turn and conversation, age and checkpoint."""
     point = target.points[target.at]
     moment = target.prompt.time_ns or (0 if point is None else point.created_ns)
     details = filter(None, (_turn_of(target), age(moment) if moment else "", "" if point is None else point.id))
-    name = f'to before "{restore_output.shortened(target.prompt.text)}" ({", ".join(details)})'
-    return restore_output.RestoreTarget(name, target.turn or None, None if point is None else point.created_ns)
+    name = f'to before "{restored.shortened(target.prompt.text)}" ({", ".join(details)})'
+    return restored.RestoreTarget(name, target.turn or None, None if point is None else point.created_ns)
 
 
 def _turn_of(target: RewindTarget) -> str:
@@ -131,9 +132,9 @@ def restore(workspace: "Workspace", options: "ParsedOptions", point: Any, done: 
         raise errors.UsageError("paths behind -- limit what is done to files: they go with --code or --both, and are not none")
     moved = Words(workspace, options).moved(options.ref or "")
     asking = both and not options.dry_run and (must_ask(options, "changes anything") or bool(moved))
-    found = restore_output.target_of(workspace, point)
+    found = restored.target_of(workspace, point)
     question = PlanQuestion(
-        workspace, options, done, lambda: f"restore {found.name}{restore_output.branches_of(workspace, point)}", is_asked=asking,
+        workspace, options, done, lambda: f"restore {found.name}{restored.branches_of(workspace, point)}", is_asked=asking,
         since=point, what="chat", target=found, moved=moved,
     )  # fmt: skip
 
@@ -209,10 +210,10 @@ def print_rewound(report: Rewound, question: PlanQuestion | None = None, *, name
     if is_inside:
         _chat(report, is_inside=True)
     if report.restored is not None:
-        restore_output.print_restored(report.restored, name)
+        restored.print_restored(report.restored, name)
         if question is not None and (report.dry_run or is_inside):
-            restore_output.print_outside(question.outside)
-        restore_output.foreign(report.foreign)
+            restored.print_outside(question.outside)
+        restored.foreign(report.foreign)
     elif name and not report.dry_run:
         print_line(f"back {name}")
     if report.dry_run:
@@ -257,13 +258,13 @@ def _agree(what: str) -> bool:
     return agreed("Go on?")
 
 
-def _shape(report: Rewound, target: RewindTarget | None, question: PlanQuestion | None) -> json_output.Shape:
+def _shape(report: Rewound, target: RewindTarget | None, question: PlanQuestion | None) -> shapes.Shape:
     chat = report.chat
-    outside, goal = ((), restore_output.NO_TARGET) if question is None else (question.outside, question.target)
-    found = {} if report.restored is None else restore_output.shape(report.restored, outside, goal)
+    outside, goal = ((), restored.NO_TARGET) if question is None else (question.outside, question.target)
+    found = {} if report.restored is None else restored.shape(report.restored, outside, goal)
     fork = None
     if chat is not None:
-        where = {**json_output.path(os.fsencode(chat.path)), **json_output.path_or_none(chat.backup, "backup")}
+        where = {**shapes.path(os.fsencode(chat.path)), **shapes.path_or_none(chat.backup, "backup")}
         fork = {"session_id": chat.session, **where, "resume": chat.resume, "mode": chat.mode}
     return {
         **found,
@@ -276,7 +277,7 @@ def _shape(report: Rewound, target: RewindTarget | None, question: PlanQuestion 
     }
 
 
-def _target_shape(target: RewindTarget) -> json_output.Shape:
+def _target_shape(target: RewindTarget) -> shapes.Shape:
     """The prompt of `back`: `number` counts the turns of its conversation, `turn` those of the list."""
     profile = target.conversation.agent.PROFILE
     return {

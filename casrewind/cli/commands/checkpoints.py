@@ -8,19 +8,8 @@ from ..._typing import TYPE_CHECKING, Any
 from ...messages import printable
 from ...ops.save import Saved, read_index
 from ...workspace import context_of
-from .. import output
-from ..output import (
-    age,
-    as_json,
-    counted,
-    plural,
-    print_line,
-    raw,
-    remark,
-    signed,
-    size,
-    skipped,
-)
+from ..show.text import age, counted, plural, signed, size
+from ..terminal.lines import as_json, print_error, print_line, raw, remark, skipped
 from . import OK, REMARKS, Done
 
 if TYPE_CHECKING:
@@ -73,7 +62,7 @@ def _label(options: "ParsedOptions") -> str:
 
 
 def _saved_json(report: Saved, root: str) -> dict[str, Any]:
-    from .. import json_output
+    from ..show import shapes
 
     point = report.checkpoint
     return {
@@ -83,7 +72,7 @@ def _saved_json(report: Saved, root: str) -> dict[str, Any]:
         "files": point.files,
         "bytes": point.size,
         "changes": dict(report.changes._asdict()),
-        "skipped": json_output.skips(report.skipped),
+        "skipped": shapes.skips(report.skipped),
         "elapsed_ms": report.elapsed_ms,
     }
 
@@ -113,7 +102,7 @@ def run(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     try:
         code = subprocess.Popen(arguments).wait()
     except OSError as error:
-        output.print_error(f"cannot run {arguments[0]}: {error.strerror}")
+        print_error(f"cannot run {arguments[0]}: {error.strerror}")
         return 127 if isinstance(error, FileNotFoundError) else 126
     finally:
         signal.signal(signal.SIGINT, handler)
@@ -150,9 +139,9 @@ def unpin(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
 def _report_marking(workspace: "Workspace", options: "ParsedOptions", report: Any, done: Done) -> int:
     done()
     if options.json:
-        from .. import json_output
+        from ..show import shapes
 
-        as_json({"checkpoint": json_output.checkpoint(report.checkpoint, report.marked, workspace.current())})
+        as_json({"checkpoint": shapes.checkpoint(report.checkpoint, report.marked, workspace.current())})
     else:
         print_marking(report)
     return OK

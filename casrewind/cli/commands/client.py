@@ -13,7 +13,8 @@ from ...ops.context import Context
 from ...settings import Settings
 from ...store import writability
 from ...workspace import Workspace, context_of
-from ..output import age, as_json, plural, print_line
+from ..show.text import age, plural
+from ..terminal.lines import as_json, print_line
 from . import OK, Done
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def at(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     """casrewind at: the checkpoint of a session's entry. A client's extension runs this before it asks a person."""
     from ...ops import references
     from ...ops.references import label_of
-    from ..restore_output import numbers
+    from ..show.restored import numbers
 
     if not options.session:
         raise errors.UsageError("at needs --session ID: the client's id of the session")

@@ -30,7 +30,8 @@ from ...store.catalog import Marked
 from ...workspace import Workspace, context_of
 from .. import parser
 from ..options_more import COMMANDS
-from ..output import age, print_line
+from ..show.text import age
+from ..terminal.lines import print_line
 from . import OK
 
 _NOT_TYPED = "statusline"

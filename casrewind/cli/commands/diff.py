@@ -5,7 +5,9 @@ from ..._typing import TYPE_CHECKING
 from ...messages import printable
 from ...ops import compare
 from ...workspace import context_of
-from ..output import as_json, folded, print_line, remark, width
+from ..show.text import folded
+from ..terminal.lines import as_json, print_line, remark
+from ..terminal.table import width
 from ..words import NOW, Side, Words
 from . import OK, REMARKS, Done
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from ...ops.compare import Comparison
     from ...workspace import Workspace
     from ..command_line import ParsedOptions
-    from ..json_output import Shape
+    from ..show.shapes import Shape
 
 
 def diff(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
@@ -45,8 +47,8 @@ def _turn_diff(workspace: "Workspace", options: "ParsedOptions", named: Words, t
     done()
     before = Side(view.points.get(turn.before or ""), turn, "before")
     after = Side(view.points.get(turn.after or ""), turn, "after")
-    from ..output import age
-    from ..restore_output import shortened
+    from ..show.restored import shortened
+    from ..show.text import age
 
     moment = turn.ended_ns or turn.started_ns
     when = ", so far" if turn.running else "" if moment is None else f", {age(moment)}"
@@ -82,16 +84,16 @@ def _compared(workspace: "Workspace", options: "ParsedOptions", old: Side, new: 
 
 def _print(options: "ParsedOptions", found: "Comparison", heading: str, old: Side, new: Side, turn: "Turn | None" = None) -> None:
     if options.json:
-        from .. import json_output
+        from ..show import shapes
 
-        shape = {"from": _side_json(old), "to": _side_json(new), "turn": None if turn is None else json_output.turn(turn)}
+        shape = {"from": _side_json(old), "to": _side_json(new), "turn": None if turn is None else shapes.turn(turn)}
         as_json({**shape, **_diff_json(found, with_renames=not options.no_renames)})
         return
     import sys
 
-    from .. import colour
-    from ..comparison import PATCH, STAT, SUMMARY, form_of, print_comparison
-    from ..pager import pager
+    from ..show.comparison import PATCH, STAT, SUMMARY, form_of, print_comparison
+    from ..terminal import colour
+    from ..terminal.pager import pager
 
     form = form_of(options)
     with pager(options):
@@ -103,8 +105,8 @@ def _print(options: "ParsedOptions", found: "Comparison", heading: str, old: Sid
 
 def _title(workspace: "Workspace", side: Side) -> str:
     """A side for people: before "prompt" (@1, 3 min ago)."""
-    from ..output import age
-    from ..restore_output import shortened, title_of
+    from ..show.restored import shortened, title_of
+    from ..show.text import age
 
     if side.point is None:
         return "the files now"
@@ -120,7 +122,7 @@ def _missed(found: "Comparison") -> int:
 
 
 def _side_json(side: Side) -> "Shape":
-    from ..json_output import time_of
+    from ..show.shapes import time_of
 
     return {
         "checkpoint": None if side.point is None else side.point.id,
@@ -133,15 +135,15 @@ def _side_json(side: Side) -> "Shape":
 
 def _diff_json(found: "Comparison", *, with_renames: bool) -> "Shape":
     from ...ops import rename_detection
-    from .. import json_output
+    from ..show import shapes
 
     moved = rename_detection.find(found) if with_renames else ()
     return {
-        "changes": [json_output.change(change) for change in found.changes],
-        **json_output.unclear(found.unclear),
-        "missing": [json_output.path(path) for path in found.missing],
+        "changes": [shapes.change(change) for change in found.changes],
+        **shapes.unclear(found.unclear),
+        "missing": [shapes.path(path) for path in found.missing],
         "renames": [
-            {**json_output.path(item.source, "from"), **json_output.path(item.path, "to"), "similarity": item.similarity}
+            {**shapes.path(item.source, "from"), **shapes.path(item.path, "to"), "similarity": item.similarity}
             for item in moved
         ],
     }

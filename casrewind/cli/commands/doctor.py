@@ -23,10 +23,11 @@ from ...settings import Settings, find_root
 from ...store import scratch
 from ...store.failure_log import FailureLog
 from ...workspace import Workspace, context_of, homes_of
-from .. import json_output, output
 from ..hook import helper_process
 from ..hook.helper_process import HelperState
-from ..output import age, as_json, plural, print_line
+from ..show import shapes
+from ..show.text import age, plural
+from ..terminal.lines import as_json, print_hook_failures, print_line
 from . import OK
 
 if TYPE_CHECKING:
@@ -77,12 +78,12 @@ def doctor(settings: Settings, options: "ParsedOptions") -> int:
     if root is not None:
         try:
             with closing(Workspace(options.directory, settings, create=False)) as workspace:
-                output.print_hook_failures(settings.data, workspace.store_path)
+                print_hook_failures(settings.data, workspace.store_path)
                 reasons = workspace.status().reasons
                 seen = {found.agent: found for found in status.seen(context_of(workspace))}
                 unknown = conversation.format_problems(context_of(workspace), homes_of(workspace))
         except errors.WorkspaceNotFound:
-            output.print_hook_failures(settings.data)
+            print_hook_failures(settings.data)
         except errors.CasrewindError as error:
             lacks.append(f"casrewind cannot work in this project: {error}")
     reports = [
@@ -327,7 +328,7 @@ def _seen(found: AgentSeen) -> None:
         print_line(f"  running     {'yes' if found.running else 'no'}")
 
 
-def _shape(reports: Sequence[ClientReport], helper: HelperState) -> json_output.Shape:
+def _shape(reports: Sequence[ClientReport], helper: HelperState) -> shapes.Shape:
     return {
         "ok": not any([helper.wrong, *(report.problems for report in reports)]),
         "agents": {report.profile.name: _shape_of_agent(report) for report in reports},
@@ -340,17 +341,17 @@ def _shape(reports: Sequence[ClientReport], helper: HelperState) -> json_output.
     }
 
 
-def _shape_of_agent(report: ClientReport) -> json_output.Shape:
+def _shape_of_agent(report: ClientReport) -> shapes.Shape:
     seen = report.seen
     event = seen is not None and seen.event
     point = seen is not None and seen.checkpoint
     return {
-        **json_output.path_or_none(report.program, "installed"),
+        **shapes.path_or_none(report.program, "installed"),
         "version": report.version,
         "hooks": [
             {
                 "scope": scope.scope,
-                **json_output.path(os.fsencode(scope.settings), "settings"),
+                **shapes.path(os.fsencode(scope.settings), "settings"),
                 "tier": scope.tier,
                 "events": list(scope.events),
                 "missing": list(scope.missing),
@@ -358,10 +359,10 @@ def _shape_of_agent(report: ClientReport) -> json_output.Shape:
             }
             for scope in report.looked.scopes
         ],
-        **json_output.path_or_none(report.looked.command, "command"),
+        **shapes.path_or_none(report.looked.command, "command"),
         "hook_test": None if report.tried is None else dict(report.tried._asdict()),
-        "last_event": {"name": seen.event, "at": json_output.time_of(seen.event_ns), "session": seen.session} if seen and event else None,
-        "last_checkpoint": {"id": seen.checkpoint, "at": json_output.time_of(seen.checkpoint_ns)} if seen and point else None,
+        "last_event": {"name": seen.event, "at": shapes.time_of(seen.event_ns), "session": seen.session} if seen and event else None,
+        "last_checkpoint": {"id": seen.checkpoint, "at": shapes.time_of(seen.checkpoint_ns)} if seen and point else None,
         "running": None if seen is None else seen.running,
         "problems": list(report.problems),
     }

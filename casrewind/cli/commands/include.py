@@ -23,8 +23,9 @@ from ...worktree import ignored
 from ...worktree import root as roots
 from ...worktree.ignored import IgnoredEntry, Verdict
 from ...worktree.reader import Worktree
-from .. import json_output
-from ..output import age, as_json, plural, print_line, remark, signed, skipped
+from ..show import shapes
+from ..show.text import age, plural, signed
+from ..terminal.lines import as_json, print_line, remark, skipped
 from . import OK, REMARKS, Done
 
 if TYPE_CHECKING:
@@ -181,12 +182,12 @@ def unprotected(found: Sequence[IgnoredEntry], *, complete: bool) -> list[str]:
 def _json(verdict: Verdict, store: str) -> dict[str, Any]:
     rule = verdict.rule
     return {
-        **json_output.path(verdict.path),
+        **shapes.path(verdict.path),
         "captured": verdict.reason == ignored.CAPTURED,
         "reason": verdict.reason,
         "rule": None if rule is None else {
             "file": Layout(store).rules if rule.file.source == "private" else _FILES.get(rule.file.source, rule.file.source),
             "line": rule.line,
-            **json_output.path(rule.file.base, "directory"), **json_output.path(rule.text, "text"),
+            **shapes.path(rule.file.base, "directory"), **shapes.path(rule.text, "text"),
         },
     }  # fmt: skip

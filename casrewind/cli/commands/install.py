@@ -15,9 +15,10 @@ from ...agents.diagnose import ClientHere
 from ...agents.install import PROJECT, Installed, Uninstalled
 from ...agents.profiles import USUAL_TIER, Profile
 from ...messages import printable
-from ..json_output import Shape, path, path_or_none
-from ..output import as_json, plural, print_line
-from ..questions import agreed, may_ask
+from ..show.shapes import Shape, path, path_or_none
+from ..show.text import plural
+from ..terminal.lines import as_json, print_line
+from ..terminal.questions import agreed, may_ask
 from . import OK, REMARKS
 
 if TYPE_CHECKING:

@@ -17,7 +17,9 @@ from ...ops.references import is_numbered, label_of
 from ...ops.turn_view import TurnView
 from ...store.catalog import Marked
 from ...workspace import context_of
-from .. import output
+from ..show.text import age, cut_to, description, plural, signed, size
+from ..terminal.lines import as_json, note, paint, print_line
+from ..terminal.table import set_width, table, width
 from . import OK, Done
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
     from ...workspace import Workspace
     from ..command_line import ParsedOptions
-    from ..turn_output import RowWriter
+    from ..show.rows import RowWriter
 
 _OTHER = "·"
 """Marks a turn of another session, inside of a client."""
@@ -91,7 +93,7 @@ class _Filter:
 
     def _words_of(self, row: Row) -> str:
         """The words of a row that is no turn."""
-        from ..turn_output import RowWriter
+        from ..show.rows import RowWriter
 
         self._writer = self._writer or RowWriter(self._view)
         below = row.label if isinstance(row, SavedRow) else ""  # a title has its first line only
@@ -109,11 +111,11 @@ def list_turns(workspace: "Workspace", options: "ParsedOptions", done: Done) -> 
     """casrewind list."""
     if not os.environ.get(launch.INSIDE):
         return _list(workspace, options, done)
-    output.set_width(_COLUMNS)
+    set_width(_COLUMNS)
     try:
         return _list(workspace, options, done)
     finally:
-        output.set_width(None)
+        set_width(None)
 
 
 def _list(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
@@ -138,7 +140,7 @@ def _list(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
         names = _names_of((point for point, _ in points), workspace.root.key)
         _print_checkpoints(view, points, names, workspace.current(), options, is_filtered=not chosen.is_any)
     else:
-        from ..pager import pager
+        from ..terminal.pager import pager
 
         with pager(options):
             _print_rows(view, _all_of(context, view, rows, steps), own, options, damaged, is_filtered=not chosen.is_any)
@@ -147,7 +149,7 @@ def _list(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     if options.all:  # checkpoints themselves are read from the index
         return OK
     if view.is_damaged:
-        output.note("restores are missing here, because the ledger is damaged: casrewind verify shows what is")
+        note("restores are missing here, because the ledger is damaged: casrewind verify shows what is")
     return errors.StoreDamaged.exit_code if view.is_damaged or damaged else OK
 
 
@@ -206,12 +208,12 @@ def _moment(text: str) -> int:
 
 
 def _print_json(view: TurnView, points: Sequence[_Found], rows: Sequence[Row], current: str) -> None:
-    from .. import json_output
+    from ..show import shapes
 
-    output.as_json({
-        "checkpoints": [json_output.checkpoint(point, marked, current, view.turn_of(point.id)) for point, marked in points],
-        "turns": [json_output.turn(row) for row in rows if isinstance(row, Turn)],
-        "rows": [json_output.row(row) for row in rows],
+    as_json({
+        "checkpoints": [shapes.checkpoint(point, marked, current, view.turn_of(point.id)) for point, marked in points],
+        "turns": [shapes.turn(row) for row in rows if isinstance(row, Turn)],
+        "rows": [shapes.row(row) for row in rows],
     })  # fmt: skip
 
 
@@ -229,7 +231,7 @@ def _print_rows(
     view: TurnView, rows: "Iterable[Row]", own: frozenset[str], options: "ParsedOptions", damaged: list[Row], *, is_filtered: bool
 ) -> None:
     """Print each row as soon as it is read. Rows that cannot be read are added to `damaged`."""
-    from ..turn_output import RowWriter
+    from ..show.rows import RowWriter
 
     highest = len(view.turns) if options.number is None or is_filtered else min(options.number, len(view.turns))
     writer = RowWriter(view, highest, _PATHS) if os.environ.get(launch.INSIDE) else RowWriter(view, highest)
@@ -240,14 +242,14 @@ def _print_rows(
         is_other = bool(own) and isinstance(row, Turn) and row.session not in own
         others = others or is_other
         for number, line in enumerate((_short(writer, row),) if options.oneline else writer.lines(row)):
-            output.print_line(output.paint(_OTHER + line[1:] if number == 0 else line, "2") if is_other else line)
+            print_line(paint(_OTHER + line[1:] if number == 0 else line, "2") if is_other else line)
     if others:
-        output.print_line(f"{_OTHER} another session: back does not go there from here")
+        print_line(f"{_OTHER} another session: back does not go there from here")
     if is_filtered:
         if not is_there:
-            output.print_line("no turn matches; casrewind list --all has every checkpoint")
+            print_line("no turn matches; casrewind list --all has every checkpoint")
     elif not view.turns:
-        output.print_line(_without_turns(len(view.points)))
+        print_line(_without_turns(len(view.points)))
 
 
 def _tell_elsewhere(everything: Sequence[tuple[Checkpoint, Marked]], own: bytes) -> None:
@@ -256,7 +258,7 @@ def _tell_elsewhere(everything: Sequence[tuple[Checkpoint, Marked]], own: bytes)
     if others:
         names = [printable(root) for root in others.values()]
         subject = f"the worktree {names[0]} has" if len(names) == 1 else f"{len(names)} other worktrees have"
-        output.print_line(output.paint(f"{subject} checkpoints, too: casrewind list --all", "2"))
+        print_line(paint(f"{subject} checkpoints, too: casrewind list --all", "2"))
 
 
 def _names_of(points: "Iterable[Checkpoint]", own: bytes) -> dict[bytes, str]:
@@ -269,7 +271,7 @@ def _names_of(points: "Iterable[Checkpoint]", own: bytes) -> dict[bytes, str]:
 def _without_turns(count: int) -> str:
     if not count:
         return "no checkpoints to show; casrewind save makes one"
-    return f"no turns yet; {output.plural(count, 'checkpoint')}: casrewind list --all"
+    return f"no turns yet; {plural(count, 'checkpoint')}: casrewind list --all"
 
 
 def _short(writer: "RowWriter", row: Row) -> str:
@@ -277,38 +279,38 @@ def _short(writer: "RowWriter", row: Row) -> str:
     found = writer.text(row)
     identity = getattr(row, "id", None) or getattr(row, "checkpoint", None) or getattr(row, "safety", None) or ""
     start = f"{found.mark:>3}  {identity:<15}  {found.when:>10}  "
-    return (start + found.titled(output.width() - len(start))).rstrip()
+    return (start + found.titled(width() - len(start))).rstrip()
 
 
 def _print_checkpoints(
     view: TurnView, found: Sequence[_Found], others: dict[bytes, str], current: str, options: "ParsedOptions", *, is_filtered: bool
 ) -> None:
     """Print a table of checkpoints; with --oneline one short line for each. `others`: names of other worktrees."""
-    from ..turn_output import first_line
+    from ..show.rows import first_line
 
     if options.oneline:
         for point, marked in found:
-            what = first_line(output.description(point, marked)) or point.trigger.replace("_", " ")
+            what = first_line(description(point, marked)) or point.trigger.replace("_", " ")
             worktree = f"{others[point.worktree]}: " if point.worktree in others else ""
-            line = f"{point.id}  {output.age(point.created_ns):>10}  {worktree}{what}"
-            output.print_line(output.cut_to(line, output.width()))
+            line = f"{point.id}  {age(point.created_ns):>10}  {worktree}{what}"
+            print_line(cut_to(line, width()))
         return
     if not found:
-        output.print_line("no checkpoint matches" if is_filtered else "no checkpoints to show; casrewind save makes one")
+        print_line("no checkpoint matches" if is_filtered else "no checkpoints to show; casrewind save makes one")
         return
     names = ("id", "worktree", "turn", "when", "what", "files", "size", "changes")
-    chosen = [True, bool(others), bool(view.turns), True, True, *[output.width() >= _NARROW] * 3]
+    chosen = [True, bool(others), bool(view.turns), True, True, *[width() >= _NARROW] * 3]
     rows = []
     for point, marked in found:
         turn = view.turn_of(point.id)
         if turn is not None and not point.prompt:
             point = point._replace(prompt=turn.prompt)  # records of older versions have it at the start of a turn only
-        what = output.description(point, marked) or ("" if point.trigger == checkpoints.MANUAL else point.trigger.replace("_", " "))
+        what = description(point, marked) or ("" if point.trigger == checkpoints.MANUAL else point.trigger.replace("_", " "))
         signs = ("* " if marked.pinned else "") + first_line(what) + ("  (current)" if point.id == current else "")
         row = (
             point.id, others.get(point.worktree, ""), "" if turn is None else f"@{turn.n}",
-            output.age(point.created_ns), signs, f"{point.files:,}", output.size(point.size), output.signed(point.changes),
+            age(point.created_ns), signs, f"{point.files:,}", size(point.size), signed(point.changes),
         )  # fmt: skip
         rows.append([cell for cell, is_there in zip(row, chosen, strict=True) if is_there])
-    output.table([name for name, is_there in zip(names, chosen, strict=True) if is_there], rows, right=("files", "size"), last="what")
+    table([name for name, is_there in zip(names, chosen, strict=True) if is_there], rows, right=("files", "size"), last="what")
 

@@ -14,25 +14,13 @@ from ...ops.path_history import Logged, PathChange
 from ...ops.references import is_labelled, label_of
 from ...ops.turn_view import Maker, TurnView
 from ...workspace import context_of
-from .. import changes, json_output
-from ..json_output import Shape
-from ..output import (
-    COLOURS,
-    SHOWN,
-    SIGNS,
-    age,
-    as_json,
-    description,
-    paint,
-    plural,
-    print_line,
-    remark,
-    signed,
-    size,
-    width,
-)
-from ..pager import pager
-from ..turn_output import RowWriter
+from ..show import changes, shapes
+from ..show.rows import RowWriter
+from ..show.shapes import Shape
+from ..show.text import COLOURS, SHOWN, SIGNS, age, description, plural, signed, size
+from ..terminal.lines import as_json, paint, print_line, remark
+from ..terminal.pager import pager
+from ..terminal.table import width
 from . import OK, Done
 
 if TYPE_CHECKING:
@@ -85,8 +73,8 @@ def _log_turns(workspace: "Workspace", options: "ParsedOptions", done: Done) -> 
         rows = _changing(view, options.number)
     done()
     if options.json:
-        shapes = [{**json_output.row(row), "change": [json_output.change(change) for change in row.changes or ()]} for row in rows]
-        as_json({"turns": [json_output.turn(row) for row in rows if isinstance(row, Turn)], "rows": shapes, "damaged": []})
+        found = [{**shapes.row(row), "change": [shapes.change(change) for change in row.changes or ()]} for row in rows]
+        as_json({"turns": [shapes.turn(row) for row in rows if isinstance(row, Turn)], "rows": found, "damaged": []})
     else:
         with pager(options):
             _print_history(workspace, view, rows, options.form)
@@ -108,7 +96,7 @@ def _changing(view: TurnView, most: int | None) -> list[Turn | Outside | Reset]:
 
 def _print_history(workspace: "Workspace", view: TurnView, rows: Sequence[Turn | Outside | Reset], form: str) -> None:
     from ...ops import compare
-    from ..comparison import Form, print_comparison
+    from ..show.comparison import Form, print_comparison
 
     writer = RowWriter(view, max((row.n for row in rows if isinstance(row, Turn)), default=1))
     for row in rows:
@@ -145,7 +133,7 @@ def _show(found: Logged, view: TurnView, form: str) -> None:
     for row, cells in zip(found.changes, table, strict=True):
         _line(row, cells, widths, _words(row, found.path, view))
         if form:
-            from ..comparison import Form, print_comparison
+            from ..show.comparison import Form, print_comparison
 
             print_comparison(found.compare(row), Form(form))
             print_line()
@@ -237,9 +225,9 @@ def _shape(found: Sequence[Logged], current: str, view: TurnView) -> Shape:
     rows = [(one.path, row) for one in found for row in one.changes]
     several = len(found) > 1
     return {
-        **({"paths": [json_output.path(one.path) for one in found]} if several else json_output.path(found[0].path)),
+        **({"paths": [shapes.path(one.path) for one in found]} if several else shapes.path(found[0].path)),
         "changes": [
-            {**(json_output.path(path) if several else {}), **_row(row, path, current, view)}
+            {**(shapes.path(path) if several else {}), **_row(row, path, current, view)}
             for path, row in sorted(rows, key=lambda pair: (-pair[1].checkpoint.seq, pair[0]))
         ],
         "damaged": list(dict.fromkeys(identity for one in found for identity in one.damaged)),
@@ -248,10 +236,10 @@ def _shape(found: Sequence[Logged], current: str, view: TurnView) -> Shape:
 
 def _row(row: PathChange, path: bytes, current: str, view: TurnView) -> Shape:
     """One checkpoint as in list --json, its change as in diff --json, and its maker."""
-    change = json_output.change(row.change)
+    change = shapes.change(row.change)
     maker = _maker(row, path, view)
     return {
-        "checkpoint": json_output.checkpoint(row.checkpoint, row.marked, current, view.turn_of(row.checkpoint.id)),
+        "checkpoint": shapes.checkpoint(row.checkpoint, row.marked, current, view.turn_of(row.checkpoint.id)),
         "before": None if row.before is None else row.before.id,
         "status": change.pop("status"),
         "old_kind": _kind(row.change.old),

@@ -8,9 +8,11 @@ from ...messages import printable
 from ...ops.gc import Collected
 from ...ops.usage import CheckpointUsage, PathUsage, SessionUsage, Usage
 from ...ops.verify import STORE, Problem, Verified
-from .. import json_output
-from ..json_output import Shape
-from ..output import age, as_json, description, note, plural, print_line, remark, size, table
+from ..show import shapes
+from ..show.shapes import Shape
+from ..show.text import age, description, plural, size
+from ..terminal.lines import as_json, note, print_line, remark
+from ..terminal.table import table
 from . import OK, Done
 
 if TYPE_CHECKING:
@@ -125,7 +127,7 @@ def _verified_json(found: Verified) -> Shape:
                 "kind": problem.kind,
                 "id": problem.id,
                 "detail": problem.detail,
-                "affects": [{"checkpoint": place.checkpoint, **json_output.path(place.path)} for place in problem.affects],
+                "affects": [{"checkpoint": place.checkpoint, **shapes.path(place.path)} for place in problem.affects],
             }
             for problem in found.problems
         ],
@@ -248,11 +250,11 @@ def _usage_json(found: Usage, budget: int, current: str, tables: tuple[str, ...]
 
 
 def _checkpoint(row: CheckpointUsage, current: str) -> Shape:
-    return {**json_output.checkpoint(row.checkpoint, row.marked, current), "unique_bytes": row.unique, "shared_bytes": row.shared}
+    return {**shapes.checkpoint(row.checkpoint, row.marked, current), "unique_bytes": row.unique, "shared_bytes": row.shared}
 
 
 def _path(row: PathUsage) -> Shape:
-    return {**json_output.path(row.path), "kind": "dir" if row.is_directory else "file", "stored_bytes": row.size, "versions": row.versions}
+    return {**shapes.path(row.path), "kind": "dir" if row.is_directory else "file", "stored_bytes": row.size, "versions": row.versions}
 
 
 def _session(row: SessionUsage) -> Shape:
@@ -260,7 +262,7 @@ def _session(row: SessionUsage) -> Shape:
         "agent": row.agent or None,
         "session": row.session or None,
         "checkpoints": row.checkpoints,
-        "newest_at": json_output.time_of(row.newest_ns),
+        "newest_at": shapes.time_of(row.newest_ns),
         "unique_bytes": row.unique,
         "shared_bytes": row.shared,
         "transcript_bytes": row.transcripts,

@@ -10,11 +10,10 @@ from ..._typing import TYPE_CHECKING
 from ...messages import printable
 from ...ops.turn_view import TurnView
 from ...workspace import context_of
-from .. import output
 from ..command_line import CommandLine
-from ..output import print_line, remark, reporter
 from ..picker.timeline import unfinished
-from ..questions import agreed, asked
+from ..terminal.lines import INTERRUPTED, half_done, interrupted, print_error, print_line, remark, reporter
+from ..terminal.questions import agreed, asked
 from . import OK, REMARKS, Done, back, checkpoints, diff, restore
 from . import list as listing
 
@@ -51,10 +50,10 @@ def pick(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     code, outcome, incomplete = app.run(workspace, options.relay, printable(os.path.basename(workspace.root.path)))
     for line in outcome:
         print_line(line)
-    if code == output.INTERRUPTED:
+    if code == INTERRUPTED:
         if workspace.is_interrupted():
-            output.half_done()
-        return output.interrupted()
+            half_done()
+        return interrupted()
     return code or (REMARKS if incomplete else OK)
 
 
@@ -107,7 +106,7 @@ class _Prompt:
                 if found is not None:
                     code, is_changed = found, True
             except (errors.CasrewindError, ValueError) as error:
-                output.print_error(str(error))
+                print_error(str(error))
 
     def _do(self, answer: str) -> int | None:
         """Run one command. Returns its exit code, or None if it only shows data."""
@@ -136,7 +135,7 @@ class _Prompt:
         except errors.StoreDamaged as error:
             if line[-1] == "--chat" or self._workspace.is_interrupted():
                 raise
-            output.print_error(str(error))
+            print_error(str(error))
             print_line("Leave alone what is damaged, and plan all the rest?")
             if not agreed("Go on?"):
                 print_line("nothing was changed")

@@ -12,9 +12,10 @@ from ...messages import printable
 from ...model import domain as domains
 from ...ops.purge import Gone, Purged
 from ...ops.purge_text import MOST_TEXT, TextPurged
-from .. import json_output
-from ..output import SHOWN, as_json, note, plural, print_line, size
-from ..questions import agreed_for_good, must_ask
+from ..show import shapes
+from ..show.text import SHOWN, plural, size
+from ..terminal.lines import as_json, note, print_line
+from ..terminal.questions import agreed_for_good, must_ask
 from . import OK, REMARKS, Done
 
 if TYPE_CHECKING:
@@ -140,14 +141,14 @@ def _list(items: Sequence[Gone], why: str, *, whole: bool) -> None:
         print_line(f"  ... and {len(items) - shown} more{why.replace('has', 'have')}; --json lists all of them")
 
 
-def _shape_of_paths(found: Purged) -> json_output.Shape:
+def _shape_of_paths(found: Purged) -> shapes.Shape:
     return {
-        "purged": [{**json_output.path(item.path), "checkpoints": item.checkpoints, "safety": item.safety} for item in found.purged],
-        "equal": [{**json_output.path(item.path), "checkpoints": item.checkpoints, "safety": item.safety} for item in found.equal],
+        "purged": [{**shapes.path(item.path), "checkpoints": item.checkpoints, "safety": item.safety} for item in found.purged],
+        "equal": [{**shapes.path(item.path), "checkpoints": item.checkpoints, "safety": item.safety} for item in found.equal],
         "transcripts": found.transcripts,
         "blobs": found.blobs,
         "bytes": found.size,
-        "still_there": [json_output.path(item) for item in found.still_there],
+        "still_there": [shapes.path(item) for item in found.still_there],
         "dry_run": found.dry_run,
     }
 
@@ -194,11 +195,11 @@ def _places(found: TextPurged) -> str:
     )
 
 
-def _shape_of_text(found: TextPurged) -> json_output.Shape:
+def _shape_of_text(found: TextPurged) -> shapes.Shape:
     return {
         "places": dict(found.places._asdict()),
-        "files": [{**json_output.path(item.path), "checkpoint": item.checkpoint} for item in found.files],
+        "files": [{**shapes.path(item.path), "checkpoint": item.checkpoint} for item in found.files],
         "records": found.records,
-        "still_there": [json_output.path(item) for item in found.still_there],
+        "still_there": [shapes.path(item) for item in found.still_there],
         "dry_run": found.dry_run,
     }

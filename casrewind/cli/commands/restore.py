@@ -13,17 +13,19 @@ from ...model.history import REVERT, Step
 from ...model.plan import Kept
 from ...ops.execute import Restored
 from ...workspace import context_of
-from .. import restore_output, words
-from ..output import age, as_json, print_line
+from .. import words
 from ..plan_question import PlanQuestion
-from ..questions import must_ask
+from ..show import restored
+from ..show.text import age
+from ..terminal.lines import as_json, print_line
+from ..terminal.questions import must_ask
 from . import OK, REMARKS, Done
 
 if TYPE_CHECKING:
     from ...model.turn_records import Turn
     from ...workspace import Workspace
     from ..command_line import ParsedOptions
-    from ..json_output import Shape
+    from ..show.shapes import Shape
 
 _CHANGES = "changes files"
 _SESSION = 8  # characters of a session id in output
@@ -50,10 +52,10 @@ def restore(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int
     scope = workspace.paths(options.rest, [point], options.directory)
     if options.dashed and not scope:
         raise errors.UsageError("restore REF -- needs at least one path behind the dashes")
-    target, moved = restore_output.target_of(workspace, point), words.Words(workspace, options).moved(options.ref)
+    target, moved = restored.target_of(workspace, point), words.Words(workspace, options).moved(options.ref)
 
     def title() -> str:
-        return f"restore {target.name}{restore_output.branches_of(workspace, point)}"
+        return f"restore {target.name}{restored.branches_of(workspace, point)}"
 
     is_asked = not options.dry_run and (must_ask(options, _CHANGES) or bool(moved))
     question = PlanQuestion(workspace, options, done, title, is_asked=is_asked, since=point, target=target, moved=moved)
@@ -61,7 +63,7 @@ def restore(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int
         report = workspace.plan_restore(point, scope, skip_damaged=options.skip_damaged)
         done()
         if not options.json:
-            restore_output.warn(workspace, report.actions)
+            restored.warn(workspace, report.actions)
             print_line(f"{title()}:")
         question.look(report.actions)
         return _report(report, options, question)
@@ -72,10 +74,10 @@ def _as_it_is(turn: "Turn", options: "ParsedOptions") -> int:
     """Report a restore to the state after a turn that has no end yet: the files as they are."""
     if options.json:
         report = Restored("restore", "", "", (), (), 0, dry_run=options.dry_run)
-        as_json({**restore_output.shape(report), "running": turn.running, "mixed": turn.mixed})
+        as_json({**restored.shape(report), "running": turn.running, "mixed": turn.mixed})
     else:
         why = "still runs" if turn.running else "has no end yet"
-        print_line(f'@{turn.n} "{restore_output.shortened(turn.prompt)}" {why}: the state after it is the files as they are now')
+        print_line(f'@{turn.n} "{restored.shortened(turn.prompt)}" {why}: the state after it is the files as they are now')
         print_line(f"nothing to do; casrewind restore @{turn.n} restores the state before it")
     return OK
 
@@ -118,13 +120,13 @@ def _carry_out(
 
 
 def _report(report: Restored, options: "ParsedOptions", question: PlanQuestion | None = None, facts: "Shape | None" = None) -> int:
-    outside, target = ((), restore_output.NO_TARGET) if question is None else (question.outside, question.target)
+    outside, target = ((), restored.NO_TARGET) if question is None else (question.outside, question.target)
     if options.json:
-        as_json({**restore_output.shape(report, outside, target), **(facts or {})})
+        as_json({**restored.shape(report, outside, target), **(facts or {})})
     else:
-        restore_output.print_restored(report, target.name)
+        restored.print_restored(report, target.name)
         if report.dry_run:
-            restore_output.print_outside(outside)
+            restored.print_outside(outside)
     return REMARKS if report.incomplete else OK
 
 # -- one turn
@@ -134,7 +136,7 @@ def revert(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     """casrewind revert."""
     from ...model.turn_records import NOT_SAVED
     from ...ops.undo import revert as take_back
-    from ..turn_output import end_of
+    from ..show.rows import end_of
 
     named = words.Words(workspace, options)
     assert options.ref is not None
@@ -167,12 +169,12 @@ def revert(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     moment = turn.ended_ns or turn.started_ns
     when = f"{age(moment)}, " if moment is not None else ""
     end = f", {ended}" if (ended := end_of(turn)) else ""
-    name = f'@{turn.n} "{restore_output.shortened(turn.prompt)}" ({when}{before.id}){end}'
+    name = f'@{turn.n} "{restored.shortened(turn.prompt)}" ({when}{before.id}){end}'
     moved = named.moved(options.ref)
     is_asked = not options.dry_run and (must_ask(options, _CHANGES) or bool(moved))
     question = PlanQuestion(
         workspace, options, done, lambda: f"revert {name}", is_asked=is_asked, anchor=before.id, what=f"revert {turn.id}",
-        target=restore_output.RestoreTarget(name, turn.n, before.created_ns), moved=moved,
+        target=restored.RestoreTarget(name, turn.n, before.created_ns), moved=moved,
     )  # fmt: skip
     facts = {"running": turn.running, "mixed": turn.mixed}
     return _carry_out(
@@ -277,22 +279,22 @@ def _restore_of(workspace: "Workspace", step: Step) -> str:
     """The restore of a step in words: the restore to 'it works' (03:43, 30 min ago)."""
     store = context_of(workspace).store
     target, made = store.checkpoint(step.target), store.checkpoint(step.safety)
-    where = restore_output.name_of(target, store.marks(step.target)) if target is not None else printable(step.target)
+    where = restored.name_of(target, store.marks(step.target)) if target is not None else printable(step.target)
     when = ""
     if made is not None:
         by = f", by {made.more.by_agent} {printable(made.more.by_session[:_SESSION])}" if made.more.by_session else ""
         when = f" ({time.strftime('%H:%M', time.localtime(made.created_ns // 1_000_000_000))}, {age(made.created_ns)}{by})"
     if made is not None and made.more.op == REVERT and target is not None:
-        return f'the revert of "{restore_output.shortened(target.prompt)}"{when}'
+        return f'the revert of "{restored.shortened(target.prompt)}"{when}'
     return f"the restore to {where}{when}"
 
 
 def _step_json(workspace: "Workspace", step: Step) -> "Shape":
-    from .. import json_output
+    from ..show import shapes
 
     made = context_of(workspace).store.checkpoint(step.safety)
     return {
         "target": step.target or None,
         "safety": step.safety or None,
-        "made_at": None if made is None else json_output.time_of(made.created_ns),
+        "made_at": None if made is None else shapes.time_of(made.created_ns),
     }

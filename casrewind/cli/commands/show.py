@@ -13,17 +13,19 @@ from ...model.manifest import DIR, FILE, Entry
 from ...model.turn_records import Turn
 from ...store.catalog import Marked
 from ...workspace import context_of
-from .. import json_output, words
-from ..changes import named
-from ..comparison import ENTRIES, STAT, form_of, print_comparison, print_unclear
-from ..output import age, as_json, plural, print_line, remark, signed, size, skipped
-from ..pager import pager
+from .. import words
+from ..show import shapes
+from ..show.changes import named
+from ..show.comparison import ENTRIES, STAT, form_of, print_comparison, print_unclear
+from ..show.text import age, plural, signed, size
+from ..terminal.lines import as_json, print_line, remark, skipped
+from ..terminal.pager import pager
 from . import OK, Done
 
 if TYPE_CHECKING:
     from ...workspace import Workspace
     from ..command_line import ParsedOptions
-    from ..json_output import Shape
+    from ..show.shapes import Shape
 
 
 def show(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
@@ -45,9 +47,9 @@ def show(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     if options.json:
         as_json(
             {
-                "checkpoint": json_output.checkpoint(found, marked, workspace.current(), named.view.turn_of(found.id)),
+                "checkpoint": shapes.checkpoint(found, marked, workspace.current(), named.view.turn_of(found.id)),
                 "entries": [_entry_json(where, entry) for where, entry in entries],
-                "skipped": json_output.skips(domain.skipped),
+                "skipped": shapes.skips(domain.skipped),
                 "turn": None,
                 "changes": None,
             }
@@ -68,15 +70,15 @@ def _show_turn(workspace: "Workspace", options: "ParsedOptions", named: words.Wo
     left_out = () if before is None else workspace.domain(before).skipped
     done()
     if options.json:
-        shown = None if before is None else json_output.checkpoint(before, view.marks[before.id], workspace.current(), turn)
-        changes = None if turn.changes is None else [json_output.change(change) for change in turn.changes]
+        shown = None if before is None else shapes.checkpoint(before, view.marks[before.id], workspace.current(), turn)
+        changes = None if turn.changes is None else [shapes.change(change) for change in turn.changes]
         as_json(
             {
-                "turn": json_output.turn(turn),
+                "turn": shapes.turn(turn),
                 "changes": changes,
                 "checkpoint": shown,
                 "entries": [_entry_json(where, entry) for where, entry in entries],
-                "skipped": json_output.skips(left_out),
+                "skipped": shapes.skips(left_out),
             }
         )
         return code
@@ -102,7 +104,7 @@ def _show_turn(workspace: "Workspace", options: "ParsedOptions", named: words.Wo
 def _described(turn: Turn, left_out: Sequence[Skip]) -> Iterator[str]:
     """The lines above a turn's change."""
     from ...ops.moments import told
-    from ..turn_output import end_of, why_unknown
+    from ..show.rows import end_of, why_unknown
 
     yield f"turn @{turn.n}{' of ' + printable(turn.agent) if turn.agent else ''}"
     for name, text in (("prompt", turn.prompt or "(no prompt)"), *(("also", text) for text in turn.also)):
@@ -152,7 +154,7 @@ def _show_change(workspace: "Workspace", options: "ParsedOptions", point: Checkp
 
 def _print_checkpoint(point: Checkpoint, marked: Marked, turn: Turn | None = None) -> None:
     from ...ops.references import label_of
-    from ..json_output import time_of
+    from ..show.shapes import time_of
 
     print_line(f"checkpoint {point.id} (number {point.seq} of its store)")
     print_line(f"  made      {time_of(point.created_ns)}, {age(point.created_ns)}, {point.trigger.replace('_', ' ')}")
@@ -183,13 +185,13 @@ def _print_entries(entries: Sequence[tuple[bytes, Entry]], left_out: Sequence[Sk
 def _entry_json(where: bytes, found: Entry) -> "Shape":
     """One entry as in show --json."""
     return {
-        **json_output.path(where),
+        **shapes.path(where),
         "kind": found.kind,
-        "mode": json_output.mode_of(found),
-        "size": json_output.size_of(found),
+        "mode": shapes.mode_of(found),
+        "size": shapes.size_of(found),
         "mtime_ns": found.mtime_ns if found.kind == FILE else None,
         "digest": found.digest.hex() if found.kind == FILE else None,
-        **({"target": None} if not found.target else json_output.path(found.target, "target")),
+        **({"target": None} if not found.target else shapes.path(found.target, "target")),
     }
 
 

@@ -19,9 +19,10 @@ from ...settings import Settings, faults_of, find_root, project
 from ...store.layout import Layout
 from ...workspace import context_of
 from ...worktree.ignored import find_ignored
-from .. import json_output
-from ..json_output import Shape, time_of
-from ..output import age, as_json, note, plural, print_line, size, skipped
+from ..show import shapes
+from ..show.shapes import Shape, time_of
+from ..show.text import age, plural, size
+from ..terminal.lines import as_json, note, print_line, skipped
 from . import OK, Done
 from .include import unprotected
 
@@ -49,10 +50,10 @@ def status(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     if options.json:
         last = None
         if found.last is not None:
-            last = json_output.checkpoint(found.last, workspace.marks(found.last), workspace.current())
+            last = shapes.checkpoint(found.last, workspace.marks(found.last), workspace.current())
         shape = _status_json(found, seen, workspace.root.path, workspace.store_path, options.budget, last)
         shape |= {"connected": connected, "keeps": _keeps_json(found, options.limits)}
-        left_out = [{**json_output.path(each.path), "bytes": each.size, "directory": each.is_dir} for each in ignored]
+        left_out = [{**shapes.path(each.path), "bytes": each.size, "directory": each.is_dir} for each in ignored]
         rules = [os.fsdecode(rule) for rule in inclusion.private_rules(context.options)]
         private = {"file": Layout(workspace.store_path).rules, "rules": rules}
         as_json({**shape, "ignored": left_out, "ignored_complete": complete, "private_rules": private})
@@ -151,7 +152,7 @@ def _status_json(found: Status, seen: Sequence[AgentSeen], root: str, store: str
         "budget_bytes": budget,
         "agents": {item.agent: _agent_json(item) for item in seen},
         "journal": journal,
-        "skipped": json_output.skips(found.skipped),
+        "skipped": shapes.skips(found.skipped),
     }
 
 

@@ -8,10 +8,11 @@ from ... import config, errors, projects
 from ..._typing import TYPE_CHECKING, Any
 from ...messages import printable
 from ...ops.stores import Found, Pruned, Spared
-from .. import json_output
-from ..json_output import path
-from ..output import age, as_json, plural, print_line, size
-from ..questions import agreed_for_good, must_ask
+from ..show import shapes
+from ..show.shapes import path
+from ..show.text import age, plural, size
+from ..terminal.lines import as_json, print_line
+from ..terminal.questions import agreed_for_good, must_ask
 from . import OK, REMARKS
 
 if TYPE_CHECKING:
@@ -107,23 +108,23 @@ def _agreed(found: Pruned) -> bool:
     return agreed_for_good()
 
 
-def _shape(found: Found) -> json_output.Shape:
+def _shape(found: Found) -> shapes.Shape:
     return {
-        **json_output.path_or_none(found.root, "root"),
+        **shapes.path_or_none(found.root, "root"),
         "exists": found.exists,
-        **json_output.path(os.fsencode(found.path), "store"),
+        **shapes.path(os.fsencode(found.path), "store"),
         "checkpoints": found.checkpoints,
         "bytes": found.size,
-        "used_at": json_output.time_of(found.used_ns) if found.used_ns else None,
+        "used_at": shapes.time_of(found.used_ns) if found.used_ns else None,
         "worktrees": [
-            {**json_output.path(os.fsencode(line.root), "root"), "exists": line.exists, "checkpoints": line.checkpoints}
+            {**shapes.path(os.fsencode(line.root), "root"), "exists": line.exists, "checkpoints": line.checkpoints}
             for line in found.worktrees
         ],
         "problem": found.problem,
     }
 
 
-def _shape_of_pruned(found: Pruned) -> json_output.Shape:
+def _shape_of_pruned(found: Pruned) -> shapes.Shape:
     return {
         "removed": [_shape(item) for item in found.removed],
         "kept": [{**_shape(item.store), "reason": item.reason} for item in found.kept],

@@ -6,7 +6,7 @@ from ... import config, errors, fsio, locations
 from ..._typing import TYPE_CHECKING
 from ...settings import Settings, find_root
 from ...store.failure_log import FailureLog
-from .. import output
+from ..terminal.lines import print_error
 from . import OK
 
 if TYPE_CHECKING:
@@ -43,10 +43,10 @@ def _watch(settings: Settings, options: "ParsedOptions", *, quiet: bool) -> int:
     try:
         if not quiet:
             lack = f", but not its files: {found.unwatched}" if found.unwatched else ""
-            output.print_error(f"watching for the hooks of {found.root.path}{lack}")
+            print_error(f"watching for the hooks of {found.root.path}{lack}")
         why = found.serve()
         if not quiet:
-            output.print_error(f"ended: {why}")
+            print_error(f"ended: {why}")
     finally:
         found.close()
     return OK

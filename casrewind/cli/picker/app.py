@@ -10,7 +10,7 @@ from textual.widgets import Input
 from ..._typing import TYPE_CHECKING, Any, ClassVar
 from ...ops.restore import Declined
 from ...store.catalog import UNMARKED
-from ..output import BUG, INTERRUPTED
+from ..terminal.lines import BUG, INTERRUPTED
 from . import ProgressRelay, picker_rows, timeline, worker
 from .browse import TimelineBrowser
 from .timeline import BOTH, CHAT, CODE, ChosenParts, TimelineModel

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from ..._typing import NamedTuple
 from ...messages import printable
 from ...model.diff import Change
-from ..output import SIGNS
+from ..show.text import SIGNS
 
 _MANY = 20
 """A directory with more changed files than this starts folded."""

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ...messages import printable
-from ..output import age, plural
+from ..show.text import age, plural
 from . import picker_rows, timeline
 from .file_tree import TreeLine
 from .patch_lines import PatchLine

@@ -12,8 +12,9 @@ from ...model.diff import Change
 from ...model.line_diff import blocks
 from ...model.manifest import FILE, LARGE
 from ...ops.restore import Edit
-from .. import diffstat, output, patch
-from ..patch import Texts
+from ..show import diffstat, patch
+from ..show.patch import Texts
+from ..show.text import size
 
 if TYPE_CHECKING:
     from ...ops.compare import Comparison
@@ -62,7 +63,7 @@ def patch_of(found: "Comparison", change: Change, *, is_plain: bool = False) -> 
         sign = "@" if is_start else chr(data[0]) if part >= 0 and data[:1] in (b" ", b"+", b"-") else ""
         lines.append(PatchLine(_printable(data), sign, part, []))
     if is_binary:
-        old, new = (output.size(e.size) if e is not None and e.kind == FILE else "absent" for e in (change.old, change.new))
+        old, new = (size(e.size) if e is not None and e.kind == FILE else "absent" for e in (change.old, change.new))
         lines.append(PatchLine(f"{old} -> {new}", "", -1, []))
     return list(_coloured(lines, found, change)) if part >= 0 and not is_plain else lines
 

@@ -15,8 +15,8 @@ from ...model.manifest import DIR
 from ...model.turn_records import Forgotten, Outside, Reset, Row, SavedRow, Turn
 from ...ops.references import is_named, label_of
 from ...store.catalog import UNMARKED, Marked
-from ..changes import unclear_notes
-from ..turn_output import done_title, first_line, outside_title, title_of, why_unknown
+from ..show.changes import unclear_notes
+from ..show.rows import done_title, first_line, outside_title, title_of, why_unknown
 
 _SESSION = 4
 """Characters of a session's id: enough to tell a project's sessions apart."""

@@ -25,11 +25,12 @@ from ...ops.references import is_named
 from ...ops.turn_view import TurnView
 from ...store.catalog import Marked
 from ...workspace import context_of, homes_of
-from .. import output, restore_output
-from ..changes import details, unclear_notes
 from ..commands import back
 from ..commands.checkpoints import print_marking
-from ..turn_output import sides_of
+from ..show import restored
+from ..show.changes import details, unclear_notes
+from ..show.rows import sides_of
+from ..show.text import age, plural, size
 from . import picker_rows
 from .patch_lines import MOST_LINES, edit_of, patch_of
 from .picker_rows import PickerRow, PickerTimeline
@@ -234,10 +235,10 @@ class TimelineModel:
     ) -> Any:
         context = context_of(self._workspace)
         point = self._target(row)
-        name = restore_output.title_of(self._workspace, point)
+        name = restored.title_of(self._workspace, point)
 
         def confirm(plan: Plan, strange: tuple[bytes, ...] = ()) -> bool:
-            some = f", parts of {output.plural(len(edits), 'file')} only" if edits else ""
+            some = f", parts of {plural(len(edits), 'file')} only" if edits else ""
             headline = f"Restore {'chat and files' if what == BOTH else 'files'} to {name}: {summary(plan)}{some}"
             outside = edited_outside(context, point, plan.actions)
             lines = [*self._notes(point, plan), *words(lambda: _planned(plan, outside, strange)), *taken]
@@ -252,18 +253,18 @@ class TimelineModel:
         taken = [*planned.notes, *back.removed_prompts(planned)]
         if what == BOTH:
             return self._rewind(point, both=True, scope=scope, confirm=confirm, skip_damaged=skip_damaged)
-        taken_back = f"{output.plural(len(planned.prompts), 'prompt')} taken back, no file changed"
+        taken_back = f"{plural(len(planned.prompts), 'prompt')} taken back, no file changed"
         _agreed(ask(f"Fork the conversation as it was {name}: {taken_back}", taken, "The conversation itself stays as it is."))
         return self._rewind(point)
 
     def _notes(self, point: Checkpoint, plan: Plan) -> list[str]:
         """The lines before a plan: the rules that it takes back, and the branches if git is on another one now."""
-        branches = restore_output.branches_of(self._workspace, point).removeprefix(", ")
-        return [*words(lambda: restore_output.warn(self._workspace, plan.actions)), *([f"NOTE: {branches}"] if branches else [])]
+        branches = restored.branches_of(self._workspace, point).removeprefix(", ")
+        return [*words(lambda: restored.warn(self._workspace, plan.actions)), *([f"NOTE: {branches}"] if branches else [])]
 
     def _patch_of(self, plan: Plan, edits: Mapping[bytes, restores.Edit]) -> list[str]:
         """The patch of a plan, as lines."""
-        found = compare.planned(context_of(self._workspace), restore_output.really_changes(plan.actions))
+        found = compare.planned(context_of(self._workspace), restored.really_changes(plan.actions))
 
         def new(path: bytes, entry: Entry) -> bytes | None:
             return edits[path].data if path in edits else found.new(path, entry)
@@ -280,8 +281,8 @@ class TimelineModel:
         a rewind."""
         point = self._target(row)
         planned = self._rewind(point, in_place=True, dry_run=True)
-        taken_back = f"{output.plural(len(planned.prompts), 'prompt')} taken back, no file changed"
-        name = restore_output.title_of(self._workspace, point)
+        taken_back = f"{plural(len(planned.prompts), 'prompt')} taken back, no file changed"
+        name = restored.title_of(self._workspace, point)
         headline = f"Cut the conversation in its own session, {name}: {taken_back}"
         details = [printable(planned.transcript), *planned.notes, *back.removed_prompts(planned)]
         _agreed(ask(headline, details, "As it is now it is kept beside."))
@@ -315,7 +316,7 @@ class TimelineModel:
             return words(lambda: back.print_rewound(done, name=restored_to))
         if hasattr(done, "marked"):
             return words(lambda: print_marking(done))
-        return words(lambda: restore_output.print_restored(done, restored_to if done.op == "restore" else ""))
+        return words(lambda: restored.print_restored(done, restored_to if done.op == "restore" else ""))
 
     def place_of(self, path: bytes) -> bytes:
         """The absolute path of a file of the worktree."""
@@ -329,7 +330,7 @@ def unfinished(workspace: "Workspace") -> list[str]:
     journal = workspace.status().journal
     if journal is None:
         return ["What it was is damaged: taking it back sets it aside."]
-    begun = output.age(journal.created_ns)
+    begun = age(journal.created_ns)
     return [
         f"The {journal.op} of {journal.target}, begun {begun}, is half done: some paths are as before, some as they should become.",
         f"The state before is {journal.safety}. What was edited since is kept, and named, whichever way it goes.",
@@ -338,10 +339,10 @@ def unfinished(workspace: "Workspace") -> list[str]:
 
 def summary(plan: Plan) -> str:
     """The totals of a plan."""
-    written, removed = restore_output.numbers(plan.actions)
+    written, removed = restored.numbers(plan.actions)
     left = f", {len(plan.kept)} left alone" if plan.kept else ""
     lost = f", {removed:,} REMOVED" if removed else ""
-    return f"{output.plural(written, 'path')} written{lost}{left}"
+    return f"{plural(written, 'path')} written{lost}{left}"
 
 
 def _agreed(answer: bool) -> None:  # noqa: FBT001 - an answer
@@ -350,9 +351,9 @@ def _agreed(answer: bool) -> None:  # noqa: FBT001 - an answer
 
 
 def _planned(plan: Plan, outside: tuple[bytes, ...], strange: tuple[bytes, ...]) -> None:
-    restore_output.print_plan(plan.actions, plan.kept)
-    restore_output.print_outside(outside)
-    restore_output.foreign(strange)
+    restored.print_plan(plan.actions, plan.kept)
+    restored.print_outside(outside)
+    restored.foreign(strange)
 
 
 def files(found: "Comparison") -> list[Change]:
@@ -375,7 +376,7 @@ def sizes(change: Change) -> str:
     """Further details of a changed path."""
     if change.old is None or change.new is None:
         entry = change.new or change.old
-        return f"  {output.size(entry.size)}" if entry is not None and entry.kind == FILE else ""
+        return f"  {size(entry.size)}" if entry is not None and entry.kind == FILE else ""
     found = details(change.old, change.new)
     return f"  ({found})" if found else ""
 
@@ -386,4 +387,4 @@ def incomplete(done: Any) -> bool:
     return bool(getattr(restored, "incomplete", False))
 
 
-words = restore_output.lines_of
+words = restored.lines_of

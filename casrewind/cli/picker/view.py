@@ -13,7 +13,8 @@ from textual.widgets import Input, Static
 from ..._typing import Any
 from ...messages import printable
 from ...model.turn_records import SavedRow, Turn
-from ..output import INTERRUPTED, age, cut_to, plural
+from ..show.text import age, cut_to, plural
+from ..terminal.lines import INTERRUPTED
 from . import ProgressRelay, paint, patch_lines, picker_rows, timeline, worker
 from .file_tree import FileTree, TreeLine
 from .patch_lines import PatchLine

@@ -2,10 +2,10 @@
 
 import os
 
-from .._typing import TYPE_CHECKING, TextIO
+from ..._typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
-    from .command_line import ParsedOptions
+    from ..command_line import ParsedOptions
 
 AUTO, ALWAYS, NEVER = "auto", "always", "never"
 

@@ -7,13 +7,13 @@ import hashlib
 import re
 from collections.abc import Iterator, Sequence
 
-from .._typing import NamedTuple
-from ..model import manifest
-from ..model.diff import Change
-from ..model.line_diff import Block, blocks
-from ..model.manifest import Entry
-from ..ops.compare import Comparison
-from ..ops.rename_detection import Rename
+from ..._typing import NamedTuple
+from ...model import manifest
+from ...model.diff import Change
+from ...model.line_diff import Block, blocks
+from ...model.manifest import Entry
+from ...ops.compare import Comparison
+from ...ops.rename_detection import Rename
 
 CONTEXT = 3
 """Context lines around a change."""

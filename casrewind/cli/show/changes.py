@@ -4,14 +4,15 @@ line.
 
 from collections.abc import Iterable, Sequence
 
-from .._typing import TYPE_CHECKING, NamedTuple
-from ..messages import printable
-from ..model.diff import Change, topmost
-from ..model.manifest import DIR, FILE, Entry
-from . import output
+from ..._typing import TYPE_CHECKING, NamedTuple
+from ...messages import printable
+from ...model.diff import Change, topmost
+from ...model.manifest import DIR, FILE, Entry
+from ..terminal.lines import paint
+from .text import COLOURS, SHOWN, SIGNS, plural, size
 
 if TYPE_CHECKING:
-    from ..ops.rename_detection import Rename
+    from ...ops.rename_detection import Rename
 
 RENAMED = "R"
 
@@ -31,7 +32,7 @@ class Row(NamedTuple):
         if self.source is not None:
             name = f"{printable(self.source)} -> {name}"
         more = f" ({self.more})" if self.more else ""
-        return f"{output.paint(self.sign, output.COLOURS[self.sign])} {name}{more}"
+        return f"{paint(self.sign, COLOURS[self.sign])} {name}{more}"
 
 
 def details(old: Entry | None, new: Entry | None) -> str:
@@ -44,10 +45,10 @@ def details(old: Entry | None, new: Entry | None) -> str:
     if old.kind != new.kind:
         parts.append(f"{old.kind} -> {new.kind}")
     elif old.size != new.size:
-        before, after = output.size(old.size), output.size(new.size)
+        before, after = size(old.size), size(new.size)
         parts.append(f"{before} -> {after}" if before != after else f"{old.size:,} -> {new.size:,} bytes")
     elif parts and old.kind == FILE and old.digest != new.digest:
-        parts.append(f"other content, {output.size(new.size)} as before")
+        parts.append(f"other content, {size(new.size)} as before")
     return ", ".join(parts)
 
 
@@ -61,7 +62,7 @@ def rows(changes: Sequence[Change], renames: "Iterable[Rename]" = ()) -> list[Ro
     moved_dirs = _moved_directories(changes, moved, gone, come)
     for (source, place), items in moved_dirs.items():
         edited = sum(item.similarity < 100 for item in items)
-        more = output.plural(len(items), "file") + (f", {edited} of them changed" if edited else "")
+        more = plural(len(items), "file") + (f", {edited} of them changed" if edited else "")
         found.append(Row(RENAMED, place + b"/", source + b"/", more, len(items)))
     in_moved = {item.path for items in moved_dirs.values() for item in items}
     found += [_renamed(item) for item in moved if item.path not in in_moved]
@@ -69,7 +70,7 @@ def rows(changes: Sequence[Change], renames: "Iterable[Rename]" = ()) -> list[Ro
     for change in changes:
         if (change.new is None and change.path in sources) or (change.old is None and change.path in places):
             continue
-        sign = output.SIGNS[change.status]
+        sign = SIGNS[change.status]
         above = None if sign == "~" else _highest(change.path, gone if sign == "-" else come)
         if above is None:
             found.append(Row(sign, _shown(change), None, details(change.old, change.new), 1))
@@ -88,8 +89,8 @@ def unclear_lines(unclear: Iterable[Change]) -> list[str]:
 
 def named(paths: Sequence[bytes]) -> str:
     """The first paths, and how many more there are."""
-    names = ", ".join(printable(path) for path in paths[: output.SHOWN])
-    return f"{names} and {len(paths) - output.SHOWN:,} more" if len(paths) > output.SHOWN else names
+    names = ", ".join(printable(path) for path in paths[: SHOWN])
+    return f"{names} and {len(paths) - SHOWN:,} more" if len(paths) > SHOWN else names
 
 
 def unclear_notes(unclear: Iterable[Change]) -> list[str]:
@@ -146,7 +147,7 @@ def _folded(sign: str, above: bytes, below: Sequence[Change], ends: set[bytes]) 
         return [Row(sign, files[0].path, None, "", 1)]
     if not files and above in ends:
         return []  # the line of the rename covers it
-    return [Row(sign, above + b"/", None, output.plural(len(files), "file") if files else "", max(len(files), 1))]
+    return [Row(sign, above + b"/", None, plural(len(files), "file") if files else "", max(len(files), 1))]
 
 
 def _moved_directories(

@@ -9,13 +9,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from .._typing import TYPE_CHECKING, Any
-from . import colour, output
+from ..._typing import TYPE_CHECKING, Any
+from . import colour
+from .lines import drop_output
+from .table import set_width, width
 
 if TYPE_CHECKING:
     import subprocess
 
-    from .command_line import ParsedOptions
+    from ..command_line import ParsedOptions
 
 DEFAULT = "less"
 _DEFAULTS = {"LESS": "FRX", "LV": "-c"}
@@ -60,7 +62,7 @@ def _command() -> str | None:
     """The command of the pager. None if it is "", "cat" or not installed."""
     import shlex
 
-    from ..agents import hook_trial
+    from ...agents import hook_trial
 
     for name in ("CASREWIND_PAGER", "PAGER"):
         if name in os.environ:
@@ -80,10 +82,10 @@ def _command() -> str | None:
 def _start(command: str) -> "subprocess.Popen[bytes] | None":
     import subprocess
 
-    from ..agents import hook_trial
+    from ...agents import hook_trial
 
     path = hook_trial.absolute_path(os.environ)
-    environment = {**_DEFAULTS, **os.environ, "PATH": path, "COLUMNS": str(output.width())}
+    environment = {**_DEFAULTS, **os.environ, "PATH": path, "COLUMNS": str(width())}
     try:
         return subprocess.Popen(["/bin/sh", "-c", command], stdin=subprocess.PIPE, env=environment)
     except OSError:
@@ -104,7 +106,7 @@ def _redirect(started: "subprocess.Popen[bytes]") -> int:
     """Redirect standard output to the pager. Returns a copy of the original descriptor."""
     assert started.stdin is not None
     sys.stdout.flush()
-    output.set_width(output.width())
+    set_width(width())
     colour.set_paged(is_paged=True)
     number = sys.stdout.fileno()
     saved = os.dup(number)
@@ -119,12 +121,12 @@ def _put_back(saved: int) -> None:
     try:
         sys.stdout.flush()
     except OSError:
-        output.drop_output()
+        drop_output()
         sys.stdout.flush()
     os.dup2(saved, sys.stdout.fileno())
     os.close(saved)
     _buffer_lines(on=True)
-    output.set_width(None)
+    set_width(None)
     colour.set_paged(is_paged=False)
 
 

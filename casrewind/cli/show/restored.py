@@ -6,20 +6,21 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 
-from .. import errors, launch
-from .._typing import TYPE_CHECKING, Any, NamedTuple
-from ..messages import printable
-from ..model.checkpoint import Checkpoint
-from ..model.diff import Change
-from ..model.plan import Action, Kept, Plan
-from ..ops.execute import Restored
-from ..store.catalog import Marked
-from .output import SHOWN, age, cut_to, paint, plural, print_line, remark
-from .questions import agreed
+from ... import errors, launch
+from ..._typing import TYPE_CHECKING, Any, NamedTuple
+from ...messages import printable
+from ...model.checkpoint import Checkpoint
+from ...model.diff import Change
+from ...model.plan import Action, Kept, Plan
+from ...ops.execute import Restored
+from ...store.catalog import Marked
+from ..terminal.lines import paint, print_line, remark
+from ..terminal.questions import agreed
+from .text import SHOWN, age, cut_to, plural
 
 if TYPE_CHECKING:
-    from ..model.turn_records import Turn
-    from ..workspace import Workspace
+    from ...model.turn_records import Turn
+    from ...workspace import Workspace
     from .changes import Row
 
 _TITLE = 40
@@ -167,8 +168,8 @@ def _warn(workspace: "Workspace", actions: Iterable[Action], tell: Callable[[str
     touched = [action for action in actions if action.path.endswith(b".casrewindignore")]
     if not touched:
         return
-    from ..ops import inclusion
-    from ..workspace import context_of
+    from ...ops import inclusion
+    from ...workspace import context_of
 
     rules = inclusion.taken_away(context_of(workspace), touched)
     if rules:
@@ -178,8 +179,8 @@ def _warn(workspace: "Workspace", actions: Iterable[Action], tell: Callable[[str
 
 def _show_patch(workspace: "Workspace", actions: Sequence[Action]) -> None:
     """Print the changes of a plan as a patch."""
-    from ..ops import compare
-    from ..workspace import context_of
+    from ...ops import compare
+    from ...workspace import context_of
     from .comparison import PATCH, Form, print_comparison
 
     with _on_terminal():
@@ -220,8 +221,8 @@ def _turn_of(workspace: "Workspace", point: Checkpoint) -> "Turn | None":
     """The turn that a checkpoint is the state before or after of, if it can be read."""
     if not point.session or point.worktree != workspace.root.key:
         return None
-    from ..ops.turn_view import TurnView
-    from ..workspace import context_of
+    from ...ops.turn_view import TurnView
+    from ...workspace import context_of
 
     with suppress(errors.CasrewindError):
         turn = TurnView(context_of(workspace), needs_operations=False).turn_of(point.id)
@@ -233,7 +234,7 @@ def branches_of(workspace: "Workspace", point: Checkpoint) -> str:
     """A checkpoint's branch and git's own in words, "" if they are equal or unknown. A restore changes no branch."""
     if not point.more.branch:
         return ""
-    from ..worktree import git_head
+    from ...worktree import git_head
 
     branch, _ = git_head.read(workspace.root.git_dir, workspace.root.common_dir)
     if branch in ("", point.more.branch):
@@ -243,8 +244,8 @@ def branches_of(workspace: "Workspace", point: Checkpoint) -> str:
 
 def name_of(point: Checkpoint, marked: Marked) -> str:
     """A checkpoint's name in a plan: its label or prompt, else its id and trigger."""
-    from ..model.checkpoint import MANUAL, PROMPT
-    from ..ops.references import is_labelled, label_of
+    from ...model.checkpoint import MANUAL, PROMPT
+    from ...ops.references import is_labelled, label_of
 
     label = label_of(point, marked)
     if label and is_labelled(point, marked):
@@ -277,15 +278,15 @@ def numbers(actions: Iterable[Action]) -> tuple[int, int]:
 
 def shape(report: Restored, outside: Sequence[bytes] = (), target: RestoreTarget = NO_TARGET) -> dict[str, Any]:
     """The result of a restore, undo or redo, as JSON. `outside`: the paths with edits that no turn made."""
-    from . import json_output
+    from . import shapes
 
     written, removed = numbers(report.actions)
-    made_at = None if target.made_ns is None else json_output.time_of(target.made_ns)
+    made_at = None if target.made_ns is None else shapes.time_of(target.made_ns)
     return {
         "restored": written,
         "removed": removed,
         "unchanged": report.unchanged,
-        "skipped": [{**json_output.path(item.path), "reason": item.reason} for item in report.kept],
+        "skipped": [{**shapes.path(item.path), "reason": item.reason} for item in report.kept],
         "foreign": [],
         "edited_outside": [path.decode("utf-8", "replace") for path in outside],
         "safety": report.safety or None,
@@ -294,6 +295,6 @@ def shape(report: Restored, outside: Sequence[bytes] = (), target: RestoreTarget
         "target_made_at": made_at,
         "dry_run": report.dry_run,
         "changes": [
-            json_output.change(Change(found.path, found.before, found.after)) for found in really_changes(report.actions)
+            shapes.change(Change(found.path, found.before, found.after)) for found in really_changes(report.actions)
         ],
     }

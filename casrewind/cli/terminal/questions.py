@@ -4,12 +4,12 @@ import os
 import sys
 from collections.abc import Callable
 
-from .. import errors
-from .._typing import TYPE_CHECKING
-from .output import drop_output, print_line
+from ... import errors
+from ..._typing import TYPE_CHECKING
+from .lines import drop_output, print_line
 
 if TYPE_CHECKING:
-    from .command_line import ParsedOptions
+    from ..command_line import ParsedOptions
 
 _FIRST_STEPS = """No checkpoints of this project yet.
 

@@ -2,15 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 
-from .. import errors
-from .._typing import NamedTuple
-from ..messages import printable
-from ..model.diff import Change
-from ..model.line_diff import blocks
-from ..model.manifest import DIR, Entry
-from ..ops.compare import Comparison
-from ..ops.rename_detection import Rename
-from . import output, patch
+from ... import errors
+from ..._typing import NamedTuple
+from ...messages import printable
+from ...model.diff import Change
+from ...model.line_diff import blocks
+from ...model.manifest import DIR, Entry
+from ...ops.compare import Comparison
+from ...ops.rename_detection import Rename
+from ..terminal.lines import paint
+from ..terminal.table import width
+from . import patch
+from .text import PIPED, cells, plural
 
 _WIDTH = 80
 """Columns if standard output is not a terminal."""
@@ -69,16 +72,16 @@ def lines(found: Sequence[Counted]) -> Iterator[str]:
     """The lines of the table, and the total below them."""
     if not found:
         return
-    columns = min(output.width(), output.PIPED)
-    name_width, number_width, bar_width, most = _widths(found, _WIDTH if columns == output.PIPED else columns)
+    columns = min(width(), PIPED)
+    name_width, number_width, bar_width, most = _widths(found, _WIDTH if columns == PIPED else columns)
     for row in found:
         name = _shortened(row.name, name_width)
-        name += " " * (name_width - output.cells(name))
+        name += " " * (name_width - cells(name))
         if row.sizes:
             yield f" {name} | {row.sizes}"
             continue
         added, removed = _bars(row.added, row.removed, bar_width, most)
-        bar = (output.paint("+" * added, "32") if added else "") + (output.paint("-" * removed, "31") if removed else "")
+        bar = (paint("+" * added, "32") if added else "") + (paint("-" * removed, "31") if removed else "")
         yield f" {name} | {row.added + row.removed:>{number_width}}{' ' if bar else ''}{bar}"
     yield _sum(found)
 
@@ -88,7 +91,7 @@ def _widths(found: Sequence[Counted], width: int) -> tuple[int, int, int, int]:
     most = max(row.added + row.removed for row in found)
     number_width = len(str(most))
     sizes = max(len(row.sizes) for row in found)
-    name_width = max(output.cells(row.name) for row in found)
+    name_width = max(cells(row.name) for row in found)
     width = max(width, _LEAST_NAME + _LEAST_BAR + number_width + 6)
     bar_width = max(most, sizes - number_width - 1)
     if name_width + number_width + 6 + bar_width > width:
@@ -102,9 +105,9 @@ def _widths(found: Sequence[Counted], width: int) -> tuple[int, int, int, int]:
 
 def _shortened(name: str, width: int) -> str:
     """A name without its first part, if it is too long."""
-    if output.cells(name) <= width:
+    if cells(name) <= width:
         return name
-    while name and output.cells(name) > width - 3:
+    while name and cells(name) > width - 3:
         name = name[1:]
     _, slash, rest = name.partition("/")
     return "..." + (slash + rest if slash else name)
@@ -130,9 +133,9 @@ def _scaled(number: int, width: int, most: int) -> int:
 
 def _sum(found: Sequence[Counted]) -> str:
     added, removed = sum(row.added for row in found), sum(row.removed for row in found)
-    parts = [output.plural(len(found), "file") + " changed"]
+    parts = [plural(len(found), "file") + " changed"]
     if added or not removed:
-        parts.append(output.plural(added, "insertion") + "(+)")
+        parts.append(plural(added, "insertion") + "(+)")
     if removed or not added:
-        parts.append(output.plural(removed, "deletion") + "(-)")
+        parts.append(plural(removed, "deletion") + "(-)")
     return " " + ", ".join(parts)

@@ -3,17 +3,19 @@
 import sys
 from collections.abc import Collection, Iterator, Sequence
 
-from .._typing import TYPE_CHECKING, NamedTuple
-from ..messages import printable
-from ..model.diff import Change, Counts
-from ..model.diff import count as count_changes
-from ..ops.compare import Comparison
-from ..ops.rename_detection import Rename, find
-from . import changes, colour, diffstat, patch
-from .output import counted, print_line, raw
+from ..._typing import TYPE_CHECKING, NamedTuple
+from ...messages import printable
+from ...model.diff import Change, Counts
+from ...model.diff import count as count_changes
+from ...ops.compare import Comparison
+from ...ops.rename_detection import Rename, find
+from ..terminal import colour
+from ..terminal.lines import print_line, raw
+from . import changes, diffstat, patch
+from .text import counted
 
 if TYPE_CHECKING:
-    from .command_line import ParsedOptions
+    from ..command_line import ParsedOptions
 
 SUMMARY, PATCH, STAT, NAME_STATUS, NAME_ONLY, ENTRIES = "summary", "patch", "stat", "name-status", "name-only", "entries"
 _LETTERS = {"added": "A", "modified": "M", "removed": "D", "type": "T"}

@@ -6,17 +6,19 @@ cut.
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from .._typing import NamedTuple
-from ..messages import printable
-from ..model.checkpoint import Checkpoint
-from ..model.diff import Change
-from ..model.turn_records import BACKGROUND, NOT_SAVED, TYPED, Outside, Reset, Row, SavedRow, Turn
-from ..ops.moments import told
-from ..ops.turn_view import Maker, TurnView
-from ..store.catalog import Marked
-from . import output
+from ..._typing import NamedTuple
+from ...messages import printable
+from ...model.checkpoint import Checkpoint
+from ...model.diff import Change
+from ...model.turn_records import BACKGROUND, NOT_SAVED, TYPED, Outside, Reset, Row, SavedRow, Turn
+from ...ops.moments import told
+from ...ops.turn_view import Maker, TurnView
+from ...store.catalog import Marked
+from ..terminal.lines import paint
+from ..terminal.table import width
 from .changes import telling, unclear_notes
-from .restore_output import name_of, shortened
+from .restored import name_of, shortened
+from .text import PIPED, SIGNS, age, cells, cut_to, plural
 
 NOTHING, NOT_COUNTED = "nothing changed", "not counted"
 _NARROW, _WIDE = 72, 100
@@ -56,8 +58,8 @@ class RowText(NamedTuple):
 
     def titled(self, room: int) -> str:
         """The title and its ending in at most `room` columns."""
-        left = room - output.cells(self.ending)
-        return output.cut_to(self.title, left) + self.ending if left > 2 else output.cut_to(self.title, room)
+        left = room - cells(self.ending)
+        return cut_to(self.title, left) + self.ending if left > 2 else cut_to(self.title, room)
 
 
 class RowLayout(NamedTuple):
@@ -93,7 +95,7 @@ class RowWriter:
         found = found._replace(paths=found.paths[: self._names])
         yield from (_narrow if self._layout.width < _NARROW else _in_columns)(found, self._layout)
         for line in found.below:
-            yield output.paint(output.cut_to(self.indent + line, self._layout.width), _DIM)
+            yield paint(cut_to(self.indent + line, self._layout.width), _DIM)
 
     @property
     def indent(self) -> str:
@@ -105,14 +107,14 @@ class RowWriter:
         if isinstance(row, Turn):
             return self._turn(row)
         if isinstance(row, Outside):
-            seen = "now" if row.seen_ns is None else ("seen " if self._layout.width >= _WIDE else "") + output.age(row.seen_ns)
+            seen = "now" if row.seen_ns is None else ("seen " if self._layout.width >= _WIDE else "") + age(row.seen_ns)
             found = RowText("", outside_title(row), seen)
             return _with_changes(found, row.changes, purged=len(row.purged), damaged=row.damaged, unclear=row.unclear)
         if isinstance(row, SavedRow):
             description = self._view.points[row.checkpoint].label  # casrewind run writes a label that keeps nothing
             words = f"saved: {row.label}" if row.label else description or "saved"
             title = self._star(row.checkpoint) + first_line(words)
-            return RowText("", title + _while(row.during), output.age(row.at_ns), output.plural(row.files, "file"))
+            return RowText("", title + _while(row.during), age(row.at_ns), plural(row.files, "file"))
         if isinstance(row, Reset):
             return self._reset(row)
         return RowText("", "older checkpoints were forgotten here")
@@ -133,7 +135,7 @@ class RowWriter:
     def _turn(self, turn: Turn) -> RowText:
         title = self._star(turn.before, turn.after) + title_of(turn)
         moment = turn.ended_ns or turn.started_ns
-        when = "running" if turn.running else "" if moment is None else output.age(moment)
+        when = "running" if turn.running else "" if moment is None else age(moment)
         below = tuple(f"+ {first_line(text)}" for text in turn.also)
         older = self._view.turns[turn.n].branch if turn.n < len(self._view.turns) else ""
         if turn.branch and older and turn.branch != older:
@@ -157,25 +159,25 @@ class RowWriter:
 
     def _reset(self, row: Reset) -> RowText:
         title = self._done(row.kind, row.target) + (", with what was edited after it" if row.loose else "")
-        found = RowText("", title + _while(row.during), output.age(row.at_ns))
+        found = RowText("", title + _while(row.during), age(row.at_ns))
         if row.changes is None and not row.damaged:
             return found._replace(counts=NOT_COUNTED)
         return _with_changes(found, row.changes, purged=0, damaged=row.damaged, unclear=row.unclear)
 
     def _short_session(self, turn: Turn) -> str:
-        is_short = output.width() < _WIDE and len(self._agents) == 1
+        is_short = width() < _WIDE and len(self._agents) == 1
         return printable(turn.session[: self._length]) if is_short and turn.session else self.session_of(turn)
 
     def _measured(self) -> RowLayout:
-        width = output.width()
+        columns = width()
         mark = len(f"@{self._highest}")
-        session = max((output.cells(self._short_session(turn)) for turn in self._view.turns), default=0)
-        if width >= output.PIPED:
-            return RowLayout(width, mark, 34, _WHEN + 5, _PIPED_PATHS, session)
-        when = _WHEN + (5 if width >= _WIDE else 0)
-        left = width - mark - when - _COUNTS - session - (12 if session else 10)
+        session = max((cells(self._short_session(turn)) for turn in self._view.turns), default=0)
+        if columns >= PIPED:
+            return RowLayout(columns, mark, 34, _WHEN + 5, _PIPED_PATHS, session)
+        when = _WHEN + (5 if columns >= _WIDE else 0)
+        left = columns - mark - when - _COUNTS - session - (12 if session else 10)
         title = min(left * 9 // 16, 44)
-        return RowLayout(width, mark, title, when, left - title, session)
+        return RowLayout(columns, mark, title, when, left - title, session)
 
 
 def title_of(turn: Turn) -> str:
@@ -252,7 +254,7 @@ def _with_changes(
     told = telling(changes)
     numbers = dict.fromkeys(_SIGNS, 0)
     for change in told:
-        numbers[output.SIGNS[change.status]] += 1
+        numbers[SIGNS[change.status]] += 1
     counts = " ".join(f"{sign}{number:,}" for sign, number in numbers.items() if number)
     notes = []
     count = len({path for path, _ in shared}.intersection(change.path for change in told))
@@ -285,23 +287,23 @@ def _fitted(found: RowText, room: int) -> str:
     for shown in range(len(found.paths), 0, -1):
         more = f" and {found.total - shown:,} more" if found.total > shown else ""
         text = ", ".join(found.paths[:shown]) + more
-        if output.cells(text) + (1 + len(note) if note else 0) <= room:
+        if cells(text) + (1 + len(note) if note else 0) <= room:
             return f"{text} {note}".rstrip()
     if not found.paths:
         return note
-    numbers = f"{output.plural(found.total, 'path')} {note}"
+    numbers = f"{plural(found.total, 'path')} {note}"
     if note and len(numbers) <= room:
         return numbers
     more = f" and {found.total - 1:,} more" if found.total > 1 else ""
-    return output.cut_to(output.cut_to(found.paths[0], max(room - len(more), _LEAST_NAME)) + more, room) if room > 1 else ""
+    return cut_to(cut_to(found.paths[0], max(room - len(more), _LEAST_NAME)) + more, room) if room > 1 else ""
 
 
 def _in_columns(found: RowText, layout: RowLayout) -> Iterator[str]:
-    is_cut = layout.width < output.PIPED
-    mark = output.paint(found.mark.rjust(layout.mark), _BOLD) if found.mark else " " * layout.mark
+    is_cut = layout.width < PIPED
+    mark = paint(found.mark.rjust(layout.mark), _BOLD) if found.mark else " " * layout.mark
     title = found.title + found.ending
     if is_cut and not found.session:  # a longer title gets the columns of the session and some of the paths
-        more = min(max(output.cells(title) - layout.title, 0), layout.session + layout.paths // 3)
+        more = min(max(cells(title) - layout.title, 0), layout.session + layout.paths // 3)
         layout = layout._replace(title=layout.title + more, paths=layout.paths - max(more - layout.session, 0))
     rest = [_padded(found.when, layout.when)]
     if found.paths or found.note:
@@ -310,7 +312,7 @@ def _in_columns(found: RowText, layout: RowLayout) -> Iterator[str]:
     elif found.counts or found.session:
         rest.append(_painted(_padded(found.counts, _COUNTS + 2 + layout.paths)))
     if found.session:
-        rest.append(output.paint(found.session, _DIM))
+        rest.append(paint(found.session, _DIM))
     if is_cut and not "".join(rest).strip():
         title = found.titled(layout.width - layout.mark - 4)
     elif is_cut:
@@ -319,7 +321,7 @@ def _in_columns(found: RowText, layout: RowLayout) -> Iterator[str]:
 
 
 def _narrow(found: RowText, layout: RowLayout) -> Iterator[str]:
-    mark = output.paint(found.mark.rjust(layout.mark), _BOLD) if found.mark else " " * layout.mark
+    mark = paint(found.mark.rjust(layout.mark), _BOLD) if found.mark else " " * layout.mark
     room = layout.width - layout.mark - 4
     yield f"  {mark}  {_titled(found, found.titled(room))}".rstrip()
     parts = [part for part in (found.when, found.counts) if part]
@@ -328,7 +330,7 @@ def _narrow(found: RowText, layout: RowLayout) -> Iterator[str]:
     parts += [paths] if paths else []
     if found.session and len("  ".join([*parts, found.session])) <= room:
         parts.append(found.session)
-    line = output.cut_to("  ".join(parts), room)
+    line = cut_to("  ".join(parts), room)
     if line:
         yield " " * (layout.mark + 4) + line
 
@@ -336,14 +338,14 @@ def _narrow(found: RowText, layout: RowLayout) -> Iterator[str]:
 def _titled(found: RowText, title: str) -> str:
     """A title in the colour of rows that are no turn, without the spaces behind it."""
     text = title.rstrip()
-    return title if found.mark else output.paint(text, _CYAN) + title[len(text) :]
+    return title if found.mark else paint(text, _CYAN) + title[len(text) :]
 
 
 def _padded(text: str, columns: int) -> str:
-    return text + " " * max(columns - output.cells(text), 0)
+    return text + " " * max(columns - cells(text), 0)
 
 
 def _painted(counts: str) -> str:
     """Counts in the colours of their signs."""
     words = counts.split(" ")
-    return " ".join(output.paint(word, _SIGNS[word[0]]) if word[:1] in _SIGNS and word[1:2].isdigit() else word for word in words)
+    return " ".join(paint(word, _SIGNS[word[0]]) if word[:1] in _SIGNS and word[1:2].isdigit() else word for word in words)

@@ -5,16 +5,16 @@ module.
 import os
 from collections.abc import Iterable, Sequence
 
-from .. import agents
-from .._typing import Any
-from ..model import cursor as cursors
-from ..model.checkpoint import Checkpoint
-from ..model.diff import Change, count, topmost
-from ..model.domain import Skip
-from ..model.manifest import DIR, Entry
-from ..model.turn_records import Outside, Reset, Row, SavedRow, Turn
-from ..ops.references import label_of
-from ..store.catalog import Marked
+from ... import agents
+from ..._typing import Any
+from ...model import cursor as cursors
+from ...model.checkpoint import Checkpoint
+from ...model.diff import Change, count, topmost
+from ...model.domain import Skip
+from ...model.manifest import DIR, Entry
+from ...model.turn_records import Outside, Reset, Row, SavedRow, Turn
+from ...ops.references import label_of
+from ...store.catalog import Marked
 
 Shape = dict[str, Any]
 _PATHS = 10

@@ -1,0 +1,116 @@
+"""Words, numbers and columns: sizes, ages, plurals, and texts that fit into a number of columns. It prints nothing."""
+
+import time
+
+from ..._typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ...model.checkpoint import Checkpoint
+    from ...model.diff import Counts
+    from ...store.catalog import Marked
+
+SHOWN = 20
+"""Paths that a report names before it only counts them."""
+SIGNS = {"added": "+", "modified": "~", "removed": "-", "type": "~"}
+"""The sign for each kind of change to a path."""
+COLOURS = {"+": "32", "-": "31", "~": "33", "R": "36"}
+PIPED = 5000
+"""Columns if output is not a terminal: every row is one line."""
+
+
+def size(number: int) -> str:
+    """Bytes for people."""
+    value = float(number)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
+
+
+def age(nanoseconds: int) -> str:
+    """The time since a moment, for people."""
+    seconds = (time.time_ns() - nanoseconds) / 1e9
+    if seconds < 0:
+        return "in the future"
+    for step, unit in ((60, "s"), (60, "min"), (24, "h"), (365, "d")):
+        if seconds < step:
+            return f"{int(seconds)} {unit} ago"
+        seconds /= step
+    return f"{plural(int(seconds), 'year')} ago"
+
+
+def plural(number: int, word: str) -> str:
+    """"1 file", "2 files"."""
+    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+
+
+def signed(counts: "Counts") -> str:
+    """"+1 ~2 -3"."""
+    return f"+{counts.added} ~{counts.modified} -{counts.removed}"
+
+
+def counted(counts: "Counts") -> str:
+    """"1 added, 2 modified, 3 removed"."""
+    return f"{counts.added} added, {counts.modified} modified, {counts.removed} removed"
+
+
+def description(point: "Checkpoint", marked: "Marked") -> str:
+    """A checkpoint's description. A person's text precedes an automatic text. Others of a turn name its prompt."""
+    from ...model import checkpoint as checkpoints
+    from ...model.turn_records import NOT_SAVED
+    from ...ops.references import label_of
+
+    if not point.is_saved:
+        return f"{NOT_SAVED}: {point.prompt}" if point.prompt else NOT_SAVED
+    own = point.prompt if point.trigger == checkpoints.PROMPT else ""
+    described = point.flags & checkpoints.DESCRIBED and not marked.label
+    found = (own if described else "") or label_of(point, marked) or own
+    if own or not point.prompt:
+        return found
+    return f"{found or point.trigger.replace('_', ' ')}: {point.prompt}"
+
+
+def cells(text: str) -> int:
+    """The width of a text in terminal columns."""
+    if text.isascii():
+        return len(text)
+    import unicodedata
+
+    return sum(
+        0 if unicodedata.combining(c) or unicodedata.category(c) in ("Mn", "Me", "Cf") else
+        2 if unicodedata.east_asian_width(c) in ("W", "F") else 1
+        for c in text
+    )  # fmt: skip
+
+
+def folded(text: str, width: int) -> list[str]:
+    """The text in lines of at most `width` columns, broken between words if possible. Returns at least one line."""
+    found, line = [], ""
+    for word in text.split(" "):
+        if line and cells(line) + 1 + cells(word) <= width:
+            line += " " + word
+            continue
+        if line:
+            found.append(line)
+        *whole, line = _pieces(word, width)
+        found += whole
+    return [*found, line]
+
+
+def _pieces(word: str, width: int) -> list[str]:
+    if cells(word) <= width:
+        return [word]
+    found = [""]
+    for character in word:
+        if cells(found[-1]) + cells(character) > width and found[-1]:
+            found.append("")
+        found[-1] += character
+    return found
+
+
+def cut_to(text: str, width: int) -> str:
+    """The text in at most `width` columns. A cut text ends in an ellipsis."""
+    if cells(text) <= width:
+        return text
+    return _pieces(text, max(width - 1, 1))[0] + "…"

@@ -1,0 +1,1 @@
+"""Prints lines, tables, progress and questions on a terminal, a pipe or a pager. It knows no report."""

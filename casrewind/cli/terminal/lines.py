@@ -1,0 +1,243 @@
+"""Prints lines, notes, JSON, error messages and reports of bugs."""
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+
+from ... import errors
+from ..._typing import TYPE_CHECKING, Any, TextIO
+from ...messages import is_full, printable, reason_of
+
+if TYPE_CHECKING:  # a usage error needs none of these imports
+    from ...model.domain import Skip
+    from .progress import Reporter
+
+INTERRUPTED, BUG = 130, 70
+_ESCAPED = frozenset({"Cc", "Cf", "Zl", "Zp"})
+"""Categories of characters that JSON does not escape, but that control a terminal or are invisible: controls, direction
+changes, marks, joiners, line separators.
+"""
+is_limited = False
+"""True if cli/main.py limited the memory of this process."""
+
+JSON_FORMAT = 1
+"""The version of the JSON objects."""
+
+
+class _State:
+    """The output state of this process."""
+
+    has_reported = False
+    last_error = ""
+
+
+# -- lines and JSON
+
+
+def print_line(line: str = "") -> None:
+    """Print one line to standard output. Characters outside the terminal's encoding are escaped."""
+    try:
+        print(line)
+    except UnicodeEncodeError:
+        print(line.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"))
+
+
+def remark(line: str) -> None:
+    """Print one line to standard error."""
+    print(line, file=sys.stderr)
+
+
+def note(line: str) -> None:
+    """Print one note to standard error."""
+    remark(f"casrewind: note: {line}")
+
+
+def as_json(shape: dict[str, Any]) -> None:
+    """Print one JSON object in UTF-8, regardless of the locale. Control characters are escaped."""
+    import json
+    import re
+    import unicodedata
+
+    def escaped(match: "re.Match[str]") -> str:
+        character = match[0]
+        return json.dumps(character)[1:-1] if unicodedata.category(character) in _ESCAPED else character
+
+    shape = {"format": JSON_FORMAT, **shape}
+    text = re.sub("[^\x00-\x7e]", escaped, json.dumps(shape, ensure_ascii=False).replace("\x7f", "\\u007f"))
+    raw(text.encode("utf-8", "replace") + b"\n")
+    _State.has_reported = True
+
+
+def print_json_error(code: int) -> None:
+    """Print the last error as a JSON object to standard output, unless the output already has a report."""
+    if _State.has_reported:
+        return
+    message, hint = split_hint(_State.last_error)
+    with suppress(OSError, ValueError):
+        as_json({"error": {"code": code, "message": message, "hint": hint}})
+        sys.stdout.flush()
+
+
+def split_hint(message: str) -> tuple[str, str | None]:
+    """Split an error message into (problem, hint or None)."""
+    cut = max(message.rfind(mark) for mark in ("; ", ": ", ". ", "? ")) + 1
+    hint = message[cut:].strip()
+    if cut and ("casrewind " in hint or " --" in f" {hint}"):
+        return message[:cut].rstrip(";:. "), hint
+    return message, None
+
+
+def raw(data: bytes) -> None:
+    """Write bytes to standard output, after all earlier output."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+
+
+def skipped(found: "Sequence[Skip]") -> None:
+    """Print the paths that a checkpoint does not contain, and why."""
+    if not found:
+        return
+    from ...model import domain as domains
+
+    by_reason: dict[str, list[bytes]] = {}
+    for skip in found:
+        by_reason.setdefault(skip.reason, []).append(skip.path)
+    for reason, places in sorted(by_reason.items()):
+        names = ", ".join(printable(place) for place in places[:3]) + (", ..." if len(places) > 3 else "")
+        kind = domains.kind_of(reason)
+        line = f"  not captured ({printable(reason)}): {len(places)}: {names}"
+        if kind == domains.UNREADABLE_RULES:
+            line = f"  not counted ({printable(reason)}; a restore of this deletes nothing below): {len(places)}: {names}"
+        if kind == domains.SETTINGS:
+            line = f"  not counted ({printable(reason)}): {len(places)}: {names}"
+        if reason == domains.UNSTABLE:
+            line = f"  captured while changing, may be torn: {len(places)}: {names}"
+        if reason == domains.LATE:
+            line = f"  captured, but changed after the moment this was made for: {len(places)}: {names}"
+        (remark if domains.is_fault(reason) else print_line)(line)
+
+
+def is_colourful(stream: TextIO) -> bool:
+    """True if a stream has colours."""
+    from . import colour
+
+    return colour.is_on(stream)
+
+
+def paint(text: str, code: str) -> str:
+    """The text in a colour, if standard output has colours."""
+    return f"\x1b[{code}m{text}\x1b[0m" if is_colourful(sys.stdout) else text
+
+
+def reporter(*, quiet: bool) -> "Reporter | None":
+    """What shows progress if standard error is a terminal, else None."""
+    if quiet or not sys.stderr.isatty():
+        return None
+    from .progress import Reporter
+
+    return Reporter()
+
+
+# -- errors
+
+
+def print_error(message: str) -> None:
+    """Print a line to standard error, with control characters escaped. A terminal shows the hint on its own line."""
+    _State.last_error = message
+    problem, hint = split_hint(message) if sys.stderr.isatty() else (message, None)
+    print(f"casrewind: {printable(problem)}", file=sys.stderr)
+    if hint is not None:
+        print(f"  {printable(hint)}", file=sys.stderr)
+
+
+def print_hook_failures(*directories: str) -> None:
+    """Print the newest hook failure in the logs of these directories, and the number of failures, once."""
+    directories = tuple(directory for directory in directories if os.path.exists(os.path.join(directory, "log")))
+    if not directories:
+        return
+    from ...store.failure_log import FailureLog
+
+    lines = [line for directory in directories for line in FailureLog(directory).unseen()]
+    if lines:
+        more = f" ({len(lines)} of these since you were told last; the store's log has them all)" if len(lines) > 1 else ""
+        print_error(f"note: a hook could not do all of its work: {lines[-1]}{more}")
+
+
+def interrupted() -> int:
+    """Report an interrupt. Returns the exit code."""
+    print_error("interrupted")
+    return INTERRUPTED
+
+
+def half_done() -> None:
+    """Explain how to continue or abort an interrupted restore."""
+    print_error("the restore is half done: casrewind restore --continue finishes it, --abort takes it back")
+
+
+def is_interrupt(error: BaseException | None) -> bool:
+    """True if the error was raised during the handling of an interrupt, such as a second close of a descriptor."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
+
+
+def system_error(error: OSError | MemoryError) -> int:
+    """Print an operating system error that no other module handles: the problem and the file."""
+    if isinstance(error, MemoryError):
+        if is_limited:
+            print_error("not enough memory: this needs more than 4 GiB; leave large directories out, with .casrewindignore")
+        else:
+            print_error("not enough memory: allow this process more (ulimit -v), and try again")
+        return errors.CasrewindError.exit_code
+    if is_full(error):  # writes to a store or a worktree handle this themselves
+        drop_output()
+        print_error(f"{reason_of(error)} to write the output to: free some space and try again")
+        return errors.StoreFull.exit_code
+    where = f" at {printable(error.filename)}" if error.filename else ""
+    print_error(f"cannot go on{where}: {reason_of(error)}")
+    return errors.CasrewindError.exit_code
+
+
+def bug(error: Exception, argv: list[str]) -> int:
+    """Report an unexpected exception: write a log for a bug report, and print its path."""
+    import platform
+    import tempfile
+    import traceback
+
+    from ... import __version__
+
+    text = (
+        f"casrewind {__version__}, Python {platform.python_version()}, {platform.platform()}\n"
+        f"arguments: {argv!r}\n\n" + "".join(traceback.format_exception(error))
+    )
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="casrewind-bug-", suffix=".log", delete=False) as file:
+            file.write(text)
+        print_error(f"this is a bug in casrewind: {type(error).__name__}: {error}; please report it with {file.name}")
+    except OSError:
+        print_error(f"this is a bug in casrewind: {text}")
+    return BUG
+
+
+def drop_output(stream: "TextIO | None" = None) -> None:
+    """Discard what is buffered for standard output, or another stream, so that the flush at exit cannot fail."""
+    with suppress(AttributeError, OSError, ValueError):  # a stream without a descriptor has no buffer to discard
+        number = (sys.stdout if stream is None else stream).fileno()
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, number)
+        os.close(null)
+
+
+def begin() -> None:
+    """Reset the state of an earlier command in this process, and open /dev/null for closed standard streams. Otherwise
+    output could be written into a file of the store."""
+    _State.has_reported, _State.last_error = False, ""
+    if sys.stdin is not None and sys.stdout is not None and sys.stderr is not None:
+        return
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(fd)
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115 - open as long as the process runs
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
