@@ -50,12 +50,12 @@ class Open:
 
     def __init__(self, kind, directory, given):
         import pytest
-        from support.anthropic import call
-        from support.realclient import MODE, RealClient
+        from support.claude_model import call
+        from support.claude_client import MODE, ClaudeClient
 
         os.makedirs(directory)
         try:
-            self.kind, self.client = kind, RealClient(directory)
+            self.kind, self.client = kind, ClaudeClient(directory)
         except pytest.skip.Exception as why:
             raise measure.Failed(str(why)) from None
         trees.generate(str(self.client.project), given.files)
@@ -114,7 +114,7 @@ class Open:
         return triggers.count("prompt"), triggers.count("turn_end")
 
     def end(self):
-        from support.residents import end_all, helpers
+        from support.helper_processes import end_all, helpers
 
         self._running.stdin.close()
         try:

@@ -10,8 +10,8 @@ import pytest
 
 import casrewind
 from casrewind.agents import claude
-from support.client import Client
 from support.command import Command
+from support.fake_client import Client
 from support.trees import plant
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "api.md"

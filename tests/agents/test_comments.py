@@ -10,7 +10,7 @@ from casrewind import errors
 from casrewind.agents import install as installs
 from casrewind.agents import json_edit
 from casrewind.agents.more_profiles import ALL
-from support.settings import put, read
+from support.client_settings import put, read
 
 READS = sorted(name for name, profile in ALL.items() if any(file.comments for file in profile.files))
 OTHERS = sorted(name for name, profile in ALL.items() if profile.files and name not in READS)

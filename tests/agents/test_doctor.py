@@ -16,9 +16,9 @@ from casrewind.agents import diagnose, event, plugin, settings_edit, settings_fi
 from casrewind.agents import install as installs
 from casrewind.agents.profiles import TIERS
 from casrewind.agents.more_profiles import ALL
-from support.clients import claude, droid
+from support.client_settings import FOREIGN, hooks, put, read
 from support.picture import picture
-from support.settings import FOREIGN, hooks, put, read
+from support.real_clients import claude, droid
 from support.trees import Dir, Fifo, plant
 
 CLAUDE, DROID = ALL["claude"], ALL["droid"]

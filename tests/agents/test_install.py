@@ -16,9 +16,9 @@ from casrewind.agents.profiles import TIERS
 from casrewind.agents.more_profiles import ALL
 from casrewind.agents.settings_edit import is_ours
 from casrewind.agents import install as installs
-from support import settings as judge
+from support import client_settings as judge
+from support.client_settings import FOREIGN, hooks, ours, put, read
 from support.picture import differences, picture
-from support.settings import FOREIGN, hooks, ours, put, read
 from support.trees import Dir, Fifo, Link, plant
 
 MINIMAL = {"SessionStart": [(None, 10)], "UserPromptSubmit": [(None, 30)]}

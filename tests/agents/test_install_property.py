@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from casrewind.agents import install as installs
 from casrewind.agents.profiles import TIERS
 from casrewind.agents.profiles import PROFILES
-from support import settings as judge
-from support.settings import put, read
+from support import client_settings as judge
+from support.client_settings import put, read
 
 EVENTS = ["SessionStart", "UserPromptSubmit", "Stop", "PreToolUse", "PostToolUse", "PostToolBatch", "Notification", "Odd", ""]
 SPACES = st.text(" \t\r\n", max_size=4)

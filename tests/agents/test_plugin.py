@@ -13,9 +13,9 @@ from casrewind import __version__, errors
 from casrewind.agents import plugin
 from casrewind.agents.profiles import TIERS
 from casrewind.agents.profiles import PROFILES
-from support.clients import claude
+from support.client_settings import hooks, put, read
 from support.picture import picture
-from support.settings import hooks, put, read
+from support.real_clients import claude
 
 TOP = Path(__file__).parent.parent.parent
 CLAUDE = PROFILES["claude"]

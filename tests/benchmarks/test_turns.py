@@ -4,15 +4,15 @@ import sys
 
 import pytest
 
-from support import clients, inputs
+from support import real_clients, real_trees
 from support.benchmark import run
 
 pytestmark = [pytest.mark.long, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the helper is for Linux only")]
 
 
 def test_every_kind_of_hooks_is_measured_and_nothing_is_left(scratch):
-    clients.claude()  # or there is nothing to measure
-    code, out, err = run("turns", "--files", 40, "--rounds", 1, scratch=scratch, CASREWIND_TEST_CACHE=inputs.place())
+    real_clients.claude()  # or there is nothing to measure
+    code, out, err = run("turns", "--files", 40, "--rounds", 1, scratch=scratch, CASREWIND_TEST_CACHE=real_trees.place())
     assert (code, err) == (0, "")
     first, heading, *lines = out.splitlines()
     assert first == "1 turns of each kind in turn, 40 files, 1 batches of tools, balanced" and "beside true" in heading

@@ -3,14 +3,14 @@
 import pytest
 
 from support.command import Command
-from support.inside import Inside
+from support.command_in_process import InProcess
 from support.terminal import Session, with_patience
 
 
 @pytest.fixture
 def casrewind(root, home):
     """The command, called in this process."""
-    return Inside(root, home)
+    return InProcess(root, home)
 
 
 @pytest.fixture

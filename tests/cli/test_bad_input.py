@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from support.command import Command
-from support.inside import Inside
+from support.command_in_process import InProcess
 from support.picture import differences, picture
-from support.pictures import store_picture, unchanged
 from support.trees import plant
+from support.unchanged import store_picture, unchanged
 
 NOBODY = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
 TREE = {"a": b"one\n", "d/b": b"two\n" * 50, "big": bytes(range(256)) * 300}
@@ -93,7 +93,7 @@ def test_roots_that_are_refused(casrewind, home, where, why):
 
 def test_force_works_on_a_root_that_is_refused_otherwise_and_says_so_everywhere(home):
     plant(home, {"notes": b"1"})
-    command = Inside(home, home)
+    command = InProcess(home, home)
     assert command("save", "--force", code=0)
     plant(home, {"notes": b"2"})
     says(command("status"), 14, "--force")
@@ -452,7 +452,7 @@ def noise(size, seed):
 
 def test_a_save_into_a_full_store_is_13_and_loses_nothing(root, home, small):
     data = small("data", "1m")
-    command = Inside(root, home, CASREWIND_HOME=str(data))
+    command = InProcess(root, home, CASREWIND_HOME=str(data))
     plant(root, {"f": noise(100_000, 1)})
     first = command.json("save")["checkpoint"]
     plant(root, {"g": noise(3_000_000, 2), "h": noise(400_000, 3)})
@@ -468,7 +468,7 @@ def test_a_save_into_a_full_store_is_13_and_loses_nothing(root, home, small):
 
 def test_a_restore_into_a_full_worktree_is_13_and_changes_nothing(home, small):
     root = small("project", "2m")
-    command = Inside(root, home)
+    command = InProcess(root, home)
     plant(root, {"f": noise(1_200_000, 4)})
     command.json("save")
     os.unlink(root / "f")
@@ -480,7 +480,7 @@ def test_a_restore_into_a_full_worktree_is_13_and_changes_nothing(home, small):
 
 def test_a_restore_whose_safety_checkpoint_does_not_fit_is_13_and_changes_nothing(root, home, small):
     data = small("data", "1m")
-    command = Inside(root, home, CASREWIND_HOME=str(data))
+    command = InProcess(root, home, CASREWIND_HOME=str(data))
     plant(root, {"f": b"small"})
     command.json("save")
     plant(root, {"f": noise(3_000_000, 6)})

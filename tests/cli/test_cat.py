@@ -14,7 +14,7 @@ import pytest
 from casrewind import errors
 from casrewind.store import registry
 from support.command import Command
-from support.inside import Inside
+from support.command_in_process import InProcess
 from support.picture import picture
 from support.trees import Fifo, Link, plant
 
@@ -108,13 +108,13 @@ def test_a_path_that_was_skipped_says_why(casrewind, point):
 
 
 def test_the_path_is_relative_to_where_one_is(casrewind, root, home, raw, point):
-    assert Inside(root / "d" / "e", home)("cat", "last:deep", code=0).out == "deep\n"
-    assert Inside(root / "d", home)("cat", "last:e/deep", code=0).out == "deep\n"
-    assert Inside(root / "d", home)("cat", "last:../no newline", code=0).out == "abc"
+    assert InProcess(root / "d" / "e", home)("cat", "last:deep", code=0).out == "deep\n"
+    assert InProcess(root / "d", home)("cat", "last:e/deep", code=0).out == "deep\n"
+    assert InProcess(root / "d", home)("cat", "last:../no newline", code=0).out == "abc"
     assert raw("cat", "last:deep", code=0, cwd=root / "d" / "e") == b"deep\n"
     assert casrewind("cat", f"last:{root}/d/e/deep", code=0).out == "deep\n"
-    assert "is a directory" in Inside(root / "d", home)("cat", "last:", code=15).err
-    Inside(root / "d", home)("cat", "last:d/e/deep", code=15)
+    assert "is a directory" in InProcess(root / "d", home)("cat", "last:", code=15).err
+    InProcess(root / "d", home)("cat", "last:d/e/deep", code=15)
 
 
 @pytest.mark.parametrize("path", ["../x", "/etc/passwd", "d/../../x", ".git/config", "d/.GIT/x"])

@@ -6,7 +6,7 @@ import tomllib
 
 import pytest
 
-from support.inside import Inside
+from support.command_in_process import InProcess
 from support.trees import plant
 
 
@@ -17,7 +17,7 @@ def config(root, home):
     def work(text=None, **variables):
         if text is not None:
             plant(home, {".config/casrewind/config.toml": text.encode()})
-        return Inside(root, home, **variables)
+        return InProcess(root, home, **variables)
 
     return work
 

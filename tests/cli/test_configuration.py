@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from support.pictures import unchanged
 from support.scanner import settle
 from support.trees import plant
+from support.unchanged import unchanged
 
 
 def configure(home, text):
@@ -123,10 +123,10 @@ def test_where_the_file_and_the_stores_are_follows_the_platforms_variables(casre
 
 
 def test_two_projects_of_one_name_have_two_stores(casrewind, root, home, tmp_path):
-    from support.inside import Inside
+    from support.command_in_process import InProcess
 
     (tmp_path / "other/project").mkdir(parents=True)
-    other = Inside(tmp_path / "other/project", home)
+    other = InProcess(tmp_path / "other/project", home)
     assert casrewind.json("save")["checkpoint"] != other.json("save")["checkpoint"]
     stores = {command.json("status")["store"] for command in (casrewind, other)}
     assert len(stores) == 2 and all("project-" in store for store in stores)

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from support.picture import differences, picture
-from support.pictures import unchanged
 from support.trees import Dir, Exec, Link, plant
+from support.unchanged import unchanged
 
 OLD = {
     "plain": b"one\ntwo\nthree\n", "end": b"no newline", "gains": b"a\nb", "crlf": b"a\r\nb\r\nc\r\n", "cr": b"a\rb\rc",

@@ -14,14 +14,14 @@ import pytest
 import casrewind as package
 from casrewind.agents import hook_trial, plugin, proven
 from casrewind.agents.profiles import PROFILES
-from support import clients
-from support.client import Client
-from support.clients import claude
+from support import real_clients
+from support.client_settings import put, read
 from support.command import Command, Result
-from support.inside import Inside
+from support.command_in_process import InProcess
+from support.fake_client import Client
+from support.output_schema import schema_faults
 from support.picture import differences, picture
-from support.schema import faults
-from support.settings import put, read
+from support.real_clients import claude
 from support.trees import plant
 
 AGENT = {
@@ -41,7 +41,7 @@ class Doctor:
     def __init__(self, root, home, tmp_path):
         self.home, self.temporary = home, tmp_path / "temporary"
         self.temporary.mkdir()
-        self.command = Inside(root, home, TMPDIR=str(self.temporary), PATH="/nowhere")
+        self.command = InProcess(root, home, TMPDIR=str(self.temporary), PATH="/nowhere")
 
     def __call__(self, *arguments, code=0, **variables):
         import tempfile
@@ -60,7 +60,7 @@ class Doctor:
     def json(self, *arguments, code=0, **variables):
         """What is printed with --json, checked for its shape; of one agent when there is only one."""
         found = self("--json", *arguments, code=code, **variables).json
-        assert faults(found, "doctor") == [] and set(found) == {"format", "ok", "agents", "project", "helper"} and found["ok"] is (code == 0)
+        assert schema_faults(found, "doctor") == [] and set(found) == {"format", "ok", "agents", "project", "helper"} and found["ok"] is (code == 0)
         for agent in found["agents"].values():
             assert set(agent) == set(AGENT)
             assert [key for key, kind in AGENT.items() if not isinstance(agent[key], kind)] == []
@@ -338,7 +338,7 @@ def test_a_client_that_is_newer_than_the_proven_ones_is_noted(doctor, tmp_path, 
 
 def test_the_versions_that_the_tests_run_are_proven():
     for name, version in proven.VERSIONS.items():
-        assert proven.newer_than_proven(name, getattr(clients, name.upper())) == "" != version
+        assert proven.newer_than_proven(name, getattr(real_clients, name.upper())) == "" != version
 
 
 def test_a_client_and_its_version(doctor, tmp_path):
@@ -380,7 +380,7 @@ def test_the_real_client(doctor, tmp_path):
 @pytest.fixture
 def client(root, home):
     """A client that has had a prompt in the project, which has a store."""
-    casrewind = Inside(root, home)
+    casrewind = InProcess(root, home)
     plant(root, {"f": b"x"})
     casrewind("save", code=0)
     found = Client(casrewind, root)
@@ -477,7 +477,7 @@ def test_status_names_the_agents_that_were_seen_here(casrewind, client, tmp_path
 def test_status_knows_agents_of_this_worktree_only_and_without_their_sessions_too(casrewind, client, home, tmp_path):
     client.send(client.payload("UserPromptSubmit.prompt"))
     store = casrewind.json("status")["store"]
-    other = Inside(tmp_path / "other", home)
+    other = InProcess(tmp_path / "other", home)
     (tmp_path / "other").mkdir()
     other("--store", store, "save", code=0)
     assert other("--store", store, "status", "--json", code=0).json["agents"] == {}

@@ -15,10 +15,10 @@ from casrewind.ops.save import Moment
 from casrewind.ops.save import save as save_moment
 from casrewind.workspace import open as opened, context_of
 from support import packfile
-from support.ownership import agree, pack_sizes
-from support.pictures import unchanged
+from support.blob_owners import checked_usage, pack_sizes
 from support.terminal import Session
 from support.trees import plant
+from support.unchanged import unchanged
 
 NUMBER = r"\d+(\.\d)? (B|KiB|MiB)"
 
@@ -133,7 +133,7 @@ def test_json(told, root, settings):
     assert found["packs_bytes"] == found["reachable_bytes"] + found["garbage_bytes"] + 8 * found["packs"]
     assert found["budget_bytes"] == 5 << 30 and found["store_bytes"] > found["packs_bytes"]
     with opened(root, settings) as workspace:
-        report = agree(workspace)
+        report = checked_usage(workspace)
     listed = {point["id"]: point for point in told.json("list", "--all")["checkpoints"]}
     assert len(found["checkpoints"]) == 12
     for shown, row in zip(found["checkpoints"], report.checkpoints, strict=True):
@@ -210,7 +210,7 @@ def test_what_only_undo_needs_and_garbage_have_lines_of_their_own(casrewind, roo
         maintenance = context_of(workspace).store.maintenance()
         gone = [point.id for point, _ in workspace.checkpoints() if point.trigger == "safety" or point.changes.added]
         assert len(gone) >= 2 and maintenance.forget(gone[:2], maintenance.position())
-        agree(workspace)
+        checked_usage(workspace)
     lines = casrewind("du", code=0).out.splitlines()
     assert sum(re.fullmatch(r" +(29|30)\.\d KiB  needed only by undo or an open restore", line) is not None for line in lines) == 1
     assert sum(re.fullmatch(r" +(39|40)\.\d KiB  garbage", line) is not None for line in lines) == 1

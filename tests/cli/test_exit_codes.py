@@ -11,8 +11,8 @@ import pytest
 
 from casrewind import errors, locks
 from casrewind.cli import main as cli
-from support.pictures import unchanged
 from support.trees import plant
+from support.unchanged import unchanged
 
 CODES = {0, 1, 3, 10, 11, 12, 13, 14, 15, 16, 20, 64, 70, 130}
 

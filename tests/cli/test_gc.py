@@ -5,10 +5,10 @@ import os
 import pytest
 
 from support.command import Command
-from support.inside import Inside
+from support.command_in_process import InProcess
 from support.picture import differences, picture
-from support.pictures import store_picture
 from support.trees import plant
+from support.unchanged import store_picture
 
 DAY = 86400
 
@@ -16,7 +16,7 @@ DAY = 86400
 @pytest.fixture
 def gc(root, home):
     """The command with five checkpoints, called in this process."""
-    command = Inside(root, home)
+    command = InProcess(root, home)
     for n in range(5):
         plant(root, {"a": b"%d" % n, f"only-{n}": os.urandom(9000)})
         command("save", code=0)

@@ -13,7 +13,7 @@ import pytest
 from casrewind.settings import Settings, find_root, options
 from casrewind.worktree.ignored import find_ignored
 from casrewind.worktree.reader import Worktree
-from support.schema import faults
+from support.output_schema import schema_faults
 from support.terminal import Session
 from support.trees import plant
 
@@ -195,7 +195,7 @@ def test_json_has_the_bytes_of_a_name_that_is_not_utf8(casrewind, project):
     name = os.fsdecode(b"\xff\x1b.iso")
     for command in ("status", "why", "include"):
         found = json.loads(casrewind(command, *([] if command == "status" else [name]), "--json").out)
-        assert faults(found, command) == []
+        assert schema_faults(found, command) == []
         (entry,) = found["ignored" if command == "status" else "paths"]
         assert base64.b64decode(entry["path_b64"]) == b"\xff\x1b.iso" and entry["path"] == "\ufffd\x1b.iso"
     assert rules_of(casrewind)[1].read_bytes() == b"!/\xff\x1b.iso\n"

@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from support import nobody
+from support import unprivileged
+from support.client_settings import hooks, is_ours, ours, put, read
 from support.command import Command
-from support.inside import Inside
+from support.command_in_process import InProcess
 from support.picture import picture
-from support.settings import hooks, is_ours, ours, put, read
 from support.trees import plant
 
 INSTALLED = {
@@ -89,7 +89,7 @@ def test_a_client_on_the_path_is_named(casrewind, home, tmp_path):
 
 
 def test_neither_store_nor_project_is_needed_or_made(home, tmp_path):
-    casrewind = Inside(tmp_path / "nowhere", home)
+    casrewind = InProcess(tmp_path / "nowhere", home)
     casrewind("install", "claude", code=0)
     assert os.listdir(home) == [".claude"] and not os.path.exists(tmp_path / "nowhere")
     casrewind("uninstall", "claude", code=0)
@@ -106,7 +106,7 @@ def test_the_tier_is_the_one_said_else_the_one_configured(casrewind, home):
 def test_a_project_is_written_to_at_its_root(home, root, agent):
     plant(root, {".git/HEAD": b"", "sub/f": b""})
     before = picture(root)
-    casrewind = Inside(root / "sub", home)
+    casrewind = InProcess(root / "sub", home)
     found = casrewind.json("install", agent, "--scope", "project")
     assert found["scope"] == "project"
     assert found["settings"][0]["path"] == settings_of(root, agent) and hooks(settings_of(root, agent), "hooks" if agent == "claude" else "")
@@ -119,9 +119,9 @@ def test_a_project_is_written_to_at_its_root(home, root, agent):
 
 
 def test_a_root_that_is_refused_is_refused_here_too(home):
-    assert "home directory" in Inside(home, home)("install", "claude", "--scope", "project", code=14).err
+    assert "home directory" in InProcess(home, home)("install", "claude", "--scope", "project", code=14).err
     assert os.listdir(home) == []
-    Inside(home, home)("--force", "install", "claude", "--scope", "project", code=0)
+    InProcess(home, home)("--force", "install", "claude", "--scope", "project", code=0)
     assert ours(settings_of(home))
 
 
@@ -209,17 +209,17 @@ def test_a_plugin_is_written_where_one_says(casrewind, root, home):
 
 
 def test_what_may_not_be_written_is_said_and_left_alone():
-    nobody.require()
-    with nobody.open_directory() as place:
+    unprivileged.require()
+    with unprivileged.open_directory() as place:
         home, root = place / "home", place / "project"
         root.mkdir()
         casrewind = Command(root, home)
         path = put(settings_of(home), '{"a": 1}', mode=0o644)
-        nobody.give(home)
+        unprivileged.give(home)
 
         def refused(*words):
             before = picture(home, inodes=True)
-            said = casrewind("install", "claude", code=16, prefix=nobody.PREFIX).err
+            said = casrewind("install", "claude", code=16, prefix=unprivileged.PREFIX).err
             assert all(word in said for word in (*words, "settings.json")) and said.count("\n") == 1, said
             assert picture(home, inodes=True) == before
 
@@ -233,8 +233,8 @@ def test_what_may_not_be_written_is_said_and_left_alone():
         os.chmod(path, 0o640)
         os.chown(path, 0, 65534)  # somebody else's, in a directory of ours: not even its group may write
         refused("read-only")
-        nobody.give(home)
-        assert casrewind("install", "claude", code=0, prefix=nobody.PREFIX).out.startswith("installed")
+        unprivileged.give(home)
+        assert casrewind("install", "claude", code=0, prefix=unprivileged.PREFIX).out.startswith("installed")
         assert read(path + ".casrewind-backup") == b'{"a": 1}'
 
 

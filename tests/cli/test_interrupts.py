@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import casrewind as package
-from support.client import Client
+from support.fake_client import Client
 from support.trees import plant
 
 TOP = Path(package.__file__).parent.parent

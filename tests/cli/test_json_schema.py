@@ -5,7 +5,7 @@ import json
 import pytest
 
 from casrewind.cli.options_more import COMMANDS
-from support.schema import faults, schema
+from support.output_schema import schema, schema_faults
 from support.trees import plant
 
 WITHOUT = {name for name, command in COMMANDS.items() if not any(option.attribute == "json" for option in command.options)}
@@ -32,11 +32,11 @@ def test_the_schema_is_valid_as_such():
 
 def test_what_is_not_in_the_schema_is_noticed():
     rest = {"turns": [], "rows": []}
-    assert faults({"format": 1, "checkpoints": [], **rest}, "list") == []
-    assert faults({"checkpoints": [], **rest}, "list") and faults({"format": 1}, "list") and faults({"format": 1, "checkpoints": 1, **rest}, "list")
+    assert schema_faults({"format": 1, "checkpoints": [], **rest}, "list") == []
+    assert schema_faults({"checkpoints": [], **rest}, "list") and schema_faults({"format": 1}, "list") and schema_faults({"format": 1, "checkpoints": 1, **rest}, "list")
     more = {"format": 1, "checkpoints": [], **rest, "more": 1}
-    assert faults(more, "list") and not faults(more, "list", closed=False)
-    assert faults({"format": 1, "error": {"code": True, "message": "", "hint": None}}, "list")
+    assert schema_faults(more, "list") and not schema_faults(more, "list", closed=False)
+    assert schema_faults({"format": 1, "error": {"code": True, "message": "", "hint": None}}, "list")
 
 
 LINES = [
@@ -56,7 +56,7 @@ def test_what_is_printed_is_what_the_schema_says(casrewind, root):
         words = line.split()
         found = casrewind(words[0], "--json", *words[1:])
         assert found.out, (line, found)
-        assert faults(json.loads(found.out), line.split()[0]) == [], (line, found)
+        assert schema_faults(json.loads(found.out), line.split()[0]) == [], (line, found)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_an_error_is_one_object_and_one_line(casrewind, root, line, code, hint):
     casrewind("save", code=0)
     found = casrewind(*line.split(), "--json", code=code)
     told = json.loads(found.out)
-    assert faults(told, "error") == [] and told["error"]["code"] == code and found.out.count("\n") == 1
+    assert schema_faults(told, "error") == [] and told["error"]["code"] == code and found.out.count("\n") == 1
     assert found.err.startswith(f"casrewind: {told['error']['message']}") and found.err.count("\n") == 1
     assert hint is None or hint in told["error"]["hint"]
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import blake3
 import pytest
 
-from support.inside import Inside
+from support.command_in_process import InProcess
 from support.picture import picture
 from support.trees import Dir, Exec, Fifo, Link, Mode, plant
 
@@ -82,7 +82,7 @@ def story(tmp_path_factory):
     root.mkdir()
     home.mkdir()
     plant(root, TREE)
-    command = Inside(root, home)
+    command = InProcess(root, home)
     told = {"one": picture(root, mtimes=True), "save": command.json("save", "-m", "first")}
     plant(root, {"a.txt": b"alpha beta\n", "new/one": b"1", "link": b"no link any more"})
     os.unlink(root / "b.txt")

@@ -11,7 +11,7 @@ from casrewind.ops.save import Moment
 from casrewind.ops.save import save as save_moment
 from casrewind.workspace import open as opened, context_of
 from support.agent_turns import AgentTurns
-from support.inside import Inside
+from support.command_in_process import InProcess
 from support.packfile import flip_blob
 from support.terminal import Session
 from support.trees import Link, plant
@@ -100,7 +100,7 @@ def test_the_json_has_both_sides_and_the_checkpoint_as_in_list(told):
 
 
 def test_paths_are_relative_to_where_one_is(told, root, home):
-    inside = Inside(root / "src", home)
+    inside = InProcess(root / "src", home)
     assert inside("log", "till.py", code=0).out.startswith("src/till.py: 4 changes")
     assert inside("log", "../notes", code=0).out.startswith("notes: 3 changes")
     assert inside("log", ".", code=0).out.startswith("src: 4 changes")

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from support.agent_turns import AgentTurns
-from support.client import Client
+from support.fake_client import Client
 from support.picture import picture
 from support.terminal import Session
 from support.trees import plant

@@ -19,11 +19,11 @@ from casrewind.cli.picker import ProgressRelay, worker
 from casrewind.cli.picker.timeline import TimelineModel
 from casrewind.cli.picker.worker import Worker
 from support.agent_turns import AgentTurns
+from support.picker_screen import run_picker
+from support.picker_window import Window
 from support.picture import picture
-from support.pictures import unchanged
-from support.stage import play
 from support.trees import plant
-from support.window import Window
+from support.unchanged import unchanged
 
 PATIENCE = 30
 
@@ -94,7 +94,7 @@ def test_the_timeline_and_the_change_of_the_chosen_one(turned, root, home):
             assert key in stage.text()
 
     with unchanged(root, home / "data"):
-        play(root, home, story)
+        run_picker(root, home, story)
 
 
 def test_a_restore_goes_to_before_the_prompt_and_names_it(turned, root, home):
@@ -118,7 +118,7 @@ def test_a_restore_goes_to_before_the_prompt_and_names_it(turned, root, home):
         await stage.press("enter")
         await stage.shows('restored to before "clean up')
 
-    play(root, home, story)
+    run_picker(root, home, story)
     assert picture(root) == before
 
 
@@ -145,7 +145,7 @@ def test_right_unfolds_a_turn_and_escape_never_leaves(turned, root, home):
         assert stage.app.return_value == 0
 
     with unchanged(root, home / "data"):
-        play(root, home, story)
+        run_picker(root, home, story)
 
 
 def test_the_keys_of_lists(turned, root, home):
@@ -170,7 +170,7 @@ def test_the_keys_of_lists(turned, root, home):
         await stage.until(lambda text: "Keys" not in text)
 
     with unchanged(root, home / "data"):
-        play(root, home, story)
+        run_picker(root, home, story)
 
 
 def test_a_restore_shows_its_plan_asks_once_and_says_what_it_did(wrecked, root, home):
@@ -200,7 +200,7 @@ def test_a_restore_shows_its_plan_asks_once_and_says_what_it_did(wrecked, root, 
         await stage.shows("redone: ")
         assert picture(root) == first
 
-    app = play(root, home, story)
+    app = run_picker(root, home, story)
     assert app.outcome[0].startswith("restored to ") and app.outcome[1].startswith("  2 paths") and not app.incomplete
     assert any(line.startswith("redone: ") for line in app.outcome)
 
@@ -215,7 +215,7 @@ def test_no_at_the_plan_changes_nothing(wrecked, root, home, key):
         await stage.shows("nothing was changed" if key != "q" else "3 checkpoints")
 
     with unchanged(root, home / "data"):
-        assert play(root, home, story).outcome == []
+        assert run_picker(root, home, story).outcome == []
 
 
 def test_leaving_while_the_plan_is_asked_is_no(wrecked, root, home):
@@ -225,7 +225,7 @@ def test_leaving_while_the_plan_is_asked_is_no(wrecked, root, home):
         await stage.shows("Go on?")
 
     with unchanged(root, home / "data"):
-        play(root, home, story)
+        run_picker(root, home, story)
 
 
 @pytest.mark.long
@@ -255,7 +255,7 @@ def test_ctrl_c_in_the_middle_of_a_restore_leaves_one_that_can_be_taken_back(cas
         await stage.press("ctrl+c")
         assert stage.app.return_value == 130
 
-    play(root, home, story)
+    run_picker(root, home, story)
     assert casrewind.json("status")["journal"] is not None
     casrewind("restore", "--abort", code=0)
     assert picture(root) == now
@@ -275,7 +275,7 @@ def test_only_chosen_files_are_restored(wrecked, root, home):
         await stage.press("y")
         await stage.shows("Done")
 
-    play(root, home, story)
+    run_picker(root, home, story)
     assert not (root / "new.txt").exists() and (root / "till.py").read_bytes() == b"wrecked\n" and (root / "src/b.py").exists()
 
 
@@ -311,7 +311,7 @@ def test_files_are_chosen_by_directories_ranges_and_words(casrewind, root, home)
         await stage.press("y")
         await stage.shows("Done")
 
-    play(root, home, story)
+    run_picker(root, home, story)
     restored = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file() and path.read_bytes() == b"1\n"}
     assert restored == {"few/g0", "few/g1", "few/g2", "few/g3", "many/f00", "many/f01", "many/f02"}
 
@@ -358,7 +358,7 @@ def test_chosen_hunks_are_restored_and_undone(hunky, casrewind, root, home):
         await stage.shows("undone: ")
         assert (root / "a.py").read_bytes() == b"".join(new)
 
-    play(root, home, story, size=(120, 40))
+    run_picker(root, home, story, size=(120, 40))
     casrewind("gc", code=0)
     casrewind("verify", code=0)
     casrewind("redo", "--yes", code=0)
@@ -403,7 +403,7 @@ def test_hunks_of_a_file_that_was_edited_meanwhile_change_nothing(hunky, root, h
         await stage.shows("That could not be done", "has changed since its parts were chosen")
         await stage.press("enter")
 
-    play(root, home, story)
+    run_picker(root, home, story)
     assert (root / "a.py").read_bytes() == b"edited meanwhile\n"
 
 
@@ -421,7 +421,7 @@ def test_hunks_are_those_of_a_restore(turned, root, home):
         await stage.press("y")
         await stage.shows("Done")
 
-    play(root, home, story)
+    run_picker(root, home, story)
     assert (root / "till.py").read_bytes() == b"def total():\n    return 2\n" and not list((root / "old").iterdir())
 
 
@@ -444,7 +444,7 @@ def test_copying_goes_to_the_clipboard_of_the_terminal(turned, root, home):
         await stage.until(lambda _: stage.app.clipboard.startswith("c") and len(stage.app.clipboard) == 15)
 
     with unchanged(root, home / "data"):
-        play(root, home, story)
+        run_picker(root, home, story)
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
@@ -490,7 +490,7 @@ def test_the_whole_prompt_is_shown_even_where_the_checkpoint_has_its_start(root,
         await stage.press("G")
         await stage.shows("line 29 of a long prompt")
 
-    play(root, home, story)
+    run_picker(root, home, story)
 
 
 def test_code_is_coloured_by_its_syntax():
@@ -533,7 +533,7 @@ def test_pin_label_and_compare(wrecked, root, home, casrewind):
         await stage.shows("to here: 2 change")
 
     with unchanged(root):
-        play(root, home, story)
+        run_picker(root, home, story)
     assert [point["label"] for point in casrewind.json("list")["checkpoints"]] == ["good one", "second step", "the beginning"]
 
 
@@ -558,7 +558,7 @@ def test_a_filter_finds_words_and_paths(wrecked, turned, root, home):
         await stage.shows("3 turns", "the beginning")
 
     with unchanged(root, home / "data"):
-        play(root, home, story)
+        run_picker(root, home, story)
 
 
 def test_checkpoints_of_other_worktrees_are_told_apart(casrewind, root, home, tmp_path):
@@ -579,7 +579,7 @@ def test_checkpoints_of_other_worktrees_are_told_apart(casrewind, root, home, tm
         assert "elsewhere" in re.sub("[^a-z]", "", stage.text()), "a long path is cut anywhere"
 
     with unchanged(root, home / "data"):
-        play(root, home, story, store=store)
+        run_picker(root, home, story, store=store)
 
 
 def test_forty_columns_are_enough(wrecked, root, home):
@@ -593,7 +593,7 @@ def test_forty_columns_are_enough(wrecked, root, home):
         await stage.shows("nothing was changed")
 
     with unchanged(root, home / "data"):
-        play(root, home, story, size=(40, 30))
+        run_picker(root, home, story, size=(40, 30))
 
 
 def test_an_error_is_told_and_nothing_is_lost(wrecked, root, home):
@@ -605,7 +605,7 @@ def test_an_error_is_told_and_nothing_is_lost(wrecked, root, home):
         await stage.shows("belongs to no conversation")
 
     with unchanged(root, home / "data"):
-        play(root, home, story)
+        run_picker(root, home, story)
 
 
 def test_names_cannot_command_the_terminal(casrewind, root, home):
@@ -619,7 +619,7 @@ def test_names_cannot_command_the_terminal(casrewind, root, home):
         await stage.shows("1 changed", "+\\x1b[2Jtwo")
         assert all(c.isprintable() for c in stage.text().replace("\n", "")), ascii(stage.text())
 
-    play(root, home, story)
+    run_picker(root, home, story)
 
 
 @pytest.mark.long
@@ -649,7 +649,7 @@ def test_a_long_timeline_is_there_before_all_of_it_is_compared(casrewind, root, 
         await stage.shows("rows with", "prompt 123 ")
 
     with unchanged(root, home / "data"):
-        play(root, home, story)
+        run_picker(root, home, story)
     assert 10 < len({row.key for row in filled}) < 100, "only what is seen is compared at once"
 
 

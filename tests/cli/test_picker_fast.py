@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.stage import play
+from support.picker_screen import run_picker
 from support.trees import plant
 
 
@@ -26,5 +26,5 @@ def test_a_restore_is_of_the_row_that_the_keys_before_it_went_to(casrewind, root
         await stage.shows("Done")
         await stage.press("enter", "q")
 
-    play(root, home, story)
+    run_picker(root, home, story)
     assert (root / "f").read_text() == wanted

@@ -11,10 +11,10 @@ import pytest
 
 import casrewind as api
 from support.command import Command
-from support.pictures import unchanged
-from support.stage import Stage, play
+from support.picker_screen import PickerScreen, run_picker
+from support.picker_window import Window
 from support.trees import plant
-from support.window import Window
+from support.unchanged import unchanged
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 MANY = {f"old/{n:02}.txt": b"1\n" for n in range(70)}
@@ -70,7 +70,7 @@ def test_the_question_and_its_keys_are_on_the_screen(crowded, root, home, size):
         await stage.press("escape")
 
     with unchanged(root, home / "data"):
-        play(root, home, story, size=size)
+        run_picker(root, home, story, size=size)
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
@@ -122,7 +122,7 @@ def test_every_dialog_shows_its_keys(title, size):
         app = App(ansi_color=True)
         app.ENABLE_COMMAND_PALETTE = False
         async with app.run_test(size=size) as pilot:
-            stage = Stage(app, pilot)
+            stage = PickerScreen(app, pilot)
             for name, (dialog, wanted) in dialogs(LONG[title]).items():
                 await app.push_screen(dialog)
                 await stage.until(lambda text: "╰" in text)
@@ -148,7 +148,7 @@ def test_every_key_of_the_picker_is_in_its_help(size):
     async def run():
         app, seen = App(ansi_color=True), ""
         async with app.run_test(size=size) as pilot:
-            stage = Stage(app, pilot)
+            stage = PickerScreen(app, pilot)
             await app.push_screen(HelpDialog())
             await stage.until(lambda text: "j k" in text)
             for _ in range(40):
@@ -216,7 +216,7 @@ def test_what_is_open_and_its_keys_fit(crowded, root, home, size):
         await stage.shows("[ ] @@ -1 +0,0 @@", "space choose hunk", "esc back", "? help", "q quit")
 
     with unchanged(root, home / "data"):
-        play(root, home, story, size=size)
+        run_picker(root, home, story, size=size)
 
 
 @pytest.mark.parametrize("size", SIZES, ids=size_name)
@@ -237,4 +237,4 @@ def test_a_plan_names_the_rules_that_it_takes_back_and_both_branches(casrewind, 
         await stage.press("escape")
 
     with unchanged(root, home / "data"):
-        play(root, home, story, size=size)
+        run_picker(root, home, story, size=size)

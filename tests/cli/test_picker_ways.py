@@ -10,11 +10,11 @@ import casrewind as api
 from casrewind.model import manifest
 from casrewind.workspace import open as opened
 from support.agent_turns import AgentTurns
+from support.picker_screen import run_picker
 from support.picture import picture
-from support.pictures import unchanged
-from support.stage import play
 from support.terminal import Session
 from support.trees import plant
+from support.unchanged import unchanged
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_an_interrupted_restore_is_said_first_and_finished_or_taken_back(half_do
         await stage.press("o")
         await stage.shows("no restore was interrupted here")
 
-    app = play(root, home, story)
+    app = run_picker(root, home, story)
     assert picture(root) == half_done[key == "a"] and casrewind.json("status")["journal"] is None
     assert app.outcome[0].startswith(words)
 
@@ -94,7 +94,7 @@ def test_undo_keeps_what_was_edited_since_and_says_how_to_have_it_too(casrewind,
         await stage.shows("Done, not all of it", "left alone: a: edited since")
         assert (root / "a").read_bytes() == b"edited since" and (root / "b").read_bytes() == b"2"
 
-    app = play(root, home, story)
+    app = run_picker(root, home, story)
     assert app.incomplete and (root / "b").read_bytes() == b"2"
     reference = "".join(app.outcome).partition("to put those back too: casrewind restore ")[2].split()[0]
     casrewind("restore", reference, "--yes", "--", "a", code=0)
@@ -109,7 +109,7 @@ def test_undo_all_takes_back_what_was_edited_since(root, home, edited):
         await stage.press("y")
         await stage.shows("Done", "undone: ")
 
-    play(root, home, story)
+    run_picker(root, home, story)
     assert picture(root) == edited
 
 
@@ -143,8 +143,8 @@ def test_what_is_damaged_is_left_alone_when_that_is_wanted(damaged, root, home):
         await stage.shows("Done, not all of it", "left alone: lost")
 
     with unchanged(root, home / "data"):
-        play(root, home, declining)
-    play(root, home, agreeing)
+        run_picker(root, home, declining)
+    run_picker(root, home, agreeing)
     assert (root / "sound").read_bytes() == b"1" and (root / "lost").read_bytes() == b"changed"
 
 
@@ -195,4 +195,4 @@ def test_a_turn_that_was_reverted_has_its_row(casrewind, root, home, settings):
     async def story(stage):
         await stage.shows('reverted "make g"', "@1")
 
-    play(root, home, story)
+    run_picker(root, home, story)

@@ -10,7 +10,7 @@ import pytest
 from casrewind.store.catalog import Marked
 from casrewind import errors
 from casrewind.model.retention import Limits
-from support.inside import Inside
+from support.command_in_process import InProcess
 from support.trees import plant
 
 
@@ -259,7 +259,7 @@ def test_another_worktrees_checkpoint_can_be_pinned_by_id_and_each_may_have_its_
     other = root.parent / "linked"
     for command in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "x"], ["worktree", "add", "-q", str(other)]):
         subprocess.run(["git", *command], cwd=root, env={**os.environ, **dict(identity)}, check=True, capture_output=True)
-    here, there = casrewind, Inside(other, home)
+    here, there = casrewind, InProcess(other, home)
     mine, its = saved(here, root, b"mine"), saved(there, other, b"its")
     here("pin", its, "shared", code=0)
     assert points(there)[its]["pinned"] is True

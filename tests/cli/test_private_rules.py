@@ -14,7 +14,7 @@ from casrewind.model import domain as domains
 from casrewind.ops.restorable import Coverage
 from casrewind.workspace import Workspace
 from support.command import Command
-from support.leaks import hits
+from support.secret_search import hits
 from support.trees import plant
 
 

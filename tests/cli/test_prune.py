@@ -13,12 +13,12 @@ from casrewind.model.history import RESTORE, Operation
 from casrewind.store.store import Store
 from casrewind.worktree import root as roots
 from casrewind.workspace import Workspace
-from support import nobody
+from support import unprivileged
 from support.command import Command
-from support.gcs import used
-from support.inside import Inside
+from support.command_in_process import InProcess
+from support.gc_checks import disk_usage
 from support.picture import differences, picture
-from support.stores import Holder
+from support.stores import LockHolder
 from support.terminal import Session
 from support.trees import plant
 
@@ -27,7 +27,7 @@ PRUNE = ("stores", "--prune-missing", "0d")
 
 
 def project(home, place, *more):
-    casrewind = Inside(place, home)
+    casrewind = InProcess(place, home)
     plant(place, {"f": os.fsencode(place.name), "large": os.urandom(60_000)})
     casrewind("save", *more, code=0)
     return Path(casrewind.json("status")["store"])
@@ -41,7 +41,7 @@ def registry(home):
 def here(home, tmp_path):
     """The command in a project that is there, which has a store."""
     project(home, tmp_path / "here")
-    return Inside(tmp_path / "here", home)
+    return InProcess(tmp_path / "here", home)
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def kept(here, *arguments, code=0, rule="0d"):
 
 def test_the_store_of_a_project_that_is_gone_is_removed_and_no_other(here, gone, home, tmp_path):
     before = picture(registry(home) / Path(here.json("status")["store"]).name)
-    size = used(gone)
+    size = disk_usage(gone)
     said = here(*PRUNE, "--yes", code=0)
     assert f"{tmp_path}/gone  (GONE)\n  2 checkpoints, " in said.out and "removed 1 store and freed " in said.out and said.err == ""
     assert size > 60_000
@@ -78,7 +78,7 @@ def test_the_store_of_a_project_that_is_gone_is_removed_and_no_other(here, gone,
 
 
 def test_the_json_says_what_was_removed_and_freed(here, gone, home, tmp_path):
-    size = used(gone)
+    size = disk_usage(gone)
     listed = next(store for store in here.json("stores")["stores"] if store["store"] == str(gone))
     assert listed["bytes"] == size
     would = here.json(*PRUNE, "--dry-run")
@@ -147,15 +147,15 @@ def test_a_root_whose_disk_may_not_be_mounted(here, home, tmp_path):
 
 
 def test_a_root_that_cannot_be_looked_at_is_there():
-    nobody.require()
-    with nobody.open_directory() as place:
+    unprivileged.require()
+    with unprivileged.open_directory() as place:
         (place / "home").mkdir()
         store = project(place / "home", place / "private" / "project")
         shutil.rmtree(place / "private" / "project")
         (place / "private").chmod(0o700)
         for path in (place / "home", *(place / "home").rglob("*")):
-            os.lchown(path, nobody.NOBODY, nobody.NOBODY)
-        found = Command(place, place / "home").json(*PRUNE, "--yes", prefix=nobody.PREFIX)
+            os.lchown(path, unprivileged.NOBODY, unprivileged.NOBODY)
+        found = Command(place, place / "home").json(*PRUNE, "--yes", prefix=unprivileged.PREFIX)
         assert (found["removed"], found["kept"]) == ([], [])
         assert store.is_dir()
 
@@ -188,7 +188,7 @@ def test_a_label_keeps_no_store(here, home, tmp_path):
 @pytest.mark.parametrize("lock", ["store", "publish", "index"])
 def test_a_store_in_use_stays(here, gone, home, tmp_path, lock):
     before = untouched(home)
-    with Holder(gone / "locks" / lock, stopped=True):
+    with LockHolder(gone / "locks" / lock, stopped=True):
         reasons = kept(here, code=3)
     assert len(reasons) == 1 and "busy" in "".join(reasons.values())
     assert differences(untouched(home), before) == {}
@@ -260,7 +260,7 @@ def test_a_root_that_is_back_when_it_comes_to_it_keeps_its_store(here, gone, hom
     found = projects.prune_missing(0.0, settings, confirm)
     assert found.removed == () and found.freed == 0
     assert [(item.reason, item.fault) for item in found.kept] == [("its root is there again", True)]
-    Inside(tmp_path / "gone", home)("restore", "last", "--yes", code=0)
+    InProcess(tmp_path / "gone", home)("restore", "last", "--yes", code=0)
     assert (tmp_path / "gone" / "f").read_bytes() == b"gone"
 
 

@@ -9,11 +9,11 @@ import sys
 
 import pytest
 
-from support.client import Client
 from support.command import Command
-from support.inside import Inside
-from support.leaks import hits, secret
+from support.command_in_process import InProcess
+from support.fake_client import Client
 from support.picture import picture
+from support.secret_search import hits, secret
 from support.terminal import Session
 from support.trees import Link, plant
 
@@ -97,7 +97,7 @@ def test_a_secret_that_has_got_everywhere_is_gone_to_the_last_byte(root, home):
 @pytest.fixture
 def shop(root, home):
     """The command, with two checkpoints that hold a secret."""
-    command = Inside(root, home)
+    command = InProcess(root, home)
     plant(root, {"key": b"the secret itself\n", "dir/copy": b"the secret itself\n", "dir/other": b"something else\n", "f": b"1"})
     command("save", code=0)
     plant(root, {"f": b"2"})

@@ -226,14 +226,14 @@ def test_numbers_are_those_of_this_worktree(casrewind, root, home):
     """A linked worktree shares the store and has numbers of its own."""
     import subprocess
 
-    from support.inside import Inside
+    from support.command_in_process import InProcess
 
     environment = {**os.environ, "HOME": str(home), "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b"}
     other = root.parent / "linked"
     for command in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "x"], ["worktree", "add", "-q", str(other)]):
         subprocess.run(["git", *command], cwd=root, env=environment, check=True, capture_output=True)
     here = saved(casrewind, root, b"here")
-    there = Inside(other, home)
+    there = InProcess(other, home)
     assert there.json("status")["store"] == casrewind.json("status")["store"]
     assert there("show", "last", code=15)
     linked = saved(there, other, b"there")

@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from support.gcs import killed
-from support.inside import Inside
+from support.command_in_process import InProcess
+from support.gc_checks import run_and_kill
 from support.trees import Fifo, plant
 
 
@@ -27,7 +27,7 @@ def test_a_store_without_a_checkpoint_here_is_not_protected(casrewind, root, hom
     store = str(tmp_path / "shared")
     casrewind("--store", store, "save", code=0)
     (tmp_path / "second").mkdir()
-    other = Inside(tmp_path / "second", home)
+    other = InProcess(tmp_path / "second", home)
     found = other("--store", store, "status", "--json", code=0).json
     assert found["protected"] is False and found["last"] is None and found["checkpoints"] == 0
     assert found["reasons"] == ["no checkpoint yet: run casrewind save"]
@@ -106,7 +106,7 @@ def test_a_restore_that_was_interrupted_is_said_with_both_ways_out(process, casr
     plant(root, {"f": b"x", "g": b"x"})
     point = casrewind.json("save")["checkpoint"]
     plant(root, {"f": b"y", "g": b"y"})
-    assert killed(process, casrewind.json("status")["store"], 2, "restore", "last", "--yes")
+    assert run_and_kill(process, casrewind.json("status")["store"], 2, "restore", "last", "--yes")
     found = casrewind("status", code=0)
     assert "  ! a restore was interrupted: casrewind restore --continue finishes it, --abort takes it back" in found.out
     assert f"  unfinished   restore of {point} was interrupted" in found.out
@@ -227,6 +227,6 @@ def test_the_count_is_that_of_list_when_gc_forgot_some_and_when_the_index_is_der
     shutil.rmtree(os.path.join(casrewind.json("status")["store"], "index"))
     assert casrewind.json("status")["checkpoints"] == counted
     os.rename(root, root.parent / "moved")
-    moved = Inside(root.parent / "moved", home)
+    moved = InProcess(root.parent / "moved", home)
     moved("adopt", str(root), code=0)
     assert moved.json("status")["checkpoints"] == counted

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from support.command import Command
-from support.inside import Inside
+from support.command_in_process import InProcess
 from support.picture import picture
-from support.stores import Holder
+from support.stores import LockHolder
 from support.trees import plant
 
 STORE = {
@@ -26,7 +26,7 @@ needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not i
 
 def project(home, place, *contents):
     """A project with a checkpoint of each of the contents; its command."""
-    casrewind = Inside(place, home)
+    casrewind = InProcess(place, home)
     for content in contents:
         plant(place, {"f": content})
         casrewind("save", code=0)
@@ -95,7 +95,7 @@ def test_a_root_that_is_gone_or_something_else_now_is_said(home, tmp_path):
         shutil.rmtree(tmp_path / name)
     plant(tmp_path, {"file": b""})
     (tmp_path / "link").symlink_to("there")
-    casrewind = Inside(tmp_path / "there", home)
+    casrewind = InProcess(tmp_path / "there", home)
     assert {Path(store["root"]).name: store["exists"] for store in listed(casrewind)} == {
         "gone": False, "file": False, "link": False, "there": True,
     }  # fmt: skip
@@ -178,7 +178,7 @@ def test_a_broken_store_is_said_and_hides_no_other(home, tmp_path, harm):
 def test_a_store_that_is_busy_is_said(home, tmp_path):
     casrewind = project(home, tmp_path / "free", b"1")
     busy = project(home, tmp_path / "busy", b"1").json("status")["store"]
-    with Holder(Path(busy) / "locks" / "index", stopped=True):
+    with LockHolder(Path(busy) / "locks" / "index", stopped=True):
         problems = {store["store"]: store["problem"] for store in listed(casrewind)}
     assert "busy" in problems.pop(busy)
     assert list(problems.values()) == [None]
@@ -202,7 +202,7 @@ def test_what_is_no_directory_on_the_shelf_is_left_out(home, tmp_path):
 def test_no_workspace_is_needed(home, tmp_path):
     project(home, tmp_path / "one", b"1")
     for place in ("/", home, tmp_path):
-        assert [store["root"] for store in listed(Inside(place, home))] == [str(tmp_path / "one")]
+        assert [store["root"] for store in listed(InProcess(place, home))] == [str(tmp_path / "one")]
 
 
 def test_looking_changes_nothing(home, tmp_path):
@@ -223,7 +223,7 @@ def test_the_store_option_does_not_fit(casrewind, tmp_path):
 
 def test_a_shelf_that_cannot_be_listed_is_1(home, tmp_path):
     plant(home, {"data/stores": b"a file"})
-    found = Inside(tmp_path, home)("stores", code=1)
+    found = InProcess(tmp_path, home)("stores", code=1)
     assert str(registry(home)) in found.err
 
 

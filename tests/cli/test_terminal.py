@@ -6,11 +6,11 @@ import subprocess
 
 import pytest
 
-from support.client import Client
+from support.fake_client import Client
 from support.picture import picture
-from support.pictures import unchanged
 from support.terminal import Session, with_patience
 from support.trees import plant
+from support.unchanged import unchanged
 
 HOSTILE = "evil\x1b[2J\x1b]0;title\x07\r\n\x9b31m\u202ename"
 COLOUR = b"\x1b["

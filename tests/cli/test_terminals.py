@@ -17,12 +17,12 @@ import pytest
 from casrewind import errors
 from casrewind.cli.terminal import progress
 from casrewind.cli.options_more import COMMANDS
-from support.glass import into_nothing, on_terminal
-from support.inside import Inside
+from support.command_in_process import InProcess
 from support.picture import picture
-from support.pictures import unchanged
 from support.terminal import answered
+from support.terminal_in_process import into_nothing, on_terminal
 from support.trees import plant
+from support.unchanged import unchanged
 
 INSTEAD = {"watch": ["watch", "--idle", "1s"], "run": ["run", "-m", "new formatter", "--", "true"]}
 """Where the example takes hours, or needs a program that need not be there."""
@@ -53,7 +53,7 @@ def template(tmp_path_factory):
     home, root = place / "home", place / "project"
     home.mkdir()
     plant(root, {"README.md": b"read me\n", "src/till.py": b"one\n", ".env": b"KEY=1\n", "src/a-file-with-quite-a-long-name-for-a-narrow-terminal.py": b"1\n"})
-    casrewind = Inside(root, home)
+    casrewind = InProcess(root, home)
     casrewind("save", "-m", "the first of them, with a label that is longer than a narrow terminal is wide", code=0)
     for number in range(4):
         plant(root, {"src/till.py": b"line\n" * (number + 2), "README.md": b"read me %d\n" % number, f"src/new{number}": b"n\n"})
@@ -72,7 +72,7 @@ def project(template, monkeypatch):
     monkeypatch.setattr(progress, "_PATIENCE", 3600)
     shutil.rmtree(template)
     shutil.copytree(f"{template}.kept", template, symlinks=True)
-    return SimpleNamespace(run=Inside(template / "project", template / "home"), root=template / "project", home=template / "home")
+    return SimpleNamespace(run=InProcess(template / "project", template / "home"), root=template / "project", home=template / "home")
 
 
 def check(result, *, tty):
@@ -226,7 +226,7 @@ QUESTIONS = {
 def test_at_every_question(project, line, way, tmp_path):
     gone = tmp_path / "gone"
     plant(gone, {"f": b"1"})
-    Inside(gone, project.home)("save", code=0)
+    InProcess(gone, project.home)("save", code=0)
     shutil.rmtree(gone)
     time.sleep(1.1)
     with unchanged(project.root, project.home / "data"):

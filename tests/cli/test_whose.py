@@ -5,7 +5,7 @@ import os
 import pytest
 
 from casrewind import locations
-from support.client import Client
+from support.fake_client import Client
 from support.trees import plant
 
 OTHER = 1501

@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.realclient import RealClient
+from support.claude_client import ClaudeClient
 
 pytest.register_assert_rewrite("support.three_turns")
 
@@ -17,7 +17,7 @@ def start(tmp_path_factory):
     made = []
 
     def new(**options):
-        client = RealClient(tmp_path_factory.mktemp("c"), **options)
+        client = ClaudeClient(tmp_path_factory.mktemp("c"), **options)
         made.append(client)
         return client
 

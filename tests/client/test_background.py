@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from support.anthropic import bash, call
+from support.claude_model import bash, call
 from support.model_server import PATIENCE, Held, Refused
 from support.picture import differences, picture
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from support.anthropic import SUMMARY, bash
+from support.claude_model import SUMMARY, bash
 from support.picture import differences, picture
 
 pytestmark = pytest.mark.xdist_group("client-branches")

@@ -9,10 +9,10 @@ import pytest
 
 from casrewind.agents import codex
 from support import three_turns
-from support.codexclient import CodexClient, Server
+from support.claude_client import wait
+from support.codex_client import CodexClient, Server
+from support.codex_gemini_model import call
 from support.picture import differences, picture
-from support.realclient import wait
-from support.scripted import call
 from support.three_turns import EFFECTS, triggers
 from support.trees import plant
 

@@ -10,10 +10,10 @@ import pytest
 
 from casrewind.agents import copilot
 from support import three_turns
-from support.chatmodel import call
-from support.copilotclient import CopilotClient
+from support.chat_model import call
+from support.claude_client import wait
+from support.copilot_client import CopilotClient
 from support.picture import differences, picture
-from support.realclient import wait
 from support.three_turns import PROMPTS
 from support.trees import plant
 

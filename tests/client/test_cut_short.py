@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from support.anthropic import bash
+from support.claude_client import wait
+from support.claude_model import bash
 from support.picture import differences, picture
-from support.realclient import wait
 
 pytestmark = pytest.mark.xdist_group("client-cut-short")
 

@@ -9,10 +9,10 @@ import pytest
 
 from casrewind.agents import droid
 from support import three_turns
-from support.anthropic import call
-from support.droidclient import DroidClient
+from support.claude_client import wait
+from support.claude_model import call
+from support.droid_client import DroidClient
 from support.picture import differences, picture
-from support.realclient import wait
 from support.three_turns import EFFECTS, PROMPTS, triggers
 from support.trees import plant
 

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from casrewind.agents import droid
-from support.anthropic import call
-from support.droidclient import DroidClient
+from support.claude_client import wait
+from support.claude_model import call
+from support.droid_client import DroidClient
 from support.picture import differences, picture
-from support.realclient import wait
 from support.trees import plant
 
 pytestmark = pytest.mark.xdist_group("client-droid")

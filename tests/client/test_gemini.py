@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import pytest
 
 from support import three_turns
-from support.geminiclient import GeminiClient
+from support.claude_client import wait
+from support.codex_gemini_model import call
+from support.gemini_client import GeminiClient
 from support.picture import differences, picture
-from support.realclient import wait
-from support.scripted import call
 from support.three_turns import EFFECTS, triggers
 from support.trees import plant
 

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from support.anthropic import bash
+from support.claude_model import bash
 from support.picture import differences, picture
 from support.trees import plant
 

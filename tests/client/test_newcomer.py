@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from support.anthropic import bash, call
+from support.claude_model import bash, call
 from support.newcomer import Newcomer, Readme
 from support.picture import differences, picture
 from support.trees import plant

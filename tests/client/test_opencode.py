@@ -8,10 +8,10 @@ import pytest
 
 from casrewind.agents import opencode
 from support import three_turns
-from support.chatmodel import call
-from support.opencodeclient import OpencodeClient
+from support.chat_model import call
+from support.claude_client import wait
+from support.opencode_client import OpencodeClient
 from support.picture import differences, picture
-from support.realclient import wait
 from support.three_turns import PROMPTS
 from support.trees import plant
 

@@ -10,12 +10,12 @@ import pytest
 
 from casrewind.agents import pi
 from support import three_turns
-from support import clients
-from support.anthropic import call
-from support.client import line_to_type
-from support.piclient import PiClient
+from support import real_clients
+from support.claude_client import wait
+from support.claude_model import call
+from support.fake_client import line_to_type
+from support.pi_client import PiClient
 from support.picture import differences, picture
-from support.realclient import wait
 from support.three_turns import EFFECTS, PROMPTS, triggers
 from support.transcripts import values
 from support.trees import plant
@@ -72,7 +72,7 @@ def gone_back(client, told):
 def test_doctor_asks_the_client_itself(client, told):
     report = client.casrewind.json("doctor", "pi")
     found = report["agents"]["pi"]
-    assert (report["ok"], found["version"], found["hook_test"]["ok"]) == (True, clients.PI, True)
+    assert (report["ok"], found["version"], found["hook_test"]["ok"]) == (True, real_clients.PI, True)
     extension = client.config / "extensions" / "casrewind.js"
     whole = extension.read_bytes()
     extension.write_bytes(b"syntax error here;;(\n" + whole)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from support.anthropic import bash, call
+from support.claude_model import bash, call
 from support.picture import differences, picture
 from support.transcripts import is_part_of
 from support.trees import Exec, plant

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from support.anthropic import bash
+from support.claude_client import wait
+from support.claude_model import bash
+from support.helper_processes import helpers
 from support.model_server import PATIENCE, Held
 from support.picture import differences, picture
-from support.realclient import wait
-from support.residents import helpers
 from support.trees import plant
 
 pytestmark = [

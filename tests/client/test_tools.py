@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.anthropic import bash, call
+from support.claude_model import bash, call
 from support.trees import plant
 
 pytestmark = pytest.mark.xdist_group("client-tools")

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from support.anthropic import bash, call
+from support.claude_model import bash, call
 from support.model_server import Held
 from support.picture import differences, picture
 from support.trees import plant

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from support.anthropic import bash, call
-from support.client import line_to_type
+from support.claude_model import bash, call
+from support.fake_client import line_to_type
 from support.model_server import Held
 from support.picture import differences, picture
 from support.trees import plant

@@ -13,7 +13,7 @@ import pytest
 from casrewind import errors
 from casrewind.cli import parser as grammar
 from casrewind.cli.command_line import CommandLine
-from support import clients
+from support import real_clients
 
 TOP = Path(__file__).resolve().parent.parent.parent
 DOCS = TOP / "docs"
@@ -194,11 +194,11 @@ def test_every_promise_of_the_design_is_in_the_table_that_names_its_tests():
 
 
 def test_the_versions_of_clients_that_are_named_are_those_that_are_tested():
-    for name, version in (("Claude Code", clients.CLAUDE), ("Factory Droid", clients.DROID)):
+    for name, version in (("Claude Code", real_clients.CLAUDE), ("Factory Droid", real_clients.DROID)):
         assert f"version {version}" in said(DOCS / "guides" / f"{name.lower().replace(' ', '-')}.md")
     tested = {
-        "pi": ("Pi", clients.PI), "codex": ("Codex", clients.CODEX), "gemini": ("Gemini CLI", clients.GEMINI),
-        "copilot": ("GitHub Copilot CLI", clients.COPILOT), "opencode": ("OpenCode", clients.OPENCODE),
+        "pi": ("Pi", real_clients.PI), "codex": ("Codex", real_clients.CODEX), "gemini": ("Gemini CLI", real_clients.GEMINI),
+        "copilot": ("GitHub Copilot CLI", real_clients.COPILOT), "opencode": ("OpenCode", real_clients.OPENCODE),
     }  # fmt: skip
     for page, (name, version) in tested.items():
         assert f"## {name} {version}" in said(INTERNALS / "clients.md")

@@ -12,7 +12,7 @@ import pytest
 
 import casrewind
 from casrewind import config
-from support.documents import sessions
+from support.generate_sessions import sessions
 
 TOP = Path(__file__).resolve().parent.parent.parent
 DOCS = TOP / "docs"

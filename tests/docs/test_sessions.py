@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from support import inputs
-from support.documents import sessions
+from support import real_trees
+from support.generate_sessions import sessions
 
 TOP = Path(__file__).resolve().parent.parent.parent
 STORE_OF_SHOP = "/home/you/.local/share/casrewind/stores/shop-0123456789ab"
@@ -27,7 +27,7 @@ def test_what_a_document_shows_is_what_the_commands_show(document):
 @pytest.mark.long
 def test_the_session_on_the_real_django(tmp_path):
     text, problems = (TOP / "docs" / "faq.md").read_text(), []
-    tree = inputs.django(str(tmp_path))
+    tree = real_trees.django(str(tmp_path))
     assert "<!-- project: Django-5.2 -->" in text
     assert sessions.played(text, problems, {"Django-5.2": tree}) == text and problems == []
 

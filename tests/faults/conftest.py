@@ -71,7 +71,7 @@ def scratch(tmp_path):
 
 
 class Sweepers:
-    """Processes that answer sweeps, each sweep in a fork (support/sweep.py). They are started when they are needed, and stay."""
+    """Processes that answer sweeps, each sweep in a fork (support/fault_sweep.py). They are started when they are needed, and stay."""
 
     def __init__(self, shim):
         self._shim, self._running = shim, {}
@@ -89,7 +89,7 @@ class Sweepers:
     def _process(self, number):
         if number not in self._running:
             self._running[number] = subprocess.Popen(
-                [sys.executable, "-m", "support.sweep"],
+                [sys.executable, "-m", "support.fault_sweep"],
                 env={
                     "PATH": os.environ["PATH"], "LD_PRELOAD": self._shim, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0",
                     "PYTHONPATH": os.pathsep.join([REPOSITORY, TESTS]), "GIT_CONFIG_NOSYSTEM": "1", "LANG": "C.UTF-8",
@@ -115,7 +115,7 @@ def sweepers(shim):
 
 @pytest.fixture
 def sweep(sweepers, scratch):
-    """sweep(operation, act, ...): the report of support/sweep.py. A sweep of every point is long: two processes share it."""
+    """sweep(operation, act, ...): the report of support/fault_sweep.py. A sweep of every point is long: two processes share it."""
 
     def work(operation, act, *, stride=1, offset=0, **more):
         parts = 2 if stride == 1 else 1

@@ -12,8 +12,8 @@ import sys
 
 import pytest
 
-from support import inputs
-from support.bombs import limited
+from support import real_trees
+from support.hostile_files import limited
 from support.trees import plant
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git to compare with")
@@ -210,7 +210,7 @@ def test_a_restore_from_under_refused_rules_deletes_nothing(casrewind, root):
 
 
 def test_a_hook_names_it_too(casrewind, root):
-    from support.client import Client
+    from support.fake_client import Client
 
     planted(root, {".gitignore": b"secret\n", "secret": b"key"})
     casrewind("save", code=0)
@@ -262,7 +262,7 @@ def test_the_rule_files_of_real_projects_are_accepted(casrewind, root, tmp_path)
     def fetch(directory):
         for wanted in (*PROJECTS, "Django==5.2"):
             name = wanted.partition("=")[0]
-            inputs.run(sys.executable, "-m", "pip", "download", "--quiet", "--no-cache-dir", "--no-deps", "--no-binary", name, wanted, cwd=directory)
+            real_trees.run(sys.executable, "-m", "pip", "download", "--quiet", "--no-cache-dir", "--no-deps", "--no-binary", name, wanted, cwd=directory)
         with tarfile.open(os.path.join(directory, "rule-files.tar"), "w") as made:
             for path in sorted(glob.glob(os.path.join(directory, "*.tar.gz"))):
                 with tarfile.open(path) as archive:
@@ -272,9 +272,9 @@ def test_the_rule_files_of_real_projects_are_accepted(casrewind, root, tmp_path)
         return os.path.join(directory, "rule-files.tar")
 
     planted(root, {})
-    with tarfile.open(inputs.once("rule-files-1.tar", fetch)) as archive:
+    with tarfile.open(real_trees.once("rule-files-1.tar", fetch)) as archive:
         archive.extractall(root / "pypi", filter="data")
-    kernel = inputs.kernel(str(tmp_path))
+    kernel = real_trees.kernel(str(tmp_path))
     for place, _, names in os.walk(kernel):
         if ".gitignore" in names:
             below = root / "linux" / os.path.relpath(place, kernel)

@@ -6,8 +6,8 @@ import subprocess
 import pytest
 
 from casrewind.agents import claude
-from support.client import Client
-from support.inside import Inside
+from support.command_in_process import InProcess
+from support.fake_client import Client
 from support.picture import picture
 from support.trees import plant
 
@@ -15,7 +15,7 @@ from support.trees import plant
 @pytest.fixture
 def casrewind(root, home):
     """The command, called in this process; hooks are processes of their own."""
-    return Inside(root, home)
+    return InProcess(root, home)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from casrewind.agents import claude
-from support.client import DATA, Client
+from support.fake_client import DATA, Client
 from support.picture import picture
 from support.terminal import Session
 from support.trees import plant

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from support.bombs import BOMBS, RULES, limited
-from support.client import Client
-from support.inside import Inside
+from support.command_in_process import InProcess
+from support.fake_client import Client
+from support.hostile_files import BOMBS, RULES, limited
 from support.trees import plant
 
 FAR_ABOVE = 60
@@ -41,7 +41,7 @@ def test_a_save_and_a_hook_make_their_checkpoints_and_name_the_file(client, casr
         assert any(bomb.word in reason for reason in reasons), said
     plant(root, {"kept.txt": b"changed since"})
     hook(client, "UserPromptSubmit.prompt")
-    inside = Inside(root, home)
+    inside = InProcess(root, home)
     newest = inside.json("list")["checkpoints"][0]
     assert newest["trigger"] == "prompt" and newest["id"] != saved["checkpoint"]
     assert inside("cat", f"{newest['id']}:kept.txt", code=0).out == "changed since"
@@ -53,7 +53,7 @@ def test_a_save_and_a_hook_make_their_checkpoints_and_name_the_file(client, casr
 @pytest.mark.parametrize("name", ["dotted key", "unknown key", "settings that are a fifo", "sparse exclude"])
 def test_every_command_works_and_names_the_file(client, root, home, name):
     bomb = BOMBS[name]
-    inside = Inside(root, home)
+    inside = InProcess(root, home)
     inside.json("save")
     bomb.plant(root)
     for command in (["list"], ["diff"], ["restore", "last", "--dry-run"], ["status"], ["gc"], ["undo", "--yes"], ["doctor"], ["log", "kept.txt"]):
@@ -66,7 +66,7 @@ def test_every_command_works_and_names_the_file(client, root, home, name):
 
 def test_hooks_of_a_project_that_breaks_its_settings_go_on(client, root, home):
     """An agent that breaks the file in the middle of a turn does not end the protection of that turn."""
-    inside = Inside(root, home)
+    inside = InProcess(root, home)
     inside.json("save")
     hook(client, "UserPromptSubmit.prompt")
     plant(root, {".casrewind.toml": b"what is this", "kept.txt": b"wrecked"})
@@ -79,7 +79,7 @@ def test_hooks_of_a_project_that_breaks_its_settings_go_on(client, root, home):
 
 def test_rules_that_cannot_be_read_any_more_go_on(client, root, home):
     """Else the next checkpoint would hold what the project ignores, and a restore of it would delete that."""
-    inside = Inside(root, home)
+    inside = InProcess(root, home)
     plant(root, {".casrewind.toml": b'ignore = ["secret", "*.big"]\n', "secret": b"s", "a.big": b"b"})
     inside.json("save")
     (root / ".casrewind.toml").write_bytes(b"ignore = [")
@@ -96,7 +96,7 @@ def test_rules_that_cannot_be_read_any_more_go_on(client, root, home):
 
 
 def test_rules_of_a_wrong_type_go_on_and_the_limit_beside_them_counts(client, root, home):
-    inside = Inside(root, home)
+    inside = InProcess(root, home)
     plant(root, {".casrewind.toml": b'ignore = ["secret"]\n', "secret": b"s"})
     inside.json("save")
     (root / ".casrewind.toml").write_bytes(b'ignore = "secret"\n[capture]\nmax_file_size = "1MiB"\n')
@@ -108,7 +108,7 @@ def test_rules_of_a_wrong_type_go_on_and_the_limit_beside_them_counts(client, ro
 
 
 def test_nothing_below_rules_that_are_too_long_is_deleted(client, root, home):
-    inside = Inside(root, home)
+    inside = InProcess(root, home)
     RULES["sparse own rules"].plant(root)
     saved = inside("save", "--json", code=3).json
     (root / "sub/.casrewindignore").write_bytes(b"")

@@ -15,11 +15,11 @@ import pytest
 
 from casrewind import launch
 from casrewind.cli.hook import protocol
-from support.client import Client
+from support import helper_processes
 from support.command import Command
+from support.fake_client import Client
+from support.helper_processes import Helper
 from support.scanner import settle
-from support import residents
-from support.residents import Helper
 from support.trees import plant
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the helper is for Linux only")

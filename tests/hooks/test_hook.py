@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.client import Client
+from support.fake_client import Client
 from support.picture import picture
 from support.trees import plant
 from casrewind.workspace import context_of
@@ -163,10 +163,10 @@ def test_a_transcript_that_is_none_costs_nothing_but_the_cursor(started, tmp_pat
 
 
 def test_a_locked_store_and_a_read_only_one_are_silent(started):
-    from support.stores import Holder
+    from support.stores import LockHolder
 
     store = Path(started.casrewind.json("status")["store"])
-    with Holder(store / "locks" / "publish"):
+    with LockHolder(store / "locks" / "publish"):
         started.send(started.payload("SessionEnd.other"))
     started.told_or_made(2, "StoreBusy")
 

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from casrewind import launch
-from support.client import Client
+from support.fake_client import Client
 from support.trees import plant
 
 NEVER = {"argparse", "asyncio", "difflib", "hashlib", "http", "logging", "multiprocessing", "pathlib", "pyfastcdc", "random", "rich"}

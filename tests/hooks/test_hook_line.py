@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from support.client import Client
+from support.client_settings import hooks
+from support.fake_client import Client
 from support.installed import Installed
-from support.settings import hooks
 from support.trees import Exec, plant
 
 LINUX = sys.platform.startswith("linux")

@@ -29,9 +29,9 @@ from casrewind.agents.profiles import PROFILES
 from casrewind.model import checkpoint as checkpoints
 from casrewind.model import cursor as cursors
 from casrewind.workspace import context_of
-from support import memory, nobody
-from support.client import DATA, Client
-from support.stores import Holder, nth
+from support import peak_memory, unprivileged
+from support.fake_client import DATA, Client
+from support.stores import LockHolder, nth_newest
 from support.trees import plant
 
 HOOK = settings_edit.hook_command("claude")  # as an installation has it
@@ -290,9 +290,9 @@ def test_fifty_megabytes_cost_no_memory(client, tmp_path, kind):
     file = tmp_path / "payload"
     file.write_bytes(payload)
     command = ["/bin/sh", "-c", f"cat {shlex.quote(str(file))} | {shlex.join(HOOK)}"]
-    peak, printed = memory.measured_program(command, env=client.environment())
+    peak, printed = peak_memory.measured_program(command, env=client.environment())
     print(f"{kind}: {peak}")
-    assert printed == "" and peak.bytes < 200 * memory.MB
+    assert printed == "" and peak.bytes < 200 * peak_memory.MB
     if kind in ("last field", "prompt"):
         client.nothing_told()
         assert client.points()[0]["trigger"] == ("prompt" if kind == "prompt" else "turn_end")
@@ -375,7 +375,7 @@ def stored(client, number=1):
 
     home = client.casrewind.home
     with Workspace(str(client.root), Settings(home=home, data=os.path.join(home, "data")), create=False) as workspace:
-        entry = nth(workspace, number).transcript
+        entry = nth_newest(workspace, number).transcript
         return None if entry is None else b"".join(context_of(workspace).store.content(entry))
 
 
@@ -447,8 +447,8 @@ def test_a_transcript_that_grows_meanwhile_is_stored_as_far_as_it_was_whole(clie
 
 
 def test_a_transcript_that_may_not_be_read(casrewind):
-    nobody.require()
-    with nobody.open_directory() as place:
+    unprivileged.require()
+    with unprivileged.open_directory() as place:
         home, root = place / "home", place / "project"
         for directory in (home, root):
             directory.mkdir()
@@ -457,17 +457,17 @@ def test_a_transcript_that_may_not_be_read(casrewind):
         casrewind.environment |= {"HOME": str(home), "CASREWIND_HOME": str(home / "data")}
         client = Hooks(casrewind, root)
         os.chmod(client.transcript, 0)
-        nobody.give(home, root)
-        own = [*nobody.PREFIX, *HOOK]
-        run = casrewind("save", code=0, prefix=nobody.PREFIX)
+        unprivileged.give(home, root)
+        own = [*unprivileged.PREFIX, *HOOK]
+        run = casrewind("save", code=0, prefix=unprivileged.PREFIX)
         assert run.err == ""
         client.run(client.stop(), command=own)
-        said = casrewind("list", code=0, prefix=nobody.PREFIX)
+        said = casrewind("list", code=0, prefix=unprivileged.PREFIX)
         assert said.err.count("\n") == 1 and "conversation" in said.err
         os.chmod(client.transcript.parent, 0)
         client.run(client.stop(), command=own)
-        assert "conversation" in casrewind("list", code=0, prefix=nobody.PREFIX).err
-        assert len(casrewind("list", "--json", code=0, prefix=nobody.PREFIX).json["checkpoints"]) == 3
+        assert "conversation" in casrewind("list", code=0, prefix=unprivileged.PREFIX).err
+        assert len(casrewind("list", "--json", code=0, prefix=unprivileged.PREFIX).json["checkpoints"]) == 3
 
 
 # -- where the project is
@@ -533,14 +533,14 @@ def test_no_variable_but_the_project(client):
 
 
 def test_somebody_without_a_home_is_left_alone(client):
-    nobody.require()
-    with nobody.open_directory() as place:
+    unprivileged.require()
+    with unprivileged.open_directory() as place:
         root = place / "project"
         plant(root, {"a": b"1"})
-        nobody.give(root)
+        unprivileged.give(root)
         environment = client.environment(CLAUDE_PROJECT_DIR=str(root), HOME="/nonexistent", CASREWIND_HOME="")
         for changes in ({}, {"HOME": ""}):
-            client.run(client.stop(), command=[*nobody.PREFIX, *HOOK], environment={**environment, **changes})
+            client.run(client.stop(), command=[*unprivileged.PREFIX, *HOOK], environment={**environment, **changes})
         assert [path.name for path in place.iterdir()] == ["project"] and [path.name for path in root.iterdir()] == ["a"]
 
 
@@ -556,26 +556,26 @@ def test_a_configuration_that_cannot_be_understood(client, variable, value):
 
 
 def test_a_store_that_may_not_be_written(casrewind, tmp_path):
-    nobody.require()
-    with nobody.open_directory() as place:
+    unprivileged.require()
+    with unprivileged.open_directory() as place:
         home, root = place / "home", place / "project"
         home.mkdir()
         plant(root, {"a": b"1"})
         casrewind.root, casrewind.home = str(root), str(home)
         casrewind.environment |= {"HOME": str(home), "CASREWIND_HOME": str(home / "data")}
         client = Hooks(casrewind, root)
-        nobody.give(home, root)
-        casrewind("save", code=0, prefix=nobody.PREFIX)
-        store = Path(casrewind("status", "--json", prefix=nobody.PREFIX).json["store"])
+        unprivileged.give(home, root)
+        casrewind("save", code=0, prefix=unprivileged.PREFIX)
+        store = Path(casrewind("status", "--json", prefix=unprivileged.PREFIX).json["store"])
         subprocess.run(["chmod", "-R", "a-w", str(store)], check=True)
-        client.run(client.stop(), command=[*nobody.PREFIX, *HOOK])
-        said = casrewind("list", code=0, prefix=nobody.PREFIX)
+        client.run(client.stop(), command=[*unprivileged.PREFIX, *HOOK])
+        said = casrewind("list", code=0, prefix=unprivileged.PREFIX)
         assert said.err.count("\n") == 1 and "StoreNotWritable" in said.err
-        assert casrewind("list", code=0, prefix=nobody.PREFIX).err == ""
+        assert casrewind("list", code=0, prefix=unprivileged.PREFIX).err == ""
         subprocess.run(["chmod", "-R", "u+w", str(store)], check=True)
-        client.run(client.stop(), command=[*nobody.PREFIX, *HOOK])
-        assert len(casrewind("list", "--json", code=0, prefix=nobody.PREFIX).json["checkpoints"]) == 2
-        assert casrewind("verify", "--json", code=0, prefix=nobody.PREFIX).json["ok"]
+        client.run(client.stop(), command=[*unprivileged.PREFIX, *HOOK])
+        assert len(casrewind("list", "--json", code=0, prefix=unprivileged.PREFIX).json["checkpoints"]) == 2
+        assert casrewind("verify", "--json", code=0, prefix=unprivileged.PREFIX).json["ok"]
 
 
 @contextmanager
@@ -644,7 +644,7 @@ def test_few_descriptors_and_little_memory(client):
 )
 def test_a_lock_that_somebody_holds(client, lock, stopped):
     name = f"restore-{client.key()}" if lock == "restore" else lock
-    with Holder(client.store / "locks" / name, stopped=stopped):
+    with LockHolder(client.store / "locks" / name, stopped=stopped):
         client.run(client.payload("SessionEnd.other"))
     told = client.told_or_made(2, "StoreBusy", lock)
     assert not (told and lock in ("gc", "restore"))
@@ -697,7 +697,7 @@ def test_more_to_save_than_there_is_time_for_is_left_to_a_child(client):
     """The save before was a short one; this one takes longer than the client waits (it is stopped for a while)."""
     running, before, store = caught_saving(client, client.payload("SessionEnd.other"))
     time.sleep(1.2)
-    with Holder(store / "locks" / "publish"):  # so that it is seen who has more patience than a hook
+    with LockHolder(store / "locks" / "publish"):  # so that it is seen who has more patience than a hook
         running.send_signal(signal.SIGCONT)
         assert running.communicate(timeout=PATIENCE) == (b"", b"") and running.returncode == 0
         assert len(client.points()) == before

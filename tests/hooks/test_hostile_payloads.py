@@ -12,8 +12,8 @@ import shutil
 import pytest
 
 from casrewind import agents
-from support.client import DATA
-from support.hookfork import HookFork
+from support.fake_client import DATA
+from support.forked_hooks import HookFork
 from support.trees import plant
 
 DEEP = [[]]

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from support.pictures import unchanged
 from support.terminal import answered
+from support.unchanged import unchanged
 
 pytestmark = pytest.mark.long
 

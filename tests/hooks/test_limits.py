@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from support.client import Client
+from support.fake_client import Client
 from support.installed import Installed
 from support.trees import plant
 

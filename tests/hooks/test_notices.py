@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from support.client import Client
+from support.fake_client import Client
 from support.trees import plant
 
 HERE = {"CLAUDE_PID": str(os.getpid())}

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from support import transcripts
-from support.client import DATA
+from support.fake_client import DATA
 from support.trees import plant
 
 RECORDED = sorted((DATA / "pi_hooks").glob("*.json"))

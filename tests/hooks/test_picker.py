@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from casrewind.agents import claude
+from support.picker_window import Window
 from support.picture import picture
-from support.window import Window
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 

@@ -8,8 +8,8 @@ import casrewind as api
 from casrewind.agents import claude
 from casrewind.ops import conversation
 from casrewind.workspace import context_of, homes_of
+from support.picker_screen import run_picker
 from support.picture import picture
-from support.stage import play
 
 
 @pytest.mark.long
@@ -32,7 +32,7 @@ def test_a_conversation_is_cut_in_its_own_session(ended, root, home):
         await stage.press("y")
         await stage.shows("Done", "rewritten: ", "as it was: ")
 
-    app = play(root, home, story)
+    app = run_picker(root, home, story)
     assert picture(root) == files
     now = [prompt.text for prompt in claude.prompts(client.transcript.read_bytes())]
     assert now == [prompt.text for prompt in prompts][: len(now)] and len(now) < len(prompts)

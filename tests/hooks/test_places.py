@@ -11,8 +11,8 @@ from casrewind.model import cursor as cursors
 from casrewind.settings import Settings
 from casrewind.store.agent_sessions import AgentSession
 from casrewind.workspace import Workspace, context_of
-from support.client import Client
-from support.hostile import Forger
+from support.fake_client import Client
+from support.handmade_checkpoints import Forger
 
 MINE = b"export MINE=1\n"
 COMMANDS = [

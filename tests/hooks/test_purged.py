@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from support.leaks import hits
+from support.secret_search import hits
 
 
 def purge(casrewind, word):

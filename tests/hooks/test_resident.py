@@ -16,9 +16,9 @@ import pytest
 from casrewind import launch
 from casrewind.agents import settings_edit
 from casrewind.cli.hook import handler, helper_process, protocol
-from support.client import Client
+from support.fake_client import Client
+from support.helper_processes import helpers
 from support.picture import differences, picture
-from support.residents import helpers
 from support.scanner import settle
 from support.trees import plant
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from support.client import Client
-from support.inside import Inside
+from support.command_in_process import InProcess
+from support.fake_client import Client
 from support.trees import plant
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts processes in /proc")
@@ -111,7 +111,7 @@ def told_slowly(hooks, home, root):
 
 def test_two_processes_at_most_are_left_and_every_prompt_is_listed(hooks, casrewind, root, home):
     told_slowly(hooks, home, root)
-    inside = Inside(root, home)
+    inside = InProcess(root, home)
     turns = inside.json("list")["turns"]
     assert [(turn["n"], turn["prompt"], turn["not_saved"], turn["mixed"]) for turn in turns] == [
         (1, "prompt 3", True, True), (2, "prompt 2", True, True), (3, "prompt 1", True, True),
@@ -125,7 +125,7 @@ def test_two_processes_at_most_are_left_and_every_prompt_is_listed(hooks, casrew
 
 def test_what_was_not_saved_is_never_taken_for_a_state(hooks, casrewind, root, home):
     told_slowly(hooks, home, root)
-    inside = Inside(root, home)
+    inside = InProcess(root, home)
     before = sorted((path.name, path.read_bytes()) for path in root.iterdir() if path.is_file())
     for turn in ("@1", "@2", "@3"):
         assert "not saved (too slow)" in inside("revert", turn, "-y", code=15).err
@@ -143,7 +143,7 @@ def test_what_was_not_saved_is_never_taken_for_a_state(hooks, casrewind, root, h
 def test_the_edits_of_prompts_that_were_not_saved_are_saved(hooks, casrewind, root, home):
     """The process that waits covers the files of the others."""
     told_slowly(hooks, home, root)
-    inside = Inside(root, home)
+    inside = InProcess(root, home)
     assert inside("cat", "last:made3", code=0).out == "x"
     plant(root, {"f": b"wrecked"})
     (root / "made2").unlink()
@@ -166,7 +166,7 @@ def test_events_outlive_the_process_that_was_to_record_them(hooks, client, casre
         hook.wait(timeout=60)
     hooks.send("SessionStart.startup")  # always in a process of its own
     wait_for(lambda: hooks.missed(store) == 0 and not children(home))
-    shown = Inside(root, home).json("list")["turns"]
+    shown = InProcess(root, home).json("list")["turns"]
     assert [(turn["prompt"], turn["not_saved"]) for turn in shown] == [("prompt 2", True)]
 
 

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from support.client import Client
+from support.fake_client import Client
 from support.terminal import Session
 from support.trees import plant
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from support.client import Client, line_to_type
+from support.fake_client import Client, line_to_type
 from support.picture import picture
 from support.trees import plant
 

@@ -13,8 +13,8 @@ import time
 
 import pytest
 
-from support.client import Client
-from support.residents import Helper
+from support.fake_client import Client
+from support.helper_processes import Helper
 from support.scanner import settle
 from support.trees import plant
 

@@ -13,32 +13,32 @@ from casrewind.model import tlv, manifest, plan, tree_nodes
 from casrewind.model import history
 from casrewind.model import rewind as rewinds
 from casrewind.store import chunker, journal, ledger, packs
-from support import values
+from support import random_values
 
 RUN = settings(derandomize=True, deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 
 pairs = st.lists(
-    st.tuples(st.integers(0, 65535), st.one_of(st.binary(max_size=20), values.int64, values.texts)), max_size=6,
+    st.tuples(st.integers(0, 65535), st.one_of(st.binary(max_size=20), random_values.int64, random_values.texts)), max_size=6,
     unique_by=lambda pair: pair[0],
 )
 CODECS = {
-    "tree": (values.trees, manifest.encode_tree, manifest.decode_tree),
-    "list of nodes": (values.node_lists, tree_nodes.encode, tree_nodes.decode),
-    "domain": (values.domain_values, domains.encode, domains.decode),
-    "plan": (st.lists(values.actions, max_size=4).map(tuple), plan.encode, plan.decode),
+    "tree": (random_values.trees, manifest.encode_tree, manifest.decode_tree),
+    "list of nodes": (random_values.node_lists, tree_nodes.encode, tree_nodes.decode),
+    "domain": (random_values.domain_values, domains.encode, domains.decode),
+    "plan": (st.lists(random_values.actions, max_size=4).map(tuple), plan.encode, plan.decode),
     "checkpoint": (
-        values.checkpoint_values.map(lambda point: point._replace(seq=7)),
+        random_values.checkpoint_values.map(lambda point: point._replace(seq=7)),
         checkpoints.encode,
         lambda data: checkpoints.decode(7, data),
     ),
     "mark": (
-        st.builds(history.Mark, values.ids, values.texts), history.encode_mark, history.decode_mark,
+        st.builds(history.Mark, random_values.ids, random_values.texts), history.encode_mark, history.decode_mark,
     ),
-    "operation": (values.operation_values, history.encode_operation, history.decode_operation),
-    "rewind": (values.rewind_values, rewinds.encode, rewinds.decode),
-    "history": (values.histories, history.encode_history, history.decode_history),
+    "operation": (random_values.operation_values, history.encode_operation, history.decode_operation),
+    "rewind": (random_values.rewind_values, rewinds.encode, rewinds.decode),
+    "history": (random_values.histories, history.encode_history, history.decode_history),
     "list": (st.lists(st.binary(max_size=20)), tlv.encode_list, lambda data: tlv.decode_list(data, "list")),
-    "journal": (values.operation_values, journal.encode, journal.decode),
+    "journal": (random_values.operation_values, journal.encode, journal.decode),
 }
 
 
@@ -67,7 +67,7 @@ def test_no_bytes_make_a_decoder_raise_anything_but_its_own_errors(codec):
             assert str(error)
 
     @RUN
-    @given(st.one_of(st.binary(max_size=200), values.damaged(strategy.map(encode))))
+    @given(st.one_of(st.binary(max_size=200), random_values.damaged(strategy.map(encode))))
     @example(b"")
     def check(data):
         attempt(data)
@@ -106,7 +106,7 @@ def test_fields_of_a_later_version_are_passed_over(codec):
 
 
 @RUN
-@given(values.trees, st.randoms(use_true_random=False))
+@given(random_values.trees, st.randoms(use_true_random=False))
 def test_a_tree_has_the_same_bytes_in_whatever_order_its_names_come(tree, shuffled):
     other = list(tree)
     shuffled.shuffle(other)
@@ -114,7 +114,7 @@ def test_a_tree_has_the_same_bytes_in_whatever_order_its_names_come(tree, shuffl
 
 
 @RUN
-@given(values.domain_values, st.randoms(use_true_random=False))
+@given(random_values.domain_values, st.randoms(use_true_random=False))
 def test_a_domain_has_the_same_bytes_in_whatever_order_its_parts_come(domain, shuffled):
     parts = [list(part) for part in (domain.rules, domain.skipped, domain.unstable)]
     for part in parts:
@@ -125,7 +125,7 @@ def test_a_domain_has_the_same_bytes_in_whatever_order_its_parts_come(domain, sh
 
 
 @RUN
-@given(values.trees.filter(lambda tree: len(tree) > 1))
+@given(random_values.trees.filter(lambda tree: len(tree) > 1))
 def test_a_tree_whose_names_are_out_of_order_or_double_is_refused(tree):
     def raw(rows):
         return (

@@ -8,12 +8,12 @@ from casrewind import errors
 from casrewind.model import cursor as cursors
 from casrewind.model import tlv
 from casrewind.model.cursor import Cursor
-from support import values
+from support import random_values
 
 RUN = settings(derandomize=True, deadline=None, max_examples=60)
-hashes = st.just(b"") | values.digests
+hashes = st.just(b"") | random_values.digests
 cursor_values = st.builds(
-    Cursor, *[values.texts] * 2, st.binary(max_size=30), *[values.texts] * 5, st.integers(0, (1 << 63) - 1), hashes, hashes
+    Cursor, *[random_values.texts] * 2, st.binary(max_size=30), *[random_values.texts] * 5, st.integers(0, (1 << 63) - 1), hashes, hashes
 )
 
 

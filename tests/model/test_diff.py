@@ -9,7 +9,7 @@ from casrewind.model import diff as diffs
 from casrewind.model import digest as digests
 from casrewind.model import manifest
 from casrewind.model.manifest import DIR
-from support import values
+from support import random_values
 
 RUN = settings(derandomize=True, deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 
@@ -178,7 +178,7 @@ def test_a_finder_finds_what_a_walk_tells(world, data):
                 assert finder.find(path) == entry
                 assert finder.find(path + b"x") == everything.get(path + b"x")
                 assert finder.find(path + b"/nothing") is None
-            assert finder.find(data.draw(values.some_paths) + b"?") is None
+            assert finder.find(data.draw(random_values.some_paths) + b"?") is None
 
 
 def test_a_walk_refuses_a_manifest_deeper_than_any_path_may_be():

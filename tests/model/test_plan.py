@@ -10,7 +10,7 @@ from casrewind.model import digest as digests
 from casrewind.model import manifest, paths, plan
 from casrewind.model.diff import Change
 from casrewind.model.plan import Action, Kept
-from support import values
+from support import random_values
 
 RUN = settings(derandomize=True, deadline=None, max_examples=80, suppress_health_check=[HealthCheck.too_slow])
 
@@ -134,7 +134,7 @@ def test_a_purged_entry_is_never_restored_and_never_a_reason_to_delete():
 
 
 @RUN
-@given(st.lists(values.actions, max_size=6, unique_by=lambda action: action.path))
+@given(st.lists(random_values.actions, max_size=6, unique_by=lambda action: action.path))
 def test_reversing_twice_gives_the_same_actions(actions):
     ordered = tuple(sorted(actions, key=lambda action: action.path))
     assert plan.reverse(plan.reverse(ordered)) == ordered
@@ -146,7 +146,7 @@ def test_reversing_twice_gives_the_same_actions(actions):
 
 
 @RUN
-@given(st.lists(values.actions, max_size=9, unique_by=lambda action: action.path), st.booleans())
+@given(st.lists(random_values.actions, max_size=9, unique_by=lambda action: action.path), st.booleans())
 def test_packed_actions_are_what_a_tuple_of_them_is(actions, ordered):
     """Also those of a plan whose actions came in another order than that of their paths."""
     if ordered:

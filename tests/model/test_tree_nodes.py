@@ -13,15 +13,15 @@ from casrewind.model import digest as digests
 from casrewind.model import manifest, tree_nodes
 from casrewind.model.manifest import DIR, PURGED, Entry
 from casrewind.model.tree_nodes import LIMITS, LOST, NodeLimits, NodeList
-from support import hostilenodes, values
-from support.hostilenodes import entry, leaf, listed
+from support import handmade_nodes, random_values
+from support.handmade_nodes import entry, leaf, listed
 
 RUN = settings(derandomize=True, deadline=None, max_examples=120, suppress_health_check=[HealthCheck.too_slow])
 SMALL = NodeLimits(2, 5)
 """So that a few names make several levels."""
 
 contents = st.binary(max_size=2)
-directories = st.dictionaries(values.names, contents, max_size=90)
+directories = st.dictionaries(random_values.names, contents, max_size=90)
 many_names = st.lists(st.integers(0, 5000), max_size=400, unique=True).map(lambda found: sorted(b"%04d" % number for number in found))
 
 
@@ -112,7 +112,7 @@ def test_a_directory_comes_back(world):
 
 
 @RUN
-@given(st.dictionaries(values.names, contents, max_size=SMALL.most))
+@given(st.dictionaries(random_values.names, contents, max_size=SMALL.most))
 def test_a_small_directory_is_one_blob_byte_for_byte(world):
     memory = Memory()
     data = manifest.encode_tree((name, entry(content)) for name, content in world.items())
@@ -245,9 +245,9 @@ def stored(build):
     return memory, build(memory.put)
 
 
-@pytest.mark.parametrize("name", hostilenodes.NODES)
+@pytest.mark.parametrize("name", handmade_nodes.NODES)
 def test_nodes_that_make_no_sense_are_refused(name):
-    memory, top = stored(hostilenodes.NODES[name])
+    memory, top = stored(handmade_nodes.NODES[name])
     for look in (
         lambda: manifest.entries(memory.load, top),
         lambda: list(manifest.walk(memory.load, top)),
@@ -310,7 +310,7 @@ def test_a_directory_of_large_directories_is_walked_and_compared():
 
 
 @RUN
-@given(directories, values.names, st.sampled_from([3, 20, 50_000]))
+@given(directories, random_values.names, st.sampled_from([3, 20, 50_000]))
 def test_a_finder_finds_every_name_and_no_other_whatever_it_remembers(world, name, remembered):
     memory = Memory()
     below = memory.directory(world)

@@ -10,7 +10,7 @@ from casrewind.model.diff import Change
 from casrewind.model.manifest import same
 from casrewind.model.turn_records import Done, Forgotten, Outside, Point, Reset, Turn
 from casrewind.model.turns import Outline
-from support.turn_states import DictDiffer, compared, entry
+from support.dict_differ import DictDiffer, compared, entry
 from support.turn_stories import SESSIONS, Story
 
 ALIVE = {session[:2] for session in SESSIONS[:1]}

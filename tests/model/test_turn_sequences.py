@@ -7,7 +7,7 @@ import pytest
 
 from casrewind.model.turn_records import Done, Forgotten, Outside, Point, Reset, SavedRow, Turn
 from casrewind.model.turns import Outline
-from support.turn_states import DictDiffer, letters
+from support.dict_differ import DictDiffer, letters
 
 PLACE = os.path.join(os.path.dirname(__file__), "data", "turns")
 FILES = sorted(name for name in os.listdir(PLACE) if name.endswith(".json"))

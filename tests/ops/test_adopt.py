@@ -18,10 +18,10 @@ from casrewind.store.store import Store
 from casrewind.worktree import root as roots
 from casrewind.workspace import Workspace
 from support.command import Command
-from support.inside import Inside
+from support.command_in_process import InProcess
 from support.picture import differences, picture
 from support.shim import compile_shim
-from support.stores import Holder
+from support.stores import LockHolder
 from support.trees import Exec, Link, plant
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -31,7 +31,7 @@ TREE = {"f": b"1", "d/g": b"deep", "run.sh": Exec(b"#!/bin/sh\n"), "l": Link("d/
 @pytest.fixture
 def at(home):
     """at(place) is the command, in that place."""
-    return lambda place: Inside(place, home)
+    return lambda place: InProcess(place, home)
 
 
 @pytest.fixture
@@ -317,7 +317,7 @@ def test_a_running_restore_is_11(old, new, at, home, settings):
     with Workspace(str(old), settings, create=False) as workspace:
         store = Path(workspace.store_path)
     move(old, new)
-    with Holder(store / "locks" / ("restore-" + roots.key_of(str(old)).hex())):
+    with LockHolder(store / "locks" / ("restore-" + roots.key_of(str(old)).hex())):
         assert "running" in refused(home, at(new), str(old), code=11)
     at(new)("adopt", str(old), code=0)
 
@@ -328,7 +328,7 @@ def test_a_store_that_is_in_use_is_busy(old, new, at, home, settings, lock):
         store = Path(workspace.store_path)
     move(old, new)
     before = everything(home)
-    with Holder(store / "locks" / lock, stopped=True), pytest.raises(errors.StoreBusy, match=lock):
+    with LockHolder(store / "locks" / lock, stopped=True), pytest.raises(errors.StoreBusy, match=lock):
         projects.adopt(str(new), str(old), settings._replace(deadline=0.1))
     assert differences(before, everything(home)) == {}
     assert projects.adopt(str(new), str(old), settings).checkpoints == 2
@@ -406,7 +406,7 @@ def test_a_store_of_ones_own_stays_where_it_is(tmp_path, new, home):
     plant(old, TREE)
 
     def run(place, *arguments, code=0):
-        return Inside(place, home)("--store", store, *arguments, code=code)
+        return InProcess(place, home)("--store", store, *arguments, code=code)
 
     run(old, "save", "-m", "x")
     before = run(old, "list", "--json").out
@@ -434,7 +434,7 @@ main(sys.argv[1:])
 @pytest.fixture
 def killed(old, new, home):
     """A project whose adoption was killed between the record and the move of its store; what was listed before."""
-    before = history(Inside(old, home))
+    before = history(InProcess(old, home))
     move(old, new)
     command = [sys.executable, "-c", KILLED, "-C", str(new), "adopt", str(old)]
     done = subprocess.run(command, env=Command(new, home).environment, capture_output=True)
@@ -671,7 +671,7 @@ def test_the_hint_is_left_out_where_it_would_be_wrong(old, new, tmp_path, at, ho
     assert f"casrewind adopt '{old}'" in at(tmp_path / "another name")("gc", code=10).err  # its files are there
     assert "adopt" not in at(new)("--store", str(tmp_path / "none"), "list", code=10).err
     assert "adopt" in at(new)("list", code=10).err
-    assert "adopt" not in Inside(tmp_path / "nowhere", home)("list", code=10).err
+    assert "adopt" not in InProcess(tmp_path / "nowhere", home)("list", code=10).err
 
 
 def test_a_broken_store_on_the_shelf_does_not_take_the_hint_away(old, new, tmp_path, at, home):

@@ -16,14 +16,14 @@ from casrewind.model.manifest import DIR
 from casrewind.model.retention import Limits
 from casrewind.store.sweep import Sweep
 from casrewind.workspace import open as opened, context_of
-from support import nobody
+from support import unprivileged
 from support.command import Command
-from support.gcs import Records, killed, materialised, packs_of
+from support.gc_checks import Records, checkpoint_picture, packs_of, run_and_kill
 from support.picture import differences, picture
-from support.pictures import store_picture
-from support.stores import Holder, nth
+from support.store_checks import leftovers, read_everything
+from support.stores import LockHolder, nth_newest
 from support.trees import plant
-from support.wholeness import read_everything, strays
+from support.unchanged import store_picture
 
 TIGHT = Limits(max_age=0.0, max_count=1)
 NOTHING = Limits(None, None)
@@ -254,7 +254,7 @@ def test_an_interrupted_restore_can_be_finished_and_taken_back_after_gc(casrewin
             workspace.save()
         now = picture(root, mtimes=True)
         store = workspace.store_path
-    assert killed(casrewind, store, at, "restore", target.id, "--yes")
+    assert run_and_kill(casrewind, store, at, "restore", target.id, "--yes")
     left = picture(root, mtimes=True)
     assert at == 2 or left not in (then, now)
     report = casrewind.json("gc", "--max-age", "0s", "--max-count", "1")
@@ -269,7 +269,7 @@ def test_an_interrupted_restore_can_be_finished_and_taken_back_after_gc(casrewin
             shutil.copytree(str(place) + ".kept", place, symlinks=True)
         casrewind("restore", way, code=0)
         assert differences(picture(root, mtimes=True), wanted) == {}
-        assert not strays(root)
+        assert not leftovers(root)
         if way == "--continue":
             casrewind("gc", "--max-age", "0s", "--max-count", "1", code=0)
             casrewind("undo", "--yes", code=0)
@@ -545,7 +545,7 @@ def test_a_compacted_ledger_tells_the_same_with_and_without_an_index(casrewind, 
                 workspace.pin(point)
                 workspace.unpin(point)
             if n in (30, 50):
-                workspace.restore(nth(workspace, 3))
+                workspace.restore(nth_newest(workspace, 3))
             if n in (31, 52):
                 workspace.undo()
         store = workspace.store_path
@@ -643,7 +643,7 @@ def test_an_empty_checkpoint_is_one(workspace, records, save):
 def test_gc_twice_at_once_says_busy(workspace, save):
     for n in range(3):
         save({"a": b"%d" % n})
-    with Holder(os.path.join(workspace.store_path, "locks", "gc"), stopped=True):
+    with LockHolder(os.path.join(workspace.store_path, "locks", "gc"), stopped=True):
         before = store_picture(workspace.store_path)
         with pytest.raises(errors.StoreBusy):
             workspace.gc(newest(1))
@@ -687,26 +687,26 @@ def test_a_save_that_does_not_end_makes_gc_step_back(workspace, save, monkeypatc
 
 
 def test_a_store_that_cannot_be_written_is_refused_and_can_be_asked(settings):
-    nobody.require()
-    with nobody.open_directory() as place:
+    unprivileged.require()
+    with unprivileged.open_directory() as place:
         for name in ("project", "home"):
             (place / name).mkdir()
         plant(place / "project", {"a": b"1"})
         command = Command(place / "project", place / "home")
-        nobody.give(place)
-        as_nobody = {"prefix": nobody.PREFIX}
+        unprivileged.give(place)
+        as_nobody = {"prefix": unprivileged.PREFIX}
         for text in ("1", "2", "3"):
             (place / "project" / "a").write_text(text)
             command("save", code=0, **as_nobody)
         (store,) = (place / "home" / "data" / "stores").iterdir()
-        nobody.run("chmod", "-R", "a-w", str(store))
+        unprivileged.run("chmod", "-R", "a-w", str(store))
         before = store_picture(store)
         result = command("gc", "--max-count", "1", code=1, **as_nobody)
         assert "cannot be written" in result.err
         dry = command.json("gc", "--max-count", "1", "--dry-run", **as_nobody)
         assert (dry["kept"], dry["dropped"]) == (1, 2)
         assert store_picture(store) == before
-        nobody.run("chmod", "-R", "u+w", str(store))
+        unprivileged.run("chmod", "-R", "u+w", str(store))
         assert command.json("gc", "--max-count", "1", **as_nobody)["dropped"] == 2
 
 
@@ -715,7 +715,7 @@ def test_a_store_of_somebody_else_is_refused(workspace, save):
         pytest.skip("needs root, to give a store away")
     save({"a": b"1"})
     before = store_picture(workspace.store_path)
-    os.chown(workspace.store_path, nobody.NOBODY, nobody.NOBODY)
+    os.chown(workspace.store_path, unprivileged.NOBODY, unprivileged.NOBODY)
     with pytest.raises(errors.StoreForeign) as caught:
         opened(workspace.root.path, workspace._settings, create=False)
     assert caught.value.exit_code == 14
@@ -791,7 +791,7 @@ def test_materialised_pictures_are_no_mirrors_of_the_worktree(workspace, save, r
     """The judge itself: a picture of what was written elsewhere follows the checkpoint, not the worktree."""
     point = save({"a": b"1"})
     plant(root, {"a": b"2"})
-    assert materialised(workspace, point) == records.pictures[point.id] != picture(root)
+    assert checkpoint_picture(workspace, point) == records.pictures[point.id] != picture(root)
 
 
 def test_what_a_killed_process_left_costs_no_checkpoint(workspace, save):

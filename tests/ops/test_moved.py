@@ -18,11 +18,11 @@ from casrewind.ops import adopt
 from casrewind.store.store import Store
 from casrewind.workspace import Workspace
 from casrewind.worktree import root as roots
-from support.client import Client
 from support.command import Command
-from support.inside import Inside
+from support.command_in_process import InProcess
+from support.fake_client import Client
 from support.picture import differences, picture
-from support.stores import Holder
+from support.stores import LockHolder
 from support.trees import Exec, Link, plant
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -33,7 +33,7 @@ TREE = {**FILES, "link": Link("d0"), "run.sh": Exec(b""), "empty": b""}
 @pytest.fixture
 def at(home):
     """at(place) is the command, in that place."""
-    return lambda place: Inside(place, home)
+    return lambda place: InProcess(place, home)
 
 
 @pytest.fixture
@@ -340,7 +340,7 @@ def test_a_store_in_use_is_waited_for_and_no_other_one_is_begun(old, new, home, 
     with Workspace(str(old), settings, create=False) as workspace:
         store = workspace.store_path
     os.rename(old, new)
-    with Holder(Path(store) / "locks" / lock, stopped=True), pytest.raises(errors.StoreBusy):
+    with LockHolder(Path(store) / "locks" / lock, stopped=True), pytest.raises(errors.StoreBusy):
         casrewind.adopt_moved(new, settings._replace(deadline=0.1))
     assert len(list(registry(home).iterdir())) == 1
     assert casrewind.adopt_moved(new, settings).adopted.checkpoints == 2

@@ -15,13 +15,13 @@ from casrewind.ops.save import Moment, save
 from casrewind.workspace import Workspace, context_of
 from casrewind.workspace import open as opened
 from support.command import Command
-from support.gcs import killed
-from support.leaks import hits
-from support.packfile import flip_blob, digest
+from support.gc_checks import run_and_kill
+from support.packfile import digest, flip_blob
 from support.picture import picture
-from support.stores import Holder, nth
+from support.secret_search import hits
+from support.store_checks import read_everything
+from support.stores import LockHolder, nth_newest
 from support.trees import Dir, Link, plant
-from support.wholeness import read_everything
 
 WORD = b"a word of which nothing may be left 0815"
 
@@ -60,9 +60,9 @@ def test_it_goes_from_every_checkpoint_and_its_entry_stays(filled):
     assert paths(report.purged) == [("key", 2)] and paths(report.equal) == [("deep/er/copy", 2)]
     assert (report.blobs, report.size, report.still_there) == (1, len(WORD), ())
     assert left(filled) == {}
-    assert kinds(filled, nth(filled, 3)) == kinds(filled, "prev") == {"key": "purged", "deep/er/copy": "purged", "f": "file"}
+    assert kinds(filled, nth_newest(filled, 3)) == kinds(filled, "prev") == {"key": "purged", "deep/er/copy": "purged", "f": "file"}
     assert kinds(filled, "last") == {"f": "file"}
-    entry = dict(filled.entries(nth(filled, 3)))[b"key"]
+    entry = dict(filled.entries(nth_newest(filled, 3)))[b"key"]
     assert (entry.size, entry.mode & 0o777, entry.digest) == (len(WORD), 0o644, b"")
     assert filled.verify().problems == ()
     read_everything(filled)
@@ -82,7 +82,7 @@ def test_who_says_no_changes_nothing(filled):
     with pytest.raises(Declined):
         filled.purge([b"key"], lambda found: asked.append(found))
     assert paths(asked[0].purged) == [("key", 2)]
-    assert left(filled) and kinds(filled, nth(filled, 3))["key"] == "file"
+    assert left(filled) and kinds(filled, nth_newest(filled, 3))["key"] == "file"
 
 
 def test_every_worktree_and_every_safety_checkpoint_loses_it(root, settings, workspace, tmp_path):
@@ -224,7 +224,7 @@ def test_a_conversation_with_equal_bytes_goes_too(workspace, root, home):
 def test_an_open_restore_of_any_worktree_is_in_the_way(filled, root, home, settings):
     command = Command(root, home)
     plant(root, {"f": b"9", "g": b"9", "h": b"9"})
-    assert killed(command, filled.store_path, 2, "restore", "one", "--yes")
+    assert run_and_kill(command, filled.store_path, 2, "restore", "one", "--yes")
     for how in ({}, {"dry_run": True}):
         with pytest.raises(errors.JournalOpen, match="nothing was purged"):
             filled.purge([b"key"], **how)
@@ -321,7 +321,7 @@ def test_a_holder_of_the_store_delays_it_until_it_gives_up(filled, root, setting
     from casrewind.store import maintenance
 
     monkeypatch.setattr(maintenance, "_PATIENCE", 0.5)
-    with Holder(os.path.join(filled.store_path, "locks", "store")), pytest.raises(errors.StoreBusy):
+    with LockHolder(os.path.join(filled.store_path, "locks", "store")), pytest.raises(errors.StoreBusy):
         with opened(root, settings._replace(deadline=0.3)) as hurried:
             hurried.purge([b"key"])
     assert left(filled) and filled.verify().problems == ()

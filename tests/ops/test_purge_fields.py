@@ -18,7 +18,7 @@ from casrewind.ops.save import Moment, save
 from casrewind.store import agent_sessions, ledger, packs
 from casrewind.store.failure_log import FailureLog
 from casrewind.workspace import Workspace, context_of
-from support.leaks import hits, secret
+from support.secret_search import hits, secret
 from support.trees import plant
 
 WORD = secret("fields")

@@ -1,8 +1,8 @@
 """A purge on a store in which only the plan of an undo step still tells what a path had."""
 
 from casrewind.workspace import open as opened
-from support.leaks import hits
 from support.packfile import flip_blob
+from support.secret_search import hits
 from support.trees import plant
 
 WORD = b"a word of which nothing may be left 4711"

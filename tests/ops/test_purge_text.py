@@ -13,7 +13,7 @@ from casrewind.ops.save import Moment, save
 from casrewind.store import writer
 from casrewind.store.failure_log import FailureLog
 from casrewind.workspace import context_of
-from support.leaks import hits, secret
+from support.secret_search import hits, secret
 from support.trees import plant
 
 WORD = secret("text")

@@ -10,14 +10,14 @@ import sys
 
 import pytest
 
-from support import nobody, packfile
+from support import packfile, unprivileged
 from support.command import Command
-from support.gcs import killed
-from support.inside import Inside
+from support.command_in_process import InProcess
+from support.gc_checks import run_and_kill
 from support.picture import differences, picture
-from support.pictures import store_picture, unchanged
-from support.stores import Holder
+from support.stores import LockHolder
 from support.trees import plant
+from support.unchanged import store_picture, unchanged
 
 NOISE = random.Random(8).randbytes(2_500_000)
 CHECKPOINT, PIN, RESTORE, UNDO = 1, 2, 6, 7  # records of the ledger
@@ -27,7 +27,7 @@ CHUNK, PLAN = 2, 7  # records of packs
 @pytest.fixture
 def run(root, home):
     """The command, in this process."""
-    return Inside(root, home)
+    return InProcess(root, home)
 
 
 class Points:
@@ -265,7 +265,7 @@ def test_a_lost_ledger_comes_back_from_the_index(run, points, store, tmp_path, h
     elif how == "other id":
         packfile.flip(ledger, 12)
     else:
-        other = Inside(tmp_path / "other", tmp_path / "other home")
+        other = InProcess(tmp_path / "other", tmp_path / "other home")
         plant(other.root, {"x": b"x"})
         for number in range(9):
             other("save", "-m", f"round {number}", code=0)
@@ -339,7 +339,7 @@ def test_with_ledger_and_index_gone_the_packs_stay(run, points, store, tmp_path)
 
 def test_a_ledger_of_another_store_without_an_index_does_not_make_gc_empty_the_packs(run, points, store, tmp_path):
     packs = picture(os.path.join(store, "packs"))
-    other = Inside(tmp_path / "other", tmp_path / "other home")
+    other = InProcess(tmp_path / "other", tmp_path / "other home")
     plant(other.root, {"x": b"x"})
     other("save", code=0)
     (strange,) = (tmp_path / "other home" / "data" / "stores").iterdir()
@@ -415,7 +415,7 @@ def test_a_missing_directory_of_packs_is_made_again_and_everything_is_named(run,
 def test_a_damaged_journal_is_set_aside_and_said(run, points, store, root, home):
     plant(root, {"a": b"unsaved"})
     oldest = run.row(3)
-    assert any(killed(Command(root, home), store, at, "restore", oldest, "-y") for at in (4, 3, 2, 1))
+    assert any(run_and_kill(Command(root, home), store, at, "restore", oldest, "-y") for at in (4, 3, 2, 1))
     (name,) = os.listdir(os.path.join(store, "journals"))
     packfile.flip(os.path.join(store, "journals", name), 40)
     with unchanged(root):
@@ -434,7 +434,7 @@ def test_a_damaged_journal_is_set_aside_and_said(run, points, store, root, home)
 def test_a_journal_whose_plan_is_damaged_is_a_problem_that_stays_named(run, points, store, root, home):
     plant(root, {"a": b"unsaved"})
     oldest = run.row(3)
-    assert any(killed(Command(root, home), store, at, "restore", oldest, "-y") for at in (4, 3, 2, 1))
+    assert any(run_and_kill(Command(root, home), store, at, "restore", oldest, "-y") for at in (4, 3, 2, 1))
     plans = packfile.kinds(store)[PLAN]
     for plan in plans:
         packfile.flip_blob(store, plan)
@@ -600,7 +600,7 @@ def linked(root, place):
 
 def test_affects_names_every_checkpoint_and_path_in_every_worktree_and_no_other(run, points, root, home, tmp_path):
     linked(root, tmp_path / "linked")
-    other = Points(Inside(tmp_path / "linked", home))
+    other = Points(InProcess(tmp_path / "linked", home))
     chance = random.Random(3)
     contents = [b"content %d " % number * 20 for number in range(12)]
     names = ["a", "b", "d/a", "d/b", "d/e/a", "x/y", "\xe4 \n"]
@@ -686,8 +686,8 @@ def test_a_repair_beside_savers_loses_nothing_of_theirs(run, points, home, root,
     plant(root, {"b": b"another"})
     script = (
         "import sys, os\n"
-        "from support.inside import Inside\n"
-        "run = Inside(sys.argv[1], sys.argv[2])\n"
+        "from support.command_in_process import InProcess\n"
+        "run = InProcess(sys.argv[1], sys.argv[2])\n"
         "for number in range(12):\n"
         "    open(os.path.join(sys.argv[1], sys.argv[3]), 'w').write('%s %d' % (sys.argv[3], number))\n"
         "    done = run('save', '--json', '-m', '%s %d' % (sys.argv[3], number))\n"
@@ -714,7 +714,7 @@ def test_a_repair_beside_savers_loses_nothing_of_theirs(run, points, home, root,
 
 def test_a_repair_waits_for_no_other_upkeep(run, points, store):
     before = store_picture(store)
-    with Holder(os.path.join(store, "locks", "gc")):
+    with LockHolder(os.path.join(store, "locks", "gc")):
         for arguments in (["verify", "--repair"], ["gc"]):
             done = run(*arguments, code=11)
             assert len(done.err.strip().splitlines()) == 1
@@ -723,8 +723,8 @@ def test_a_repair_waits_for_no_other_upkeep(run, points, store):
 
 
 def test_verify_works_on_a_store_that_cannot_be_written_and_repair_says_that_it_does_not(root, home):
-    nobody.require()
-    with nobody.open_directory() as place:
+    unprivileged.require()
+    with unprivileged.open_directory() as place:
         there, data = place / "project", place / "home"
         data.mkdir()
         plant(there, {"a": b"one" * 50, "b": b"two" * 50})
@@ -732,13 +732,13 @@ def test_verify_works_on_a_store_that_cannot_be_written_and_repair_says_that_it_
         command("save", code=0)
         store = store_of(data)
         lost = packfile.flip_blob(store, packfile.digest(b"two" * 50))
-        nobody.give(place)
+        unprivileged.give(place)
         for path, _, _ in os.walk(store, topdown=False):
             os.chmod(path, 0o500)
         before = store_picture(store)
 
         def asked(*arguments, code):
-            return command(*arguments, code=code, prefix=nobody.PREFIX, TMPDIR=str(place))
+            return command(*arguments, code=code, prefix=unprivileged.PREFIX, TMPDIR=str(place))
 
         found = asked("verify", "--json", code=20).json
         assert {problem["id"] for problem in found["problems"]} == {lost}
@@ -747,6 +747,6 @@ def test_verify_works_on_a_store_that_cannot_be_written_and_repair_says_that_it_
         assert not differences(store_picture(store), before)
         out = place / "out"
         out.mkdir()
-        nobody.give(out)
+        unprivileged.give(out)
         asked("restore", "last", "--to", str(out), "--skip-damaged", code=3)
         assert (out / "a").read_bytes() == b"one" * 50 and not (out / "b").exists()

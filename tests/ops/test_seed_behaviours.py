@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from support.command import Command
-from support.inside import Inside
+from support.command_in_process import InProcess
 from support.picture import differences, picture
 from support.trees import plant
 
@@ -69,7 +69,7 @@ def test_a_list_is_whole_unless_a_number_is_given(workspace, casrewind, root):
 def test_a_start_deep_down_finds_the_root_however_many_levels_up_it_is(root, home, levels):
     below = "/".join(["d"] * levels)
     plant(root, {".git/HEAD": b"", "a": b"1", below + "/b": b"1"})
-    saved = Inside(root / below, home).json("save")
+    saved = InProcess(root / below, home).json("save")
     assert (saved["root"], saved["files"]) == (str(root), 2)
 
 

@@ -57,12 +57,12 @@ def test_without_room_nothing_is_made(casrewind, root, tmp_path):
     casrewind("save", code=0)
     from casrewind.settings import Settings
     from casrewind.workspace import Workspace
-    from support import hostile
+    from support import handmade_checkpoints
 
     with Workspace(str(root), Settings(home=casrewind.home, data=os.path.join(casrewind.home, "data")), create=False) as workspace:
-        forger = hostile.Forger(workspace)
+        forger = handmade_checkpoints.Forger(workspace)
         (digest,) = forger.blobs(b"x")
-        point = forger.publish(hostile.tree(hostile.file_row(b"f", digest, 1 << 60)))
+        point = forger.publish(handmade_checkpoints.tree(handmade_checkpoints.file_row(b"f", digest, 1 << 60)))
     for command in (["--to", str(tmp_path / "new")], ["--dry-run"], ["--yes"]):
         assert "not enough space" in casrewind("restore", point.id, *command, code=13).err
     assert not (tmp_path / "new").exists()

@@ -8,8 +8,8 @@ from casrewind.model.turn_records import Forgotten, Outside, Reset, SavedRow, Tu
 from casrewind.ops import compare, turn_view
 from casrewind.ops.references import turn_of
 from support.agent_turns import AgentTurns
+from support.dict_differ import letters
 from support.trees import plant
-from support.turn_states import letters
 
 @pytest.fixture
 def told(workspace, root):

@@ -16,12 +16,12 @@ from casrewind.store import reachability
 from casrewind.store.packs import TREE
 from casrewind.workspace import open as opened, context_of
 from support import packfile
-from support.gcs import killed
-from support.ownership import Owned, agree, pack_sizes, plans_of
+from support.blob_owners import Owned, checked_usage, pack_sizes, plans_of
+from support.gc_checks import run_and_kill
 from support.picture import differences
-from support.pictures import store_picture, unchanged
-from support.stores import Holder, nth
+from support.stores import LockHolder, nth_newest
 from support.trees import Dir, Link, plant
+from support.unchanged import store_picture, unchanged
 
 NOTHING = Limits(None, None)
 
@@ -68,7 +68,7 @@ def storied(workspace, place):
     shutil.rmtree(os.path.join(workspace.root.path, "a"))
     point(workspace, {"a": b"a file now", "empty": Dir(), "back": noise(20, 700)}, session="late")
     plant(workspace.root.path, {"top": b"unsaved, in a safety checkpoint only", ".gitignore": b"*.log\n*.tmp\n"})
-    workspace.restore(nth(workspace, 3))
+    workspace.restore(nth_newest(workspace, 3))
     workspace.undo()
 
 
@@ -79,7 +79,7 @@ LONG = pytest.mark.long
 def test_every_figure_is_what_a_slow_judge_finds(workspace, tmp_path, depth):
     storied(workspace, tmp_path)
     with unchanged(workspace.root.path, tmp_path / "home" / "data"):
-        found = agree(workspace, depth)
+        found = checked_usage(workspace, depth)
     assert found.unique > 100_000 and found.shared > 1_000_000
     assert len(found.sessions) == 5 and len(found.checkpoints) >= 12
     assert max(row.transcripts for row in found.sessions) > 2_000_000
@@ -96,14 +96,14 @@ def test_random_histories_agree_with_the_judge_before_and_after_gc(workspace, ro
         if chance.random() < 0.2:
             shutil.rmtree(root / chance.choice("ab"), ignore_errors=True)
         if chance.random() < 0.15:
-            workspace.restore(nth(workspace, chance.randrange(1, min(n + 1, 5) + 1)))
+            workspace.restore(nth_newest(workspace, chance.randrange(1, min(n + 1, 5) + 1)))
         if chance.random() < 0.1 and workspace.status().undo:
             workspace.undo()
         if chance.random() < 0.2:
             workspace.pin(made)
-    before = agree(workspace, chance.choice((None, 1, 2)))
+    before = checked_usage(workspace, chance.choice((None, 1, 2)))
     workspace.gc(Limits(None, 4))
-    after = agree(workspace, chance.choice((None, 1, 2)))
+    after = checked_usage(workspace, chance.choice((None, 1, 2)))
     assert after.packs_size < before.packs_size
 
 
@@ -125,7 +125,7 @@ def test_unique_is_what_forgetting_that_checkpoint_alone_turns_into_garbage(work
         after = workspace.usage()
         assert after.garbage - before.garbage == row.unique
         assert after.packs_size == before.packs_size
-    assert agree(workspace).checkpoints == ()
+    assert checked_usage(workspace).checkpoints == ()
 
 
 def test_unique_is_what_gc_frees_when_it_drops_just_that_one(workspace):
@@ -137,7 +137,7 @@ def test_unique_is_what_gc_frees_when_it_drops_just_that_one(workspace):
     assert 200_000 < row.unique < 210_000 and row.shared > 100_000
     dropped = workspace.gc(Limits(None, 1)).dropped
     assert [item.checkpoint.id for item in dropped] == [made[2].id]
-    after = agree(workspace)
+    after = checked_usage(workspace)
     freed = before.packs_size - after.packs_size
     assert freed == row.unique + before.garbage - after.garbage + 8 * (before.packs - after.packs)
     assert after.garbage == 0
@@ -168,18 +168,18 @@ def test_what_a_path_takes_is_what_purging_it_frees(workspace, root):
     workspace.purge([b"build/big"])
     freed = before - sum(pack_sizes(workspace.store_path).values())
     assert abs(freed - rows[b"build/big"].size) < 3000
-    assert b"build/big" not in {row.path for row in agree(workspace).paths}
+    assert b"build/big" not in {row.path for row in checked_usage(workspace).paths}
 
 
 def test_what_only_undo_has_need_of_is_other(workspace, root):
     point(workspace, {"f": b"1"})
     plant(root, {"f": noise(1, 30_000)})
     workspace.restore("last")
-    before = agree(workspace)
+    before = checked_usage(workspace)
     for one, _ in workspace.checkpoints():
         if one.trigger == "safety":
             forget(workspace, one)
-    after = agree(workspace)
+    after = checked_usage(workspace)
     assert before.other < 500 and 30_000 < after.other < 31_000
     assert after.garbage < 1000
 
@@ -188,24 +188,24 @@ def test_an_open_restore_holds_what_its_plan_names(workspace, root, casrewind):
     point(workspace, {f"f{n}": noise(n, 5000) for n in range(4)})
     plant(root, {f"f{n}": noise(n + 10, 6000) for n in range(4)})
     workspace.close()
-    assert killed(casrewind, workspace.store_path, 3, "restore", "last", "-y")
+    assert run_and_kill(casrewind, workspace.store_path, 3, "restore", "last", "-y")
     with opened(root, workspace._settings) as again:
         assert again.is_interrupted()
         assert len(plans_of(again)) == 1
-        agree(again)
+        checked_usage(again)
         for one, _ in again.checkpoints():
             if one.trigger == "safety":
                 forget(again, one)
-        assert agree(again).other > 24_000
+        assert checked_usage(again).other > 24_000
 
 
 def test_bytes_that_are_stored_twice_are_garbage_once(workspace):
     point(workspace, {"f": noise(1, 20_000)})
-    before = agree(workspace)
+    before = checked_usage(workspace)
     (name,) = pack_sizes(workspace.store_path)
     place = os.path.join(workspace.store_path, "packs")
     shutil.copy(os.path.join(place, name), os.path.join(place, "0" * 20 + ".pack"))
-    found = agree(workspace)
+    found = checked_usage(workspace)
     assert found.garbage == before.packs_size - 8 > 20_000
     assert (found.unique, found.shared) == (before.unique, before.shared)
 
@@ -216,8 +216,8 @@ def test_a_file_that_holds_the_bytes_of_a_tree_is_no_tree(workspace):
     for number, digest in enumerate(kinds[3]):
         data = context_of(workspace).store.read(digest)
         point(workspace, {"copy": data}, gone=["d/secret"] if number == 0 else [])
-    agree(workspace)
-    agree(workspace, 1)
+    checked_usage(workspace)
+    checked_usage(workspace, 1)
 
 
 def test_all_roots_that_share_a_store_are_counted(tmp_path, settings):
@@ -228,15 +228,15 @@ def test_all_roots_that_share_a_store_are_counted(tmp_path, settings):
             for n in range(3):
                 point(workspace, {"same": noise(1, 3000), name: noise(n, 3000)}, session="s")
     with opened(tmp_path / "one", settings) as workspace:
-        found = agree(workspace)
+        found = checked_usage(workspace)
         assert len(found.checkpoints) == 6 and [row.checkpoints for row in found.sessions] == [6]
         assert [row.path for row in found.paths] == [b"one", b"two", b"same"]
 
 
 def test_names_are_bytes(workspace):
     point(workspace, {b"\xff/\xfe\n": noise(1, 100), b"caf\xe9": noise(2, 50)})
-    assert [row.path for row in agree(workspace).paths] == [b"\xff/\xfe\n", b"caf\xe9"]
-    assert [row.path for row in agree(workspace, 1).paths] == [b"\xff", b"caf\xe9"]
+    assert [row.path for row in checked_usage(workspace).paths] == [b"\xff/\xfe\n", b"caf\xe9"]
+    assert [row.path for row in checked_usage(workspace, 1).paths] == [b"\xff", b"caf\xe9"]
 
 
 @LONG
@@ -261,7 +261,7 @@ def test_a_very_deep_tree_needs_no_recursion(workspace):
 
 
 def test_a_store_without_checkpoints_has_nothing_to_tell(workspace):
-    found = agree(workspace)
+    found = checked_usage(workspace)
     assert (found.packs, found.reachable, found.garbage, found.gc_frees) == (0, 0, 0, 0)
     assert (found.checkpoints, found.paths, found.sessions) == ((), (), ())
     assert found.store_size > 0
@@ -269,7 +269,7 @@ def test_a_store_without_checkpoints_has_nothing_to_tell(workspace):
 
 def test_an_empty_project_takes_next_to_nothing(workspace):
     point(workspace)
-    found = agree(workspace)
+    found = checked_usage(workspace)
     assert found.paths == () and 0 < found.unique < 400
 
 
@@ -350,7 +350,7 @@ def test_nobody_else_is_kept_out_and_what_is_saved_meanwhile_does_no_harm(root, 
             found = workspace.usage()
         assert len(made) > 1 and len(found.checkpoints) == 1
         assert found.problems == ()
-        agree(other)
+        checked_usage(other)
 
 
 def test_nothing_is_swept_while_it_is_measured(root, settings):
@@ -374,10 +374,10 @@ def test_nothing_is_swept_while_it_is_measured(root, settings):
 @pytest.mark.parametrize("lock", ["gate", "store"])
 def test_a_store_that_somebody_has_alone_is_busy(workspace, root, lock):
     point(workspace, {"f": b"1"})
-    with Holder(os.path.join(workspace.store_path, "locks", lock), stopped=True):
+    with LockHolder(os.path.join(workspace.store_path, "locks", lock), stopped=True):
         with opened(root, workspace._settings._replace(deadline=0.1)) as again, pytest.raises(errors.StoreBusy, match=lock):
             again.usage()
-    agree(workspace)
+    checked_usage(workspace)
 
 
 def test_every_tree_is_read_once_however_many_checkpoints_hold_it(workspace, root, monkeypatch):
@@ -389,7 +389,7 @@ def test_every_tree_is_read_once_however_many_checkpoints_hold_it(workspace, roo
     graph = reachability.ReferenceGraph
     real = graph._named_in
     monkeypatch.setattr(graph, "_named_in", lambda self, kind, data: (read.append(data) if kind == TREE else None) or real(self, kind, data))
-    agree(workspace)
+    checked_usage(workspace)
     assert len(read) == len(set(read)) == trees < 40 * 5 + 80
 
 

@@ -17,9 +17,9 @@ import pytest
 
 from casrewind.ops import undo as undos
 from casrewind.workspace import Settings, Workspace, context_of
-from support import nobody
+from support import unprivileged
+from support.other_users import ROOT, User, access_of, acl_of, as_user, require, rights, setfacl
 from support.trees import Dir, Link, Mode, plant
-from support.users import ROOT, User, access_of, acl_of, as_user, require, rights, setfacl
 
 TEAM, OTHER = 65000, 65001
 OWNER = User(65534, 65534, (TEAM, OTHER))
@@ -41,7 +41,7 @@ DISPLACED = ("content", "undo", "redo", "revert", "continue", "abort", "continue
 @pytest.fixture
 def place():
     require("setfacl")
-    with nobody.open_directory(memory()) as found:
+    with unprivileged.open_directory(memory()) as found:
         yield found
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from support import blocklog
-from support.client import Client
+from support import recorded_disk
 from support.command import Command
-from support.powercut import KINDS
+from support.fake_client import Client
+from support.power_cut import KINDS
 from support.scanner import settle
 from support.trees import plant
 
@@ -43,13 +43,13 @@ def command(request, tmp_path, home):
         subprocess.run(["umount", "--lazy", str(point)], check=True)
         return
     size, make = KINDS[kind]
-    if blocklog.why_not() is not None or shutil.which(make.split()[0], path=PATH) is None:
+    if recorded_disk.why_not() is not None or shutil.which(make.split()[0], path=PATH) is None:
         pytest.skip(f"no {kind} here")
     image = tmp_path / "image"
     image.touch()
     os.truncate(image, size << 20)
     subprocess.run([*make.split(), str(image)], check=True, capture_output=True, env={"PATH": PATH})
-    with blocklog.mounted(str(image), kind, str(point)):
+    with recorded_disk.mounted(str(image), kind, str(point)):
         project.mkdir()
         yield Command(project, home)
 

@@ -7,18 +7,18 @@ import pytest
 
 from casrewind.workspace import Workspace
 from casrewind.worktree import rename
-from support import kinds
+from support import path_kinds
 from support.picture import differences, picture
 from support.trees import plant
 
 
-@pytest.mark.parametrize(("old", "new"), list(itertools.product(kinds.KINDS, repeat=2)))
+@pytest.mark.parametrize(("old", "new"), list(itertools.product(path_kinds.KINDS, repeat=2)))
 def test_one_kind_becomes_another(workspace, root, old, new):
     plant(root, {"beside": b"b"})
-    kinds.make(root / "it", old, "old")
+    path_kinds.make(root / "it", old, "old")
     before = picture(root, mtimes=True)
     point = workspace.save().checkpoint
-    kinds.make(root / "it", new, "new")
+    path_kinds.make(root / "it", new, "new")
     plant(root, {"beside": b"edited"})  # so that there is something to do for every pair
     broken = picture(root, mtimes=True)
     assert not workspace.restore(point).kept
@@ -35,11 +35,11 @@ def test_all_of_them_without_exchange(workspace, root, monkeypatch, links):
     monkeypatch.setattr(rename, "_CALL", None)
     if not links:
         monkeypatch.setattr(os, "link", refuse_to_link)
-    pairs = list(itertools.product(kinds.KINDS, repeat=2))
+    pairs = list(itertools.product(path_kinds.KINDS, repeat=2))
 
     def make(which):
         for pair in pairs:
-            kinds.make(root / "-".join(pair), pair[which], f"version {which}")
+            path_kinds.make(root / "-".join(pair), pair[which], f"version {which}")
         return picture(root, mtimes=True)
 
     before = make(0)
@@ -59,11 +59,11 @@ def test_a_directory_becomes_a_file_deep_down_while_its_parents_move_too(workspa
     plant(root, {"a/b/c/d": b"1", "x/y": b"2", "m": b"3"})
     before = picture(root)
     point = workspace.save().checkpoint
-    kinds.clear(root / "a")
+    path_kinds.clear(root / "a")
     plant(root, {"a": b"file now"})
-    kinds.clear(root / "x")
+    path_kinds.clear(root / "x")
     plant(root, {"x/y/z/w": b"4"})
-    kinds.clear(root / "m")
+    path_kinds.clear(root / "m")
     plant(root, {"m/a/b/c": b"5", "m/a/x": b"6"})
     broken = picture(root)
     assert not workspace.restore(point).kept
@@ -89,7 +89,7 @@ def test_a_directory_becomes_a_link_to_outside(workspace, root, tmp_path):
     plant(tmp_path / "outside", {"a": b"theirs", "sub/b": b"theirs", "new": b"theirs"})
     before, outside = picture(root, mtimes=True), picture(tmp_path / "outside", mtimes=True, inodes=True)
     point = workspace.save().checkpoint
-    kinds.clear(root / "d")
+    path_kinds.clear(root / "d")
     os.symlink(tmp_path / "outside", root / "d")
     broken = picture(root)
     assert not workspace.restore(point).kept

@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from support import nobody
+from support import unprivileged
 from support.command import Command
 from support.trees import Mode, plant
 
@@ -38,20 +38,20 @@ def test_bits_that_a_directory_has_stay_in_a_restore_and_its_undo(workspace, roo
 
 def test_a_directory_that_is_opened_on_the_way_keeps_its_bits(tmp_path):
     """The directory itself does not differ; its owner may not write to it, but a file in it has to change."""
-    nobody.require()
-    with nobody.open_directory() as place:
+    unprivileged.require()
+    with unprivileged.open_directory() as place:
         (place / "home").mkdir()
         root = place / "project"
         plant(root, {"d/x": b"1", "gone/y": b"2", "gone/z": b"3"})
-        nobody.give(root, place / "home")
+        unprivileged.give(root, place / "home")
         os.chmod(root / "d", 0o3555)
         os.chmod(root / "gone", 0o1555)
         casrewind = Command(root, place / "home")
-        casrewind("save", code=0, prefix=nobody.PREFIX)
+        casrewind("save", code=0, prefix=unprivileged.PREFIX)
         (root / "d/x").write_bytes(b"edited")
         (root / "gone/y").unlink()
         for verb in (("restore", "last", "-y"), ("undo", "--yes"), ("redo", "--yes")):
-            casrewind(*verb, code=0, prefix=nobody.PREFIX)
+            casrewind(*verb, code=0, prefix=unprivileged.PREFIX)
             assert (mode(root / "d"), mode(root / "gone")) == (0o3555, 0o1555), verb
         assert (root / "d/x").read_bytes() == b"1"
 

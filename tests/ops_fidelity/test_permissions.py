@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from support import nobody
+from support import unprivileged
 from support.command import Command
 from support.picture import differences, picture
 from support.trees import Dir, Exec, Mode, plant
@@ -16,7 +16,7 @@ from support.trees import Dir, Exec, Mode, plant
 
 @pytest.fixture
 def place():
-    with nobody.open_directory() as found:
+    with unprivileged.open_directory() as found:
         yield found
 
 
@@ -35,12 +35,12 @@ def root(place):
 @pytest.fixture
 def user(root, home):
     """The command as nobody, in a project that nobody owns."""
-    nobody.require()
-    nobody.give(root, home)
+    unprivileged.require()
+    unprivileged.give(root, home)
     command = Command(root, home)
 
     def run(*arguments, **more):
-        return command(*arguments, prefix=nobody.PREFIX, **more)
+        return command(*arguments, prefix=unprivileged.PREFIX, **more)
 
     return run
 
@@ -64,13 +64,13 @@ def damage(root):
 def test_read_only_directories_with_changes_inside(user, root, mode):
     """Edited, added, removed inside; the directories stay closed afterwards. In both directions."""
     closed(root, mode)
-    nobody.give(root)
+    unprivileged.give(root)
     before = picture(root, mtimes=True)
     user("save", code=0)
     damage(root)
     for place in ("d/sub", "d"):
         (root / place).chmod(mode)  # closed again, but not what they were
-    nobody.give(root)
+    unprivileged.give(root)
     broken = picture(root)
     user("restore", "last", "--yes", code=0)
     assert differences(before, picture(root, mtimes=True)) == {}
@@ -83,10 +83,10 @@ def test_read_only_directories_with_changes_inside(user, root, mode):
 @pytest.mark.parametrize("mode", [0o555, 0o500])
 def test_read_only_directories_that_go_and_come_back(user, root, mode):
     plant(root, {"keep": b"k"})
-    nobody.give(root)
+    unprivileged.give(root)
     user("save", code=0)
     closed(root, mode)
-    nobody.give(root)
+    unprivileged.give(root)
     broken = picture(root)
     user("restore", "last", "--yes", code=0)
     assert sorted(os.listdir(root)) == ["keep"]
@@ -96,11 +96,11 @@ def test_read_only_directories_that_go_and_come_back(user, root, mode):
 
 def test_a_read_only_directory_becomes_a_file_and_comes_back(user, root):
     plant(root, {"d": b"file"})
-    nobody.give(root)
+    unprivileged.give(root)
     user("save", code=0)
     (root / "d").unlink()
     closed(root, 0o555)
-    nobody.give(root)
+    unprivileged.give(root)
     broken = picture(root)
     user("restore", "last", "--yes", code=0)
     assert (root / "d").read_bytes() == b"file"
@@ -110,10 +110,10 @@ def test_a_read_only_directory_becomes_a_file_and_comes_back(user, root):
 
 def test_a_root_directory_that_its_owner_may_not_write_to_is_opened_or_refused_before_the_first_change(user, root):
     plant(root, {"a": b"1", "d/b": b"2"})
-    nobody.give(root)
+    unprivileged.give(root)
     user("save", code=0)
     plant(root, {"a": b"edited", "d/b": b"edited", "d/new": b"x"})
-    nobody.give(root)
+    unprivileged.give(root)
     root.chmod(0o555)
     before = picture(root, mtimes=True)
     result = user("restore", "last", "--yes")
@@ -131,12 +131,12 @@ def test_a_root_directory_that_its_owner_may_not_write_to_is_opened_or_refused_b
 
 def test_an_unreadable_file_is_named_and_never_taken_for_absent(user, root):
     plant(root, {"secret": b"s", "a": b"1"})
-    nobody.give(root)
+    unprivileged.give(root)
     (root / "secret").chmod(0)
     result = user("save", "--json", code=3)
     assert [(skip["path"], skip["reason"]) for skip in result.json["skipped"]] == [("secret", "unreadable")]
     plant(root, {"a": b"2"})
-    nobody.give(root)
+    unprivileged.give(root)
     (root / "secret").chmod(0o644)  # readable now: captured, but the target never knew of it
     result = user("restore", "last", "--yes", "--json", code=0)
     assert (root / "secret").read_bytes() == b"s"
@@ -145,20 +145,20 @@ def test_an_unreadable_file_is_named_and_never_taken_for_absent(user, root):
 
 def test_an_unreadable_directory_is_named_and_never_taken_for_absent(user, root):
     plant(root, {"closed/x": b"s", "a": b"1"})
-    nobody.give(root)
+    unprivileged.give(root)
     (root / "closed").chmod(0)
     result = user("save", "--json", code=3)
     assert [(skip["path"], skip["reason"]) for skip in result.json["skipped"]] == [("closed", "unreadable")]
     (root / "closed").chmod(0o755)
     plant(root, {"a": b"2"})
-    nobody.give(root)
+    unprivileged.give(root)
     user("restore", "last", "--yes", code=0)
     assert (root / "closed/x").read_bytes() == b"s"
 
 
 def test_a_dry_run_says_the_same_of_a_directory_that_its_owner_may_not_write_to(user, root):
     plant(root, {"d/x": b"1", "d": Dir(0o500)})
-    nobody.give(root)
+    unprivileged.give(root)
     user("save", code=0)
     (root / "d/x").unlink()
     planned = user("restore", "last", "--dry-run", "--json", code=0).json
@@ -168,10 +168,10 @@ def test_a_dry_run_says_the_same_of_a_directory_that_its_owner_may_not_write_to(
 
 def test_an_unreadable_file_that_the_restore_would_replace_refuses_it(user, root):
     plant(root, {"secret": b"s", "a": b"1"})
-    nobody.give(root)
+    unprivileged.give(root)
     user("save", code=0)
     plant(root, {"secret": b"edited", "a": b"2"})
-    nobody.give(root)
+    unprivileged.give(root)
     (root / "secret").chmod(0)
     before = picture_as_root(root)
     result = user("restore", "last", "--yes", code=14)
@@ -188,12 +188,12 @@ def test_files_of_every_mode_are_replaced_and_removed(user, root):
         root,
         {"0400": Mode(0o400, b"1"), "0444": Mode(0o444, b"2"), "0500": Mode(0o500, b"3"), "d/x": Mode(0o400, b"4")},
     )
-    nobody.give(root)
+    unprivileged.give(root)
     before = picture(root, mtimes=True)
     user("save", code=0)
     plant(root, {"0400": Mode(0o400, b"one"), "0444": Mode(0o640, b"two"), "0500": b"three", "new": Mode(0o400, b"n")})
     (root / "d/x").unlink()
-    nobody.give(root)
+    unprivileged.give(root)
     user("restore", "last", "--yes", code=0)
     assert differences(before, picture(root, mtimes=True)) == {}
 
@@ -201,7 +201,7 @@ def test_files_of_every_mode_are_replaced_and_removed(user, root):
 def test_a_mode_can_be_given_to_a_file_that_its_owner_cannot_read(user, root):
     """0000 in the checkpoint (made by root), same bytes, so that only the mode has to change and back."""
     plant(root, {"a": Mode(0o600, b"x"), "b": b"1"})
-    nobody.give(root)
+    unprivileged.give(root)
     user("save", code=0)
     (root / "a").chmod(0o644)
     user("restore", "last", "--yes", code=0)
@@ -279,7 +279,7 @@ def test_a_store_is_private_under_any_umask(casrewind, root, home):
 def test_a_file_of_somebody_else_in_a_directory_of_ours(user, root):
     """It can be read and replaced, as its directory is ours. Nobody else may use the result: he may have put the file there for that."""
     plant(root, {"d/theirs": Mode(0o644, b"theirs")})
-    nobody.give(root)
+    unprivileged.give(root)
     os.chown(root / "d/theirs", 0, 0)
     user("save", code=0)
     plant(root, {"d/theirs": b"edited by root"})
@@ -293,10 +293,10 @@ def test_a_file_of_somebody_else_in_a_directory_of_ours(user, root):
 
 def test_a_directory_of_somebody_else_is_in_the_way_before_the_first_change(user, root):
     plant(root, {"a": b"1", "theirs/x": b"1"})
-    nobody.give(root)
+    unprivileged.give(root)
     user("save", code=0)
     plant(root, {"a": b"2", "theirs/x": b"2"})
-    nobody.give(root)
+    unprivileged.give(root)
     for path in ("theirs", "theirs/x"):
         os.chown(root / path, 0, 0)
     before = picture(root, mtimes=True)
@@ -309,6 +309,6 @@ def test_a_directory_of_somebody_else_is_in_the_way_before_the_first_change(user
 
 
 def test_this_interpreter_runs_as_nobody():
-    nobody.require()
-    assert nobody.run(sys.executable, "-c", "import os; print(os.geteuid())").stdout == b"65534\n"
-    assert subprocess.run([*nobody.PREFIX, "cat", "/etc/shadow"], capture_output=True, check=False).returncode
+    unprivileged.require()
+    assert unprivileged.run(sys.executable, "-c", "import os; print(os.geteuid())").stdout == b"65534\n"
+    assert subprocess.run([*unprivileged.PREFIX, "cat", "/etc/shadow"], capture_output=True, check=False).returncode

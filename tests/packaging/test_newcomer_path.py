@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from support import inputs
-from support.documents import sessions
+from support import real_trees
+from support.generate_sessions import sessions
 from support.newcomer import CHECKOUT, Readme, pip_settings
 from support.picture import differences, picture
 
@@ -32,7 +32,7 @@ class Newcomer(sessions.Scratch):
         for name in (way, "python3"):
             program = shutil.which(name, path=os.path.dirname(sys.executable)) or os.path.realpath(sys.executable)
             self.script(name, f'exec "{program}" "$@"')
-        caches = {"UV_CACHE_DIR": os.environ.get("UV_CACHE_DIR") or os.path.join(inputs.place(), "uv"), "UV_PYTHON": sys.executable}
+        caches = {"UV_CACHE_DIR": os.environ.get("UV_CACHE_DIR") or os.path.join(real_trees.place(), "uv"), "UV_PYTHON": sys.executable}
         (self.home / ".local" / "bin").mkdir(parents=True)
         self.environment = {
             **{name: value for name, value in self.environment.items() if name != "PYTHONPATH"},

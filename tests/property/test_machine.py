@@ -1,7 +1,7 @@
 """Random work on real files against a plain model: whatever is done between, a restore is exact and an undo takes back.
 
 `CASREWIND_EXAMPLES` sets how many runs are made, `CASREWIND_STEPS` how long they are, `CASREWIND_RANDOM=1` lets them
-differ from call to call, `CASREWIND_SHRINK=0` shows a failure as it came. What is expected is computed by support/plainmodel.py from pictures alone.
+differ from call to call, `CASREWIND_SHRINK=0` shows a failure as it came. What is expected is computed by support/reference_model.py from pictures alone.
 """
 
 import collections
@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from casrewind import errors
 from casrewind.workspace import Settings, Workspace
-from support import plainmodel as model
+from support import reference_model as model
 from support.picture import differences, picture
 
 EXAMPLES = int(os.environ.get("CASREWIND_EXAMPLES", "150"))

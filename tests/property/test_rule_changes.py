@@ -9,7 +9,7 @@ import pytest
 
 from casrewind.workspace import open as opened
 from support.agent_turns import AgentTurns
-from support.inside import Inside
+from support.command_in_process import InProcess
 from support.picture import picture
 from support.trees import plant
 
@@ -95,7 +95,7 @@ def check(seed, root, home, settings, turns):
     with opened(root, settings) as workspace:
         view = TurnView(context_of(workspace))
         check_counts(history, [(turn, turn.unclear) for turn in map(view.filled, view.turns)])
-    command = Inside(root, home)
+    command = InProcess(root, home)
     for number, (before, _) in enumerate(history.sides):
         name = f"@{turns - number}"
         whole, there = picture(root), history.files()

@@ -12,7 +12,7 @@ from casrewind import Limits, errors
 from casrewind import open as open_workspace
 from casrewind.ops import save as saves
 from casrewind.store import stat_file
-from support.chaos import Chaos
+from support.random_edits import RandomEdits
 from support.trees import plant
 
 TREE = {f"d{n}/e{m}/{k}": b"%d" % (n * m) for n in range(4) for m in range(3) for k in ("f0", "f1", "g/x")} | {
@@ -29,7 +29,7 @@ class Machine:
         plant(root, TREE)
         self.root, self.settings = str(root), settings
         self.other = settings._replace(data=settings.data + "-other")
-        self.random, self.chaos = random.Random(seed), Chaos(root, seed)
+        self.random, self.chaos = random.Random(seed), RandomEdits(root, seed)
         self.copies, self.counts = [], dict.fromkeys(("edits", "saves", "restores", "undos", "sweeps", "attacks"), 0)
 
     def open(self, settings):

@@ -10,9 +10,9 @@ import time
 import pytest
 
 from casrewind.workspace import Workspace
-from support import inputs
-from support.mangle import mangle
+from support import real_trees
 from support.picture import differences, picture
+from support.wreck_tree import wreck_tree
 
 
 class Stopwatch:
@@ -42,7 +42,7 @@ def round_trip(root, settings, changes, seed):
         assert workspace.save().created is False
         watch.lap("save again")
         held = {path for path, _ in workspace.entries(saved.checkpoint)}
-        counts = mangle(root, changes, seed)
+        counts = wreck_tree(root, changes, seed)
         watch.lap(f"mangling {counts}")
         mangled = picture(root, mtimes=True)
         changed = differences(original, mangled)
@@ -88,15 +88,15 @@ def in_place(settings, place):
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3))])
 def test_django_comes_back_from_any_mangling(settings, seed):
-    with tempfile.TemporaryDirectory(prefix="casrewind-django-", dir=inputs.roomy()) as place:  # pytest's own would be kept
-        entries, changed = round_trip(inputs.django(place), in_place(settings, place), changes=1500, seed=seed)
+    with tempfile.TemporaryDirectory(prefix="casrewind-django-", dir=real_trees.roomy()) as place:  # pytest's own would be kept
+        entries, changed = round_trip(real_trees.django(place), in_place(settings, place), changes=1500, seed=seed)
     assert entries > 6_900
     assert changed > 1_000
 
 
 @pytest.mark.long
 def test_a_tree_of_sixty_thousand_files_comes_back_from_thousands_of_changes(settings):
-    with tempfile.TemporaryDirectory(prefix="casrewind-kernel-", dir=inputs.roomy()) as place:
-        entries, changed = round_trip(inputs.kernel(place), in_place(settings, place), changes=4000, seed=4)
+    with tempfile.TemporaryDirectory(prefix="casrewind-kernel-", dir=real_trees.roomy()) as place:
+        entries, changed = round_trip(real_trees.kernel(place), in_place(settings, place), changes=4000, seed=4)
     assert entries > 60_000
     assert changed > 4_000

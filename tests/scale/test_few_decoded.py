@@ -8,7 +8,7 @@ import pytest
 
 from casrewind import errors
 from casrewind import open as open_workspace
-from support.client import Client
+from support.fake_client import Client
 from support.trees import plant
 
 SHORT, LONG = 6, 60

@@ -16,9 +16,9 @@ import time
 import pytest
 
 from casrewind.workspace import Settings, Workspace, context_of
-from support import inputs
+from support import real_trees
 from support.command import Command
-from support.gcs import materialised, packs_of, used
+from support.gc_checks import checkpoint_picture, disk_usage, packs_of
 from support.picture import differences, picture
 
 pytestmark = pytest.mark.xdist_group("many-checkpoints")  # the history takes longer to make than to ask
@@ -103,7 +103,7 @@ class History:
         """Every one of these checkpoints is what it was when it was made."""
         found = {point.id: point for point, _ in workspace.checkpoints()}
         for identity in identities:
-            assert differences(materialised(workspace, found[identity]), self.pictures[identity]) == {}, identity
+            assert differences(checkpoint_picture(workspace, found[identity]), self.pictures[identity]) == {}, identity
 
 
 @pytest.fixture(
@@ -114,7 +114,7 @@ class History:
     ],
 )
 def made(request):
-    with tempfile.TemporaryDirectory(prefix="casrewind-many-", dir=inputs.roomy()) as place:
+    with tempfile.TemporaryDirectory(prefix="casrewind-many-", dir=real_trees.roomy()) as place:
         yield History(place, request.param)
 
 
@@ -198,16 +198,16 @@ def test_a_lost_index_is_derived_again(history):
 
 
 def test_gc_forgets_half_and_merges_the_rest(history):
-    size, packs = used(history.store), len(packs_of(history.store))
+    size, packs = disk_usage(history.store), len(packs_of(history.store))
     half = str(len(history.ids) // 2)
     planned = json.loads(history.timed("gc", "--max-count", half, "--dry-run", "--json").out)
     assert len(packs_of(history.store)) == packs
     done = json.loads(history.timed("gc", "--max-count", half, "--json").out)
     assert done["dropped"] == planned["dropped"] == len(history.ids) - int(half)
     after = packs_of(history.store)
-    print(f"{packs:,} packs, {size:,} bytes; after gc {len(after):,} packs, {used(history.store):,} bytes")
+    print(f"{packs:,} packs, {size:,} bytes; after gc {len(after):,} packs, {disk_usage(history.store):,} bytes")
     assert len(after) <= packs / 100 + 4
-    assert used(history.store) < size
+    assert disk_usage(history.store) < size
     left = [identity for identity in history.pictures if identity in history.ids[-int(half) :]]
     with history.open() as workspace:
         assert [point.id for point, _ in workspace.checkpoints()] == history.ids[-int(half) :][::-1]

@@ -8,7 +8,7 @@ import pytest
 
 from casrewind.store import packs
 from casrewind.workspace import Workspace
-from support.gcs import materialised, packs_of
+from support.gc_checks import checkpoint_picture, packs_of
 from support.picture import differences, picture
 from support.trees import plant
 
@@ -103,7 +103,7 @@ def test_what_was_in_a_lost_pack_is_stored_again(root, settings, settled, what, 
     else:
         with Workspace(str(root), settings, create=False) as other:
             point = other.save("again", rehash=how == "by its bytes").checkpoint
-    assert differences(materialised(settled, point), before) == {}
+    assert differences(checkpoint_picture(settled, point), before) == {}
     assert not [problem for problem in settled.verify().problems if any(place.checkpoint == point.id for place in problem.affects)]
 
 
@@ -130,7 +130,7 @@ def test_packs_of_another_process_are_followed(root, settled, casrewind):
     before = picture(root)
     identity = casrewind.json("save")["checkpoint"]
     (point,) = [point for point, _ in settled.checkpoints() if point.id == identity]
-    assert differences(materialised(settled, point), before) == {}
+    assert differences(checkpoint_picture(settled, point), before) == {}
 
 
 def test_a_pack_that_came_back_is_found_again(settled):

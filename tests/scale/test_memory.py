@@ -11,10 +11,10 @@ import tempfile
 
 import pytest
 
-from support import inputs
-from support.bulk import disturb, grow, grow_file
+from support import real_trees
+from support.big_trees import disturb, grow, grow_file
 from support.command import Command
-from support.memory import MB, measured, measured_program
+from support.peak_memory import MB, measured, measured_program
 from support.picture import differences, picture
 
 FULL = pytest.mark.long
@@ -41,7 +41,7 @@ class Measured:
 @pytest.fixture
 def place():
     """A directory in memory if there is room, else on disk; removed afterwards: pytest's own would be kept."""
-    with tempfile.TemporaryDirectory(prefix="casrewind-memory-", dir=inputs.roomy()) as found:
+    with tempfile.TemporaryDirectory(prefix="casrewind-memory-", dir=real_trees.roomy()) as found:
         yield found
 
 
@@ -169,8 +169,8 @@ def test_a_restore_of_a_whole_project_takes_less_than_so_much_memory_for_each_fi
 @FULL
 @pytest.mark.timeout(1500)
 def test_memory_with_a_real_source_tree(place):
-    archive = inputs.once("linux-source.tar", inputs.fetch_kernel)
-    inputs.run("tar", "-xf", archive, "--no-same-owner", cwd=place)
+    archive = real_trees.once("linux-source.tar", real_trees.fetch_kernel)
+    real_trees.run("tar", "-xf", archive, "--no-same-owner", cwd=place)
     (unpacked,) = os.listdir(place)
     run = Measured(place, 300 * MB)
     os.rename(os.path.join(place, unpacked), run.root)

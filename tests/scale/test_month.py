@@ -19,7 +19,7 @@ def work(tmp_path, sizes):
     """What came of it, with what everybody may rely on looked at."""
     (tmp_path / "project").mkdir()
     done = subprocess.run(
-        [sys.executable, "-m", "support.month", tmp_path / "project", tmp_path / "data", json.dumps(sizes)],
+        [sys.executable, "-m", "support.month_of_work", tmp_path / "project", tmp_path / "data", json.dumps(sizes)],
         capture_output=True, text=True, check=False,
         env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join([os.path.dirname(TESTS), TESTS])},
     )  # fmt: skip

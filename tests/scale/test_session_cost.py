@@ -9,8 +9,8 @@ import zstandard
 
 from casrewind import open as open_workspace
 from casrewind.workspace import context_of
-from support import inputs
-from support.month import plant_project
+from support import real_trees
+from support.month_of_work import plant_project
 
 CHECKPOINTS = 200
 PER_CHECKPOINT = 16 << 10
@@ -61,4 +61,4 @@ def test_two_hundred_checkpoints_of_a_small_project(root, settings):
 def test_two_hundred_checkpoints_of_django(tmp_path, settings):
     place = tmp_path / "source"
     place.mkdir()
-    session(inputs.django(str(place)), settings, "Django 5.2")
+    session(real_trees.django(str(place)), settings, "Django 5.2")

@@ -11,10 +11,10 @@ import pytest
 from casrewind.ops.save import Moment
 from casrewind.ops.save import save as save_moment
 from casrewind.workspace import Settings, Workspace, context_of
-from support import inputs
+from support import real_trees
+from support.blob_owners import pack_sizes
 from support.command import Command
-from support.memory import MB, measured
-from support.ownership import pack_sizes
+from support.peak_memory import MB, measured
 
 TURNS = 30
 """Checkpoints of one session."""
@@ -58,7 +58,7 @@ class Made:
     ],
 )
 def made(request):
-    with tempfile.TemporaryDirectory(prefix="casrewind-usage-", dir=inputs.roomy()) as place:
+    with tempfile.TemporaryDirectory(prefix="casrewind-usage-", dir=real_trees.roomy()) as place:
         yield Made(place, *request.param)
 
 

@@ -4,7 +4,7 @@ import os
 import random
 
 from casrewind import open as open_workspace
-from support.month import plant_project, source
+from support.month_of_work import plant_project, source
 
 
 def index_bytes(workspace):

@@ -10,7 +10,7 @@ import pytest
 
 from casrewind import errors
 from casrewind.workspace import Workspace
-from support.client import Client
+from support.fake_client import Client
 from support.picture import differences, picture
 from support.trees import plant
 

@@ -21,7 +21,7 @@ from casrewind.store.store import Store
 from casrewind.workspace import Settings, Workspace
 from support.command import Command
 from support.picture import differences, picture
-from support.stores import Holder, filled
+from support.stores import LockHolder, filled
 from support.trees import Exec, Link, plant
 
 
@@ -178,7 +178,7 @@ def test_nobody_waits_for_a_lock_longer_than_the_deadline(root, settings, lock, 
     before, book = picture(root), files_of(store)["ledger"]
     plant(root, {"changing": b"unsaved"})
     changed = picture(root)
-    with Holder(os.path.join(store, "locks", lock), stopped=stopped) as holder:
+    with LockHolder(os.path.join(store, "locks", lock), stopped=stopped) as holder:
         for name, action in ACTIONS.items():
             with Workspace(str(root), settings._replace(deadline=0.15), create=False) as workspace:
                 if name in WAITS[lock]:
@@ -205,7 +205,7 @@ def test_a_second_restore_of_the_same_worktree_is_refused_at_once_and_another_wo
     filled(other, settings)
     with Workspace(str(root), settings, create=False) as workspace:
         lock = os.path.join(store, "locks", "restore-" + workspace.root.key.hex())
-        with Holder(lock):
+        with LockHolder(lock):
             with pytest.raises(errors.StoreBusy):
                 workspace.restore(workspace.checkpoint("prev"))
             assert workspace.save("a save goes on").created
@@ -258,7 +258,7 @@ def test_a_follower_waits_until_a_record_is_durable_or_gone(root, settings):
     store = filled(root, settings)
     with Workspace(str(root), settings, create=False) as workspace:
         before = workspace.checkpoints()
-        with Holder(os.path.join(store, "locks", "publish")):
+        with LockHolder(os.path.join(store, "locks", "publish")):
             with open(os.path.join(store, "ledger"), "ab") as file:
                 file.write(b"CRE1 half a record")
             with Workspace(str(root), settings._replace(deadline=0.1), create=False) as other:

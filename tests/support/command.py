@@ -6,7 +6,7 @@ import subprocess
 import sys
 from typing import NamedTuple
 
-from .schema import faults
+from .output_schema import schema_faults
 
 
 class Result(NamedTuple):
@@ -61,7 +61,7 @@ class Command:
         result = self(arguments[0], "--json", *arguments[1:], code=code, **more)
         assert result.out, result
         found = result.json
-        wrong = faults(found, arguments[0])
+        wrong = schema_faults(found, arguments[0])
         assert wrong == [], wrong
         del found["format"]
         return found

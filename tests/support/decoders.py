@@ -22,7 +22,7 @@ from casrewind.gitignore import gitconfig
 from casrewind.worktree.stat_index import StaleIndex, StatIndex
 from support import transcripts
 from support.scanner import settle
-from support.stores import filled, nth
+from support.stores import filled, nth_newest
 from support.trees import plant
 
 DATA = Path(__file__).parent.parent / "agents" / "data"
@@ -199,7 +199,7 @@ def of_store(root, settings, files):
 
     with Workspace(str(root), settings, create=False, progress=stop) as workspace:
         try:
-            workspace.restore(nth(workspace, 3))
+            workspace.restore(nth_newest(workspace, 3))
         except Stop:
             pass
         [open_one] = [path.read_bytes() for path in (store / "journals").iterdir()]

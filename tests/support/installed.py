@@ -10,7 +10,7 @@ from pathlib import Path
 import casrewind as package
 
 from .command import Command
-from .settings import hooks
+from .client_settings import hooks
 
 PLACES = {"claude": ".claude/settings.json", "droid": ".factory/hooks.json"}
 

@@ -19,9 +19,9 @@ from pathlib import Path
 
 import pytest
 
-from support import clients, inputs
-from support.anthropic import Model
-from support.realclient import MODE, TOOLS
+from support import real_clients, real_trees
+from support.claude_client import MODE, TOOLS
+from support.claude_model import Model
 
 TOP = Path(__file__).resolve().parent.parent.parent
 ABOVE = "/srv"
@@ -55,7 +55,7 @@ class Newcomer:
         if shutil.which("tmux") is None:
             (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)("tmux is not installed")
         self._base = Path(base)
-        binary = clients.claude()
+        binary = real_clients.claude()
         self.model = Model()
         self.home, self._temporary, self._programs = (self._base / name for name in ("home", "tmp", "bin"))
         for place in (self.home, self._temporary, self._programs):
@@ -91,7 +91,7 @@ class Newcomer:
         (self._programs / "python3").symlink_to(os.path.realpath(os.path.join(sys.base_prefix, "bin", "python3")))
 
     def _start(self, binary):
-        cache = os.path.join(inputs.place(), "pip")
+        cache = os.path.join(real_trees.place(), "pip")
         os.makedirs(cache, exist_ok=True)
         programs = f"{ABOVE}/bin" if self.walled else str(self._programs)
         environment = {

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from support.claude_client import wait
 from support.command import Command
 from support.model_server import PATIENCE
-from support.realclient import wait
 
 
 class OfflineClient:

@@ -9,10 +9,10 @@ import sys
 from casrewind.workspace import Workspace
 from support.trees import plant
 
-PROBE = os.path.join(os.path.dirname(__file__), "probe.py")
+PROBE = os.path.join(os.path.dirname(__file__), "ask_store.py")
 
 
-def nth(workspace, number):
+def nth_newest(workspace, number):
     """The Nth newest checkpoint of the worktree, without safety checkpoints."""
     return [point for point, _ in workspace.checkpoints() if point.trigger != "safety"][number - 1]
 
@@ -48,7 +48,7 @@ time.sleep(600)
 """
 
 
-class Holder:
+class LockHolder:
     """Another process that holds a kernel lock, stopped or not, until it is killed."""
 
     def __init__(self, path, *, stopped=False):

@@ -17,7 +17,7 @@ from casrewind.ops import save
 from casrewind.workspace import Workspace
 from casrewind.worktree import inotify
 from casrewind.worktree.change_set import WatchResult
-from support.chaos import Chaos
+from support.random_edits import RandomEdits
 from support.scanner import settle
 from support.trees import plant
 
@@ -325,7 +325,7 @@ def go_through(pair, root, seed, steps):
     """How many saves knew something, of `steps` between which anything may happen."""
     plant(root, WIDE)
     settle()
-    chaos = Chaos(root, seed)
+    chaos = RandomEdits(root, seed)
     knew = 0
     for step in range(steps):
         for _ in range(chaos.random.randrange(5)):

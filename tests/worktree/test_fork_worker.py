@@ -10,7 +10,7 @@ import pytest
 
 from casrewind.worktree import fork_worker
 from casrewind.worktree.fork_worker import ForkWorker, in_two_processes
-from support.residents import children
+from support.helper_processes import children
 
 
 def answer(work, keep=()):

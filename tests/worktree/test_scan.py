@@ -11,7 +11,7 @@ from casrewind.model import domain as domains
 from casrewind.store.writer import DryRunWriter
 from casrewind.worktree import scan as scans
 from casrewind.worktree.reader import Worktree
-from support import nobody
+from support import unprivileged
 from casrewind.worktree.stat_index import StatIndex
 from support.command import Command
 from support.picture import picture
@@ -321,15 +321,15 @@ def test_a_file_that_moves_on_and_on_is_named_unstable(root, monkeypatch):
 
 @pytest.fixture
 def user():
-    nobody.require()
-    with nobody.open_directory() as place:
+    unprivileged.require()
+    with unprivileged.open_directory() as place:
         (place / "project").mkdir()
         (place / "home").mkdir()
         command = Command(place / "project", place / "home")
 
         def save(code):
-            nobody.give(place)
-            found = command("save", "--json", prefix=nobody.PREFIX, code=code).json
+            unprivileged.give(place)
+            found = command("save", "--json", prefix=unprivileged.PREFIX, code=code).json
             return [(skip["path"], skip["reason"]) for skip in found["skipped"]], found["files"]
 
         yield place / "project", save

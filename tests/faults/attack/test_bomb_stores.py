@@ -1,6 +1,6 @@
 """Stores of some kilobytes that want gigabytes or hours: every command ends soon, in little memory, with one line.
 
-Everything in them is sound but for what support/bombstores.py says: packs, ledger, digests.
+Everything in them is sound but for what support/hostile_stores.py says: packs, ledger, digests.
 """
 
 import os
@@ -17,8 +17,8 @@ from casrewind.model import manifest, path_count
 from casrewind.settings import Settings
 from casrewind.store import packs
 from casrewind.workspace import Workspace, context_of
-from support import bombstores, hostile
-from support.hostile import dir_row, file_row, link_row, tree
+from support import handmade_checkpoints, hostile_stores
+from support.handmade_checkpoints import dir_row, file_row, link_row, tree
 from support.trees import plant
 
 MEMORY = 700 << 20  # address space; the bombs are 1,500 MiB
@@ -64,7 +64,7 @@ def store(root, home):
         plant(root, {"f": b"mine", "g": b"x"})
         workspace = Workspace(str(root), Settings(home=str(home), data=str(home / "data")), create=True)
         workspace.save("first")
-        return bombstores.plant(workspace, name, files=1 << 60)
+        return hostile_stores.plant(workspace, name, files=1 << 60)
 
     return make
 
@@ -95,7 +95,7 @@ def test_a_bomb_ends_at_once(store, root, home, tmp_path, name):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", bombstores.BOMBS)
+@pytest.mark.parametrize("name", hostile_stores.BOMBS)
 def test_every_command_on_every_bomb(store, root, home, tmp_path, name):
     point, _ = store(name)
     run_all(root, home, point, commands(point, str(tmp_path / "out")))
@@ -108,7 +108,7 @@ def test_what_a_record_may_hold_depends_on_what_it_is_used_as(store, root, home)
         stored = context_of(workspace).store
         names = tree(*(link_row(b"%06d" % number, b"t" * 4095) for number in range(256)))
         assert 1 << 20 < len(names) <= packs.MOST[packs.TREE]
-        (digest,) = hostile.Forger(workspace).blobs(names)
+        (digest,) = handmade_checkpoints.Forger(workspace).blobs(names)
         assert stored.read(digest, packs.TREE) == names
         for kind in (packs.FILE, packs.CHUNK, packs.CHUNK_LIST):
             with pytest.raises(errors.BlobCorrupt, match="refused blob"):
@@ -124,7 +124,7 @@ def test_a_record_that_says_too_much_is_not_even_fetched(store, root, home):
     (path,) = pack.rglob("packs/bbbbbbbbbb.pack")
     huge = 3 << 30
     with open(path, "wb") as file:
-        file.write(b"CRPK\2\0\0\0" + bombstores.record(3, b"\x07" * 32, huge, b"", codec=0)[: packs.RECORD.size])
+        file.write(b"CRPK\2\0\0\0" + hostile_stores.record(3, b"\x07" * 32, huge, b"", codec=0)[: packs.RECORD.size])
     head = packs.encode_head(packs.TREE, packs.RAW, b"\x07" * 32, huge, huge)
     with open(path, "r+b") as file:
         file.seek(8)
@@ -138,7 +138,7 @@ def test_rules_that_are_named_again_and_again_are_refused(workspace, root):
     """Fifty names of one rule file of a few hundred kilobytes."""
     plant(root, {"f": b"1"})
     workspace.save("first")
-    forger = hostile.Forger(workspace)
+    forger = handmade_checkpoints.Forger(workspace)
     (rules,) = forger.blobs(b"a\n" * 200_000)
     refs = tuple(domains.RuleRef(b"d%d" % number, "gitignore", rules) for number in range(50))
     empty = domains.Domain(False, True, 1 << 30, refs, (), (), 0)
@@ -152,8 +152,8 @@ def test_rules_that_are_named_again_and_again_are_refused(workspace, root):
 
 def test_a_thousand_equal_directories_are_no_bomb(workspace, root, tmp_path):
     """What people have: copies of one directory with all that is in it. They share their trees."""
-    (below,) = hostile.Forger.blobs(_forger(workspace, root), tree(file_row(b"f", bombstores.digest(b"x"), 1)))
-    forger = hostile.Forger(workspace)
+    (below,) = handmade_checkpoints.Forger.blobs(_forger(workspace, root), tree(file_row(b"f", hostile_stores.digest(b"x"), 1)))
+    forger = handmade_checkpoints.Forger(workspace)
     forger.blobs(b"x")
     (module,) = forger.blobs(tree(*(dir_row(b"%02d" % number, below) for number in range(6))))
     point = forger.publish(forger.directory(*(dir_row(b"copy%04d" % number, module) for number in range(1000))))
@@ -167,7 +167,7 @@ def test_a_thousand_equal_directories_are_no_bomb(workspace, root, tmp_path):
 def _forger(workspace, root):
     plant(root, {"mine": b"1"})
     workspace.save("first")
-    return hostile.Forger(workspace)
+    return handmade_checkpoints.Forger(workspace)
 
 
 def test_the_paths_of_a_manifest_are_counted_without_listing_them():

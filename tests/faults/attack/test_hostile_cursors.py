@@ -10,7 +10,7 @@ from casrewind.agents import session_files
 from casrewind.model import cursor as cursors
 from casrewind.ops.save import Moment, save
 from casrewind.workspace import context_of
-from support.inside import Inside
+from support.command_in_process import InProcess
 from support.picture import differences, picture
 from support.trees import plant
 
@@ -84,7 +84,7 @@ def attacked(workspace, root, home):
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_no_command_reads_or_writes_there(attacked, root, home, attack):
-    casrewind = Inside(root, home)
+    casrewind = InProcess(root, home)
     outside = attacked(attack)
     before = picture(outside), picture(Path(home) / ".claude"), picture(root)
     for command in COMMANDS:
@@ -100,5 +100,5 @@ def test_without_the_check_the_same_cursor_hits(attacked, root, home, attack, mo
     outside = attacked(attack)
     before = picture(outside)
     monkeypatch.setattr(session_files, "check_place", lambda *_: None)
-    Inside(root, home)("back", "1", "--chat", "--yes", code=0)
+    InProcess(root, home)("back", "1", "--chat", "--yes", code=0)
     assert differences(before, picture(outside)) != {}

@@ -10,8 +10,8 @@ from blake3 import blake3
 from casrewind.cli.main import main
 from casrewind.model.history import Operation
 from casrewind.workspace import context_of
-from support import hostile
-from support.hostile import file_row, link_row, plan
+from support import handmade_checkpoints
+from support.handmade_checkpoints import file_row, link_row, plan
 from support.picture import differences, picture
 from support.trees import plant
 
@@ -41,7 +41,7 @@ def arena(tmp_path, root, home, workspace, monkeypatch, capsys):
 class Arena:
     def __init__(self, top, root, workspace, capsys):
         self.top, self.root, self.workspace, self._capsys = top, root, workspace, capsys
-        self.forger = hostile.Forger(workspace)
+        self.forger = handmade_checkpoints.Forger(workspace)
         self.store = context_of(workspace).store
         self.before = self.look()
 
@@ -122,12 +122,12 @@ GARBLED = {
     "bytes behind the last": plan() + b"x",
     "unknown bits": b"CRP1" + struct.pack("<IB", 1, 0xF8) + struct.pack("<I", 1) + b"a",
     "a path longer than the plan": b"CRP1" + struct.pack("<IBI", 1, 0, 1 << 31) + b"a",
-    "an entry of unknown kind": plan((b"a", None, None, hostile.row(9, b"", bytes(60)))),
+    "an entry of unknown kind": plan((b"a", None, None, handmade_checkpoints.row(9, b"", bytes(60)))),
     "an entry with a name": plan((b"a", None, None, file_row(b"b", digest(PAYLOAD), 6))),
-    "a purged entry to write": plan((b"a", None, None, hostile.row(hostile.PURGED, b"", struct.pack("<Q", 5)))),
+    "a purged entry to write": plan((b"a", None, None, handmade_checkpoints.row(handmade_checkpoints.PURGED, b"", struct.pack("<Q", 5)))),
     "a purged entry to write, behind a directory to make": plan(
-        (b"a", None, None, hostile.dir_row(b"", digest(hostile.tree()))),
-        (b"b", None, None, hostile.row(hostile.PURGED, b"", struct.pack("<Q", 5))),
+        (b"a", None, None, handmade_checkpoints.dir_row(b"", digest(handmade_checkpoints.tree()))),
+        (b"b", None, None, handmade_checkpoints.row(handmade_checkpoints.PURGED, b"", struct.pack("<Q", 5))),
     ),
     "a rename across directories": plan((b"readme", b"sub/file", entry(b"s"), entry(b"s"))),
     "content that is nowhere": plan((b"a", None, None, entry(b"nowhere"))),
@@ -166,7 +166,7 @@ LIES = {
     "another file": (b"keep", None, entry(b"something else"), None),
     "nothing was there": (b"keep", None, None, entry()),
     "a link": (b"keep", None, link_row(b"", b"elsewhere"), entry()),
-    "a directory of a file": (b"keep", None, hostile.dir_row(b"", digest(hostile.tree())), None),
+    "a directory of a file": (b"keep", None, handmade_checkpoints.dir_row(b"", digest(handmade_checkpoints.tree())), None),
     "a file of a directory": (b"sub", None, entry(b"something else"), None),
     "a file of a directory, replaced": (b"sub", None, entry(b"something else"), entry()),
     "another mode": (b"keep", None, entry(b"k", 0o600), entry(b"k", 0o777)),
@@ -186,7 +186,7 @@ def test_a_plan_that_lies_about_what_was_there_changes_nothing(arena, what, way)
 
 
 def test_a_directory_with_something_unknown_in_it_does_not_go(arena):
-    (stored, *_) = arena.forger.blobs(plan((b"sub", None, hostile.dir_row(b"", digest(hostile.tree())), None)))
+    (stored, *_) = arena.forger.blobs(plan((b"sub", None, handmade_checkpoints.dir_row(b"", digest(handmade_checkpoints.tree())), None)))
     arena.journal(stored)
     code, said = arena.run("restore", "--continue")
     assert code == 3, said

@@ -12,8 +12,8 @@ import pytest
 from blake3 import blake3
 
 from casrewind.cli.main import main
-from support import hostile, hostilenodes
-from support.hostile import chunk_list, chunked_row, dir_row, file_row, link_row, tree
+from support import handmade_checkpoints, handmade_nodes
+from support.handmade_checkpoints import chunk_list, chunked_row, dir_row, file_row, link_row, tree
 from support.picture import differences, picture
 from support.trees import Link, plant
 
@@ -104,7 +104,7 @@ def arena(tmp_path, root, home, workspace, monkeypatch, capsys):
 class Arena:
     def __init__(self, top, root, workspace, capsys):
         self.top, self.root, self.workspace, self._capsys = top, root, workspace, capsys
-        self.forger = hostile.Forger(workspace)
+        self.forger = handmade_checkpoints.Forger(workspace)
         self.out = top / "out"
         self.before = self.look()
 
@@ -232,22 +232,22 @@ BROKEN_TREES = {
     "a name as link and directory": tree(link_row(b"a", b"../outside"), dir_row(b"a", digest(tree(ONE)))),
     "a name as directory and link": tree(dir_row(b"a", digest(tree(ONE))), link_row(b"a", b"../outside")),
     "a name as link and file": tree(link_row(b"a", b"../outside/file"), ONE),
-    "kind 0": tree(hostile.row(0, b"a", bytes(80))),
-    "kind 6": tree(hostile.row(6, b"a", bytes(80))),
-    "kind 255": tree(hostile.row(255, b"a", bytes(80))),
+    "kind 0": tree(handmade_checkpoints.row(0, b"a", bytes(80))),
+    "kind 6": tree(handmade_checkpoints.row(6, b"a", bytes(80))),
+    "kind 255": tree(handmade_checkpoints.row(255, b"a", bytes(80))),
     "more entries than there are": tree(ONE, count=2),
     "four thousand million entries": tree(ONE, count=0xFFFFFFFF),
     "four thousand million entries and no bytes": tree(count=0xFFFFFFFF),
     "fewer entries than there are": tree(ONE, TWO, count=1),
     "no entries but bytes": tree(ONE, count=0),
     "an entry cut short": tree(ONE)[:-1],
-    "an entry cut in its name": tree(hostile.row(1, b"a" * 200, b""))[:20],
+    "an entry cut in its name": tree(handmade_checkpoints.row(1, b"a" * 200, b""))[:20],
     "a head cut short": b"CRT1\x01",
     "nothing at all": b"",
     "another magic": b"CRT2" + tree(ONE)[4:],
     "a link to nothing": tree(link_row(b"a", b"")),
     "a link with NUL": tree(link_row(b"a", b"x\0y")),
-    "a link cut short": tree(hostile.row(4, b"a", struct.pack("<H", 500) + b"x")),
+    "a link cut short": tree(handmade_checkpoints.row(4, b"a", struct.pack("<H", 500) + b"x")),
     "a link longer than any path": tree(link_row(b"a", b"x" * 60_000)),
     "a name longer than the entry": tree(struct.pack("<BBH", 1, 200, 0o644) + b"a"),
 }
@@ -261,10 +261,10 @@ def test_a_broken_tree_is_refused(arena, what):
     arena.refused(arena.forger.publish(above, data, PAYLOAD, tree()), verbs=("restore", "to"), codes=(20,))
 
 
-@pytest.mark.parametrize("what", hostilenodes.NODES)
+@pytest.mark.parametrize("what", handmade_nodes.NODES)
 def test_nodes_that_make_no_sense_are_refused_and_named(arena, what):
     """At the root and below; and a store with them is swept and looked through all the same."""
-    top = hostilenodes.NODES[what](lambda data: arena.forger.blobs(data)[0])
+    top = handmade_nodes.NODES[what](lambda data: arena.forger.blobs(data)[0])
     arena.refused(arena.forger.publish(tree(dir_row(b"sub", top))), codes=(20,))
     at_the_root = arena.forger.publish(top)
     arena.refused(at_the_root, codes=(20,))
@@ -276,7 +276,7 @@ def test_nodes_that_make_no_sense_are_refused_and_named(arena, what):
 
 
 def test_a_blob_that_is_no_tree_is_no_tree(arena):
-    for data in (PAYLOAD, b"CRC1" + bytes(40), hostile.plan()):
+    for data in (PAYLOAD, b"CRC1" + bytes(40), handmade_checkpoints.plan()):
         arena.refused(arena.forger.publish(digest(data), data), codes=(20,))
         arena.refused(arena.forger.publish(tree(dir_row(b"sub", digest(data))), data), codes=(20,))
 
@@ -394,7 +394,7 @@ def test_a_checkpoint_of_another_root_is_refused(arena):
 
 
 def test_purged_paths_are_named_and_never_touched(arena):
-    row = hostile.row(hostile.PURGED, b"keep", struct.pack("<Q", 1))
+    row = handmade_checkpoints.row(handmade_checkpoints.PURGED, b"keep", struct.pack("<Q", 1))
     point = arena.forger.publish(tree(row))
     code, said = arena.run("restore", point.id, "--yes")
     assert code == 3

@@ -21,8 +21,8 @@ from casrewind import errors
 from casrewind.store import packs
 from casrewind.workspace import Settings, Workspace
 from support.picture import picture
+from support.store_checks import leftovers, read_everything
 from support.trees import Link, plant
-from support.wholeness import read_everything, strays
 
 TESTS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SECRET = b"OUTSIDE-AND-NOBODY'S-BUSINESS"
@@ -137,7 +137,7 @@ def race(workspace, root, outside, swapper, goes_on, how="", works=("save", "res
         workspace.resume(forward=False)
     assert not workspace.is_interrupted()
     read_everything(workspace)
-    tally["temporary files left"] = sum(b".casrewind-tmp-" in name for name in strays(root))
+    tally["temporary files left"] = sum(b".casrewind-tmp-" in name for name in leftovers(root))
     return tally
 
 

@@ -14,10 +14,10 @@ import pytest
 
 from casrewind.agents import claude
 from casrewind.workspace import Workspace
-from support.client import Client
+from support.fake_client import Client
 from support.picture import differences, picture
 from support.shim import seconds
-from support.stores import Holder
+from support.stores import LockHolder
 from support.trees import plant
 
 CLOCKS = ["+10y", "-10y", "+0", "-1d", "+10y", "-10y", "-1h", "+0", "+5y", "-5y", "+0", "-2d"]
@@ -235,7 +235,7 @@ def test_a_hook_waits_no_longer_when_the_clock_is_set_back_meanwhile(casrewind, 
     client = Client(casrewind, root)
     with Workspace(str(root), settings, create=True) as workspace:  # no checkpoint yet: the hook leaves the first to a child
         store = workspace.store_path
-    with Holder(os.path.join(store, "locks", "gate"), stopped=True):
+    with LockHolder(os.path.join(store, "locks", "gate"), stopped=True):
         began = time.monotonic()
         done = subprocess.run(
             [sys.executable, "-c", SET_BACK, "claude"], input=client.payload("SessionEnd.other"), capture_output=True, timeout=50,

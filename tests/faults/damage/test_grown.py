@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from casrewind.agents import claude
-from support.bombs import limited
-from support.client import Client
 from support.command import Command
+from support.fake_client import Client
+from support.hostile_files import limited
 from support.picture import picture
 from support.trees import plant
 

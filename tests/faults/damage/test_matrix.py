@@ -1,7 +1,7 @@
 """Every file of a store damaged in every way: what is answered is right, or it is refused and nothing is changed.
 
 Deleted, cut, flipped, zeroed, exchanged; packs, ledger, index, FORMAT, journal. The rule, and how each case is judged by
-pictures that other code took, stands in support/spoil.py. Each case is repaired, too: what repair does not name is there.
+pictures that other code took, stands in support/damage_store.py. Each case is repaired, too: what repair does not name is there.
 """
 
 import json
@@ -17,7 +17,7 @@ VERBS = {"delete", "truncate", "flip", "zero"}
 
 @pytest.fixture
 def spoil(scratch):
-    """spoil(...): the reports of support/spoil.py over two processes, added up."""
+    """spoil(...): the reports of support/damage_store.py over two processes, added up."""
 
     def work(**specification):
         running = []
@@ -27,7 +27,7 @@ def spoil(scratch):
             asked = {**specification, "part": part, "of": 2}
             running.append(
                 subprocess.Popen(
-                    [sys.executable, "-m", "support.spoil", str(directory), json.dumps(asked)],
+                    [sys.executable, "-m", "support.damage_store", str(directory), json.dumps(asked)],
                     env={
                         "PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0", "LANG": "C.UTF-8",
                         "PYTHONPATH": os.pathsep.join([os.path.dirname(TESTS), TESTS]), "GIT_CONFIG_NOSYSTEM": "1",

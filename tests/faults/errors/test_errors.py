@@ -2,21 +2,21 @@
 
 At each point one call fails: once (no space, an I/O error, an interrupted call), from there on (no space), or only half
 of the bytes are written. The command has then either succeeded or said why not; what it leaves is judged like what a
-kill leaves (support/sweep.py): nothing lost, the old state or the new one or a restore that can be continued and taken
+kill leaves (support/fault_sweep.py): nothing lost, the old state or the new one or a restore that can be continued and taken
 back.
 """
 
 import pytest
 
-from support import failing
-from support.failing import FAULTS, HARMLESS, PUSHED, QUOTA
+from support import failing_calls
+from support.failing_calls import FAULTS, HARMLESS, PUSHED, QUOTA
 
 PLANNED_CODES = {0, 1, 11, 13, 20}
 """Success, some other failure, busy or a restore open, no space, store damaged (it read garbage: never 70, never 2)."""
 
 
 def judge(report, operation, fault):
-    return failing.judge(report, operation, fault, PLANNED_CODES, f"{report['journals']} left a restore open")
+    return failing_calls.judge(report, operation, fault, PLANNED_CODES, f"{report['journals']} left a restore open")
 
 
 @pytest.mark.parametrize("fault", PUSHED)

@@ -1,14 +1,14 @@
 """A failing system call at any disk-changing call of gc and repair is survived and said, in one line, with an exit code.
 
-What it leaves is judged like what a kill leaves (support/sweep_maintenance.py): nothing lost, no more than one pack of space
+What it leaves is judged like what a kill leaves (support/fault_sweep_maintenance.py): nothing lost, no more than one pack of space
 taken, and the next gc or repair does the rest. Success is only said when all was done.
 """
 
 import pytest
 
-from support import failing
-from support.failing import FAULTS, HARMLESS, PUSHED, QUOTA
-from support.sweep_maintenance import GC, REPAIRS
+from support import failing_calls
+from support.failing_calls import FAULTS, HARMLESS, PUSHED, QUOTA
+from support.fault_sweep_maintenance import GC, REPAIRS
 
 PLANNED_CODES = {0, 1, 11, 13}
 """Success, some other failure, busy, no space. Of a repair also 20: done, and something is lost; or the index, which is made
@@ -18,7 +18,7 @@ anew then, could not be written."""
 def judge(report, operation, fault):
     lossy, left = operation.startswith("repair"), f"left behind: {report['states']}"
     planned = PLANNED_CODES | {20} if lossy else PLANNED_CODES
-    return failing.judge(report, operation, fault, planned, left, damage="the index cannot be rebuilt", lossy=lossy)
+    return failing_calls.judge(report, operation, fault, planned, left, damage="the index cannot be rebuilt", lossy=lossy)
 
 
 @pytest.mark.parametrize("fault", PUSHED)

@@ -1,13 +1,13 @@
 """A failing system call at any disk-changing call of a purge is survived and said, in one line, with an exit code.
 
-What it leaves is judged like what a kill leaves (support/sweep_purge.py). Success is only said when not one byte is left.
+What it leaves is judged like what a kill leaves (support/fault_sweep_purge.py). Success is only said when not one byte is left.
 """
 
 import pytest
 
-from support import failing
-from support.failing import FAULTS, HARMLESS, PUSHED, QUOTA
-from support.sweep_purge import CASES
+from support import failing_calls
+from support.failing_calls import FAULTS, HARMLESS, PUSHED, QUOTA
+from support.fault_sweep_purge import CASES
 
 PLANNED_CODES = {0, 1, 11, 13, 20}
 """Success, some other failure, busy, no space; and an index that could not be made anew."""
@@ -15,7 +15,7 @@ PLANNED_CODES = {0, 1, 11, 13, 20}
 
 def judge(report, operation, fault):
     left = f"left behind: {report['states']}"
-    return failing.judge(report, operation, fault, PLANNED_CODES, left, damage="the index cannot be rebuilt")
+    return failing_calls.judge(report, operation, fault, PLANNED_CODES, left, damage="the index cannot be rebuilt")
 
 
 @pytest.mark.parametrize("fault", PUSHED)

@@ -6,8 +6,8 @@ import shutil
 
 import pytest
 
+from support.client_settings import others, ours, put, read
 from support.command import Command
-from support.settings import others, ours, put, read
 
 BEFORE = '{\n  "model": "opus",\n  "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "other"}]}]}\n}\n'
 AFTER = ("SessionStart", "UserPromptSubmit", "Stop", "SubagentStop", "PreCompact", "SessionEnd")

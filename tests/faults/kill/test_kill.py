@@ -1,12 +1,12 @@
 """Killed at any disk-changing call, a command leaves nothing that the next command cannot deal with.
 
 At every point: the store is whole and has every acknowledged checkpoint; the worktree is as before, or as
-it should become, or a restore is open, and then `--continue` and `--abort` lead exactly there. See support/sweep.py.
+it should become, or a restore is open, and then `--continue` and `--abort` lead exactly there. See support/fault_sweep.py.
 """
 
 import pytest
 
-from support.product import below
+from support.sample_start import start_below
 
 COMMANDS = {"first save": 60, "save": 30, "restore": 200, "undo": 150}
 """What is killed, and how many calls there must be at least for that to mean something."""
@@ -28,7 +28,7 @@ def judge(report, operation, *, every=1):
 def test_killed_at_every_call(sweep, operation):
     """A push takes a part of the calls, the long test below all of them."""
     every = PUSHED[operation]
-    report = judge(sweep(operation, "kill", stride=every, offset=below(every), thorough_every=10, back_every=5), operation, every=every)
+    report = judge(sweep(operation, "kill", stride=every, offset=start_below(every), thorough_every=10, back_every=5), operation, every=every)
     assert report["counted"] >= COMMANDS[operation]
     if operation in ("restore", "undo"):
         assert report["journals"] > report["points"] / 3, "hardly any point was inside of the change"

@@ -3,13 +3,13 @@
 At every point of gc: whatever must stay is there and is what it was, what was to be forgotten is whole or gone, the space of
 one pack at most is taken, and the next gc finishes and leaves what an uninterrupted one leaves. At every point of a repair:
 repaired once more, the store is what an uninterrupted repair makes of it, with the same losses; no damaged byte is thrown
-away. See support/sweep_maintenance.py.
+away. See support/fault_sweep_maintenance.py.
 """
 
 import pytest
 
-from support.product import below
-from support.sweep_maintenance import GC, REPAIRS
+from support.fault_sweep_maintenance import GC, REPAIRS
+from support.sample_start import start_below
 
 MAIN = {"gc": 150, "repair everything": 120}
 """What is killed at every fourth call, and how many calls there must be at least for that to mean something."""
@@ -29,7 +29,7 @@ def judge(report, operation, *, every=1):
 @pytest.mark.parametrize("operation", MAIN)
 def test_killed_at_every_fourth_call(sweep, operation):
     """At which of four it begins, the product's own bytes decide: others after every change of it."""
-    report = judge(sweep(operation, "kill", stride=4, offset=below(4), thorough_every=20, back_every=2), operation, every=4)
+    report = judge(sweep(operation, "kill", stride=4, offset=start_below(4), thorough_every=20, back_every=2), operation, every=4)
     assert report["counted"] >= MAIN[operation]
     assert len(report["states"]) == (3 if operation == "gc" else 2)  # before, in the middle, done
 

@@ -1,5 +1,5 @@
 """Killed, or refused, at any disk-changing call, `stores --prune-missing` leaves whole stores and nothing that looks like
-one; the other stores are untouched; given again it finishes. See support/sweep_prune.py."""
+one; the other stores are untouched; given again it finishes. See support/fault_sweep_prune.py."""
 
 import pytest
 

@@ -2,12 +2,12 @@
 
 Every point of both kinds of purge: the store verifies clean, no checkpoint is lost, what is not purged is what it was;
 status says when a purge is unfinished. After the next purge a raw scan of the store, decompressed as well, has no hit.
-See support/sweep_purge.py.
+See support/fault_sweep_purge.py.
 """
 
 import pytest
 
-from support.sweep_purge import CASES
+from support.fault_sweep_purge import CASES
 
 LEAST = {"purge": 100, "purge text": 80}
 

@@ -1,5 +1,5 @@
 """Killed, or refused, at any disk-changing call, a save that makes room in a full store, and gc to a size, lose nothing that
-has to stay; given again they finish. See support/sweep_room.py."""
+has to stay; given again they finish. See support/fault_sweep_budget.py."""
 
 import pytest
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from support.calls import Order, calls_of
 from support.command import Command
+from support.system_calls import Order, calls_of
 from support.trees import Link, plant
 
 CHANGES = ("make", "rename", "unlink", "rmdir", "mkdir", "symlinkat", "linkat", "write", "fchmod")

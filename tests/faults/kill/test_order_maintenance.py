@@ -10,8 +10,8 @@ import shutil
 import pytest
 
 from support.command import Command
-from support.gcs import packs_of
-from support.inside import Inside
+from support.command_in_process import InProcess
+from support.gc_checks import packs_of
 from support.trees import plant
 
 CALL = re.compile(r"^\d+ +(\w+)\((.*)\) += (-?\d+)")
@@ -29,7 +29,7 @@ def calls(tmp_path_factory):
     root, home, log = place / "project", place / "home", str(place / "calls")
     root.mkdir()
     home.mkdir()
-    casrewind = Inside(root, home)
+    casrewind = InProcess(root, home)
     for number in range(12):
         plant(root, {"same.txt": b"same\n", "version.bin": os.urandom(20_000), f"from-{number}": b"%d" % number})
         if number > 8:

@@ -8,11 +8,11 @@ import pytest
 
 from casrewind import errors
 from casrewind.workspace import Workspace, context_of
-from support import hostile, kinds
+from support import handmade_checkpoints, path_kinds
 from support.command import Command
-from support.foldfs import mounted
+from support.folding_filesystem import mounted
 from support.picture import differences, picture
-from support.stores import nth
+from support.stores import nth_newest
 from support.trees import Dir, Exec, Link, plant
 
 NFC, NFD = "caf\u00e9", unicodedata.normalize("NFD", "caf\u00e9")
@@ -173,7 +173,7 @@ def test_a_respelled_name_in_the_scope_of_a_restore(folding, place):
 
 def two_that_fold(one, two):
     digest = hostile_digest(b"1")
-    return hostile.tree(*(hostile.file_row(name, digest, 1) for name in sorted((one, two))))
+    return handmade_checkpoints.tree(*(handmade_checkpoints.file_row(name, digest, 1) for name in sorted((one, two))))
 
 
 def hostile_digest(data):
@@ -190,7 +190,7 @@ def hostile_digest(data):
 def test_a_target_with_two_names_that_fold_together_is_refused(folding, place, one, two):
     plant(place.root, {"keep": b"k"})
     folding.save()
-    point = hostile.Forger(folding).publish(two_that_fold(one, two), b"1")
+    point = handmade_checkpoints.Forger(folding).publish(two_that_fold(one, two), b"1")
     before = picture(place.real, mtimes=True, inodes=True)
     with pytest.raises(errors.UnsafePath, match="the same name on this file system"):
         folding.restore(point)
@@ -206,7 +206,7 @@ def test_a_target_with_two_names_that_fold_together_is_refused(folding, place, o
 def test_the_same_target_is_restored_elsewhere_on_a_file_system_that_keeps_them_apart(folding, place, tmp_path):
     plant(place.root, {"keep": b"k"})
     folding.save()
-    point = hostile.Forger(folding).publish(two_that_fold(b"README", b"readme"), b"1")
+    point = handmade_checkpoints.Forger(folding).publish(two_that_fold(b"README", b"readme"), b"1")
     folding.materialise(point, str(tmp_path / "out"))
     assert sorted(os.listdir(tmp_path / "out")) == ["README", "readme"]
 
@@ -215,9 +215,9 @@ def test_the_same_target_is_restored_elsewhere_on_a_file_system_that_keeps_them_
 def test_a_name_that_is_not_utf8_is_refused_and_leaves_no_journal(folding, place, deep, home):
     plant(place.root, {"keep": b"k"})
     folding.save()
-    forger = hostile.Forger(folding)
-    inner = hostile.tree(hostile.file_row(b"caf\xe9", hostile_digest(b"1"), 1))
-    target = hostile.tree(hostile.dir_row(b"d", hostile_digest(inner))) if deep else inner
+    forger = handmade_checkpoints.Forger(folding)
+    inner = handmade_checkpoints.tree(handmade_checkpoints.file_row(b"caf\xe9", hostile_digest(b"1"), 1))
+    target = handmade_checkpoints.tree(handmade_checkpoints.dir_row(b"d", hostile_digest(inner))) if deep else inner
     point = forger.publish(target, inner, b"1")
     before = picture(place.real, mtimes=True, inodes=True)
     with pytest.raises(errors.CasrewindError, match="this file system"):
@@ -228,23 +228,23 @@ def test_a_name_that_is_not_utf8_is_refused_and_leaves_no_journal(folding, place
     assert "caf" in done.err
     plant(place.root, {"keep": b"2"})
     assert folding.save().created  # and everything goes on working
-    assert not folding.restore(nth(folding, 3)).kept
+    assert not folding.restore(nth_newest(folding, 3)).kept
 
 
 def test_a_name_that_is_not_utf8_does_not_come_into_a_new_directory_either(folding, place):
     plant(place.root, {"keep": b"k"})
     folding.save()
-    point = hostile.Forger(folding).publish(hostile.tree(hostile.file_row(b"caf\xe9", hostile_digest(b"1"), 1)), b"1")
+    point = handmade_checkpoints.Forger(folding).publish(handmade_checkpoints.tree(handmade_checkpoints.file_row(b"caf\xe9", hostile_digest(b"1"), 1)), b"1")
     with pytest.raises(errors.CasrewindError):
         folding.materialise(point, str(place.root / "out"))
     assert "out" not in place.names()
 
 
 def every_pair(root, which):
-    for old in kinds.KINDS:
-        for new in kinds.KINDS:
+    for old in path_kinds.KINDS:
+        for new in path_kinds.KINDS:
             pair = (old, new)
-            kinds.make(root / f"{old}-{new}", pair[which], f"version {which}")
+            path_kinds.make(root / f"{old}-{new}", pair[which], f"version {which}")
 
 
 @pytest.mark.parametrize("links", ["hard links", "no hard links"])

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from support import blocklog
-from support.client import Client
+from support import recorded_disk
 from support.command import Command
-from support.poweredits import BOOT, OTHER_BOOT, bound, kernel_directory
-from support.powercut import KINDS
+from support.fake_client import Client
+from support.power_cut import KINDS
+from support.power_cut_edits import BOOT, OTHER_BOOT, bound, kernel_directory
 from support.scanner import settle
 from support.trees import plant
 
@@ -42,9 +42,9 @@ class Disk:
     def mounted(self, *, boot="", hide=False):
         """Mounted. `boot`: a file that stands for the boot's id. `hide`: what tells one mount from another is always the same."""
         try:
-            mounting = blocklog.mounted(self._image, self.kind, self._point)
+            mounting = recorded_disk.mounted(self._image, self.kind, self._point)
             mounting.__enter__()
-        except blocklog.Impossible as error:
+        except recorded_disk.Impossible as error:
             pytest.skip(str(error))
         try:
             with bound(boot, BOOT, wanted=boot), bound(self._hidden, kernel_directory(self._point), wanted=hide):
@@ -64,8 +64,8 @@ class Disk:
 @pytest.fixture
 def disk(tmp_path, home):
     def work(kind="ext4"):
-        if blocklog.why_not() is not None:
-            pytest.skip(blocklog.why_not())
+        if recorded_disk.why_not() is not None:
+            pytest.skip(recorded_disk.why_not())
         if shutil.which(KINDS[kind][1].split()[0], path=PATH) is None:
             pytest.skip(f"cannot make {kind} here")
         return Disk(tmp_path, kind, home)

@@ -2,8 +2,8 @@
 
 Every write and flush that a real file system sends to its disk while casrewind works is written down. For each cut the
 disk is made anew as it may have been left (all that was flushed; of the rest everything, nothing or any part), mounted,
-so that the file system replays its journal, and looked at by the command itself. See support/powercut.py for the cuts,
-support/powerstory.py for the work and for what has to be true.
+so that the file system replays its journal, and looked at by the command itself. See support/power_cut.py for the cuts,
+support/power_cut_stories.py for the work and for what has to be true.
 """
 
 import collections
@@ -16,9 +16,9 @@ import tempfile
 
 import pytest
 
-from support import blocklog
-from support.inputs import roomy
-from support.powercut import KINDS
+from support import recorded_disk
+from support.power_cut import KINDS
+from support.real_trees import roomy
 
 TESTS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PATH = os.pathsep.join([os.environ["PATH"], "/usr/sbin", "/sbin"])
@@ -30,7 +30,7 @@ WORKERS = {"btrfs": 1}
 def power():
     """power(kind, story, cuts): the work recorded on a file system of that kind, the cuts judged by two processes, the
     reports added up."""
-    reason = blocklog.why_not()
+    reason = recorded_disk.why_not()
     if reason is not None:
         pytest.skip(reason)
     place = tempfile.mkdtemp(prefix="casrewind-power-", dir=roomy())
@@ -73,7 +73,7 @@ def power():
 
 def _started(directory, **specification):
     return subprocess.Popen(
-        ["unshare", "--mount", "--propagation", "private", sys.executable, "-m", "support.powercut", directory,
+        ["unshare", "--mount", "--propagation", "private", sys.executable, "-m", "support.power_cut", directory,
          json.dumps(specification)],
         env={
             "PATH": PATH, "PYTHONDONTWRITEBYTECODE": "1", "GIT_CONFIG_NOSYSTEM": "1", "LANG": "C.UTF-8",

@@ -8,12 +8,12 @@ import subprocess
 
 import pytest
 
-from support import nobody
+from support import unprivileged
 from support.command import Command
-from support.inside import Inside
+from support.command_in_process import InProcess
 from support.picture import differences, picture
+from support.store_checks import leftovers
 from support.trees import Mode, plant
-from support.wholeness import strays
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def flag(root):
 
 @pytest.fixture
 def command(root, home):
-    return Inside(root, home)
+    return InProcess(root, home)
 
 
 TOUCHED = ("edited", "new", "mode", "gone", "closed", "in", "made", "kind", "lost", "in/x", "made/x", "kind/x")
@@ -59,7 +59,7 @@ def test_it_is_named_before_the_first_change(command, root, flag, what, name):
         result = command("restore", "then", "-y", *more, code=14)
         word = "immutable" if what == "+i" else "append-only"
         assert name in result.err and f"is {word} (chattr -{what[1]}" in result.err and "nothing was changed" in result.err
-    assert differences(before, picture(root, mtimes=True, inodes=True)) == {} and not strays(root)
+    assert differences(before, picture(root, mtimes=True, inodes=True)) == {} and not leftovers(root)
     assert command.json("status")["journal"] is None
     command("restore", "then", "-y", "--", "far", code=0)
     assert (root / "far").read_bytes() == b"1"
@@ -117,7 +117,7 @@ def test_one_that_is_set_in_the_middle_is_named_and_both_ways_out_work(command, 
     assert f"{name} is immutable" in result.err and "casrewind restore --abort" in result.err
     command("restore", "--abort", code=0)
     assert differences(before, picture(root)) == {}
-    assert not strays(root) and command.json("status")["journal"] is None
+    assert not leftovers(root) and command.json("status")["journal"] is None
     flag("-i", name)
     command("restore", "then", "-y", code=0)
 
@@ -132,7 +132,7 @@ def test_after_the_flag_is_gone_an_interrupted_restore_goes_on(command, root, fl
     monkeypatch.undo()
     flag("-i", "mode")
     command("restore", "--continue", code=0)
-    assert command("diff", "then", "--json", code=0).json["changes"] == [] and not strays(root)
+    assert command("diff", "then", "--json", code=0).json["changes"] == [] and not leftovers(root)
 
 
 # -- other people's files
@@ -141,17 +141,17 @@ def test_after_the_flag_is_gone_an_interrupted_restore_goes_on(command, root, fl
 @pytest.fixture
 def shared():
     """A project of nobody's with a directory of root's in it, in which everybody may make files and remove their own."""
-    nobody.require()
-    with nobody.open_directory() as place:
+    unprivileged.require()
+    with unprivileged.open_directory() as place:
         (place / "home").mkdir()
         root = place / "project"
         plant(root, {"sticky/theirs": Mode(0o666, b"1"), "sticky/ours": b"1", "a": b"1"})
-        nobody.give(root, place / "home")
+        unprivileged.give(root, place / "home")
         for name in ("sticky", "sticky/theirs"):
             os.chown(root / name, 0, 0)
         os.chmod(root / "sticky", 0o1777)
         command = Command(root, place / "home")
-        yield root, lambda *arguments, **more: command(*arguments, prefix=nobody.PREFIX, **more)
+        yield root, lambda *arguments, **more: command(*arguments, prefix=unprivileged.PREFIX, **more)
 
 
 def test_a_file_of_somebody_else_in_a_sticky_directory_refuses_a_restore_of_it(shared):

@@ -16,9 +16,9 @@ import pytest
 from casrewind import errors
 from casrewind.messages import reason_of
 from casrewind.ops import capture
-from support import nobody
+from support import unprivileged
 from support.command import Command
-from support.inside import Inside
+from support.command_in_process import InProcess
 from support.picture import differences, picture
 from support.trees import plant
 
@@ -31,7 +31,7 @@ def ready(root, home):
     """The command, with three checkpoints of a small project."""
     if shutil.which("prlimit") is None:
         pytest.skip("needs prlimit (util-linux)")
-    command = Inside(root, home)
+    command = InProcess(root, home)
     for n in range(3):
         plant(root, {**TREE, "changing": b"%d" % n})
         command("save", "-m", f"label {n}", code=0)
@@ -155,12 +155,12 @@ def test_a_map_that_another_process_has_outgrown_is_enlarged(tmp_path):
 @pytest.fixture
 def private():
     """(command, root, place) of a user who is not root."""
-    nobody.require()
-    with nobody.open_directory() as place:
+    unprivileged.require()
+    with unprivileged.open_directory() as place:
         root, home = place / "project", place / "home"
         plant(root, TREE)
         home.mkdir()
-        nobody.give(place)
+        unprivileged.give(place)
         yield Command(root, home), root, place
 
 
@@ -168,11 +168,11 @@ def test_no_further_process_or_thread(private):
     """Neither a fork that looks at half of a worktree nor threads that compress."""
     casrewind, root, place = private
     plant(root, {f"many/{n // 100}/{n}": b"%d" % n for n in range(3000)})
-    nobody.give(root)
-    prefix = ("prlimit", "--nproc=1", *nobody.PREFIX)
+    unprivileged.give(root)
+    prefix = ("prlimit", "--nproc=1", *unprivileged.PREFIX)
     for round in range(3):
         plant(root, {f"many/{round}/0": os.urandom(500_000), "changing": b"%d" % round})
-        nobody.give(root)
+        unprivileged.give(root)
         casrewind("save", "-m", f"round {round}", code=0, prefix=prefix)
     before = picture(root)
     casrewind("restore", "round 0", "-y", code=0, prefix=prefix)
@@ -185,13 +185,13 @@ def test_no_further_process_or_thread(private):
 def test_any_umask(private, mask):
     """Also for a user whom permissions hold: with 0777 a directory made carelessly could not even be entered."""
     casrewind, root, place = private
-    prefix = ("sh", "-c", f'umask {mask}; exec "$@"', "sh", *nobody.PREFIX)
+    prefix = ("sh", "-c", f'umask {mask}; exec "$@"', "sh", *unprivileged.PREFIX)
     before = picture(root)
     casrewind("save", "-m", "one", code=0, prefix=prefix)
     shutil.rmtree(root / "d1")
     (root / "d2" / "f2").unlink()
     plant(root, {"new/file": b"new"})
-    nobody.give(root)
+    unprivileged.give(root)
     casrewind("restore", "one", "-y", code=0, prefix=prefix)
     assert not differences(picture(root), before)
     casrewind("undo", "--yes", code=0, prefix=prefix)
@@ -248,9 +248,9 @@ def test_any_umask_in_the_python_api(private, mask):
     """There it is that of the program that casrewind is part of, and stays it."""
     _, root, place = private
     plant(root, {"changing": b"what is here"})
-    nobody.give(root)
+    unprivileged.give(root)
     before, home = picture(root), place / "home"
-    nobody.run(sys.executable, "-c", API, str(root), str(home), mask)
+    unprivileged.run(sys.executable, "-c", API, str(root), str(home), mask)
     assert not differences(picture(root), before)
     assert not differences(picture(home / "far" / "out"), before)
     assert odd_modes(home / "data") == []

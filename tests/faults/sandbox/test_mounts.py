@@ -10,19 +10,19 @@ import subprocess
 
 import pytest
 
-from support import nobody
+from support import unprivileged
 from support.command import Command
-from support.inside import Inside
+from support.command_in_process import InProcess
 from support.picture import differences, picture
+from support.store_checks import leftovers
 from support.trees import Dir, plant
-from support.wholeness import strays
 
 OTHER = "other file system"
 
 
 @pytest.fixture
 def command(root, home):
-    return Inside(root, home)
+    return InProcess(root, home)
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def refused(command, *arguments, names=()):
         result = command("restore", "-y", *more, *arguments, code=14)
         assert all(name in result.err for name in names) and "nothing was changed" in result.err, result
     assert differences(before, picture(command.root, mtimes=True, inodes=True)) == {}
-    assert not strays(command.root)
+    assert not leftovers(command.root)
     assert command.json("status")["journal"] is None
 
 
@@ -191,7 +191,7 @@ def test_the_root_in_another_place_and_what_lies_on_it_twice(command, root, home
     mount("project/m", "-t", "tmpfs", "none")  # one on the other
     mount("project/loop", "--bind", root)
     assert skipped(command.json("save")) == {("m", OTHER), ("loop", OTHER)}
-    other = Inside(elsewhere, home)
+    other = InProcess(elsewhere, home)
     saved = other.json("save")
     assert skipped(saved) == set()
     assert "m/x" in {entry["path"] for entry in other.json("show", "last")["entries"]}
@@ -215,7 +215,7 @@ def test_a_mount_that_comes_while_a_restore_is_interrupted_ends_neither_way_out(
     assert differences(theirs, picture(outside, mtimes=True, inodes=True)) == {}
     unmount(root / "d")
     command("restore", safety, "-y", code=0)
-    for path in strays(root):
+    for path in leftovers(root):
         os.unlink(path)
     assert differences(before, picture(root)) == {}
 
@@ -226,13 +226,13 @@ def test_after_the_mount_is_gone_an_interrupted_restore_goes_on(root, outside, m
     command("restore", "--continue", code=14)
     unmount(root / "d")
     command("restore", "--abort", code=0)
-    assert differences(before, picture(root)) == {} and not strays(root)
+    assert differences(before, picture(root)) == {} and not leftovers(root)
 
 
 @pytest.fixture
 def interrupted(root, home, monkeypatch):
     """A restore that an error of the system stopped in its middle: the command, and the state before."""
-    command = Inside(root, home)
+    command = InProcess(root, home)
     plant(root, {f"d/{n}": b"then %d" % n for n in range(6)} | {"z": b"then"})
     command("save", "-m", "then", code=0)
     plant(root, {f"d/{n}": b"now %d" % n for n in range(6)} | {"z": b"now"})
@@ -327,23 +327,23 @@ def test_a_mount_below_an_overlay_is_skipped(command, root, overlay, outside, mo
 
 
 def test_a_plain_user_meets_the_same(mount, outside):
-    nobody.require()
-    with nobody.open_directory() as place:
+    unprivileged.require()
+    with unprivileged.open_directory() as place:
         (place / "home").mkdir()
         root = place / "project"
         plant(root, {"m/x": b"1", "f": b"1", "a": b"1"})
-        nobody.give(place)
+        unprivileged.give(place)
         user = Command(root, place / "home")
-        user("save", "-m", "before", code=0, prefix=nobody.PREFIX)
-        nobody.give(outside)
+        user("save", "-m", "before", code=0, prefix=unprivileged.PREFIX)
+        unprivileged.give(outside)
         (root / "a").write_bytes(b"2")
         for target, source in (("m", outside), ("f", outside / "keep")):
             subprocess.run(["mount", "--bind", source, root / target], check=True)
         try:
-            assert skipped(user("save", "--json", code=0, prefix=nobody.PREFIX).json) == {("m", OTHER), ("f", OTHER)}
-            result = user("restore", "before", "-y", code=14, prefix=nobody.PREFIX)
+            assert skipped(user("save", "--json", code=0, prefix=unprivileged.PREFIX).json) == {("m", OTHER), ("f", OTHER)}
+            result = user("restore", "before", "-y", code=14, prefix=unprivileged.PREFIX)
             assert "m is a mount point" in result.err and "f is a mount point" in result.err
-            user("restore", "before", "-y", "--", "a", code=0, prefix=nobody.PREFIX)
+            user("restore", "before", "-y", "--", "a", code=0, prefix=unprivileged.PREFIX)
             assert (root / "a").read_bytes() == b"1"
         finally:
             unmount(root / "m")

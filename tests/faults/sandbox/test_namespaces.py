@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from support.command import Command
-from support.inside import Inside
+from support.command_in_process import InProcess
 from support.picture import differences, picture
-from support.race_gc import contents
+from support.race_programs import contents
 from support.trees import plant
 
 TESTS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -20,7 +20,7 @@ AGENT = """
 import json, os, random, sys
 from casrewind import errors
 from casrewind.workspace import Settings, open as opened
-from support.race_gc import contents
+from support.race_programs import contents
 root, store, home, rounds, seed = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5])
 chance = random.Random(seed)
 settings = Settings(home=home, data=home + "/data", store=store, environ={"HOME": home}, deadline=30.0)
@@ -76,7 +76,7 @@ def test_three_namespaces_in_each_of_which_the_process_is_number_one(namespaces,
         )  # fmt: skip
     answers = [process.communicate() for process in running]
     assert [process.returncode for process in running] == [0, 0, 0], [err.decode()[-1500:] for _, err in answers]
-    command = Inside(tmp_path / "project 0", home)
+    command = InProcess(tmp_path / "project 0", home)
     held = 0
     for number, (out, _) in enumerate(answers):
         for identity, expected in json.loads(out)[-12:]:
@@ -91,7 +91,7 @@ def test_three_namespaces_in_each_of_which_the_process_is_number_one(namespaces,
 @pytest.fixture
 def ready(root, home):
     """The command, with two checkpoints; what they hold."""
-    command, states = Inside(root, home), []
+    command, states = InProcess(root, home), []
     for number in range(2):
         plant(root, {"f": b"%d" % number, "d/g": b"g" * 1_500_000, "d/h": b"h"})
         command("save", "-m", f"label {number}", code=0)

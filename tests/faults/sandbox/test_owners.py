@@ -12,11 +12,11 @@ import pytest
 
 from casrewind import fsio
 from support.command import Command
-from support.gcs import killed, used
-from support.inside import Inside
+from support.command_in_process import InProcess
+from support.gc_checks import disk_usage, run_and_kill
 from support.picture import differences, picture
+from support.store_checks import leftovers
 from support.trees import plant
-from support.wholeness import strays
 
 TESTS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PATHS = os.pathsep.join([os.path.dirname(TESTS), TESTS])
@@ -66,7 +66,7 @@ class Saver:
 def ready(root, home):
     """The command, after a first save; the store."""
     plant(root, {"f": b"first"})
-    casrewind = Inside(root, home)
+    casrewind = InProcess(root, home)
     casrewind("save", "-m", "first", code=0)
     plant(root, {"f": b"second", "large": os.urandom(300_000)})
     return casrewind, casrewind.json("status")["store"]
@@ -75,14 +75,14 @@ def ready(root, home):
 @pytest.mark.parametrize("command", ["gc", "save"])
 def test_the_drafts_of_a_killed_saver_go_with_the_next(ready, root, home, command):
     casrewind, store = ready
-    before = used(store)
+    before = disk_usage(store)
     saver = Saver(root, home)
     saver.end()
-    assert saver.drafts and set(saver.drafts) <= set(os.listdir(f"{store}/tmp")) and used(store) > before + 300_000
+    assert saver.drafts and set(saver.drafts) <= set(os.listdir(f"{store}/tmp")) and disk_usage(store) > before + 300_000
     casrewind(command, code=0)
     assert os.listdir(f"{store}/tmp") == []
     if command == "gc":
-        assert used(store) < before + 100_000
+        assert disk_usage(store) < before + 100_000
     casrewind("verify", code=0)
 
 
@@ -150,7 +150,7 @@ def children(pid):
 @pytest.fixture
 def interrupted(root, home):
     """A project in which a restore was killed in its middle: the command, the store, its pictures before and after."""
-    casrewind = Inside(root, home)
+    casrewind = InProcess(root, home)
     plant(root, {f"d/{n}": b"then %d" % n for n in range(12)})
     casrewind("save", "-m", "then", code=0)
     then = picture(root)
@@ -159,8 +159,8 @@ def interrupted(root, home):
     now = picture(root)
     store = casrewind.json("status")["store"]
     for at in range(6, 40):
-        assert killed(Command(root, home), store, at, "restore", "then", "--yes")
-        if strays(root):
+        assert run_and_kill(Command(root, home), store, at, "restore", "then", "--yes")
+        if leftovers(root):
             return casrewind, store, now, then
         casrewind("restore", "--abort", code=0)
     raise AssertionError("a restore cannot be killed in its middle")
@@ -184,7 +184,7 @@ def test_an_interrupted_restore_is_the_persons_to_finish_and_nobodys_orphan(inte
     left_alone(casrewind, store, root)
     casrewind("restore", how, code=0)
     assert differences(picture(root), then if how == "--continue" else now) == {}
-    assert not strays(root) and os.listdir(f"{store}/journals") == []
+    assert not leftovers(root) and os.listdir(f"{store}/journals") == []
 
 
 def test_without_its_journal_the_files_of_a_restore_stay_and_are_named(interrupted, root):
@@ -192,15 +192,15 @@ def test_without_its_journal_the_files_of_a_restore_stay_and_are_named(interrupt
     casrewind, store, _, _ = interrupted
     shutil.rmtree(f"{store}/journals")
     os.mkdir(f"{store}/journals", 0o700)
-    there = strays(root)
+    there = leftovers(root)
     left_alone(casrewind, store, root)
-    assert strays(root) == there
+    assert leftovers(root) == there
     names = {os.path.relpath(os.fsdecode(path), root) for path in there}
     for found in (casrewind.json("save"), casrewind.json("save", "-m", "after"), casrewind.json("status")):
         assert {item["path"]: item["reason"] for item in found["skipped"]} == dict.fromkeys(names, "temporary file of a restore")
     assert not names & {entry["path"] for entry in casrewind.json("show", "after")["entries"]}
     casrewind("restore", "then", "--yes")
-    assert strays(root) == there
+    assert leftovers(root) == there
 
 
 # -- what nobody waits for
@@ -208,7 +208,7 @@ def test_without_its_journal_the_files_of_a_restore_stay_and_are_named(interrupt
 
 def test_a_save_that_a_killed_hook_had_begun_is_finished_by_its_child(root, home):
     """The child needs nobody: it comes to its end, and leaves nothing."""
-    from support.client import Client
+    from support.fake_client import Client
 
     plant(root, {"f": b"x", "large": os.urandom(200_000)})
     client = Client(Command(root, home), root)
@@ -225,7 +225,7 @@ def test_a_save_that_a_killed_hook_had_begun_is_finished_by_its_child(root, home
         hook.kill()
         hook.wait()
     (point,) = client.wait_for(1)
-    casrewind = Inside(root, home)
+    casrewind = InProcess(root, home)
     casrewind("gc", code=0)
     assert os.listdir(os.path.join(casrewind.json("status")["store"], "tmp")) == []
     assert point["trigger"] == "prompt"

@@ -11,10 +11,10 @@ import sys
 
 import pytest
 
-from support.client import Client
 from support.command import Command
-from support.nobody import NOBODY, PREFIX, open_directory, require
+from support.fake_client import Client
 from support.trees import plant
+from support.unprivileged import NOBODY, PREFIX, open_directory, require
 
 PARTS = ["packs", "tmp", "journals", "locks", "index", "ledger", "index/data.mdb", "locks/publish"]
 

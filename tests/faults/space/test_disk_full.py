@@ -10,8 +10,8 @@ import pytest
 from casrewind import errors
 from casrewind.workspace import Workspace
 from support.picture import picture
+from support.store_checks import leftovers, read_everything
 from support.trees import plant
-from support.wholeness import read_everything, strays
 
 NOISE = random.Random(7).randbytes(5 << 20)
 TREE = {"a.txt": b"one\n", "src/b.txt": b"two\n", "data.bin": NOISE[:500_000]}
@@ -195,7 +195,7 @@ def test_space_that_vanishes_during_a_restore(casrewind, full_root, settings, wa
     os.unlink(root / "filler")
     casrewind("restore", "--" + way, code=0)
     assert picture(root) == (then if way == "continue" else before)
-    assert not strays(root)
+    assert not leftovers(root)
     with Workspace(str(root), settings, create=False) as workspace:
         assert workspace.status().journal is None
         read_everything(workspace)

@@ -16,8 +16,8 @@ import pytest
 from casrewind.workspace import Settings, Workspace
 from support.command import Command
 from support.picture import differences, picture
+from support.store_checks import leftovers, read_everything
 from support.trees import plant
-from support.wholeness import read_everything, strays
 
 SIZE, INODES = 400 << 20, 400
 
@@ -114,7 +114,7 @@ class Disk:
         assert listed >= set(self.acknowledged)
         self.command("verify", code=0)
         assert self.command.json("status")["journal"] is None
-        assert not strays(self.root)
+        assert not leftovers(self.root)
         settings = Settings(home=str(self.home), data=str(self.home / "data"), environ={"HOME": str(self.home), "GIT_CONFIG_NOSYSTEM": "1"})
         with Workspace(str(self.root), settings, create=False) as workspace:
             read_everything(workspace)

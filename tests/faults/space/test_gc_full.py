@@ -10,11 +10,11 @@ import subprocess
 import pytest
 
 from casrewind.workspace import Workspace
-from support.client import Client
-from support.leaks import secret
+from support.fake_client import Client
 from support.picture import differences, picture
+from support.secret_search import secret
+from support.store_checks import leftovers, read_everything
 from support.trees import plant
-from support.wholeness import read_everything, strays
 
 KiB, MiB = 1 << 10, 1 << 20
 BALLAST = 1 * MiB
@@ -90,7 +90,7 @@ def whole(casrewind, root, settings, acknowledged=()):
     with Workspace(str(root), settings, create=False) as workspace:
         read_everything(workspace)
         assert workspace.status().journal is None
-    assert not strays(root)
+    assert not leftovers(root)
 
 
 @pytest.mark.parametrize(("disk", "leave"), STEPS, indirect=["disk"])

@@ -15,9 +15,9 @@ from casrewind.model.retention import Limits
 from casrewind.store import packs, sweep
 from casrewind.workspace import open as opened
 from support.command import Command
-from support.gcs import packs_of, used
-from support.inputs import roomy
+from support.gc_checks import disk_usage, packs_of
 from support.picture import picture
+from support.real_trees import roomy
 
 MiB = 1 << 20
 PACK = 64 * MiB
@@ -45,16 +45,16 @@ def fill(root, names, size, chance):
 
 def collect(command, store, *limits):
     """Run a real gc and look at the store all the while: (bytes before, most meanwhile, after, looks)."""
-    before, most, looks = used(store), 0, 0
+    before, most, looks = disk_usage(store), 0, 0
     program = [sys.executable, "-m", "casrewind", "-C", command.root, "gc", *limits]
     running = subprocess.Popen(program, env=command.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     while running.poll() is None:
-        most = max(most, used(store))
+        most = max(most, disk_usage(store))
         looks += 1
         time.sleep(0.002)
     _, err = running.communicate()
     assert running.returncode == 0, err.decode()
-    return before, most, used(store), looks
+    return before, most, disk_usage(store), looks
 
 
 @pytest.mark.parametrize(
@@ -76,9 +76,9 @@ def test_full_packs_that_are_half_dead(place, megabytes, name):
     full = [size for size in packs_of(store).values() if size >= PACK]
     assert len(full) >= 4
     dead = len(doomed) * size
-    packs_before = used(os.path.join(store, "packs"))
+    packs_before = disk_usage(os.path.join(store, "packs"))
     before, most, after, looks = collect(command, store, "--max-count", "1")
-    freed = packs_before - used(os.path.join(store, "packs"))
+    freed = packs_before - disk_usage(os.path.join(store, "packs"))
     print(
         f"{len(full)} full packs, {before / MiB:.0f} MiB, {dead / MiB:.1f} dead: freed {freed / MiB:.1f} "
         f"({freed / dead:.1%}), at most {(most - before) / MiB:.1f} MiB more in {looks} looks, {after / MiB:.0f} at the end"

@@ -10,7 +10,7 @@ import pytest
 
 from casrewind.workspace import Settings
 from casrewind.workspace import open as opened
-from support.race_gc import KEPT, contents
+from support.race_programs import KEPT, contents
 
 TESTS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -48,7 +48,7 @@ def race(place, seconds):
         }  # fmt: skip
         running.append(
             subprocess.Popen(
-                [sys.executable, "-m", "support.race_gc", role, str(root), str(store), str(seconds), str(number), part],
+                [sys.executable, "-m", "support.race_programs", role, str(root), str(store), str(seconds), str(number), part],
                 env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             )
         )  # fmt: skip

@@ -2,7 +2,7 @@
 
 Eight savers (five save, three are hooks), two who restore and undo, and gc in a loop share a store; twenty times a second
 one of those who are at work is killed, and now and then one is stopped for a moment. What a saver was told is there is
-compared in the end with what stood there when it asked. The programs are in support/killable.py.
+compared in the end with what stood there when it asked. The programs are in support/killed_programs.py.
 """
 
 import collections
@@ -21,7 +21,7 @@ import pytest
 
 from casrewind.workspace import open as opened
 from support.command import Command
-from support.killable import KEPT, KILLED, STUCK, change, contents, settings
+from support.killed_programs import KEPT, KILLED, STUCK, change, contents, settings
 from support.trees import plant
 
 TESTS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -90,7 +90,7 @@ def run(place, roots, journals, home, seconds):
             }  # fmt: skip
             running.append(
                 subprocess.Popen(
-                    [sys.executable, "-m", "support.killable", json.dumps(order)], env=environment, cwd="/",
+                    [sys.executable, "-m", "support.killed_programs", json.dumps(order)], env=environment, cwd="/",
                     stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=[taken],
                 )
             )  # fmt: skip

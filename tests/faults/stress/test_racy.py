@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from support.race_racy import rounds
+from support.race_after_save import rounds
 
 ROUNDS = 260
 TESTS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -26,7 +26,7 @@ def test_edits_right_after_a_save(scratch):
 
 def in_process(shim, scratch, *arguments):
     done = subprocess.run(
-        [sys.executable, "-m", "support.race_racy", str(scratch), *arguments],
+        [sys.executable, "-m", "support.race_after_save", str(scratch), *arguments],
         capture_output=True, text=True, cwd=scratch,
         env={
             "PATH": os.environ["PATH"], "LD_PRELOAD": shim, "SHIM_SECONDS": "1", "PYTHONDONTWRITEBYTECODE": "1",
@@ -45,7 +45,7 @@ def test_edits_right_after_a_save_with_whole_seconds(shim, scratch):
 
 
 def test_mtime_put_back_after_an_edit(scratch):
-    from support.race_racy import put_back
+    from support.race_after_save import put_back
 
     found = put_back(str(scratch), 200)
     print(found)

@@ -16,9 +16,9 @@ from contextlib import ExitStack
 import pytest
 
 from casrewind.workspace import Workspace, context_of
-from support.client import Client
 from support.command import Command
-from support.stores import Holder
+from support.fake_client import Client
+from support.stores import LockHolder
 from support.trees import plant
 
 BUDGETS = {"SessionEnd.other": 1.0, "UserPromptSubmit.prompt": 5.0}
@@ -52,7 +52,7 @@ class Behind:
     def hold(self, *locks):
         for lock in locks:
             name = f"{lock}-{self.key}" if lock in ("restore", "turn") else lock
-            self._holders.enter_context(Holder(os.path.join(self.store, "locks", name), stopped=True))
+            self._holders.enter_context(LockHolder(os.path.join(self.store, "locks", name), stopped=True))
 
     def send(self, event):
         """A hook; asserts that it exits with 0 and prints nothing."""

@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from casrewind.workspace import Workspace
-from support.race_torn import halves, kinds, moments, races
+from support.race_half_written import halves, kinds, moments, races
 from support.trees import plant
 
 TESTS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -28,7 +28,7 @@ def test_second_half_after_the_file_was_read(root, settings, size, way):
 def test_second_half_in_the_same_second_on_a_file_system_with_coarse_times(shim, scratch, way):
     """The stamp is the same before and after: only the bytes tell."""
     done = subprocess.run(
-        [sys.executable, "-m", "support.race_torn", str(scratch), "300000", way],
+        [sys.executable, "-m", "support.race_half_written", str(scratch), "300000", way],
         capture_output=True, text=True,
         env={
             "PATH": os.environ["PATH"], "LD_PRELOAD": shim, "SHIM_SECONDS": "1",

@@ -15,8 +15,8 @@ import pytest
 from casrewind import errors
 from casrewind.workspace import context_of
 from support.picture import picture
-from support.situation import build
-from support.wholeness import strays
+from support.store_checks import leftovers
+from support.two_states import build
 
 TESTS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 NAMES = range(8)
@@ -108,7 +108,7 @@ def races(workspace, root, writer, rounds):
         assert not workspace.is_interrupted()
         there = texts(root)
         left = {name for name in there if b".casrewind-kept" in name}
-        assert not [name for name in strays(root) if b".casrewind-tmp-" in name], strays(root)
+        assert not [name for name in leftovers(root) if b".casrewind-tmp-" in name], leftovers(root)
         unnamed = {name for name in left if not any(name == path or name.startswith(path + b"/") for path in kept)}
         assert not unnamed, f"round {number}: kept, but not named: {unnamed}"
         tally["kept under another name"] += len(left)
