@@ -12,7 +12,7 @@ from contextlib import suppress
 from . import config, environment, errors, fsio, locations
 from ._typing import NamedTuple
 from .gitignore import gitconfig
-from .gitignore.rules import MOST_BYTES, RuleFile, ScanOptions, weight_of, why_refused
+from .gitignore.rules import MOST_BYTES, RuleFile, ScanOptions, shown_name, weight_of, why_refused
 from .messages import is_process_limit, printable, reason_of
 from .model import domain as domains
 from .model.domain import Skip
@@ -22,7 +22,8 @@ from .worktree import root as roots
 
 TYPE_CHECKING = False
 
-_OUTSIDE = {"exclude": domains.EXCLUDE_NAME, "global": domains.GLOBAL_NAME}
+_OUTSIDE = ("exclude", "global")
+"""The sources of rules whose files git's configuration names."""
 _CONFIG, _USERS_CONFIG = b".git/config", b"(git's configuration)"
 _SHOWN = 3  # faults reported per file
 KEEP_LAST = 10
@@ -142,7 +143,7 @@ def options(root: roots.Root, settings: Settings) -> ScanOptions:
         _add((outside, unstored), faults, os.path.join(root.common_dir, "info", "exclude"), "exclude", inside)
     if git.excludes_file is not None:
         _add((outside, unstored), faults, os.path.join(root.path, git.excludes_file), "global", (root.path,) if git.is_own else ("/",))
-    lost |= {source for source, name in _OUTSIDE.items() if any(skip.path == name for skip in faults[refused:])}
+    lost |= {source for source in _OUTSIDE if any(skip.path == shown_name(source) for skip in faults[refused:])}
     own = project(root.path)
     if own.faults or own.lost:
         faults += faults_of(own)
@@ -193,7 +194,7 @@ def _add(
         return
     why = why_refused(data, sum(weight_of(file.data) for some in rules for file in some))
     if why:
-        faults.append(Skip(_OUTSIDE[source], domains.explained(domains.UNREADABLE_RULES, f"{printable(path)}: {why}")))
+        faults.append(Skip(shown_name(source), domains.explained(domains.UNREADABLE_RULES, f"{printable(path)}: {why}")))
         return
     is_stored = any(locations.is_in(real, os.path.realpath(place)) for place in inside)
     rules[not is_stored].append(RuleFile(b"", source, data))

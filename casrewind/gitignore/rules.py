@@ -4,10 +4,9 @@ The danger has two sides. A name wrongly ignored is not saved and cannot be rest
 store with build output, and a later restore may delete it. So the meaning of a rule equals git's to the byte, and tests
 compare with git.
 
-The first source with a matching rule decides. The order: the private rules, every .casrewindignore from the deepest
-directory up, the project's configuration, every .gitignore from the deepest directory up, info/exclude,
-core.excludesFile. Within a file the last matching rule decides. An ignored directory is never entered, so no rule can
-re-include a path below it.
+The first source with a matching rule decides, in the order of `SOURCES`; of files with one name, the one in the deepest
+directory. Within a file the last matching rule decides. An ignored directory is never entered, so no rule can re-include
+a path below it.
 
 The library pathspec does the matching: each rule becomes a regular expression with git's meaning. With google-re2, all
 rules of a file match at once in linear time. Without it, pathspec tries rule by rule, with expressions that do not
@@ -26,10 +25,10 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from struct import pack
 
-from blake3 import blake3
-
-from .. import fsio
+from .. import config, fsio
 from .._typing import TYPE_CHECKING, NamedTuple
+from ..model import digest as digests
+from ..model import domain as domains
 from ..model.domain import Skip
 
 if TYPE_CHECKING:
@@ -45,7 +44,41 @@ _WEIGHT_OF_A_BYTE = 80  # of a rule that becomes a regular expression
 _LONGEST = 4096
 """Length limit of a rule in bytes. No path is longer."""
 
-RULE_FILE_NAMES = (b".gitignore", b".casrewindignore")
+
+
+class RuleSource(NamedTuple):
+    """A kind of rule file."""
+
+    name: str
+    """Its name in the records of checkpoints: it never changes."""
+    shown: bytes
+    """The name of the file in its directory, or what output calls a file outside of the tree."""
+    bit: int = 0
+    """For a file that any directory may have: its bit in the records of the stat index, which nothing else has there (see
+    `worktree/scan_directory.py`). 0 for all other files."""
+    stops_built_in: bool = False
+    """Below such a file, neither the built-in excludes nor cache tags count: its rules say what to keep."""
+    protects: bool = False
+    """Its rules with `!` protect what git ignores. The plan of a restore that removes one says so."""
+
+
+SOURCES = {
+    source.name: source
+    for source in (
+        RuleSource("private", domains.PRIVATE_NAME),
+        RuleSource("casrewindignore", b".casrewindignore", bit=2, protects=True),
+        RuleSource("project", config.PROJECT_FILE.encode()),
+        RuleSource("gitignore", b".gitignore", bit=1, stops_built_in=True),
+        RuleSource("exclude", domains.EXCLUDE_NAME),
+        RuleSource("global", domains.GLOBAL_NAME),
+    )
+}
+"""Every kind of rule file that this casrewind knows, by name. The first one with a matching rule decides. All that is
+known about a kind stands here; the rest of casrewind asks this table."""
+SHARED_FILE = SOURCES["casrewindignore"].shown
+"""The file in the project's root that `include --shared` changes."""
+RULE_FILES = {source.shown: source for source in reversed(SOURCES.values()) if source.bit}
+"""The rule files that any directory may have, by file name."""
 
 DEFAULT_EXCLUDED_NAMES = frozenset(
     b"node_modules bower_components .venv __pycache__ __pypackages__ .mypy_cache .pytest_cache .ruff_cache .tox .nox"
@@ -55,9 +88,7 @@ DEFAULT_EXCLUDED_NAMES = frozenset(
 
 _SPECIAL = b"*?[\\"
 _BOM = b"\xef\xbb\xbf"
-_RANK = {"private": 0, "casrewindignore": 1, "project": 2, "gitignore": 3, "exclude": 4, "global": 5}
-SOURCES = frozenset(_RANK)
-"""The sources of rules that this casrewind knows: see `RuleFile`."""
+_RANK = {name: rank for rank, name in enumerate(SOURCES)}
 
 
 def raw_lines(data: bytes) -> Iterator[bytes]:
@@ -80,7 +111,7 @@ class RuleFile(NamedTuple):
     """The content of one rule file."""
 
     base: bytes  # the directory that the rules are relative to, itself relative to the root; b"" is the root
-    source: str  # private, casrewindignore, project, gitignore, exclude or global
+    source: str  # a name in SOURCES
     data: bytes
 
 
@@ -106,6 +137,17 @@ def why_refused(data: bytes, weight: int) -> str:
     if len(data) > _LONGEST and any(len(raw) > _LONGEST for raw in raw_lines(data)):
         return f"a rule of more than {_LONGEST >> 10} KiB"
     return ""
+
+
+def shown_name(source: str) -> bytes:
+    """What output calls a rule file of this source; for a source that this casrewind does not know, its name."""
+    return SOURCES[source].shown if source in SOURCES else source.encode("utf-8", "surrogateescape")
+
+
+def is_protecting(path: bytes) -> bool:
+    """True if a path is one of a rule file whose rules protect what git ignores."""
+    name = path.rpartition(b"/")[2]
+    return name in RULE_FILES and RULE_FILES[name].protects
 
 
 class _CompiledFile:
@@ -160,7 +202,7 @@ class _DirectoryScope(NamedTuple):
     known: "dict[bytes, list[Chunk] | None]"
     compiled: tuple[_CompiledFile, ...] = ()  # nearest first
     trivial: bool = True
-    under_git: bool = False
+    built_in_stopped: bool = False
 
 
 class Rules:
@@ -189,7 +231,7 @@ class Rules:
     ) -> "Rules":
         """The rules at the root, before its own rule files. `max_file_size` (bytes) is part of the digest for scan
         records."""
-        seed = blake3(b"casrewind rules 2 %d %d %d" % (ignore_case, default_excludes, max_file_size)).digest()
+        seed = digests.of(b"casrewind rules 2 %d %d %d" % (ignore_case, default_excludes, max_file_size))
         return cls(b"", _DirectoryScope(seed, ignore_case, default_excludes, {})).extend(outside)
 
     def extend(self, files: Sequence[RuleFile]) -> "Rules":
@@ -203,10 +245,10 @@ class Rules:
             source = file.source.encode()
             sizes = pack("<3Q", len(file.base), len(source), len(file.data))
             scope = scope._replace(
-                digest=blake3(scope.digest + sizes + file.base + source + file.data).digest(),
+                digest=digests.of(scope.digest + sizes + file.base + source + file.data),
                 compiled=(_CompiledFile(file, scope.known, fold=scope.ignore_case), *scope.compiled),
                 trivial=scope.trivial and next(raw_lines(file.data), None) is None,
-                under_git=scope.under_git or file.source == "gitignore",
+                built_in_stopped=scope.built_in_stopped or SOURCES[file.source].stops_built_in,
             )
         return Rules(self.path, scope)
 
@@ -219,9 +261,9 @@ class Rules:
         return Rules(path, self._scope)
 
     @property
-    def files(self) -> tuple[RuleFile, ...]:
-        """All rule files in force, outermost first."""
-        return tuple(compiled.file for compiled in self._scope.compiled)[::-1]
+    def built_in_stopped(self) -> bool:
+        """True if neither the built-in excludes nor cache tags count here."""
+        return self._scope.built_in_stopped
 
 
     def ignored(self, name: bytes, is_dir: bool) -> bool:  # noqa: FBT001
@@ -229,10 +271,9 @@ class Rules:
         return not self.trivial and self._verdict(name, is_dir=is_dir) is True
 
     def default_excluded(self, name: bytes) -> bool:
-        """True if `name` is a directory excluded by default. Never below a .gitignore or against a re-including
-        rule."""
+        """True if `name` is a directory excluded by default. Never against a re-including rule."""
         scope = self._scope
-        if name not in DEFAULT_EXCLUDED_NAMES or not scope.default_excludes or scope.under_git:
+        if name not in DEFAULT_EXCLUDED_NAMES or not scope.default_excludes or scope.built_in_stopped:
             return False
         return self.trivial or self._verdict(name, is_dir=True) is not False
 
@@ -379,12 +420,12 @@ class RuleChooser:
         outside = (*options.outside, *options.unstored)
         self._load = options.accepted
         self._accepted: Callable[[bytes, str], bytes | None] | None = None
-        self._known = {blake3(file.data).digest() for file in outside}
+        self._known = {digests.of(file.data) for file in outside}
         self._weight = sum(weight_of(file.data) for file in outside)
 
     def choose(self, file: RuleFile) -> ChosenRules:
         """The file itself, or what replaces it."""
-        digest = blake3(file.data).digest()
+        digest = digests.of(file.data)
         is_known = digest in self._known
         why = why_refused(file.data, 0 if is_known else self._weight)
         if why:
@@ -402,7 +443,7 @@ class RuleChooser:
         if data is None or why_refused(data, 0):
             return ChosenRules(None, why)
         why = f"{why}; the rules of the newest checkpoint count" if why else ""
-        weight = 0 if (digest := blake3(data).digest()) in self._known else weight_of(data)
+        weight = 0 if (digest := digests.of(data)) in self._known else weight_of(data)
         self.add(weight, (digest,))
         return ChosenRules(RuleFile(base, source, data), why, weight)
 

@@ -15,7 +15,16 @@ from fnmatch import fnmatchcase
 
 from .. import errors, fsio, locks
 from .._typing import NamedTuple
-from ..gitignore.rules import MOST_BYTES, RuleFile, ScanOptions, raw_lines, read_regular, why_refused
+from ..gitignore.rules import (
+    MOST_BYTES,
+    SHARED_FILE,
+    RuleFile,
+    ScanOptions,
+    is_protecting,
+    raw_lines,
+    read_regular,
+    why_refused,
+)
 from ..messages import printable, store_error, store_errors
 from ..model import domain as domains
 from ..model import manifest, paths
@@ -26,7 +35,6 @@ from ..worktree.ignored import Verdict
 from ..worktree.reader import Worktree
 from .context import Context
 
-FILE = b".casrewindignore"
 _SPECIAL = b"*?[\\"
 
 
@@ -44,6 +52,13 @@ class RuleChange(NamedTuple):
     added: tuple[bytes, ...]
     removed: tuple[bytes, ...]
     verdicts: tuple[Verdict, ...]
+
+
+class LostRule(NamedTuple):
+    """A rule that a restore would remove: the name of its file, and the rule without its sign."""
+
+    file: bytes
+    text: bytes
 
 
 class _RuleEditor:
@@ -70,7 +85,7 @@ class _RuleEditor:
 
     def finish(self, words: Sequence[Word]) -> RuleChange:
         """Write private rules. Raises UsageError for more rules than a scan accepts, StoreFull, StoreNotWritable."""
-        options, file = self.options, os.path.join(self._context.root.path, os.fsdecode(FILE))
+        options, file = self.options, os.path.join(self._context.root.path, os.fsdecode(SHARED_FILE))
         if self.shared:
             options = _with_private(options, _private(self._layout))
         else:
@@ -134,11 +149,12 @@ def _add_ignoring(context: Context, editor: _RuleEditor, word: Word) -> None:
         editor.put([*(line for line in editor.lines if line != rule), rule])
 
 
-def taken_away(context: Context, actions: Iterable[Action]) -> tuple[bytes, ...]:
-    """The rules that include something now, and that these actions would remove. Each rule is without its sign."""
-    found: list[bytes] = []
+def find_lost_rules(context: Context, actions: Iterable[Action]) -> tuple[LostRule, ...]:
+    """The rules that include something now, and that these actions would remove."""
+    found: list[LostRule] = []
     for action in actions:
-        if action.path.rpartition(b"/")[2] != FILE or action.before is None or action.before == action.after:
+        file = action.path.rpartition(b"/")[2]
+        if not is_protecting(action.path) or action.before is None or action.before == action.after:
             continue
         data = read_regular(action.path, context.tree.fd, MOST_BYTES) or b""
         kept: list[bytes] = []
@@ -148,7 +164,7 @@ def taken_away(context: Context, actions: Iterable[Action]) -> tuple[bytes, ...]
         for line in lines:
             opens_directory = line.endswith(b"/") and line[1:] + b"*" in lines  # a rule that only the next ones need
             if line.startswith(b"!") and line not in kept and not opens_directory:
-                found.append(line[1:].removeprefix(b"/"))
+                found.append(LostRule(file, line[1:].removeprefix(b"/")))
     return tuple(dict.fromkeys(found))
 
 
@@ -223,22 +239,22 @@ def _without(lines: list[bytes], word: Word) -> list[bytes]:
 
 def _read(tree: Worktree) -> list[bytes]:
     try:
-        status = os.stat(FILE, dir_fd=tree.fd, follow_symlinks=False)
+        status = os.stat(SHARED_FILE, dir_fd=tree.fd, follow_symlinks=False)
     except FileNotFoundError:
         return []
-    data = read_regular(FILE, tree.fd, MOST_BYTES) if stat.S_ISREG(status.st_mode) else None
+    data = read_regular(SHARED_FILE, tree.fd, MOST_BYTES) if stat.S_ISREG(status.st_mode) else None
     if data is None:
-        raise errors.UnsafePath(f"{printable(FILE)} is not a regular file: replace it by one, then try again")
+        raise errors.UnsafePath(f"{printable(SHARED_FILE)} is not a regular file: replace it by one, then try again")
     return data.removesuffix(b"\n").split(b"\n") if data else []
 
 
 def _write(tree: Worktree, lines: list[bytes]) -> None:
-    path = os.path.join(tree.root, os.fsdecode(FILE))
+    path = os.path.join(tree.root, os.fsdecode(SHARED_FILE))
     old = os.stat(path, follow_symlinks=False).st_mode if os.path.lexists(path) else None
     if not lines and old is not None:
         os.unlink(path)
         return
-    fsio.replace_file(tree.root, os.fsdecode(FILE), _joined(lines))
+    fsio.replace_file(tree.root, os.fsdecode(SHARED_FILE), _joined(lines))
     if old is None:
         fsio.undo_umask(path)
     else:

@@ -11,7 +11,6 @@ Before the ledger is replaced, nothing has changed; after it, any process can fi
 the order.
 """
 
-import os
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,6 +18,7 @@ from functools import lru_cache
 
 from .. import errors
 from .._typing import Any, NamedTuple
+from ..gitignore.rules import shown_name
 from ..messages import printable
 from ..model import checkpoint as checkpoints
 from ..model import diff as diffs
@@ -47,11 +47,6 @@ from .restore import Declined
 _CACHED = 4096
 _TRIES = 5
 _MARKS = frozenset({ledger.PIN, ledger.UNPIN, ledger.LABEL})
-_RULE_FILES = {
-    "casrewindignore": ".casrewindignore", "gitignore": ".gitignore", "project": ".casrewind.toml",
-    "exclude": os.fsdecode(domains.EXCLUDE_NAME), "global": os.fsdecode(domains.GLOBAL_NAME),
-    "private": os.fsdecode(domains.PRIVATE_NAME),
-}  # fmt: skip
 
 
 class Gone(NamedTuple):
@@ -411,7 +406,7 @@ def _moved(history: History, found: LedgerRewrite) -> History:
 
 def rule_path(rule: RuleRef) -> bytes:
     """The path of a rule file. A rule file outside the worktree gets a fixed name."""
-    return paths.join(rule.base, _RULE_FILES.get(rule.source, rule.source).encode("utf-8", "surrogateescape"))
+    return paths.join(rule.base, shown_name(rule.source))
 
 
 def checkpoints_of(context: Context) -> list[Checkpoint]:

@@ -1,10 +1,12 @@
 """Status: is there a checkpoint to return to, and what would it not restore?"""
 
+import os
 from collections.abc import Sequence
 
 from .. import errors, locations
 from .._typing import NamedTuple
 from ..agents import client_process
+from ..gitignore.rules import RULE_FILES
 from ..messages import printable
 from ..model.checkpoint import Checkpoint
 from ..model.domain import TOO_LARGE, Skip
@@ -69,7 +71,8 @@ def _status(context: Context, unwritable: str) -> Status:
     if last is None:
         reasons.append("no checkpoint yet: run casrewind save")
     elif last.files == 0:
-        reasons.append("the newest checkpoint holds no file: is everything ignored? look into .gitignore and .casrewindignore")
+        names = " and ".join(map(os.fsdecode, RULE_FILES))
+        reasons.append(f"the newest checkpoint holds no file: is everything ignored? look into {names}")
     if domain is not None and domain.max_file_size < _LOW_LIMIT and (left := [skip for skip in skipped if skip.reason == TOO_LARGE]):
         counted = f"{len(left)} files are" if len(left) > 1 else "1 file is"
         limit = f"{domain.max_file_size} bytes" if domain.max_file_size != 1 else "1 byte"

@@ -13,7 +13,7 @@ from .. import fsio, store_marker
 from .._typing import NamedTuple
 from ..gitignore.rules import (
     MOST_BYTES,
-    RULE_FILE_NAMES,
+    RULE_FILES,
     DecidingRule,
     RuleChooser,
     RuleFile,
@@ -39,7 +39,6 @@ _RECREATABLE = (
     "log", "logs", "Pods", "DerivedData", "_build", "site-packages", ".ipynb_checkpoints", ".hypothesis", "*.so", "*.dylib", "*.dll",
 )  # fmt: skip
 """Names of ignored files and directories that tools make again."""
-_SOURCES = {b".gitignore": "gitignore", b".casrewindignore": "casrewindignore"}
 
 
 class Verdict(NamedTuple):
@@ -123,24 +122,25 @@ def _reason_within(directory: int, rules: Rules, *, default_excludes: bool) -> s
     """The reason why an open directory is not captured, from its contents; CAPTURED if it is captured."""
     if store_marker.is_store(directory) or store_marker.is_data(directory):
         return domains.STORE
-    is_tools = default_excludes and ".gitignore" not in os.listdir(directory) and is_cache(directory, rules)
-    return domains.CACHE if is_tools else CAPTURED
+    names = os.listdir(directory) if default_excludes else []
+    own = any(source.stops_built_in for name, source in RULE_FILES.items() if os.fsdecode(name) in names)
+    return domains.CACHE if default_excludes and not own and is_cache(directory, rules) else CAPTURED
 
 
 def _rule_files(fd: int, where: bytes, chooser: RuleChooser) -> list[RuleFile]:
     """The rules of a directory, as a scan uses them."""
     found: list[RuleFile] = []
-    for name in RULE_FILE_NAMES:
+    for name, source in RULE_FILES.items():
         try:
             data = read_regular(name, fd, MOST_BYTES + 1)
         except FileNotFoundError:
             continue
         except OSError:
-            chosen = chooser.instead(where, _SOURCES[name], "")
+            chosen = chooser.instead(where, source.name, "")
         else:
             if data is None:
                 continue
-            chosen = chooser.choose(RuleFile(where, _SOURCES[name], data))
+            chosen = chooser.choose(RuleFile(where, source.name, data))
         if chosen.file is not None:
             found.append(chosen.file)
     return found

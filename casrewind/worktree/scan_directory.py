@@ -14,7 +14,7 @@ from collections.abc import Callable
 from .. import errors, fsio
 from ..gitignore.rules import (
     MOST_BYTES,
-    RULE_FILE_NAMES,
+    RULE_FILES,
     RuleChooser,
     RuleFile,
     Rules,
@@ -37,9 +37,10 @@ _VCS = frozenset((b".git", b".hg", b".jj", b".svn"))
 _CACHE_TAG = "CACHEDIR.TAG"
 _OPEN_LEVELS = 24  # deeper directories are opened from the root: deep trees need few descriptors
 _CACHE_SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55"  # https://bford.info/cachedir/
-_SOURCES = {b".gitignore": "gitignore", b".casrewindignore": "casrewindignore"}
-_BITS = {".gitignore": 1, ".casrewindignore": 2, _CACHE_TAG: 4, "FORMAT": 8, "ledger": 16, "packs": 32, "stores": 64}
-_STORE, _DATA = 8 | 16 | 32, 64  # all names of a store; the name in a directory of stores
+_CACHE, _STORE, _DATA = 4, 8 | 16 | 32, 64  # a cache tag; all names of a store; the name in a directory of stores
+_BITS = {_CACHE_TAG: _CACHE, "FORMAT": 8, "ledger": 16, "packs": 32, "stores": _DATA}
+_BITS |= {os.fsdecode(name): source.bit for name, source in RULE_FILES.items()}
+"""The bits of names that affect the whole directory, in `DirRecord.special`."""
 _REPORT_EVERY = 500
 
 Report = Callable[[str, int, int], None]
@@ -135,7 +136,7 @@ class DirectoryScan:
             self._special = _special_names([entry.name for entry in entries])
         if self.depth and self._special & (_STORE | _DATA) and self._is_store():
             return domains.STORE
-        if self._special & _BITS[_CACHE_TAG] and self._is_cache(rules):
+        if self._special & _CACHE and self._is_cache(rules):
             return domains.CACHE
         self.rules = self._with_rule_files(rules)
         has_mounts = self.path in self._state.mounts.names  # no stamp shows a mount
@@ -157,15 +158,14 @@ class DirectoryScan:
         return store_marker.is_data(self.fd) if self._special & _DATA else store_marker.is_store(self.fd)
 
     def _is_cache(self, rules: Rules) -> bool:
-        """True for a directory below the root that is marked as a tool's cache, without a .gitignore in force."""
-        if self.depth == 0 or not self._state.options.default_excludes or self._special & _BITS[".gitignore"]:
-            return False
-        return is_cache(self.fd, rules)
+        """True for a directory below the root that is marked as a tool's cache, without a rule file that stops this."""
+        own = any(self._special & source.bit for source in RULE_FILES.values() if source.stops_built_in)
+        return self.depth > 0 and self._state.options.default_excludes and not own and is_cache(self.fd, rules)
 
     def _with_rule_files(self, rules: Rules) -> Rules:
         found: list[RuleFile] = []
-        for name in RULE_FILE_NAMES:
-            if not self._special & _BITS[name.decode()]:
+        for name, source in RULE_FILES.items():
+            if not self._special & source.bit:
                 continue
             data, stamp = None, stamps.NONE
             try:
@@ -177,13 +177,13 @@ class DirectoryScan:
             except OSError as error:
                 if is_process_limit(error):
                     raise
-                chosen = self._state.chooser.instead(self.path, _SOURCES[name], "")
+                chosen = self._state.chooser.instead(self.path, source.name, "")
                 self._state.skipped.append(Skip(self.prefix + name, domains.UNREADABLE_RULES))
                 self.distrust_names()
             else:
                 if data is None:
                     continue
-                chosen = self._state.chooser.choose(RuleFile(self.path, _SOURCES[name], data))
+                chosen = self._state.chooser.choose(RuleFile(self.path, source.name, data))
                 if chosen.why:
                     self._state.skipped.append(Skip(self.prefix + name, domains.explained(domains.UNREADABLE_RULES, chosen.why)))
                     self.distrust_names()
@@ -191,7 +191,7 @@ class DirectoryScan:
             if chosen.file is not None:
                 found.append(chosen.file)
                 digest = self._state.sink.put_rules(chosen.file.data)
-                self._state.rules.append(RuleRef(self.path, _SOURCES[name], digest))
+                self._state.rules.append(RuleRef(self.path, source.name, digest))
                 if chosen.file.data is data:
                     self._rule_files.append((name, digest, stamps.PACKED.pack(*self._unless_racy(stamp))))
         return rules.extend(found) if found else rules
@@ -445,8 +445,8 @@ def _special_names(names: list[str]) -> int:
 
 
 def is_cache(directory: int, rules: Rules) -> bool:
-    """True if the open directory is marked as a cache. With a .gitignore in force, git's rules decide instead."""
-    if any(rule.source == "gitignore" for rule in rules.files):
+    """True if the open directory is marked as a cache, and no rule file is in force that says what to keep."""
+    if rules.built_in_stopped:
         return False
     try:
         return read_regular(_CACHE_TAG.encode(), directory, len(_CACHE_SIGNATURE)) == _CACHE_SIGNATURE

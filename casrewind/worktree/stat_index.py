@@ -25,6 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate, pairwise
 
 from .._typing import NamedTuple, Protocol, TypeVar
+from ..gitignore.rules import RULE_FILES
 from ..model import manifest, paths
 from ..model import stamp as stamps
 from ..model.domain import RuleRef, Skip
@@ -33,13 +34,12 @@ from ..model.manifest import Entry
 Row = TypeVar("Row")
 Basis = tuple[str, bytes, bytes, bytes]
 """The identity of the state that a stat index describes (store/stat_file.py)."""
-_VERSION = 3
-_HEAD = struct.Struct("<BIIIQQQQ")  # version; directories, other entries, rule files; bytes of the four lists of paths
+_RULE_BITS = sum(source.bit for source in RULE_FILES.values())
+_ONLY_RULES = bytes(bits for bits in range(256) if not bits & ~_RULE_BITS)
+_VERSION = bytes((4, _RULE_BITS))  # a scan that looked for fewer rule files has not recorded the others
+_HEAD = struct.Struct("<2sIIIQQQQ")  # version; directories, other entries, rule files; bytes of the four lists of paths
 _STAMP, _DIGEST = stamps.PACKED.size, 32
-OTHER, LINKED = 0, 1
-"""Kinds of entries that are not directories. LINKED: a file that has, or had, further hard links."""
-_SOURCES = {b".gitignore": "gitignore", b".casrewindignore": "casrewindignore"}
-_NAMES_OF_RULES = 3  # the bits of these two names (scan_directory.py)
+OTHER, LINKED = 0, 1  # kinds of entries that are not directories; LINKED: a file that has, or had, more hard links
 _WORTH_A_FORK = 3000  # entries; comparing fewer is as fast as a fork
 _NO_STAMP = stamps.PACKED.pack(*stamps.NONE)
 
@@ -137,8 +137,8 @@ class StatIndex:
         self._doubtful = list(_positions(columns.place_stamps))
         self._doubtful += [bisect_left(columns.first, at + 1) - 1 for at in _positions(columns.other_stamps)]
         self._doubtful += [self._rule_owners[at] for at in _positions(columns.rule_stamps)]
-        if columns.special.translate(None, bytes(range(_NAMES_OF_RULES + 1))):
-            self._doubtful += [number for number, bits in enumerate(columns.special) if bits > _NAMES_OF_RULES]
+        if columns.special.translate(None, _ONLY_RULES):
+            self._doubtful += [number for number, bits in enumerate(columns.special) if bits & ~_RULE_BITS]
         self.begin()
 
     def __len__(self) -> int:
@@ -419,7 +419,7 @@ class _Columns:
 
     def __init__(self, data: bytes) -> None:
         """Raises ValueError."""
-        if len(data) < _HEAD.size or data[0] != _VERSION:
+        if len(data) < _HEAD.size or data[:2] != _VERSION:
             raise ValueError
         _, directories, others, rules, *lengths = _HEAD.unpack_from(data)
         widths = [4 * directories] * 7 + [8 * directories, directories]
@@ -452,7 +452,7 @@ class _Columns:
             all(map(operator.le, self.distances, rows))
             and min(self.distances[1:], default=1) > 0 < min(self.spans)
             and max(map(operator.add, rows, self.spans)) <= directories
-            and all(path.rpartition(b"/")[2] in _SOURCES for path in self.rule_paths)
+            and all(path.rpartition(b"/")[2] in RULE_FILES for path in self.rule_paths)
         ):
             raise ValueError
         self.rule_files = [
@@ -497,4 +497,4 @@ def _of(rows: list[Row], owners: list[int], start: int, end: int) -> list[Row]:
 
 def _rule(path: bytes, digest: bytes) -> RuleRef:
     place, _, name = path.rpartition(b"/")
-    return RuleRef(place, _SOURCES[name], digest)
+    return RuleRef(place, RULE_FILES[name].name, digest)

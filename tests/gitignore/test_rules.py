@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from casrewind.gitignore import compiled_rules as ignore
 from casrewind.gitignore.compiled_rules import RuleLine
-from casrewind.gitignore.rules import DEFAULT_EXCLUDED_NAMES, RULE_FILE_NAMES, RuleFile, Rules, RuleSet, raw_lines
+from casrewind.gitignore.rules import DEFAULT_EXCLUDED_NAMES, RULE_FILES, RuleFile, Rules, RuleSet, raw_lines
 from casrewind.gitignore.wildmatch import PYTHON, expression, match, parse
 
 SOURCES = ["private", "casrewindignore", "project", "gitignore", "exclude", "global"]
@@ -238,20 +238,13 @@ def test_an_env_file_is_opted_in():
     assert RuleSet([git(b".env\n*.log"), ours(b"!.env\n")]).captured(b"sub/.env", False)
 
 
-def test_files_are_listed_outermost_first():
-    outside = [RuleFile(b"", "global", b"1"), RuleFile(b"", "exclude", b"2")]
-    rules = Rules.top(outside).extend([git(b"3")]).enter(b"d").extend([git(b"4", b"d")])
-    assert rules.files == (*outside, git(b"3"), git(b"4", b"d"))
-    assert Rules.top().files == ()
-
-
 def test_a_rule_file_of_another_directory_is_refused():
     with pytest.raises(ValueError, match="has no place"):
         Rules.top().extend([git(b"x", b"d")])
 
 
 def test_rule_file_names():
-    assert set(RULE_FILE_NAMES) == {b".gitignore", b".casrewindignore"}
+    assert set(RULE_FILES) == {b".gitignore", b".casrewindignore"}
 
 
 # --- trivial, digest ----------------------------------------------------------------------------------------
@@ -305,7 +298,7 @@ import sys
 from casrewind.gitignore.rules import RuleFile, Rules, RuleSet
 rules = Rules.top([RuleFile(b"", "global", b"x")], default_excludes=True).extend([RuleFile(b"", "exclude", b"# x")])
 child = rules.enter(b"d").extend([RuleFile(b"d", "gitignore", b"*.o")])
-assert child.digest and child.files and not child.trivial and not child.default_excluded(b"src")
+assert child.digest and not child.trivial and not child.default_excluded(b"src")
 assert not Rules.top().ignored(b"x", False) and Rules.top(default_excludes=True).default_excluded(b"node_modules")
 assert "pathspec" not in sys.modules
 assert child.ignored(b"x.o", False)

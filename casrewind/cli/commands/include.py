@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager, suppress
 
 from ... import errors
 from ..._typing import TYPE_CHECKING, Any
-from ...gitignore.rules import ScanOptions
+from ...gitignore.rules import SHARED_FILE, RuleFile, ScanOptions, shown_name
 from ...messages import printable
 from ...model import domain as domains
 from ...model import manifest
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 _SHOWN = 5
 """Ignored entries per line."""
-_FILES = {"gitignore": ".gitignore", "casrewindignore": ".casrewindignore", "project": ".casrewind.toml", "exclude": ".git/info/exclude",
-          "global": "core.excludesFile"}  # fmt: skip
 _WILL_BE_CAPTURED = (ignored.CAPTURED, ignored.MISSING)
 
 
@@ -139,7 +137,7 @@ def _words(root: str, text: str, start: str) -> list[Word]:
 
 
 def _print_rules(found: RuleChange) -> None:
-    is_shared = os.path.basename(found.file) == os.fsdecode(inclusion.FILE)
+    is_shared = os.path.basename(found.file) == os.fsdecode(SHARED_FILE)
     name = os.path.basename(found.file) if is_shared else f"private rules ({printable(found.file)})"
     for rule in found.added:
         print_line(f"{name}: added {printable(rule)}")
@@ -153,9 +151,9 @@ def _sentence(verdict: Verdict, store: str, saved: str = "") -> str:
     where = ""
     if rule is not None:
         base = f"{printable(rule.file.base)}/" if rule.file.base else ""
-        file = _FILES.get(rule.file.source, rule.file.source)
+        file = _file_of(rule.file, store)
         if rule.file.source == "private":
-            file = f"private rules ({printable(Layout(store).rules)})"
+            file = f"private rules ({printable(file)})"
         where = f": {base}{file}, line {rule.line}: {printable(rule.text)}"
     if saved:
         return f"{name} is saved in {saved}{where}"
@@ -168,6 +166,13 @@ def _sentence(verdict: Verdict, store: str, saved: str = "") -> str:
     if verdict.reason == domains.BUILT_IN:
         return f"{name} is a directory that tools make again (built-in list): casrewind include {shlex.quote(name)} captures it"
     return f"{name} is not captured: {printable(verdict.reason)}"
+
+
+def _file_of(rules: RuleFile, store: str) -> str:
+    """The path of a rule file, in its directory. The file that git's core.excludesFile names has that name."""
+    if rules.source == "private":
+        return Layout(store).rules
+    return "core.excludesFile" if rules.source == "global" else os.fsdecode(shown_name(rules.source))
 
 
 def unprotected(found: Sequence[IgnoredEntry], *, complete: bool) -> list[str]:
@@ -186,7 +191,7 @@ def _json(verdict: Verdict, store: str) -> dict[str, Any]:
         "captured": verdict.reason == ignored.CAPTURED,
         "reason": verdict.reason,
         "rule": None if rule is None else {
-            "file": Layout(store).rules if rule.file.source == "private" else _FILES.get(rule.file.source, rule.file.source),
+            "file": _file_of(rule.file, store),
             "line": rule.line,
             **shapes.path(rule.file.base, "directory"), **shapes.path(rule.text, "text"),
         },

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from ... import errors
 from ..._typing import TYPE_CHECKING, Any
-from ...gitignore.rules import RULE_FILE_NAMES
+from ...gitignore.rules import RULE_FILES
 from ...messages import printable
 from ...model import domain as domains
 from ...ops.purge import Gone, Purged
@@ -184,7 +184,7 @@ def _agreed_on_text(found: TextPurged) -> bool:
 
 
 def _is_rules(path: bytes) -> bool:
-    return path in domains.OUTSIDE_NAMES or path.rpartition(b"/")[2] in RULE_FILE_NAMES
+    return path in domains.OUTSIDE_NAMES or path.rpartition(b"/")[2] in RULE_FILES
 
 
 def _places(found: TextPurged) -> str:

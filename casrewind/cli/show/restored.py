@@ -8,6 +8,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppres
 
 from ... import errors, launch
 from ..._typing import TYPE_CHECKING, Any, NamedTuple
+from ...gitignore.rules import is_protecting
 from ...messages import printable
 from ...model.checkpoint import Checkpoint
 from ...model.diff import Change
@@ -165,16 +166,17 @@ def warn(workspace: "Workspace", actions: Iterable[Action]) -> None:
 
 
 def _warn(workspace: "Workspace", actions: Iterable[Action], tell: Callable[[str], None]) -> None:
-    touched = [action for action in actions if action.path.endswith(b".casrewindignore")]
+    touched = [action for action in actions if is_protecting(action.path)]
     if not touched:
         return
     from ...ops import inclusion
     from ...workspace import context_of
 
-    rules = inclusion.taken_away(context_of(workspace), touched)
+    rules = inclusion.find_lost_rules(context_of(workspace), touched)
     if rules:
-        names = ", ".join(printable(rule) for rule in rules[:SHOWN]) + (", ..." if len(rules) > SHOWN else "")
-        tell(f"NOTE: {names} would no longer be protected: this removes rules of .casrewindignore (casrewind include)")
+        names = ", ".join(printable(rule.text) for rule in rules[:SHOWN]) + (", ..." if len(rules) > SHOWN else "")
+        files = ", ".join(printable(file) for file in dict.fromkeys(rule.file for rule in rules))
+        tell(f"NOTE: {names} would no longer be protected: this removes rules of {files} (casrewind include)")
 
 
 def _show_patch(workspace: "Workspace", actions: Sequence[Action]) -> None:
