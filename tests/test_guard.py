@@ -1,6 +1,7 @@
 """The guard of tests/conftest.py: no test reaches the real home, and one that tries is an error."""
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -33,7 +34,7 @@ def suite(tmp_path):
     def run(body, **variables):
         (tmp_path / "suite/test_it.py").write_text(body)
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", ".", "-c", os.devnull, "--basetemp", "../base", "-o", f"pythonpath={HERE}", "."],
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", ".", "-c", os.devnull, "--basetemp", "../base", "-o", f"pythonpath={shlex.quote(str(HERE))}", "."],
             cwd=tmp_path / "suite", env={"PATH": os.environ["PATH"], "PYTHONPATH": str(HERE.parent), **variables}, capture_output=True, text=True,
         )  # fmt: skip
         return done.returncode, done.stdout + done.stderr

@@ -8,46 +8,35 @@ import os
 import shlex
 import shutil
 import subprocess
-import tempfile
-from pathlib import Path
 
 import pytest
 
+from support import other_users, unprivileged
 from support.command import Command
 from support.command_in_process import InProcess
 from support.picture import differences, picture
 from support.trees import plant
 from support.unchanged import store_picture, unchanged
 
-NOBODY = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
 TREE = {"a": b"one\n", "d/b": b"two\n" * 50, "big": bytes(range(256)) * 300}
 
 
 @pytest.fixture
-def nobody():
+def user():
     """The command run by a user who is not root, in a project and with a home of its own."""
-    if os.geteuid() != 0 or shutil.which("setpriv") is None:
-        pytest.skip("dropping to another user needs root and setpriv")
-    with tempfile.TemporaryDirectory(prefix="casrewind-test-") as base:  # pytest's own is closed to others
-        os.chmod(base, 0o711)
-        root, home = Path(base, "project"), Path(base, "home")
+    unprivileged.require()
+    with unprivileged.open_directory() as base:
+        root, home = base / "project", base / "home"
         for place in (root, home):
             place.mkdir()
-            os.chown(place, 65534, 65534)
+            unprivileged.give(place)
         command = Command(root, home)
 
         def run(*arguments, **more):
-            return command(*arguments, prefix=NOBODY, **more)
+            return command(*arguments, prefix=unprivileged.PREFIX, **more)
 
         run.root, run.home = root, home
         yield run
-
-
-def give(place):
-    """Make everything below `place` the user's."""
-    for where, names, files in os.walk(place):
-        for name in [".", *names, *files]:
-            os.lchown(os.path.join(where, name), 65534, 65534)
 
 
 @pytest.fixture
@@ -203,78 +192,78 @@ def test_a_directory_that_is_not_empty_is_no_place_to_write_to(ready, root, tmp_
 # -- what may not be read
 
 
-def test_an_unreadable_file_or_directory_is_3_recorded_and_shown(nobody):
-    plant(nobody.root, {"ok": b"1", "secret": b"2", "closed/in": b"3"})
-    give(nobody.root)
-    (nobody.root / "secret").chmod(0)
-    (nobody.root / "closed").chmod(0)
-    found = nobody("save", "--json", code=3).json
+def test_an_unreadable_file_or_directory_is_3_recorded_and_shown(user):
+    plant(user.root, {"ok": b"1", "secret": b"2", "closed/in": b"3"})
+    unprivileged.give(user.root)
+    (user.root / "secret").chmod(0)
+    (user.root / "closed").chmod(0)
+    found = user("save", "--json", code=3).json
     skipped = [{"path": "closed", "reason": "unreadable"}, {"path": "secret", "reason": "unreadable"}]
     assert found["files"] == 1 and found["skipped"] == skipped
-    assert nobody("show", "--json", "last", code=0).json["skipped"] == skipped
-    assert nobody("status", "--json", code=0).json["skipped"] == skipped
+    assert user("show", "--json", "last", code=0).json["skipped"] == skipped
+    assert user("status", "--json", code=0).json["skipped"] == skipped
     for command in (["save", "-m", "again"], ["show", "last"], ["status"]):
-        said = nobody(*command)
+        said = user(*command)
         assert "secret" in said.err and "closed" in said.err and "unreadable" in said.err
     # and a restore to that checkpoint never takes them for absent
-    (nobody.root / "secret").chmod(0o644)
-    (nobody.root / "closed").chmod(0o755)
-    plant(nobody.root, {"ok": b"changed"})
-    give(nobody.root)
-    nobody("restore", "last", "--yes", code=0)
-    assert picture(nobody.root)[b"closed/in"] and picture(nobody.root)[b"secret"]
-    assert (nobody.root / "ok").read_bytes() == b"1"
+    (user.root / "secret").chmod(0o644)
+    (user.root / "closed").chmod(0o755)
+    plant(user.root, {"ok": b"changed"})
+    unprivileged.give(user.root)
+    user("restore", "last", "--yes", code=0)
+    assert picture(user.root)[b"closed/in"] and picture(user.root)[b"secret"]
+    assert (user.root / "ok").read_bytes() == b"1"
 
 
-def test_an_unreadable_file_in_the_way_of_a_restore_is_14(nobody):
-    plant(nobody.root, {"f": b"1"})
-    give(nobody.root)
-    nobody("save", code=0)
-    plant(nobody.root, {"f": b"2", "closed/in": b"3"})
-    give(nobody.root)
-    (nobody.root / "f").chmod(0)
-    (nobody.root / "closed").chmod(0)
-    with unchanged(nobody.root):
-        says(nobody("restore", "last", "--yes"), 14, "f cannot be read", "nothing was changed", "-- PATH")
-    (nobody.root / "f").chmod(0o644)
-    report = nobody("restore", "--json", "last", "--yes")
-    assert report.code in (0, 3) and (nobody.root / "f").read_bytes() == b"1"
-    assert (nobody.root / "closed").exists()  # it could not be read: nothing under it is deleted
+def test_an_unreadable_file_in_the_way_of_a_restore_is_14(user):
+    plant(user.root, {"f": b"1"})
+    unprivileged.give(user.root)
+    user("save", code=0)
+    plant(user.root, {"f": b"2", "closed/in": b"3"})
+    unprivileged.give(user.root)
+    (user.root / "f").chmod(0)
+    (user.root / "closed").chmod(0)
+    with unchanged(user.root):
+        says(user("restore", "last", "--yes"), 14, "f cannot be read", "nothing was changed", "-- PATH")
+    (user.root / "f").chmod(0o644)
+    report = user("restore", "--json", "last", "--yes")
+    assert report.code in (0, 3) and (user.root / "f").read_bytes() == b"1"
+    assert (user.root / "closed").exists()  # it could not be read: nothing under it is deleted
 
 
 @pytest.mark.parametrize("name", ["closed", "closed it's"])
-def test_a_directory_that_its_owner_closed_is_opened_not_moved_away(nobody, name):
-    plant(nobody.root, {"f": b"1", f"{name}/in": b"1", f"{name}/sub/in": b"1"})
-    give(nobody.root)
-    nobody("save", code=0)
-    plant(nobody.root, {"f": b"2"})
-    give(nobody.root)
-    nobody("restore", "last", "-y", code=0)
+def test_a_directory_that_its_owner_closed_is_opened_not_moved_away(user, name):
+    plant(user.root, {"f": b"1", f"{name}/in": b"1", f"{name}/sub/in": b"1"})
+    unprivileged.give(user.root)
+    user("save", code=0)
+    plant(user.root, {"f": b"2"})
+    unprivileged.give(user.root)
+    user("restore", "last", "-y", code=0)
     for closed, mode in ((name, "rwx"), (f"{name}/sub", "rwx"), (f"{name}/in", "rw")):
-        place = nobody.root / closed
+        place = user.root / closed
         was = place.stat().st_mode & 0o777
         place.chmod(0)
         command = f"chmod u+{mode} {shlex.quote(closed)}"
-        with unchanged(nobody.root):
-            found = nobody("restore", "last", "--yes")
+        with unchanged(user.root):
+            found = user("restore", "last", "--yes")
             says(found, 14, f"{closed} cannot be read ({command} allows it)", "nothing was changed", "Do that, or restore only other paths")
             assert "Move it away" not in found.err
-        subprocess.run([*NOBODY, "sh", "-c", command], cwd=nobody.root, check=True)
+        subprocess.run([*unprivileged.PREFIX, "sh", "-c", command], cwd=user.root, check=True)
         place.chmod(was)
-        nobody("restore", "last", "--yes", code=0)
+        user("restore", "last", "--yes", code=0)
 
 
-def test_a_directory_that_its_owner_may_not_write_to_says_how(nobody):
-    plant(nobody.root, {"f": b"1"})
-    give(nobody.root)
-    nobody("save", code=0)
-    plant(nobody.root, {"f": b"2"})
-    give(nobody.root)
-    nobody.root.chmod(0o555)
-    command = f"chmod u+rwx {nobody.root}"
-    says(nobody("restore", "last", "--yes"), 14, f"may not be written to ({command} allows it). Do that")
-    subprocess.run([*NOBODY, "sh", "-c", command], check=True)
-    nobody("restore", "last", "--yes", code=0)
+def test_a_directory_that_its_owner_may_not_write_to_says_how(user):
+    plant(user.root, {"f": b"1"})
+    unprivileged.give(user.root)
+    user("save", code=0)
+    plant(user.root, {"f": b"2"})
+    unprivileged.give(user.root)
+    user.root.chmod(0o555)
+    command = f"chmod u+rwx {user.root}"
+    says(user("restore", "last", "--yes"), 14, f"may not be written to ({command} allows it). Do that")
+    subprocess.run([*unprivileged.PREFIX, "sh", "-c", command], check=True)
+    user("restore", "last", "--yes", code=0)
 
 
 # -- the store
@@ -300,46 +289,47 @@ def test_a_store_that_others_may_write_to(ready, root, home):
         says(ready("save"), 14, store, "others may write", "chmod 700")
 
 
-def test_a_store_of_somebody_else(nobody):
-    plant(nobody.root, {"f": b"1"})
-    give(nobody.root)
-    nobody("save", code=0)
-    store = nobody("status", "--json", code=0).json["store"]
+def test_a_store_of_somebody_else(user):
+    other_users.require()
+    plant(user.root, {"f": b"1"})
+    unprivileged.give(user.root)
+    user("save", code=0)
+    store = user("status", "--json", code=0).json["store"]
     os.chown(store, 0, 0)
     os.chmod(store, 0o755)
-    with unchanged(nobody.root):
-        says(nobody("save"), 14, store, "belongs to user 0", "--store DIR")
+    with unchanged(user.root):
+        says(user("save"), 14, store, "belongs to user 0", "--store DIR")
 
 
-def test_a_store_that_cannot_be_made(nobody):
-    nobody.home.chmod(0o555)
-    plant(nobody.root, {"f": b"1"})
-    with unchanged(nobody.root):
-        says(nobody("save"), 1, str(nobody.home), "Permission denied", "--store DIR")
+def test_a_store_that_cannot_be_made(user):
+    user.home.chmod(0o555)
+    plant(user.root, {"f": b"1"})
+    with unchanged(user.root):
+        says(user("save"), 1, str(user.home), "Permission denied", "--store DIR")
 
 
-def test_a_store_that_cannot_be_written_can_still_be_read(nobody):
-    plant(nobody.root, TREE)
-    give(nobody.root)
-    nobody("save", code=0)
-    before = picture(nobody.root)
-    store = nobody("status", "--json", code=0).json["store"]
-    points = nobody("list", "--json", code=0).out
-    plant(nobody.root, {"a": b"edited"})
-    give(nobody.root)
+def test_a_store_that_cannot_be_written_can_still_be_read(user):
+    plant(user.root, TREE)
+    unprivileged.give(user.root)
+    user("save", code=0)
+    before = picture(user.root)
+    store = user("status", "--json", code=0).json["store"]
+    points = user("list", "--json", code=0).out
+    plant(user.root, {"a": b"edited"})
+    unprivileged.give(user.root)
     for place, names, files in os.walk(store, topdown=False):
         for name in files:
             os.chmod(os.path.join(place, name), 0o400)
         os.chmod(place, 0o500)
-    with unchanged(nobody.root):
+    with unchanged(user.root):
         for command in (["save"], ["restore", "last", "--yes"]):
-            says(nobody(*command), 1, store, "Permission denied", "--store DIR")
-        assert nobody("list", "--json", code=0).out == points
-        assert [e["path"] for e in nobody("show", "--json", "last", code=0).json["entries"]] == ["a", "big", "d", "d/b"]
-        assert [c["path"] for c in nobody("diff", "--json", code=0).json["changes"]] == ["a"]
-        nobody("status", code=0)
-        elsewhere = nobody.home / "elsewhere"
-        nobody("restore", "last", "--to", str(elsewhere), code=0)
+            says(user(*command), 1, store, "Permission denied", "--store DIR")
+        assert user("list", "--json", code=0).out == points
+        assert [e["path"] for e in user("show", "--json", "last", code=0).json["entries"]] == ["a", "big", "d", "d/b"]
+        assert [c["path"] for c in user("diff", "--json", code=0).json["changes"]] == ["a"]
+        user("status", code=0)
+        elsewhere = user.home / "elsewhere"
+        user("restore", "last", "--to", str(elsewhere), code=0)
     assert differences(before, picture(elsewhere)) == {}
 
 

@@ -152,9 +152,8 @@ def test_a_root_that_cannot_be_looked_at_is_there():
         (place / "home").mkdir()
         store = project(place / "home", place / "private" / "project")
         shutil.rmtree(place / "private" / "project")
-        (place / "private").chmod(0o700)
-        for path in (place / "home", *(place / "home").rglob("*")):
-            os.lchown(path, unprivileged.NOBODY, unprivileged.NOBODY)
+        (place / "private").chmod(0)
+        unprivileged.give(place / "home")
         found = Command(place, place / "home").json(*PRUNE, "--yes", prefix=unprivileged.PREFIX)
         assert (found["removed"], found["kept"]) == ([], [])
         assert store.is_dir()

@@ -7,7 +7,9 @@ import sys
 
 import pytest
 
-from support.trees import plant
+from support import unprivileged
+from support.command import Command
+from support.trees import Dir, plant
 
 
 def run(process, *arguments, **more):
@@ -28,6 +30,21 @@ def test_a_command_that_is_missing_is_127_and_one_that_cannot_be_run_126(process
     assert "no-such\\x1b[31m-command" in found.err and "No such file" in found.err
     plant(root, {"data": b"not a program"})
     assert run(process, "--", str(root / "data"), code=126).err.count("Permission denied") == 1
+
+
+def test_a_command_is_missing_too_where_a_directory_of_path_may_not_be_searched():
+    """As after `su`, which leaves the other user's directories on PATH: the system says "Permission denied" then."""
+    unprivileged.require()
+    with unprivileged.open_directory() as place:
+        plant(place / "project", {"f": b"1", "bin/data": b"not a program"})
+        plant(place, {"home": Dir(), "closed": Dir()})
+        unprivileged.give(place)
+        os.chmod(place / "closed", 0)
+        process = Command(place / "project", place / "home", PATH=f"{place}/closed:{place}/project/bin:{os.environ['PATH']}")
+        found = run(process, "--", "no-such-command", code=127, prefix=unprivileged.PREFIX)
+        assert "cannot run no-such-command: No such file" in found.err
+        assert run(process, "--", "data", code=126, prefix=unprivileged.PREFIX).err.count("Permission denied") == 1
+        assert run(process, "--", "true", prefix=unprivileged.PREFIX).code == 0
 
 
 def test_it_saves_before_and_after(process, casrewind, root):

@@ -8,6 +8,7 @@ import pytest
 
 from casrewind import errors
 from casrewind.workspace import Workspace
+from support import unprivileged
 from support.command import Command
 from support.picture import differences, picture
 from support.trees import Dir, Fifo, Link, plant
@@ -221,32 +222,31 @@ def test_a_project_file_may_lower_the_limit_but_not_raise_it(root, settings):
         assert [skip.path for skip in workspace.save().skipped] == [b"big"]
 
 
-@as_root
-def test_what_could_not_be_read_then_is_never_deleted(root, home):
-    plant(root, {"a": b"1", "private": b"bytes", "closed/inside": b"bytes", "rules/.gitignore": b"*.o\n", "rules/x.o": b"o"})
-    os.chmod(root / "private", 0)
-    os.chmod(root / "closed", 0)
-    os.chmod(root / "rules" / ".gitignore", 0)
-    subprocess.run(["chown", "-R", "65534:65534", root, home], check=True)
-    for place in (root.parent, *root.parent.parents):
-        if not os.stat(place).st_mode & 0o001:
-            os.chmod(place, os.stat(place).st_mode | 0o011)
-    nobody = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
-    casrewind = Command(root, home)
-    saved = casrewind("save", "--json", code=3, prefix=nobody).json
-    assert {(skip["path"], skip["reason"]) for skip in saved["skipped"]} == {
-        ("private", "unreadable"), ("closed", "unreadable"),
-        ("rules/.gitignore", "unreadable ignore rules"), ("rules/.gitignore", "unreadable"),
-    }  # fmt: skip
-    os.chmod(root / "private", 0o644)
-    os.chmod(root / "closed", 0o755)
-    os.chmod(root / "rules" / ".gitignore", 0o644)
-    plant(root, {"rules/.gitignore": b"", "rules/y": b"made since", "new": b"made since"})
-    subprocess.run(["chown", "-R", "65534:65534", root], check=True)
-    before = picture(root, mtimes=True, inodes=True)
-    casrewind("restore", saved["checkpoint"], "-y", code=0, prefix=nobody)
-    after = picture(root, mtimes=True, inodes=True)
-    assert set(differences(before, after)) == {b"new"}, "under a rule file that could not be read nothing is deleted"
+def test_what_could_not_be_read_then_is_never_deleted():
+    unprivileged.require()
+    with unprivileged.open_directory() as place:
+        root, home = place / "project", place / "home"
+        home.mkdir()
+        plant(root, {"a": b"1", "private": b"bytes", "closed/inside": b"bytes", "rules/.gitignore": b"*.o\n", "rules/x.o": b"o"})
+        unprivileged.give(place)
+        os.chmod(root / "private", 0)
+        os.chmod(root / "closed", 0)
+        os.chmod(root / "rules" / ".gitignore", 0)
+        casrewind = Command(root, home)
+        saved = casrewind("save", "--json", code=3, prefix=unprivileged.PREFIX).json
+        assert {(skip["path"], skip["reason"]) for skip in saved["skipped"]} == {
+            ("private", "unreadable"), ("closed", "unreadable"),
+            ("rules/.gitignore", "unreadable ignore rules"), ("rules/.gitignore", "unreadable"),
+        }  # fmt: skip
+        os.chmod(root / "private", 0o644)
+        os.chmod(root / "closed", 0o755)
+        os.chmod(root / "rules" / ".gitignore", 0o644)
+        plant(root, {"rules/.gitignore": b"", "rules/y": b"made since", "new": b"made since"})
+        unprivileged.give(root)
+        before = picture(root, mtimes=True, inodes=True)
+        casrewind("restore", saved["checkpoint"], "-y", code=0, prefix=unprivileged.PREFIX)
+        after = picture(root, mtimes=True, inodes=True)
+        assert set(differences(before, after)) == {b"new"}, "under a rule file that could not be read nothing is deleted"
 
 
 @as_root

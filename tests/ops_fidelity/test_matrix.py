@@ -178,13 +178,20 @@ def test_the_executable_bit(round_trip, root):
 @pytest.mark.parametrize("edit", [False, True], ids=["mode only", "rewritten"])
 def test_every_permission_bit_comes_back(round_trip, root, mode, edit):
     plant(root, {"f": Mode(mode, b"secret")})
+    needs_to_read(root / "f")
     other = 0o644 if mode != 0o644 else 0o600
     round_trip(lambda: plant(root, {"f": Mode(other, b"other")}) if edit else (root / "f").chmod(other))
+
+
+def needs_to_read(path):
+    if not os.access(path, os.R_OK):
+        pytest.skip("needs root: a plain user saves nothing that he cannot read (test_permissions.py)")
 
 
 @pytest.mark.parametrize("mode", [0o000, 0o500, 0o555, 0o700, 0o711, 0o770, 0o777])
 def test_the_modes_of_directories_come_back(round_trip, root, mode):
     plant(root, {"d/e/x": b"1", "other": Dir(mode), "d/e": Dir(mode), "d": Dir(mode)})
+    needs_to_read(root / "d")
 
     def damage():
         for place in ("d", "d/e", "other"):

@@ -49,7 +49,9 @@ def test_a_directory_that_is_opened_on_the_way_keeps_its_bits(tmp_path):
         casrewind = Command(root, place / "home")
         casrewind("save", code=0, prefix=unprivileged.PREFIX)
         (root / "d/x").write_bytes(b"edited")
+        os.chmod(root / "gone", 0o1755)
         (root / "gone/y").unlink()
+        os.chmod(root / "gone", 0o1555)
         for verb in (("restore", "last", "-y"), ("undo", "--yes"), ("redo", "--yes")):
             casrewind(*verb, code=0, prefix=unprivileged.PREFIX)
             assert (mode(root / "d"), mode(root / "gone")) == (0o3555, 0o1555), verb

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from support import unprivileged
+from support import other_users, unprivileged
 from support.command import Command
 from support.picture import differences, picture
 from support.trees import Dir, Exec, Mode, plant
@@ -34,7 +34,7 @@ def root(place):
 
 @pytest.fixture
 def user(root, home):
-    """The command as nobody, in a project that nobody owns."""
+    """The command as a plain user, in a project of his own."""
     unprivileged.require()
     unprivileged.give(root, home)
     command = Command(root, home)
@@ -160,7 +160,9 @@ def test_a_dry_run_says_the_same_of_a_directory_that_its_owner_may_not_write_to(
     plant(root, {"d/x": b"1", "d": Dir(0o500)})
     unprivileged.give(root)
     user("save", code=0)
+    (root / "d").chmod(0o700)
     (root / "d/x").unlink()
+    (root / "d").chmod(0o500)
     planned = user("restore", "last", "--dry-run", "--json", code=0).json
     assert planned["changes"] == user("restore", "last", "--yes", "--json", code=0).json["changes"]
     assert (root / "d/x").read_bytes() == b"1"
@@ -173,14 +175,10 @@ def test_an_unreadable_file_that_the_restore_would_replace_refuses_it(user, root
     plant(root, {"secret": b"edited", "a": b"2"})
     unprivileged.give(root)
     (root / "secret").chmod(0)
-    before = picture_as_root(root)
+    before = picture(root, mtimes=True, inodes=True)
     result = user("restore", "last", "--yes", code=14)
     assert "secret cannot be read" in result.err
-    assert picture_as_root(root) == before
-
-
-def picture_as_root(root):
-    return picture(root, mtimes=True, inodes=True)
+    assert picture(root, mtimes=True, inodes=True) == before
 
 
 def test_files_of_every_mode_are_replaced_and_removed(user, root):
@@ -278,6 +276,7 @@ def test_a_store_is_private_under_any_umask(casrewind, root, home):
 
 def test_a_file_of_somebody_else_in_a_directory_of_ours(user, root):
     """It can be read and replaced, as its directory is ours. Nobody else may use the result: he may have put the file there for that."""
+    other_users.require()
     plant(root, {"d/theirs": Mode(0o644, b"theirs")})
     unprivileged.give(root)
     os.chown(root / "d/theirs", 0, 0)
@@ -292,6 +291,7 @@ def test_a_file_of_somebody_else_in_a_directory_of_ours(user, root):
 
 
 def test_a_directory_of_somebody_else_is_in_the_way_before_the_first_change(user, root):
+    other_users.require()
     plant(root, {"a": b"1", "theirs/x": b"1"})
     unprivileged.give(root)
     user("save", code=0)
@@ -308,7 +308,7 @@ def test_a_directory_of_somebody_else_is_in_the_way_before_the_first_change(user
     assert (root / "a").read_bytes() == b"1"
 
 
-def test_this_interpreter_runs_as_nobody():
+def test_permissions_hold_who_runs_these_tests():
     unprivileged.require()
-    assert unprivileged.run(sys.executable, "-c", "import os; print(os.geteuid())").stdout == b"65534\n"
+    assert unprivileged.run(sys.executable, "-c", "import os; print(os.geteuid())").stdout == b"%d\n" % unprivileged.NOBODY != b"0\n"
     assert subprocess.run([*unprivileged.PREFIX, "cat", "/etc/shadow"], capture_output=True, check=False).returncode

@@ -165,7 +165,10 @@ class Machine(RuleBasedStateMachine):
         """A file over the limit."""
         path = self.some(pick, "file")
         if path is not None and model.name_of(path) not in model.RULE_FILES:
+            mode = stat.S_IMODE(os.lstat(self.at(path)).st_mode)
+            os.chmod(self.at(path), 0o644)
             os.truncate(self.at(path), TOO_LARGE)
+            os.chmod(self.at(path), mode)
 
     @rule(path=paths, to=st.sampled_from(["a", "d", "../../x", "nowhere", "/victim", "/victim/d", "."]))
     def link(self, path, to):

@@ -6,7 +6,6 @@ import shutil
 import stat
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from casrewind.store.index import Index
 from casrewind.store.layout import FORMAT
 from casrewind.store.store import Store
 from casrewind.workspace import Settings, Workspace
+from support import unprivileged
 from support.command import Command
 from support.picture import differences, picture
 from support.stores import LockHolder, filled
@@ -368,40 +368,27 @@ def test_a_store_on_a_read_only_file_system_can_be_read(root, tmp_path, casrewin
 
 
 def test_a_store_that_its_owner_may_not_write_can_be_read():
-    if os.geteuid() != 0 or shutil.which("setpriv") is None:
-        pytest.skip("needs root and setpriv to become another user")
-    prefix = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
-    place = tempfile.mkdtemp(prefix="casrewind-test-", dir="/tmp")
-    try:
-        os.chown(place, 65534, 65534)
-        if subprocess.run([*prefix, sys.executable, "-c", f"import os; os.listdir({place!r}); import casrewind"],
-                          capture_output=True, cwd="/", env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-                          ).returncode:  # fmt: skip
-            pytest.skip("another user cannot run this interpreter")
-        root, home, store = (os.path.join(place, name) for name in ("project", "home", "store"))
+    unprivileged.require()
+    with unprivileged.open_directory() as place:
+        root, home, store = place / "project", place / "home", str(place / "store")
         for directory in (root, home):
-            os.mkdir(directory)
-            os.chown(directory, 65534, 65534)
-        command = Command(root, home, PYTHONPATH=os.pathsep.join(p for p in sys.path if p), TMPDIR=home)
+            directory.mkdir()
+        unprivileged.give(place)
+        command = Command(root, home, TMPDIR=str(home))
 
         def with_store(*arguments, **more):
             return command("--store", store, *arguments, **more)
 
         for number in range(2):
             plant(root, {"f": b"%d" % number, "d/g": b"g"})
-            for path, directories, names in os.walk(root):
-                for name in (*directories, *names):
-                    os.chown(os.path.join(path, name), 65534, 65534)
-            with_store("save", code=0, prefix=prefix)
+            unprivileged.give(root)
+            with_store("save", code=0, prefix=unprivileged.PREFIX)
         for path, _, names in os.walk(store):
             for name in names:
                 os.chmod(os.path.join(path, name), 0o400)
             os.chmod(path, 0o500)
-        check_read_only(with_store, root, os.path.join(home, "out"), prefix)
+        check_read_only(with_store, root, str(home / "out"), unprivileged.PREFIX)
         assert [name for name in os.listdir(home) if name.startswith("casrewind-index")] == []
-    finally:
-        subprocess.run(["chmod", "-R", "u+rwX", place], check=True)
-        shutil.rmtree(place)
 
 
 # -- disk trouble, for real

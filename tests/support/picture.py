@@ -11,11 +11,12 @@ def picture(root, *, mtimes=False, inodes=False, skip=()):
     A file is ("file", mode, sha256 of its bytes), a directory ("dir", mode), a link ("link", target), anything else
     ("other", type). `mtimes` adds a file's mtime_ns, `inodes` the inode and mtime of everything. `skip`: paths (bytes)
     that are left out with everything under them. Iterative, by directory descriptors: no depth or length limit.
+    What a plain user closed to himself is open for as long as it is looked at.
     """
     found = {}
-    stack = [(b"", os.open(root, os.O_RDONLY | os.O_DIRECTORY))]
+    stack = [(b"", *_opened(root, os.O_DIRECTORY, None, os.stat(root)))]
     while stack:
-        prefix, fd = stack.pop()
+        prefix, fd, closed = stack.pop()
         try:
             for name in sorted(os.fsencode(n) for n in os.listdir(fd)):
                 path = prefix + b"/" + name if prefix else name
@@ -25,7 +26,7 @@ def picture(root, *, mtimes=False, inodes=False, skip=()):
                 mode = status.st_mode
                 if stat.S_ISDIR(mode):
                     entry = ("dir", mode & 0o777)
-                    stack.append((path, os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=fd)))
+                    stack.append((path, *_opened(name, os.O_DIRECTORY | os.O_NOFOLLOW, fd, status)))
                 elif stat.S_ISLNK(mode):
                     entry = ("link", os.readlink(name, dir_fd=fd))
                 elif stat.S_ISREG(mode):
@@ -38,18 +39,35 @@ def picture(root, *, mtimes=False, inodes=False, skip=()):
                     entry += (status.st_ino, status.st_mtime_ns if not stat.S_ISDIR(mode) else None)
                 found[path] = entry
         finally:
-            os.close(fd)
+            _close(fd, closed)
     return found
+
+
+def _opened(name, flags, dir_fd, status):
+    """(descriptor, the mode that it has to have again). Opens it to its owner first, if he may not look at it."""
+    wanted = 0o500 if stat.S_ISDIR(status.st_mode) else 0o400
+    mode = stat.S_IMODE(status.st_mode)
+    if os.geteuid() != status.st_uid or os.geteuid() == 0 or mode & wanted == wanted:
+        return os.open(name, os.O_RDONLY | flags, dir_fd=dir_fd), None
+    os.chmod(name, mode | wanted, dir_fd=dir_fd)
+    return os.open(name, os.O_RDONLY | flags, dir_fd=dir_fd), mode
+
+
+def _close(fd, mode):
+    if mode is not None:
+        os.fchmod(fd, mode)
+    os.close(fd)
 
 
 def digest_of(name, dir_fd=None):
     hasher = hashlib.sha256()
-    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=dir_fd)
+    status = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
+    fd, closed = _opened(name, os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd, status)
     try:
         while part := os.read(fd, 1 << 20):
             hasher.update(part)
     finally:
-        os.close(fd)
+        _close(fd, closed)
     return hasher.hexdigest()
 
 

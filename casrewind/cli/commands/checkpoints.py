@@ -1,5 +1,6 @@
 """casrewind save, run, pin, unpin and cat."""
 
+import errno
 import os
 from contextlib import suppress
 
@@ -102,8 +103,9 @@ def run(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     try:
         code = subprocess.Popen(arguments).wait()
     except OSError as error:
-        print_error(f"cannot run {arguments[0]}: {error.strerror}")
-        return 127 if isinstance(error, FileNotFoundError) else 126
+        is_missing = not _is_there(arguments[0])
+        print_error(f"cannot run {arguments[0]}: {os.strerror(errno.ENOENT) if is_missing else error.strerror}")
+        return 127 if is_missing else 126
     finally:
         signal.signal(signal.SIGINT, handler)
         after = workspace.save(f"after: {label}", described=described)
@@ -112,6 +114,12 @@ def run(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
             _print_run(before, after)
         skipped(after.faults)
     return 128 - code if code < 0 else code
+
+
+def _is_there(program: str) -> bool:
+    """Whether there is such a program. A directory of PATH that may not be searched has none, as a shell sees it."""
+    places = ("",) if "/" in program else os.get_exec_path()
+    return any(os.path.lexists(os.path.join(place, program)) for place in places)
 
 
 def _print_run(before: Saved, after: Saved) -> None:

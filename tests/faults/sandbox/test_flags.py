@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from support import unprivileged
+from support import other_users, unprivileged
 from support.command import Command
 from support.command_in_process import InProcess
 from support.picture import differences, picture
@@ -141,6 +141,7 @@ def test_after_the_flag_is_gone_an_interrupted_restore_goes_on(command, root, fl
 @pytest.fixture
 def shared():
     """A project of nobody's with a directory of root's in it, in which everybody may make files and remove their own."""
+    other_users.require()
     unprivileged.require()
     with unprivileged.open_directory() as place:
         (place / "home").mkdir()

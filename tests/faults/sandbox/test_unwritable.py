@@ -11,6 +11,7 @@ import sys
 
 import pytest
 
+from support import other_users
 from support.command import Command
 from support.fake_client import Client
 from support.trees import plant
@@ -82,6 +83,7 @@ def test_a_full_disk(told_store, casrewind, what):
 @pytest.fixture
 def plain():
     """A project of an ordinary user: (the command, the client, its store, the user's prefix)."""
+    other_users.require()
     require()
     with open_directory() as place:
         root, home = place / "project", place / "home"
