@@ -421,7 +421,7 @@ class Workspace:
         named."""
         from .ops import purge_text
 
-        return purge_text.purge_text(self._context, text, confirm=confirm, dry_run=dry_run)
+        return purge_text.purge_text(self._context, text, self._settings.data, confirm=confirm, dry_run=dry_run)
 
     def status(self) -> "Status":
         """The status of the store and its newest checkpoints. Reads only the store; the worktree is not scanned."""

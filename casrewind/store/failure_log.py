@@ -77,7 +77,8 @@ class FailureLog:
                 if (bad or is_longer) and not dry:
                     data = b"\n".join(b" " * len(line) if number in bad else line for number, line in enumerate(lines))
                     directory, name = os.path.split(path)
-                    fsio.replace_file(directory, name, data, temporary=os.path.join(directory, "tmp"))
+                    drafts = os.path.join(directory, "tmp")  # the data directory has none
+                    fsio.replace_file(directory, name, data, temporary=drafts if os.path.isdir(drafts) else None)
                     if not is_longer:
                         self._append(path, fsio.read_fd(fd, _MOST_READ))  # lines that a hook appended since the read
             finally:
