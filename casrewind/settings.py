@@ -1,4 +1,4 @@
-"""Settings of a workspace, and what they determine for one root: its store and its scan options.
+"""Settings of a workspace, and what they determine for one root: its store and what a scan captures.
 
 A program passes its settings, or takes `default_settings`. The command reads the user's configuration, too.
 """
@@ -12,13 +12,14 @@ from contextlib import suppress
 from . import config, environment, errors, fsio, locations
 from ._typing import NamedTuple
 from .gitignore import gitconfig
-from .gitignore.rules import MOST_BYTES, RuleFile, ScanOptions, shown_name, weight_of, why_refused
+from .gitignore.rules import MOST_BYTES, RuleFile, shown_name, weight_of, why_refused
 from .messages import is_process_limit, printable, reason_of
 from .model import domain as domains
 from .model.domain import Skip
 from .model.retention import Limits
 from .store.layout import Layout
 from .worktree import root as roots
+from .worktree.scan_policy import ScanPolicy
 
 TYPE_CHECKING = False
 
@@ -121,8 +122,8 @@ def _is_in_store(path: str) -> bool:
     return bool(store_marker.around(path))
 
 
-def options(root: roots.Root, settings: Settings) -> ScanOptions:
-    """The scan options of a root. Reads git's configuration and the project's own file. Errors in a project's files
+def scan_policy(root: roots.Root, settings: Settings) -> ScanPolicy:
+    """What a scan of a root captures. Reads git's configuration and the project's own file. Errors in a project's files
     never stop a save: `faults` lists what was left out."""
     git = gitconfig.read(root.git_dir, root.common_dir, settings.environ)
     outside: list[RuleFile] = []
@@ -154,7 +155,7 @@ def options(root: roots.Root, settings: Settings) -> ScanOptions:
     limit = settings.max_file_size
     if own.max_file_size is not None:
         limit = min(limit, own.max_file_size)  # a cloned repository may only lower it
-    return ScanOptions(
+    return ScanPolicy(
         outside=tuple(outside),
         ignore_case=git.ignore_case,
         default_excludes=settings.default_excludes,

@@ -16,7 +16,7 @@ from .model import paths
 from .model.checkpoint import Checkpoint
 from .ops import save as saves
 from .ops.context import Context, Progress
-from .settings import Settings, default_settings, find_root, options, refuse_store, store_of
+from .settings import Settings, default_settings, find_root, refuse_store, scan_policy, store_of
 from .store.store import Store
 from .worktree import root as roots
 from .worktree.reader import Worktree
@@ -24,6 +24,7 @@ from .worktree.reader import Worktree
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .agents.session_files import Homes
+    from .gitignore.rules import Accepted
     from .model.domain import Domain
     from .model.manifest import Entry
     from .model.plan import Plan
@@ -108,14 +109,14 @@ class Workspace:
                 store.index.rely_on(watch.proof)
             tree = Worktree(root.path)
             try:
-                decided = options(root, settings)
-                decided = decided._replace(accepted=partial(_accepted_rules, store, root.key))
-                if decided.lost:
+                policy = scan_policy(root, settings)
+                policy = policy._replace(accepted=partial(_accepted_rules, store, root.key))
+                if policy.lost:
                     from .ops import restorable
 
-                    decided = restorable.with_recorded_rules(store, root.key, decided)
+                    policy = restorable.with_recorded_rules(store, root.key, policy)
                 shell = (settings.environ.get("CASREWIND_AGENT", ""), settings.environ.get("CASREWIND_SESSION", ""))
-                self._opened: Context | None = Context(root, store, tree, decided, progress, settings.limits.max_size, watch, shell)
+                self._opened: Context | None = Context(root, store, tree, policy, progress, settings.limits.max_size, watch, shell)
             except BaseException:
                 tree.close()
                 raise
@@ -457,7 +458,7 @@ class Workspace:
         return roots.below(self.root.path, given, os.fspath(start))
 
 
-def _accepted_rules(store: Store, worktree: bytes) -> Callable[[bytes, str], bytes | None]:
+def _accepted_rules(store: Store, worktree: bytes) -> "Accepted":
     from .ops import restorable  # only a refused rule file needs it
 
     return restorable.accepted_rules(store, worktree)

@@ -175,7 +175,7 @@ def _inside(
         if options.command != "status" and sys.stderr.isatty():
             _name_stale_hooks(workspace)
         if not command.tells_faults:
-            for fault in context.options.faults:
+            for fault in context.policy.faults:
                 lines.print_error(f"note: {os.fsdecode(fault.path)}: {fault.reason}")
         code = _function(command, options)(workspace, options, reporter.close if reporter else lambda: None)
         if command.saves and found.auto_gc and context.store.why_gc(context.budget):

@@ -29,7 +29,6 @@ from .. import config, fsio
 from .._typing import TYPE_CHECKING, NamedTuple
 from ..model import digest as digests
 from ..model import domain as domains
-from ..model.domain import Skip
 
 if TYPE_CHECKING:
     from .compiled_rules import Chunk
@@ -372,35 +371,9 @@ def read_regular(name: bytes, directory: int, most: int) -> bytes | None:
         os.close(fd)
 
 
-class ScanOptions(NamedTuple):
-    """The options of a scan.
-
-    `outside`: rule files outside the tree. `unstored`: further rule files, which must not be copied to the store.
-    `excluded`: (device, inode) of directories never entered (stores). `max_file_size`: bytes. `as_of`: time of the
-    event in nanoseconds since 1970, 0 = now; a file changed after it is late. `processes`: maximum number of processes.
-    `faults`: unreadable settings and rules for the whole tree. `lost`: the sources of these rules. Then those of the
-    newest checkpoint remain in force. `accepted` loads what it recorded: for (base, source) the bytes of the rule file,
-    or None. They replace a file that is refused, so that nothing is captured by surprise.
-    """
-
-    outside: tuple[RuleFile, ...] = ()
-    ignore_case: bool = False
-    default_excludes: bool = True
-    max_file_size: int = 1 << 30
-    excluded: frozenset[tuple[int, int]] = frozenset()
-    as_of: int = 0
-    processes: int = 1
-    faults: tuple[Skip, ...] = ()
-    lost: frozenset[str] = frozenset()
-    unstored: tuple[RuleFile, ...] = ()
-    accepted: Callable[[], Callable[[bytes, str], bytes | None]] | None = None
-
-    def rules(self) -> Rules:
-        """The rules at the root, before the tree's rule files."""
-        outside = (*self.outside, *self.unstored)
-        return Rules.top(
-            outside, ignore_case=self.ignore_case, default_excludes=self.default_excludes, max_file_size=self.max_file_size
-        )
+Accepted = Callable[[bytes, str], bytes | None]
+"""For (base, source): the bytes of the rule file that the newest checkpoint recorded, or None."""
+LoadAccepted = Callable[[], Accepted]
 
 
 class ChosenRules(NamedTuple):
@@ -415,11 +388,11 @@ class ChosenRules(NamedTuple):
 class RuleChooser:
     """Decides for one walk over a project which rule files count. Equal files are weighed once."""
 
-    def __init__(self, options: ScanOptions) -> None:
-        """The rules outside of the tree are accepted already."""
-        outside = (*options.outside, *options.unstored)
-        self._load = options.accepted
-        self._accepted: Callable[[bytes, str], bytes | None] | None = None
+    def __init__(self, outside: Sequence[RuleFile] = (), load: LoadAccepted | None = None) -> None:
+        """The rules `outside` of the tree are accepted already. `load` loads the rules that the newest checkpoint
+        recorded."""
+        self._load = load
+        self._accepted: Accepted | None = None
         self._known = {digests.of(file.data) for file in outside}
         self._weight = sum(weight_of(file.data) for file in outside)
 

@@ -45,7 +45,7 @@ class CapturedState(NamedTuple):
 
 def scan_now(context: Context, session: StoreWriter | DryRunWriter) -> scans.Scan:
     """Scan the worktree, using the stat index."""
-    return scans.scan(context.tree, session, context.options, save.read_index(context), None, context.progress)
+    return scans.scan(context.tree, session, context.policy, save.read_index(context), None, context.progress)
 
 
 def add_paths(
@@ -177,7 +177,7 @@ def capture_for(context: Context, session: StoreWriter | DryRunWriter, target: b
     load = session.load_tree
     aim = sound(load, session.put_tree, target, scan.tree, names=bool(scope) or context.tree.folds_names())
     is_dry = isinstance(session, DryRunWriter)
-    stores = NestedStores(context.tree, context.options.excluded)
+    stores = NestedStores(context.tree, context.policy.excluded)
     gained = 0
     covered: dict[bytes, Entry] = {}
     kept: list[Kept] = []

@@ -1,12 +1,12 @@
-"""The context of every operation: a root, its store, its worktree, and the scan options."""
+"""The context of every operation: a root, its store, its worktree, and what a scan captures."""
 
 from collections.abc import Callable
 
 from .._typing import NamedTuple
-from ..gitignore.rules import ScanOptions
 from ..store.store import Store
 from ..worktree.reader import Worktree
 from ..worktree.root import Root
+from ..worktree.scan_policy import ScanPolicy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # only a save with a watcher needs it
@@ -24,7 +24,7 @@ class Context(NamedTuple):
     root: Root
     store: Store
     tree: Worktree
-    options: ScanOptions
+    policy: ScanPolicy
     progress: Progress | None = None
     budget: int | None = None
     watch: "ChangeSet | None" = None

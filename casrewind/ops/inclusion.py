@@ -19,7 +19,6 @@ from ..gitignore.rules import (
     MOST_BYTES,
     SHARED_FILE,
     RuleFile,
-    ScanOptions,
     is_protecting,
     raw_lines,
     read_regular,
@@ -33,6 +32,7 @@ from ..store.layout import Layout
 from ..worktree import ignored
 from ..worktree.ignored import Verdict
 from ..worktree.reader import Worktree
+from ..worktree.scan_policy import ScanPolicy
 from .context import Context
 
 _SPECIAL = b"*?[\\"
@@ -62,17 +62,17 @@ class LostRule(NamedTuple):
 
 
 class _RuleEditor:
-    """The rules of one file while they change. `options` count them as they are now."""
+    """The rules of one file while they change. `policy` count them as they are now."""
 
     def __init__(self, context: Context, *, shared: bool) -> None:
         """Reads the rules. The caller must hold the lock. Raises UnsafePath, StoreError."""
         self._context, self._layout, self.shared = context, Layout(context.store.path), shared
         if shared:  # judged without the private rules: other people do not have these
-            self.options = _with_private(context.options, b"")
+            self.policy = _with_private(context.policy, b"")
             self.lines = _read(context.tree)
         else:
             data = _private(self._layout)
-            self.options = _with_private(context.options, data)
+            self.policy = _with_private(context.policy, data)
             self.lines = data.removesuffix(b"\n").split(b"\n") if data else []
         self.before = tuple(self.lines)
 
@@ -81,13 +81,13 @@ class _RuleEditor:
         if self.shared:
             _write(self._context.tree, lines)  # the next verdict reads them
         else:
-            self.options = _with_private(self.options, _joined(lines))
+            self.policy = _with_private(self.policy, _joined(lines))
 
     def finish(self, words: Sequence[Word]) -> RuleChange:
         """Write private rules. Raises UsageError for more rules than a scan accepts, StoreFull, StoreNotWritable."""
-        options, file = self.options, os.path.join(self._context.root.path, os.fsdecode(SHARED_FILE))
+        policy, file = self.policy, os.path.join(self._context.root.path, os.fsdecode(SHARED_FILE))
         if self.shared:
-            options = _with_private(options, _private(self._layout))
+            policy = _with_private(policy, _private(self._layout))
         else:
             file, data = self._layout.rules, _joined(self.lines)
             if why := why_refused(data, 0):
@@ -101,7 +101,7 @@ class _RuleEditor:
         added = tuple(line for line in self.lines if line not in self.before)
         removed = tuple(line for line in self.before if line not in self.lines)
         tree = self._context.tree
-        return RuleChange(file, added, removed, tuple(it for word in words for it in _verdicts(tree, options, word)))
+        return RuleChange(file, added, removed, tuple(it for word in words for it in _verdicts(tree, policy, word)))
 
 
 def include(context: Context, words: Sequence[Word], *, shared: bool = False) -> RuleChange:
@@ -115,14 +115,14 @@ def exclude(context: Context, words: Sequence[Word], *, shared: bool = False) ->
     return _change(context, words, _add_ignoring, shared=shared)
 
 
-def options_now(context: Context) -> ScanOptions:
-    """The options of a scan, with the private rules as they are now. Raises StoreError."""
-    return _with_private(context.options, _private(Layout(context.store.path)))
+def read_policy(context: Context) -> ScanPolicy:
+    """The policy of a scan, with the private rules as they are now. Raises StoreError."""
+    return _with_private(context.policy, _private(Layout(context.store.path)))
 
 
-def private_rules(options: ScanOptions) -> list[bytes]:
+def private_rules(policy: ScanPolicy) -> list[bytes]:
     """The private rules among those of a scan."""
-    return [line for file in options.outside if file.source == "private" for line in raw_lines(file.data)]
+    return [line for file in policy.outside if file.source == "private" for line in raw_lines(file.data)]
 
 
 def _change(
@@ -137,14 +137,14 @@ def _change(
 
 
 def _add_including(context: Context, editor: _RuleEditor, word: Word) -> None:
-    for rule in _including(context.tree, editor.options, word):
+    for rule in _including(context.tree, editor.policy, word):
         editor.put([*(line for line in editor.lines if line != rule), rule])
 
 
 def _add_ignoring(context: Context, editor: _RuleEditor, word: Word) -> None:
     editor.put(_without(editor.lines, word))
     rule = word.text if word.is_pattern else b"/" + _escaped(word.text)
-    is_captured = word.is_pattern or ignored.explain(context.tree, editor.options, word.text).reason in (ignored.CAPTURED, ignored.MISSING)
+    is_captured = word.is_pattern or ignored.explain(context.tree, editor.policy, word.text).reason in (ignored.CAPTURED, ignored.MISSING)
     if is_captured and rule not in editor.lines[-1:]:
         editor.put([*(line for line in editor.lines if line != rule), rule])
 
@@ -168,9 +168,9 @@ def find_lost_rules(context: Context, actions: Iterable[Action]) -> tuple[LostRu
     return tuple(dict.fromkeys(found))
 
 
-def _with_private(options: ScanOptions, data: bytes) -> ScanOptions:
-    outside = [file for file in options.outside if file.source != "private"]
-    return options._replace(outside=(*([RuleFile(b"", "private", data)] if data else []), *outside))
+def _with_private(policy: ScanPolicy, data: bytes) -> ScanPolicy:
+    outside = [file for file in policy.outside if file.source != "private"]
+    return policy._replace(outside=(*([RuleFile(b"", "private", data)] if data else []), *outside))
 
 
 def _private(layout: Layout) -> bytes:
@@ -186,14 +186,14 @@ def _joined(lines: Iterable[bytes]) -> bytes:
     return b"".join(line + b"\n" for line in lines)
 
 
-def _verdicts(tree: Worktree, options: ScanOptions, word: Word) -> list[Verdict]:
+def _verdicts(tree: Worktree, policy: ScanPolicy, word: Word) -> list[Verdict]:
     """The verdict on a path. For a pattern: on each entry that matches it and is still ignored, else one CAPTURED."""
     if not word.is_pattern:
-        return [ignored.explain(tree, options, word.text)]
+        return [ignored.explain(tree, policy, word.text)]
     pattern = os.fsdecode(word.text.rpartition(b"/")[2])
-    left = [each.path for each in ignored.find_ignored(tree, options)[0]]
+    left = [each.path for each in ignored.find_ignored(tree, policy)[0]]
     matching = [path for path in left if fnmatchcase(os.fsdecode(path.rpartition(b"/")[2]), pattern)]
-    return [ignored.explain(tree, options, path) for path in matching] or [Verdict(ignored.CAPTURED, word.text)]
+    return [ignored.explain(tree, policy, path) for path in matching] or [Verdict(ignored.CAPTURED, word.text)]
 
 
 def _escaped(path: bytes) -> bytes:
@@ -202,7 +202,7 @@ def _escaped(path: bytes) -> bytes:
     return found[:-1] + b"\\ " if found.endswith(b" ") else found
 
 
-def _including(tree: Worktree, options: ScanOptions, word: Word) -> list[bytes]:
+def _including(tree: Worktree, policy: ScanPolicy, word: Word) -> list[bytes]:
     if word.is_pattern:
         return [b"!" + word.text]
     for part in word.text.split(b"/"):
@@ -210,11 +210,11 @@ def _including(tree: Worktree, options: ScanOptions, word: Word) -> list[bytes]:
             raise errors.UnsafePath(f"{printable(word.text)}: no rule can include {printable(part)}, a name of version control")
     rules: list[bytes] = []
     for above in sorted(paths.parents(word.text)):
-        verdict = ignored.explain(tree, options, above)
+        verdict = ignored.explain(tree, policy, above)
         if rules or (verdict.path == above and verdict.reason in (ignored.IGNORED, domains.BUILT_IN)):
             name = b"/" + _escaped(above)
             rules += [b"!" + name + b"/", name + b"/*"]
-    verdict = ignored.explain(tree, options, word.text)
+    verdict = ignored.explain(tree, policy, word.text)
     if rules or verdict.reason in (ignored.IGNORED, domains.BUILT_IN):
         status = tree.status_of(word.text)
         is_dir = status is not None and stat.S_ISDIR(status.st_mode)

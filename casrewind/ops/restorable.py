@@ -14,7 +14,7 @@ from functools import cache
 
 from .. import errors
 from .._typing import NamedTuple
-from ..gitignore.rules import SOURCES, RuleChooser, RuleFile, RuleSet, ScanOptions
+from ..gitignore.rules import SOURCES, Accepted, RuleChooser, RuleFile, RuleSet
 from ..model import domain as domains
 from ..model import manifest, paths
 from ..model.checkpoint import SAFETY, Checkpoint
@@ -25,6 +25,7 @@ from ..model.plan import Kept
 from ..store import packs
 from ..store.packs import ReadBlob
 from ..store.store import Store
+from ..worktree.scan_policy import ScanPolicy
 
 _DOMAINS = 100
 """Domains that are remembered."""
@@ -125,7 +126,7 @@ class Coverage:
         self._skipped: dict[bytes, str] = {}
         is_other = other is None or _rules_of(domain) != _rules_of(other)
         if strict or is_other:
-            chooser = RuleChooser(ScanOptions())
+            chooser = RuleChooser()
             known = (rule for rule in domain.rules if rule.source in SOURCES)
             chosen = [(file, chooser.choose(file).file) for file in _rule_files(read, known)]
             files = [file for _, file in chosen if file is not None]
@@ -259,19 +260,19 @@ def _nothing_is_known(_path: bytes, _entry: Entry) -> str:
     return "not known to the checkpoint: the record of the paths that it covers is damaged in the store"
 
 
-def with_recorded_rules(store: Store, worktree: bytes, options: ScanOptions) -> ScanOptions:
-    """Scan options if rules outside of the tree are unreadable: the newest checkpoint's record of them is used."""
+def with_recorded_rules(store: Store, worktree: bytes, policy: ScanPolicy) -> ScanPolicy:
+    """The policy if rules outside of the tree are unreadable: the newest checkpoint's record of them is used."""
     newest = store.head(worktree)
     try:
         rules = () if newest is None else store.domain(newest.domain).rules
-        found = list(_rule_files(store.read, (rule for rule in rules if rule.source in options.lost)))
+        found = list(_rule_files(store.read, (rule for rule in rules if rule.source in policy.lost)))
     except (errors.BlobMissing, errors.BlobCorrupt):
-        return options  # then more is captured and nothing is deleted
-    return options._replace(outside=(*options.outside, *found))
+        return policy  # then more is captured and nothing is deleted
+    return policy._replace(outside=(*policy.outside, *found))
 
 
-def accepted_rules(store: Store, worktree: bytes) -> Callable[[bytes, str], bytes | None]:
-    """For (base, source): the bytes of the rule file that the newest checkpoint recorded, or None."""
+def accepted_rules(store: Store, worktree: bytes) -> Accepted:
+    """Finds the rule files that the newest checkpoint recorded."""
     newest = store.head(worktree)
     rules: tuple[RuleRef, ...] = ()
     with suppress(errors.BlobMissing, errors.BlobCorrupt):  # then more is captured and nothing is deleted

@@ -122,7 +122,7 @@ def _plan(context: Context, now: CapturedState, record: RecordedPaths, scope: Se
     if record.late:
         late = frozenset(record.late)
         plan = preflight.without_lost(plan, [Kept(action.path, _LATE, benign=False) for action in plan.actions if action.path in late])
-    actions, stores = NestedStores(context.tree, context.options.excluded).leave_alone(plan.actions)
+    actions, stores = NestedStores(context.tree, context.policy.excluded).leave_alone(plan.actions)
     return plans.keep_paths(Plan(actions, plan.kept), stores) if stores else plan
 
 

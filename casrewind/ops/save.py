@@ -111,7 +111,7 @@ def _make_room(context: Context, over: errors.OverBudget, *, again: bool) -> boo
     if context.budget is None:
         return False
     counting = SizeEstimator(context.store.read)  # sums the sizes of the files to read; reads only directories
-    scan = scans.scan(context.tree, counting, context.options, read_index(context))
+    scan = scans.scan(context.tree, counting, context.policy, read_index(context))
     whole = min(counting.size, scan.size)  # a file with too recent a stamp was counted twice
     needed = whole if again else min(whole, 2 * over.written)
     try:
@@ -125,8 +125,8 @@ def _save(context: Context, moment: Moment, budget: int | None, *, rehash: bool)
     started = time.monotonic()
     with context.store.session(budget=budget) as session:
         index = StatIndex() if rehash else read_index(context)
-        options = context.options._replace(as_of=moment.at_ns)
-        scan = scans.scan(context.tree, session, options, index, context.watch, context.progress)
+        policy = context.policy._replace(as_of=moment.at_ns)
+        scan = scans.scan(context.tree, session, policy, index, context.watch, context.progress)
         head, newest = context.store.heads(context.root.key)
         counts = Counts(scan.entries, 0, 0)  # without an earlier checkpoint everything is new
         if head is not None and head.tree == scan.tree:
@@ -349,11 +349,11 @@ def unnoticed(context: Context, watch: "ChangeSet", is_quiet: Callable[[], bool]
     index = read_index(context)
     if watch.full:
         return []
-    reported = scans.scan(context.tree, session, context.options, index, watch)
+    reported = scans.scan(context.tree, session, context.policy, index, watch)
     if watch.full:
         return []
     index.begin()
-    found = scans.scan(context.tree, session, context.options, index)
+    found = scans.scan(context.tree, session, context.policy, index)
     if not is_quiet():
         return []
     changes = diffs.diff(session.load_tree, reported.tree, found.tree)

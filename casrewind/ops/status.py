@@ -87,7 +87,7 @@ def _status(context: Context, unwritable: str) -> Status:
             f"the store cannot be kept to its budget of {context.budget:,} bytes: {floor:,} are pinned, labelled or needed by the "
             f"newest checkpoint and undo; saves go on. casrewind gc --dry-run shows more"
         )
-    reasons += [f"{printable(skip.path)}: {printable(skip.reason)}" for skip in context.options.faults]
+    reasons += [f"{printable(skip.path)}: {printable(skip.reason)}" for skip in context.policy.faults]
     kind = locations.file_system_type(context.store.path)
     if kind in _FLEETING and locations.file_system_type(context.root.path) not in _FLEETING:
         reasons.append(f"the store lies on {kind}, which disappears with its container: give --store DIR or CASREWIND_HOME")

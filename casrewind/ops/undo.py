@@ -153,7 +153,7 @@ def _prepare(
     """Returns (what reversed actions would do and keep, the current state). A path that was edited since is kept."""
     scan = capture.scan_now(context, session)
     wanted = actions_of()  # after the scan, to limit memory
-    wanted, stores = NestedStores(context.tree, context.options.excluded).leave_alone(wanted)
+    wanted, stores = NestedStores(context.tree, context.policy.excluded).leave_alone(wanted)
     strangers: dict[bytes, str] = {}
     load = session.load_tree
     read = scan.read

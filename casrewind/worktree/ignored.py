@@ -18,13 +18,13 @@ from ..gitignore.rules import (
     RuleChooser,
     RuleFile,
     Rules,
-    ScanOptions,
     read_regular,
 )
 from ..model import domain as domains
 from ..model import manifest, paths
 from .reader import Worktree
 from .scan_directory import is_cache
+from .scan_policy import ScanPolicy
 
 CAPTURED = "captured"
 IGNORED = "ignored"
@@ -58,9 +58,9 @@ class IgnoredEntry(NamedTuple):
     is_dir: bool
 
 
-def explain(tree: Worktree, options: ScanOptions, path: bytes) -> Verdict:
+def explain(tree: Worktree, policy: ScanPolicy, path: bytes) -> Verdict:
     """Decide whether a scan captures `path`, and why. Raises OSError."""
-    rules, chooser = options.rules(), RuleChooser(options)
+    rules, chooser = policy.rules(), policy.chooser()
     where = b""
     tree.look_for_mounts()
     fd = os.dup(tree.fd)
@@ -75,7 +75,7 @@ def explain(tree: Worktree, options: ScanOptions, path: bytes) -> Verdict:
                 status = None
             is_last = depth == len(parts) - 1
             is_dir = not is_last if status is None else stat.S_ISDIR(status.st_mode)
-            reason = _reason(rules, name, status, is_dir=is_dir, limit=options.max_file_size, excluded=options.excluded)
+            reason = _reason(rules, name, status, is_dir=is_dir, limit=policy.max_file_size, excluded=policy.excluded)
             if reason == CAPTURED and status is not None and tree.mounts.begins(where, status):
                 reason = domains.OTHER_DEVICE
             rule = rules.deciding(name, is_dir=is_dir) if reason in (CAPTURED, IGNORED, MISSING) else None
@@ -90,7 +90,7 @@ def explain(tree: Worktree, options: ScanOptions, path: bytes) -> Verdict:
             os.close(fd)
             fd = child
             rules = rules.enter(name)
-            reason = _reason_within(fd, rules, default_excludes=options.default_excludes)
+            reason = _reason_within(fd, rules, default_excludes=policy.default_excludes)
             if reason != CAPTURED or is_last:
                 return Verdict(reason, where, rule if reason == CAPTURED else None)
         raise AssertionError("a path has a last component")
@@ -153,7 +153,7 @@ def is_recreatable(name: bytes) -> bool:
 
 
 def find_ignored(
-    tree: Worktree, options: ScanOptions, places: Collection[bytes] | None = None, most: int = _MOST_ENTRIES
+    tree: Worktree, policy: ScanPolicy, places: Collection[bytes] | None = None, most: int = _MOST_ENTRIES
 ) -> tuple[list[IgnoredEntry], bool]:
     """Find ignored entries that tools do not make again, smallest first. `places`: only in these directories (as
     `StatIndex.ignoring` returns them right after a scan), None for the whole worktree.
@@ -163,7 +163,7 @@ def find_ignored(
     found: list[IgnoredEntry] = []
     entered = None if places is None else {path for place in places for path in (*paths.parents(place), place)}
     left = most
-    pending, chooser = [(b"", options.rules())], RuleChooser(options)
+    pending, chooser = [(b"", policy.rules())], policy.chooser()
     while pending and left > 0:
         where, rules = pending.pop()
         try:
@@ -172,7 +172,7 @@ def find_ignored(
             continue
         try:
             status = os.fstat(fd)
-            if (status.st_dev, status.st_ino) in options.excluded or status.st_dev != tree.status.st_dev:
+            if (status.st_dev, status.st_ino) in policy.excluded or status.st_dev != tree.status.st_dev:
                 continue
             rules = rules.extend(_rule_files(fd, where, chooser))
             for entry in _entries(fd):

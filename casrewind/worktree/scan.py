@@ -11,7 +11,6 @@ import os
 import time
 
 from .._typing import NamedTuple
-from ..gitignore.rules import ScanOptions
 from ..model import digest as digests
 from ..model import manifest, paths
 from ..model import stamp as stamps
@@ -19,6 +18,7 @@ from ..model.domain import Domain, RuleRef
 from ..model.manifest import Entry
 from .reader import CapturedFile, NotCapturable, ReadFile, ReadFiles, ScanSink, Worktree, read_stable
 from .scan_directory import DirectoryScan, Report, ScanState, open_child
+from .scan_policy import ScanPolicy
 from .stat_index import DirRecord, StaleIndex, StatIndex
 
 TYPE_CHECKING = False
@@ -51,7 +51,7 @@ class Scan(NamedTuple):
 def scan(
     tree: Worktree,
     sink: ScanSink,
-    options: ScanOptions,
+    policy: ScanPolicy,
     index: StatIndex | None = None,
     watch: "ChangeSet | None" = None,
     report: Report | None = None,
@@ -64,12 +64,12 @@ def scan(
     if watch is not None:
         watch.check_root(tree.status)
     index = StatIndex() if index is None else index
-    shared = ScanState(tree.mounts, sink, options, index, report, watch)
-    shared.skipped += options.faults
-    shared.rules += [RuleRef(rule.base, rule.source, sink.put_rules(rule.data)) for rule in options.outside]
+    shared = ScanState(tree.mounts, sink, policy, index, report, watch)
+    shared.skipped += policy.faults
+    shared.rules += [RuleRef(rule.base, rule.source, sink.put_rules(rule.data)) for rule in policy.outside]
     try:
         index.compare(
-            tree.fd, tree.mounts.device, options.excluded, processes=options.processes, watch=watch, root=os.fsencode(tree.root)
+            tree.fd, tree.mounts.device, policy.excluded, processes=policy.processes, watch=watch, root=os.fsencode(tree.root)
         )
         index.mark_dirty(tree.mounts.names)
         root = _walk(tree, shared)
@@ -78,24 +78,24 @@ def scan(
     except StaleIndex:
         if watch is not None:
             watch.distrust()
-        return scan(tree, sink, options, None, watch, report)
+        return scan(tree, sink, policy, None, watch, report)
     if shared.doubtful and watch is not None and not watch.full:
         watch.distrust()
         index.begin()
-        return scan(tree, sink, options, index, watch, report)
+        return scan(tree, sink, policy, index, watch, report)
     if watch is not None:
         watch.rest = index.differing - shared.left
     root, unstable = _recheck(tree, shared, root)
     domain = Domain(
-        ignore_case=options.ignore_case,
-        default_excludes=options.default_excludes,
-        max_file_size=options.max_file_size,
+        ignore_case=policy.ignore_case,
+        default_excludes=policy.default_excludes,
+        max_file_size=policy.max_file_size,
         rules=tuple(shared.rules),
         skipped=tuple(shared.skipped),
         unstable=tuple(unstable),
         ignored=shared.ignored,
-        late=_late(shared) if options.as_of else (),
-        unstored=tuple(RuleRef(rule.base, rule.source, digests.of(rule.data)) for rule in options.unstored),
+        late=_late(shared) if policy.as_of else (),
+        unstored=tuple(RuleRef(rule.base, rule.source, digests.of(rule.data)) for rule in policy.unstored),
     )
     counts = shared.entries, shared.files, shared.size
     return Scan(root, domain, *counts, shared.records, shared.trees, shared.fresh, tree.life, index)
@@ -103,10 +103,10 @@ def scan(
 
 def _walk(tree: Worktree, shared: ScanState) -> bytes:
     """Walk all directories: their files on entry, their trees on exit. Returns the root tree's digest."""
-    options = shared.options
+    policy = shared.policy
     stack: list[DirectoryScan] = [DirectoryScan(shared, b"", b"", 0, os.dup(tree.fd))]
     try:
-        stack[0].enter(options.rules())
+        stack[0].enter(policy.rules())
         while True:
             top = stack[-1]
             if top.children:
@@ -175,7 +175,7 @@ def _late(shared: ScanState) -> tuple[bytes, ...]:
     """The files read that changed after the event of this scan. The next scan reads them again. A stamp from the future
     does not count: it only shows that the clock was set back."""
     now = time.time_ns()
-    late = [fresh for fresh in shared.fresh if 0 < shared.options.as_of < fresh.stamp.ctime_ns <= now]
+    late = [fresh for fresh in shared.fresh if 0 < shared.policy.as_of < fresh.stamp.ctime_ns <= now]
     for fresh in late:
         shared.records[fresh.place] = shared.records[fresh.place].forgetting(fresh.name)
     return tuple(sorted(paths.join(fresh.place, fresh.name) for fresh in late))
@@ -195,7 +195,7 @@ def _settled(fd: int, fresh: ReadFile, shared: ScanState) -> CapturedFile | None
         stamp = stamps.of(os.stat(fresh.name, dir_fd=fd, follow_symlinks=False))
         if stamp == fresh.stamp and not stamps.is_racy(stamp, shared.start):
             return None
-        again = read_stable(fresh.name, fd, shared.sink, shared.options.max_file_size)
+        again = read_stable(fresh.name, fd, shared.sink, shared.policy.max_file_size)
         if again.stable and again.stamp == fresh.stamp and again.entry.digest == fresh.digest:
             return None
         still = stamps.of(os.stat(fresh.name, dir_fd=fd, follow_symlinks=False)) == again.stamp

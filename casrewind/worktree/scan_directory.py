@@ -15,10 +15,8 @@ from .. import errors, fsio
 from ..gitignore.rules import (
     MOST_BYTES,
     RULE_FILES,
-    RuleChooser,
     RuleFile,
     Rules,
-    ScanOptions,
     read_regular,
 )
 from ..messages import is_process_limit
@@ -31,6 +29,7 @@ from ..model.stamp import Stamp
 from . import stat_index
 from .reader import CapturedFile, NotCapturable, ReadFiles, ScanSink, TooLarge, Worktree, read_link, read_stable
 from .root import Mounts
+from .scan_policy import ScanPolicy
 from .stat_index import DirRecord, StaleIndex, StatIndex, Subtree, Watcher
 
 _VCS = frozenset((b".git", b".hg", b".jj", b".svn"))
@@ -51,16 +50,16 @@ class ScanState:
     """Shared state and totals of all directories of one scan."""
 
     def __init__(
-        self, mounts: Mounts, sink: ScanSink, options: ScanOptions, index: StatIndex, report: Report | None, watch: Watcher | None
+        self, mounts: Mounts, sink: ScanSink, policy: ScanPolicy, index: StatIndex, report: Report | None, watch: Watcher | None
     ) -> None:
         """`mounts` are those below the root. The racy rule counts from now on."""
-        self.mounts, self.sink, self.options, self.index = mounts, sink, options, index
+        self.mounts, self.sink, self.policy, self.index = mounts, sink, policy, index
         self.watch, self.doubtful = watch, False  # doubtful: a file has a new hard link, perhaps to an unwatched name
         self.left: set[bytes] = set()  # completely scanned directories
         self.start = time.time_ns()
         self.skipped: list[Skip] = []
         self.rules: list[RuleRef] = []
-        self.chooser = RuleChooser(options)
+        self.chooser = policy.chooser()
         self.fresh = ReadFiles()
         self.records: dict[bytes, DirRecord] = {}
         self.trees: dict[bytes, bytes] = {}
@@ -121,7 +120,7 @@ class DirectoryScan:
         self._mode, self._stamp = stat.S_IMODE(status.st_mode), stamps.of(status)
         if self._state.mounts.begins(self.path, status):
             return domains.OTHER_DEVICE
-        if (status.st_dev, status.st_ino) in self._state.options.excluded:
+        if (status.st_dev, status.st_ino) in self._state.policy.excluded:
             return domains.STORE
         if self._state.watch is not None:
             self._state.watch.add_watch(self.path, b"/proc/self/fd/%d" % self.fd, follow=True)
@@ -160,7 +159,7 @@ class DirectoryScan:
     def _is_cache(self, rules: Rules) -> bool:
         """True for a directory below the root that is marked as a tool's cache, without a rule file that stops this."""
         own = any(self._special & source.bit for source in RULE_FILES.values() if source.stops_built_in)
-        return self.depth > 0 and self._state.options.default_excludes and not own and is_cache(self.fd, rules)
+        return self.depth > 0 and self._state.policy.default_excludes and not own and is_cache(self.fd, rules)
 
     def _with_rule_files(self, rules: Rules) -> Rules:
         found: list[RuleFile] = []
@@ -284,13 +283,13 @@ class DirectoryScan:
             status = os.stat(name, dir_fd=self.fd, follow_symlinks=False)
             if status.st_nlink > 1 or self._linked:
                 self._note_names(name, status.st_nlink, status.st_ino, status.st_mode)
-            if stat.S_ISREG(status.st_mode) and status.st_size > self._state.options.max_file_size:
+            if stat.S_ISREG(status.st_mode) and status.st_size > self._state.policy.max_file_size:
                 self.skip(name, domains.TOO_LARGE)  # even if captured under an earlier, higher limit
             elif known is not None and stamps.matches(known[0], status):
                 self._state.reused.update(_digests(known[1]))
                 self._add(name, known[1], known[0])
             elif stat.S_ISREG(status.st_mode):
-                self._keep(name, read_stable(name, self.fd, self._state.sink, self._state.options.max_file_size))
+                self._keep(name, read_stable(name, self.fd, self._state.sink, self._state.policy.max_file_size))
             elif stat.S_ISLNK(status.st_mode):
                 self._add(name, read_link(name, self.fd), self._unless_racy(stamps.of(status)))
             elif stat.S_ISDIR(status.st_mode):
@@ -324,7 +323,7 @@ class DirectoryScan:
     def _read_new(self, name: bytes) -> bool:
         """Capture a new file. False if it needs the checks of `_reuse_or_read`."""
         try:
-            captured = read_stable(name, self.fd, self._state.sink, self._state.options.max_file_size)
+            captured = read_stable(name, self.fd, self._state.sink, self._state.policy.max_file_size)
         except (OSError, NotCapturable):
             return False
         if captured.links > 1 or self._linked:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from casrewind.settings import Settings, find_root, options
+from casrewind.settings import Settings, find_root, scan_policy
 from casrewind.worktree.ignored import find_ignored
 from casrewind.worktree.reader import Worktree
 from support.output_schema import schema_faults
@@ -69,7 +69,7 @@ def test_the_first_save_reads_no_other_directory_again_and_finds_the_same(casrew
     assert "not protected, because git ignores it: .env, other/cache/x.sqlite3, src/one/two/.env, data/" in first
     assert [line.removeprefix("  ") for line in casrewind("status").out.splitlines() if "not protected" in line] == first.splitlines()[1:2]
     settings = Settings(home=str(project.parent), data=str(project.parent / "none"), environ={})
-    tree, rules = Worktree(str(project)), options(find_root(str(project), settings), settings)
+    tree, rules = Worktree(str(project)), scan_policy(find_root(str(project), settings), settings)
     try:
         found, complete = find_ignored(tree, rules, [b"src/one/two"])
         assert complete and [each.path for each in found] == [b".env", b"src/one/two/.env", b"data"]

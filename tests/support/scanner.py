@@ -6,7 +6,7 @@ from casrewind.model import manifest
 from casrewind.store.writer import DryRunWriter
 from casrewind.worktree import scan as scans
 from casrewind.worktree.reader import Worktree
-from casrewind.gitignore.rules import ScanOptions
+from casrewind.worktree.scan_policy import ScanPolicy
 from casrewind.worktree.stat_index import StatIndex
 
 
@@ -35,14 +35,14 @@ class Scanner:
     """Scans again and again with what the scan before remembered."""
 
     def __init__(self, root):
-        self.root, self.options = str(root), ScanOptions()
+        self.root, self.policy = str(root), ScanPolicy()
         self.sink, self.index = Sink(), StatIndex()
 
     def __call__(self, **options):
         self.sink.read_files, self.sink.trees_made = [], 0
         self.index.begin()
         with Worktree(self.root) as tree:
-            found = scans.scan(tree, self.sink, self.options._replace(**options), self.index)
+            found = scans.scan(tree, self.sink, self.policy._replace(**options), self.index)
         self.index = StatIndex(found.known.updated(found.records))
         return found
 
@@ -51,8 +51,7 @@ class Scanner:
 
     def rules(self, *files):
         """The digest of the rules in force in a directory that has no rule files, `files` being those of the root."""
-        options = self.options
-        return options.rules().extend(files).digest
+        return self.policy.rules().extend(files).digest
 
 
 def settle():

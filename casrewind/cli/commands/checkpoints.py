@@ -46,7 +46,7 @@ def save(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
             places: list[bytes] = []
             with suppress(errors.CasrewindError):  # the checkpoint is made, whatever happens here
                 places = read_index(context).ignoring()
-            found, complete = find_ignored(context.tree, context.options, places or None)
+            found, complete = find_ignored(context.tree, context.policy, places or None)
             for line in unprotected(found, complete=complete):
                 print_line(line)
     return REMARKS if report.faults else OK

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager, suppress
 
 from ... import errors
 from ..._typing import TYPE_CHECKING, Any
-from ...gitignore.rules import SHARED_FILE, RuleFile, ScanOptions, shown_name
+from ...gitignore.rules import SHARED_FILE, RuleFile, shown_name
 from ...messages import printable
 from ...model import domain as domains
 from ...model import manifest
@@ -15,14 +15,14 @@ from ...ops import inclusion
 from ...ops import save as saves
 from ...ops.inclusion import RuleChange, Word
 from ...ops.save import Moment
-from ...settings import Settings, find_root, store_of
-from ...settings import options as scan_options
+from ...settings import Settings, find_root, scan_policy, store_of
 from ...store.layout import Layout
 from ...workspace import Workspace, context_of
 from ...worktree import ignored
 from ...worktree import root as roots
 from ...worktree.ignored import IgnoredEntry, Verdict
 from ...worktree.reader import Worktree
+from ...worktree.scan_policy import ScanPolicy
 from ..show import shapes
 from ..show.text import age, plural, signed
 from ..terminal.lines import as_json, print_line, remark, skipped
@@ -43,7 +43,7 @@ def include(workspace: Workspace, options: "ParsedOptions", done: Done) -> int:
     if not options.json:
         _print_rules(found)  # they count, whatever happens to the save
     try:
-        context = context._replace(options=inclusion.options_now(context))
+        context = context._replace(policy=inclusion.read_policy(context))
         saved = saves.save(context, Moment(if_changed=f"include {' '.join(options.path)}"[:200]))
     except (errors.CasrewindError, OSError):
         done()
@@ -87,8 +87,8 @@ def why(settings: Settings, options: "ParsedOptions") -> int:
     store = store_of(root, settings)
     tree = Worktree(root.path)
     try:
-        with _opened(options, settings) as rules:
-            verdicts = [ignored.explain(tree, rules or scan_options(root, settings), path) for path in _below(root.path, options)]
+        with _policy_of_store(options, settings) as policy:
+            verdicts = [ignored.explain(tree, policy or scan_policy(root, settings), path) for path in _below(root.path, options)]
     finally:
         tree.close()
     if options.json:
@@ -100,14 +100,14 @@ def why(settings: Settings, options: "ParsedOptions") -> int:
 
 
 @contextmanager
-def _opened(options: "ParsedOptions", settings: Settings) -> Iterator[ScanOptions | None]:
-    """The options of a save. The rules that the newest checkpoint recorded replace a file that is refused. None without
+def _policy_of_store(options: "ParsedOptions", settings: Settings) -> Iterator[ScanPolicy | None]:
+    """What a save captures. The rules that the newest checkpoint recorded replace a file that is refused. None without
     a store that can be read."""
     with ExitStack() as stack:
-        rules = None
+        policy = None
         with suppress(errors.CasrewindError):
-            rules = context_of(stack.enter_context(Workspace(options.directory, settings, create=False))).options
-        yield rules
+            policy = context_of(stack.enter_context(Workspace(options.directory, settings, create=False))).policy
+        yield policy
 
 
 def _below(root: str, options: "ParsedOptions") -> list[bytes]:

@@ -8,7 +8,6 @@ from ... import agents, config, environment, errors
 from ..._typing import TYPE_CHECKING
 from ...agents import diagnose
 from ...config import Setting
-from ...gitignore.rules import ScanOptions
 from ...messages import printable
 from ...model import retention
 from ...model.retention import Limits
@@ -19,6 +18,7 @@ from ...settings import Settings, faults_of, find_root, project
 from ...store.layout import Layout
 from ...workspace import context_of
 from ...worktree.ignored import find_ignored
+from ...worktree.scan_policy import ScanPolicy
 from ..show import shapes
 from ..show.shapes import Shape, time_of
 from ..show.text import age, plural, size
@@ -40,7 +40,7 @@ def status(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     """casrewind status."""
     context = context_of(workspace)
     found, seen = workspace.status(), statuses.seen(context)
-    ignored, complete = find_ignored(context.tree, context.options)
+    ignored, complete = find_ignored(context.tree, context.policy)
     connected = []
     for name in agents.NAMES:
         is_connected, gone = diagnose.check_files(agents.profile_of(name), workspace.root.path, environment.home(), os.environ)
@@ -54,12 +54,12 @@ def status(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
         shape = _status_json(found, seen, workspace.root.path, workspace.store_path, options.budget, last)
         shape |= {"connected": connected, "keeps": _keeps_json(found, options.limits)}
         left_out = [{**shapes.path(each.path), "bytes": each.size, "directory": each.is_dir} for each in ignored]
-        rules = [os.fsdecode(rule) for rule in inclusion.private_rules(context.options)]
+        rules = [os.fsdecode(rule) for rule in inclusion.private_rules(context.policy)]
         private = {"file": Layout(workspace.store_path).rules, "rules": rules}
         as_json({**shape, "ignored": left_out, "ignored_complete": complete, "private_rules": private})
     else:
         _print_status(found, seen, connected, workspace.root.path, workspace.store_path, options)
-        _print_private_rules(context.options, workspace.store_path)
+        _print_private_rules(context.policy, workspace.store_path)
         for line in unprotected(ignored, complete=complete):
             print_line(f"  {line}")
     return OK
@@ -100,8 +100,8 @@ def _print_status(
     skipped(found.skipped)
 
 
-def _print_private_rules(options: ScanOptions, store: str) -> None:
-    rules = inclusion.private_rules(options)
+def _print_private_rules(policy: ScanPolicy, store: str) -> None:
+    rules = inclusion.private_rules(policy)
     if rules:
         shown = ", ".join(printable(rule) for rule in rules[:_RULES])
         more = f" and {len(rules) - _RULES} more" if len(rules) > _RULES else ""

@@ -1,0 +1,48 @@
+"""What a scan captures: the ignore rules outside of the tree, and limits.
+
+The danger prevented here: rules that cannot be read count as no rules, so that a save captures what nobody wants in a
+store. `faults`, `lost` and `accepted` say what is unknown, and what counts instead.
+"""
+
+from .._typing import NamedTuple
+from ..gitignore.rules import LoadAccepted, RuleChooser, RuleFile, Rules
+from ..model.domain import Skip
+
+
+class ScanPolicy(NamedTuple):
+    """The rules and limits of a scan."""
+
+    outside: tuple[RuleFile, ...] = ()
+    """The rule files outside of the tree."""
+    ignore_case: bool = False
+    """Rules match names of any case, as git decides for a file system that folds them."""
+    default_excludes: bool = True
+    """Directories that tools make again are left out, where no rules say what to keep."""
+    max_file_size: int = 1 << 30
+    """Bytes. A larger file is skipped."""
+    excluded: frozenset[tuple[int, int]] = frozenset()
+    """(device, inode) of directories that are never entered: stores."""
+    as_of: int = 0
+    """The time of the event in nanoseconds since 1970, 0 = now. A file that changed after it is late."""
+    processes: int = 1
+    """The most processes that the scan may use."""
+    faults: tuple[Skip, ...] = ()
+    """The unreadable settings and rules for the whole tree."""
+    lost: frozenset[str] = frozenset()
+    """The sources of these rules. The rules that the newest checkpoint recorded for them remain in force."""
+    unstored: tuple[RuleFile, ...] = ()
+    """Further rule files outside of the tree, which must not be copied to the store."""
+    accepted: LoadAccepted | None = None
+    """Loads the rule files that the newest checkpoint recorded. They replace a file that is refused, so that nothing is
+    captured by surprise."""
+
+    def rules(self) -> Rules:
+        """The rules at the root, before the tree's rule files."""
+        outside = (*self.outside, *self.unstored)
+        return Rules.top(
+            outside, ignore_case=self.ignore_case, default_excludes=self.default_excludes, max_file_size=self.max_file_size
+        )
+
+    def chooser(self) -> RuleChooser:
+        """Decides which rule files of the tree count."""
+        return RuleChooser((*self.outside, *self.unstored), self.accepted)
