@@ -16,7 +16,8 @@ from ..model import manifest, paths
 from ..model.diff import diff
 from ..model.manifest import DIR, PURGED, Entry, Loader, same
 from ..model.plan import Kept
-from ..store.writer import DryRunWriter, StoreWriter
+from ..store.dry_run import DryRunWriter
+from ..store.writer import StoreWriter
 from ..worktree import scan as scans
 from ..worktree.nested_stores import NestedStores
 from ..worktree.reader import HashSink, NameSpelling, NotCapturable

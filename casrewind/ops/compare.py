@@ -18,8 +18,8 @@ from ..model.diff import Change
 from ..model.domain import Domain, Skip
 from ..model.manifest import DIR, FILE, Entry, Loader
 from ..model.plan import Action
+from ..store.dry_run import DryRunWriter
 from ..store.packs import ReadBlob
-from ..store.writer import DryRunWriter
 from ..worktree.reader import HashSink, NotCapturable
 from .capture import scan_now
 from .context import Context

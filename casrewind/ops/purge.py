@@ -34,9 +34,9 @@ from ..model.manifest import DIR, FILE, LINK, PURGED, Entry
 from ..model.plan import Action
 from ..model.tree_nodes import LOST, NodeList
 from ..store import chunker, ledger, packs
+from ..store.dry_run import DryRunWriter
 from ..store.maintenance import Maintenance
 from ..store.reachability import Marker, references
-from ..store.writer import DryRunWriter
 from . import gc
 from .capture import scan_now
 from .context import Context

@@ -15,7 +15,8 @@ from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
 from ..model.history import Operation
 from ..model.plan import Action, Kept, Plan
-from ..store.writer import DryRunWriter, StoreWriter
+from ..store.dry_run import DryRunWriter
+from ..store.writer import StoreWriter
 from ..worktree.nested_stores import NestedStores
 from . import capture, preflight
 from .capture import CapturedState

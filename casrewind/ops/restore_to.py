@@ -14,7 +14,7 @@ from ..model import manifest, paths
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
 from ..model.plan import Action, Actions, Kept, Plan
-from ..store.writer import TreeCache
+from ..store.reading import TreeCache
 from ..worktree.apply import Applier, Outcome
 from ..worktree.reader import Worktree
 from . import preflight

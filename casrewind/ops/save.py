@@ -21,7 +21,7 @@ from ..model.domain import Domain, Skip
 from ..model.manifest import Entry
 from ..store import packs
 from ..store.stat_file import Basis
-from ..store.writer import DryRunWriter, StoreWriter
+from ..store.writer import StoreWriter
 from ..worktree import scan as scans
 from ..worktree.stat_index import StatIndex
 from .context import Context
@@ -105,7 +105,7 @@ def _make_room(context: Context, over: errors.OverBudget, *, again: bool) -> boo
     prevented here: a store fills the disk, or old checkpoints prevent a save. If the kept checkpoints alone exceed the
     budget, the save ignores it: a budget is no reason to lose work.
     """
-    from ..store.writer import SizeEstimator
+    from ..store.dry_run import SizeEstimator
     from . import gc
 
     if context.budget is None:
@@ -344,6 +344,8 @@ def unnoticed(context: Context, watch: "ChangeSet", is_quiet: Callable[[], bool]
     makes all later checkpoints wrong. Contents are compared, not stamps: a new hard link changes a stamp but no
     content.
     """
+    from ..store.dry_run import DryRunWriter
+
     session = DryRunWriter(context.store.read)
     context = context._replace(watch=watch)  # count changes from the helper's memory, not from the store's
     index = read_index(context)

@@ -19,7 +19,7 @@ from ..model.turn_records import NOT_SAVED, OPERATIONS, Difference, Done, Row, S
 from ..model.turns import Outline
 from ..store.agent_sessions import AgentSession
 from ..store.catalog import Marked
-from ..store.writer import TreeCache
+from ..store.reading import TreeCache
 from . import compare
 from .compare import Comparison, ScannedWorktree
 from .context import Context

@@ -18,7 +18,8 @@ from ..model.history import RESTORE, REVERT, Operation
 from ..model.manifest import DIR, Entry
 from ..model.plan import Action, Actions, Kept, Plan
 from ..store import packs
-from ..store.writer import DryRunWriter, StoreWriter
+from ..store.dry_run import DryRunWriter
+from ..store.writer import StoreWriter
 from ..worktree.nested_stores import NestedStores
 from . import capture, preflight
 from .capture import CapturedState, in_the_way

@@ -1,13 +1,16 @@
-"""The gc state, by which a save decides if gc is due, and the part of a budget reserved for gc.
+"""The budget of a store: what a save may write, when gc is due, and what is reserved for gc.
 
-The state may be lost: then gc runs once too often, or a day late.
+The danger prevented here: a disk that fills up unnoticed. The write quota is measured at the first write, from outside
+as du does; a save without writes pays nothing. The gc state may be lost: then gc runs once too often, or a day late.
 """
 
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 
-from .. import fsio
+from .. import errors, fsio
 from .._typing import NamedTuple
+from ..messages import printable
 from .layout import Layout
 from .packs import MAX_SIZE
 
@@ -18,6 +21,9 @@ _DAY_NS = 24 * _HOUR_NS
 _MANY = 200
 """New packs after which merging is worthwhile."""
 _LEAST_INODES = 2
+_BLOCK = 4096
+_SPARE = 32 << 20
+"""Bytes of the disk that a save leaves free (a hundredth of a small disk): the user's work comes first."""
 _SLACK = 8 << 20
 """Bytes that a save writes outside of packs: its record and rows of the index."""
 
@@ -62,6 +68,52 @@ class GcState(NamedTuple):
         if budget is not None and size > high_water(budget) and size > self.size + budget // 16:
             return "the store has grown to its budget"
         return ""
+
+
+def free_bytes(store: str) -> int:
+    """Bytes that may be written to the disk of the store at that path."""
+    try:
+        status = os.statvfs(store)
+    except OSError:
+        return 1 << 62
+    return status.f_bavail * status.f_frsize - min(_SPARE, status.f_blocks * status.f_frsize // 100)
+
+
+class WriteQuota:
+    """The write quota of one writer: the budget and the free disk space, measured at the first write."""
+
+    def __init__(self, layout: Layout, disk: Mapping[str, int], budget: int | None) -> None:
+        """`disk` are the sizes of the present packs; without a `budget` only the disk is a limit."""
+        self._layout, self._disk, self._budget = layout, disk, budget
+        self._left: int | None = None
+        self._free = 0
+
+    def ask(self, written: int, more: int) -> None:
+        """Check a write of `more` bytes after `written` bytes. Raises OverBudget, StoreFull."""
+        if self._left is None:
+            self._free = free_bytes(self._layout.root)
+            self._left = 1 << 62
+            if self._budget is not None:
+                packs = sum(-(-size // _BLOCK) * _BLOCK for size in self._disk.values())
+                self._left = self._budget - reserve(self._budget) - packs - self._layout.size(packs=False)
+                if self._left < self._budget // 2 and GcState.read(self._layout.root).floor:
+                    self._left = 1 << 62  # gc has found that the budget cannot be kept: what has to stay is more than that
+        if written + more > self._left and self._budget is not None:
+            raise errors.OverBudget(written + more, max(self._left, 0))
+        if written + more > self._free:
+            raise errors.StoreFull(
+                f"no space left for the store {printable(self._layout.root)}: more than the {max(self._free, 0):,} bytes "
+                f"that may be written are needed (a hundredth of the disk, at most {_SPARE >> 20} MiB, is kept free); nothing was "
+                f"saved: free some space and try again"
+            )
+
+    def accepts(self, size: int) -> None:
+        """Check the size of a file before reading it. Raises StoreFull if it cannot fit."""
+        if size > (left := free_bytes(self._layout.root)):
+            raise errors.StoreFull(
+                f"no space left for a file of {size:,} bytes: {max(left, 0):,} bytes may be written to the disk of the store "
+                f"{printable(self._layout.root)}; nothing was saved: free some space, or lower capture.max_file_size"
+            )
 
 
 def has_inodes(store: str) -> bool:

@@ -29,8 +29,10 @@ from . import catalog, ledger, packs, stat_file
 from .index import Index
 from .index_sync import LedgerIndex
 from .layout import Layout
+from .quota import GcState, WriteQuota
+from .reading import read_content
 from .stat_file import Basis
-from .writer import StoreWriter, WriteQuota, content
+from .writer import StoreWriter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # a save does not need it
@@ -160,7 +162,7 @@ class Store:
 
     def content(self, entry: manifest.Entry) -> Iterator[bytes]:
         """Yield a file's bytes in pieces, verified."""
-        return content(self.read, entry)
+        return read_content(self.read, entry)
 
     def check_ledger(self) -> None:
         """Read every record of the ledger, including old ones. Raises LedgerCorrupt."""
@@ -297,8 +299,6 @@ class Store:
         """The reason to run gc after the writes of this object, or ""."""
         if not self._wrote:
             return ""
-        from .quota import GcState
-
         return GcState.read(self.path).why_again(time.time_ns(), *self._packs_seen, budget)
 
     @contextmanager

@@ -9,7 +9,7 @@ import stat
 
 from ..messages import printable
 from .layout import Layout
-from .writer import free
+from .quota import free_bytes
 
 _LEAST_FREE = 16 << 10
 """Bytes that the smallest save needs, with its pages of the index."""
@@ -27,7 +27,7 @@ def problem(store: str) -> str:
     for part in _parts(Layout(store)):
         if why := _refusal(part):
             return f"{printable(part)}, a part of the store, {why}: make all of the store yours (chown -R, chmod -R u+rwX)"
-    if free(store) < _LEAST_FREE:
+    if free_bytes(store) < _LEAST_FREE:
         return f"the disk of the store {where} is full: free some space, casrewind gc may free some in the store"
     if status.f_files and not status.f_favail:
         return f"the disk of the store {where} has no free inode: remove some files there"

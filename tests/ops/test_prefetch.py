@@ -5,7 +5,7 @@ from casrewind.model import manifest
 from casrewind.model.plan import Action
 from casrewind.ops import execute
 from casrewind.ops.execute import Contents
-from casrewind.store.writer import TreeCache
+from casrewind.store.reading import TreeCache
 from casrewind.workspace import context_of
 from support.trees import plant
 
