@@ -81,7 +81,7 @@ def parse_size(text: str, what: str) -> int:
 
     match = re.fullmatch(_SIZE, text, re.IGNORECASE | re.ASCII) if len(text) <= _LONGEST else None
     if match is None:
-        raise errors.UsageError(f"{what}: {_quoted(text)} is no size; write it like 5GiB, 300MB or 4096")
+        raise errors.UsageError(f"{what}: {_quoted(text)} is no size", "write it like 5GiB, 300MB or 4096")
     number, power, binary = match.groups()
     result = float(number) * (1024 if binary else 1000) ** _POWERS[power.lower()]
     if result > _MAX_BYTES:
@@ -104,7 +104,7 @@ def parse_age(text: str, what: str) -> float:
         if all(unit in _SECONDS for _, unit in parts):
             result = sum(float(number) * _SECONDS[unit] for number, unit in parts)
     if result is None:
-        raise errors.UsageError(f"{what}: {_quoted(text)} is not a length of time; write it like 30d, 12h, 1d12h or P30D")
+        raise errors.UsageError(f"{what}: {_quoted(text)} is not a length of time", "write it like 30d, 12h, 1d12h or P30D")
     if result > _MAX_AGE:
         raise errors.UsageError(f"{what}: {_quoted(text)} is more than a thousand years")
     return result
@@ -147,7 +147,7 @@ def explain(text: str, origin: str, environ: Mapping[str, str]) -> list[Setting]
         if known is None:
             raise _unknown(section, _KEYS, origin, "section")
         if not isinstance(values, dict):
-            raise errors.UsageError(f"{origin}: {section} is a section: write [{section}]")
+            raise errors.UsageError(f"{origin}: {section} is a section", f"write [{section}]")
         for key, value in values.items():
             if key not in known:
                 raise _unknown(key, known, f"{origin}, [{section}]", "key")
@@ -255,4 +255,4 @@ def _unknown(name: str, known: Mapping[str, object], where: str, what: str) -> e
     import difflib
 
     near = difflib.get_close_matches(name[:_SHOWN], known, n=1, cutoff=0.0)
-    return errors.UsageError(f"{where}: unknown {what} {_quoted(name)}; did you mean {near[0]!r}?")
+    return errors.UsageError(f"{where}: unknown {what} {_quoted(name)}", f"did you mean {near[0]!r}?")

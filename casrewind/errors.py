@@ -37,10 +37,21 @@ line exits with 3. An interrupt exits with 130, a bug with 70. **Never 2**: codi
 """
 
 
+def sentence(problem: str, hint: str) -> str:
+    """A problem and what to do about it, as one line."""
+    return f"{problem}{' ' if problem.endswith('?') else '; '}{hint}" if hint else problem
+
+
 class CasrewindError(Exception):
-    """Base of all errors that casrewind raises on purpose. The message names the problem, the object and the remedy."""
+    """Base of all errors that casrewind raises on purpose. `problem` names what went wrong and with which object, `hint`
+    is what to do about it, or "". The text of the error is both (see `sentence`)."""
 
     exit_code = 1
+
+    def __init__(self, problem: str, hint: str = "") -> None:
+        """Both are printed as they are."""
+        super().__init__(sentence(problem, hint))
+        self.problem, self.hint = problem, hint
 
 
 class WorkspaceError(CasrewindError):
@@ -112,9 +123,9 @@ class StoreFull(StoreError):
 
     exit_code = 13
 
-    def __init__(self, message: str, needed: int = 0) -> None:
-        """The message is shown as it is."""
-        super().__init__(message)
+    def __init__(self, problem: str, hint: str = "", needed: int = 0) -> None:
+        """As the base."""
+        super().__init__(problem, hint)
         self.needed = needed
 
 

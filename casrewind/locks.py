@@ -68,7 +68,7 @@ def acquire(fd: int, *, exclusive: bool, deadline: float, holder: str) -> None:
         else:
             return
         if time.monotonic() >= end:
-            raise errors.StoreBusy(f"the store is busy: the {holder} lock was not free within {deadline:g} s; try again")
+            raise errors.StoreBusy(f"the store is busy: the {holder} lock was not free within {deadline:g} s", "try again")
         time.sleep(pause)
         pause = min(pause * 2, _POLL_LAST)
 

@@ -30,13 +30,13 @@ def store_error(error: OSError, doing: str, path: bytes | str) -> errors.Casrewi
     """The casrewind error for an OSError on a store file, or for a full disk anywhere."""
     reason = reason_of(error)
     if error.errno in _NO_SPACE:
-        return errors.StoreFull(f"{reason} while {doing} {printable(path)}: free some space and try again")
+        return errors.StoreFull(f"{reason} while {doing} {printable(path)}", "free some space and try again")
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-        return errors.StoreNotWritable(f"cannot finish {doing} {printable(path)}: {reason}; make it writable, or give --store DIR")
+        return errors.StoreNotWritable(f"cannot finish {doing} {printable(path)}: {reason}", "make it writable, or give --store DIR")
     if error.errno == errno.ENOENT:
         return errors.StoreDamaged(
-            f"damaged store: something is missing in it, {doing} {printable(path)} failed ({reason}); casrewind verify --repair "
-            f"puts back what can be put back"
+            f"damaged store: something is missing in it, {doing} {printable(path)} failed ({reason})",
+            "casrewind verify --repair puts back what can be put back"
         )
     return errors.StoreError(f"failed while {doing} {printable(path)}: {reason}")
 

@@ -109,11 +109,11 @@ def refuse_store(root: roots.Root, settings: Settings) -> None:
     store, stores = os.path.realpath(store_of(root, settings)), os.path.realpath(os.path.join(settings.data, "stores"))
     if locations.is_in(root.path, store):
         raise errors.UsageError(
-            f"the store {printable(store)} would hold the project {printable(root.path)} itself: give --store "
-            "a separate directory"
+            f"the store {printable(store)} would hold the project {printable(root.path)} itself",
+            "give --store a separate directory"
         )
     if locations.is_in(root.path, stores) and _is_in_store(root.path):
-        raise errors.RootRefused(f"{printable(root.path)} is not a project: casrewind keeps its stores in {printable(stores)}")
+        raise errors.RootRefused(f"{printable(root.path)} is not a project", f"casrewind keeps its stores in {printable(stores)}")
 
 
 def _is_in_store(path: str) -> bool:

@@ -127,7 +127,7 @@ class Workspace:
     @property
     def _context(self) -> Context:
         if self._opened is None:
-            raise errors.WorkspaceError(f"the workspace of {self.root.path!r} was closed: open it again")
+            raise errors.WorkspaceError(f"the workspace of {self.root.path!r} was closed", "open it again")
         return self._opened
 
     def close(self) -> None:
@@ -190,7 +190,7 @@ class Workspace:
         """The current pin and label of a checkpoint. Raises CheckpointNotFound if gc has deleted it."""
         identity = self.checkpoint(point).id
         if self._context.store.checkpoint(identity) is None:
-            raise errors.CheckpointNotFound(f"checkpoint {identity} was deleted by gc; see 'casrewind list'")
+            raise errors.CheckpointNotFound(f"checkpoint {identity} was deleted by gc", "see 'casrewind list'")
         return self._context.store.marks(identity)
 
     def current(self) -> str:

@@ -117,7 +117,8 @@ def get(name: str) -> "Agent":
     profile = profile_of(name)
     if profile.files_only:
         raise errors.AgentError(
-            f"the conversations of {profile.title} are not known to casrewind: casrewind restore REF restores the files of a checkpoint"
+            f"the conversations of {profile.title} are not known to casrewind",
+            "casrewind restore REF restores the files of a checkpoint"
         )
     agent: Agent = import_module(f"{__name__}.{profile.name}")
     return agent

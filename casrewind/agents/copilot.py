@@ -138,7 +138,7 @@ def write_fork(path: str, session: str, data: bytes) -> str:
     except OSError as error:
         _remove(directory)
         if is_full(error):
-            raise errors.StoreFull(f"{reason_of(error)} for the session {where}: free some and try again") from error
+            raise errors.StoreFull(f"{reason_of(error)} for the session {where}", "free some and try again") from error
         raise errors.AgentError(f"cannot write the session {where}: {error.strerror or error}") from error
     return os.path.join(directory, os.path.basename(path))
 

@@ -71,7 +71,7 @@ def read(profile: Profile, payload: bytes, environ: Mapping[str, str], name: str
     fields = _Fields(profile.fields, _head(payload, profile.fields["prompt"]) if partial else _whole(payload))
     name = fields.text("name") or name
     if not name:
-        raise errors.MalformedEvent("a hook was called with no event in it; is it installed for the right client?")
+        raise errors.MalformedEvent("a hook was called with no event in it", "is it installed for the right client?")
     prompt = fields.hint("prompt")
     calls, tool = fields.calls(), fields.hint("tool")
     is_typed = name == profile.command_event if profile.command_event else profile.events.get(name, ("", ""))[0] == "prompt"

@@ -106,7 +106,7 @@ def _present(profile: Profile, directory: str) -> settings_files.SettingsFile:
     present = settings_files.read(path_in(profile, directory))
     if present.data is not None and not is_ours(present.data):
         what = "was edited since casrewind wrote it" if _MARK in present.data else "is an extension of your own"
-        raise errors.AgentError(f"{printable(present.path)} {what}: move it away, then try again; nothing was changed")
+        raise errors.AgentError(f"{printable(present.path)} {what}; nothing was changed", "move it away, then try again")
     return present
 
 

@@ -132,8 +132,8 @@ def _refuse_links(target: Target) -> None:
         real = os.path.realpath(path)
         if not locations.is_in(real, root):
             raise errors.UnsafePath(
-                f"{printable(path)} leads out of the project, to {printable(real)}; nothing was changed. Remove that link, or "
-                f"connect the agent for yourself: casrewind install {profile.name}"
+                f"{printable(path)} leads out of the project, to {printable(real)}; nothing was changed",
+                f"remove that link, or connect the agent for yourself: casrewind install {profile.name}",
             )
 
 
@@ -175,7 +175,7 @@ def _retry(work: Callable[[], _T]) -> _T:
             return work()
         except settings_files.FileChanged:
             continue
-    raise errors.AgentError("the client keeps writing to its settings: close it, then try again; nothing was changed")
+    raise errors.AgentError("the client keeps writing to its settings; nothing was changed", "close it, then try again")
 
 
 class _Options(NamedTuple):

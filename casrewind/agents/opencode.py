@@ -223,7 +223,7 @@ def write_fork(path: str, session: str, data: bytes, root: str, homes: session_f
             ran = hook_trial.run(command, cwd=root, environ={**environ, **moved}, seconds=_SECONDS)
     except OSError as error:
         if is_full(error):
-            raise errors.StoreFull(f"{reason_of(error)} for the session: free some and try again") from error
+            raise errors.StoreFull(f"{reason_of(error)} for the session", "free some and try again") from error
         raise errors.AgentError(f"cannot write the session: {error.strerror or error}") from error
     made = os.path.join(os.path.dirname(path), f"{session}.jsonl")
     if ran.trouble or ran.code or not read(made):

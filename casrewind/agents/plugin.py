@@ -122,7 +122,7 @@ def hook_groups(profile: Profile, tier: str, *, resident: bool = False) -> dict[
 def files(profile: Profile, tier: str, version: str, *, resident: bool = False) -> dict[str, bytes]:
     """{path: bytes} of the plugin; `resident`: with the helper. Raises AgentError for a client without plugins."""
     if profile.name != "claude":
-        raise errors.AgentError(f"{profile.title} does not support plugins: omit --plugin")
+        raise errors.AgentError(f"{profile.title} does not support plugins", "omit --plugin")
     hooks = hook_groups(profile, tier, resident=resident)
     author, description = {"name": "The casrewind developers"}, "Undo for files and conversation, back to before any prompt"
     marketplace = {
@@ -158,9 +158,9 @@ def write(directory: str, profile: Profile, tier: str, version: str, *, resident
     where = printable(directory)
     try:
         if os.path.lexists(directory) and not os.path.isdir(directory):
-            raise errors.AgentError(f"{where} is not a directory: name a new directory for the plugin")
+            raise errors.AgentError(f"{where} is not a directory", "name a new directory for the plugin")
         if os.path.isdir(directory) and os.listdir(directory) and not _is_plugin(directory):
-            raise errors.AgentError(f"{where} is not empty and holds no plugin of casrewind's: name a new directory")
+            raise errors.AgentError(f"{where} is not empty and holds no plugin of casrewind's", "name a new directory")
         for path, data in wanted.items():
             place = os.path.join(directory, path)
             fsio.make_directories(os.path.dirname(place), SHARED)
@@ -170,7 +170,7 @@ def write(directory: str, profile: Profile, tier: str, version: str, *, resident
         if is_full(error):
             raise errors.StoreFull(f"{reason_of(error)} while writing the plugin to {where}") from error
         reason = error.strerror or str(error)
-        raise errors.AgentError(f"the plugin cannot be written to {where}: {reason}; name another directory") from error
+        raise errors.AgentError(f"the plugin cannot be written to {where}: {reason}", "name another directory") from error
     return [os.path.join(directory, path) for path in wanted]
 
 

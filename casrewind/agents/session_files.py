@@ -63,8 +63,8 @@ def check_place(profile: Profile, path: str, session: str, homes: Homes) -> None
     named = plain if has_plain_name else f"with {session[:8]} in its name"
     raise errors.AgentError(
         f"refused: the checkpoint names {printable(path) or 'no file'} as the transcript of session {printable(session)}, and "
-        f"{profile.title} keeps that as a file {printable(named)} below {places}: nothing was written. If the client's "
-        f"files are elsewhere, set {variable} as the client has it"
+        f"{profile.title} keeps that as a file {printable(named)} below {places}: nothing was written",
+        f"if the client's files are elsewhere, set {variable} as the client has it",
     )
 
 
@@ -196,7 +196,7 @@ def write_fork(profile: Profile, transcript: str, session: str, data: bytes, pat
             with suppress(OSError):
                 os.unlink(made)
         if is_full(error):
-            raise errors.StoreFull(f"{reason_of(error)} for the session {printable(path)}: free some and try again") from error
+            raise errors.StoreFull(f"{reason_of(error)} for the session {printable(path)}", "free some and try again") from error
         raise errors.AgentError(f"cannot write the session {printable(path)}: {error.strerror or error}") from error
     return path
 
@@ -224,8 +224,8 @@ def replace(profile: Profile, transcript: str, data: bytes, now: str, session: s
             before = _read(transcript)
             if not _is_of_session(before, session or name.removesuffix(".jsonl")):
                 raise errors.AgentError(
-                    f"refused: {printable(transcript)} does not hold lines of that session: it is unchanged; leave --in-place "
-                    f"out to get a fork"
+                    f"refused: {printable(transcript)} does not hold lines of that session: it is unchanged",
+                    "leave --in-place out to get a fork"
                 )
             backup = _free(os.path.join(directory, f"{name}.before-rewind-{now}"))
             fsio.replace_file(directory, os.path.basename(backup), before)
@@ -233,7 +233,7 @@ def replace(profile: Profile, transcript: str, data: bytes, now: str, session: s
     except OSError as error:
         where = printable(transcript)
         if is_full(error):
-            raise errors.StoreFull(f"{reason_of(error)} to rewrite {where}: free some and try again; the file is unchanged") from error
+            raise errors.StoreFull(f"{reason_of(error)} to rewrite {where}; the file is unchanged", "free some and try again") from error
         reason = error.strerror or str(error)
         raise errors.AgentError(f"{profile.title}'s {where} cannot be rewritten: {reason}; the file is unchanged") from error
     return backup

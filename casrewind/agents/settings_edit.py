@@ -90,21 +90,22 @@ def check(text: str, file: HookFile, where: str) -> list[str]:
         raise errors.AgentError(f"{where} is nested too deeply to be read; nothing was changed") from None
     except ValueError as error:
         if file.comments:
-            raise errors.AgentError(f"{where} is not JSON with comments ({error}): fix it, then try again; nothing was changed") from None
+            raise errors.AgentError(f"{where} is not JSON with comments ({error}); nothing was changed", "fix it, then try again") from None
         raise errors.AgentError(
-            f"{where} is not strict JSON ({error}). The client reads no comments, trailing commas or mistakes there: "
-            f"fix it, then try again; nothing was changed"
+            f"{where} is not strict JSON ({error}). The client reads no comments, trailing commas or mistakes there; nothing was "
+            f"changed",
+            "fix it, then try again",
         ) from None
     if not isinstance(value, dict):
-        raise errors.AgentError(f"{where} is not a JSON object: fix it, then try again; nothing was changed")
+        raise errors.AgentError(f"{where} is not a JSON object; nothing was changed", "fix it, then try again")
     if file.key and not isinstance(value.get(file.key, {}), dict):
-        raise errors.AgentError(f'"{file.key}" in {where} is not a JSON object: fix it, then try again; nothing was changed')
+        raise errors.AgentError(f'"{file.key}" in {where} is not a JSON object; nothing was changed', "fix it, then try again")
     _refuse_twice([item.key for item in json_edit.items(text, json_edit.top(text)) if item.key == file.key], where)
     events = _events(text, file)
     _refuse_twice([item.key for item in events if item.key in EVENTS], where)
     for item in events:
         if item.key in EVENTS and text[item.value] != "[":
-            raise errors.AgentError(f'"{item.key}" in {where} is not a list of hooks: fix it, then try again; nothing was changed')
+            raise errors.AgentError(f'"{item.key}" in {where} is not a list of hooks; nothing was changed', "fix it, then try again")
     return [f"{key!r} occurs twice in {where}; the client reads the last one" for key in map(printable, repeated)]
 
 
@@ -112,8 +113,8 @@ def _refuse_twice(keys: list[str], where: str) -> None:
     for key in keys:
         if keys.count(key) > 1:
             raise errors.AgentError(
-                f'"{printable(key)}" occurs twice in {where}, and the client reads only the last: merge them, then '
-                f"try again; nothing was changed"
+                f'"{printable(key)}" occurs twice in {where}, and the client reads only the last; nothing was changed',
+                "merge them, then try again",
             )
 
 

@@ -48,7 +48,7 @@ def read(path: str) -> SettingsFile:
     try:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode):
-            raise errors.AgentError(f"{where} is not a file: move it away, then try again; nothing was changed")
+            raise errors.AgentError(f"{where} is not a file; nothing was changed", "move it away, then try again")
         target = os.path.realpath(path)
         data = fsio.read_file(target, LIMIT + 1)
     except FileNotFoundError:
@@ -77,8 +77,8 @@ def put(present: SettingsFile, data: bytes, mode: int, like: os.stat_result | No
             if os.path.lexists(os.path.dirname(present.path)):
                 raise errors.AgentError(
                     f"{printable(present.path)} leads to {printable(present.target)}, whose directory is "
-                    "missing: make it, or remove the "
-                    "link; nothing was changed"
+                    "missing; nothing was changed",
+                    "make it, or remove the link"
                 )
             fsio.make_directories(directory, SHARED)
         remove_drafts(present.target)
@@ -143,9 +143,9 @@ def _writing(path: str) -> Iterator[None]:
     except OSError as error:
         where = printable(path)
         if is_full(error):
-            raise errors.StoreFull(f"{reason_of(error)} while writing {where}: free some space and try again") from error
+            raise errors.StoreFull(f"{reason_of(error)} while writing {where}", "free some space and try again") from error
         reason = error.strerror or str(error)
-        raise errors.AgentError(f"{where} cannot be written: {reason}; make it (and its directory) writable, then try again") from error
+        raise errors.AgentError(f"{where} cannot be written: {reason}", "make it (and its directory) writable, then try again") from error
 
 
 def _draft_stem(name: str) -> str:
@@ -231,7 +231,7 @@ def _text(data: bytes | None, where: str, empty: str) -> tuple[str, bytes]:
     try:
         text = raw[len(bom) :].decode("utf-8")
     except UnicodeDecodeError as error:
-        raise errors.AgentError(f"{where} is not UTF-8 ({error.reason}): fix it, then try again; nothing was changed") from error
+        raise errors.AgentError(f"{where} is not UTF-8 ({error.reason}); nothing was changed", "fix it, then try again") from error
     return text if text.strip() else empty, bom
 
 

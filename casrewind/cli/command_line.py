@@ -152,13 +152,13 @@ class CommandLine:
             elif self._is_option(word):
                 from .options_more import unknown_option
 
-                raise errors.UsageError(unknown_option(name, self._name, self._known, self._words))
+                raise unknown_option(name, self._name, self._known, self._words)
             elif self._command is None:
                 found = find(word)
                 if found is None:
                     from .options_more import unknown_command
 
-                    raise errors.UsageError(unknown_command(word))
+                    raise unknown_command(word)
                 self._name, self._command = found
                 self._given = {**self._command.defaults, **self._given}
                 self._accept(self._command.options)
@@ -203,7 +203,7 @@ class CommandLine:
             if word[:2] not in self._known:
                 from .options_more import unknown_option
 
-                raise errors.UsageError(unknown_option(word[:2], self._name, self._known))
+                raise unknown_option(word[:2], self._name, self._known)
 
     def _set(self, name: str, value: str | None) -> None:
         """Set an option. If `value` is None, the value is the next word."""
@@ -227,15 +227,15 @@ class CommandLine:
         command, words = self._command, self._places
         if command is None:
             if self._dashed:
-                raise errors.UsageError(f"no command before --; {_SEE.format('')}")
+                raise errors.UsageError("no command before --", _SEE.format(""))
             if self._given["json"]:
-                raise errors.UsageError(f"--json needs a command; {_SEE.format('')}")
+                raise errors.UsageError("--json needs a command", _SEE.format(""))
             return
         name = self._name
         if self._given["json"] and not any(option.attribute == "json" for option in command.options):
-            raise errors.UsageError(f"{name} has no --json; {_SEE.format(f'{name} ')}")
+            raise errors.UsageError(f"{name} has no --json", _SEE.format(f"{name} "))
         if self._dashed and not command.behind:
-            raise errors.UsageError(f"{name}: unexpected arguments after --; {_SEE.format(f'{name} ')}")
+            raise errors.UsageError(f"{name}: unexpected arguments after --", _SEE.format(f"{name} "))
         for option in (option for option in command.options if option.is_word):
             if option.nargs == "*" or (option.nargs == "+" and words):
                 self._given[option.attribute], words = words, []
@@ -244,9 +244,9 @@ class CommandLine:
                 words = words[1:]
             elif option.nargs != "?":
                 hint = "casrewind list shows them" if option.metavar == "REF" else _SEE.format(f"{name} ")
-                raise errors.UsageError(f"{name}: missing {option.metavar or option.attribute.upper()}; {hint}")
+                raise errors.UsageError(f"{name}: missing {option.metavar or option.attribute.upper()}", hint)
         if words:
-            raise errors.UsageError(f"{name}: unexpected {words[0]!r}; {command.stray or _SEE.format(f'{name} ')}")
+            raise errors.UsageError(f"{name}: unexpected {words[0]!r}", command.stray or _SEE.format(f"{name} "))
 
 
 def _converted(option: Option, name: str, text: str) -> object:
@@ -254,7 +254,7 @@ def _converted(option: Option, name: str, text: str) -> object:
     if option.choices is not None and text not in option.choices:
         from .options_more import did_you_mean
 
-        raise errors.UsageError(f"{name}: {text!r} is not one of {', '.join(option.choices)}{did_you_mean(text, option.choices)}")
+        raise errors.UsageError(f"{name}: {text!r} is not one of {', '.join(option.choices)}", did_you_mean(text, option.choices))
     try:
         return text if option.convert is None else option.convert(text)
     except ValueError as error:

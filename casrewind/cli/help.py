@@ -5,7 +5,7 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from .. import __version__, errors
+from .. import __version__
 from .command_line import find
 from .options import ADVANCED, EVERYDAY, GLOBAL, GROUPS, TABLE, Command, Option
 from .options_more import COMMANDS, unknown_command
@@ -97,7 +97,7 @@ def show_help(options: object) -> str:
         return everything() if getattr(options, "all", False) else overview()
     found = find(topic)
     if found is None:
-        raise errors.UsageError(unknown_command(topic))
+        raise unknown_command(topic)
     return of_command(found[0])
 
 

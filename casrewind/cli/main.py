@@ -95,7 +95,7 @@ def _report(error: BaseException, given: list[str]) -> int:
     if isinstance(error, KeyboardInterrupt) or lines.is_interrupt(error):
         return lines.interrupted()
     if isinstance(error, errors.CasrewindError):
-        lines.print_error(str(error))
+        lines.print_error(error.problem, error.hint)
         return error.exit_code
     if isinstance(error, ImportError) and "failed to map" in str(error):
         error = MemoryError()  # the loader of a C extension had no room for it
@@ -166,7 +166,7 @@ def _inside(
     try:
         if not command.tells_restore and workspace.is_interrupted():
             lines.print_error(
-                "note: a restore was interrupted here; casrewind restore --continue finishes it, --abort takes it back"
+                "note: a restore was interrupted here", "casrewind restore --continue finishes it, --abort takes it back"
             )
         lines.print_hook_failures(settings.data, workspace.store_path)
         context = context_of(workspace)

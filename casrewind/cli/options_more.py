@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from .. import errors
 from .options import (
     ADVANCED,
     AGENTS,
@@ -158,24 +159,26 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     import difflib
 
     near = difflib.get_close_matches(word, list(known), 1, _SIMILAR)
-    return f"; did you mean {near[0]}?" if near else ""
+    return f"did you mean {near[0]}?" if near else ""
 
 
-def unknown_command(word: str) -> str:
-    """The error message for an unknown command."""
+def unknown_command(word: str) -> errors.UsageError:
+    """The error for an unknown command."""
     if word in _COPIES:
-        return f"unknown command {word!r}; casrewind restore REF --to DIR writes a checkpoint into a directory of its own"
-    near = f"; did you mean {_ELSEWHERE[word]}?" if word in _ELSEWHERE else did_you_mean(word, (*COMMANDS, *ALIASES))
-    return f"unknown command {word!r}{near or ';'} casrewind --help lists the commands"
+        hint = "casrewind restore REF --to DIR writes a checkpoint into a directory of its own"
+    else:
+        near = f"did you mean {_ELSEWHERE[word]}?" if word in _ELSEWHERE else did_you_mean(word, (*COMMANDS, *ALIASES))
+        hint = f"{near} casrewind --help lists the commands".lstrip()
+    return errors.UsageError(f"unknown command {word!r}", hint)
 
 
-def unknown_option(name: str, command: str | None, known: dict[str, Option], behind: Iterable[str] = ()) -> str:
-    """The message about an unknown option. `behind` are the words that follow the option."""
+def unknown_option(name: str, command: str | None, known: dict[str, Option], behind: Iterable[str] = ()) -> errors.UsageError:
+    """The error for an unknown option. `behind` are the words that follow the option."""
     if command is None:
         having = [row for row, found in COMMANDS.items() if any(name in option.names for option in found.options)]
         if having:
             meant = next((word for word in behind if word in having), having[0])
-            return f"the option {name} goes after its command, as in: casrewind {meant} {name}"
-        return f"unknown option {name}{did_you_mean(name, known) or ';'} casrewind --help shows more"
-    near = did_you_mean(name, (word for word, option in known.items() if option.help is not None))
-    return f"{command} has no option {name}{near or ';'} casrewind {command} --help shows more"
+            return errors.UsageError(f"the option {name} goes after its command", f"as in: casrewind {meant} {name}")
+    visible = (word for word, option in known.items() if command is None or option.help is not None)
+    hint = f"{did_you_mean(name, visible)} casrewind {f'{command} ' if command else ''}--help shows more".lstrip()
+    return errors.UsageError(f"{command} has no option {name}" if command else f"unknown option {name}", hint)

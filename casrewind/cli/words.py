@@ -45,8 +45,8 @@ def restored(workspace: "Workspace", options: "ParsedOptions") -> Checkpoint:
     if not options.dashed:
         if _is_present(word, options):
             raise errors.UsageError(
-                f"{printable(word)!r} is both a checkpoint and a path: casrewind {name} {point.id} means the checkpoint, "
-                f"casrewind {name} {named.before_change(word)} means the path"
+                f"{printable(word)!r} is both a checkpoint and a path",
+                f"casrewind {name} {point.id} means the checkpoint, casrewind {name} {named.before_change(word)} means the path"
             )
         options.rest, options.dashed = options.paths, bool(options.paths)
     return point
@@ -130,7 +130,7 @@ class Words:
         options = self._options
         if options.dashed:
             if len(options.words) > 2:
-                raise errors.UsageError("diff takes at most two checkpoints; paths go after --")
+                raise errors.UsageError("diff takes at most two checkpoints", "paths go after --")
             return [self._only_side(word) for word in options.words]
         found: list[Side] = []
         words = list(options.words)
@@ -148,8 +148,8 @@ class Words:
             if _is_present(word, options):
                 before = "casrewind diff " + "".join(f"{_named(side)} " for side in found)
                 raise errors.UsageError(
-                    f"{printable(word)!r} is both a checkpoint and a path: {before}{_named(side)} means the checkpoint, "
-                    f"{before}-- {quoted(word)} means the path"
+                    f"{printable(word)!r} is both a checkpoint and a path",
+                    f"{before}{_named(side)} means the checkpoint, {before}-- {quoted(word)} means the path",
                 )
             found.append(side)
             words.pop(0)
@@ -235,7 +235,6 @@ def _checkpoint(workspace: "Workspace", word: str, instead: Callable[[], str], o
         found: Checkpoint = workspace.checkpoint(word)
     except errors.CheckpointNotFound as error:
         if _is_present(word, options):
-            what = f"no checkpoint {printable(word)!r}, but a path of that name; {instead()}"
-            raise errors.CheckpointNotFound(what) from error
+            raise errors.CheckpointNotFound(f"no checkpoint {printable(word)!r}, but a path of that name", instead()) from error
         raise
     return found

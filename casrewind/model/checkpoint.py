@@ -186,5 +186,5 @@ def _decode_more(got: tlv.Fields) -> Circumstances:
 def _transcript(data: bytes) -> Entry:
     _, entry, end = decode_entry(data, 0)
     if entry.kind != FILE or end != len(data):
-        raise errors.ManifestCorrupt("damaged checkpoint record: its transcript is not a file; run casrewind verify")
+        raise errors.ManifestCorrupt("damaged checkpoint record: its transcript is not a file", "run casrewind verify")
     return entry

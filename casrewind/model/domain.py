@@ -142,5 +142,5 @@ def _join(word: str, rest: bytes) -> bytes:
 def _split(item: bytes, least: int) -> tuple[str, bytes]:
     length = int.from_bytes(item[:2], "little")
     if len(item) < 2 + length + least:
-        raise errors.ManifestCorrupt("damaged domain: an item is cut short; run casrewind verify")
+        raise errors.ManifestCorrupt("damaged domain: an item is cut short", "run casrewind verify")
     return item[2 : 2 + length].decode("utf-8", "surrogateescape"), item[2 + length :]

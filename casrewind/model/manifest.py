@@ -116,7 +116,7 @@ def store_tree(data: bytes, put: Callable[[bytes], bytes], limits: "NodeLimits |
     from . import tree_nodes
 
     if count > tree_nodes.MOST_ENTRIES:  # it could not be read again
-        raise errors.StoreError(f"cannot store a directory with {count:,} entries: the maximum is {tree_nodes.MOST_ENTRIES:,}; ignore it")
+        raise errors.StoreError(f"cannot store a directory with {count:,} entries: the maximum is {tree_nodes.MOST_ENTRIES:,}", "ignore it")
     names, starts, position = [], [], _HEAD.size
     while position < len(data):
         starts.append(position)
@@ -226,7 +226,7 @@ def decode_entry(data: bytes, position: int) -> tuple[bytes, Entry, int]:
 
 
 def _damage(why: str) -> errors.ManifestCorrupt:
-    return errors.ManifestCorrupt(f"damaged tree: {why}; run casrewind verify")
+    return errors.ManifestCorrupt(f"damaged tree: {why}", "run casrewind verify")
 
 
 def references(data: bytes) -> Iterator[tuple[bytes, str, bytes, int]]:

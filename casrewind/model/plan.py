@@ -174,7 +174,8 @@ def _in_scope(changes: Iterable[Change], scope: Sequence[bytes]) -> Iterator[tup
             if above.old is not None and above.old.kind != DIR:
                 raise errors.ContentInTheWay(
                     f"{paths.display(parent)} is in the way of {paths.display(path)} and is not among the paths asked "
-                    f"for: name it too, or move it away"
+                    f"for",
+                    "name it too, or move it away"
                 )
             if above.old is None:
                 chosen[parent] = above
@@ -221,8 +222,8 @@ def fold(plan: Plan, target_paths: Iterable[bytes]) -> Plan:
         other = seen.setdefault(paths.fold(path), path)
         if other != path:
             raise errors.UnsafePath(
-                f"{paths.display(other)} and {paths.display(path)} are the same name on this file system: restore them "
-                f"elsewhere with --to DIR, or one of them by its path"
+                f"{paths.display(other)} and {paths.display(path)} are the same name on this file system",
+                "restore them elsewhere with --to DIR, or one of them by its path"
             )
     removals = {paths.fold(action.path): action for action in plan.actions if action.after is None}
     actions = []
@@ -379,7 +380,7 @@ def _encoded(action: Action) -> bytes:
 def decode(data: bytes) -> Actions:
     """The actions in these bytes. Raises ManifestCorrupt, or UnsafePath for a path that may not be changed."""
     if data[:4] != MAGIC or len(data) < _PLAN.size:
-        raise errors.ManifestCorrupt("damaged plan: not a plan; run casrewind verify")
+        raise errors.ManifestCorrupt("damaged plan: not a plan", "run casrewind verify")
     _, count = _PLAN.unpack_from(data)
     position, starts = _PLAN.size, bytearray()
     last, in_order = b"", True
@@ -389,18 +390,18 @@ def decode(data: bytes) -> Actions:
             action, position = _action(data, position)
             in_order, last = in_order and last <= action.path, action.path
             if paths.check(action.path) != action.source and paths.fold(paths.check(action.source)) != paths.fold(action.path):
-                raise errors.ManifestCorrupt("damaged plan: a path and its source do not match; run casrewind verify")
+                raise errors.ManifestCorrupt("damaged plan: a path and its source do not match", "run casrewind verify")
     except (struct.error, IndexError) as error:
-        raise errors.ManifestCorrupt("damaged plan: cut short; run casrewind verify") from error
+        raise errors.ManifestCorrupt("damaged plan: cut short", "run casrewind verify") from error
     if position != len(data):
-        raise errors.ManifestCorrupt("damaged plan: bytes after the last action; run casrewind verify")
+        raise errors.ManifestCorrupt("damaged plan: bytes after the last action", "run casrewind verify")
     return Actions(data, bytes(starts), in_order=in_order)
 
 
 def _action(data: bytes, position: int) -> tuple[Action, int]:
     bits = data[position]
     if bits & ~(_HAS_BEFORE | _HAS_AFTER | _HAS_SOURCE):
-        raise errors.ManifestCorrupt(f"damaged plan: unknown bits {bits}; run casrewind verify")
+        raise errors.ManifestCorrupt(f"damaged plan: unknown bits {bits}", "run casrewind verify")
     path, position = _path(data, position + 1)
     source = path
     if bits & _HAS_SOURCE:
@@ -416,7 +417,7 @@ def _action(data: bytes, position: int) -> tuple[Action, int]:
 def _entry(data: bytes, position: int) -> tuple[Entry, int]:
     name, entry, position = decode_entry(data, position)
     if name or entry.kind == PURGED:
-        raise errors.ManifestCorrupt("damaged plan: an entry with a name, or without bytes; run casrewind verify")
+        raise errors.ManifestCorrupt("damaged plan: an entry with a name, or without bytes", "run casrewind verify")
     return entry, position
 
 
@@ -424,5 +425,5 @@ def _path(data: bytes, position: int) -> tuple[bytes, int]:
     (length,) = _LENGTH.unpack_from(data, position)
     path = data[position + 4 : position + 4 + length]
     if len(path) != length:
-        raise errors.ManifestCorrupt("damaged plan: cut short; run casrewind verify")
+        raise errors.ManifestCorrupt("damaged plan: cut short", "run casrewind verify")
     return path, position + 4 + length

@@ -53,7 +53,7 @@ class Fields:
             raise self._bad("cut short")
 
     def _bad(self, why: str) -> errors.ManifestCorrupt:
-        return errors.ManifestCorrupt(f"damaged {self._what}: {why}; run casrewind verify")
+        return errors.ManifestCorrupt(f"damaged {self._what}: {why}", "run casrewind verify")
 
     def has_any(self, tags: Iterable[int]) -> bool:
         """True if the record has a field with one of these tags."""
@@ -102,11 +102,11 @@ def decode_list(data: bytes, what: str) -> list[bytes]:
     items, position, end = [], 0, len(data)
     while position < end:
         if position + 4 > end:
-            raise errors.ManifestCorrupt(f"damaged {what}: a list is cut short; run casrewind verify")
+            raise errors.ManifestCorrupt(f"damaged {what}: a list is cut short", "run casrewind verify")
         length = int.from_bytes(data[position : position + 4], "little")
         position += 4
         if position + length > end:
-            raise errors.ManifestCorrupt(f"damaged {what}: a list is cut short; run casrewind verify")
+            raise errors.ManifestCorrupt(f"damaged {what}: a list is cut short", "run casrewind verify")
         items.append(data[position : position + length])
         position += length
     return items

@@ -132,7 +132,7 @@ def decode(data: bytes) -> NodeList:
 
 def damage(why: str) -> errors.ManifestCorrupt:
     """The error for invalid bytes of a tree."""
-    return errors.ManifestCorrupt(f"damaged tree: {why}; run casrewind verify")
+    return errors.ManifestCorrupt(f"damaged tree: {why}", "run casrewind verify")
 
 
 class NodePlace(NamedTuple):

@@ -55,7 +55,7 @@ def adopt(request: AdoptRequest) -> Adopted:
     target = request.store or registry.store_directory(request.data, roots.store_name_of(request.root.owner))
     request = request._replace(old=[path for path in request.old if path != request.root.path])
     if not request.old:
-        raise errors.UsageError(f"{printable(request.root.path)} is where the project is: give the path that it had before")
+        raise errors.UsageError(f"{printable(request.root.path)} is where the project is", "give the path that it had before")
     for old in request.old:
         if registry.holds(target) and _has(target, roots.key_of(old), request.deadline):
             return _adopt_in_place(request, old, target)
@@ -65,8 +65,9 @@ def adopt(request: AdoptRequest) -> Adopted:
             return _adopt_store(request, old, source, target)
     where = f"in {printable(target)}" if request.store else f"under {printable(request.data)}"
     raise errors.WorkspaceNotFound(
-        f"no checkpoints of {printable(request.old[0])} {where}: casrewind stores shows which roots have some; of a linked "
-        f"worktree, run git worktree repair first, and adopt the main one before it"
+        f"no checkpoints of {printable(request.old[0])} {where}",
+        "casrewind stores shows which roots have some; of a linked worktree, run git worktree repair first, and adopt the main one "
+        "before it",
     )
 
 
@@ -79,8 +80,9 @@ def _adopt_in_place(request: AdoptRequest, old: str, store: str) -> Adopted:
         points = [point for point, _ in opened.checkpoints()]
         if not request.force and any(point.worktree == request.root.key for point in points):
             raise errors.WorkspaceError(
-                f"{printable(request.root.path)} has checkpoints of its own beside those of {printable(old)}: casrewind list "
-                f"--all shows both, casrewind restore ID --to DIR writes one of them elsewhere; --force puts both in one list"
+                f"{printable(request.root.path)} has checkpoints of its own beside those of {printable(old)}",
+                "casrewind list --all shows both, casrewind restore ID --to DIR writes one of them elsewhere; --force puts both in "
+                "one list",
             )
         return _record(request, old, opened, points)
 
@@ -89,8 +91,8 @@ def _adopt_store(request: AdoptRequest, old: str, source: str, target: str) -> A
     _refuse_present(request, old)
     if request.root.owner != request.root.path:
         raise errors.WorkspaceError(
-            f"{printable(request.root.path)} is a linked worktree of {printable(request.root.owner)} and has no store of its "
-            f"own: run casrewind adopt there"
+            f"{printable(request.root.path)} is a linked worktree of {printable(request.root.owner)} and has no store of its own",
+            "run casrewind adopt there",
         )
     _refuse_restore(request, old, source)
     with registry.hold_alone(source, request.deadline):
@@ -101,8 +103,8 @@ def _adopt_store(request: AdoptRequest, old: str, source: str, target: str) -> A
                 raise errors.WorkspaceNotFound(f"no checkpoint was ever made of {printable(old)}: there is nothing to adopt")
         if registry.holds(target) and _has(target, None, request.deadline):
             raise errors.WorkspaceError(
-                f"{printable(request.root.path)} has checkpoints of its own in {printable(target)}: casrewind --store "
-                f"{printable(source)} restore ID --to DIR writes one of {printable(old)} elsewhere; to go on with those "
+                f"{printable(request.root.path)} has checkpoints of its own in {printable(target)}",
+                f"casrewind --store {printable(source)} restore ID --to DIR writes one of {printable(old)} elsewhere; to go on with those "
                 f"instead, move {printable(target)} away and adopt again"
             )
         registry.remove_empty(target, request.deadline)
@@ -143,7 +145,7 @@ def _has(store: str, worktree: bytes | None, deadline: float) -> bool:
 def _refuse_present(request: AdoptRequest, old: str) -> None:
     if roots.is_there(old, unlike=request.root.path) and not request.force:
         raise errors.RootRefused(
-            f"{printable(old)} is still there: these are two projects, and its checkpoints are its own. Save here to start "
+            f"{printable(old)} is still there: these are two projects, and its checkpoints are its own; save here to start "
             f"a history of this one, or use --force to take over the old one"
         )
 
@@ -151,14 +153,14 @@ def _refuse_present(request: AdoptRequest, old: str) -> None:
 def _refuse_restore(request: AdoptRequest, old: str, store: str) -> None:
     with Store(store, deadline=request.deadline) as opened:
         if opened.is_restoring(roots.key_of(old)):
-            raise errors.StoreBusy(f"a restore of {printable(old)} is running: wait for it, then adopt again")
+            raise errors.StoreBusy(f"a restore of {printable(old)} is running", "wait for it, then adopt again")
 
 
 def _refuse_journal(store: Store, old: str) -> None:
     if store.is_restore_open(roots.key_of(old)):
         raise errors.JournalOpen(
-            f"a restore of {printable(old)} was interrupted. Move the project back there; finish with casrewind restore "
-            f"--continue or undo with casrewind restore --abort. Then move and adopt again"
+            f"a restore of {printable(old)} was interrupted. Move the project back there",
+            "finish with casrewind restore --continue or undo with casrewind restore --abort. Then move and adopt again"
         )
 
 

@@ -162,8 +162,8 @@ def in_the_way(obstacles: list[str], advice: str = "") -> errors.ContentInTheWay
     it is what to do about the obstacles."""
     shown = "; ".join(obstacles[:_SHOWN])
     more = f"; and {len(obstacles) - _SHOWN} more" if len(obstacles) > _SHOWN else ""
-    deed = "Do that" if all(obstacle.endswith(_REMEDY) for obstacle in obstacles) else "Move it away"
-    return errors.ContentInTheWay(f"content in the way, nothing was changed: {shown}{more}. {(advice or _ADVICE).format(deed)}")
+    deed = "do that" if all(obstacle.endswith(_REMEDY) for obstacle in obstacles) else "move it away"
+    return errors.ContentInTheWay(f"content in the way, nothing was changed: {shown}{more}", (advice or _ADVICE).format(deed))
 
 
 def capture_for(context: Context, session: StoreWriter | DryRunWriter, target: bytes, scope: Sequence[bytes]) -> CapturedState:

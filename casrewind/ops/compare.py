@@ -113,8 +113,8 @@ def with_parent(context: Context, point: Checkpoint) -> Comparison:
         parent = next((other for other, _ in context.store.checkpoints() if other.id == point.parent), None)
         if parent is None:
             raise errors.CheckpointNotFound(
-                f"the checkpoint before {point.id} was forgotten: what changed since is not known; casrewind show {point.id} lists "
-                f"what it holds"
+                f"the checkpoint before {point.id} was forgotten: what changed since is not known",
+                f"casrewind show {point.id} lists what it holds"
             )
         tree, domain, strict = parent.tree, parent.domain, has_safety(parent, point)
     stored, _ = _readers(context)
@@ -200,7 +200,7 @@ def missing(context: Context, points: Sequence[Checkpoint], scope: Sequence[byte
     found = [path for path in sorted(set(scope)) if path and not _exists(context, path)]
     found = [path for path in found if not any(_may_hold(finder, path) for finder in finders)]
     if found and len(found) == len(set(scope)):
-        raise errors.PathNotFound(_message(context, points, found))
+        raise _not_found(context, points, found)
     return tuple(found)
 
 
@@ -223,15 +223,15 @@ def _may_hold(finder: manifest.Finder, path: bytes) -> bool:
         return True  # the command itself reports the damage
 
 
-def _message(context: Context, points: Sequence[Checkpoint], found: Sequence[bytes]) -> str:
+def _not_found(context: Context, points: Sequence[Checkpoint], found: Sequence[bytes]) -> errors.PathNotFound:
     names = ", ".join(printable(path) for path in found[:_SHOWN]) + (", ..." if len(found) > _SHOWN else "")
     held = " nor ".join(dict.fromkeys(point.id for point in points))
     said = f"no such path: {names}: neither {held} nor the worktree has {'it' if len(found) == 1 else 'one of them'}"
     for point in points:
         near = nearest(manifest.Finder(diffs.lenient(context.store.load_tree), point.tree), found[0])
         if near is not None:
-            return f"{said}; the nearest known name is {printable(near)}, in {point.id}"
-    return f"{said}; casrewind show {points[-1].id} lists what that checkpoint holds"
+            return errors.PathNotFound(f"{said}; the nearest known name is {printable(near)}, in {point.id}")
+    return errors.PathNotFound(said, f"casrewind show {points[-1].id} lists what that checkpoint holds")
 
 
 def nearest(finder: manifest.Finder, path: bytes) -> bytes | None:

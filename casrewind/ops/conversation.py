@@ -64,7 +64,7 @@ def find(context: Context, homes: session_files.Homes, session: str = "", prefer
     found = session_files.find_newest(homes, context.root.path, session)  # no hook reported it
     if found is None:
         what = f"no session {session!r}" if session else "no agent's conversation"
-        raise errors.AgentError(f"{what} is known here: casrewind install connects an agent's client")
+        raise errors.AgentError(f"{what} is known here", "casrewind install connects an agent's client")
     return _read(context, homes, mine, found.agent, found.session, found.path)
 
 
@@ -85,7 +85,7 @@ def whole_session(context: Context, given: str, homes: session_files.Homes | Non
         found = set(session_files.sessions_named(homes, context.root.path, given))
     if len(found) > 1:
         named = ", ".join(printable(one) for one in sorted(found)[:_NAMED]) + (", ..." if len(found) > _NAMED else "")
-        raise errors.AmbiguousReference(f"session {given!r} names {len(found)} sessions: {named}; give more characters of one")
+        raise errors.AmbiguousReference(f"session {given!r} names {len(found)} sessions: {named}", "give more characters of one")
     return found.pop() if found else given
 
 
@@ -119,7 +119,8 @@ def find_for_checkpoint(context: Context, homes: session_files.Homes, point: Che
     """The conversation that a checkpoint belongs to. Raises AgentError."""
     if not (point.agent and point.session):
         raise errors.AgentError(
-            f"{point.id} belongs to no conversation: no agent's hook made it; leave --chat or --both out to restore the files"
+            f"{point.id} belongs to no conversation: no agent's hook made it",
+            "leave --chat or --both out to restore the files"
         )
     mine = [p for p, _ in context.store.checkpoints() if p.worktree == point.worktree and p.session and p.cursor]
     return _read(context, homes, mine, point.agent, point.session)
@@ -145,7 +146,7 @@ def _read(
         raise errors.AgentError(f"the transcript {printable(path)} is gone, and none of its bytes were stored")
     wrong = session_storage.version_problem(agent.PROFILE, live) or session_storage.format_problem(agent, data)
     if wrong:
-        raise errors.AgentError(f"{wrong}: nothing was changed; {session_storage.REMEDY}")
+        raise errors.AgentError(f"{wrong}: nothing was changed", session_storage.REMEDY)
     session_files.check_place(agent.PROFILE, path, session, homes)
     return Conversation(agent, session, path, data, stored, points, lineage(context, session))
 
@@ -166,8 +167,8 @@ def _live(path: str) -> bytes:
         return b""
     if not is_read:
         raise errors.AgentError(
-            f"the transcript {printable(path)} has more than {cursors.MOST >> 20} MiB and is not read: leave --chat or --both out "
-            f"to restore the files"
+            f"the transcript {printable(path)} has more than {cursors.MOST >> 20} MiB and is not read",
+            "leave --chat or --both out to restore the files"
         )
     return data[: transcript.whole(data)]
 
@@ -322,7 +323,7 @@ def find_prompt(
             there = _index_of(turn, found)
         assert found is not None
         if there is None:
-            raise errors.AgentError(_not_there(view, turn, found))
+            raise _not_there(view, turn, found)
         index = there
     conversation, prompts, points, opening = found
     point = points[index]
@@ -343,7 +344,7 @@ def prompt_of_turn(context: Context, number: int, session: str) -> str:
     mine = lineage(context, session)
     if turn.session not in mine or not turn.prompt_id:
         there = [one for one in view.turns if one.session in mine]
-        raise errors.AgentError(_is_elsewhere(turn, _name(turn.agent, session), there))
+        raise _is_elsewhere(turn, _name(turn.agent, session), there)
     return turn.prompt_id
 
 
@@ -393,27 +394,28 @@ def _index_of(turn: Turn, bound: _Bound) -> int | None:
     return next((at for at in bound.opening if turn.prompt_id and bound.prompts[at].prompt_id == turn.prompt_id), None)
 
 
-def _not_there(view: TurnView, turn: Turn, bound: _Bound) -> str:
-    """The error message for a turn that the conversation lacks. It names the turns that the conversation has."""
+def _not_there(view: TurnView, turn: Turn, bound: _Bound) -> errors.AgentError:
+    """The error for a turn that the conversation lacks. It names the turns that the conversation has."""
     conversation = bound.conversation
     title = f'@{turn.n} "{_shortened(turn.prompt)}"'
     if (turn.agent, turn.session) == (conversation.agent.PROFILE.name, conversation.session):
-        return (
-            f"the prompt of {title} is no longer in the conversation {_name(turn.agent, turn.session)}: nothing was changed; casrewind "
-            f"restore @{turn.n} restores the files of that moment"
+        return errors.AgentError(
+            f"the prompt of {title} is no longer in the conversation {_name(turn.agent, turn.session)}: nothing was changed",
+            f"casrewind restore @{turn.n} restores the files of that moment",
         )
     there = [found for at in bound.opening if (point := bound.points[at]) and (found := view.turn_of(point.id)) is not None]
     return _is_elsewhere(turn, _name(conversation.agent.PROFILE.name, conversation.session), there)
 
 
-def _is_elsewhere(turn: Turn, here: str, there: Sequence[Turn]) -> str:
-    """The error message for a turn of another conversation than `here`, which has the turns `there`."""
+def _is_elsewhere(turn: Turn, here: str, there: Sequence[Turn]) -> errors.AgentError:
+    """The error for a turn of another conversation than `here`, which has the turns `there`."""
     title = f'@{turn.n} "{_shortened(turn.prompt)}"'
     numbers = sorted({found.n for found in there})
     named = ", ".join(f"@{number}" for number in numbers[:_NAMED]) + (", ..." if len(numbers) > _NAMED else "")
-    return (
+    return errors.AgentError(
         f"{title} is a turn of {_name(turn.agent, turn.session)}: nothing was changed. This conversation is {here}, its turns are "
-        f"{named or 'not in the list'}; go back to {title} in its own client, or in a terminal without --session"
+        f"{named or 'not in the list'}",
+        f"go back to {title} in its own client, or in a terminal without --session",
     )
 
 

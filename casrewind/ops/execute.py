@@ -91,8 +91,8 @@ def interrupted(error: OSError) -> errors.CasrewindError:
     hint = "the restore is half done: casrewind restore --continue finishes it, casrewind restore --abort takes it back"
     path = f" at {printable(error.filename)}" if error.filename else ""
     if is_full(error):
-        return errors.StoreFull(f"{reason_of(error)} while restoring{path}: free some space; {hint}")
-    return errors.WorkspaceError(f"cannot go on restoring{path}: {reason_of(error)}; {hint}")
+        return errors.StoreFull(f"{reason_of(error)} while restoring{path}", f"free some space; {hint}")
+    return errors.WorkspaceError(f"cannot go on restoring{path}: {reason_of(error)}", hint)
 
 
 def finish(
@@ -132,7 +132,7 @@ class Contents:
         if data is None:
             data = self._store.read(entry.digest, packs.FILE)
         if len(data) != entry.size:
-            raise errors.ManifestCorrupt(f"damaged tree: blob {entry.digest.hex()[:16]} has another size; run casrewind verify")
+            raise errors.ManifestCorrupt(f"damaged tree: blob {entry.digest.hex()[:16]} has another size", "run casrewind verify")
         return (data,)
 
     def _read_ahead(self, entry: Entry) -> None:

@@ -33,10 +33,8 @@ _UNSWEPT_PART = 32
 """1/32 of a budget is reserved for garbage not worth sweeping, and for concurrent saves."""
 _TODAY_NS = 86400 * 1_000_000_000
 NOT_BEGUN = "a purge was interrupted before it removed anything: run it again"
-UNSWEPT = (
-    "a purge is unfinished, so purged bytes may remain: {} damaged packs could not be swept. Run casrewind verify "
-    "--repair to fix them, then casrewind gc to finish the purge"
-)
+UNSWEPT = "a purge is unfinished, so purged bytes may remain: {} damaged packs could not be swept"
+FINISH_PURGE = "casrewind verify --repair fixes them, then casrewind gc finishes the purge"
 
 
 class Collected(NamedTuple):
@@ -109,7 +107,8 @@ def _stopped(context: Context, before: int, forgotten: Sequence[Dropped], error:
     what = f"{needed:,} bytes of free space" if quota.has_inodes(context.store.path) else "two free inodes"
     return errors.StoreFull(
         f"no space left for gc: it forgot {len(forgotten):,} checkpoints and freed {freed:,} bytes; for more it needs {what} on the "
-        f"disk of the store {printable(context.store.path)}: make room there and run casrewind gc again",
+        f"disk of the store {printable(context.store.path)}",
+        "make room there and run casrewind gc again",
         needed,
     )
 
@@ -258,8 +257,8 @@ def refuse_damage(reach: Marker) -> None:
     broken = next((error for error in reach.missing.values() if not isinstance(error, errors.BlobMissing)), None)
     if broken is not None:
         raise errors.StoreDamaged(
-            f"nothing was swept, because the store is damaged: {broken}. casrewind verify --repair shows what is affected "
-            f"and repairs what it can; then run this again"
+            f"nothing was swept, because the store is damaged: {broken.problem}",
+            "casrewind verify --repair shows what is affected and repairs what it can; then run this again",
         )
 
 
@@ -300,7 +299,7 @@ def sweep(
                 raise  # the old packs are garbage now: another run finds them
             if len(group) == 1:
                 needed = sweeping.room_for(group[0])
-                raise errors.StoreFull(f"{error}; {needed:,} bytes are needed", needed) from error
+                raise errors.StoreFull(f"{error.problem}: {needed:,} bytes are needed", error.hint, needed) from error
             # one after the other needs less room, and each makes room for the next; merging alone makes none
             waiting.extendleft([usage] for usage in sorted(group, key=lambda u: u.live, reverse=True) if usage.dead)
             continue
@@ -347,7 +346,7 @@ def finish_interrupted_purge(context: Context, maintenance: Maintenance) -> tupl
     seq, points, reach = _mark_everything(context, maintenance)
     why = _why_not(points, reach)
     if not why and (damaged := finish_purge(context, maintenance, reach, seq)):
-        why = (UNSWEPT.format(len(damaged)),)
+        why = (f"{UNSWEPT.format(len(damaged))}; {FINISH_PURGE}",)
     return why or ("a purge that was interrupted is finished now",)
 
 

@@ -244,7 +244,7 @@ def _read(tree: Worktree) -> list[bytes]:
         return []
     data = read_regular(SHARED_FILE, tree.fd, MOST_BYTES) if stat.S_ISREG(status.st_mode) else None
     if data is None:
-        raise errors.UnsafePath(f"{printable(SHARED_FILE)} is not a regular file: replace it by one, then try again")
+        raise errors.UnsafePath(f"{printable(SHARED_FILE)} is not a regular file", "replace it by one, then try again")
     return data.removesuffix(b"\n").split(b"\n") if data else []
 
 

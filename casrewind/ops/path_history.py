@@ -200,27 +200,28 @@ def _no_history_error(
     name = printable(path or b".")
     if damaged:
         whole = f"no checkpoint that can be read holds {name}, and {len(damaged)} are damaged"
-        return errors.StoreDamaged(f"{whole}: casrewind verify shows what is affected")
-    return errors.PathNotFound(_why_no_history(context, path, timeline, everything, name))
+        return errors.StoreDamaged(whole, "casrewind verify shows what is affected")
+    return errors.PathNotFound(*_why_no_history(context, path, timeline, everything, name))
 
 
-def _why_no_history(context: Context, path: bytes, timeline: Sequence[_Pair], everything: Sequence[_Pair], name: str) -> str:
+def _why_no_history(context: Context, path: bytes, timeline: Sequence[_Pair], everything: Sequence[_Pair], name: str) -> tuple[str, ...]:
+    """Returns (the problem) or (the problem, what to do)."""
     if not timeline:
-        return "no checkpoints yet: casrewind save makes one"
+        return "no checkpoints yet", "casrewind save makes one"
     if len(timeline) < len(everything):
         lookup = _PathLookup(context.store, path)
         if any(lookup.changes(everything)):
-            return f"only safety checkpoints ever held {name}: casrewind log --all shows them"
+            return f"only safety checkpoints ever held {name}", "casrewind log --all shows them"
     said = f"no checkpoint ever held {name}"
     newest = timeline[0][0]
     why = Coverage(context.store.read, context.store.domain(newest.domain)).why_not(path, manifest.Entry(manifest.FILE, 0o644, 0, 0, b""))
     if why is not None:
-        return f"{said}; {newest.id}, the newest, would not have: {why.partition(': ')[2]}"
+        return (f"{said}; {newest.id}, the newest, would not have: {why.partition(': ')[2]}",)
     for point, _ in timeline[:: max(len(timeline) // _SAMPLES, 1)]:
         near = nearest(manifest.Finder(context.store.load_tree, point.tree), path)
         if near is not None:
-            return f"{said}; the nearest known name is {printable(near)}, in {point.id}"
-    return f"{said}; casrewind show last lists what the newest one holds"
+            return (f"{said}; the nearest known name is {printable(near)}, in {point.id}",)
+    return said, "casrewind show last lists what the newest one holds"
 
 
 def cat(context: Context, point: Checkpoint, path: bytes) -> Iterator[bytes]:
@@ -245,13 +246,14 @@ def _find(context: Context, point: Checkpoint, path: bytes) -> Entry:
     name = printable(path or b".")
     if not path or (entry is not None and entry.kind == DIR):
         raise errors.PathNotFound(
-            f"{name} is a directory in {point.id}: name a file in it (casrewind show {point.id} lists them), or have it "
-            f"written elsewhere with casrewind restore {point.id} --to DIR"
+            f"{name} is a directory in {point.id}",
+            f"name a file in it (casrewind show {point.id} lists them), or have it written elsewhere with casrewind restore {point.id} "
+            f"--to DIR",
         )
     if entry is None:
         skip = _skip_of(path, all_skips(context.store.domain(point.domain)))
         why = f": {printable(skip.path)} was not captured ({skip.reason})" if skip is not None else ""
-        raise errors.PathNotFound(f"no {name} in {point.id}{why}; casrewind show {point.id} lists what it holds")
+        raise errors.PathNotFound(f"no {name} in {point.id}{why}", f"casrewind show {point.id} lists what it holds")
     if entry.kind == PURGED:
         raise errors.PathNotFound(f"{name} was purged from {point.id}: its bytes are gone from the store")
     return entry

@@ -67,7 +67,7 @@ def _marks_of(everything: Sequence[tuple[Checkpoint, Marked]], point: Checkpoint
     for other, marked in everything:
         if other.id == point.id:
             return marked
-    raise errors.CheckpointNotFound(f"checkpoint {point.id} was forgotten a moment ago; casrewind list shows what there is")
+    raise errors.CheckpointNotFound(f"checkpoint {point.id} was forgotten a moment ago", "casrewind list shows what there is")
 
 
 def _check(label: str, point: Checkpoint, everything: Sequence[tuple[Checkpoint, Marked]]) -> None:

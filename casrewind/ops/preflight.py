@@ -41,17 +41,17 @@ def refuse_open_journal(context: Context) -> None:
     if not context.store.is_restore_open(context.root.key):
         return
     if context.store.is_restoring(context.root.key):
-        raise errors.StoreBusy("another restore of this worktree is running: wait for it")
+        raise errors.StoreBusy("another restore of this worktree is running", "wait for it")
     raise errors.JournalOpen(
-        "a restore was interrupted: finish it with casrewind restore --continue, or take it back with "
-        "casrewind restore --abort"
+        "a restore was interrupted",
+        "finish it with casrewind restore --continue, or take it back with casrewind restore --abort"
     )
 
 
 def refuse_forgotten(context: Context, target: Checkpoint) -> None:
     """Raise CheckpointNotFound if gc has deleted the target since it was resolved. The caller must hold the store."""
     if context.store.checkpoint(target.id) is None:
-        raise errors.CheckpointNotFound(f"checkpoint {target.id} was forgotten by gc just now; casrewind list shows the remaining ones")
+        raise errors.CheckpointNotFound(f"checkpoint {target.id} was forgotten by gc just now", "casrewind list shows the remaining ones")
 
 
 def check_plan(
@@ -119,8 +119,8 @@ def check_possible(context: Context, actions: Sequence[Action], advice: str = ""
         name = paths.check(action.path).rpartition(b"/")[2]
         if action.before is None and not context.tree.accepts_name(name):
             raise errors.UnsafePath(
-                f"this file system cannot hold the name of {paths.display(action.path)}: restore elsewhere with --to DIR, "
-                f"or only other paths with -- PATH; nothing was changed"
+                f"this file system cannot hold the name of {paths.display(action.path)}; nothing was changed",
+                "restore elsewhere with --to DIR, or only other paths with -- PATH"
             )
         after = action.after
         if after is not None and after.kind == FILE and not content_differs(action):
@@ -167,7 +167,8 @@ def _unlike(context: Context, files: Sequence[tuple[bytes, Entry]]) -> Iterator[
                 raise length
             if length != entry.size:
                 raise errors.ManifestCorrupt(
-                    f"damaged tree: the content of {paths.display(path)} has another size; run casrewind verify"
+                    f"damaged tree: the content of {paths.display(path)} has another size",
+                    "run casrewind verify"
                 )
         except (errors.BlobMissing, errors.BlobCorrupt) as error:
             yield Kept(path, f"damaged in the store: {error}", benign=False)
@@ -180,7 +181,7 @@ def refuse(lost: Sequence[Kept], hint: str) -> None:
     shown = "; ".join(f"{paths.display(item.path)}: {item.reason}" for item in lost[:_SHOWN])
     more = f"; and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
     raise errors.StoreDamaged(
-        f"damaged store, nothing was changed: {shown}{more}. {hint}; casrewind verify shows everything that is affected"
+        f"damaged store, nothing was changed: {shown}{more}", f"{hint}; casrewind verify shows everything that is affected"
     )
 
 

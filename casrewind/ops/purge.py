@@ -95,7 +95,7 @@ def purge(context: Context, asked: Sequence[bytes], *, confirm: Confirm | None =
     JournalOpen, StoreBusy, StoreDamaged, StoreFull.
     """
     if not asked or b"" in asked:
-        raise errors.UsageError("purge needs paths below the root; to delete everything, remove the store itself")
+        raise errors.UsageError("purge needs paths below the root", "to delete everything, remove the store itself")
     maintenance = context.store.maintenance()
     if dry_run:
         with context.store.holding():
@@ -194,8 +194,8 @@ class _Collector:
         rules = self._named_rules()
         if not entries and not self.seen and not rules:
             raise errors.PathNotFound(
-                "no checkpoint has a file there: nothing was purged; casrewind show REF lists what a checkpoint has, and "
-                "casrewind list --all the checkpoints"
+                "no checkpoint has a file there: nothing was purged",
+                "casrewind show REF lists what a checkpoint has, and casrewind list --all the checkpoints"
             )
         for entry in entries:
             if entry.kind == FILE and entry.size and (not entry.chunks or self._collect_chunks(entry.chunks)):
@@ -216,7 +216,7 @@ class _Collector:
         is shared by unrelated files and reveals nothing."""
         if digest not in self._with_content:
             if depth > chunker.MOST_LEVELS:
-                raise errors.ManifestCorrupt("damaged chunk list: levels out of order; run casrewind verify")
+                raise errors.ManifestCorrupt("damaged chunk list: levels out of order", "run casrewind verify")
             data = self._blob(digest, packs.CHUNK_LIST)
             has_content = data is None
             for reference in dict.fromkeys(references(packs.CHUNK_LIST, data)) if data is not None else ():
@@ -250,7 +250,8 @@ class _Collector:
                     name = paths.display(rule_path(rule))
                     raise errors.UsageError(
                         f"nothing was purged: the bytes are those of the ignore rules {name}, too, which decide what a restore may "
-                        f"delete; casrewind purge {shlex.quote(name)} removes them, and restores of these checkpoints delete nothing then"
+                        f"delete",
+                        f"casrewind purge {shlex.quote(name)} removes them, and restores of these checkpoints delete nothing then"
                     )
             if lost:
                 rules = tuple(rule for rule in domain.rules if rule not in lost)
@@ -326,8 +327,8 @@ def refuse_open_restores(context: Context) -> None:
         point = context.store.checkpoint(operation.safety)
         where = f" in {printable(point.root)}" if point is not None else ""
         raise errors.JournalOpen(
-            f"a restore is unfinished{where}: finish it there with casrewind restore --continue, or take it back with "
-            f"casrewind restore --abort; nothing was purged"
+            f"a restore is unfinished{where}; nothing was purged",
+            "finish it there with casrewind restore --continue, or take it back with casrewind restore --abort"
         )
 
 
@@ -354,7 +355,7 @@ def carry_out(context: Context, maintenance: Maintenance, collect: Callable[[Put
             reach, seq, found = _prepare(context, maintenance, collect, held=True)
             _begin(context, maintenance, found)
     if damaged := gc.finish_purge(context, maintenance, reach, seq):
-        raise errors.StoreDamaged(gc.UNSWEPT.format(len(damaged)))
+        raise errors.StoreDamaged(gc.UNSWEPT.format(len(damaged)), gc.FINISH_PURGE)
 
 
 def _prepare(

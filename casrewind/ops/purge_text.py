@@ -129,7 +129,7 @@ class SecretText:
         if len(text) < _LEAST_TEXT or not text.strip():
             raise errors.UsageError(f"the text to purge has fewer than {_LEAST_TEXT} bytes, or only white space: it would match everywhere")
         if len(text) > MOST_TEXT:
-            raise errors.UsageError(f"the text to purge has more than {MOST_TEXT:,} bytes: give a distinctive part of it")
+            raise errors.UsageError(f"the text to purge has more than {MOST_TEXT:,} bytes", "give a distinctive part of it")
         self.forms = tuple(sorted(_forms(text) | {printable(text).encode()}, key=len, reverse=True))
         self.reach = len(self.forms[0]) - 1
 

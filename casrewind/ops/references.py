@@ -88,7 +88,7 @@ def check_label(label: str) -> None:
 
 def refuse_label(label: str, why: str) -> "NoReturn":
     """Raise UsageError for a label."""
-    raise errors.UsageError(f"{label[:80]!r} cannot be a label: {why}; give another LABEL")
+    raise errors.UsageError(f"{label[:80]!r} cannot be a label: {why}", "give another LABEL")
 
 
 def _form_of(label: str) -> str | None:
@@ -118,7 +118,7 @@ def resolve_with_path(store: Store, worktree: bytes, text: str, turns: Turns) ->
     """Parse REF:PATH. Returns (checkpoint, path). Labels may contain colons: the first colon after a valid reference
     counts. Raises UsageError without a colon, else the error of the part before the first colon."""
     if ":" not in text:
-        raise errors.UsageError(f"{text!r} names no file: write REF:PATH, as in last:README.md")
+        raise errors.UsageError(f"{text!r} names no file", "write REF:PATH, as in last:README.md")
     everything = store.checkpoints()
     failure: errors.CheckpointError | None = None
     cut = _first_colon(text)
@@ -173,7 +173,8 @@ def _resolve(everything: Sequence[tuple[Checkpoint, Marked]], worktree: bytes, r
         numbered = [point for point, _ in everything if is_numbered(point, worktree)]
         if len(numbered) < place:
             raise errors.CheckpointNotFound(
-                f"no checkpoint {reference!r}: this worktree has {len(numbered)}; casrewind list shows them"
+                f"no checkpoint {reference!r}: this worktree has {len(numbered)}",
+                "casrewind list shows them"
             )
         return numbered[place - 1]
     labelled = _labelled(everything, worktree, reference)
@@ -190,8 +191,8 @@ def _resolve(everything: Sequence[tuple[Checkpoint, Marked]], worktree: bytes, r
         if found:
             return _saved(_only(found, reference, "prefix"))
     raise errors.CheckpointNotFound(
-        f"no checkpoint {reference!r}: give a turn (@N), last, prev, a label, a time, an id or at least {LEAST_PREFIX} characters "
-        f"of one; casrewind list shows them"
+        f"no checkpoint {reference!r}",
+        f"give a turn (@N), last, prev, a label, a time, an id or at least {LEAST_PREFIX} characters of one; casrewind list shows them"
     )
 
 
@@ -199,8 +200,8 @@ def _saved(point: Checkpoint) -> Checkpoint:
     """The checkpoint, if its tree is the state at its event. Raises CheckpointNotFound."""
     if not point.is_saved:
         raise errors.CheckpointNotFound(
-            f"{point.id} has no files of its own: this event was not saved, because the project was too slow; casrewind list --all "
-            f"shows the checkpoints beside it"
+            f"{point.id} has no files of its own: this event was not saved, because the project was too slow",
+            "casrewind list --all shows the checkpoints beside it"
         )
     return point
 
@@ -228,7 +229,8 @@ def _at(everything: Sequence[tuple[Checkpoint, Marked]], worktree: bytes, refere
             return point
     oldest = f"; the oldest is {numbered[-1].id}, made {moments.told(numbered[-1].created_ns)}" if numbered else ""
     raise errors.CheckpointNotFound(
-        f"no checkpoint {reference!r}: none was made before {moments.told(moment)}{oldest}; casrewind list shows them"
+        f"no checkpoint {reference!r}: none was made before {moments.told(moment)}{oldest}",
+        "casrewind list shows them"
     )
 
 
@@ -245,4 +247,4 @@ def _only(found: list[Checkpoint], reference: str, what: str) -> Checkpoint:
     if len(found) == 1:
         return found[0]
     shown = ", ".join(point.id for point in found[:_SHOWN]) + (", ..." if len(found) > _SHOWN else "")
-    raise errors.AmbiguousReference(f"{what} {reference!r} names {len(found)} checkpoints: {shown}; give the id of one")
+    raise errors.AmbiguousReference(f"{what} {reference!r} names {len(found)} checkpoints: {shown}", "give the id of one")

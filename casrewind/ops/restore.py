@@ -62,8 +62,8 @@ def restore(
     """
     if target.worktree != context.root.key:
         raise errors.RootRefused(
-            f"checkpoint {target.id} belongs to {printable(target.root)}, not to {printable(context.root.path)}: restore it "
-            f"there, or elsewhere with --to DIR"
+            f"checkpoint {target.id} belongs to {printable(target.root)}, not to {printable(context.root.path)}",
+            "restore it there, or elsewhere with --to DIR"
         )
     preflight.refuse_open_journal(context)
     if dry_run:
@@ -111,7 +111,7 @@ def _edited(session: StoreWriter, action: Action, edit: Edit | None) -> Action:
         return action
     if action.before is None or action.after is None or action.before.digest != edit.present:
         name = paths.display(action.path)
-        raise errors.ContentInTheWay(f"{name} has changed since its parts were chosen: nothing was changed; choose them again")
+        raise errors.ContentInTheWay(f"{name} has changed since its parts were chosen: nothing was changed", "choose them again")
     after = manifest.Entry(manifest.FILE, action.before.mode, len(edit.data), action.after.mtime_ns, session.put_file(edit.data))
     return action._replace(after=after)
 

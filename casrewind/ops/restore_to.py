@@ -33,7 +33,7 @@ def materialise(context: Context, target: Checkpoint, directory: str, *, skip_da
     _refuse_directory(context, directory)
     try:
         if os.path.lexists(directory) and os.listdir(directory):
-            raise errors.ContentInTheWay(f"{printable(directory)} is not empty: give --to a new or an empty directory")
+            raise errors.ContentInTheWay(f"{printable(directory)} is not empty", "give --to a new or an empty directory")
     except OSError as error:
         raise errors.WorkspaceError(f"cannot use {printable(directory)}: {error.strerror}") from error
     with context.store.holding():
@@ -105,16 +105,16 @@ def _refuse_directory(context: Context, directory: str) -> None:
     real = os.path.realpath(directory)
     kept = [path for path in (context.root.git_dir, context.root.common_dir) if path is not None]
     if any(map(paths.is_protected, os.fsencode(real).split(b"/"))) or any(_is_in(real, path) for path in kept):
-        raise errors.UnsafePath(f"refused: {shown} lies in a directory of version control: give --to another directory")
+        raise errors.UnsafePath(f"refused: {shown} lies in a directory of version control", "give --to another directory")
     if _is_in(real, context.store.path) or store_marker.around(directory):
-        raise errors.UnsafePath(f"refused: {shown} lies in a casrewind store: give --to another directory")
+        raise errors.UnsafePath(f"refused: {shown} lies in a casrewind store", "give --to another directory")
     path = os.path.abspath(directory)
     while path != os.path.dirname(path):
         if os.path.islink(path) and _is_in(os.path.dirname(path), context.root.path):
             raise errors.UnsafePath(
                 f"refused: {printable(path)} is a link in the project and leads to "
-                f"{printable(os.path.realpath(path))}: give --to "
-                f"the directory itself"
+                f"{printable(os.path.realpath(path))}",
+                "give --to the directory itself"
             )
         path = os.path.dirname(path)
 

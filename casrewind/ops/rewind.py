@@ -135,7 +135,7 @@ def back(
     unseen: tuple[str, ...] = ()
     if both and not goal.was_seen:
         if not chat:
-            raise errors.AgentError(f"no checkpoint was made in the conversation {goal.name}: its files cannot go back; {_CONNECT}")
+            raise errors.AgentError(f"no checkpoint was made in the conversation {goal.name}: its files cannot go back", _CONNECT)
         both, unseen = False, (f"only the conversation {goal.name} goes back, the files stay: no checkpoint was made in it; {_CONNECT}",)
     cut = conversation.agent.cut(conversation.data, goal.prompt)
     if in_place:
@@ -207,20 +207,21 @@ def _cut_at(context: Context, conversation: Conversation, point: Checkpoint) -> 
 
 def _check_in_place(context: Context, conversation: Conversation, cut: bytes | None) -> None:
     if cut is None:
-        raise errors.AgentError("nothing was said before that: there is nothing to keep in this session; start a new one instead")
+        raise errors.AgentError("nothing was said before that: there is nothing to keep in this session", "start a new one instead")
     process, _ = conversations.client(context, conversation)
     title, never = conversation.agent.PROFILE.title, conversation.agent.PROFILE.in_place
     if never:
-        raise errors.AgentError(f"{never}: leave --in-place out to get a fork")
+        raise errors.AgentError(f"{never}", "leave --in-place out to get a fork")
     if process is None:
         raise errors.AgentError(
             f"it is unknown whether {title} still has this session open, and under a client that runs nothing is "
-            f"rewritten: leave --in-place out to get a fork"
+            f"rewritten",
+            "leave --in-place out to get a fork"
         )
     if client_process.is_alive(process):
         raise errors.AgentError(
-            f"{title} still runs (process {process.pid}) and would write on over the cut: end it first, or make a fork of the "
-            f"conversation (casrewind back, restore --chat)"
+            f"{title} still runs (process {process.pid}) and would write on over the cut",
+            "end it first, or make a fork of the conversation (casrewind back, restore --chat)"
         )
 
 
@@ -284,14 +285,14 @@ def _point_of(
         if not own.is_saved:
             why = "the files were not saved at that prompt, because the project was too slow"
     if choice is None:
-        raise errors.CheckpointNotFound(f"{why}, and no earlier checkpoint exists: use --chat to rewind only the conversation")
+        raise errors.CheckpointNotFound(f"{why}, and no earlier checkpoint exists", "use --chat to rewind only the conversation")
     age = _span(limit - choice.created_ns) + " before the prompt" if limit else "the one before it"
     what = f"{why}; the nearest before it is {choice.id} ({choice.trigger.replace('_', ' ')}, {age})"
     if nearest or (choose is not None and choose(what)):
         return choice, (what,)
     if choose is not None:
         raise Declined
-    raise errors.CheckpointNotFound(f"{what}: use --nearest to accept it, or --chat to rewind only the conversation; nothing was changed")
+    raise errors.CheckpointNotFound(f"{what}; nothing was changed", "use --nearest to accept it, or --chat to rewind only the conversation")
 
 
 def _late(context: Context, point: Checkpoint) -> bool:

@@ -107,7 +107,7 @@ class TurnView:
                 what = f"the state {name} @{turn.n} was forgotten, so what it changed is not known{self._nearest(turn)}"
                 raise errors.CheckpointNotFound(what)
         if turn.changes is None:
-            raise errors.StoreDamaged(f"what @{turn.n} changed cannot be read: casrewind verify shows what is damaged")
+            raise errors.StoreDamaged(f"what @{turn.n} changed cannot be read", "casrewind verify shows what is damaged")
         return compare.of_changes(self._context, turn.changes, scope, to_now=turn.to_now, unclear=turn.unclear)
 
     def newest_state(self) -> Callable[[bytes], Entry | None]:
@@ -139,21 +139,23 @@ class TurnView:
         if named is None:
             found = next((turn for turn in self.turns if turn.id == reference), None)
             if found is None:
-                raise errors.CheckpointNotFound(f"no turn {reference!r}: casrewind list shows them")
+                raise errors.CheckpointNotFound(f"no turn {reference!r}", "casrewind list shows them")
             return found
         number, _ = named
         if not 1 <= number <= len(self.turns):
-            raise errors.CheckpointNotFound(self._no_turn(reference, number))
+            raise self._no_turn(reference, number)
         return self.turns[number - 1]
 
-    def _no_turn(self, reference: str, number: int) -> str:
-        """The error message for a number without a turn. A bare number once named a checkpoint, so it names that one."""
+    def _no_turn(self, reference: str, number: int) -> errors.CheckpointNotFound:
+        """The error for a number without a turn. A bare number once named a checkpoint, so it names that one."""
         counted = [identity for identity, point in self.points.items() if point.trigger != SAFETY]
         is_old_number = not reference.startswith("@") and 1 <= number <= len(counted)
         place = f"; counted from the newest, checkpoint {number} is {counted[number - 1]}" if is_old_number else ""
         if self.turns:
-            return f"no turn {reference!r}: this worktree has {len(self.turns)}{place}; casrewind list shows them"
-        return f"no turn {reference!r}: this worktree has none{place}; give last, prev, a label or an id: casrewind list --all shows them"
+            what = f"no turn {reference!r}: this worktree has {len(self.turns)}{place}"
+            return errors.CheckpointNotFound(what, "casrewind list shows them")
+        hint = "give last, prev, a label or an id: casrewind list --all shows them"
+        return errors.CheckpointNotFound(f"no turn {reference!r}: this worktree has none{place}", hint)
 
     def state(self, reference: str) -> tuple[Turn, Checkpoint | None]:
         """Returns (the turn, the checkpoint) of the state that `@N` (before that turn) or `after:@N` (behind it) names;

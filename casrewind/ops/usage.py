@@ -126,7 +126,7 @@ class _Measurement:
         other = found.owner_unique[-1]
         count, total = self._packs()
         for digest, error in graph.missing.items():
-            self._problems.append(Problem(BLOB, digest.hex(), str(error).partition("; run ")[0]))
+            self._problems.append(Problem(BLOB, digest.hex(), error.problem))
         return Usage(
             store_size=self._context.store.size(),
             ballast=self._context.store.maintenance().ballast_bytes(),

@@ -21,7 +21,6 @@ from .gc import NOT_BEGUN, step_plans, unfinished_purge
 LEDGER, BLOB, TREE, DOMAIN, PLAN, JOURNAL, STORE = "ledger", "blob", "tree", "domain", "plan", "journal", "store"
 _BATCH = 2000
 _SHOWN = 5
-_HINT = "; run casrewind verify"
 """The advice in error texts; it is removed here, because verify is already running."""
 
 
@@ -60,7 +59,7 @@ def needed_plans(context: Context) -> tuple[set[bytes], list[Problem]]:
         try:
             journal = journals.read(bytes.fromhex(name))
         except errors.StoreDamaged as error:
-            problems.append(Problem(JOURNAL, name, str(error).replace(_HINT, "")))
+            problems.append(Problem(JOURNAL, name, error.problem))
         else:
             wanted.update([journal.plan] if journal is not None else [])
     return wanted, problems
@@ -80,11 +79,11 @@ class _Check:
         try:
             store.check_ledger()
         except errors.StoreDamaged as error:
-            self._add_problem(LEDGER, "ledger", str(error))
+            self._add_problem(LEDGER, "ledger", error.problem)
         try:
             points = [point for point, _ in store.checkpoints()]
         except errors.StoreDamaged as error:  # without the ledger nothing else can be checked
-            self._problems = self._problems or [Problem(LEDGER, "ledger", str(error).replace(_HINT, ""))]
+            self._problems = self._problems or [Problem(LEDGER, "ledger", error.problem)]
             return Verified(tuple(self._problems), 0, 0)
         self._domains(points)
         self._plans()
@@ -99,7 +98,7 @@ class _Check:
         return Verified(tuple(self._problems), self._sound, len(points), notes=(unfinished,) if unfinished else ())
 
     def _add_problem(self, kind: str, identity: str, detail: str) -> None:
-        self._problems.append(Problem(kind, identity, detail.replace(_HINT, "")))
+        self._problems.append(Problem(kind, identity, detail))
 
     def _read(self, kind: str, wanted_as: int, digests: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
         """Yield (digest, bytes) of every readable blob; record unreadable blobs as bad."""
@@ -110,7 +109,7 @@ class _Check:
                     self._sound += 1
                     yield digest, data
                 else:
-                    self._bad[digest] = (kind, str(data))
+                    self._bad[digest] = (kind, data.problem)
 
     def _domains(self, points: list[Checkpoint]) -> None:
         rules: set[bytes] = set()
@@ -118,7 +117,7 @@ class _Check:
             try:
                 rules.update(reference.digest for reference in references(packs.DOMAIN, data))
             except errors.StoreDamaged as error:
-                self._bad[digest] = (DOMAIN, str(error))
+                self._bad[digest] = (DOMAIN, error.problem)
         for _ in self._read(DOMAIN, packs.RULES, rules):
             pass
 
@@ -131,7 +130,7 @@ class _Check:
                 for reference in references(packs.PLAN, data):
                     self._content_of(reference)
             except errors.CasrewindError as error:
-                self._bad[digest] = (PLAN, str(error))
+                self._bad[digest] = (PLAN, error.problem)
         for digest, (kind, why) in self._bad.items():
             if kind == PLAN:
                 self._add_problem(PLAN, digest.hex(), f"an undo or redo step, or an open restore, cannot be carried out: {why}")
@@ -153,7 +152,7 @@ class _Check:
                 try:
                     node = manifest.decode_node(data)  # also checks names and modes
                 except errors.CasrewindError as error:
-                    self._bad[digest] = (TREE, str(error))
+                    self._bad[digest] = (TREE, error.problem)
                     continue
                 large.add(digest, node)
                 trees[digest] = len(node) if isinstance(node, list) else 0, []
@@ -181,7 +180,7 @@ class _Check:
                     if sum(reference.size for reference in found) != wanted[digest]:
                         raise errors.ManifestCorrupt("damaged chunk list: lengths that do not add up")
                 except errors.StoreDamaged as error:
-                    self._bad[digest] = (BLOB, str(error))
+                    self._bad[digest] = (BLOB, error.problem)
                     continue
                 for reference in found:
                     (below if reference.kind == packs.CHUNK_LIST else self._sizes)[reference.digest] = reference.size
@@ -215,7 +214,7 @@ class _Check:
         for digest, (kind, why) in sorted(self._bad.items()):
             if kind != PLAN:
                 needed = tuple(places.get(digest, ()))
-                self._problems.append(Problem(kind, digest.hex(), why.replace(_HINT, "") + _named(needed), needed))
+                self._problems.append(Problem(kind, digest.hex(), why + _named(needed), needed))
 
 
 class _NodeCheck:
@@ -248,7 +247,7 @@ class _NodeCheck:
                     raise tree_nodes.damage("more entries than a directory can have")
             except errors.ManifestCorrupt as error:
                 entries, below = 0, []
-                yield top, str(error)
+                yield top, error.problem
             trees[top] = entries, below
 
 

@@ -133,7 +133,7 @@ def nodes(load: Callable[[bytes], bytes], top: bytes) -> Iterator[bytes]:
 
 
 def _damage(why: str) -> errors.ManifestCorrupt:
-    return errors.ManifestCorrupt(f"damaged chunk list: {why}; run casrewind verify")
+    return errors.ManifestCorrupt(f"damaged chunk list: {why}", "run casrewind verify")
 
 
 class HashingSource:

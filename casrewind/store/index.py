@@ -428,7 +428,8 @@ def _lmdb_errors() -> Iterator[None]:
         yield
     except lmdb.MemoryError as error:
         raise errors.StoreError(
-            "not enough memory to map the index: allow this process more (ulimit -v), and try again"
+            "not enough memory to map the index",
+            "allow this process more (ulimit -v), and try again"
         ) from error
     except lmdb.DiskError as error:
         if (full := _full(error)) is not None:

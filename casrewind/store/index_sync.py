@@ -49,10 +49,10 @@ class _Retries:
         if isinstance(error, IndexGone):
             if time.monotonic() < self._end:
                 return
-            raise errors.StoreBusy("the index is removed again and again while it is used; try again") from error
+            raise errors.StoreBusy("the index is removed again and again while it is used", "try again") from error
         self._left -= 1
         if self._left == 0:
-            raise errors.StoreDamaged(f"the index cannot be rebuilt: {error}; run casrewind verify") from error
+            raise errors.StoreDamaged(f"the index cannot be rebuilt: {error}", "run casrewind verify") from error
 
 
 class StoreLock(Protocol):
@@ -235,8 +235,8 @@ class LedgerIndex:
             deque(self.ledger.read(0, state.end), maxlen=0)
         elif is_of(known, packs.names(self._packs)) and not ledger.is_later(identity, state.ledger_id):
             raise errors.LedgerCorrupt(
-                f"damaged ledger: the ledger in {printable(self._path)} is older than the index, or another store's; "
-                f"run casrewind verify"
+                f"damaged ledger: the ledger in {printable(self._path)} is older than the index, or another store's",
+                "run casrewind verify",
             )
 
     def view(self, work: Callable[[Tables], Result]) -> Result:

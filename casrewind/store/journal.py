@@ -31,10 +31,10 @@ def encode(operation: history.Operation) -> bytes:
 def decode(data: bytes) -> history.Operation:
     """The operation in a journal's bytes. Raises StoreDamaged."""
     if len(data) < _HEAD.size + _CHECK or digests.of(data[:-_CHECK])[:_CHECK] != data[-_CHECK:]:
-        raise errors.StoreDamaged("damaged journal: its bytes are not what was written; run casrewind verify")
+        raise errors.StoreDamaged("damaged journal: its bytes are not what was written", "run casrewind verify")
     magic, length = _HEAD.unpack_from(data)
     if magic != MAGIC or length != len(data) - _HEAD.size - _CHECK:
-        raise errors.StoreDamaged("damaged journal: not a journal; run casrewind verify")
+        raise errors.StoreDamaged("damaged journal: not a journal", "run casrewind verify")
     return history.decode_operation(data[_HEAD.size : -_CHECK])
 
 
@@ -53,7 +53,7 @@ class Journals:
             return None
         operation = decode(data)
         if operation.worktree != worktree:
-            raise errors.StoreDamaged("damaged journal: it is another worktree's; run casrewind verify")
+            raise errors.StoreDamaged("damaged journal: it is another worktree's", "run casrewind verify")
         return operation
 
     def names(self) -> list[str]:

@@ -107,7 +107,8 @@ class Layout:
             found = fsio.read_file(self.format, 200)
         except FileNotFoundError:
             raise errors.StoreDamaged(
-                f"the store {printable(self.root)} has no FORMAT file: it is damaged, or not a store; run casrewind verify --repair"
+                f"the store {printable(self.root)} has no FORMAT file: it is damaged, or not a store",
+                "run casrewind verify --repair"
             ) from None
         except OSError as error:
             raise store_error(error, "reading", self.format) from error
@@ -156,12 +157,13 @@ class Layout:
         status = os.stat(self.root)
         if status.st_uid != os.geteuid():
             raise errors.StoreForeign(
-                f"the store {printable(self.root)} belongs to user {status.st_uid}, not to you ({os.geteuid()}): run "
-                f"casrewind as that user, or give --store DIR"
+                f"the store {printable(self.root)} belongs to user {status.st_uid}, not to you ({os.geteuid()})",
+                "run casrewind as that user, or give --store DIR"
             )
         if status.st_mode & 0o022:
             raise errors.StoreForeign(
-                f"others may write to the store {printable(self.root)}: run chmod 700 on it if you trust what is in it"
+                f"others may write to the store {printable(self.root)}",
+                "run chmod 700 on it if you trust what is in it"
             )
 
     def create(self) -> None:
@@ -183,7 +185,8 @@ class Layout:
             fsio.sync_directory(os.path.dirname(self.root))
         except FileNotFoundError as error:  # in /proc, for example: there was no store, so none is damaged
             raise errors.WorkspaceNotFound(
-                f"no store can be made at {printable(self.root)}: {error.strerror}; give --store DIR or CASREWIND_HOME another place"
+                f"no store can be made at {printable(self.root)}: {error.strerror}",
+                "give --store DIR or CASREWIND_HOME another place"
             ) from error
         except OSError as error:
             raise store_error(error, "making the store", self.root) from error
@@ -200,6 +203,6 @@ class Layout:
         strange = sorted(name for name in names if name not in _OWN_NAMES and not name.startswith(_OWN_STARTS))
         if strange:
             raise errors.UsageError(
-                f"{printable(self.root)} is no store and not empty, it holds {printable(strange[0])}: give --store a new or an "
-                f"empty directory"
+                f"{printable(self.root)} is no store and not empty, it holds {printable(strange[0])}",
+                "give --store a new or an empty directory"
             )

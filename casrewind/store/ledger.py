@@ -48,7 +48,7 @@ class Record(NamedTuple):
 def encode(kind: int, seq: int, payload: bytes) -> bytes:
     """A record as bytes."""
     if len(payload) > MAX_PAYLOAD:
-        raise errors.StoreError("a ledger record would be larger than 16 MiB; shorten the label or the prompt")
+        raise errors.StoreError("a ledger record would be larger than 16 MiB", "shorten the label or the prompt")
     body = RECORD.pack(RECORD_MAGIC, kind, 0, 0, seq, len(payload)) + payload
     return body + digests.of(body)[:CHECK]
 
@@ -139,12 +139,12 @@ class Ledger:
         try:
             head = fsio.read_file(self.path, HEAD.size)
         except FileNotFoundError:
-            raise errors.LedgerCorrupt(f"damaged store: {printable(self.path)} is gone; run casrewind verify") from None
+            raise errors.LedgerCorrupt(f"damaged store: {printable(self.path)} is gone", "run casrewind verify") from None
         if len(head) != HEAD.size or head[:4] != MAGIC:
-            raise errors.LedgerCorrupt(f"damaged ledger: {printable(self.path)} has no ledger header; run casrewind verify")
+            raise errors.LedgerCorrupt(f"damaged ledger: {printable(self.path)} has no ledger header", "run casrewind verify")
         version, identity = HEAD.unpack(head)[1:]
         if version != VERSION:
-            raise errors.FormatUnsupported(f"the ledger has version {version}, this casrewind knows version {VERSION}: upgrade casrewind")
+            raise errors.FormatUnsupported(f"the ledger has version {version}, this casrewind knows version {VERSION}", "upgrade casrewind")
         return bytes(identity)
 
     def read(self, start: int, acknowledged: int) -> Iterator[Record]:
@@ -158,8 +158,8 @@ class Ledger:
             size = os.fstat(fd).st_size
             if size < least:
                 raise errors.LedgerCorrupt(
-                    f"damaged ledger: {printable(self.path)} has {size} bytes of at least {least} that were written; run "
-                    f"casrewind verify"
+                    f"damaged ledger: {printable(self.path)} has {size} bytes of at least {least} that were written",
+                    "run casrewind verify"
                 )
             position, data, first = base, b"", base  # `data`: the bytes from offset `first` that were read last
             while position < size:
@@ -182,13 +182,13 @@ class Ledger:
         these bytes, at least as many as a record can have."""
         if position >= acknowledged and size - position > LONGEST:
             raise errors.LedgerCorrupt(
-                f"damaged ledger: the {size - position:,} bytes at the end of {printable(self.path)} are no record; run casrewind "
-                f"verify --repair, which keeps all checkpoints and sets the damaged file aside"
+                f"damaged ledger: the {size - position:,} bytes at the end of {printable(self.path)} are no record",
+                "run casrewind verify --repair, which keeps all checkpoints and sets the damaged file aside"
             )
         if position < acknowledged or _is_sound_after(data):
             raise errors.LedgerCorrupt(
-                f"damaged ledger: the record at byte {position} of {printable(self.path)} is not what was written; run "
-                f"casrewind verify"
+                f"damaged ledger: the record at byte {position} of {printable(self.path)} is not what was written",
+                "run casrewind verify"
             )
 
     def append(self, end: int, records: bytes) -> int:

@@ -243,10 +243,10 @@ def encode(identity: bytes) -> bytes:
 def decode(data: bytes) -> bytes:
     """The ledger's id in a purge marker. Raises StoreDamaged."""
     if len(data) != _BODY.size + _CHECK or digests.of(data[:-_CHECK])[:_CHECK] != data[-_CHECK:]:
-        raise errors.StoreDamaged("damaged purge marker: its bytes are not what was written; run casrewind gc")
+        raise errors.StoreDamaged("damaged purge marker: its bytes are not what was written", "run casrewind gc")
     magic, identity = _BODY.unpack_from(data)
     if magic != MAGIC:
-        raise errors.StoreDamaged("damaged purge marker: wrong magic; run casrewind gc")
+        raise errors.StoreDamaged("damaged purge marker: wrong magic", "run casrewind gc")
     return bytes(identity)
 
 

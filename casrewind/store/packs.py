@@ -313,21 +313,21 @@ def check_record(record: bytes, digest: bytes, pack: str, kind: int | None = Non
     `kind` None: the kind in the record."""
     head = decode_head(record)
     if head is None or head[2] != digest or len(record) != RECORD.size + head[4]:
-        raise errors.BlobCorrupt(f"damaged record of blob {digest.hex()[:16]} in pack {pack}; run casrewind verify")
+        raise errors.BlobCorrupt(f"damaged record of blob {digest.hex()[:16]} in pack {pack}", "run casrewind verify")
     stored_as, codec, _, raw, _ = head
     _check_length(raw, digest, pack, stored_as if kind is None else kind)
     body = record[RECORD.size :]
     try:
         if codec == ZSTD and zstd.frame_content_size(body) != raw:  # the frame's size decides how much is allocated
-            raise errors.BlobCorrupt(f"blob {digest.hex()[:16]} in pack {pack} has another length; run casrewind verify")
+            raise errors.BlobCorrupt(f"blob {digest.hex()[:16]} in pack {pack} has another length", "run casrewind verify")
         data = zstd.ZstdDecompressor().decompress(body, max_output_size=raw) if codec == ZSTD and raw else body
     except zstd.ZstdError as error:
         if "memory" in str(error):  # a lack of memory in this process, not damage
             raise MemoryError(str(error)) from error
-        raise errors.BlobCorrupt(f"blob {digest.hex()[:16]} in pack {pack} does not decompress; run casrewind verify") from error
+        raise errors.BlobCorrupt(f"blob {digest.hex()[:16]} in pack {pack} does not decompress", "run casrewind verify") from error
     if codec not in (RAW, ZSTD) or len(data) != raw or digests.of(data) != digest:
         del data, body, record  # the error would keep these alive while another copy is searched
-        raise errors.BlobCorrupt(f"blob {digest.hex()[:16]} in pack {pack} has other bytes than it had; run casrewind verify")
+        raise errors.BlobCorrupt(f"blob {digest.hex()[:16]} in pack {pack} has other bytes than it had", "run casrewind verify")
     return data
 
 
@@ -335,8 +335,8 @@ def _check_length(size: int, digest: bytes, pack: str, kind: int) -> None:
     most = MOST.get(kind, 0)
     if size > most:
         raise errors.BlobCorrupt(
-            f"refused blob {digest.hex()[:16]} in pack {pack}: it has {size:,} bytes, the limit for its use is {most:,}; "
-            f"run casrewind verify"
+            f"refused blob {digest.hex()[:16]} in pack {pack}: it has {size:,} bytes, the limit for its use is {most:,}",
+            "run casrewind verify",
         )
 
 
@@ -365,18 +365,18 @@ class PackReader:
                     os.close(self._open.popitem(last=False)[1])
             self._open[place.pack] = fd
             if place.offset + place.length > os.fstat(fd).st_size:
-                raise errors.BlobCorrupt(f"pack {place.pack} ends before blob {digest.hex()[:16]}; run casrewind verify")
+                raise errors.BlobCorrupt(f"pack {place.pack} ends before blob {digest.hex()[:16]}", "run casrewind verify")
             if kind is None:
                 head = decode_head(os.pread(fd, RECORD.size, place.offset))
                 kind = CHUNK if head is None else head[0]
             _check_length(max(place.raw, place.length - RECORD.size), digest, place.pack, kind)
             return os.pread(fd, place.length, place.offset)
         except FileNotFoundError as error:
-            raise errors.BlobMissing(f"pack {place.pack} with blob {digest.hex()[:16]} is gone; run casrewind verify") from error
+            raise errors.BlobMissing(f"pack {place.pack} with blob {digest.hex()[:16]} is gone", "run casrewind verify") from error
         except OSError as error:
             if is_process_limit(error):
                 raise store_error(error, "opening the pack", place.pack) from error
-            raise errors.BlobCorrupt(f"pack {place.pack} cannot be read: {error.strerror}; run casrewind verify") from error
+            raise errors.BlobCorrupt(f"pack {place.pack} cannot be read: {error.strerror}", "run casrewind verify") from error
 
     def close(self) -> None:
         """Close every pack."""

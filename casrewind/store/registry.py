@@ -138,8 +138,8 @@ def remove_empty(path: str, deadline: float) -> None:
                         raise errors.WorkspaceError(f"the store {printable(path)} holds checkpoints and is kept")
                 if os.path.lexists(rules := Layout(path).rules):
                     raise errors.WorkspaceError(
-                        f"the store {printable(path)} holds private rules (casrewind include, exclude) and is kept: move "
-                        f"{printable(rules)} away, and try again"
+                        f"the store {printable(path)} holds private rules (casrewind include, exclude) and is kept",
+                        f"move {printable(rules)} away, and try again"
                     )
                 os.unlink(Layout(path).format)  # without FORMAT, an interrupted removal leaves no store behind
         if os.path.isdir(path):
@@ -172,7 +172,7 @@ def remove(path: str) -> None:
     layout = Layout(path)
     try:
         if os.path.islink(path):
-            raise errors.StoreError(f"{printable(path)} is a link to a store elsewhere: remove both by hand")
+            raise errors.StoreError(f"{printable(path)} is a link to a store elsewhere", "remove both by hand")
         if not layout.writable():
             raise errors.StoreNotWritable(f"the store {printable(path)} cannot be written and is kept")
         index, _ = layout.index()

@@ -67,7 +67,7 @@ class Store:
         if not self._layout.exists():
             if os.path.isdir(self.path):
                 self._layout.check_owner()  # another user's store looks like an empty directory
-            raise errors.WorkspaceNotFound(f"no checkpoints yet (no store at {printable(self.path)}): casrewind save makes the first")
+            raise errors.WorkspaceNotFound(f"no checkpoints yet (no store at {printable(self.path)})", "casrewind save makes the first")
         self.repaired = self._layout.repair() if repair else []
         self._layout.check()
         self._reader = packs.PackReader(self._layout.packs)
@@ -108,7 +108,7 @@ class Store:
         place = self._places([digest]).get(digest)
         try:
             if place is None:
-                raise errors.BlobMissing(f"blob {digest.hex()[:16]} is in no pack; run casrewind verify")
+                raise errors.BlobMissing(f"blob {digest.hex()[:16]} is in no pack", "run casrewind verify")
             return self._reader.read(place, digest, kind)
         except (errors.BlobMissing, errors.BlobCorrupt):
             now = self._ledger_index.query(lambda tables: catalog.place(tables, digest))  # the index lagged, or gc moved it

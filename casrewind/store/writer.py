@@ -72,8 +72,8 @@ class StoreWriter:
         digest = digests.of(data)
         if len(data) > packs.MOST[kind]:  # it could not be read again
             raise errors.StoreError(
-                f"cannot store {len(data):,} bytes as one piece: a plan of so many changes is more than a store takes; restore part of "
-                f"the paths"
+                f"cannot store {len(data):,} bytes as one piece: a plan of so many changes is more than a store takes",
+                "restore part of the paths"
             )
         if digest not in self._known:
             self._known.add(digest)

@@ -151,10 +151,10 @@ def find(start: str, home: str, is_known: Callable[[Root], bool]) -> Root:
         real = os.path.realpath(start, strict=True)
         status = os.stat(real)
     except OSError as error:
-        what = f"{printable(start)} cannot be entered: {error.strerror}; give a directory with -C DIR"
-        raise errors.WorkspaceNotFound(what) from error
+        what = f"{printable(start)} cannot be entered: {error.strerror}"
+        raise errors.WorkspaceNotFound(what, "give a directory with -C DIR") from error
     if not stat.S_ISDIR(status.st_mode):
-        raise errors.WorkspaceNotFound(f"{printable(start)} is not a directory: give one with -C DIR")
+        raise errors.WorkspaceNotFound(f"{printable(start)} is not a directory", "give one with -C DIR")
     home = os.path.realpath(home)
     place, device = real, status.st_dev
     while True:
@@ -180,7 +180,7 @@ def refuse(root: str, home: str) -> None:
         why = "it is a system directory"
     if why is not None:
         raise errors.RootRefused(
-            f"{printable(root)} is not a project: {why}. Start in a project's directory, or use --force to allow it"
+            f"{printable(root)} is not a project: {why}", "start in a project's directory, or use --force to allow it"
         )
 
 

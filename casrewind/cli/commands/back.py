@@ -116,8 +116,8 @@ def _must_ask_about(target: RewindTarget) -> bool:
     """True: a turn of another session is asked about, and `--yes` is no answer. Raises UsageError without a terminal."""
     if not may_answer():
         raise errors.UsageError(
-            f"@{target.turn} is a turn of another session, {target.name}: to go back there, add --session "
-            f"{target.conversation.session}"
+            f"@{target.turn} is a turn of another session, {target.name}",
+            f"to go back there, add --session {target.conversation.session}",
         )
     return True
 

@@ -58,7 +58,7 @@ def _label(options: "ParsedOptions") -> str:
     if options.message:
         raise errors.UsageError(f"save: two labels, {options.message!r} and {text!r}")
     if not text.strip() or os.path.lexists(os.path.join(options.directory, text)):
-        raise errors.UsageError(f"save: {text!r} is not a label: save covers the whole project; a label is given with -m MESSAGE")
+        raise errors.UsageError(f"save: {text!r} is not a label: save covers the whole project", "a label is given with -m MESSAGE")
     return text
 
 
@@ -85,7 +85,7 @@ def run(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
 
     arguments = [*options.words, *(["--"] if options.words and options.dashed else []), *options.rest]
     if not arguments:
-        raise errors.UsageError("run: missing COMMAND; casrewind run -- make test, for example")
+        raise errors.UsageError("run: missing COMMAND", "casrewind run -- make test, for example")
     command = " ".join(arguments)
     label = options.message or command[:200]
     described = not options.message

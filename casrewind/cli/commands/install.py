@@ -32,7 +32,7 @@ def install(settings: Any, options: "ParsedOptions") -> int:
     profile = _profile(settings, options)
     tier = options.tier or options.configured_tier or USUAL_TIER
     if options.resident and not sys.platform.startswith("linux"):
-        raise errors.UsageError("the helper is for Linux only: leave --resident out, hooks do all of their work themselves here")
+        raise errors.UsageError("the helper is for Linux only", "leave --resident out, hooks do all of their work themselves here")
     if options.plugin is not None:
         return _plugin(profile, tier, options)
     target = _target(profile, settings, options)
@@ -63,7 +63,7 @@ def uninstall(settings: Any, options: "ParsedOptions") -> int:
 def _connect(settings: Any, options: "ParsedOptions") -> int:
     """Ask about each client on a terminal; elsewhere print the commands. With --yes, connect all of them."""
     if options.json or options.plugin is not None:
-        raise errors.UsageError("install needs the name of a client with these options: casrewind install alone lists the clients")
+        raise errors.UsageError("install needs the name of a client with these options", "casrewind install alone lists the clients")
     found = diagnose.find_clients(settings.home, settings.environ)
     if not found:
         print_line("no client was found: no program on the PATH, and no settings directory")
@@ -100,7 +100,7 @@ def _print_hooks(target: installs.Target, tier: str, options: "ParsedOptions") -
 
 def _plugin(profile: Profile, tier: str, options: "ParsedOptions") -> int:
     if options.scope is not None:
-        raise errors.UsageError("--plugin DIR writes a plugin and no settings: leave --scope out")
+        raise errors.UsageError("--plugin DIR writes a plugin and no settings", "leave --scope out")
     if not options.plugin:
         raise errors.UsageError("--plugin needs the name of a directory")
     directory = os.path.normpath(os.path.join(options.directory, options.plugin))
@@ -124,7 +124,7 @@ def _plugin(profile: Profile, tier: str, options: "ParsedOptions") -> int:
 
 def _profile(settings: Any, options: "ParsedOptions") -> Profile:
     if settings.store is not None:
-        raise errors.UsageError(f"{options.command} changes a client's settings and no store: leave --store out")
+        raise errors.UsageError(f"{options.command} changes a client's settings and no store", "leave --store out")
     return agents.profile_of(options.agent or "")
 
 

@@ -203,7 +203,7 @@ def _moment(text: str) -> int:
 
     found = moments.moment_of(text)
     if found is None:
-        raise errors.UsageError(f"--since: {text!r} is not a time; examples: 1h, 30m, 14:30, yesterday, 2026-11-20 18:00")
+        raise errors.UsageError(f"--since: {text!r} is not a time", "examples: 1h, 30m, 14:30, yesterday, 2026-11-20 18:00")
     return found
 
 

@@ -42,7 +42,7 @@ def log(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     given = [*([] if options.path is None else [options.path]), *options.rest]
     if not given:
         if options.all:
-            raise errors.UsageError("log: --all needs a PATH; casrewind list --all shows every checkpoint")
+            raise errors.UsageError("log: --all needs a PATH", "casrewind list --all shows every checkpoint")
         return _log_turns(workspace, options, done)
     if len(given) != 1:
         raise errors.UsageError(f"log: one PATH at a time, not {len(given)}")

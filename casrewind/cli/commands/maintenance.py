@@ -143,7 +143,7 @@ def du(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     """casrewind du."""
     tables = _TABLES if options.by is None else (options.by,)
     if options.depth is not None and "path" not in tables:
-        raise errors.UsageError(f"--depth is about paths: leave it or --by {options.by} out")
+        raise errors.UsageError("--depth is about paths", f"leave it or --by {options.by} out")
     found = workspace.usage(options.depth)
     done()
     if options.json:

@@ -105,7 +105,9 @@ class _Prompt:
                 found = self._do(answer)
                 if found is not None:
                     code, is_changed = found, True
-            except (errors.CasrewindError, ValueError) as error:
+            except errors.CasrewindError as error:
+                print_error(error.problem, error.hint)
+            except ValueError as error:
                 print_error(str(error))
 
     def _do(self, answer: str) -> int | None:
@@ -135,7 +137,7 @@ class _Prompt:
         except errors.StoreDamaged as error:
             if line[-1] == "--chat" or self._workspace.is_interrupted():
                 raise
-            print_error(str(error))
+            print_error(error.problem, error.hint)
             print_line("Leave alone what is damaged, and plan all the rest?")
             if not agreed("Go on?"):
                 print_line("nothing was changed")

@@ -36,7 +36,7 @@ def restore(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int
     if options.resume is not None:
         return _resume(workspace, options, done)
     if options.ref is None:
-        raise errors.UsageError("restore: which checkpoint? casrewind list shows them, casrewind restore last restores the newest")
+        raise errors.UsageError("restore: which checkpoint?", "casrewind list shows them, casrewind restore last restores the newest")
     if (running := words.Words(workspace, options).unended(options.ref)) is not None:
         if options.what != "code" or options.to is not None:
             raise errors.CheckpointNotFound(f"{options.ref}: that turn has no end yet, so there is no checkpoint of the state after it")
@@ -142,23 +142,23 @@ def revert(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     assert options.ref is not None
     side = named.side(options.ref)
     if side.turn is None or side.side != "before" or side.point is None:
-        raise errors.UsageError(f"revert takes one turn, as in @2; casrewind restore {words.quoted(options.ref)} restores a state")
+        raise errors.UsageError("revert takes one turn, as in @2", f"casrewind restore {words.quoted(options.ref)} restores a state")
     if side.turn.not_saved:
         raise errors.CheckpointNotFound(
-            f"what @{side.turn.n} changed cannot be told from the edits of the turns beside it: {NOT_SAVED}; casrewind diff shows them "
-            f"together, and casrewind restore takes a state back"
+            f"what @{side.turn.n} changed cannot be told from the edits of the turns beside it: {NOT_SAVED}",
+            "casrewind diff shows them together, and casrewind restore takes a state back"
         )
     before, turn = side.point, named.filled(side.turn)
     scope = workspace.paths([*options.paths, *options.rest], named.states(turn), options.directory, worktree=turn.to_now)
     found = named.view.comparison(turn, scope)
     if turn.damaged:
-        raise errors.StoreDamaged(f"a part of what @{turn.n} changed cannot be read: casrewind verify shows what is damaged")
+        raise errors.StoreDamaged(f"a part of what @{turn.n} changed cannot be read", "casrewind verify shows what is damaged")
     another = named.another_turn(options.paths, found.changes)
     if another is not None:
-        raise errors.UsageError(f"revert takes one turn at a time, and {another} is another: casrewind revert {another} after it")
+        raise errors.UsageError(f"revert takes one turn at a time, and {another} is another", f"casrewind revert {another} after it")
     if scope and not found.changes and not found.unclear:
         names = ", ".join(map(printable, scope))
-        raise errors.PathNotFound(f"@{turn.n} changed nothing at {names}; casrewind show @{turn.n} lists what it changed")
+        raise errors.PathNotFound(f"@{turn.n} changed nothing at {names}", f"casrewind show @{turn.n} lists what it changed")
     known = {change.path for change in found.changes}
     unclear = [change for change in found.unclear if change.path not in known]
     left = [*_left_alone(turn, scope, with_shared=options.shared), *_unknown_before(unclear)]
@@ -243,7 +243,8 @@ def _refuse_older(workspace: "Workspace", steps: Sequence[Step]) -> None:
     if not steps:
         raise errors.NothingToUndo(f"nothing to undo: {what}, and its old conversation is still there")
     raise errors.NothingToUndo(
-        f"nothing was undone: {what}, and undo would take back {_restore_of(workspace, steps[-1])}; casrewind undo --older does that"
+        f"nothing was undone: {what}, and undo would take back {_restore_of(workspace, steps[-1])}",
+        "casrewind undo --older does that"
     )
 
 
@@ -253,7 +254,8 @@ def _refuse_foreign(workspace: "Workspace", command: str, step: Step) -> None:
     made = context_of(workspace).store.checkpoint(step.safety)
     if own and made is not None and made.more.by_session not in ("", own):
         raise errors.NothingToUndo(
-            f"nothing was changed: {_restore_of(workspace, step)} is of another session; a person takes it back in a terminal: "
+            f"nothing was changed: {_restore_of(workspace, step)} is of another session",
+            f"a person takes it back in a terminal: "
             f"casrewind {command}"
         )
 

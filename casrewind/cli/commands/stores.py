@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 def stores(settings: Any, options: "ParsedOptions") -> int:
     """casrewind stores."""
     if settings.store is not None:
-        raise errors.UsageError("stores lists all of the data directory: leave --store out")
+        raise errors.UsageError("stores lists all of the data directory", "leave --store out")
     if options.prune_missing is not None:
         return _prune(settings, options)
     if options.dry_run or options.yes:
-        raise errors.UsageError("stores only lists: --dry-run and --yes go with --prune-missing AGE")
+        raise errors.UsageError("stores only lists", "--dry-run and --yes go with --prune-missing AGE")
     found = projects.stores(settings)
     if options.json:
         as_json({"stores": [_shape(store) for store in found]})

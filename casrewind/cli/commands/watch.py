@@ -31,7 +31,7 @@ def watch(settings: Settings, options: "ParsedOptions") -> int:
 def _watch(settings: Settings, options: "ParsedOptions", *, quiet: bool) -> int:
     idle = config.parse_age(options.idle, "--idle")
     if settings.store is not None:
-        raise errors.UsageError("watch helps hooks, and they use the project's own store: leave --store out")
+        raise errors.UsageError("watch helps hooks, and they use the project's own store", "leave --store out")
     if not sys.platform.startswith("linux"):
         raise errors.WorkspaceError("the helper is for Linux only: here hooks do all of their work themselves")
     from ..hook import helper

@@ -307,8 +307,8 @@ class Helper:
 def _refused(place: str, why: str) -> errors.StoreForeign:
     """The error for a directory in which another user could replace the helper's lock and socket."""
     return errors.StoreForeign(
-        f"no helper starts: hooks look for it in {printable(place)}, and {why}; make the directory yours alone (chmod 700), or "
-        f"set CASREWIND_HOME"
+        f"no helper starts: hooks look for it in {printable(place)}, and {why}",
+        "make the directory yours alone (chmod 700), or set CASREWIND_HOME"
     )
 
 

@@ -91,7 +91,8 @@ def _do(event: Event, root: str) -> str:
     if words[0] not in _KNOWN:
         from ..options_more import did_you_mean
 
-        return f"{_USAGE}\n{words[0]!r} is no command here{did_you_mean(words[0], _KNOWN)}; nothing was done"
+        near = did_you_mean(words[0], _KNOWN)
+        return f"{_USAGE}\n{words[0]!r} is no command here{near and f'; {near}'}; nothing was done"
     said = read(words)
     words = list(said.words) if words[0] in _PLANS else words
     if (refused := _refused(words)) is not None:

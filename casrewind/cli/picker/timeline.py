@@ -164,7 +164,7 @@ class TimelineModel:
     def _towards(self, row: PickerRow) -> "Comparison":
         point = self._target(row)
         if point.worktree != self._workspace.root.key:
-            raise errors.RootRefused(f"it belongs to the worktree {printable(point.root)}: restore it there")
+            raise errors.RootRefused(f"it belongs to the worktree {printable(point.root)}", "restore it there")
         if self._seen is None:
             self._seen = compare.scan_worktree(context_of(self._workspace))
         return compare.towards(context_of(self._workspace), self._seen, point)
@@ -226,7 +226,8 @@ class TimelineModel:
         for path, chosen in parts.hunks.items():
             edit = edit_of(parts.preview.found, changes[path], chosen)
             if edit is None:
-                raise errors.ContentInTheWay(f"{printable(path)} has changed since its parts were chosen; nothing was changed")
+                what = f"{printable(path)} has changed since its parts were chosen: nothing was changed"
+                raise errors.ContentInTheWay(what, "choose them again")
             found[path] = edit
         return found
 

@@ -29,7 +29,7 @@ class _State:
     """The output state of this process."""
 
     has_reported = False
-    last_error = ""
+    last_error = "", ""
 
 
 # -- lines and JSON
@@ -73,19 +73,10 @@ def print_json_error(code: int) -> None:
     """Print the last error as a JSON object to standard output, unless the output already has a report."""
     if _State.has_reported:
         return
-    message, hint = split_hint(_State.last_error)
+    message, hint = _State.last_error
     with suppress(OSError, ValueError):
-        as_json({"error": {"code": code, "message": message, "hint": hint}})
+        as_json({"error": {"code": code, "message": message, "hint": hint or None}})
         sys.stdout.flush()
-
-
-def split_hint(message: str) -> tuple[str, str | None]:
-    """Split an error message into (problem, hint or None)."""
-    cut = max(message.rfind(mark) for mark in ("; ", ": ", ". ", "? ")) + 1
-    hint = message[cut:].strip()
-    if cut and ("casrewind " in hint or " --" in f" {hint}"):
-        return message[:cut].rstrip(";:. "), hint
-    return message, None
 
 
 def raw(data: bytes) -> None:
@@ -142,13 +133,11 @@ def reporter(*, quiet: bool) -> "Reporter | None":
 # -- errors
 
 
-def print_error(message: str) -> None:
+def print_error(problem: str, hint: str = "") -> None:
     """Print a line to standard error, with control characters escaped. A terminal shows the hint on its own line."""
-    _State.last_error = message
-    problem, hint = split_hint(message) if sys.stderr.isatty() else (message, None)
-    print(f"casrewind: {printable(problem)}", file=sys.stderr)
-    if hint is not None:
-        print(f"  {printable(hint)}", file=sys.stderr)
+    _State.last_error = problem, hint
+    lines = [problem, hint] if sys.stderr.isatty() and hint else [errors.sentence(problem, hint)]
+    print("\n  ".join([f"casrewind: {printable(lines[0])}", *map(printable, lines[1:])]), file=sys.stderr)
 
 
 def print_hook_failures(*directories: str) -> None:
@@ -172,7 +161,7 @@ def interrupted() -> int:
 
 def half_done() -> None:
     """Explain how to continue or abort an interrupted restore."""
-    print_error("the restore is half done: casrewind restore --continue finishes it, --abort takes it back")
+    print_error("the restore is half done", "casrewind restore --continue finishes it, --abort takes it back")
 
 
 def is_interrupt(error: BaseException | None) -> bool:
@@ -186,13 +175,13 @@ def system_error(error: OSError | MemoryError) -> int:
     """Print an operating system error that no other module handles: the problem and the file."""
     if isinstance(error, MemoryError):
         if is_limited:
-            print_error("not enough memory: this needs more than 4 GiB; leave large directories out, with .casrewindignore")
+            print_error("not enough memory: this needs more than 4 GiB", "leave large directories out, with .casrewindignore")
         else:
-            print_error("not enough memory: allow this process more (ulimit -v), and try again")
+            print_error("not enough memory", "allow this process more (ulimit -v), and try again")
         return errors.CasrewindError.exit_code
     if is_full(error):  # writes to a store or a worktree handle this themselves
         drop_output()
-        print_error(f"{reason_of(error)} to write the output to: free some space and try again")
+        print_error(f"{reason_of(error)} to write the output to", "free some space and try again")
         return errors.StoreFull.exit_code
     where = f" at {printable(error.filename)}" if error.filename else ""
     print_error(f"cannot go on{where}: {reason_of(error)}")
@@ -214,7 +203,7 @@ def bug(error: Exception, argv: list[str]) -> int:
     try:
         with tempfile.NamedTemporaryFile("w", prefix="casrewind-bug-", suffix=".log", delete=False) as file:
             file.write(text)
-        print_error(f"this is a bug in casrewind: {type(error).__name__}: {error}; please report it with {file.name}")
+        print_error(f"this is a bug in casrewind: {type(error).__name__}: {error}", f"please report it with {file.name}")
     except OSError:
         print_error(f"this is a bug in casrewind: {text}")
     return BUG
@@ -232,7 +221,7 @@ def drop_output(stream: "TextIO | None" = None) -> None:
 def begin() -> None:
     """Reset the state of an earlier command in this process, and open /dev/null for closed standard streams. Otherwise
     output could be written into a file of the store."""
-    _State.has_reported, _State.last_error = False, ""
+    _State.has_reported, _State.last_error = False, ("", "")
     if sys.stdin is not None and sys.stdout is not None and sys.stderr is not None:
         return
     while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:

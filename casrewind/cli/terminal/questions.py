@@ -33,7 +33,7 @@ def must_ask(options: "ParsedOptions", what: str) -> bool:
         return False
     if not may_answer():
         why = "an agent runs it" if _has_terminal() else "there is no terminal"
-        raise errors.UsageError(f"{options.command} asks before it {what}, and {why}: add --yes to go ahead")
+        raise errors.UsageError(f"{options.command} asks before it {what}, and {why}", "add --yes to go ahead")
     return True
 
 
