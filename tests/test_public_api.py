@@ -440,7 +440,7 @@ def test_a_closed_workspace_says_so_and_holds_nothing(root, settings):
     assert set(os.listdir("/dev/fd")) == before
     for verb in (workspace.save, workspace.checkpoints, workspace.status, workspace.verify, workspace.gc, workspace.undo,
                  lambda: workspace.restore(point), lambda: workspace.entries(point), lambda: workspace.checkpoint("last")):  # fmt: skip
-        with pytest.raises(casrewind.WorkspaceError, match="was closed: open it again"):
+        with pytest.raises(casrewind.WorkspaceError, match="was closed; open it again"):
             verb()
     assert set(os.listdir("/dev/fd")) == before
 

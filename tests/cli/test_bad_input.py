@@ -261,7 +261,7 @@ def test_a_directory_that_its_owner_may_not_write_to_says_how(user):
     unprivileged.give(user.root)
     user.root.chmod(0o555)
     command = f"chmod u+rwx {user.root}"
-    says(user("restore", "last", "--yes"), 14, f"may not be written to ({command} allows it). Do that")
+    says(user("restore", "last", "--yes"), 14, f"may not be written to ({command} allows it); do that")
     subprocess.run([*unprivileged.PREFIX, "sh", "-c", command], check=True)
     user("restore", "last", "--yes", code=0)
 

@@ -108,7 +108,7 @@ def test_safety_checkpoints_count_only_when_asked_for(workspace, root):
     saved(workspace, "after")
     assert rows(workspace, b"f") == [("first", "added")]
     assert [row.checkpoint.trigger for row in workspace.log(b"f", safety=True).changes] == ["manual", "safety", "manual"]
-    with pytest.raises(errors.PathNotFound, match="only safety checkpoints ever held only there: casrewind log --all"):
+    with pytest.raises(errors.PathNotFound, match="only safety checkpoints ever held only there; casrewind log --all"):
         workspace.log(b"only there")
     assert len(workspace.log(b"only there", safety=True).changes) == 2
 
