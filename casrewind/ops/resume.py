@@ -94,7 +94,7 @@ def _give_up(context: Context, error: errors.CasrewindError) -> errors.StoreDama
     while head is not None and head.trigger != checkpoints.SAFETY:
         head = context.store.checkpoint(head.parent) if head.parent else None
     aside = context.store.journals.set_aside(context.root.key)
-    hint = f"casrewind restore {head.id} goes to the newest state before a restore" if head is not None else ""
+    hint = error.hint if head is None else f"{error.hint}, and casrewind restore {head.id} goes to the newest state before a restore"
     return errors.StoreDamaged(
         f"{error.problem}. What was under way is unknown; it is left as it is, and its journal is now {printable(aside)}", hint
     )

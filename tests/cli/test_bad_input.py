@@ -246,8 +246,8 @@ def test_a_directory_that_its_owner_closed_is_opened_not_moved_away(user, name):
         command = f"chmod u+{mode} {shlex.quote(closed)}"
         with unchanged(user.root):
             found = user("restore", "last", "--yes")
-            says(found, 14, f"{closed} cannot be read ({command} allows it)", "nothing was changed", "Do that, or restore only other paths")
-            assert "Move it away" not in found.err
+            says(found, 14, f"{closed} cannot be read ({command} allows it)", "nothing was changed", "do that, or restore only other paths")
+            assert "move it away" not in found.err
         subprocess.run([*unprivileged.PREFIX, "sh", "-c", command], cwd=user.root, check=True)
         place.chmod(was)
         user("restore", "last", "--yes", code=0)
