@@ -104,7 +104,8 @@ class WriteQuota:
             raise errors.StoreFull(
                 f"no space left for the store {printable(self._layout.root)}: more than the {max(self._free, 0):,} bytes "
                 f"that may be written are needed (a hundredth of the disk, at most {_SPARE >> 20} MiB, is kept free); nothing was "
-                f"saved: free some space and try again"
+                f"saved",
+                "free some space and try again",
             )
 
     def accepts(self, size: int) -> None:
@@ -112,7 +113,8 @@ class WriteQuota:
         if size > (left := free_bytes(self._layout.root)):
             raise errors.StoreFull(
                 f"no space left for a file of {size:,} bytes: {max(left, 0):,} bytes may be written to the disk of the store "
-                f"{printable(self._layout.root)}; nothing was saved: free some space, or lower capture.max_file_size"
+                f"{printable(self._layout.root)}; nothing was saved",
+                "free some space, or lower capture.max_file_size",
             )
 
 

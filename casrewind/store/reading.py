@@ -49,8 +49,8 @@ def read_content(read: packs.ReadBlob, entry: manifest.Entry) -> Iterator[bytes]
     for item in chunker.chunks(lambda node: read(node, packs.CHUNK_LIST), entry.chunks, entry.size):
         data = read(item.digest, packs.CHUNK)
         if len(data) != item.length:
-            raise errors.ManifestCorrupt("damaged chunk list: a chunk has another length; run casrewind verify")
+            raise errors.ManifestCorrupt("damaged chunk list: a chunk has another length", "run casrewind verify")
         whole.update(data)
         yield data
     if whole.digest() != entry.digest:
-        raise errors.BlobCorrupt(f"file {entry.digest.hex()[:16]} does not match its chunks; run casrewind verify")
+        raise errors.BlobCorrupt(f"file {entry.digest.hex()[:16]} does not match its chunks", "run casrewind verify")
