@@ -62,3 +62,17 @@ def test_a_test_that_chooses_its_own_home_is_none(suite):
     body = WRITES.replace("(tmp_path)", "(tmp_path, settings)", 1).replace("open(tmp_path)", "open(tmp_path / 'p', settings)")
     code, said = suite(body.replace("    with", "    (tmp_path / 'p').mkdir()\n    with"))
     assert code == 0, said
+
+
+def test_what_a_test_closed_can_be_removed_after_the_run(suite, tmp_path):
+    body = """
+import os
+def test_it(tmp_path):
+    (tmp_path / "closed/inside").mkdir(parents=True)
+    os.chmod(tmp_path / "closed/inside", 0)
+    os.chmod(tmp_path / "closed", 0)
+    assert False
+"""
+    assert suite(body)[0] == 1
+    (closed,) = (tmp_path / "base").glob("test_it0/closed")
+    assert [path.stat().st_mode & 0o777 for path in (closed, closed / "inside")] == [0o700, 0o700]

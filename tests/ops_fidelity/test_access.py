@@ -41,6 +41,7 @@ DISPLACED = ("content", "undo", "redo", "revert", "continue", "abort", "continue
 @pytest.fixture
 def place():
     require("setfacl")
+    unprivileged.require()  # the other users run code of this clone
     with unprivileged.open_directory(memory()) as found:
         yield found
 
