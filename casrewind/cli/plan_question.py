@@ -4,14 +4,17 @@ The danger prevented here: a restore takes back more than the person thinks. So 
 that no turn made, and in a client nothing but the smallest step is done before its plan was shown.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from .._typing import TYPE_CHECKING
 from ..model.checkpoint import Checkpoint
 from ..model.plan import Action, Plan
 from ..workspace import context_of
+from .plan_facts import lost_rules
 from .show import restored
-from .terminal.lines import as_json, print_line
+from .show.text import PIPED, Line
+from .terminal.lines import as_json, print_line, print_lines
+from .terminal.questions import Proposal, ask
 
 if TYPE_CHECKING:
     from ..workspace import Workspace
@@ -45,7 +48,7 @@ class PlanQuestion:
         self._is_asked, self._since, self._what = is_asked, since, what
         self._anchor = anchor or ("" if since is None else since.id)
         self._typed = None if options.typed is None else _typed_line(options)
-        self._lines: list[str] = []
+        self._lines: list[Line] = []
         self.outside: tuple[bytes, ...] = ()
         self.target, self._moved = target, moved
 
@@ -56,16 +59,19 @@ class PlanQuestion:
             return self._is_agreed(plan, strange)
         if self._is_asked or self._options.json:
             self.look(plan.actions)
+        notes = self._notes(plan)
         if not self._is_asked:
-            return restored.unasked(self._workspace, plan)
-        return restored.confirm(self._workspace, plan, self._title(), lambda: self._more(strange))
+            print_lines(line._replace(is_remark=True) for line in notes)
+            return True
+        title = restored.headline(self._title(), plan.actions)
+        return ask(Proposal(title, self._details(plan, strange), notes, restored.UNDO_KEEPS, lambda: self._patch(plan)))
 
     def declined(self) -> None:
         """Say that nothing was changed. In a client, the plan says so."""
         if self._typed is None:
             print_line("nothing was changed")
         elif self._options.json:
-            as_json({"dry_run": True, "plan": "\n".join(self._lines)})
+            as_json({"dry_run": True, "plan": "\n".join(line.text for line in self._lines)})
 
     def title(self) -> str:
         """The line above the result, if no plan with it was shown."""
@@ -78,11 +84,20 @@ class PlanQuestion:
 
             self.outside = edited_outside(context_of(self._workspace), self._since, actions)
 
-    def _more(self, strange: tuple[bytes, ...]) -> None:
-        restored.print_outside(self.outside)
-        restored.foreign(strange)
-        if self._moved:
-            print_line(f"  {self._moved}")
+    def _notes(self, plan: Plan) -> list[Line]:
+        return list(restored.unprotected_lines(lost_rules(context_of(self._workspace), plan.actions)))
+
+    def _details(self, plan: Plan, strange: tuple[bytes, ...]) -> list[Line]:
+        """The lines below the title of a plan."""
+        found = [*restored.plan_lines(plan.actions, plan.kept), *restored.outside_lines(self.outside), *restored.foreign_lines(strange)]
+        return [*found, Line(f"  {self._moved}")] if self._moved else found
+
+    def _patch(self, plan: Plan) -> Iterator[Line]:
+        from ..ops import compare
+        from .show import comparison
+
+        found = compare.planned(context_of(self._workspace), restored.really_changes(plan.actions))
+        return comparison.lines(found, comparison.Form(comparison.PATCH), PIPED)
 
     def _is_agreed(self, plan: Plan, strange: tuple[bytes, ...]) -> bool:
         """True if the person typed the code of this very plan, or if it is the smallest step. Else show the plan."""
@@ -93,9 +108,9 @@ class PlanQuestion:
         if self._typed.code == code or (self._typed.code is None and self._is_small(plan, strange)):
             return True
         self.look(plan.actions)
-        self._lines = restored.lines_of(lambda: self._show(plan, strange, code))
+        self._lines = [line._replace(is_remark=False) for line in self._shown(plan, strange, code)]
         if not self._options.json:
-            print_line("\n".join(self._lines))
+            print_lines(self._lines)
         return False
 
     def _is_small(self, plan: Plan, strange: tuple[bytes, ...]) -> bool:
@@ -110,16 +125,16 @@ class PlanQuestion:
 
         return is_of_turn_alone(context_of(self._workspace), self._since, plan.actions)
 
-    def _show(self, plan: Plan, strange: tuple[bytes, ...], code: str) -> None:
+    def _shown(self, plan: Plan, strange: tuple[bytes, ...], code: str) -> Iterator[Line]:
+        """The plan in a client, with the line to type."""
         assert self._typed is not None
         if self._typed.code is not None:
-            print_line("that plan is no longer the same; nothing was changed. The plan now:")
-        restored.warn(self._workspace, plan.actions)
-        print_line(f"{self._title()}: {restored.totals(plan.actions)}")
-        restored.print_plan(plan.actions, plan.kept)
-        self._more(strange)
-        print_line("nothing has changed yet; to go ahead, type:")
-        print_line(f"  {self._typed.with_yes(code)}")
+            yield Line("that plan is no longer the same; nothing was changed. The plan now:")
+        yield from self._notes(plan)
+        yield restored.headline(self._title(), plan.actions)
+        yield from self._details(plan, strange)
+        yield Line("nothing has changed yet; to go ahead, type:")
+        yield Line(f"  {self._typed.with_yes(code)}")
 
 
 def _typed_line(options: "ParsedOptions") -> "TypedLine":

@@ -122,6 +122,22 @@ def test_a_restore_goes_to_before_the_prompt_and_names_it(turned, root, home):
     assert picture(root) == before
 
 
+def test_a_question_has_no_colours_of_a_terminal_in_its_text(turned, root, home, monkeypatch):
+    """Nor has the report, where the environment wants colours of every command."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+
+    async def story(stage):
+        await stage.shows("edited since")
+        await stage.press("c")
+        await stage.shows("1 REMOVED", "- notes.md", "~ till.py", "+ old/")
+        assert "\x1b" not in stage.text() and "[31m" not in stage.text()
+        await stage.press("y")
+        await stage.shows("the state before is")
+        assert "\x1b" not in stage.text()
+
+    assert "\x1b" not in "".join(run_picker(root, home, story).outcome)
+
+
 def test_right_unfolds_a_turn_and_escape_never_leaves(turned, root, home):
     async def story(stage):
         await stage.shows("edited since", "@2")

@@ -119,8 +119,8 @@ def test_the_picker_names_them_in_its_question(told, root):
     row = next(row for row in model.timeline().rows if getattr(row.item, "n", 0) == 2)
     asked = []
 
-    def ask(headline, lines, kept, show=None):
-        asked.extend(lines)
+    def ask(proposal):
+        asked.extend(line.text for line in proposal.lines)
         return False
 
     with pytest.raises(Declined):

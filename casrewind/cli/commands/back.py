@@ -3,21 +3,22 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from ... import errors, launch
 from ..._typing import TYPE_CHECKING, Any
 from ...messages import printable
-from ...model.rewind import FORK
 from ...ops import conversation, rewind
 from ...ops.conversation import RewindTarget
 from ...ops.rewind import Rewound
 from ...workspace import Workspace, context_of, homes_of
+from ..plan_facts import branches_of, target_of
 from ..plan_question import PlanQuestion
 from ..show import restored, shapes
-from ..show.text import SHOWN, age, plural
-from ..terminal.lines import as_json, note, print_line, remark
-from ..terminal.questions import agreed, may_answer, must_ask
+from ..show.chat import removed_prompts, rewound_lines
+from ..show.text import Line, age
+from ..terminal.lines import as_json, note, print_line, print_lines, remark
+from ..terminal.questions import Proposal, ask, may_answer, must_ask
 from ..words import Words
 from . import OK, REMARKS, Done
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from ..command_line import ParsedOptions
 
 _WORD = "REWRITE"
-_WIDTH = 160  # characters of a prompt in output
 _TOOLS = (
     ("WAYLAND_DISPLAY", ("wl-copy",)),
     ("DISPLAY", ("xclip", "-selection", "clipboard")),
@@ -73,7 +73,7 @@ def back(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
 
     if asking and not changes:  # the conversation alone
         done()
-        if not _agree(_title(workspace, target) + (f"\n  {moved}" if moved else "")):
+        if not _agree(_title(workspace, target), moved):
             print_line("nothing was changed")
             return OK
     return _carry_out(rewinding, options, done, question, target)
@@ -93,7 +93,7 @@ def open_unseen(options: "ParsedOptions", settings: Any, reporter: Any) -> Works
 def _title(workspace: "Workspace", target: RewindTarget) -> str:
     """The target of a rewind, as the first line of its plan."""
     point = target.points[target.at]
-    branches = "" if point is None else restored.branches_of(workspace, point)
+    branches = "" if point is None else branches_of(context_of(workspace), point)
     return f"back {_target_of(target).name}{branches}"
 
 
@@ -132,9 +132,9 @@ def restore(workspace: "Workspace", options: "ParsedOptions", point: Any, done: 
         raise errors.UsageError("paths behind -- limit what is done to files: they go with --code or --both, and are not none")
     moved = Words(workspace, options).moved(options.ref or "")
     asking = both and not options.dry_run and (must_ask(options, "changes anything") or bool(moved))
-    found = restored.target_of(workspace, point)
+    found = target_of(context_of(workspace), point)
     question = PlanQuestion(
-        workspace, options, done, lambda: f"restore {found.name}{restored.branches_of(workspace, point)}", is_asked=asking,
+        workspace, options, done, lambda: f"restore {found.name}{branches_of(context_of(workspace), point)}", is_asked=asking,
         since=point, what="chat", target=found, moved=moved,
     )  # fmt: skip
 
@@ -159,8 +159,7 @@ def rewrite(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int
     context, homes = context_of(workspace), homes_of(workspace)
     planned = rewind.to_checkpoint(context, homes, point, in_place=True, dry_run=True)
     done()
-    for line in removed_prompts(planned):
-        remark(line)
+    print_lines(removed_prompts(planned), sys.stderr)
     remark(f"The conversation of {point.id} will be cut in its own session; as it is now it is kept beside:")
     remark(f"  {printable(planned.transcript)}")
     sys.stderr.write(f"Type {_WORD} to do it: ")
@@ -194,68 +193,17 @@ def _report(report: Rewound, options: "ParsedOptions", target: RewindTarget | No
         if copied is None:
             note("no clipboard tool was found (wl-copy, xclip, xsel, pbcopy, tmux): nothing was copied")
     if options.json:
-        as_json(_shape(report, target, question) | ({"copied": copied is not None} if hasattr(options, "copy") else {}))
+        as_json(_shape(report, target, question) | ({"copied": copied is not None} if options.command == "back" else {}))
     else:
-        print_rewound(report, question, copied=copied)
+        target_name, outside = ("", ()) if question is None else (question.target.name, question.outside)
+        is_inside = bool(os.environ.get(launch.INSIDE))
+        print_lines(rewound_lines(report, target_name, outside=outside, copied=copied, is_inside=is_inside))
     return REMARKS if report.restored is not None and report.restored.incomplete else OK
 
 
-def print_rewound(report: Rewound, question: PlanQuestion | None = None, *, name: str = "", copied: str | None = None) -> None:
-    """Print the result, the files first. Inside of a client, first what the person types next. `name`: the target, by
-    default that of `question`."""
-    name = name or ("" if question is None else question.target.name)
-    is_inside = bool(os.environ.get(launch.INSIDE))
-    for line in report.notes:
-        note(line)
-    if is_inside:
-        _chat(report, is_inside=True)
-    if report.restored is not None:
-        restored.print_restored(report.restored, name)
-        if question is not None and (report.dry_run or is_inside):
-            restored.print_outside(question.outside)
-        restored.foreign(report.foreign)
-    elif name and not report.dry_run:
-        print_line(f"back {name}")
-    if report.dry_run:
-        print_line(f"would take back {plural(len(report.prompts), 'prompt')} of the conversation")
-    elif not is_inside:
-        _chat(report, is_inside=False)
-    for line in removed_prompts(report):
-        print_line(line)
-    if copied is not None:
-        print_line(f"  copied to the clipboard ({copied})")
-    elif report.prompts and not report.dry_run:
-        print_line("  casrewind back --copy also puts that on the clipboard")
-
-
-def _chat(report: Rewound, *, is_inside: bool) -> None:
-    """Print how to continue the conversation."""
-    chat = report.chat
-    if report.dry_run or not report.transcript:
-        return  # the conversation was not requested
-    if chat is None:
-        print_line("nothing was said before that: start a new session in the client")
-    elif is_inside and chat.inside:
-        print_line(f"to go on from there, type {chat.inside}")
-    else:
-        print_line(f"{'forked' if chat.mode == FORK else 'rewritten'}: {chat.resume}")
-    if chat is not None and chat.backup is not None:
-        print_line(f"  as it was: {printable(chat.backup)}")
-
-
-def removed_prompts(report: Rewound) -> Iterator[str]:
-    """The prompts that the conversation no longer contains, one line each."""
-    for prompt in report.prompts[:SHOWN]:
-        words = printable(" ".join(prompt.split()))
-        yield f"  taken back: {words[:_WIDTH]}{'...' if len(words) > _WIDTH else ''}"
-    if len(report.prompts) > SHOWN:
-        yield f"  ... and {len(report.prompts) - SHOWN} more prompts"
-
-
-def _agree(what: str) -> bool:
+def _agree(what: str, *more: str) -> bool:
     """Show `what` and ask. Any answer but yes is no."""
-    print_line(what)
-    return agreed("Go on?")
+    return ask(Proposal(Line(what), [Line(f"  {words}") for words in more if words]))
 
 
 def _shape(report: Rewound, target: RewindTarget | None, question: PlanQuestion | None) -> shapes.Shape:

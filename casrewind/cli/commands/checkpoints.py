@@ -6,15 +6,13 @@ from contextlib import suppress
 
 from ... import errors
 from ..._typing import TYPE_CHECKING, Any
-from ...messages import printable
 from ...ops.save import Saved, read_index
 from ...workspace import context_of
-from ..show.text import age, counted, plural, signed, size
-from ..terminal.lines import as_json, print_error, print_line, raw, remark, skipped
+from ..show.text import age, counted, plural, signed, size, skipped_lines
+from ..terminal.lines import as_json, print_error, print_line, print_lines, raw, remark
 from . import OK, REMARKS, Done
 
 if TYPE_CHECKING:
-    from ...ops.pins import Marking
     from ...workspace import Workspace
     from ..command_line import ParsedOptions
 
@@ -37,7 +35,7 @@ def save(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
             print_line(f"nothing changed since {point.id}, saved {age(point.created_ns)}")
         if point.files == 0:
             remark(f"WARNING: nothing was captured: no file here, or all are ignored ({report.ignored} ignored entries)")
-        skipped(report.skipped)
+        print_lines(skipped_lines(report.skipped))
         if report.created and not point.parent and report.ignored:
             from ...worktree.ignored import find_ignored
             from .include import unprotected
@@ -97,7 +95,7 @@ def run(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     done()
     if not options.quiet:
         remark(f"saved {before.checkpoint.id} before the command")
-    skipped(before.faults)
+    print_lines(skipped_lines(before.faults))
     # the child handles an interrupt from the terminal; this process still has to make the second checkpoint
     handler = signal.signal(signal.SIGINT, lambda *_: None)
     try:
@@ -112,7 +110,7 @@ def run(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
         done()
         if not options.quiet:
             _print_run(before, after)
-        skipped(after.faults)
+        print_lines(skipped_lines(after.faults))
     return 128 - code if code < 0 else code
 
 
@@ -151,21 +149,10 @@ def _report_marking(workspace: "Workspace", options: "ParsedOptions", report: An
 
         as_json({"checkpoint": shapes.checkpoint(report.checkpoint, report.marked, workspace.current())})
     else:
-        print_marking(report)
+        from ..show.marking import marking_lines
+
+        print_lines(marking_lines(report))
     return OK
-
-
-def print_marking(report: "Marking") -> None:
-    """Print the pinned or unpinned checkpoints."""
-    name, label = report.checkpoint.id, printable(report.label)
-    if not report.changed:
-        already = f"{name} is pinned already{f', its label is {label!r}' if label else ''}"
-        print_line(already if report.marked.pinned else f"{name} is not pinned, and no label keeps it")
-    elif not report.marked.pinned:
-        print_line(f"unpinned {name}{f'; its label {label!r} stays, and does not keep it any more' if label else ''}")
-    else:
-        before = f" (it was {printable(report.before)!r})" if report.before not in ("", report.label) else ""
-        print_line(f"pinned {name}{f', its label is {label!r}' if label else ''}{before}")
 
 
 def cat(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:

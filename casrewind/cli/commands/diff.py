@@ -6,7 +6,7 @@ from ...messages import printable
 from ...ops import compare
 from ...workspace import context_of
 from ..show.text import folded
-from ..terminal.lines import as_json, print_line, remark
+from ..terminal.lines import as_json, print_line, print_lines, remark
 from ..terminal.table import width
 from ..words import NOW, Side, Words
 from . import OK, REMARKS, Done
@@ -91,7 +91,8 @@ def _print(options: "ParsedOptions", found: "Comparison", heading: str, old: Sid
         return
     import sys
 
-    from ..show.comparison import PATCH, STAT, SUMMARY, form_of, print_comparison
+    from ..show import comparison
+    from ..show.comparison import PATCH, STAT, SUMMARY, form_of
     from ..terminal import colour
     from ..terminal.pager import pager
 
@@ -100,19 +101,20 @@ def _print(options: "ParsedOptions", found: "Comparison", heading: str, old: Sid
         if heading and (form.name in (SUMMARY, STAT) or (form.name == PATCH and colour.is_terminal(sys.stdout))):
             for line in folded(heading, width()):  # a program that reads a patch or names gets nothing else
                 print_line(line)
-        print_comparison(found, form, () if turn is None else {path for path, _ in turn.shared})
+        print_lines(comparison.lines(found, form, width(), () if turn is None else {path for path, _ in turn.shared}))
 
 
 def _title(workspace: "Workspace", side: Side) -> str:
     """A side for people: before "prompt" (@1, 3 min ago)."""
-    from ..show.restored import shortened, title_of
+    from ..plan_facts import title_of
+    from ..show.restored import shortened
     from ..show.text import age
 
     if side.point is None:
         return "the files now"
     if side.turn is not None:
         return f'{side.side} "{shortened(side.turn.prompt)}" (@{side.turn.n}, {age(side.point.created_ns)})'
-    return title_of(workspace, side.point)
+    return title_of(context_of(workspace), side.point)
 
 
 def _missed(found: "Comparison") -> int:

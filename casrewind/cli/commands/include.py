@@ -24,8 +24,8 @@ from ...worktree.ignored import IgnoredEntry, Verdict
 from ...worktree.reader import Worktree
 from ...worktree.scan_policy import ScanPolicy
 from ..show import shapes
-from ..show.text import age, plural, signed
-from ..terminal.lines import as_json, print_line, remark, skipped
+from ..show.text import age, plural, signed, skipped_lines
+from ..terminal.lines import as_json, print_line, print_lines, remark
 from . import OK, REMARKS, Done
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def include(workspace: Workspace, options: "ParsedOptions", done: Done) -> int:
             print_line(f"saved {saved.checkpoint.id}: {plural(saved.checkpoint.files, 'file')} ({signed(saved.changes)})")
         else:
             print_line(f"nothing else changed since {saved.checkpoint.id}, saved {age(saved.checkpoint.created_ns)}")
-        skipped(saved.faults)
+        print_lines(skipped_lines(saved.faults))
     return REMARKS if saved.faults or any(verdict.reason not in _WILL_BE_CAPTURED for verdict in found.verdicts) else OK
 
 

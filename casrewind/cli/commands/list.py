@@ -17,8 +17,8 @@ from ...ops.references import is_numbered, label_of
 from ...ops.turn_view import TurnView
 from ...store.catalog import Marked
 from ...workspace import context_of
-from ..show.text import age, cut_to, description, plural, signed, size
-from ..terminal.lines import as_json, note, paint, print_line
+from ..show.text import DIM, Line, age, cut_to, description, plural, signed, size, styled
+from ..terminal.lines import as_json, note, print_line, print_lines
 from ..terminal.table import set_width, table, width
 from . import OK, Done
 
@@ -234,15 +234,15 @@ def _print_rows(
     from ..show.rows import RowWriter
 
     highest = len(view.turns) if options.number is None or is_filtered else min(options.number, len(view.turns))
-    writer = RowWriter(view, highest, _PATHS) if os.environ.get(launch.INSIDE) else RowWriter(view, highest)
+    writer = RowWriter(view, width(), highest, _PATHS) if os.environ.get(launch.INSIDE) else RowWriter(view, width(), highest)
     others = is_there = False
     for row in rows:
         is_there = True
         damaged += [row] if _is_damaged(row) else []
         is_other = bool(own) and isinstance(row, Turn) and row.session not in own
         others = others or is_other
-        for number, line in enumerate((_short(writer, row),) if options.oneline else writer.lines(row)):
-            print_line(paint(_OTHER + line[1:] if number == 0 else line, "2") if is_other else line)
+        lines = [Line(_short(writer, row))] if options.oneline else writer.lines(row)
+        print_lines(_of_another(lines) if is_other else lines)
     if others:
         print_line(f"{_OTHER} another session: back does not go there from here")
     if is_filtered:
@@ -252,13 +252,19 @@ def _print_rows(
         print_line(_without_turns(len(view.points)))
 
 
+def _of_another(lines: "Iterable[Line]") -> Iterator[Line]:
+    """The lines of a turn of another session."""
+    for number, line in enumerate(lines):
+        yield styled((line.text if number else _OTHER + line.text[1:], DIM))
+
+
 def _tell_elsewhere(everything: Sequence[tuple[Checkpoint, Marked]], own: bytes) -> None:
     """One line about the checkpoints of other worktrees in this store, if there are any."""
     others = {point.worktree: point.root for point, _ in everything if point.worktree != own and is_numbered(point, point.worktree)}
     if others:
         names = [printable(root) for root in others.values()]
         subject = f"the worktree {names[0]} has" if len(names) == 1 else f"{len(names)} other worktrees have"
-        print_line(paint(f"{subject} checkpoints, too: casrewind list --all", "2"))
+        print_lines([styled((f"{subject} checkpoints, too: casrewind list --all", DIM))])
 
 
 def _names_of(points: "Iterable[Checkpoint]", own: bytes) -> dict[bytes, str]:

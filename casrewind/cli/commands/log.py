@@ -17,8 +17,8 @@ from ...workspace import context_of
 from ..show import changes, shapes
 from ..show.rows import RowWriter
 from ..show.shapes import Shape
-from ..show.text import COLOURS, SHOWN, SIGNS, age, description, plural, signed, size
-from ..terminal.lines import as_json, paint, print_line, remark
+from ..show.text import COLOURS, SHOWN, SIGNS, age, description, plural, signed, size, styled
+from ..terminal.lines import as_json, print_line, print_lines, remark
 from ..terminal.pager import pager
 from ..terminal.table import width
 from . import OK, Done
@@ -96,16 +96,16 @@ def _changing(view: TurnView, most: int | None) -> list[Turn | Outside | Reset]:
 
 def _print_history(workspace: "Workspace", view: TurnView, rows: Sequence[Turn | Outside | Reset], form: str) -> None:
     from ...ops import compare
-    from ..show.comparison import Form, print_comparison
+    from ..show import comparison
 
-    writer = RowWriter(view, max((row.n for row in rows if isinstance(row, Turn)), default=1))
+    writer = RowWriter(view, width(), max((row.n for row in rows if isinstance(row, Turn)), default=1))
     for row in rows:
-        for line in writer.lines(row, paths=False):
-            print_line(line)
+        print_lines(writer.lines(row, paths=False))
         if form and row.changes:
             shared = {path for path, _ in row.shared} if isinstance(row, Turn) else set()
             print_line()
-            print_comparison(compare.of_changes(context_of(workspace), row.changes, unclear=row.unclear), Form(form), shared)
+            found = compare.of_changes(context_of(workspace), row.changes, unclear=row.unclear)
+            print_lines(comparison.lines(found, comparison.Form(form), width(), shared))
             print_line()
         elif row.changes:
             _print_changes(row, row.changes, writer.indent)
@@ -117,8 +117,7 @@ def _print_changes(row: Turn | Outside | Reset, found: Sequence[Change], indent:
     """One line for each changed path, up to a limit."""
     lines = changes.rows(found)
     shared = {path for path, _ in row.shared} if isinstance(row, Turn) else set()
-    for line in lines[:SHOWN]:
-        print_line(f"{indent}{line.text()}{' ?' if line.path in shared else ''}")
+    print_lines(line.line().between(indent, " ?" if line.path in shared else "") for line in lines[:SHOWN])
     if len(lines) > SHOWN:
         more = f"casrewind show @{row.n} --name-status" if isinstance(row, Turn) else "casrewind log --stat"
         print_line(f"{indent}... and {len(lines) - SHOWN:,} more; {more} shows all of them")
@@ -133,9 +132,9 @@ def _show(found: Logged, view: TurnView, form: str) -> None:
     for row, cells in zip(found.changes, table, strict=True):
         _line(row, cells, widths, _words(row, found.path, view))
         if form:
-            from ..show.comparison import Form, print_comparison
+            from ..show import comparison
 
-            print_comparison(found.compare(row), Form(form))
+            print_lines(comparison.lines(found.compare(row), comparison.Form(form), width()))
             print_line()
     if any(entry.kind == PURGED for row in found.changes for entry in (row.change.old, row.change.new) if entry is not None):
         print_line(f"  {name} was purged: its bytes of then are gone from the store")
@@ -177,7 +176,7 @@ def _line(row: PathChange, cells: tuple[str, ...], widths: list[int], words: str
         lines += textwrap.wrap(what, max(columns, _LEAST))
     if row.reason:
         lines.append(f"({row.reason})")
-    print_line(f"{paint(sign, COLOURS[sign])}  {lines[0]}")
+    print_lines([styled((sign, COLOURS[sign]), "  ", lines[0])])
     for line in lines[1:]:
         print_line(" " * _INDENT + line)
 

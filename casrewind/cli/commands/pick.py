@@ -12,8 +12,9 @@ from ...ops.turn_view import TurnView
 from ...workspace import context_of
 from ..command_line import CommandLine
 from ..picker.timeline import unfinished
+from ..show.text import Line
 from ..terminal.lines import INTERRUPTED, half_done, interrupted, print_error, print_line, remark, reporter
-from ..terminal.questions import agreed, asked
+from ..terminal.questions import Proposal, ask, asked
 from . import OK, REMARKS, Done, back, checkpoints, diff, restore
 from . import list as listing
 
@@ -138,8 +139,7 @@ class _Prompt:
             if line[-1] == "--chat" or self._workspace.is_interrupted():
                 raise
             print_error(error.problem, error.hint)
-            print_line("Leave alone what is damaged, and plan all the rest?")
-            if not agreed("Go on?"):
+            if not ask(Proposal(Line("Leave alone what is damaged, and plan all the rest?"))):
                 print_line("nothing was changed")
                 return OK
             return self._call(restore.restore, [*line, "--skip-damaged"], paths)

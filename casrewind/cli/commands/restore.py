@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from ... import errors
+from ... import errors, launch
 from ..._typing import TYPE_CHECKING, Any
 from ...messages import printable
 from ...model import paths
@@ -14,10 +14,11 @@ from ...model.plan import Kept
 from ...ops.execute import Restored
 from ...workspace import context_of
 from .. import words
+from ..plan_facts import branches_of, lost_rules, target_of
 from ..plan_question import PlanQuestion
 from ..show import restored
 from ..show.text import age
-from ..terminal.lines import as_json, print_line
+from ..terminal.lines import as_json, print_line, print_lines
 from ..terminal.questions import must_ask
 from . import OK, REMARKS, Done
 
@@ -52,10 +53,10 @@ def restore(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int
     scope = workspace.paths(options.rest, [point], options.directory)
     if options.dashed and not scope:
         raise errors.UsageError("restore REF -- needs at least one path behind the dashes")
-    target, moved = restored.target_of(workspace, point), words.Words(workspace, options).moved(options.ref)
+    target, moved = target_of(context_of(workspace), point), words.Words(workspace, options).moved(options.ref)
 
     def title() -> str:
-        return f"restore {target.name}{restored.branches_of(workspace, point)}"
+        return f"restore {target.name}{branches_of(context_of(workspace), point)}"
 
     is_asked = not options.dry_run and (must_ask(options, _CHANGES) or bool(moved))
     question = PlanQuestion(workspace, options, done, title, is_asked=is_asked, since=point, target=target, moved=moved)
@@ -63,7 +64,7 @@ def restore(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int
         report = workspace.plan_restore(point, scope, skip_damaged=options.skip_damaged)
         done()
         if not options.json:
-            restored.warn(workspace, report.actions)
+            print_lines(restored.unprotected_lines(lost_rules(context_of(workspace), report.actions)))
             print_line(f"{title()}:")
         question.look(report.actions)
         return _report(report, options, question)
@@ -124,9 +125,9 @@ def _report(report: Restored, options: "ParsedOptions", question: PlanQuestion |
     if options.json:
         as_json({**restored.shape(report, outside, target), **(facts or {})})
     else:
-        restored.print_restored(report, target.name)
+        print_lines(restored.restored_lines(report, target.name, is_inside=bool(os.environ.get(launch.INSIDE))))
         if report.dry_run:
-            restored.print_outside(outside)
+            print_lines(restored.outside_lines(outside))
     return REMARKS if report.incomplete else OK
 
 # -- one turn

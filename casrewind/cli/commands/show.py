@@ -14,12 +14,13 @@ from ...model.turn_records import Turn
 from ...store.catalog import Marked
 from ...workspace import context_of
 from .. import words
-from ..show import shapes
-from ..show.changes import named
-from ..show.comparison import ENTRIES, STAT, form_of, print_comparison, print_unclear
-from ..show.text import age, plural, signed, size
-from ..terminal.lines import as_json, print_line, remark, skipped
+from ..show import comparison, shapes
+from ..show.changes import named, unclear_lines
+from ..show.comparison import ENTRIES, STAT, form_of
+from ..show.text import age, plural, signed, size, skipped_lines
+from ..terminal.lines import as_json, print_line, print_lines, remark
 from ..terminal.pager import pager
+from ..terminal.table import width
 from . import OK, Done
 
 if TYPE_CHECKING:
@@ -91,10 +92,11 @@ def _show_turn(workspace: "Workspace", options: "ParsedOptions", named: words.Wo
         elif turn.changes is not None:
             print_line()
             if turn.changes:
-                print_comparison(view.comparison(turn), form_of(options), {path for path, _ in turn.shared})
+                shared = {path for path, _ in turn.shared}
+                print_lines(comparison.lines(view.comparison(turn), form_of(options), width(), shared))
             else:
                 print_line("nothing changed")
-                print_unclear(view.comparison(turn))
+                print_lines(unclear_lines(view.comparison(turn).unclear))
             _print_shared(turn)
     if turn.damaged:
         remark(f"casrewind: a part of what @{turn.n} changed is damaged in the store; casrewind verify shows what is affected")
@@ -148,7 +150,7 @@ def _show_change(workspace: "Workspace", options: "ParsedOptions", point: Checkp
     with pager(options):
         _print_checkpoint(point, workspace.marks(point))
         print_line()
-        print_comparison(found, form_of(options))
+        print_lines(comparison.lines(found, form_of(options), width()))
     return OK
 
 
@@ -177,9 +179,9 @@ def _print_entries(entries: Sequence[tuple[bytes, Entry]], left_out: Sequence[Sk
     for where, entry in entries:
         target = f" -> {printable(entry.target)}" if entry.target else ""
         tail = "/" if entry.kind == DIR else target
-        width = "" if entry.kind == DIR else f"{entry.size}"
-        print_line(f"{entry.kind:<5} {entry.mode & 0o7777:04o} {width:>12} {printable(where)}{tail}")
-    skipped(left_out)
+        length = "" if entry.kind == DIR else f"{entry.size}"
+        print_line(f"{entry.kind:<5} {entry.mode & 0o7777:04o} {length:>12} {printable(where)}{tail}")
+    print_lines(skipped_lines(left_out))
 
 
 def _entry_json(where: bytes, found: Entry) -> "Shape":

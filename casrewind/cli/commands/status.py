@@ -21,8 +21,8 @@ from ...worktree.ignored import find_ignored
 from ...worktree.scan_policy import ScanPolicy
 from ..show import shapes
 from ..show.shapes import Shape, time_of
-from ..show.text import age, plural, size
-from ..terminal.lines import as_json, note, print_line, skipped
+from ..show.text import age, plural, size, skipped_lines
+from ..terminal.lines import as_json, note, print_line, print_lines
 from . import OK, Done
 from .include import unprotected
 
@@ -97,7 +97,7 @@ def _print_status(
     if found.journal is not None:
         state = "is running" if found.running else "was interrupted"
         print_line(f"  unfinished   {found.journal.op} of {found.journal.target} {state}")
-    skipped(found.skipped)
+    print_lines(skipped_lines(found.skipped))
 
 
 def _print_private_rules(policy: ScanPolicy, store: str) -> None:

@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
-from ..._typing import TYPE_CHECKING, Any, ClassVar
+from ..._typing import TYPE_CHECKING, ClassVar
 from ...ops.restore import Declined
 from ...store.catalog import UNMARKED
 from ..terminal.lines import BUG, INTERRUPTED
-from . import ProgressRelay, picker_rows, timeline, worker
+from ..terminal.questions import Proposal
+from . import ProgressRelay, picker_rows, worker
 from .browse import TimelineBrowser
-from .timeline import BOTH, CHAT, CODE, ChosenParts, TimelineModel
+from .timeline import BOTH, CHAT, CODE, ActionResult, ChosenParts, TimelineModel
 from .widgets import YES, Dialog, PatchDialog, Question
 from .worker import Worker
 
@@ -75,7 +76,7 @@ class Picker(TimelineBrowser):
         self.outcome: list[str] = []
         self.incomplete = False
 
-    def _act(self, what: str, work: Callable[[], Any]) -> None:
+    def _act(self, what: str, work: Callable[[], ActionResult]) -> None:
         """Start a job that writes. A second job is refused while it runs."""
         if self._acting:
             self.bell()
@@ -83,13 +84,9 @@ class Picker(TimelineBrowser):
         self._acting, self._busy, self._said = True, what, ""
         self._tell()
 
-        def whole() -> tuple[Any, list[str]]:
-            done = work()
-            return done, self._model.report(done)
+        self._jobs.put(worker.ACT, work, self._acted)
 
-        self._jobs.put(worker.ACT, whole, self._acted)
-
-    def _acted(self, found: Any) -> None:
+    def _acted(self, found: ActionResult | Exception) -> None:
         self._acting, self._busy, self._writing, self._unfinished = False, "", False, []
         if isinstance(found, Declined):
             self._said = "nothing was changed"
@@ -99,13 +96,13 @@ class Picker(TimelineBrowser):
             self._stale = True  # the progress of the failed job is unknown
             self._failed(found)
         else:
-            done, lines = found
+            lines = [line.text for line in found.lines]
             self.outcome += lines
-            self.incomplete = self.incomplete or timeline.incomplete(done)
+            self.incomplete = self.incomplete or found.is_incomplete
             self._said = lines[0] if lines else ""
-            self._stale = not hasattr(done, "marked")
+            self._stale = not found.is_mark
             if self._stale:
-                self.push_screen(Dialog("Done" if not timeline.incomplete(done) else "Done, not all of it", lines), self._read_it)
+                self.push_screen(Dialog("Done, not all of it" if found.is_incomplete else "Done", lines), self._read_it)
         self._reload()
 
     def _reload(self) -> None:
@@ -121,18 +118,16 @@ class Picker(TimelineBrowser):
                 return False
         return super().check_action(action, parameters)
 
-    def ask(self, headline: str, lines: list[str], kept: str, show: Callable[[], list[str]] | None = None) -> bool:
-        """Ask the person. Called on the worker thread, which waits. The answer is no if the screen closes.
-
-        `show` returns the patch that the answer "d" shows, before the question is asked again.
-        """
-        answers = (*YES, _PATCH) if show is not None else YES
+    def ask(self, proposal: Proposal) -> bool:
+        """Ask the person. Called on the worker thread, which waits. The answer is no if the screen closes."""
+        headline, kept, patch = proposal.headline.text, proposal.kept, proposal.patch
+        lines = [line.text for line in (*proposal.notes, *proposal.lines)]
+        answers = (*YES, _PATCH) if patch is not None else YES
         while True:
             found = self._answer(lambda: Dialog(headline, lines, answers, kept), kept)
-            if found != _PATCH[0] or show is None:
+            if found != _PATCH[0] or patch is None:
                 return bool(found)
-            patch = show()
-            self._answer(functools.partial(PatchDialog, headline, patch), "")
+            self._answer(functools.partial(PatchDialog, headline, [line.text for line in patch()]), "")
 
     def _answer(self, dialog: Callable[[], Dialog], kept: str) -> str:
         """Show a dialog and wait for its answer, "" = no."""
@@ -217,7 +212,7 @@ class Picker(TimelineBrowser):
         question: str,
         lines: list[str],
         what: str,
-        ways: Mapping[str, Callable[[], Any]],
+        ways: Mapping[str, Callable[[], ActionResult]],
         answers: Sequence[tuple[str, str]],
     ) -> None:
         """Ask, then run the function in `ways` for the answer's key. A letter alone is easily typed by mistake."""

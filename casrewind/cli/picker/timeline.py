@@ -5,12 +5,12 @@ and shown; further rows follow in steps, each a job of its own.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import islice
 
 from ... import errors
-from ..._typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from ..._typing import TYPE_CHECKING, Any, NamedTuple
 from ...messages import printable
 from ...model import diff as diffs
 from ...model.checkpoint import MANUAL, SAFETY, Checkpoint
@@ -25,18 +25,31 @@ from ...ops.references import is_named
 from ...ops.turn_view import TurnView
 from ...store.catalog import Marked
 from ...workspace import context_of, homes_of
-from ..commands import back
-from ..commands.checkpoints import print_marking
-from ..show import restored
+from ..plan_facts import branches_of, lost_rules, title_of
 from ..show.changes import details, unclear_notes
+from ..show.chat import removed_prompts, rewound_lines
+from ..show.marking import marking_lines
+from ..show.restored import (
+    UNDO_KEEPS,
+    foreign_lines,
+    numbers,
+    outside_lines,
+    plan_lines,
+    really_changes,
+    restored_lines,
+    unprotected_lines,
+)
 from ..show.rows import sides_of
-from ..show.text import age, plural, size
+from ..show.text import Line, age, plural, size
+from ..terminal.questions import Ask, Proposal
 from . import picker_rows
 from .patch_lines import MOST_LINES, edit_of, patch_of
 from .picker_rows import PickerRow, PickerTimeline
 
 if TYPE_CHECKING:
     from ...ops.compare import Comparison, ScannedWorktree
+    from ...ops.execute import Restored
+    from ...ops.pins import Marking
     from ...workspace import Workspace
 
 CODE, CHAT, BOTH = "code", "chat", "both"
@@ -45,14 +58,13 @@ TURN, HERE = "this turn", "to here"
 _FIRST, _STEP = 30, 100  # rows that are read at once
 _WHOLE = 200  # characters of a prompt that a checkpoint holds
 
-UNDO_KEEPS = "The state before is kept for undo."
 
+class ActionResult(NamedTuple):
+    """What a change did. `is_incomplete`: a part of it was not done. `is_mark`: no file and no conversation changed."""
 
-class Ask(Protocol):
-    """Asks a person."""
-
-    def __call__(self, headline: str, lines: list[str], kept: str, show: Callable[[], list[str]] | None = None) -> bool:
-        """A headline, details, and a text about the data that a yes preserves. `show` returns the patch of the plan."""
+    lines: tuple[Line, ...]
+    is_incomplete: bool = False
+    is_mark: bool = False
 
 
 class RowPreview(NamedTuple):
@@ -86,7 +98,6 @@ class TimelineModel:
         self._inside: dict[str, list[PickerRow]] = {}
         self._sides: dict[str, Turn] = {}
         self._elsewhere: list[PickerRow] = []
-        self._restored_to = ""
 
     # -- the timeline
 
@@ -199,25 +210,24 @@ class TimelineModel:
 
     # -- what changes something
 
-    def resume(self, *, forward: bool) -> Any:
+    def resume(self, *, forward: bool) -> ActionResult:
         """Continue an interrupted restore, or abort it."""
         done = self._workspace.resume(forward=forward)
-        return done if forward else done._replace(op="abort")
+        return _restored(done if forward else done._replace(op="abort"))
 
-    def restore(self, row: PickerRow, what: str, scope: Sequence[bytes], ask: Ask, parts: "ChosenParts | None" = None) -> Any:
+    def restore(
+        self, row: PickerRow, what: str, scope: Sequence[bytes], ask: Ask, parts: "ChosenParts | None" = None
+    ) -> ActionResult:
         """Restore files, conversation or both after `ask` returns True. `parts`: hunks of files that are chosen beside
-        `scope`.
-
-        Returns Restored or Rewound. Raises Declined and others.
-        """
+        `scope`. Raises Declined and others."""
         edits = self._edits(parts) if parts is not None else {}
         try:
             return self._restore(row, what, [*scope, *edits], ask, edits, skip_damaged=False)
         except errors.StoreDamaged as error:
-            question = "Damaged in the store. Leave alone what is damaged, and plan all the rest?"
             if what == CHAT or self._workspace.is_interrupted():
                 raise
-            _agreed(ask(question, [printable(str(error))], ""))
+            question = "Damaged in the store. Leave alone what is damaged, and plan all the rest?"
+            _must_agree(ask(Proposal(Line(question), [Line(printable(str(error)))])))
         return self._restore(row, what, [*scope, *edits], ask, edits, skip_damaged=True)
 
     def _edits(self, parts: ChosenParts) -> dict[bytes, restores.Edit]:
@@ -233,91 +243,85 @@ class TimelineModel:
 
     def _restore(
         self, row: PickerRow, what: str, scope: Sequence[bytes], ask: Ask, edits: Mapping[bytes, restores.Edit], *, skip_damaged: bool
-    ) -> Any:
+    ) -> ActionResult:
         context = context_of(self._workspace)
         point = self._target(row)
-        name = restored.title_of(self._workspace, point)
+        name = title_of(context, point)
+        taken: list[Line] = []
 
         def confirm(plan: Plan, strange: tuple[bytes, ...] = ()) -> bool:
             some = f", parts of {plural(len(edits), 'file')} only" if edits else ""
             headline = f"Restore {'chat and files' if what == BOTH else 'files'} to {name}: {summary(plan)}{some}"
             outside = edited_outside(context, point, plan.actions)
-            lines = [*self._notes(point, plan), *words(lambda: _planned(plan, outside, strange)), *taken]
-            return ask(headline, lines, UNDO_KEEPS, lambda: self._patch_of(plan, edits))
+            planned = [*plan_lines(plan.actions, plan.kept), *outside_lines(outside), *foreign_lines(strange)]
+            notes = self._notes(point, plan)
+            return ask(Proposal(Line(headline), [*planned, *taken], notes, UNDO_KEEPS, lambda: self._patch_of(plan, edits)))
 
-        self._restored_to = f"to {name}"
-
-        taken: list[str] = []
         if what == CODE:
-            return restores.restore(context, point, scope=scope, confirm=confirm, skip_damaged=skip_damaged, edits=edits)
-        planned = self._rewind(point, dry_run=True)
-        taken = [*planned.notes, *back.removed_prompts(planned)]
+            report = restores.restore(context, point, scope=scope, confirm=confirm, skip_damaged=skip_damaged, edits=edits)
+            return _restored(report, f"to {name}")
+        before = self._rewind(point, dry_run=True)
+        taken = [*map(Line, before.notes), *removed_prompts(before)]
         if what == BOTH:
-            return self._rewind(point, both=True, scope=scope, confirm=confirm, skip_damaged=skip_damaged)
-        taken_back = f"{plural(len(planned.prompts), 'prompt')} taken back, no file changed"
-        _agreed(ask(f"Fork the conversation as it was {name}: {taken_back}", taken, "The conversation itself stays as it is."))
-        return self._rewind(point)
+            return _rewound(self._rewind(point, both=True, scope=scope, confirm=confirm, skip_damaged=skip_damaged), name)
+        taken_back = f"{plural(len(before.prompts), 'prompt')} taken back, no file changed"
+        headline = Line(f"Fork the conversation as it was {name}: {taken_back}")
+        _must_agree(ask(Proposal(headline, taken, kept="The conversation itself stays as it is.")))
+        return _rewound(self._rewind(point), name)
 
-    def _notes(self, point: Checkpoint, plan: Plan) -> list[str]:
-        """The lines before a plan: the rules that it takes back, and the branches if git is on another one now."""
-        branches = restored.branches_of(self._workspace, point).removeprefix(", ")
-        return [*words(lambda: restored.warn(self._workspace, plan.actions)), *([f"NOTE: {branches}"] if branches else [])]
+    def _notes(self, point: Checkpoint, plan: Plan) -> list[Line]:
+        """The lines above a plan: the rules that it takes back, and the branches if git is on another one now."""
+        context = context_of(self._workspace)
+        branches = branches_of(context, point).removeprefix(", ")
+        return [*unprotected_lines(lost_rules(context, plan.actions)), *([Line(f"NOTE: {branches}")] if branches else [])]
 
-    def _patch_of(self, plan: Plan, edits: Mapping[bytes, restores.Edit]) -> list[str]:
-        """The patch of a plan, as lines."""
-        found = compare.planned(context_of(self._workspace), restored.really_changes(plan.actions))
+    def _patch_of(self, plan: Plan, edits: Mapping[bytes, restores.Edit]) -> Iterator[Line]:
+        """The patch of a plan."""
+        found = compare.planned(context_of(self._workspace), really_changes(plan.actions))
 
         def new(path: bytes, entry: Entry) -> bytes | None:
             return edits[path].data if path in edits else found.new(path, entry)
 
-        lines: list[str] = []
+        count = 0
         for change in sorted(found.changes, key=lambda change: change.new is not None):
-            lines += (line.text for line in patch_of(found._replace(new=new), change, is_plain=True))
-            if len(lines) > MOST_LINES:
-                return [*lines[:MOST_LINES], f"... more than {MOST_LINES} lines; casrewind diff --patch shows them all"]
-        return lines
+            for line in patch_of(found._replace(new=new), change, is_plain=True):
+                if count == MOST_LINES:
+                    yield Line(f"... more than {MOST_LINES} lines; casrewind diff --patch shows them all")
+                    return
+                count += 1
+                yield Line(line.text)
 
-    def rewrite(self, row: PickerRow, ask: Ask) -> Any:
+    def rewrite(self, row: PickerRow, ask: Ask) -> ActionResult:
         """Rewind the conversation in its own session if `ask` returns True. Raises Declined and the errors of
         a rewind."""
         point = self._target(row)
-        planned = self._rewind(point, in_place=True, dry_run=True)
-        taken_back = f"{plural(len(planned.prompts), 'prompt')} taken back, no file changed"
-        name = restored.title_of(self._workspace, point)
-        headline = f"Cut the conversation in its own session, {name}: {taken_back}"
-        details = [printable(planned.transcript), *planned.notes, *back.removed_prompts(planned)]
-        _agreed(ask(headline, details, "As it is now it is kept beside."))
-        self._restored_to = f"to {name}"
-        return self._rewind(point, in_place=True)
+        before = self._rewind(point, in_place=True, dry_run=True)
+        taken_back = f"{plural(len(before.prompts), 'prompt')} taken back, no file changed"
+        name = title_of(context_of(self._workspace), point)
+        headline = Line(f"Cut the conversation in its own session, {name}: {taken_back}")
+        details = [Line(printable(before.transcript)), *map(Line, before.notes), *removed_prompts(before)]
+        _must_agree(ask(Proposal(headline, details, kept="As it is now it is kept beside.")))
+        return _rewound(self._rewind(point, in_place=True), name)
 
-    def _rewind(self, point: Checkpoint, **options: Any) -> Any:
+    def _rewind(self, point: Checkpoint, **options: Any) -> rewind.Rewound:
         return rewind.to_checkpoint(context_of(self._workspace), homes_of(self._workspace), point, **options)
 
-    def undo(self, *, everything: bool = False) -> Any:
+    def undo(self, *, everything: bool = False) -> ActionResult:
         """Undo the newest restore. `everything` also undoes later edits."""
-        return self._workspace.undo(everything=everything)
+        return _restored(self._workspace.undo(everything=everything))
 
-    def redo(self) -> Any:
+    def redo(self) -> ActionResult:
         """Redo the newest undo."""
-        return self._workspace.redo()
+        return _restored(self._workspace.redo())
 
-    def pin(self, point: str, marked: Marked) -> Any:
+    def pin(self, point: str, marked: Marked) -> ActionResult:
         """Pin the checkpoint, or unpin it."""
         found = self._workspace.checkpoint(point)
-        return self._workspace.unpin(found) if is_named(found, marked) else self._workspace.pin(found)
+        return _marked(self._workspace.unpin(found) if is_named(found, marked) else self._workspace.pin(found))
 
-    def label(self, point: str, label: str) -> Any:
+    def label(self, point: str, label: str) -> ActionResult:
         """Pin a checkpoint, and label it."""
-        return self._workspace.pin(point, label)
-
-    def report(self, done: Any) -> list[str]:
-        """The report of an operation, in the words of the commands."""
-        restored_to, self._restored_to = self._restored_to, ""
-        if hasattr(done, "prompts"):
-            return words(lambda: back.print_rewound(done, name=restored_to))
-        if hasattr(done, "marked"):
-            return words(lambda: print_marking(done))
-        return words(lambda: restored.print_restored(done, restored_to if done.op == "restore" else ""))
+        return _marked(self._workspace.pin(point, label))
 
     def place_of(self, path: bytes) -> bytes:
         """The absolute path of a file of the worktree."""
@@ -340,21 +344,28 @@ def unfinished(workspace: "Workspace") -> list[str]:
 
 def summary(plan: Plan) -> str:
     """The totals of a plan."""
-    written, removed = restored.numbers(plan.actions)
+    written, removed = numbers(plan.actions)
     left = f", {len(plan.kept)} left alone" if plan.kept else ""
     lost = f", {removed:,} REMOVED" if removed else ""
     return f"{plural(written, 'path')} written{lost}{left}"
 
 
-def _agreed(answer: bool) -> None:  # noqa: FBT001 - an answer
+def _must_agree(answer: bool) -> None:  # noqa: FBT001 - an answer
     if not answer:
         raise restores.Declined
 
 
-def _planned(plan: Plan, outside: tuple[bytes, ...], strange: tuple[bytes, ...]) -> None:
-    restored.print_plan(plan.actions, plan.kept)
-    restored.print_outside(outside)
-    restored.foreign(strange)
+def _restored(report: "Restored", name: str = "") -> ActionResult:
+    return ActionResult(tuple(restored_lines(report, name)), report.incomplete)
+
+
+def _rewound(report: rewind.Rewound, name: str) -> ActionResult:
+    incomplete = report.restored is not None and report.restored.incomplete
+    return ActionResult(tuple(rewound_lines(report, f"to {name}")), incomplete)
+
+
+def _marked(report: "Marking") -> ActionResult:
+    return ActionResult(tuple(marking_lines(report)), is_mark=True)
 
 
 def files(found: "Comparison") -> list[Change]:
@@ -380,12 +391,3 @@ def sizes(change: Change) -> str:
         return f"  {size(entry.size)}" if entry is not None and entry.kind == FILE else ""
     found = details(change.old, change.new)
     return f"  ({found})" if found else ""
-
-
-def incomplete(done: Any) -> bool:
-    """True if a part of the operation was not done."""
-    restored = getattr(done, "restored", done)
-    return bool(getattr(restored, "incomplete", False))
-
-
-words = restored.lines_of

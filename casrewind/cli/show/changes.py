@@ -1,15 +1,14 @@
-"""Prints changes, one line per path: added, modified, removed or renamed. A directory added or removed whole is one
+"""Changes as lines, one for each path: added, modified, removed or renamed. A directory added or removed whole is one
 line.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ..._typing import TYPE_CHECKING, NamedTuple
 from ...messages import printable
 from ...model.diff import Change, topmost
 from ...model.manifest import DIR, FILE, Entry
-from ..terminal.lines import paint
-from .text import COLOURS, SHOWN, SIGNS, plural, size
+from .text import COLOURS, SHOWN, SIGNS, Line, plural, size, styled
 
 if TYPE_CHECKING:
     from ...ops.rename_detection import Rename
@@ -26,13 +25,13 @@ class Row(NamedTuple):
     more: str
     files: int
 
-    def text(self) -> str:
-        """The line, coloured if standard output has colours."""
+    def line(self) -> Line:
+        """The row as a line, with its sign in colour."""
         name = printable(self.path)
         if self.source is not None:
             name = f"{printable(self.source)} -> {name}"
         more = f" ({self.more})" if self.more else ""
-        return f"{paint(self.sign, COLOURS[self.sign])} {name}{more}"
+        return styled((self.sign, COLOURS[self.sign]), f" {name}{more}")
 
 
 def details(old: Entry | None, new: Entry | None) -> str:
@@ -82,9 +81,9 @@ def rows(changes: Sequence[Change], renames: "Iterable[Rename]" = ()) -> list[Ro
     return sorted(found, key=lambda row: (row.path, row.sign))
 
 
-def unclear_lines(unclear: Iterable[Change]) -> list[str]:
-    """The lines of paths that one side did not capture. A directory stands for everything in it."""
-    return [f"{words}: {named([_shown(change) for change in some])}" for words, some in _unclear(unclear) if some]
+def unclear_lines(unclear: Iterable[Change]) -> Iterator[Line]:
+    """The paths that one side did not capture, which are no changes. A directory stands for everything in it."""
+    return (Line(f" {words}: {named([_shown(change) for change in some])}") for words, some in _unclear(unclear) if some)
 
 
 def named(paths: Sequence[bytes]) -> str:

@@ -1,25 +1,25 @@
-"""Prints a comparison in the requested form."""
+"""A comparison as lines, in the requested form."""
 
-import sys
-from collections.abc import Collection, Iterator, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from ..._typing import TYPE_CHECKING, NamedTuple
 from ...messages import printable
 from ...model.diff import Change, Counts
 from ...model.diff import count as count_changes
-from ...ops.compare import Comparison
-from ...ops.rename_detection import Rename, find
-from ..terminal import colour
-from ..terminal.lines import print_line, raw
+from ...ops.rename_detection import find
 from . import changes, diffstat, patch
-from .text import counted
+from .text import BOLD, COLOURS, CYAN, Line, counted
 
 if TYPE_CHECKING:
+    from ...ops.compare import Comparison
+    from ...ops.rename_detection import Rename
     from ..command_line import ParsedOptions
 
 SUMMARY, PATCH, STAT, NAME_STATUS, NAME_ONLY, ENTRIES = "summary", "patch", "stat", "name-status", "name-only", "entries"
 _LETTERS = {"added": "A", "modified": "M", "removed": "D", "type": "T"}
-_BOLD, _CYAN, _GREEN, _RED = "1", "36", "32", "31"
+_MARKED = re.compile(r"(\[-.*?-\])|\{\+.*?\+\}", re.DOTALL)
+"""Words that a patch marks: removed ones, or added ones."""
 
 
 class Form(NamedTuple):
@@ -44,34 +44,32 @@ def form_of(options: "ParsedOptions") -> Form:
     return Form(name, patch.CONTEXT if context is None else context, words, not getattr(options, "no_renames", False))
 
 
-def print_comparison(found: Comparison, form: Form, shared: Collection[bytes] = ()) -> None:
-    """Print a comparison. Summary and table mark paths that another turn may have changed (`shared`) with "?"."""
+def lines(found: "Comparison", form: Form, columns: int, shared: Collection[bytes] = ()) -> Iterator[Line]:
+    """The lines of a comparison. Summary and table mark paths that another turn may have changed (`shared`) with "?".
+
+    A table fits into `columns`.
+    """
     renames = find(found) if form.renames else ()
+    changed = pairs(changes.telling(found.changes), renames)
     if form.name == PATCH:
-        for change, rename in pairs(changes.telling(found.changes), renames):
-            _print_patch(patch.lines(found, change, rename, context=form.context, words=form.words), words=form.words)
+        for change, rename in changed:
+            yield from _patch(patch.lines(found, change, rename, context=form.context, words=form.words), words=form.words)
     elif form.name == STAT:
-        table = [(pair[0].path, diffstat.count(found, *pair)) for pair in pairs(changes.telling(found.changes), renames)]
-        for line in diffstat.lines([row._replace(name=f"{row.name} ?") if path in shared else row for path, row in table]):
-            print_line(line)
-        print_unclear(found)
+        table = [(pair[0].path, diffstat.count(found, *pair)) for pair in changed]
+        rows = [row._replace(name=f"{row.name} ?") if path in shared else row for path, row in table]
+        yield from diffstat.lines(rows, columns)
+        yield from changes.unclear_lines(found.unclear)
     elif form.name == SUMMARY:
         for row in changes.rows(found.changes, renames):
-            print_line(row.text() + (" ?" if row.path in shared else ""))
-        print_line(_sum(found.changes, renames) if found.changes else "no difference")
-        print_unclear(found)
+            yield row.line().between("", " ?" if row.path in shared else "")
+        yield Line(_sum(found.changes, renames) if found.changes else "no difference")
+        yield from changes.unclear_lines(found.unclear)
     else:
-        for change, rename in pairs(changes.telling(found.changes), renames):
-            _print_name(change, rename, with_status=form.name == NAME_STATUS)
+        for change, rename in changed:
+            yield Line(_name(change, rename, with_status=form.name == NAME_STATUS))
 
 
-def print_unclear(found: Comparison) -> None:
-    """Name the paths that one side did not capture. They are no changes."""
-    for line in changes.unclear_lines(found.unclear):
-        print_line(f" {line}")
-
-
-def pairs(found: Sequence[Change], renames: Sequence[Rename]) -> Iterator[tuple[Change, Rename | None]]:
+def pairs(found: Sequence[Change], renames: "Sequence[Rename]") -> "Iterator[tuple[Change, Rename | None]]":
     """The changes by path, each with its rename if it has a rename. A rename appears once, under the new path."""
     sources, places = {item.source for item in renames}, {item.path: item for item in renames}
     for change in found:
@@ -82,7 +80,7 @@ def pairs(found: Sequence[Change], renames: Sequence[Rename]) -> Iterator[tuple[
             yield change, None
 
 
-def _sum(found: Sequence[Change], renames: Sequence[Rename]) -> str:
+def _sum(found: Sequence[Change], renames: "Sequence[Rename]") -> str:
     counts = count_changes(list(found))
     if not renames:
         return counted(counts)
@@ -90,43 +88,31 @@ def _sum(found: Sequence[Change], renames: Sequence[Rename]) -> str:
     return f"{counted(left)}, {len(renames)} renamed"
 
 
-def _print_name(change: Change, rename: Rename | None, *, with_status: bool) -> None:
+def _name(change: Change, rename: "Rename | None", *, with_status: bool) -> str:
     name = printable(change.path)
     if not with_status:
-        print_line(name)
-    elif rename is None:
-        print_line(f"{_LETTERS[change.status]}\t{name}")
-    else:
-        print_line(f"R{rename.similarity:03}\t{printable(rename.source)}\t{name}")
+        return name
+    if rename is None:
+        return f"{_LETTERS[change.status]}\t{name}"
+    return f"R{rename.similarity:03}\t{printable(rename.source)}\t{name}"
 
 
-def _print_patch(lines: Iterator[bytes], *, words: bool) -> None:
-    """Print a patch: raw bytes for a program; for a terminal in colour, without control sequences."""
-    is_shown, is_coloured = colour.is_terminal(sys.stdout), colour.is_on(sys.stdout, for_programs=True)
+def _patch(found: Iterable[bytes], *, words: bool) -> Iterator[Line]:
+    """The lines of a patch in git's colours."""
     is_head = True
-    for data in lines:
+    for data in found:
         is_head = (is_head and not data.startswith(b"@@")) or data.startswith(b"diff --")
-        if is_shown:  # content may contain control sequences for a terminal
-            data = printable(data[:1] + data[1:].replace(b"\t", b"        ")).encode("utf-8", "backslashreplace")
-        if is_coloured:
-            data = _coloured(data, is_head=is_head, words=words)
-        raw(data + b"\n")
+        text = data.decode("utf-8", "surrogateescape")
+        yield Line(text, tuple(_styles(text, is_head=is_head, words=words)), is_content=True)
 
 
-def _coloured(data: bytes, *, is_head: bool, words: bool) -> bytes:
-    """A line of a patch in git's colours."""
+def _styles(text: str, *, is_head: bool, words: bool) -> Iterator[tuple[int, int, str]]:
     if is_head:
-        return _in(_BOLD, data)
-    if data.startswith(b"@@"):
-        head, end, place = data.partition(b" @@")
-        return _in(_CYAN, head + end) + place
-    if words:
-        for (opening, closing), code in ((patch.REMOVED, _RED), (patch.ADDED, _GREEN)):
-            data = data.replace(opening, b"\x1b[%bm" % code.encode() + opening).replace(closing, closing + b"\x1b[m")
-        return data
-    code = {b"+": _GREEN, b"-": _RED}.get(data[:1], "")
-    return _in(code, data) if code else data
-
-
-def _in(code: str, data: bytes) -> bytes:
-    return b"\x1b[" + code.encode() + b"m" + data + b"\x1b[m"
+        yield 0, len(text), BOLD
+    elif text.startswith("@@"):
+        head, end, _ = text.partition(" @@")
+        yield 0, len(head + end), CYAN
+    elif words:
+        yield from ((found.start(), found.end(), COLOURS["-" if found[1] else "+"]) for found in _MARKED.finditer(text))
+    elif text[:1] in ("+", "-"):
+        yield 0, len(text), COLOURS[text[0]]

@@ -3,17 +3,17 @@
 from collections.abc import Iterator, Sequence
 
 from ... import errors
-from ..._typing import NamedTuple
+from ..._typing import TYPE_CHECKING, NamedTuple
 from ...messages import printable
 from ...model.diff import Change
 from ...model.line_diff import blocks
 from ...model.manifest import DIR, Entry
-from ...ops.compare import Comparison
-from ...ops.rename_detection import Rename
-from ..terminal.lines import paint
-from ..terminal.table import width
 from . import patch
-from .text import PIPED, cells, plural
+from .text import COLOURS, PIPED, Line, cells, plural, styled
+
+if TYPE_CHECKING:
+    from ...ops.compare import Comparison
+    from ...ops.rename_detection import Rename
 
 _WIDTH = 80
 """Columns if standard output is not a terminal."""
@@ -29,7 +29,7 @@ class Counted(NamedTuple):
     sizes: str = ""
 
 
-def count(found: Comparison, change: Change, rename: Rename | None = None) -> Counted:
+def count(found: "Comparison", change: Change, rename: "Rename | None" = None) -> Counted:
     """Count the lines of a change."""
     name = printable(change.path) if rename is None else between(rename.source, change.path)
     if rename is not None and rename.similarity == 100:
@@ -68,22 +68,21 @@ def between(source: bytes, path: bytes) -> str:
     return f"{head}{{{middle}}}{tail}"
 
 
-def lines(found: Sequence[Counted]) -> Iterator[str]:
-    """The lines of the table, and the total below them."""
+def lines(found: Sequence[Counted], columns: int) -> Iterator[Line]:
+    """The lines of the table in the columns of the output, and the total below them."""
     if not found:
         return
-    columns = min(width(), PIPED)
-    name_width, number_width, bar_width, most = _widths(found, _WIDTH if columns == PIPED else columns)
+    name_width, number_width, bar_width, most = _widths(found, _WIDTH if columns >= PIPED else columns)
     for row in found:
         name = _shortened(row.name, name_width)
         name += " " * (name_width - cells(name))
         if row.sizes:
-            yield f" {name} | {row.sizes}"
+            yield Line(f" {name} | {row.sizes}")
             continue
         added, removed = _bars(row.added, row.removed, bar_width, most)
-        bar = (paint("+" * added, "32") if added else "") + (paint("-" * removed, "31") if removed else "")
-        yield f" {name} | {row.added + row.removed:>{number_width}}{' ' if bar else ''}{bar}"
-    yield _sum(found)
+        numbers = f" {name} | {row.added + row.removed:>{number_width}} "
+        yield styled(numbers, ("+" * added, COLOURS["+"]), ("-" * removed, COLOURS["-"]))
+    yield Line(_sum(found))
 
 
 def _widths(found: Sequence[Counted], width: int) -> tuple[int, int, int, int]:

@@ -7,13 +7,15 @@ import hashlib
 import re
 from collections.abc import Iterator, Sequence
 
-from ..._typing import NamedTuple
+from ..._typing import TYPE_CHECKING, NamedTuple
 from ...model import manifest
 from ...model.diff import Change
 from ...model.line_diff import Block, blocks
 from ...model.manifest import Entry
-from ...ops.compare import Comparison
-from ...ops.rename_detection import Rename
+
+if TYPE_CHECKING:
+    from ...ops.compare import Comparison
+    from ...ops.rename_detection import Rename
 
 CONTEXT = 3
 """Context lines around a change."""
@@ -60,7 +62,7 @@ class Hunk(NamedTuple):
 
 
 def lines(
-    found: Comparison, change: Change, rename: Rename | None = None, *, context: int = CONTEXT, words: bool = False
+    found: "Comparison", change: Change, rename: "Rename | None" = None, *, context: int = CONTEXT, words: bool = False
 ) -> Iterator[bytes]:
     """The patch of one change, as lines of bytes without line ends: content and names need not be text.
 
@@ -105,7 +107,7 @@ def lines(
     yield from _hunks(Texts(_split(before), _split(after)), change.path, context, words=words)
 
 
-def texts(found: Comparison, change: Change, source: bytes | None = None) -> Texts | None:
+def texts(found: "Comparison", change: Change, source: bytes | None = None) -> Texts | None:
     """The lines of both sides of a change. None for a binary file, a large file, or another kind."""
     before, after = _sides(found, change, change.path if source is None else source)
     if before is None or after is None or _is_binary(before) or _is_binary(after):
@@ -156,7 +158,7 @@ def _index(before: bytes, after: bytes, old: Entry | None, new: Entry | None) ->
     return b"index " + b"..".join(names) + mode
 
 
-def _sides(found: Comparison, change: Change, source: bytes) -> tuple[bytes | None, bytes | None]:
+def _sides(found: "Comparison", change: Change, source: bytes) -> tuple[bytes | None, bytes | None]:
     """The bytes of both sides: b"" for a missing side, None if the content is too large or unavailable."""
     sides = (found.old, source, _content_side(change.old)), (found.new, change.path, _content_side(change.new))
     before, after = (

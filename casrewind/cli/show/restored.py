@@ -1,27 +1,18 @@
-"""The output of a restore: its plan and its result, as text and as JSON. Also used by `back` and the picker."""
+"""The plan of a restore and its result, as lines and as JSON."""
 
-import io
-import os
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from collections.abc import Iterable, Iterator, Sequence
 
-from ... import errors, launch
 from ..._typing import TYPE_CHECKING, Any, NamedTuple
-from ...gitignore.rules import is_protecting
 from ...messages import printable
 from ...model.checkpoint import Checkpoint
 from ...model.diff import Change
-from ...model.plan import Action, Kept, Plan
-from ...ops.execute import Restored
+from ...model.plan import Action, Kept
 from ...store.catalog import Marked
-from ..terminal.lines import paint, print_line, remark
-from ..terminal.questions import agreed
-from .text import SHOWN, age, cut_to, plural
+from .text import RED_BOLD, SHOWN, Line, Part, cut_to, plural, styled
 
 if TYPE_CHECKING:
-    from ...model.turn_records import Turn
-    from ...workspace import Workspace
+    from ...ops.execute import Restored
+    from ...ops.inclusion import LostRule
     from .changes import Row
 
 _TITLE = 40
@@ -40,208 +31,119 @@ class RestoreTarget(NamedTuple):
     made_ns: int | None
 
 
+UNDO_KEEPS = "The state before is kept for undo."
 NO_TARGET = RestoreTarget("", None, None)
 _DONE = {"restore": "restored", "revert": "reverted", "undo": "undone", "redo": "redone", "abort": "taken back"}
 
 
-def print_restored(report: Restored, name: str = "") -> None:
-    """Print the result of a restore, undo or redo, or of a dry run. `name`: what it was, behind "restored"."""
+def restored_lines(report: "Restored", name: str = "", *, is_inside: bool = False) -> Iterator[Line]:
+    """The result of a restore, undo or redo, or of a dry run. `name`: what it was, behind "restored". `is_inside`: a person
+    reads it in a client, and may not have seen the plan."""
     wrote, removed = numbers(report.actions)
     actions = wrote + removed
     if report.dry_run:
-        print_line(f"would restore {plural(wrote, 'path')} and remove {removed}; {plural(report.unchanged, 'path')} would stay")
-        print_plan(report.actions, report.kept)
+        yield Line(f"would restore {plural(wrote, 'path')} and remove {removed}; {plural(report.unchanged, 'path')} would stay")
+        yield from plan_lines(report.actions, report.kept)
         return
     verb = _DONE.get(report.op, "written")
     if report.op == "materialise":
-        print_line(f"written: {plural(wrote, 'path')}")
+        yield Line(f"written: {plural(wrote, 'path')}")
     elif not actions and report.kept and not report.unchanged:
-        print_line(f"nothing was {verb}")
+        yield Line(f"nothing was {verb}")
     elif not actions:
-        print_line(f"nothing to do: the worktree has it already ({plural(report.unchanged, 'path')} unchanged)")
+        yield Line(f"nothing to do: the worktree has it already ({plural(report.unchanged, 'path')} unchanged)")
     else:
         counts = f"{plural(wrote, 'path')} written, {removed} removed, {report.unchanged} unchanged"
         if name:
-            print_line(f"{verb} {name}")
-        print_line(f"  {counts}" if name else f"{verb}: {counts}")
-        if os.environ.get(launch.INSIDE):  # nobody may have seen the plan
-            _print_changed(report.actions)
-    if name and not actions and not report.dry_run:
-        print_line(f"  asked for: {report.op} {name}")
-    _kept(report.kept, report.actions)
+            yield Line(f"{verb} {name}")
+        yield Line(f"  {counts}" if name else f"{verb}: {counts}")
+        if is_inside:
+            yield from _changed(report.actions)
+    if name and not actions:
+        yield Line(f"  asked for: {report.op} {name}")
+    yield from _kept(report.kept, report.actions)
     if report.op in ("restore", "revert") and report.safety:
-        print_line(f"  the state before is {report.safety}; casrewind undo goes back to it")
+        yield Line(f"  the state before is {report.safety}; casrewind undo goes back to it")
     if report.op == "undo" and any(item.reason == "edited since" for item in report.kept):
-        if actions:
-            print_line(f"  to put those back too: casrewind restore {report.target} -- PATH ...")
-        else:
-            print_line("  to put those back too: casrewind undo --all")
+        more = f"restore {report.target} -- PATH ..." if actions else "undo --all"
+        yield Line(f"  to put those back too: casrewind {more}")
     elif report.op == "undo" and actions:
-        print_line("  casrewind redo takes the undo back")
+        yield Line("  casrewind redo takes the undo back")
 
 
-def _print_changed(actions: Sequence[Action]) -> None:
-    """Print the first changes that were made, removals first."""
+def _changed(actions: Sequence[Action]) -> Iterator[Line]:
+    """The first changes that were made, removals first."""
     found = [row for side in _sides(actions) for row in side]
     for row in found[:_NAMED]:
-        print_line(f"  {row.text()}")
+        yield row.line().between("  ")
     if len(found) > _NAMED:
-        print_line(f"  ... and {len(found) - _NAMED:,} more; casrewind list names the restore")
+        yield Line(f"  ... and {len(found) - _NAMED:,} more; casrewind list names the restore")
 
 
 def _sides(actions: Sequence[Action]) -> "tuple[list[Row], list[Row]]":
-    """The lines of these actions: removals, and the rest. A new or removed directory is one line."""
+    """The rows of these actions: removals, and the rest. A new or removed directory is one row."""
     from .changes import rows
 
     found = rows([Change(action.path, action.before, action.after) for action in really_changes(actions)])
     return [row for row in found if row.sign == "-"], [row for row in found if row.sign != "-"]
 
 
-def print_plan(actions: Sequence[Action], left: Sequence[Kept]) -> None:
-    """Print the changes of a plan, removals first, and only some of many."""
+def headline(title: str, actions: Iterable[Action]) -> Line:
+    """A plan's title with the numbers of written and removed paths: 2 written, 39 REMOVED."""
+    written, removed = numbers(actions)
+    parts: list[Part] = [f"{title}: "]
+    if written or not removed:
+        parts.append(f"{written:,} written{', ' if removed else ''}")
+    if removed:
+        parts.append((f"{removed:,} REMOVED", RED_BOLD))
+    return styled(*parts)
+
+
+def plan_lines(actions: Sequence[Action], left: Sequence[Kept]) -> Iterator[Line]:
+    """The changes of a plan, removals first, and only some of many."""
     for side in _sides(actions):
         for row in side[:SHOWN]:
-            print_line(f"  {row.text()}")
+            yield row.line().between("  ")
         if len(side) > SHOWN:
-            print_line(f"  ... and {len(side) - SHOWN:,} more; --dry-run --json lists all of them")
-    _kept(left)
+            yield Line(f"  ... and {len(side) - SHOWN:,} more; --dry-run --json lists all of them")
+    yield from _kept(left)
 
 
-def _kept(left: Sequence[Kept], done: Sequence[Action] = ()) -> None:
-    """Print the paths that were left alone, and those of `done` that were not restored as planned."""
+def _kept(left: Sequence[Kept], done: Sequence[Action] = ()) -> Iterator[Line]:
+    """The paths that were left alone, and those of `done` that were not restored as planned. What a person did not ask for
+    is a remark."""
     named = {item.path for item in left[:SHOWN]}
     restored = {action.path for action in done if action.path in named} if named else set()
     for item in left[:SHOWN]:
         what = "note" if item.path in restored else "left alone"
-        (print_line if item.benign else remark)(f"  {what}: {printable(item.path)}: {printable(item.reason)}")
+        yield Line(f"  {what}: {printable(item.path)}: {printable(item.reason)}", is_remark=not item.benign)
     if len(left) > SHOWN:
-        print_line(f"  ... and {len(left) - SHOWN} more paths, left alone or noted; --json lists all of them")
+        yield Line(f"  ... and {len(left) - SHOWN} more paths, left alone or noted; --json lists all of them")
 
 
-def confirm(workspace: "Workspace", plan_to_do: Plan, title: str, more: Callable[[], None] = lambda: None) -> bool:
-    """Show a plan with its title and totals, then `more`, and ask. Any answer but yes is no; `d` shows the patch."""
-    with _on_terminal():
-        _warn(workspace, plan_to_do.actions, print_line)
-        print_line(f"{title}: {totals(plan_to_do.actions)}")
-        print_plan(plan_to_do.actions, plan_to_do.kept)
-        more()
-    return agreed("Go on? The state before is kept for undo.", lambda: _show_patch(workspace, plan_to_do.actions))
-
-
-def unasked(workspace: "Workspace", plan_to_do: Plan) -> bool:
-    """The answer to a plan without a question: yes. Warns first about what the plan stops protecting."""
-    _warn(workspace, plan_to_do.actions, remark)
-    return True
-
-
-def print_outside(paths: Sequence[bytes]) -> None:
-    """Name the paths of a plan with edits that no turn made."""
+def outside_lines(paths: Sequence[bytes]) -> Iterator[Line]:
+    """The paths of a plan with edits that no turn made."""
     if paths:
         more = f" and {len(paths) - _OUTSIDE:,} more" if len(paths) > _OUTSIDE else ""
-        print_line(f"  also takes back edits that no turn made: {', '.join(map(printable, paths[:_OUTSIDE]))}{more}")
+        yield Line(f"  also takes back edits that no turn made: {', '.join(map(printable, paths[:_OUTSIDE]))}{more}")
 
 
-def foreign(paths: Iterable[bytes]) -> None:
-    """Print the paths that another session may have changed."""
-    found = list(paths)
-    if found:
-        print_line(f"  changed while another session ran ({plural(len(found), 'path')}):")
-    for path in found[:SHOWN]:
-        print_line(f"    {printable(path)}")
-    if len(found) > SHOWN:
-        print_line(f"    ... and {len(found) - SHOWN} more")
+def foreign_lines(paths: Sequence[bytes]) -> Iterator[Line]:
+    """The paths that another session may have changed."""
+    if paths:
+        yield Line(f"  changed while another session ran ({plural(len(paths), 'path')}):")
+    for path in paths[:SHOWN]:
+        yield Line(f"    {printable(path)}")
+    if len(paths) > SHOWN:
+        yield Line(f"    ... and {len(paths) - SHOWN} more")
 
 
-def lines_of(speak: Callable[[], None]) -> list[str]:
-    """The output of a function, as lines."""
-    kept = io.StringIO()
-    with redirect_stdout(kept), redirect_stderr(kept):
-        speak()
-    return [line for line in kept.getvalue().split("\n") if line]
-
-
-def warn(workspace: "Workspace", actions: Iterable[Action]) -> None:
-    """Say what these actions would stop protecting."""
-    _warn(workspace, actions, print_line)
-
-
-def _warn(workspace: "Workspace", actions: Iterable[Action], tell: Callable[[str], None]) -> None:
-    touched = [action for action in actions if is_protecting(action.path)]
-    if not touched:
-        return
-    from ...ops import inclusion
-    from ...workspace import context_of
-
-    rules = inclusion.find_lost_rules(context_of(workspace), touched)
+def unprotected_lines(rules: "Sequence[LostRule]") -> Iterator[Line]:
+    """What a plan would stop protecting: the rules that it removes."""
     if rules:
         names = ", ".join(printable(rule.text) for rule in rules[:SHOWN]) + (", ..." if len(rules) > SHOWN else "")
         files = ", ".join(printable(file) for file in dict.fromkeys(rule.file for rule in rules))
-        tell(f"NOTE: {names} would no longer be protected: this removes rules of {files} (casrewind include)")
-
-
-def _show_patch(workspace: "Workspace", actions: Sequence[Action]) -> None:
-    """Print the changes of a plan as a patch."""
-    from ...ops import compare
-    from ...workspace import context_of
-    from .comparison import PATCH, Form, print_comparison
-
-    with _on_terminal():
-        print_comparison(compare.planned(context_of(workspace), really_changes(actions)), Form(PATCH))
-
-
-@contextmanager
-def _on_terminal() -> Iterator[None]:
-    """Redirect output to the terminal: to standard error, if standard output is not a terminal."""
-    if sys.stdout.isatty() or not sys.stderr.isatty():
-        yield
-    else:
-        with redirect_stdout(sys.stderr):
-            yield
-
-
-def totals(actions: Iterable[Action]) -> str:
-    """The numbers of written and removed paths: 2 written, 39 REMOVED."""
-    written, removed = numbers(actions)
-    lost = paint(f"{removed:,} REMOVED", "1;31") if removed else ""
-    return ", ".join(part for part in (f"{written:,} written" if written or not removed else "", lost) if part)
-
-
-def title_of(workspace: "Workspace", point: Checkpoint) -> str:
-    """A checkpoint in words: its name, its turn, its age and its id."""
-    return target_of(workspace, point).name.removeprefix("to ")
-
-
-def target_of(workspace: "Workspace", point: Checkpoint) -> RestoreTarget:
-    """A checkpoint as the target of a restore."""
-    name, turn = name_of(point, workspace.marks(point)), _turn_of(workspace, point)
-    number = "" if turn is None else f"@{turn.n}" if turn.before == point.id else f"after:@{turn.n}"
-    details = filter(None, (number, age(point.created_ns), "" if point.id in name else point.id))
-    return RestoreTarget(f"to {name} ({', '.join(details)})", None if turn is None else turn.n, point.created_ns)
-
-
-def _turn_of(workspace: "Workspace", point: Checkpoint) -> "Turn | None":
-    """The turn that a checkpoint is the state before or after of, if it can be read."""
-    if not point.session or point.worktree != workspace.root.key:
-        return None
-    from ...ops.turn_view import TurnView
-    from ...workspace import context_of
-
-    with suppress(errors.CasrewindError):
-        turn = TurnView(context_of(workspace), needs_operations=False).turn_of(point.id)
-        return turn if turn is not None and point.id in (turn.before, turn.after) else None
-    return None
-
-
-def branches_of(workspace: "Workspace", point: Checkpoint) -> str:
-    """A checkpoint's branch and git's own in words, "" if they are equal or unknown. A restore changes no branch."""
-    if not point.more.branch:
-        return ""
-    from ...worktree import git_head
-
-    branch, _ = git_head.read(workspace.root.git_dir, workspace.root.common_dir)
-    if branch in ("", point.more.branch):
-        return ""
-    return f", saved on branch {printable(point.more.branch)}, while git stays on {printable(branch)}"
+        yield Line(f"NOTE: {names} would no longer be protected: this removes rules of {files} (casrewind include)")
 
 
 def name_of(point: Checkpoint, marked: Marked) -> str:
@@ -278,7 +180,7 @@ def numbers(actions: Iterable[Action]) -> tuple[int, int]:
     return written, removed
 
 
-def shape(report: Restored, outside: Sequence[bytes] = (), target: RestoreTarget = NO_TARGET) -> dict[str, Any]:
+def shape(report: "Restored", outside: Sequence[bytes] = (), target: RestoreTarget = NO_TARGET) -> dict[str, Any]:
     """The result of a restore, undo or redo, as JSON. `outside`: the paths with edits that no turn made."""
     from . import shapes
 

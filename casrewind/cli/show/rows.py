@@ -6,19 +6,19 @@ cut.
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..._typing import NamedTuple
+from ..._typing import TYPE_CHECKING, NamedTuple
 from ...messages import printable
 from ...model.checkpoint import Checkpoint
 from ...model.diff import Change
 from ...model.turn_records import BACKGROUND, NOT_SAVED, TYPED, Outside, Reset, Row, SavedRow, Turn
 from ...ops.moments import told
-from ...ops.turn_view import Maker, TurnView
 from ...store.catalog import Marked
-from ..terminal.lines import paint
-from ..terminal.table import width
 from .changes import telling, unclear_notes
 from .restored import name_of, shortened
-from .text import PIPED, SIGNS, age, cells, cut_to, plural
+from .text import BOLD, COLOURS, CYAN, DIM, PIPED, SIGNS, Line, Part, age, cells, cut_to, plural, styled
+
+if TYPE_CHECKING:
+    from ...ops.turn_view import Maker, TurnView
 
 NOTHING, NOT_COUNTED = "nothing changed", "not counted"
 _NARROW, _WIDE = 72, 100
@@ -36,8 +36,6 @@ _KINDS = {TYPED: "typed in the client (!)", BACKGROUND: "work in the background 
 _DONE = {
     "restored": "restored to {}", "undone": "undone: the restore to {}", "redone": "redone: the restore to {}", "reverted": "reverted {}",
 }  # fmt: skip
-_DIM, _BOLD, _CYAN = "2", "1", "36"
-_SIGNS = {"+": "32", "~": "33", "-": "31"}
 
 
 class RowText(NamedTuple):
@@ -76,10 +74,10 @@ class RowLayout(NamedTuple):
 class RowWriter:
     """Turns rows of one view into lines."""
 
-    def __init__(self, view: TurnView, highest: int = 1, names: int = _NAMES) -> None:
-        """The columns are those of the output as it is now. `highest`: the highest number that is printed. `names`: the
-        paths that a row names at most."""
-        self._view = view
+    def __init__(self, view: "TurnView", columns: int = PIPED, highest: int = 1, names: int = _NAMES) -> None:
+        """`columns`: those of the output. `highest`: the highest number that is printed. `names`: the paths that a row names
+        at most."""
+        self._view, self._columns = view, columns
         self._names = names
         self._highest = highest
         self._sides = sides_of(view.turns)
@@ -87,7 +85,7 @@ class RowWriter:
         self._length = _id_length({(turn.agent, turn.session) for turn in view.turns})
         self._layout = self._measured()
 
-    def lines(self, row: Row, *, paths: bool = True) -> Iterator[str]:
+    def lines(self, row: Row, *, paths: bool = True) -> Iterator[Line]:
         """The lines of a row in the columns of the list. With `paths`, they name the changed paths."""
         found = self.text(row)
         if not paths and found.total:
@@ -95,7 +93,7 @@ class RowWriter:
         found = found._replace(paths=found.paths[: self._names])
         yield from (_narrow if self._layout.width < _NARROW else _in_columns)(found, self._layout)
         for line in found.below:
-            yield paint(cut_to(self.indent + line, self._layout.width), _DIM)
+            yield styled((cut_to(self.indent + line, self._layout.width), DIM))
 
     @property
     def indent(self) -> str:
@@ -123,7 +121,7 @@ class RowWriter:
         """The agent and the short id of a turn's session."""
         return printable(f"{turn.agent} {turn.session[: self._length]}".strip())
 
-    def made_by(self, maker: Maker) -> str:
+    def made_by(self, maker: "Maker") -> str:
         """Who made a change, in words."""
         if maker.operation is not None:
             return self._done(maker.by, maker.operation.target)
@@ -165,11 +163,11 @@ class RowWriter:
         return _with_changes(found, row.changes, purged=0, damaged=row.damaged, unclear=row.unclear)
 
     def _short_session(self, turn: Turn) -> str:
-        is_short = width() < _WIDE and len(self._agents) == 1
+        is_short = self._columns < _WIDE and len(self._agents) == 1
         return printable(turn.session[: self._length]) if is_short and turn.session else self.session_of(turn)
 
     def _measured(self) -> RowLayout:
-        columns = width()
+        columns = self._columns
         mark = len(f"@{self._highest}")
         session = max((cells(self._short_session(turn)) for turn in self._view.turns), default=0)
         if columns >= PIPED:
@@ -252,7 +250,7 @@ def _with_changes(
     if changes is None:
         return found._replace(counts="cannot be read: damaged in the store")
     told = telling(changes)
-    numbers = dict.fromkeys(_SIGNS, 0)
+    numbers = dict.fromkeys("+~-", 0)
     for change in told:
         numbers[SIGNS[change.status]] += 1
     counts = " ".join(f"{sign}{number:,}" for sign, number in numbers.items() if number)
@@ -298,32 +296,31 @@ def _fitted(found: RowText, room: int) -> str:
     return cut_to(cut_to(found.paths[0], max(room - len(more), _LEAST_NAME)) + more, room) if room > 1 else ""
 
 
-def _in_columns(found: RowText, layout: RowLayout) -> Iterator[str]:
+def _in_columns(found: RowText, layout: RowLayout) -> Iterator[Line]:
     is_cut = layout.width < PIPED
-    mark = paint(found.mark.rjust(layout.mark), _BOLD) if found.mark else " " * layout.mark
     title = found.title + found.ending
     if is_cut and not found.session:  # a longer title gets the columns of the session and some of the paths
         more = min(max(cells(title) - layout.title, 0), layout.session + layout.paths // 3)
         layout = layout._replace(title=layout.title + more, paths=layout.paths - max(more - layout.session, 0))
-    rest = [_padded(found.when, layout.when)]
+    rest: list[Part] = ["  ", _padded(found.when, layout.when)]
     if found.paths or found.note:
         paths = _fitted(found, layout.paths if is_cut else layout.width)
-        rest += [_painted(_padded(found.counts, _COUNTS)), _padded(paths, layout.paths)]
+        rest += ["  ", *_counts(_padded(found.counts, _COUNTS)), "  ", _padded(paths, layout.paths)]
     elif found.counts or found.session:
-        rest.append(_painted(_padded(found.counts, _COUNTS + 2 + layout.paths)))
+        rest += ["  ", *_counts(_padded(found.counts, _COUNTS + 2 + layout.paths))]
     if found.session:
-        rest.append(paint(found.session, _DIM))
-    if is_cut and not "".join(rest).strip():
+        rest += ["  ", (found.session, DIM)]
+    if is_cut and not styled(*rest).text:
         title = found.titled(layout.width - layout.mark - 4)
     elif is_cut:
         title = found.titled(layout.title)
-    yield f"  {mark}  {_titled(found, _padded(title, layout.title))}  {'  '.join(rest)}".rstrip()
+    gap = " " * max(layout.title - cells(title), 0)
+    yield styled("  ", _mark(found, layout), "  ", _title(found, title), gap, *rest)
 
 
-def _narrow(found: RowText, layout: RowLayout) -> Iterator[str]:
-    mark = paint(found.mark.rjust(layout.mark), _BOLD) if found.mark else " " * layout.mark
+def _narrow(found: RowText, layout: RowLayout) -> Iterator[Line]:
     room = layout.width - layout.mark - 4
-    yield f"  {mark}  {_titled(found, found.titled(room))}".rstrip()
+    yield styled("  ", _mark(found, layout), "  ", _title(found, found.titled(room)))
     parts = [part for part in (found.when, found.counts) if part]
     left = room - sum(len(part) + 2 for part in parts)
     paths = _fitted(found, left) if left > 0 else ""
@@ -332,20 +329,24 @@ def _narrow(found: RowText, layout: RowLayout) -> Iterator[str]:
         parts.append(found.session)
     line = cut_to("  ".join(parts), room)
     if line:
-        yield " " * (layout.mark + 4) + line
+        yield Line(" " * (layout.mark + 4) + line)
 
 
-def _titled(found: RowText, title: str) -> str:
-    """A title in the colour of rows that are no turn, without the spaces behind it."""
-    text = title.rstrip()
-    return title if found.mark else paint(text, _CYAN) + title[len(text) :]
+def _mark(found: RowText, layout: RowLayout) -> Part:
+    return found.mark.rjust(layout.mark), BOLD if found.mark else ""
+
+
+def _title(found: RowText, title: str) -> Part:
+    """A title, in colour if the row is no turn."""
+    return title, "" if found.mark else CYAN
 
 
 def _padded(text: str, columns: int) -> str:
     return text + " " * max(columns - cells(text), 0)
 
 
-def _painted(counts: str) -> str:
+def _counts(counts: str) -> Iterator[Part]:
     """Counts in the colours of their signs."""
-    words = counts.split(" ")
-    return " ".join(paint(word, _SIGNS[word[0]]) if word[:1] in _SIGNS and word[1:2].isdigit() else word for word in words)
+    for number, word in enumerate(counts.split(" ")):
+        yield " " if number else ""
+        yield word, COLOURS[word[0]] if word[1:2].isdigit() and word[0] in "+~-" else ""

@@ -1,12 +1,15 @@
-"""Words, numbers and columns: sizes, ages, plurals, and texts that fit into a number of columns. It prints nothing."""
+"""A line of output, and what it is made of: sizes, ages, plurals, and texts that fit into a number of columns."""
 
 import time
+from collections.abc import Iterator, Sequence
 
-from ..._typing import TYPE_CHECKING
+from ..._typing import TYPE_CHECKING, NamedTuple
+from ...messages import printable
 
 if TYPE_CHECKING:
     from ...model.checkpoint import Checkpoint
     from ...model.diff import Counts
+    from ...model.domain import Skip
     from ...store.catalog import Marked
 
 SHOWN = 20
@@ -14,8 +17,55 @@ SHOWN = 20
 SIGNS = {"added": "+", "modified": "~", "removed": "-", "type": "~"}
 """The sign for each kind of change to a path."""
 COLOURS = {"+": "32", "-": "31", "~": "33", "R": "36"}
+"""The colour of each sign, and of a rename."""
+BOLD, DIM, RED_BOLD, CYAN = "1", "2", "1;31", "36"
+"""Styles, as a terminal's control sequences have them."""
 PIPED = 5000
 """Columns if output is not a terminal: every row is one line."""
+
+
+class Line(NamedTuple):
+    """One line of output, without colours in its text.
+
+    `styles`: (start, end, style) of its coloured parts, from left to right. `is_remark`: it goes to standard error.
+    `is_content`: it has bytes of a file, undecodable ones as surrogates. A program gets the bytes, and a terminal gets no
+    control character of them.
+    """
+
+    text: str
+    styles: tuple[tuple[int, int, str], ...] = ()
+    is_remark: bool = False
+    is_content: bool = False
+
+    def parts(self) -> Iterator[tuple[str, str]]:
+        """Its text in parts, each with its style or ""."""
+        at = 0
+        for start, end, style in self.styles:
+            yield self.text[at:start], ""
+            yield self.text[start:end], style
+            at = end
+        yield self.text[at:], ""
+
+    def between(self, before: str, after: str = "") -> "Line":
+        """The line with text in front of it and behind it."""
+        moved = len(before)
+        styles = tuple((start + moved, end + moved, style) for start, end, style in self.styles)
+        return self._replace(text=before + self.text + after, styles=styles)
+
+
+Part = str | tuple[str, str]
+"""A part of a line: a text, or a text and its style."""
+
+
+def styled(*parts: Part) -> Line:
+    """A line of these parts, without spaces at its end."""
+    text, styles = "", []
+    for part in parts:
+        words, style = part if isinstance(part, tuple) else (part, "")
+        if style and words:
+            styles.append((len(text), len(text) + len(words), style))
+        text += words
+    return Line(text.rstrip(), tuple(styles))
 
 
 def size(number: int) -> str:
@@ -114,3 +164,27 @@ def cut_to(text: str, width: int) -> str:
     if cells(text) <= width:
         return text
     return _pieces(text, max(width - 1, 1))[0] + "…"
+
+
+def skipped_lines(found: "Sequence[Skip]") -> Iterator[Line]:
+    """The paths that a checkpoint does not contain, and why. A fault is a remark."""
+    if not found:
+        return
+    from ...model import domain as domains
+
+    by_reason: dict[str, list[bytes]] = {}
+    for skip in found:
+        by_reason.setdefault(skip.reason, []).append(skip.path)
+    for reason, places in sorted(by_reason.items()):
+        names = ", ".join(printable(place) for place in places[:3]) + (", ..." if len(places) > 3 else "")
+        kind = domains.kind_of(reason)
+        line = f"  not captured ({printable(reason)}): {len(places)}: {names}"
+        if kind == domains.UNREADABLE_RULES:
+            line = f"  not counted ({printable(reason)}; a restore of this deletes nothing below): {len(places)}: {names}"
+        if kind == domains.SETTINGS:
+            line = f"  not counted ({printable(reason)}): {len(places)}: {names}"
+        if reason == domains.UNSTABLE:
+            line = f"  captured while changing, may be torn: {len(places)}: {names}"
+        if reason == domains.LATE:
+            line = f"  captured, but changed after the moment this was made for: {len(places)}: {names}"
+        yield Line(line, is_remark=domains.is_fault(reason))

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 
 from ... import errors
@@ -10,7 +10,7 @@ from ..._typing import TYPE_CHECKING, Any, TextIO
 from ...messages import is_full, printable, reason_of
 
 if TYPE_CHECKING:  # a usage error needs none of these imports
-    from ...model.domain import Skip
+    from ..show.text import Line
     from .progress import Reporter
 
 INTERRUPTED, BUG = 130, 70
@@ -18,6 +18,7 @@ _ESCAPED = frozenset({"Cc", "Cf", "Zl", "Zp"})
 """Categories of characters that JSON does not escape, but that control a terminal or are invisible: controls, direction
 changes, marks, joiners, line separators.
 """
+_TAB = b" " * 8
 is_limited = False
 """True if cli/main.py limited the memory of this process."""
 
@@ -35,12 +36,42 @@ class _State:
 # -- lines and JSON
 
 
-def print_line(line: str = "") -> None:
-    """Print one line to standard output. Characters outside the terminal's encoding are escaped."""
+def print_line(line: str = "", stream: "TextIO | None" = None) -> None:
+    """Print one line, by default to standard output. Characters outside the terminal's encoding are escaped."""
     try:
-        print(line)
+        print(line, file=stream)
     except UnicodeEncodeError:
-        print(line.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"))
+        print(line.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"), file=stream)
+
+
+def print_lines(found: "Iterable[Line]", stream: "TextIO | None" = None) -> None:
+    """Print lines, by default to standard output, in colours if it has colours. Remarks go to standard error."""
+    stream = sys.stdout if stream is None else stream
+    for line in found:
+        if line.is_remark:
+            remark(line.text)
+        elif line.is_content:
+            _print_content(line, stream)
+        elif line.styles and is_colourful(stream):
+            print_line("".join(f"\x1b[{style}m{text}\x1b[0m" if style else text for text, style in line.parts()), stream)
+        else:
+            print_line(line.text, stream)
+
+
+def _print_content(line: "Line", stream: TextIO) -> None:
+    """Print a line with bytes of a file: as they are for a program, without control characters for a terminal."""
+    from . import colour
+
+    is_shown, is_coloured = colour.is_terminal(stream), colour.is_on(stream, for_programs=True)
+    whole = b""
+    for text, style in line.parts():
+        data = text.encode("utf-8", "surrogateescape")
+        if is_shown:
+            sign, data = (data[:1], data[1:]) if not whole else (b"", data)
+            data = printable(sign + data.replace(b"\t", _TAB)).encode("utf-8", "backslashreplace")
+        whole += b"\x1b[%bm%b\x1b[m" % (style.encode(), data) if style and is_coloured else data
+    stream.flush()
+    stream.buffer.write(whole + b"\n")
 
 
 def remark(line: str) -> None:
@@ -85,40 +116,11 @@ def raw(data: bytes) -> None:
     sys.stdout.buffer.write(data)
 
 
-def skipped(found: "Sequence[Skip]") -> None:
-    """Print the paths that a checkpoint does not contain, and why."""
-    if not found:
-        return
-    from ...model import domain as domains
-
-    by_reason: dict[str, list[bytes]] = {}
-    for skip in found:
-        by_reason.setdefault(skip.reason, []).append(skip.path)
-    for reason, places in sorted(by_reason.items()):
-        names = ", ".join(printable(place) for place in places[:3]) + (", ..." if len(places) > 3 else "")
-        kind = domains.kind_of(reason)
-        line = f"  not captured ({printable(reason)}): {len(places)}: {names}"
-        if kind == domains.UNREADABLE_RULES:
-            line = f"  not counted ({printable(reason)}; a restore of this deletes nothing below): {len(places)}: {names}"
-        if kind == domains.SETTINGS:
-            line = f"  not counted ({printable(reason)}): {len(places)}: {names}"
-        if reason == domains.UNSTABLE:
-            line = f"  captured while changing, may be torn: {len(places)}: {names}"
-        if reason == domains.LATE:
-            line = f"  captured, but changed after the moment this was made for: {len(places)}: {names}"
-        (remark if domains.is_fault(reason) else print_line)(line)
-
-
 def is_colourful(stream: TextIO) -> bool:
     """True if a stream has colours."""
     from . import colour
 
     return colour.is_on(stream)
-
-
-def paint(text: str, code: str) -> str:
-    """The text in a colour, if standard output has colours."""
-    return f"\x1b[{code}m{text}\x1b[0m" if is_colourful(sys.stdout) else text
 
 
 def reporter(*, quiet: bool) -> "Reporter | None":

@@ -2,11 +2,12 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 from ... import errors
-from ..._typing import TYPE_CHECKING
-from .lines import drop_output, print_line
+from ..._typing import TYPE_CHECKING, NamedTuple, TextIO
+from ..show.text import Line
+from .lines import drop_output, print_line, print_lines
 
 if TYPE_CHECKING:
     from ..command_line import ParsedOptions
@@ -53,10 +54,41 @@ def may_ask(options: "ParsedOptions") -> bool:
 
 def asked(question: str) -> str:
     """Ask and read an answer. `input` itself may write the question to a discarded stream. Raises EOFError."""
-    stream = sys.stdout if sys.stdout.isatty() or not sys.stderr.isatty() else sys.stderr
+    stream = _stream()
     stream.write(question)
     stream.flush()
     return input()
+
+
+class Proposal(NamedTuple):
+    """What a person is asked to agree to. The picker asks it in a dialog, any other command on the terminal."""
+
+    headline: Line
+    lines: Sequence[Line] = ()
+    """The details below the headline."""
+    notes: Sequence[Line] = ()
+    """What stands above it."""
+    kept: str = ""
+    """A sentence on what a yes preserves."""
+    patch: "Callable[[], Iterable[Line]] | None" = None
+    """The lines of what would change, which the answer `d` shows."""
+
+
+Ask = Callable[[Proposal], bool]
+"""Asks a person. Any answer but yes is no."""
+
+
+def ask(proposal: Proposal) -> bool:
+    """Show a proposal on the terminal, and ask. Any answer but yes is no; `d` shows the patch and asks again."""
+    stream, patch = _stream(), proposal.patch
+    print_lines([*proposal.notes, proposal.headline, *proposal.lines], stream)
+    question = f"Go on? {proposal.kept}".rstrip()
+    return agreed(question, None if patch is None else lambda: print_lines(patch(), stream))
+
+
+def _stream() -> TextIO:
+    """Where a person reads a question: standard error, if standard output alone is no terminal."""
+    return sys.stdout if sys.stdout.isatty() or not sys.stderr.isatty() else sys.stderr
 
 
 def agreed(question: str, show: Callable[[], None] | None = None) -> bool:

@@ -1,0 +1,65 @@
+"""What is looked up for the plan of a restore: its target in words, the branches, and the rules that it takes back."""
+
+from collections.abc import Iterable
+from contextlib import suppress
+
+from .. import errors
+from .._typing import TYPE_CHECKING
+from ..gitignore.rules import is_protecting
+from ..messages import printable
+from ..model.checkpoint import Checkpoint
+from ..model.plan import Action
+from ..ops.context import Context
+from .show.restored import RestoreTarget, name_of
+from .show.text import age
+
+if TYPE_CHECKING:
+    from ..model.turn_records import Turn
+    from ..ops.inclusion import LostRule
+
+
+def target_of(context: Context, point: Checkpoint) -> RestoreTarget:
+    """A checkpoint as the target of a restore."""
+    name, turn = name_of(point, context.store.marks(point.id)), _turn_of(context, point)
+    number = "" if turn is None else f"@{turn.n}" if turn.before == point.id else f"after:@{turn.n}"
+    details = filter(None, (number, age(point.created_ns), "" if point.id in name else point.id))
+    return RestoreTarget(f"to {name} ({', '.join(details)})", None if turn is None else turn.n, point.created_ns)
+
+
+def title_of(context: Context, point: Checkpoint) -> str:
+    """A checkpoint in words: its name, its turn, its age and its id."""
+    return target_of(context, point).name.removeprefix("to ")
+
+
+def _turn_of(context: Context, point: Checkpoint) -> "Turn | None":
+    """The turn that a checkpoint is the state before or after of, if it can be read."""
+    if not point.session or point.worktree != context.root.key:
+        return None
+    from ..ops.turn_view import TurnView
+
+    with suppress(errors.CasrewindError):
+        turn = TurnView(context, needs_operations=False).turn_of(point.id)
+        return turn if turn is not None and point.id in (turn.before, turn.after) else None
+    return None
+
+
+def branches_of(context: Context, point: Checkpoint) -> str:
+    """A checkpoint's branch and git's own in words, "" if they are equal or unknown. A restore changes no branch."""
+    if not point.more.branch:
+        return ""
+    from ..worktree import git_head
+
+    branch, _ = git_head.read(context.root.git_dir, context.root.common_dir)
+    if branch in ("", point.more.branch):
+        return ""
+    return f", saved on branch {printable(point.more.branch)}, while git stays on {printable(branch)}"
+
+
+def lost_rules(context: Context, actions: Iterable[Action]) -> "tuple[LostRule, ...]":
+    """The rules that include something now, and that these actions remove."""
+    touched = [action for action in actions if is_protecting(action.path)]
+    if not touched:
+        return ()
+    from ..ops import inclusion
+
+    return inclusion.find_lost_rules(context, touched)

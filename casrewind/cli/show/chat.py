@@ -1,0 +1,66 @@
+"""The result of a rewind as lines: what it did to files, how the conversation goes on, and the prompts that are gone."""
+
+from collections.abc import Iterator, Sequence
+
+from ..._typing import TYPE_CHECKING
+from ...messages import printable
+from ...model.rewind import FORK
+from .restored import foreign_lines, outside_lines, restored_lines
+from .text import SHOWN, Line, plural
+
+if TYPE_CHECKING:
+    from ...ops.rewind import Rewound
+
+_WIDTH = 160
+"""Characters of a prompt in output."""
+
+
+def rewound_lines(
+    report: "Rewound", name: str = "", *, outside: Sequence[bytes] = (), copied: str | None = None, is_inside: bool = False
+) -> Iterator[Line]:
+    """The files first; in a client (`is_inside`), first what the person types next. `name`: the target. `outside`: the paths
+    with edits that no turn made. `copied`: the tool that has the removed prompts, or None."""
+    for words in report.notes:
+        yield Line(f"casrewind: note: {words}", is_remark=True)
+    if is_inside:
+        yield from _chat(report, is_inside=True)
+    if report.restored is not None:
+        yield from restored_lines(report.restored, name, is_inside=is_inside)
+        if report.dry_run or is_inside:
+            yield from outside_lines(outside)
+        yield from foreign_lines(report.foreign)
+    elif name and not report.dry_run:
+        yield Line(f"back {name}")
+    if report.dry_run:
+        yield Line(f"would take back {plural(len(report.prompts), 'prompt')} of the conversation")
+    elif not is_inside:
+        yield from _chat(report, is_inside=False)
+    yield from removed_prompts(report)
+    if copied is not None:
+        yield Line(f"  copied to the clipboard ({copied})")
+    elif report.prompts and not report.dry_run:
+        yield Line("  casrewind back --copy also puts that on the clipboard")
+
+
+def _chat(report: "Rewound", *, is_inside: bool) -> Iterator[Line]:
+    """How to continue the conversation."""
+    chat = report.chat
+    if report.dry_run or not report.transcript:
+        return  # the conversation was not requested
+    if chat is None:
+        yield Line("nothing was said before that: start a new session in the client")
+    elif is_inside and chat.inside:
+        yield Line(f"to go on from there, type {chat.inside}")
+    else:
+        yield Line(f"{'forked' if chat.mode == FORK else 'rewritten'}: {chat.resume}")
+    if chat is not None and chat.backup is not None:
+        yield Line(f"  as it was: {printable(chat.backup)}")
+
+
+def removed_prompts(report: "Rewound") -> Iterator[Line]:
+    """The prompts that the conversation no longer contains, one line each."""
+    for prompt in report.prompts[:SHOWN]:
+        words = printable(" ".join(prompt.split()))
+        yield Line(f"  taken back: {words[:_WIDTH]}{'...' if len(words) > _WIDTH else ''}")
+    if len(report.prompts) > SHOWN:
+        yield Line(f"  ... and {len(report.prompts) - SHOWN} more prompts")
