@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from casrewind import errors
+from casrewind import errors, fsio
 from casrewind.store import ledger
 from casrewind.store.ledger import Ledger
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from casrewind import errors
+from casrewind import errors, fsio
 from casrewind.model import digest as digests
 from casrewind.store import packs
 from casrewind.store.packs import PackReader, PackWriter
