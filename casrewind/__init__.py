@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than 
     from .model.retention import Dropped, Limits
     from .model.turn_records import Turn
     from .ops.adopt import Adopted, Moved
+    from .ops.all_stores import Found, Pruned, Spared, Timeline
     from .ops.compare import Comparison
     from .ops.damage import Place
     from .ops.execute import Restored
@@ -44,7 +45,6 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than 
     from .ops.rewind import Chat, Rewound
     from .ops.save import Saved
     from .ops.status import Status
-    from .ops.stores import Found, Pruned, Spared, Timeline
     from .ops.usage import CheckpointUsage, PathUsage, SessionUsage, Usage
     from .ops.verify import Problem, Verified
     from .projects import adopt, adopt_moved, prune_missing, stores
@@ -149,7 +149,7 @@ _ROOMS = {
     "ops.rewind": "Chat Rewound",
     "ops.save": "Saved",
     "ops.status": "Status",
-    "ops.stores": "Found Pruned Spared Timeline",
+    "ops.all_stores": "Found Pruned Spared Timeline",
     "ops.usage": "CheckpointUsage PathUsage SessionUsage Usage",
     "ops.verify": "Problem Verified",
     "projects": "adopt adopt_moved prune_missing stores",

@@ -9,14 +9,14 @@ from .worktree import root as roots
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .ops.adopt import Adopted, Moved
-    from .ops.stores import Found, Pruned
+    from .ops.all_stores import Found, Pruned
 
 
 def stores(settings: Settings | None = None) -> "list[Found]":
     """Every store under the data directory, most recently used first. Unusable stores have a `problem`."""
-    from .ops import stores as shelves
+    from .ops import all_stores
 
-    return shelves.stores((settings or default_settings()).data)
+    return all_stores.list_stores((settings or default_settings()).data)
 
 
 def prune_missing(
@@ -30,7 +30,7 @@ def prune_missing(
     `confirm` is called with the planned removals; if it returns False, Declined is raised. Raises StoreError if a store
     could not be removed completely.
     """
-    from .ops.stores import prune
+    from .ops.all_stores import prune
 
     given = settings or default_settings()
     return prune(given.data, age, confirm, force=given.force, dry_run=dry_run)

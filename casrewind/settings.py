@@ -117,9 +117,9 @@ def refuse_store(root: roots.Root, settings: Settings) -> None:
 
 
 def _is_in_store(path: str) -> bool:
-    from . import store_marker
+    from . import store_detection
 
-    return bool(store_marker.around(path))
+    return bool(store_detection.find_store_around(path))
 
 
 def scan_policy(root: roots.Root, settings: Settings) -> ScanPolicy:

@@ -273,7 +273,7 @@ class Workspace:
 
         Raises RootRefused (checkpoint of another root), PathNotFound (no path in `scope` exists), JournalOpen,
         ContentInTheWay, UnsafePath, StoreFull; nothing is changed then. If WorkspaceError or StoreFull reports an
-        interruption, call `resume`.
+        interruption, call `finish_restore`.
         """
         from .ops import restore
 
@@ -366,11 +366,11 @@ class Workspace:
 
     # -- interrupted restores
 
-    def resume(self, *, forward: bool) -> "Restored":
+    def finish_restore(self, *, forward: bool) -> "Restored":
         """Finish an interrupted restore, or roll it back. Raises NothingToUndo if no restore is interrupted."""
-        from .ops import resume
+        from .ops import unfinished_restore
 
-        return resume.resume(self._context, forward=forward)
+        return unfinished_restore.finish_restore(self._context, forward=forward)
 
     def is_interrupted(self) -> bool:
         """True if a restore of this worktree is unfinished and no process is working on it."""

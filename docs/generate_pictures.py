@@ -126,7 +126,7 @@ def tell(story, save, left):
     last, other = sessions[-1], sessions[-2]
     story.record("session_start", last)
     story.turn(last, "write a till that adds up prices", {"till.py": TILL, "prices.csv": "apple,1\n"})
-    story.write({"shelves.txt": "by a person\n"})
+    story.write({"all_stores.txt": "by a person\n"})
     story.turn(last, "now round to cents, and give change", {"till.py": BETTER, "prices.csv": "apple,1.10\npear,0.85\n"})
     save("it works")
     story.turn(other, "explain what stock.py does", {})

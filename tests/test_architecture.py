@@ -60,10 +60,6 @@ def test_every_module_has_a_docstring():
         assert ast.get_docstring(ast.parse(path.read_text("utf-8"))), path
 
 
-SHARED = {"rewind"}
-"""Names of modules that two packages share: what a rewind records, and the operation."""
-
-
 def test_a_name_of_a_module_means_one_module():
     """But for the modules of commands, which have the names of what they call."""
     found = {}
@@ -71,7 +67,7 @@ def test_a_name_of_a_module_means_one_module():
         if path.name != "__init__.py" and path.parent.name != "commands":
             found.setdefault(path.stem, []).append(str(path.relative_to(TOP)))
     assert len(found) > 100
-    assert {name for name, paths in found.items() if len(paths) > 1} == SHARED
+    assert {name for name, paths in found.items() if len(paths) > 1} == set()
 
 
 def test_a_name_of_a_class_means_one_class():

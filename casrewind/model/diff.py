@@ -12,8 +12,8 @@ from .paths import MAX_DEPTH
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # a diff of small directories does not need it
+    from .large_directories import NodeList
     from .manifest import Tree
-    from .tree_nodes import NodeList
 
 ADDED, MODIFIED, REMOVED, TYPE = "added", "modified", "removed", "type"
 
@@ -133,7 +133,7 @@ def lenient(load: Loader) -> Loader:
         try:
             return load(digest)
         except (errors.BlobMissing, errors.BlobCorrupt):
-            from .tree_nodes import LOST
+            from .large_directories import LOST
 
             return LOST
 

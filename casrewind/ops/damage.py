@@ -8,10 +8,10 @@ from contextlib import suppress
 
 from .. import errors
 from .._typing import NamedTuple
-from ..model import manifest, paths, tree_nodes
+from ..model import large_directories, manifest, paths
 from ..model.checkpoint import Checkpoint
+from ..model.large_directories import LOST, NodeList
 from ..model.manifest import DIR, FILE, Entry
-from ..model.tree_nodes import LOST, NodeList
 from ..store import packs
 from ..store.reachability import Reference, references
 from ..store.store import Store
@@ -133,7 +133,7 @@ class DamageSearch:
             return self._bad_entries(top)
         found = self._bad_nodes(top)
         with suppress(*self._damage):
-            for part, node in tree_nodes.below(self._load_once, top):
+            for part, node in large_directories.below(self._load_once, top):
                 found += self._bad_nodes(node) if isinstance(node, NodeList) else self._nodes[part][1]
         return found
 

@@ -24,7 +24,7 @@ from ..store.agent_sessions import AgentSession
 from ..store.maintenance import AFTER, BEFORE, Maintenance
 from ..store.reachability import Marker
 from ..store.sweep import PackUsage, Sweep
-from . import turn_points
+from . import turn_checkpoints
 from .context import Context
 from .references import is_named
 
@@ -157,7 +157,7 @@ def _decide(
     """Decide what to drop. Weighing is slow, so a first result is reused through `weighed`."""
     everything = context.store.checkpoints()
     named = frozenset(point.id for point, marked in everything if is_named(point, marked))
-    points, together = [point for point, _ in everything], turn_points.together(everything)
+    points, together = [point for point, _ in everything], turn_checkpoints.find_inseparable(everything)
     decision = retention.decide(points, limits, time.time_ns(), named, _needed(context), together)
     if limits.max_size is None:
         return decision, _Weighed(frozenset(), (), 0)

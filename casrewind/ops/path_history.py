@@ -12,8 +12,8 @@ from ..model import manifest, paths
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change, Counts
 from ..model.domain import Skip
+from ..model.large_directories import NodeList
 from ..model.manifest import DIR, LINK, PURGED, Entry
-from ..model.tree_nodes import NodeList
 from ..store import packs
 from ..store.catalog import Marked
 from ..store.store import Store

@@ -30,9 +30,9 @@ from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
 from ..model.domain import Domain, RuleRef
 from ..model.history import History
+from ..model.large_directories import LOST, NodeList
 from ..model.manifest import DIR, FILE, LINK, PURGED, Entry
 from ..model.plan import Action
-from ..model.tree_nodes import LOST, NodeList
 from ..store import chunker, ledger, packs
 from ..store.dry_run import DryRunWriter
 from ..store.maintenance import Maintenance

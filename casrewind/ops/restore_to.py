@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 
-from .. import errors, fsio, locations, store_marker
+from .. import errors, fsio, locations, store_detection
 from ..messages import is_full, printable, reason_of
 from ..model import manifest, paths
 from ..model import plan as plans
@@ -106,7 +106,7 @@ def _refuse_directory(context: Context, directory: str) -> None:
     kept = [path for path in (context.root.git_dir, context.root.common_dir) if path is not None]
     if any(map(paths.is_protected, os.fsencode(real).split(b"/"))) or any(_is_in(real, path) for path in kept):
         raise errors.UnsafePath(f"refused: {shown} lies in a directory of version control", "give --to another directory")
-    if _is_in(real, context.store.path) or store_marker.around(directory):
+    if _is_in(real, context.store.path) or store_detection.find_store_around(directory):
         raise errors.UnsafePath(f"refused: {shown} lies in a casrewind store", "give --to another directory")
     path = os.path.abspath(directory)
     while path != os.path.dirname(path):

@@ -19,7 +19,7 @@ from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
 from ..model import diff as diffs
 from ..model import manifest
-from ..model import rewind as rewinds
+from ..model import rewind_record as rewinds
 from ..model.checkpoint import Checkpoint
 from ..model.plan import Action, Plan
 from ..store.agent_sessions import AgentSession
@@ -83,7 +83,7 @@ def _is_running(seen: AgentSession) -> bool:
 
 class Chat(NamedTuple):
     """The rewound conversation: its session and the path of its transcript. `resume` is the shell command that opens
-    it, `inside` the text to type in the client ("" = not supported). `mode` is that of model.rewind; `backup` is the
+    it, `inside` the text to type in the client ("" = not supported). `mode` is that of model.rewind_record; `backup` is the
     path of the previous conversation, None for a fork."""
 
     mode: str

@@ -25,11 +25,11 @@ from .compare import Comparison, ScannedWorktree
 from .context import Context
 from .references import AFTER, turn_of
 from .restorable import DomainComparer
-from .turn_points import records_of
+from .turn_checkpoints import records_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..model.tree_nodes import NodeList
+    from ..model.large_directories import NodeList
 
 _PAIRS = 2000  # differences of trees and plans that are remembered
 _LARGE = 1000  # changes of a difference that is not remembered

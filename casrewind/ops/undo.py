@@ -11,7 +11,7 @@ from .. import errors
 from ..model import history as undo_history
 from ..model import manifest, paths
 from ..model import plan as plans
-from ..model import rewind as rewinds
+from ..model import rewind_record as rewinds
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
 from ..model.history import RESTORE, REVERT, Operation

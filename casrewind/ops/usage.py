@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 
 from .. import errors
 from .._typing import NamedTuple
-from ..model import path_count, retention, shared_size
+from ..model import path_count, retention, size_by_owner
 from ..model.checkpoint import Checkpoint
-from ..model.shared_size import SharedSizes
+from ..model.size_by_owner import SharedSizes
 from ..store import packs, reachability
 from ..store.catalog import Marked
 from ..store.reachability import ReferenceGraph
@@ -115,7 +115,7 @@ class _Measurement:
         groups.append(len(sessions))
         graph.follow()
         sizes = self._sizes()
-        found = shared_size.share(graph.edges, sizes, owners, groups)
+        found = size_by_owner.share(graph.edges, sizes, owners, groups)
         rows = sorted(
             (
                 CheckpointUsage(point, marked, found.owner_unique[at], found.owner_total[at] - found.owner_unique[at])

@@ -249,7 +249,7 @@ def _counts(record: Record, alive: Mapping[str, int], numbers: frozenset[int]) -
     if record.kind in _MARKS:
         return undo_history.decode_mark(record.payload).checkpoint in alive
     if record.kind == SESSION:
-        from ..model import rewind as rewinds
+        from ..model import rewind_record as rewinds
 
         checkpoint = rewinds.decode(record.payload).checkpoint
         return not checkpoint or checkpoint in alive

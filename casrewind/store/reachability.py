@@ -14,7 +14,7 @@ from ..model import domain as domains
 from ..model import manifest
 from ..model import plan as plans
 from ..model.manifest import DIR, FILE, LARGE_FILE, Entry
-from ..model.shared_size import NODE
+from ..model.size_by_owner import NODE
 from . import chunker, packs
 from .packs import CHUNK_LIST, DOMAIN, PLAN, TREE
 

@@ -38,8 +38,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # a save does not need it
     from ..model import history as undo_history
     from ..model import plan as plans
-    from ..model import rewind as rewinds
-    from ..model.tree_nodes import NodeList
+    from ..model import rewind_record as rewinds
+    from ..model.large_directories import NodeList
     from .agent_sessions import AgentSessions
     from .journal import Journals
     from .maintenance import Maintenance
@@ -376,13 +376,13 @@ class Store:
 
     def record_rewind(self, rewind: "rewinds.Rewind") -> None:
         """Append a rewind of a conversation to the ledger."""
-        from ..model import rewind as rewinds
+        from ..model import rewind_record as rewinds
 
         self.append(ledger.SESSION, rewinds.encode(rewind))
 
     def rewinds(self, since: int = 0) -> "list[rewinds.Rewind]":
         """All rewinds of conversations in the ledger after the record `since`, oldest first. Reads the whole ledger."""
-        from ..model import rewind as rewinds
+        from ..model import rewind_record as rewinds
 
         return [rewinds.decode(record.payload) for record in self._ledger_index.records(ledger.SESSION) if record.seq > since]
 

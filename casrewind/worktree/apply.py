@@ -20,7 +20,7 @@ from .._typing import NamedTuple
 from ..model import plan as plans
 from ..model.manifest import DIR, FILE, LINK, PERMISSIONS, Entry, same
 from ..model.plan import Action, Actions, Kept, batches, needs_opening, phases
-from . import rename
+from . import safe_rename
 from .displaced import CHANGED, MOVED_ASIDE, DisplacedFiles, naming
 from .nested_stores import NestedStores
 from .reader import Worktree
@@ -285,7 +285,7 @@ class Applier:
             elif not same(present, action.before):
                 os.unlink(draft, dir_fd=fd)
                 self.displaced.leave_alone(action)
-            elif action.source == action.path and rename.exchange(fd, draft, source):
+            elif action.source == action.path and safe_rename.exchange(fd, draft, source):
                 self._record_displaced(action, b"")
             else:
                 self._displace(fd, source, action)
@@ -294,7 +294,7 @@ class Applier:
     def _name_over_directory(self, fd: int, draft: bytes, source: bytes, action: Action) -> None:
         aside = self.displaced.temporary(action, MOVED_ASIDE)
         try:
-            if action.source == action.path and rename.exchange(fd, draft, source):
+            if action.source == action.path and safe_rename.exchange(fd, draft, source):
                 self.displaced.aside[action.path] = draft
                 return
             os.rename(source, aside, src_dir_fd=fd, dst_dir_fd=fd)
@@ -324,7 +324,7 @@ class Applier:
     def _rename_to_free_name(self, fd: int, draft: bytes, action: Action) -> None:
         """Rename staged content to a free name. A file that has appeared there is kept."""
         try:
-            rename.without_replacing(fd, draft, action.path.rpartition(b"/")[2])
+            safe_rename.without_replacing(fd, draft, action.path.rpartition(b"/")[2])
         except FileExistsError:
             os.unlink(draft, dir_fd=fd)
             self.displaced.leave_alone(action)
@@ -348,7 +348,7 @@ class Applier:
                 return
             if action.source != action.path:
                 respelled = action.path.rpartition(b"/")[2]
-                if not rename.is_free_or_same(fd, name, respelled):
+                if not safe_rename.is_free_or_same(fd, name, respelled):
                     self.displaced.leave_alone(action)
                     return
                 os.rename(name, respelled, src_dir_fd=fd, dst_dir_fd=fd)

@@ -20,7 +20,7 @@ from ..model import paths
 from ..model import stamp as stamps
 from ..model.manifest import DIR, TEMPORARY_PREFIX, Entry, same
 from ..model.plan import Action, Actions, Kept
-from . import rename
+from . import safe_rename
 from .reader import CapturedFile, HashSink, NotCapturable, Worktree, capture_at, is_absence
 
 CHANGED = "changed while the restore ran"
@@ -139,14 +139,14 @@ class DisplacedFiles:
             return
         self.leave_alone(action)
         ours = action.after is not None and action.after.kind != DIR and same(self.present(action.path), action.after)
-        if ours and rename.exchange(fd, aside, name):
+        if ours and safe_rename.exchange(fd, aside, name):
             if same(self.present_beside(action.source, aside), action.after):
                 os.unlink(aside, dir_fd=fd)  # written by the restore
             else:  # edited between the check and the exchange
                 self.make_visible(fd, name, aside, action.path)
             return
         try:
-            rename.without_replacing(fd, aside, name)
+            safe_rename.without_replacing(fd, aside, name)
         except FileExistsError:
             self.make_visible(fd, name, aside, action.path)
 
@@ -155,7 +155,7 @@ class DisplacedFiles:
         for number in range(1000):
             visible = name[:200] + b".casrewind-kept" + (b"-%d" % number if number else b"")
             try:
-                rename.without_replacing(fd, aside, visible)
+                safe_rename.without_replacing(fd, aside, visible)
             except FileExistsError:
                 continue
             where = paths.join(path.rpartition(b"/")[0], visible)

@@ -9,7 +9,7 @@ import stat
 from collections.abc import Collection, Iterator
 from fnmatch import fnmatchcase
 
-from .. import fsio, store_marker
+from .. import fsio, store_detection
 from .._typing import NamedTuple
 from ..gitignore.rules import (
     MOST_BYTES,
@@ -120,7 +120,7 @@ def _reason(
 
 def _reason_within(directory: int, rules: Rules, *, default_excludes: bool) -> str:
     """The reason why an open directory is not captured, from its contents; CAPTURED if it is captured."""
-    if store_marker.is_store(directory) or store_marker.is_data(directory):
+    if store_detection.is_store(directory) or store_detection.is_data(directory):
         return domains.STORE
     names = os.listdir(directory) if default_excludes else []
     own = any(source.stops_built_in for name, source in RULE_FILES.items() if os.fsdecode(name) in names)

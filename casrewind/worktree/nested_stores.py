@@ -8,14 +8,14 @@ import os
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 
-from .. import store_marker
+from .. import store_detection
 from ..model import plan as plans
 from ..model.manifest import DIR
 from ..model.plan import Action, Actions, Kept
 from .reader import Worktree
 
 LEFT = "it is a casrewind store: nothing in it is restored or removed"
-_MARK = b"/" + os.fsencode(store_marker.FORMAT)
+_MARK = b"/" + os.fsencode(store_detection.FORMAT)
 _MOST = 10_000  # remembered directories
 
 
@@ -51,7 +51,7 @@ class NestedStores:
             os.stat(place + _MARK, dir_fd=self._tree.fd, follow_symlinks=False)
             fd = self._tree.open_directory(place)
             try:
-                return store_marker.is_store(fd)
+                return store_detection.is_store(fd)
             finally:
                 os.close(fd)
         return False

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ..model import plan as plans
 from ..model.manifest import DIR, FILE, PERMISSIONS, Entry, same
 from ..model.plan import Action, Actions, Kept, content_differs
-from . import rename
+from . import safe_rename
 from .displaced import MOVED_ASIDE, STRANGERS, DisplacedFiles, naming
 
 _DRAFT_MODE = stat.S_IRUSR | stat.S_IWUSR
@@ -58,7 +58,7 @@ def _recover_one(displaced: DisplacedFiles, fd: int, own: bytes, name: bytes, ac
         return
     present = displaced.present(action.path)
     if suffix == MOVED_ASIDE and present is None and action.after is not None and not content_differs(action):
-        rename.without_replacing(fd, name, own)  # its copy with the new mode is not named yet
+        safe_rename.without_replacing(fd, name, own)  # its copy with the new mode is not named yet
         return
     if suffix == MOVED_ASIDE or same(present, action.after):
         displaced.dispose(fd, own, name, action)
@@ -96,14 +96,14 @@ def unwind(displaced: DisplacedFiles, actions: Sequence[Action]) -> None:
         with naming(path), displaced.parent(path) as (fd, name):
             present = displaced.present(path)
             if present is None:
-                rename.without_replacing(fd, aside, name)
+                safe_rename.without_replacing(fd, aside, name)
             elif not same(present, action.after):
                 displaced.make_visible(fd, name, aside, path)
-            elif rename.exchange(fd, aside, name):
+            elif safe_rename.exchange(fd, aside, name):
                 if same(displaced.present_beside(path, aside), action.after):
                     os.unlink(aside, dir_fd=fd)
                 else:  # edited between the check and the exchange
                     displaced.make_visible(fd, name, aside, path)
             else:
                 os.unlink(name, dir_fd=fd)
-                rename.without_replacing(fd, aside, name)
+                safe_rename.without_replacing(fd, aside, name)

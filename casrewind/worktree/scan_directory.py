@@ -152,9 +152,9 @@ class DirectoryScan:
 
     def _is_store(self) -> bool:
         """True for a store or a directory of stores, of any casrewind version."""
-        from .. import store_marker
+        from .. import store_detection
 
-        return store_marker.is_data(self.fd) if self._special & _DATA else store_marker.is_store(self.fd)
+        return store_detection.is_data(self.fd) if self._special & _DATA else store_detection.is_store(self.fd)
 
     def _is_cache(self, rules: Rules) -> bool:
         """True for a directory below the root that is marked as a tool's cache, without a rule file that stops this."""
@@ -436,9 +436,9 @@ def _special_names(names: list[str]) -> int:
     if found & _STORE != _STORE:
         found &= ~_STORE
     if found & _DATA:
-        from .. import store_marker
+        from .. import store_detection
 
-        if not store_marker.may_be_data(names):
+        if not store_detection.may_be_data(names):
             found &= ~_DATA
     return found
 

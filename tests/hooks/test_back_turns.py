@@ -267,10 +267,10 @@ def test_undo_after_a_chat_alone_is_the_same_also_when_gc_compacts_the_ledger(tw
 
 
 def test_a_back_of_an_older_version_counts_as_the_restore_that_was_done_with_it(two, root, casrewind, monkeypatch):
-    from casrewind.model import rewind
+    from casrewind.model import rewind_record
 
-    write = rewind.encode
-    monkeypatch.setattr(rewind, "encode", lambda one: write(one._replace(safety="")))
+    write = rewind_record.encode
+    monkeypatch.setattr(rewind_record, "encode", lambda one: write(one._replace(safety="")))
     casrewind("back", "@1", "--yes", code=0)
     casrewind("undo", "--yes", code=0)
     casrewind("redo", "--yes", code=0)

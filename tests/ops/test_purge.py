@@ -231,7 +231,7 @@ def test_an_open_restore_of_any_worktree_is_in_the_way(filled, root, home, setti
         with pytest.raises(errors.JournalOpen, match="nothing was purged"):
             filled.purge_text(WORD, **how)
     assert left(filled)
-    filled.resume(forward=True)
+    filled.finish_restore(forward=True)
     filled.purge([b"key"])
     assert left(filled) == {}
 

@@ -12,7 +12,7 @@ import pytest
 from casrewind.errors import JournalOpen
 from casrewind.model import checkpoint as checkpoints
 from casrewind.model import cursor as cursors
-from casrewind.model import history, rewind
+from casrewind.model import history, rewind_record
 from casrewind.model import plan as plans
 from casrewind.ops.save import Moment, save
 from casrewind.store import agent_sessions, ledger, packs
@@ -23,7 +23,7 @@ from support.trees import plant
 
 WORD = secret("fields")
 RECORDS = (
-    checkpoints.Checkpoint, checkpoints.Circumstances, history.Operation, history.Mark, history.Adoption, rewind.Rewind,
+    checkpoints.Checkpoint, checkpoints.Circumstances, history.Operation, history.Mark, history.Adoption, rewind_record.Rewind,
     agent_sessions.AgentSession, cursors.Cursor,
 )  # fmt: skip
 OWN = {
@@ -88,7 +88,7 @@ def put(workspace, record, field):
     else:
         kind, encode = {
             history.Operation: (ledger.RESTORE, history.encode_operation), history.Mark: (ledger.LABEL, history.encode_mark),
-            history.Adoption: (ledger.ADOPT, history.encode_adoption), rewind.Rewind: (ledger.SESSION, rewind.encode),
+            history.Adoption: (ledger.ADOPT, history.encode_adoption), rewind_record.Rewind: (ledger.SESSION, rewind_record.encode),
         }[record]  # fmt: skip
         made = record(**values_of(record, value))._replace(**{field: value})
         if record is history.Operation:

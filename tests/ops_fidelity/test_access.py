@@ -191,7 +191,7 @@ def do(project, op, confirm=None, between=lambda: None):
         else:
             project.work(lambda workspace: workspace.restore(one), kill=count)
             between()
-        return one, project.work(lambda workspace: report(workspace.resume(forward=op.startswith("continue"))))
+        return one, project.work(lambda workspace: report(workspace.finish_restore(forward=op.startswith("continue"))))
     between()
     return one, project.work(lambda workspace: report(workspace.restore(one, confirm=confirm)))
 

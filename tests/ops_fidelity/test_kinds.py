@@ -6,7 +6,7 @@ import os
 import pytest
 
 from casrewind.workspace import Workspace
-from casrewind.worktree import rename
+from casrewind.worktree import safe_rename
 from support import path_kinds
 from support.picture import differences, picture
 from support.trees import plant
@@ -32,7 +32,7 @@ def test_one_kind_becomes_another(workspace, root, old, new):
 @pytest.mark.parametrize("links", [True, False], ids=["hard links", "no hard links"])
 def test_all_of_them_without_exchange(workspace, root, monkeypatch, links):
     """As on a system that knows neither renameat2 nor, in the second case, hard links."""
-    monkeypatch.setattr(rename, "_CALL", None)
+    monkeypatch.setattr(safe_rename, "_CALL", None)
     if not links:
         monkeypatch.setattr(os, "link", refuse_to_link)
     pairs = list(itertools.product(path_kinds.KINDS, repeat=2))

@@ -239,7 +239,7 @@ def stores():
 
 def interrupt(reference, changes):
     """Kill a restore after that many changes to the worktree: its journal stays."""
-    from casrewind.worktree import rename
+    from casrewind.worktree import safe_rename
 
     def dying(real):
         def work(*arguments):
@@ -253,7 +253,7 @@ def interrupt(reference, changes):
 
     def work():
         same_names(changes + 10**6)
-        rename.exchange, rename.without_replacing = dying(rename.exchange), dying(rename.without_replacing)
+        safe_rename.exchange, safe_rename.without_replacing = dying(safe_rename.exchange), dying(safe_rename.without_replacing)
         cli("restore", reference, "--yes")
 
     left = [changes]

@@ -343,7 +343,7 @@ class Role:
             while found == KILLED and self.goes_on():
                 forward = self.chance.random() < 0.7
                 there = contents(self.root)
-                answer = self.work("resume", lambda workspace: self._report(workspace.resume(forward=forward)))
+                answer = self.work("resume", lambda workspace: self._report(workspace.finish_restore(forward=forward)))
                 if answer in (KILLED, None):
                     continue
                 if answer == "done":

@@ -4,11 +4,11 @@ from blake3 import blake3
 from hypothesis import strategies as st
 
 from casrewind.model import domain as domains
-from casrewind.model import manifest, history, paths, rewind
+from casrewind.model import manifest, history, paths, rewind_record
 from casrewind.model.checkpoint import TRIGGERS, Checkpoint, Circumstances
 from casrewind.model.diff import Counts
 from casrewind.model.plan import Action
-from casrewind.model.tree_nodes import NodeList, NodeRef
+from casrewind.model.large_directories import NodeList, NodeRef
 
 digests = st.binary(min_size=32, max_size=32)
 keys = st.binary(min_size=16, max_size=16)
@@ -100,11 +100,11 @@ operation_values = st.builds(
     current=ids,
 )
 rewind_values = st.builds(
-    rewind.Rewind,
+    rewind_record.Rewind,
     created_ns=int64,
     worktree=keys,
     agent=texts,
-    mode=st.sampled_from([rewind.FORK, rewind.IN_PLACE]),
+    mode=st.sampled_from([rewind_record.FORK, rewind_record.IN_PLACE]),
     session=texts,
     parent=texts,
     transcript=st.binary(max_size=30),

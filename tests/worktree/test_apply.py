@@ -12,7 +12,7 @@ from blake3 import blake3
 
 from casrewind.model import manifest
 from casrewind.model.plan import Action, reverse
-from casrewind.worktree import rename
+from casrewind.worktree import safe_rename
 from casrewind.worktree.apply import NOT_EMPTY, Applier
 from casrewind.worktree.reader import EMPTY_TREE, Worktree
 from casrewind.worktree.displaced import CHANGED
@@ -77,7 +77,7 @@ def displaced(root):
 @pytest.fixture(params=["exchange", "no exchange"])
 def way(request, monkeypatch):
     if request.param == "no exchange":
-        monkeypatch.setattr(rename, "_CALL", None)
+        monkeypatch.setattr(safe_rename, "_CALL", None)
     return request.param
 
 
@@ -85,9 +85,9 @@ def way(request, monkeypatch):
 def any_way(request, monkeypatch):
     """What the file system can do. Fixed directories: nobody can rename those that are there, as overlayfs has it."""
     if request.param == "no exchange":
-        monkeypatch.setattr(rename, "_CALL", None)
+        monkeypatch.setattr(safe_rename, "_CALL", None)
     if request.param == "fixed directories":
-        exchange, move = rename.exchange, os.rename
+        exchange, move = safe_rename.exchange, os.rename
 
         def unless_directory(name, fd):
             if stat.S_ISDIR(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
@@ -101,7 +101,7 @@ def any_way(request, monkeypatch):
             unless_directory(one, src_dir_fd)
             move(one, other, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
 
-        monkeypatch.setattr(rename, "exchange", exchanged)
+        monkeypatch.setattr(safe_rename, "exchange", exchanged)
         monkeypatch.setattr(os, "rename", moved)
     return request.param
 
@@ -366,14 +366,14 @@ def meddle(monkeypatch, deed, way):
             deed()
 
     if way != "no exchange":
-        real = rename.exchange
+        real = safe_rename.exchange
 
         def exchange(*arguments):
             found = real(*arguments)
             once()
             return found
 
-        monkeypatch.setattr(rename, "exchange", exchange)
+        monkeypatch.setattr(safe_rename, "exchange", exchange)
     else:
         real_rename = os.rename
 
@@ -488,7 +488,7 @@ def interruptions(ground_of, tree, actions_of, monkeypatch, way):
             for name in CALLS:
                 patch.setattr(os, name, dying(getattr(os, name), left))
             for name in ("exchange", "without_replacing"):
-                patch.setattr(rename, name, dying(getattr(rename, name), left))
+                patch.setattr(safe_rename, name, dying(getattr(safe_rename, name), left))
             try:
                 displaced.applier(*actions).run()
             except Stop:

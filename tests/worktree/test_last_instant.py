@@ -7,7 +7,7 @@ from blake3 import blake3
 
 from casrewind.model import manifest
 from casrewind.model.plan import Action
-from casrewind.worktree import rename
+from casrewind.worktree import safe_rename
 from casrewind.worktree.apply import Applier
 from casrewind.worktree.reader import Worktree
 from support.picture import picture
@@ -16,7 +16,7 @@ from support.picture import picture
 @pytest.mark.parametrize("has_flags", [True, False], ids=["renameat2", "link"])
 def test_a_file_that_comes_after_the_last_look_is_not_overwritten(root, monkeypatch, has_flags):
     if not has_flags:
-        monkeypatch.setattr(rename, "_CALL", None)
+        monkeypatch.setattr(safe_rename, "_CALL", None)
     data = b"what the checkpoint has"
     entry = manifest.Entry(manifest.FILE, 0o644, len(data), 0, blake3(data).digest())
     with Worktree(str(root)) as tree:

@@ -86,7 +86,7 @@ def _as_it_is(turn: "Turn", options: "ParsedOptions") -> int:
 def _resume(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     if options.ref is not None or options.to or options.dry_run or options.dashed:
         raise errors.UsageError(f"restore --{options.resume} takes nothing else: what to restore is known")
-    report = workspace.resume(forward=options.resume == "continue")
+    report = workspace.finish_restore(forward=options.resume == "continue")
     done()
     return _report(report if options.resume == "continue" else report._replace(op="abort"), options)
 

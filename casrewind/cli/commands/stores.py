@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ... import config, errors, projects
 from ..._typing import TYPE_CHECKING, Any
 from ...messages import printable
-from ...ops.stores import Found, Pruned, Spared
+from ...ops.all_stores import Found, Pruned, Spared
 from ..show import shapes
 from ..show.shapes import path
 from ..show.text import age, plural, size

@@ -212,7 +212,7 @@ class TimelineModel:
 
     def resume(self, *, forward: bool) -> ActionResult:
         """Continue an interrupted restore, or abort it."""
-        done = self._workspace.resume(forward=forward)
+        done = self._workspace.finish_restore(forward=forward)
         return _restored(done if forward else done._replace(op="abort"))
 
     def restore(

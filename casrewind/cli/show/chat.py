@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from ..._typing import TYPE_CHECKING
 from ...messages import printable
-from ...model.rewind import FORK
+from ...model.rewind_record import FORK
 from .restored import foreign_lines, outside_lines, restored_lines
 from .text import SHOWN, Line, plural
 

@@ -123,7 +123,7 @@ def race(workspace, root, outside, swapper, goes_on, how="", works=("save", "res
             if workspace.is_interrupted():
                 for way in (number % 2 == 0, number % 2 == 1):
                     try:
-                        workspace.resume(forward=way)
+                        workspace.finish_restore(forward=way)
                         tally["resumed"] += 1
                         break
                     except errors.CasrewindError as error:
@@ -134,7 +134,7 @@ def race(workspace, root, outside, swapper, goes_on, how="", works=("save", "res
     assert picture(outside, inodes=True) == before
     assert not [blob for blob in blobs(workspace) if SECRET in blob]
     if workspace.is_interrupted():
-        workspace.resume(forward=False)
+        workspace.finish_restore(forward=False)
     assert not workspace.is_interrupted()
     read_everything(workspace)
     tally["temporary files left"] = sum(b".casrewind-tmp-" in name for name in leftovers(root))

@@ -166,7 +166,7 @@ def test_eight_savers_two_restorers_and_gc_under_random_kills(scratch, seconds):
     for root in roots[8:10]:
         with opened(root, settings(home, f"{home}/data")) as workspace:
             if workspace.is_interrupted():
-                workspace.resume(forward=True)
+                workspace.finish_restore(forward=True)
     compared, pins, verified = judge(scratch, home, acknowledged)
     whens = collections.Counter()
     for what, number in kills.items():

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from casrewind.model.shared_size import share
+from casrewind.model.size_by_owner import share
 
 
 @st.composite

@@ -1,4 +1,4 @@
-"""Resume: finish an interrupted restore (`restore --continue`), or reverse it (`--abort`).
+"""An interrupted restore: finish it (`restore --continue`), or reverse it (`--abort`).
 
 The danger prevented here: an interrupted restore that can be neither finished nor reversed. Obstacles are named before
 the first change. A path that was edited since is kept.
@@ -30,7 +30,7 @@ _ABORT = "{} and run casrewind restore --abort again"
 _INVERSE = {undo_history.RESTORE: undo_history.UNDO, undo_history.UNDO: undo_history.REDO, undo_history.REDO: undo_history.UNDO}
 
 
-def resume(context: Context, *, forward: bool) -> Restored:
+def finish_restore(context: Context, *, forward: bool) -> Restored:
     """Finish the interrupted restore, or reverse it. A path in neither its old nor its new state was edited since: it
     is kept and reported. Raises NothingToUndo if no restore was interrupted."""
     context.tree.follow_root()

@@ -78,7 +78,7 @@ def _start(name: str, directory: int, size: int) -> bytes:
         os.close(fd)
 
 
-def around(path: str) -> str:
+def find_store_around(path: str) -> str:
     """The store that contains a path, or "". `path` is absolute and need not exist."""
     place = os.path.realpath(path)
     while True:

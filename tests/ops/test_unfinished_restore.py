@@ -27,7 +27,7 @@ def broken(workspace, root):
 def test_continue_ends_it_and_undo_takes_it_back_once(workspace, root, broken, monkeypatch):
     before = picture(root)
     interrupted_at_the_very_end(workspace, root, monkeypatch, lambda: workspace.restore(broken))
-    workspace.resume(forward=True)
+    workspace.finish_restore(forward=True)
     assert (root / "a").read_bytes() == b"one"
     workspace.undo()
     assert differences(before, picture(root)) == {}
@@ -39,7 +39,7 @@ def test_abort_takes_it_back_and_leaves_nothing_to_undo(workspace, root, broken,
     before = picture(root)
     interrupted_at_the_very_end(workspace, root, monkeypatch, lambda: workspace.restore(broken))
     after = picture(root)
-    workspace.resume(forward=False)
+    workspace.finish_restore(forward=False)
     assert differences(before, picture(root)) == {}
     with pytest.raises(errors.NothingToUndo):
         workspace.undo()
@@ -55,7 +55,7 @@ def test_abort_of_an_undo_makes_it_undoable_again(workspace, root, broken, monke
     after = picture(root)
     interrupted_at_the_very_end(workspace, root, monkeypatch, workspace.undo)
     assert differences(before, picture(root)) == {}
-    workspace.resume(forward=False)
+    workspace.finish_restore(forward=False)
     assert differences(after, picture(root)) == {}
     workspace.undo()
     assert differences(before, picture(root)) == {}

@@ -15,7 +15,7 @@ from .references import label_of
 _OF_SUBAGENT = ("SubagentStop",)  # events that report a subagent's end
 
 
-def together(everything: Iterable[tuple[Checkpoint, Marked]]) -> tuple[frozenset[str], ...]:
+def find_inseparable(everything: Iterable[tuple[Checkpoint, Marked]]) -> tuple[frozenset[str], ...]:
     """The sets of ids that gc keeps or forgets together, one per turn. `everything`: all checkpoints, newest first."""
     worktrees: dict[bytes, list[tuple[Checkpoint, Marked]]] = {}
     for pair in everything:

@@ -41,13 +41,13 @@ class Found(NamedTuple):
     problem: str | None
 
 
-def stores(data: str) -> list[Found]:
+def list_stores(data: str) -> list[Found]:
     """Every store under the data directory, the last used first. An unusable store has a `problem`."""
-    all_there = [found(registry.inspect(registry.store_directory(data, name))) for name in registry.names(data)]
+    all_there = [describe(registry.inspect(registry.store_directory(data, name))) for name in registry.names(data)]
     return sorted(all_there, key=lambda store: (-store.used_ns, store.path))
 
 
-def found(seen: registry.StoreSummary) -> Found:
+def describe(seen: registry.StoreSummary) -> Found:
     """The report on an inspected store."""
     counts: dict[str, int] = {}
     newest_of: dict[str, int] = {}
@@ -106,7 +106,7 @@ def prune(
     if not dry_run:
         registry.clear(data)
     candidates, kept = [], []
-    for store in stores(data):
+    for store in list_stores(data):
         reason = _why_not(store, age, force=force)
         if reason == "":
             candidates.append(store)
@@ -132,7 +132,7 @@ def _remove(store: Found, age: float, *, force: bool) -> str:
     """Remove a store after checking it again. Returns why it is kept, or ""."""
     try:
         with registry.hold_for_removal(store.path, registry.PATIENCE):
-            reason = _why_not(found(registry.inspect(store.path)), age, force=force)
+            reason = _why_not(describe(registry.inspect(store.path)), age, force=force)
             if reason == "":
                 registry.remove(store.path)
                 return ""
