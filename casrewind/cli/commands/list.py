@@ -11,12 +11,13 @@ from ..._typing import TYPE_CHECKING
 from ...messages import printable
 from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
-from ...model.turn_records import Forgotten, Outside, Reset, Row, SavedRow, Turn
+from ...model.turn_records import Forgotten, Outside, Reset, Row, Turn
 from ...ops.context import Context
 from ...ops.references import is_numbered, label_of
 from ...ops.turn_view import TurnView
 from ...store.catalog import Marked
 from ...workspace import context_of
+from ..show.rows import RowWriter, first_line, is_shown, searched
 from ..show.text import DIM, Line, age, cut_to, description, plural, signed, size, styled
 from ..terminal.lines import as_json, note, print_line, print_lines
 from ..terminal.table import set_width, table, width
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
     from ...workspace import Workspace
     from ..command_line import ParsedOptions
-    from ..show.rows import RowWriter
-
 _OTHER = "·"
 """Marks a turn of another session, inside of a client."""
 _LEAST_SESSION = 2
@@ -74,8 +73,8 @@ class _Filter:
 
     def takes_row(self, row: Row) -> bool:
         """True for a selected row. With a session, only turns are selected."""
-        if isinstance(row, SavedRow) and row.during and not row.label:
-            return False  # a save without a label while a turn ran folds
+        if not is_shown(row):
+            return False
         if self.is_any:
             return True
         if isinstance(row, Forgotten):
@@ -83,21 +82,20 @@ class _Filter:
         if not isinstance(row, Turn):
             moment = row.seen_ns if isinstance(row, Outside) else row.at_ns
             is_recent = (moment or self._since) >= self._since
-            return self._sessions is None and is_recent and (not self._text or self._text in self._words_of(row))
+            return self._sessions is None and is_recent and self._has_text(row)
         moment = row.ended_ns or row.started_ns
         if not row.running and moment is not None and moment < self._since:
             return False
         if not self._is_of(row.session, row.started_ns or row.ended_ns or 0):
             return False
-        return not self._text or self._text in "\n".join((row.prompt, *row.also)).casefold()
+        return self._has_text(row)
 
-    def _words_of(self, row: Row) -> str:
-        """The words of a row that is no turn."""
-        from ..show.rows import RowWriter
-
+    def _has_text(self, row: Row) -> bool:
+        """True if the words of a row have the text."""
+        if not self._text:
+            return True
         self._writer = self._writer or RowWriter(self._view)
-        below = row.label if isinstance(row, SavedRow) else ""  # a title has its first line only
-        return f"{self._writer.text(row).title}\n{below}".casefold()
+        return self._text in searched(row, self._writer.words(row)).casefold()
 
     def _is_of(self, session: str, moment: int) -> bool:
         """True if `session` is selected and `moment` is not later than the end of that session's part."""
@@ -231,8 +229,6 @@ def _print_rows(
     view: TurnView, rows: "Iterable[Row]", own: frozenset[str], options: "ParsedOptions", damaged: list[Row], *, is_filtered: bool
 ) -> None:
     """Print each row as soon as it is read. Rows that cannot be read are added to `damaged`."""
-    from ..show.rows import RowWriter
-
     highest = len(view.turns) if options.number is None or is_filtered else min(options.number, len(view.turns))
     writer = RowWriter(view, width(), highest, _PATHS) if os.environ.get(launch.INSIDE) else RowWriter(view, width(), highest)
     others = is_there = False
@@ -280,7 +276,7 @@ def _without_turns(count: int) -> str:
     return f"no turns yet; {plural(count, 'checkpoint')}: casrewind list --all"
 
 
-def _short(writer: "RowWriter", row: Row) -> str:
+def _short(writer: RowWriter, row: Row) -> str:
     """A row in one short line."""
     found = writer.text(row)
     identity = getattr(row, "id", None) or getattr(row, "checkpoint", None) or getattr(row, "safety", None) or ""
@@ -292,8 +288,6 @@ def _print_checkpoints(
     view: TurnView, found: Sequence[_Found], others: dict[bytes, str], current: str, options: "ParsedOptions", *, is_filtered: bool
 ) -> None:
     """Print a table of checkpoints; with --oneline one short line for each. `others`: names of other worktrees."""
-    from ..show.rows import first_line
-
     if options.oneline:
         for point, marked in found:
             what = first_line(description(point, marked)) or point.trigger.replace("_", " ")

@@ -47,7 +47,7 @@ def timeline_row(found: PickerTimeline, row: PickerRow, width: int, *, is_base: 
         text.append("  of another worktree", style="dim")
     columns = _columns(found, row, width)
     left = max(width - sum(cells for cells, _ in columns), 1)
-    note = picker_rows.note(row)
+    note = picker_rows.note(found, row)
     left -= len(note) + bool(columns)
     text.truncate(max(left, 8), overflow="ellipsis")
     text.append(note, style="yellow").append(" " * max(left - text.cell_len + len(note), 0))

@@ -11,12 +11,11 @@ from ...messages import printable
 from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
 from ...model.diff import Change, Counts, count
-from ...model.manifest import DIR
 from ...model.turn_records import Forgotten, Outside, Reset, Row, SavedRow, Turn
 from ...ops.references import is_named, label_of
 from ...store.catalog import UNMARKED, Marked
-from ..show.changes import unclear_notes
-from ..show.rows import done_title, first_line, outside_title, title_of, why_unknown
+from ..show.changes import telling
+from ..show.rows import RowWords, first_line, searched, why_unknown, words_of
 
 _SESSION = 4
 """Characters of a session's id: enough to tell a project's sessions apart."""
@@ -121,8 +120,10 @@ def matching(timeline: PickerTimeline, rows: Iterable[PickerRow], words: str) ->
 def _matches(timeline: PickerTimeline, row: PickerRow, wanted: Sequence[str]) -> bool:
     item = row.item
     parts = [number(row), title(timeline, row), who(row), row.target]
+    if not isinstance(item, Checkpoint):
+        parts.append(searched(item, _words(timeline, item)))
     if isinstance(item, Turn):
-        parts += [item.prompt, *item.also, item.session, item.id, item.branch]
+        parts += [item.session, item.id, item.branch]
         parts += [label_of(timeline.points[one], timeline.marks[one]) for one in item.checkpoints]
     text = "\n".join(parts).casefold()
     rest = [word for word in wanted if word not in text]
@@ -130,11 +131,6 @@ def _matches(timeline: PickerTimeline, row: PickerRow, wanted: Sequence[str]) ->
         return True
     paths = [printable(change.path).casefold() for change in changes_of(row) or ()]
     return all(any(word in path for path in paths) for word in rest)
-
-
-def is_shown(item: Row) -> bool:
-    """True if a row of the turn view is shown: a save inside of a turn is hidden unless it has a label."""
-    return not (isinstance(item, SavedRow) and item.during and not item.label)
 
 
 # -- the words of a row
@@ -146,32 +142,29 @@ def number(row: PickerRow) -> str:
 
 
 def title(timeline: PickerTimeline, row: PickerRow) -> str:
-    """What a row is, in one line."""
+    """What a row is, in one line: the words of `list`. A turn has its label in front, and "…" for a prompt of more lines."""
     item = row.item
     if isinstance(item, Checkpoint):
         return _point_title(item, timeline.marks.get(item.id, UNMARKED))
-    if isinstance(item, Turn):
-        label = _turn_label(timeline, item)
-        return (f"[{label}] " if label else "") + title_of(item) + (" …" if len(item.prompt.strip().splitlines()) > 1 else "")
-    if isinstance(item, Forgotten):
-        return "older checkpoints were forgotten here"
-    if isinstance(item, Outside):
-        return outside_title(item)
-    during = f" (while {', '.join(f'@{one}' for one in item.during)} ran)" if item.during else ""
-    if isinstance(item, SavedRow):
-        return (f"saved: {first_line(item.label)}" if item.label else "saved") + during
-    return done_title(item.kind, item.target, timeline.points, timeline.marks, timeline.sides) + during
-
-
-def note(row: PickerRow) -> str:
-    """The words after a title of any length: the turn runs, was cut short, shares paths with another turn, and the like."""
-    item = row.item
+    found = _words(timeline, item).title
     if not isinstance(item, Turn):
+        return found
+    label = _turn_label(timeline, item)
+    return (f"[{label}] " if label else "") + found + (" …" if len(item.prompt.strip().splitlines()) > 1 else "")
+
+
+def _words(timeline: PickerTimeline, item: Row) -> RowWords:
+    return words_of(item, timeline.points, timeline.marks, timeline.sides)
+
+
+def note(timeline: PickerTimeline, row: PickerRow) -> str:
+    """The words after a title of any length: that a turn runs or was cut short, and what is special about its changes."""
+    item = row.item
+    if isinstance(item, Checkpoint):
         return ""
-    words = ["running"] if item.running else ["cut short"] if item.cut_short else ["end not seen"] if item.mixed else []
-    words += [f"{len(item.shared)} shared"] if item.shared else []
-    words += unclear_notes(item.unclear)
-    return f" ({', '.join(words)})" if words else ""
+    found = _words(timeline, item)
+    running = " (running)" if isinstance(item, Turn) and item.running else ""
+    return running + found.ending + (f" {found.note}" if found.note else "")
 
 
 def _turn_label(timeline: PickerTimeline, turn: Turn) -> str:
@@ -212,12 +205,11 @@ def changes_of(row: PickerRow) -> tuple[Change, ...] | None:
 
 
 def counted(row: PickerRow) -> Counts | None:
-    """The numbers of changed files and links of a row, or of directories if there are no others. None: not known."""
+    """The numbers of changes of a row, as `list` counts them. None: not known."""
     changes = changes_of(row)
     if changes is None:
         return None
-    files = [one for one in changes if any(entry is not None and entry.kind != DIR for entry in (one.old, one.new))]
-    return count(files or list(changes))
+    return count(telling(changes))
 
 
 def state_of(row: PickerRow) -> str:
@@ -246,8 +238,8 @@ def session_of(row: PickerRow) -> str:
 
 
 def is_pinned(timeline: PickerTimeline, row: PickerRow) -> bool:
-    """True if the target of a row is pinned, or has a label that keeps it."""
-    if isinstance(row.item, Outside | Reset):
-        return False
-    point, marked = timeline.points.get(row.target), timeline.marks.get(row.target, UNMARKED)
-    return marked.pinned or (point is not None and is_named(point, marked) and not isinstance(row.item, SavedRow))
+    """True if a row has the sign of what is pinned. A checkpoint has it for a label that keeps it, too."""
+    if not isinstance(row.item, Checkpoint):
+        return _words(timeline, row.item).is_pinned
+    marked = timeline.marks.get(row.item.id, UNMARKED)
+    return marked.pinned or (row.item.id in timeline.points and is_named(row.item, marked))

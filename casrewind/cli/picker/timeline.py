@@ -39,7 +39,7 @@ from ..show.restored import (
     restored_lines,
     unprotected_lines,
 )
-from ..show.rows import sides_of
+from ..show.rows import is_shown, sides_of
 from ..show.text import Line, age, plural, size
 from ..terminal.questions import Ask, Proposal
 from . import picker_rows
@@ -105,7 +105,7 @@ class TimelineModel:
         """The first rows with their changes, and all further turns without changes."""
         context = context_of(self._workspace)
         self._view = TurnView(context, self._seen)
-        self._waiting, self._read = filter(picker_rows.is_shown, self._view.rows()), []
+        self._waiting, self._read = filter(is_shown, self._view.rows()), []
         self._inside, self._elsewhere = {}, []
         self._sides = sides_of(self._view.turns)
         return self._more(_FIRST)

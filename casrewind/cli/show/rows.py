@@ -38,8 +38,19 @@ _DONE = {
 }  # fmt: skip
 
 
+class RowWords(NamedTuple):
+    """What every list says of a row: `list`, `log`, a client's list and the picker."""
+
+    title: str
+    ending: str = ""
+    """Words behind the title, which are never cut."""
+    note: str = ""
+    """What is special about the changes, in brackets."""
+    is_pinned: bool = False
+
+
 class RowText(NamedTuple):
-    """The words of a row. `mark`: "@3" of a turn. `ending`: words behind the title, which are never cut. `counts`:
+    """A row of `list`. `mark`: "@3" of a turn. `ending`: words behind the title, which are never cut. `counts`:
     "+2 ~1", or words in place of counts and paths.
     `note`: words after the paths. `below`: lines of their own."""
 
@@ -101,21 +112,24 @@ class RowWriter:
         return " " * (self._layout.mark + 4)
 
     def text(self, row: Row) -> RowText:
-        """The words of a row."""
+        """The words of a row, and what stands beside them."""
+        words = self.words(row)
+        title = ("* " if words.is_pinned else "") + words.title
         if isinstance(row, Turn):
-            return self._turn(row)
+            return self._turn(row, RowText(f"@{row.n}", title, ending=words.ending, note=words.note))
         if isinstance(row, Outside):
             seen = "now" if row.seen_ns is None else ("seen " if self._layout.width >= _WIDE else "") + age(row.seen_ns)
-            found = RowText("", outside_title(row), seen)
-            return _with_changes(found, row.changes, purged=len(row.purged), damaged=row.damaged, unclear=row.unclear)
+            return _with_changes(RowText("", title, seen, note=words.note), row.changes)
         if isinstance(row, SavedRow):
-            description = self._view.points[row.checkpoint].label  # casrewind run writes a label that keeps nothing
-            words = f"saved: {row.label}" if row.label else description or "saved"
-            title = self._star(row.checkpoint) + first_line(words)
-            return RowText("", title + _while(row.during), age(row.at_ns), plural(row.files, "file"))
+            return RowText("", title, age(row.at_ns), plural(row.files, "file"))
         if isinstance(row, Reset):
-            return self._reset(row)
-        return RowText("", "older checkpoints were forgotten here")
+            found = RowText("", title, age(row.at_ns), note=words.note)
+            return _with_changes(found, row.changes) if _is_counted(row) else found._replace(counts=NOT_COUNTED)
+        return RowText("", title)
+
+    def words(self, row: Row) -> RowWords:
+        """What every list says of a row."""
+        return words_of(row, self._view.points, self._view.marks, self._sides)
 
     def session_of(self, turn: Turn) -> str:
         """The agent and the short id of a turn's session."""
@@ -124,14 +138,10 @@ class RowWriter:
     def made_by(self, maker: "Maker") -> str:
         """Who made a change, in words."""
         if maker.operation is not None:
-            return self._done(maker.by, maker.operation.target)
+            return done_title(maker.by, maker.operation.target, self._view.points, self._view.marks, self._sides)
         return " or ".join(f"@{turn.n} {title_of(turn)}" for turn in maker.turns) or "edited outside of a turn"
 
-    def _done(self, kind: str, target: str) -> str:
-        return done_title(kind, target, self._view.points, self._view.marks, self._sides)
-
-    def _turn(self, turn: Turn) -> RowText:
-        title = self._star(turn.before, turn.after) + title_of(turn)
+    def _turn(self, turn: Turn, found: RowText) -> RowText:
         moment = turn.ended_ns or turn.started_ns
         when = "running" if turn.running else "" if moment is None else age(moment)
         below = tuple(f"+ {first_line(text)}" for text in turn.also)
@@ -140,27 +150,13 @@ class RowWriter:
             below += (f"branch {printable(older)} -> {printable(turn.branch)}",)
         if turn.not_saved:
             below += (f"{NOT_SAVED}: with edits of the turns beside it",)
-        ending = " (cut short)" if turn.cut_short else ""
-        found = RowText(f"@{turn.n}", title, when, session=self._short_session(turn), below=below, ending=ending)
-        if turn.changes is not None or turn.damaged:
-            found = _with_changes(
-                found, turn.changes, purged=len(turn.purged), damaged=turn.damaged, shared=turn.shared, unclear=turn.unclear
-            )
+        found = found._replace(when=when, session=self._short_session(turn), below=below)
+        if _is_counted(turn):
+            found = _with_changes(found, turn.changes)
             return found._replace(counts=f"so far {found.counts}") if turn.running else found
         if turn.running:
             return found._replace(counts="so far", paths=(NOT_COUNTED,), total=1)
         return found._replace(counts=why_unknown(turn))
-
-    def _star(self, *checkpoints: str | None) -> str:
-        """The sign in front of what is pinned."""
-        return "* " if any(one is not None and self._view.marks[one].pinned for one in checkpoints) else ""
-
-    def _reset(self, row: Reset) -> RowText:
-        title = self._done(row.kind, row.target) + (", with what was edited after it" if row.loose else "")
-        found = RowText("", title + _while(row.during), age(row.at_ns))
-        if row.changes is None and not row.damaged:
-            return found._replace(counts=NOT_COUNTED)
-        return _with_changes(found, row.changes, purged=0, damaged=row.damaged, unclear=row.unclear)
 
     def _short_session(self, turn: Turn) -> str:
         is_short = self._columns < _WIDE and len(self._agents) == 1
@@ -176,6 +172,36 @@ class RowWriter:
         left = columns - mark - when - _COUNTS - session - (12 if session else 10)
         title = min(left * 9 // 16, 44)
         return RowLayout(columns, mark, title, when, left - title, session)
+
+
+def is_shown(row: Row) -> bool:
+    """False for a save without a label while a turn ran: it folds behind the turn."""
+    return not (isinstance(row, SavedRow) and row.during and not row.label)
+
+
+def words_of(row: Row, points: Mapping[str, Checkpoint], marks: Mapping[str, Marked], sides: Mapping[str, Turn]) -> RowWords:
+    """What every list says of a row. `points` and `marks` by id; `sides`: see `sides_of`."""
+    if isinstance(row, Turn):
+        pinned = any(one is not None and marks[one].pinned for one in (row.before, row.after))
+        note = _note(row.changes, shared=row.shared, purged=len(row.purged), unclear=row.unclear, damaged=row.damaged)
+        return RowWords(title_of(row), " (cut short)" if row.cut_short else "", note, pinned)
+    if isinstance(row, Outside):
+        return RowWords(outside_title(row), note=_note(row.changes, purged=len(row.purged), unclear=row.unclear, damaged=row.damaged))
+    if isinstance(row, SavedRow):
+        description = points[row.checkpoint].label  # casrewind run writes a label that keeps nothing
+        title = first_line(f"saved: {row.label}" if row.label else description or "saved")
+        return RowWords(title + _while(row.during), is_pinned=marks[row.checkpoint].pinned)
+    if isinstance(row, Reset):
+        title = done_title(row.kind, row.target, points, marks, sides) + (", with what was edited after it" if row.loose else "")
+        return RowWords(title + _while(row.during), note=_note(row.changes, unclear=row.unclear, damaged=row.damaged))
+    return RowWords("older checkpoints were forgotten here")
+
+
+def searched(row: Row, words: RowWords) -> str:
+    """The texts of a row that a filter searches."""
+    if isinstance(row, Turn):
+        return "\n".join((row.prompt, *row.also))
+    return f"{words.title}\n{row.label if isinstance(row, SavedRow) else ''}"  # a title has the first line of a label
 
 
 def title_of(turn: Turn) -> str:
@@ -237,16 +263,12 @@ def why_unknown(turn: Turn) -> str:
     return NOT_COUNTED if turn.to_now else "its end was forgotten"
 
 
-def _with_changes(
-    found: RowText,
-    changes: Sequence[Change] | None,
-    *,
-    purged: int,
-    damaged: bool,
-    shared: Sequence[tuple[bytes, object]] = (),
-    unclear: Sequence[Change] = (),
-) -> RowText:
-    """The row with its counts, paths and remarks."""
+def _is_counted(row: Turn | Reset) -> bool:
+    return row.changes is not None or row.damaged
+
+
+def _with_changes(found: RowText, changes: Sequence[Change] | None) -> RowText:
+    """The row with its counts and paths."""
     if changes is None:
         return found._replace(counts="cannot be read: damaged in the store")
     told = telling(changes)
@@ -254,6 +276,22 @@ def _with_changes(
     for change in told:
         numbers[SIGNS[change.status]] += 1
     counts = " ".join(f"{sign}{number:,}" for sign, number in numbers.items() if number)
+    names = tuple(printable(change.path) for change in told[:_NAMES])
+    return found._replace(counts=counts or NOTHING, paths=names, total=len(told))
+
+
+def _note(
+    changes: Sequence[Change] | None,
+    *,
+    purged: int = 0,
+    damaged: bool,
+    shared: Sequence[tuple[bytes, object]] = (),
+    unclear: Sequence[Change] = (),
+) -> str:
+    """What is special about the changes of a row, "" if nothing is, or if they are not known."""
+    if changes is None:
+        return ""
+    told = telling(changes)
     notes = []
     count = len({path for path, _ in shared}.intersection(change.path for change in told))
     if count:
@@ -263,8 +301,7 @@ def _with_changes(
     notes += unclear_notes(unclear)
     if damaged:
         notes.append("some of it is damaged")
-    names = tuple(printable(change.path) for change in told[:_NAMES])
-    return found._replace(counts=counts or NOTHING, paths=names, total=len(told), note=f"({', '.join(notes)})" if notes else "")
+    return f"({', '.join(notes)})" if notes else ""
 
 
 def _while(during: Sequence[int]) -> str:
