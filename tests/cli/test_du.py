@@ -16,7 +16,7 @@ from casrewind.ops.save import save as save_moment
 from casrewind.workspace import open as opened, context_of
 from support import packfile
 from support.blob_owners import checked_usage, pack_sizes
-from support.terminal import Session
+from support.terminal import Session, with_patience
 from support.trees import plant
 from support.unchanged import unchanged
 
@@ -94,7 +94,7 @@ def test_on_a_terminal_a_path_can_be_copied_whole_and_a_prompt_is_cut(process, r
     long = "a/" * 60 + "file"
     plant(root, {long: noise(1, 400)})
     process("save", "-m", "words " * 30, code=0)
-    session = Session([sys.executable, "-m", "casrewind", "-C", process.root, "du"], {**process.environment, "NO_COLOR": "1"}, size=(24, 80))
+    session = Session(with_patience(process, 3600, "du"), {**process.environment, "NO_COLOR": "1"}, size=(24, 80))
     code, shown = session.end()
     lines = shown.decode().replace("\x1b[0m", "").splitlines()
     assert code == 0 and max(map(len, lines[1:-1])) <= 80

@@ -5,7 +5,6 @@ import base64
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from casrewind.settings import Settings, find_root, scan_policy
 from casrewind.worktree.ignored import find_ignored
 from casrewind.worktree.reader import Worktree
 from support.output_schema import schema_faults
-from support.terminal import Session
+from support.terminal import Session, with_patience
 from support.trees import plant
 
 
@@ -234,7 +233,7 @@ def test_a_restore_to_before_an_include_says_what_it_stops_protecting(casrewind,
 def test_the_plan_on_a_terminal_begins_with_what_it_stops_protecting(casrewind, project):
     casrewind("save", "-m", "before", code=0)
     casrewind("include", "--shared", ".env", code=0)
-    session = Session([sys.executable, "-m", "casrewind", "-C", str(project), "restore", "before"], casrewind.environment, size=(24, 200))
+    session = Session(with_patience(casrewind, 3600, "restore", "before"), casrewind.environment, size=(24, 200))
     session.read_until(b"Go on?")
     lines = session.shown.decode().splitlines()
     assert lines[0].startswith("NOTE: .env would no longer be protected") and lines[1].startswith("restore to 'before'")

@@ -1,7 +1,6 @@
 """The result of a restore, back or revert names the turn, its age and its id; numbers that moved are asked about."""
 
 import re
-import sys
 import time
 
 import pytest
@@ -9,7 +8,7 @@ import pytest
 from support.agent_turns import AgentTurns
 from support.fake_client import Client
 from support.picture import picture
-from support.terminal import Session
+from support.terminal import Session, with_patience
 from support.trees import plant
 
 
@@ -115,7 +114,7 @@ def test_the_result_of_back_names_the_turn_and_the_conversation(root, casrewind)
 
 def on_terminal(casrewind, *words):
     """A command on a terminal, until it asks or ends."""
-    return Session([sys.executable, "-m", "casrewind", "-C", casrewind.root, *words], casrewind.environment)
+    return Session(with_patience(casrewind, 3600, *words), casrewind.environment)
 
 
 @pytest.mark.parametrize("words", [("restore", "2", "-y"), ("restore", "after:@2", "-y"), ("revert", "2", "-y"), ("restore", "@3", "-y")])

@@ -19,7 +19,7 @@ from support.command_in_process import InProcess
 from support.gc_checks import disk_usage
 from support.picture import differences, picture
 from support.stores import LockHolder
-from support.terminal import Session
+from support.terminal import Session, with_patience
 from support.trees import plant
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -123,7 +123,7 @@ def test_without_a_terminal_it_needs_yes(here, gone):
 @pytest.mark.parametrize("answer", ["n", "", "y"])
 def test_on_a_terminal_it_asks(here, gone, home, tmp_path, answer):
     command = Command(tmp_path / "here", home)
-    session = Session([sys.executable, "-m", "casrewind", "-C", command.root, *PRUNE], command.environment)
+    session = Session(with_patience(command, 3600, *PRUNE), command.environment)
     session.read_until(b"[y/N")
     assert str(tmp_path / "gone").encode() in session.shown and b"removing 1 store" in session.shown
     session.type(answer + "\n")

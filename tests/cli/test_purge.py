@@ -14,7 +14,7 @@ from support.command_in_process import InProcess
 from support.fake_client import Client
 from support.picture import picture
 from support.secret_search import hits, secret
-from support.terminal import Session
+from support.terminal import Session, with_patience
 from support.trees import Link, plant
 
 
@@ -265,7 +265,7 @@ def test_a_text_in_rules_outside_of_the_tree_is_purged_as_the_command_advises(sh
 
 
 def typed(process, *arguments):
-    return Session([sys.executable, "-m", "casrewind", "-C", process.root, *arguments], process.environment)
+    return Session(with_patience(process, 3600, *arguments), process.environment)
 
 
 def test_a_person_is_asked_and_may_say_no(shop, root, home):

@@ -1,15 +1,14 @@
 """Hooks whose files are gone: every command that a person types in a terminal names them, and how to mend them."""
 
-import sys
 from pathlib import Path
 
 from support.fake_client import Client
-from support.terminal import Session
+from support.terminal import Session, with_patience
 from support.trees import plant
 
 
 def shown(casrewind, *words):
-    session = Session([sys.executable, "-m", "casrewind", "-C", casrewind.root, "--no-pager", *words], casrewind.environment, size=(24, 300))
+    session = Session(with_patience(casrewind, 3600, "--no-pager", *words), casrewind.environment, size=(24, 300))
     return session.end()[1].decode()
 
 
