@@ -25,7 +25,6 @@ from fcntl import ioctl
 import casrewind
 from casrewind.ops import save as saves
 from casrewind.worktree.change_set import ChangedDirectories, ChangeSet
-from casrewind.workspace import context_of
 
 from . import trees
 
@@ -92,7 +91,7 @@ def _grow(workspace, root, files, number):
     """So many checkpoints: one who knows what is edited spares the scans the rest."""
     chance = random.Random(1)
     status = os.stat(root)
-    context = context_of(workspace)
+    context = workspace._context
     memory, edited = None, set()
     for count in range(number):
         for path in chance.sample(files, chance.randrange(1, 4)):

@@ -1,13 +1,16 @@
-"""Settings of a workspace, and what they determine for one root: its store and what a scan captures.
+"""Settings, what they determine for one root (its store and what a scan captures), and the opening of both.
 
-A program passes its settings, or takes `default_settings`. The command reads the user's configuration, too.
+The danger prevented here: the command, a hook and a program use different stores of one project, or see different files
+of it. All three open it here. A program passes its settings, or takes `default_settings`. The command reads the user's
+configuration, too.
 """
 
 import errno
 import os
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
 
 from . import config, environment, errors, fsio, locations
 from ._typing import NamedTuple
@@ -22,6 +25,11 @@ from .worktree import root as roots
 from .worktree.scan_policy import ScanPolicy
 
 TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .gitignore.rules import Accepted
+    from .ops.context import Context, Progress
+    from .store.store import Store
+    from .worktree.change_set import ChangeSet
 
 _OUTSIDE = ("exclude", "global")
 """The sources of rules whose files git's configuration names."""
@@ -32,7 +40,7 @@ KEEP_LAST = 10
 
 
 class Settings(NamedTuple):
-    """The settings of a workspace.
+    """The settings with which a project is opened.
 
     Places: `home` is the user's home directory. `data` is the directory of all stores, one for each repository; `store`
     is a store directory to use instead, or None. `environ` has the variables that locate git's configuration files
@@ -87,6 +95,65 @@ def from_environment(*, store: str | None = None, force: bool = False) -> tuple[
         processes=min(len(os.sched_getaffinity(0)), 2) if sys.platform.startswith("linux") else 1,
         limits=Limits(found.max_age, found.max_count, KEEP_LAST, found.max_size, found.thin),
     ), found
+
+
+def open_context(
+    path: str, settings: Settings, *, create: bool, progress: "Progress | None" = None, watch: "ChangeSet | None" = None
+) -> "Context":
+    """Open the project of the nearest directory at or above `path` with a `.git` or a store, otherwise of `path`.
+
+    With `create`, a missing store is created. `watch`: the helper's known changes, which a save reads and updates; the
+    caller must then call `ops.save.finish_watch`. The caller must call `close_context`. Raises WorkspaceNotFound,
+    RootRefused, UsageError, StoreForeign, FormatUnsupported, StoreDamaged, StoreNotWritable, StoreFull.
+    """
+    from .ops.context import Context
+    from .store.store import Store
+    from .worktree.reader import Worktree
+
+    root = find_root(path, settings)
+    refuse_store(root, settings)
+    store = Store(store_of(root, settings), create=create, repair=settings.repair, deadline=settings.deadline)
+    try:
+        if watch is not None:
+            store.index.rely_on(watch.proof)
+        tree = Worktree(root.path)
+        try:
+            policy = scan_policy(root, settings)._replace(accepted=partial(_accepted_rules, store, root.key))
+            if policy.lost:
+                from .ops import restorable
+
+                policy = restorable.with_recorded_rules(store, root.key, policy)
+        except BaseException:
+            tree.close()
+            raise
+    except BaseException:
+        store.close()
+        raise
+    environ, limits = settings.environ, settings.limits
+    shell = (environ.get("CASREWIND_AGENT", ""), environ.get("CASREWIND_SESSION", ""))
+    return Context(root, store, tree, policy, limits, settings.data, settings.home, environ, progress, watch, shell)
+
+
+def close_context(context: "Context") -> None:
+    """Close the worktree and the store of an open project."""
+    context.tree.close()
+    context.store.close()
+
+
+@contextmanager
+def opened(path: str, settings: Settings, *, create: bool, watch: "ChangeSet | None" = None) -> "Iterator[Context]":
+    """As `open_context`, open until the end of a with-statement."""
+    context = open_context(path, settings, create=create, watch=watch)
+    try:
+        yield context
+    finally:
+        close_context(context)
+
+
+def _accepted_rules(store: "Store", worktree: bytes) -> "Accepted":
+    from .ops import restorable  # only a refused rule file needs it
+
+    return restorable.accepted_rules(store, worktree)
 
 
 def find_root(path: str, settings: Settings) -> roots.Root:

@@ -3,28 +3,22 @@
 `casrewind.open(path)` returns a Workspace; docs/api.md has examples. Nothing here prints, prompts or reads
 variables, except for `default_settings`.
 
-Modules that only some methods need are imported inside these methods: hooks save many times an hour and pay for every
-import.
+Modules that only some methods need are imported inside these methods: a program pays for the import of what it uses.
 """
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 
 from . import errors
 from .model import paths
 from .model.checkpoint import Checkpoint
 from .ops import save as saves
 from .ops.context import Context, Progress
-from .settings import Settings, default_settings, find_root, refuse_store, scan_policy, store_of
-from .store.store import Store
+from .settings import Settings, close_context, default_settings, open_context
 from .worktree import root as roots
-from .worktree.reader import Worktree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .agents.session_files import Homes
-    from .gitignore.rules import Accepted
     from .model.domain import Domain
     from .model.manifest import Entry
     from .model.plan import Plan
@@ -43,7 +37,6 @@ if TYPE_CHECKING:
     from .ops.usage import Usage
     from .ops.verify import Verified
     from .store.catalog import Marked
-    from .worktree.change_set import ChangeSet
 
 
 def open(  # noqa: A001 - the public name
@@ -87,42 +80,12 @@ class Workspace:
     StoreNotWritable and StoreFull.
     """
 
-    def __init__(
-        self,
-        path: str,
-        settings: Settings,
-        *,
-        create: bool,
-        progress: Progress | None = None,
-        watch: "ChangeSet | None" = None,
-    ) -> None:
-        """As `casrewind.open`, without its defaults. `watch`: the helper's known changes, which a save reads and
-        updates; the caller must then call `ops.save.finish_watch`."""
-        self._settings = settings
-        root = find_root(path, settings)
-        self.root = root
-        self.store_path = store_of(root, settings)
-        refuse_store(root, settings)
-        store = Store(self.store_path, create=create, repair=settings.repair, deadline=settings.deadline)
-        try:
-            if watch is not None:
-                store.index.rely_on(watch.proof)
-            tree = Worktree(root.path)
-            try:
-                policy = scan_policy(root, settings)
-                policy = policy._replace(accepted=partial(_accepted_rules, store, root.key))
-                if policy.lost:
-                    from .ops import restorable
-
-                    policy = restorable.with_recorded_rules(store, root.key, policy)
-                shell = (settings.environ.get("CASREWIND_AGENT", ""), settings.environ.get("CASREWIND_SESSION", ""))
-                self._opened: Context | None = Context(root, store, tree, policy, progress, settings.limits.max_size, watch, shell)
-            except BaseException:
-                tree.close()
-                raise
-        except BaseException:
-            store.close()
-            raise
+    def __init__(self, path: str, settings: Settings, *, create: bool, progress: Progress | None = None) -> None:
+        """As `casrewind.open`, without its defaults."""
+        context = open_context(path, settings, create=create, progress=progress)
+        self._opened: Context | None = context
+        self.root = context.root
+        self.store_path = context.store.path
 
     @property
     def _context(self) -> Context:
@@ -134,8 +97,7 @@ class Workspace:
         """Close the store and the worktree. A second call does nothing."""
         context, self._opened = self._opened, None
         if context is not None:
-            context.tree.close()
-            context.store.close()
+            close_context(context)
 
     def __enter__(self) -> "Workspace":
         return self
@@ -154,48 +116,40 @@ class Workspace:
         description. `rehash` reads every file, whatever its stamp. Unreadable paths are not an error: `Saved.faults`
         names them. Raises UsageError for a label that reads as another reference, such as `@1`, `last` or `10m`.
         """
-        if message and not described:
-            from .ops import references
-
-            references.check_label(message)
-        moment = saves.Moment(label=message, pin=pin, described=described)
-        return saves.save(self._context, moment, rehash=rehash)
+        return saves.save_by_hand(self._context, message, pin=pin, rehash=rehash, described=described)
 
     def checkpoints(self, *, every_worktree: bool = False) -> "list[tuple[Checkpoint, Marked]]":
         """This worktree's checkpoints with their marks, newest first. Safety checkpoints have the `trigger`
         "safety"."""
-        found = self._context.store.checkpoints()
-        return [pair for pair in found if every_worktree or pair[0].worktree == self.root.key]
+        from .ops import lookup
+
+        return self._context.store.checkpoints() if every_worktree else lookup.checkpoints_of(self._context)
 
     def checkpoint(self, reference: Checkpoint | str) -> Checkpoint:
         """Resolve a reference; a Checkpoint is returned as it is. Raises CheckpointNotFound, AmbiguousReference."""
         if isinstance(reference, Checkpoint):
             return reference
-        from .ops import references
+        from .ops import lookup
 
-        return references.resolve(self._context.store, self.root.key, reference, self._turn_state)
+        return lookup.checkpoint(self._context, reference)
 
     def checkpoint_and_path(self, text: str) -> tuple[Checkpoint, str]:
         """The checkpoint and the path in REF:PATH. Raises UsageError without a colon, otherwise as `checkpoint`."""
-        from .ops import references
+        from .ops import lookup
 
-        return references.resolve_with_path(self._context.store, self.root.key, text, self._turn_state)
-
-    def _turn_state(self, reference: str) -> Checkpoint:
-        from .ops import turn_view
-
-        return turn_view.checkpoint_of(self._context, reference)
+        return lookup.checkpoint_and_path(self._context, text)
 
     def marks(self, point: Checkpoint | str) -> "Marked":
         """The current pin and label of a checkpoint. Raises CheckpointNotFound if gc has deleted it."""
-        identity = self.checkpoint(point).id
-        if self._context.store.checkpoint(identity) is None:
-            raise errors.CheckpointNotFound(f"checkpoint {identity} was deleted by gc", "see 'casrewind list'")
-        return self._context.store.marks(identity)
+        from .ops import lookup
+
+        return lookup.marks(self._context, self.checkpoint(point))
 
     def current(self) -> str:
         """The id of the checkpoint that was last saved or restored here, or ""."""
-        return self._context.store.history(self.root.key).current
+        from .ops import lookup
+
+        return lookup.current(self._context)
 
     def entries(self, point: Checkpoint | str) -> "Iterator[tuple[bytes, Entry]]":
         """Every (path, entry) of a checkpoint, parents before children. Sort them for a stable order."""
@@ -338,16 +292,8 @@ class Workspace:
         """
         from .ops import conversation, rewind
 
-        return rewind.back(
-            self._context,
-            homes_of(self),
-            conversation.find_prompt(self._context, homes_of(self), target, session, ""),
-            both=files,
-            chat=chat,
-            in_place=in_place,
-            nearest=nearest,
-            confirm=confirm,
-        )
+        found = conversation.find_prompt(self._context, target, session)
+        return rewind.back(self._context, found, both=files, chat=chat, in_place=in_place, nearest=nearest, confirm=confirm)
 
     def fork(
         self,
@@ -362,7 +308,7 @@ class Workspace:
         errors as for `back`; `dry_run` changes nothing."""
         from .ops import rewind
 
-        return rewind.to_checkpoint(self._context, homes_of(self), self.checkpoint(point), both=files, dry_run=dry_run, confirm=confirm)
+        return rewind.to_checkpoint(self._context, self.checkpoint(point), both=files, dry_run=dry_run, confirm=confirm)
 
     # -- interrupted restores
 
@@ -374,8 +320,7 @@ class Workspace:
 
     def is_interrupted(self) -> bool:
         """True if a restore of this worktree is unfinished and no process is working on it."""
-        store = self._context.store
-        return store.is_restore_open(self.root.key) and not store.is_restoring(self.root.key)
+        return self._context.store.is_interrupted(self.root.key)
 
     # -- store maintenance
 
@@ -397,7 +342,7 @@ class Workspace:
         StoreDamaged, StoreFull; space freed before the error remains free."""
         from .ops import gc
 
-        return gc.collect(self._context, limits or self._settings.limits, dry_run=dry_run)
+        return gc.collect(self._context, limits, dry_run=dry_run)
 
     def purge(self, scope: Sequence[bytes], confirm: "Callable[[Purged], bool] | None" = None, *, dry_run: bool = False) -> "Purged":
         """Permanently remove all stored bytes of the paths in `scope` (as in `diff`), and equal bytes, from all
@@ -408,12 +353,9 @@ class Workspace:
         in `restore`. Raises PathNotFound, JournalOpen, and UsageError for bytes that are also rules but were not named as such;
         nothing is changed then.
         """
-        from .model import domain
         from .ops import purge
 
-        outside = tuple(path for path in scope if path in domain.OUTSIDE_NAMES)
-        inside = paths.scope([path for path in scope if path not in outside])
-        return purge.purge(self._context, (*inside, *outside), confirm=confirm, dry_run=dry_run)
+        return purge.purge(self._context, scope, confirm=confirm, dry_run=dry_run)
 
     def purge_text(
         self, text: bytes, confirm: "Callable[[TextPurged], bool] | None" = None, *, dry_run: bool = False
@@ -422,7 +364,7 @@ class Workspace:
         named."""
         from .ops import purge_text
 
-        return purge_text.purge_text(self._context, text, self._settings.data, confirm=confirm, dry_run=dry_run)
+        return purge_text.purge_text(self._context, text, confirm=confirm, dry_run=dry_run)
 
     def status(self) -> "Status":
         """The status of the store and its newest checkpoints. Reads only the store; the worktree is not scanned."""
@@ -436,7 +378,7 @@ class Workspace:
         it."""
         from .ops import usage
 
-        return usage.usage(self._context, self._settings.limits, depth)
+        return usage.usage(self._context, depth)
 
     def paths(
         self, words: Sequence[str], points: Sequence[Checkpoint], start: str | os.PathLike[str] = ".", *, worktree: bool = True
@@ -447,8 +389,6 @@ class Workspace:
         without a match is returned unchanged, so that `diff` and `restore` can name it. Raises UnsafePath for a path
         outside the root, UsageError for unknown pathspec magic, PathNotFound if everything was excluded.
         """
-        if not words:
-            return ()
         from .ops import pathspecs
 
         return pathspecs.resolve(self._context, points, words, os.fspath(start), worktree=worktree)
@@ -456,22 +396,3 @@ class Workspace:
     def scope(self, given: Sequence[str], start: str | os.PathLike[str] = ".") -> tuple[bytes, ...]:
         """Convert paths relative to `start` to paths below the root. Raises UnsafePath for a path outside the root."""
         return roots.below(self.root.path, given, os.fspath(start))
-
-
-def _accepted_rules(store: Store, worktree: bytes) -> "Accepted":
-    from .ops import restorable  # only a refused rule file needs it
-
-    return restorable.accepted_rules(store, worktree)
-
-
-def context_of(workspace: Workspace) -> Context:
-    """The context for functions in ops/ that have no method here. Not part of the Python API."""
-    return workspace._context  # noqa: SLF001 - the class is defined in this module
-
-
-def homes_of(workspace: Workspace) -> "Homes":
-    """The directories of the agents' clients. Not part of the Python API."""
-    from .agents.session_files import Homes
-
-    settings = workspace._settings  # noqa: SLF001 - as above
-    return Homes(settings.home, settings.environ)

@@ -52,7 +52,6 @@ class Story:
     def record(self, trigger, session, prompt="", prompt_id=""):
         from casrewind.agents.event import Event
         from casrewind.ops import agent_event
-        from casrewind.workspace import context_of
 
         names = {"prompt": "UserPromptSubmit", "turn_end": "Stop", "session_start": "SessionStart", "session_end": "SessionEnd"}
         event = Event(
@@ -60,7 +59,7 @@ class Story:
             message_id="", turn_id="", tool_use_id="", prompt=prompt, tools=(), source="", reason="", root=str(self.root), cwd=str(self.root),
             parent="", subagent=False, command=None, env_file="", pid=0, budget=20.0, partial=False,
         )  # fmt: skip
-        agent_event.record(context_of(self.workspace), event, time.time_ns(), (), transcripts=False, tells_ends=True)
+        agent_event.record(self.workspace._context, event, time.time_ns(), (), transcripts=False, tells_ends=True)
 
     def turn(self, session, prompt, files, *, ends=True):
         self.turns += 1
@@ -161,7 +160,7 @@ async def draw(root, settings):
         keys = SCENES[name]
         relay = ProgressRelay()
         with Workspace(str(root), settings._replace(processes=1), create=False, progress=relay) as workspace:
-            model, jobs = timeline.TimelineModel(workspace), worker.Worker()
+            model, jobs = timeline.TimelineModel(workspace._context), worker.Worker()
             picker = app.Picker(model, jobs, relay, "shop")
             jobs.put(worker.LIST, model.timeline, picker.fill)
             try:

@@ -31,7 +31,7 @@ def test_every_import_contract_is_kept(tmp_path):
 
 
 def test_a_broken_contract_would_be_noticed(tmp_path):
-    """The same command on a copy with one import that goes up."""
+    """The same command on a copy with one import that goes up, and a command that uses the Python API."""
     pytest.importorskip("importlinter")
     for path in modules():
         copy = tmp_path / path.relative_to(TOP)
@@ -39,12 +39,15 @@ def test_a_broken_contract_would_be_noticed(tmp_path):
         copy.write_bytes(path.read_bytes())
     with open(tmp_path / "casrewind/model/diff.py", "a") as file:
         file.write("\nfrom ..store import packs\n")
+    with open(tmp_path / "casrewind/cli/words.py", "a") as file:
+        file.write("\nfrom ..workspace import Workspace\n")
     command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command as run; run()", "--no-cache"]
     done = subprocess.run(
         [*command, "--config", str(TOP / "pyproject.toml")], cwd=tmp_path, capture_output=True, text=True,
         env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(tmp_path), "NO_COLOR": "1", "COLUMNS": "200", "LANG": "C.UTF-8"},
     )  # fmt: skip
     assert done.returncode == 1 and "casrewind.model.diff -> casrewind.store.packs" in done.stdout
+    assert "casrewind.cli.words -> casrewind.workspace" in done.stdout
 
 
 def test_no_module_is_too_long():
@@ -58,6 +61,19 @@ def test_every_module_has_a_docstring():
 
     for path in modules():
         assert ast.get_docstring(ast.parse(path.read_text("utf-8"))), path
+
+
+def test_commands_take_no_name_of_the_python_api_but_the_version():
+    """The contracts do not see it: `from .. import open` imports no module."""
+    import ast
+
+    import casrewind
+
+    for path in (TOP / "casrewind" / "cli").rglob("*.py"):
+        above = len(path.relative_to(TOP).parts) - 1
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.level == above and node.module is None:
+                assert {alias.name for alias in node.names} & set(casrewind.__all__) <= {"__version__"}, path
 
 
 def test_a_name_of_a_module_means_one_module():

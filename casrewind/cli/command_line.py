@@ -12,7 +12,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     _Namespace = object  # a type checker accepts every attribute of a SimpleNamespace
     from .._typing import Any
-    from ..model.retention import Limits
     from .picker import ProgressRelay
 else:
     from types import SimpleNamespace as _Namespace
@@ -97,7 +96,6 @@ class ParsedOptions(_Namespace):
 
     relay: "ProgressRelay"
     budget: int
-    limits: "Limits"
     configured_tier: str
 
     if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The `casrewind` command: parse, call one method of the workspace, print, exit.
+"""The `casrewind` command: parse, open the project, call the function of the command, exit.
 
 Exceptions define their exit codes (errors.py). Other codes: 3 = something was not done or not read, 64 = usage error,
 70 = bug, 130 = interrupt.
@@ -19,9 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._typing import NoReturn
     from ..config import Config
-    from ..ops.context import Progress
+    from ..ops.context import Context, Progress
     from ..settings import Settings
-    from ..workspace import Workspace
     from .picker import ProgressRelay
     from .terminal.progress import Reporter
 
@@ -120,7 +119,7 @@ def _run(options: ParsedOptions) -> int:
     from ..settings import from_environment
 
     settings, config = from_environment(store=options.store, force=getattr(options, "force", False))
-    options.budget, options.limits, options.configured_tier = config.max_size, settings.limits, config.tier
+    options.budget, options.configured_tier = config.max_size, config.tier
     if command.is_alone:
         return _function(command, options)(settings, options)
     settings = settings._replace(repair=getattr(options, "repair", False))
@@ -153,44 +152,44 @@ def _called(given: list[str]) -> int:
 def _inside(
     command: Command, options: ParsedOptions, settings: "Settings", found: "Config", reporter: "ProgressRelay | Reporter | None"
 ) -> int:
-    """Run a command in a workspace."""
-    from ..workspace import context_of
+    """Run a command in an open project."""
+    from ..settings import close_context
 
     try:
-        workspace = _open(command, options, settings, reporter)
+        context = _open(command, options, settings, reporter)
     except (errors.StoreDamaged, errors.WorkspaceNotFound) as error:
         instead = _open_instead(error, options, settings, reporter)
         if isinstance(instead, int):
             return instead
-        workspace = instead
+        context = instead
+    store, key = context.store, context.root.key
     try:
-        if not command.tells_restore and workspace.is_interrupted():
+        if not command.tells_restore and store.is_interrupted(key):
             lines.print_error(
                 "note: a restore was interrupted here", "casrewind restore --continue finishes it, --abort takes it back"
             )
-        lines.print_hook_failures(settings.data, workspace.store_path)
-        context = context_of(workspace)
+        lines.print_hook_failures(settings.data, store.path)
         if options.command in _SCANNING:
-            _limit_memory(workspace.store_path)
+            _limit_memory(store.path)
         if options.command != "status" and sys.stderr.isatty():
-            _name_stale_hooks(workspace)
+            _name_stale_hooks(context)
         if not command.tells_faults:
             for fault in context.policy.faults:
                 lines.print_error(f"note: {os.fsdecode(fault.path)}: {fault.reason}")
-        code = _function(command, options)(workspace, options, reporter.close if reporter else lambda: None)
-        if command.saves and found.auto_gc and context.store.why_gc(context.budget):
+        code = _function(command, options)(context, options, reporter.close if reporter else lambda: None)
+        if command.saves and found.auto_gc and store.why_gc(context.limits.max_size):
             from .hook import background_gc
 
-            background_gc.start(workspace.root.path, settings)
+            background_gc.start(context.root.path, settings)
         return code
     except KeyboardInterrupt:
-        if workspace.is_interrupted():
+        if store.is_interrupted(key):
             lines.half_done()
         raise
     finally:
         if reporter is not None:
             reporter.close()
-        workspace.close()
+        close_context(context)
 
 
 def _limit_memory(store: str) -> None:
@@ -207,22 +206,21 @@ def _limit_memory(store: str) -> None:
         lines.is_limited = True
 
 
-def _name_stale_hooks(workspace: "Workspace") -> None:
+def _name_stale_hooks(context: "Context") -> None:
     """Tell a person at a terminal that hooks of an agent that worked here no longer run."""
     from .. import agents, environment
     from ..agents import diagnose
-    from ..workspace import context_of
 
-    for name in context_of(workspace).store.newest_of_agents(workspace.root.key):
-        _, gone = diagnose.check_files(agents.profile_of(name), workspace.root.path, environment.home(), os.environ)
+    for name in context.store.newest_of_agents(context.root.key):
+        _, gone = diagnose.check_files(agents.profile_of(name), context.root.path, environment.home(), os.environ)
         for line in gone:
             lines.print_error(f"note: NOT PROTECTED: {line}")
 
 
 def _open_instead(
     error: errors.CasrewindError, options: ParsedOptions, settings: "Settings", reporter: "ProgressRelay | Reporter | None"
-) -> "Workspace | int":
-    """Handle a missing or damaged store. Returns a workspace or an exit code, or raises `error`."""
+) -> "Context | int":
+    """Handle a missing or damaged store. Returns the open project or an exit code, or raises `error`."""
     if options.command == "verify" and isinstance(error, errors.StoreDamaged):
         from .commands import maintenance
 
@@ -241,20 +239,20 @@ def _open_instead(
     raise error
 
 
-def _open(command: Command, options: ParsedOptions, settings: "Settings", reporter: "Progress | None") -> "Workspace":
-    """Open the workspace. Without a store, adopt the store of a project that was moved here, if the move is certain."""
-    from ..workspace import Workspace, context_of
+def _open(command: Command, options: ParsedOptions, settings: "Settings", reporter: "Progress | None") -> "Context":
+    """Open the project. Without a store, adopt the store of a project that was moved here, if the move is certain."""
+    from ..settings import close_context, open_context
 
     try:
-        found = Workspace(options.directory, settings, create=False, progress=reporter)
-        if command.stays or not context_of(found).store.is_untouched():
+        found = open_context(options.directory, settings, create=False, progress=reporter)
+        if command.stays or not found.store.is_untouched():
             return found
-        found.close()
+        close_context(found)
     except errors.WorkspaceNotFound:
         pass
     hint = _follow_moved(options.directory, settings, dry_run=command.stays)
     try:
-        found = Workspace(options.directory, settings, create=command.creates, progress=reporter)
+        found = open_context(options.directory, settings, create=command.creates, progress=reporter)
     except errors.WorkspaceNotFound as error:
         raise errors.WorkspaceNotFound(f"{error}{hint}") from error
     if hint:

@@ -67,7 +67,7 @@ class Command(NamedTuple):
     `more` is the rest of its help. `defaults` replace defaults of options. `stray` is the hint for an unexpected word.
     `function` is its function in commands/, as module.name; by default both have the command's name. `behind` names the
     arguments after `--`, or is "" if they are not allowed. `takes_rest`: the first word owns all words after it.
-    `is_alone`: the function receives the settings instead of a workspace. `creates` a store if it is missing. `saves`:
+    `is_alone`: the function receives the settings instead of a context. `creates` a store if it is missing. `saves`:
     it makes checkpoints, so gc may be due. `stays`: it never adopts the store of a moved project. `tells_faults`: it
     reports unreadable settings and rules itself. `tells_restore`: it reports an unfinished restore itself.
     """

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from .._typing import TYPE_CHECKING
 from ..model.checkpoint import Checkpoint
 from ..model.plan import Action, Plan
-from ..workspace import context_of
 from .plan_facts import lost_rules
 from .show import restored
 from .show.text import PIPED, Line
@@ -17,7 +16,7 @@ from .terminal.lines import as_json, print_line, print_lines
 from .terminal.questions import Proposal, ask
 
 if TYPE_CHECKING:
-    from ..workspace import Workspace
+    from ..ops.context import Context
     from .command_line import ParsedOptions
     from .typed import TypedLine
 
@@ -30,7 +29,7 @@ class PlanQuestion:
 
     def __init__(
         self,
-        workspace: "Workspace",
+        context: "Context",
         options: "ParsedOptions",
         done: Callable[[], None],
         title: Callable[[], str],
@@ -44,7 +43,7 @@ class PlanQuestion:
     ) -> None:
         """`target` names the result. `moved`: that numbers moved, or "". `since`: the checkpoint to go back to, if edits
         after it are to be named. `anchor` and `what`: see typed.code_of; by default the anchor is `since`."""
-        self._workspace, self._options, self._done, self._title = workspace, options, done, title
+        self._context, self._options, self._done, self._title = context, options, done, title
         self._is_asked, self._since, self._what = is_asked, since, what
         self._anchor = anchor or ("" if since is None else since.id)
         self._typed = None if options.typed is None else _typed_line(options)
@@ -82,10 +81,10 @@ class PlanQuestion:
         if self._since is not None:
             from ..ops.outside_edits import edited_outside
 
-            self.outside = edited_outside(context_of(self._workspace), self._since, actions)
+            self.outside = edited_outside(self._context, self._since, actions)
 
     def _notes(self, plan: Plan) -> list[Line]:
-        return list(restored.unprotected_lines(lost_rules(context_of(self._workspace), plan.actions)))
+        return list(restored.unprotected_lines(lost_rules(self._context, plan.actions)))
 
     def _details(self, plan: Plan, strange: tuple[bytes, ...]) -> list[Line]:
         """The lines below the title of a plan."""
@@ -96,7 +95,7 @@ class PlanQuestion:
         from ..ops import compare
         from .show import comparison
 
-        found = compare.planned(context_of(self._workspace), restored.really_changes(plan.actions))
+        found = compare.planned(self._context, restored.really_changes(plan.actions))
         return comparison.lines(found, comparison.Form(comparison.PATCH), PIPED)
 
     def _is_agreed(self, plan: Plan, strange: tuple[bytes, ...]) -> bool:
@@ -123,7 +122,7 @@ class PlanQuestion:
         if sum(restored.numbers(plan.actions)) > MOST_UNASKED:
             return False
 
-        return is_of_turn_alone(context_of(self._workspace), self._since, plan.actions)
+        return is_of_turn_alone(self._context, self._since, plan.actions)
 
     def _shown(self, plan: Plan, strange: tuple[bytes, ...], code: str) -> Iterator[Line]:
         """The plan in a client, with the line to type."""

@@ -14,14 +14,16 @@ from .._typing import TYPE_CHECKING, NamedTuple
 from ..messages import printable
 from ..model import paths
 from ..model.checkpoint import Checkpoint
+from ..ops import lookup
+from ..worktree import root as roots
 from .show.text import age
 from .terminal.questions import may_answer
 
 if TYPE_CHECKING:
     from ..model.diff import Change
     from ..model.turn_records import Turn
+    from ..ops.context import Context
     from ..ops.turn_view import TurnView
-    from ..workspace import Workspace
     from .command_line import ParsedOptions
 
 _MAGIC = (":(", ":!", ":/", ":^")
@@ -31,7 +33,7 @@ _SEARCHED = 50
 """Turns that are searched for the change of a path."""
 
 
-def restored(workspace: "Workspace", options: "ParsedOptions") -> Checkpoint:
+def restored(context: "Context", options: "ParsedOptions") -> Checkpoint:
     """The checkpoint of a restore. The paths are stored in `options.rest`.
 
     Raises UsageError for a word that is also a path, and CheckpointNotFound.
@@ -40,8 +42,8 @@ def restored(workspace: "Workspace", options: "ParsedOptions") -> Checkpoint:
     assert word is not None  # the command has asked for it
     if options.dashed and options.paths:
         raise errors.UsageError(f"{name}: put all paths after --")
-    named = Words(workspace, options)
-    point = _checkpoint(workspace, word, lambda: f"casrewind {name} {named.before_change(word)}", options)
+    named = Words(context, options)
+    point = _checkpoint(context, word, lambda: f"casrewind {name} {named.before_change(word)}", options)
     if not options.dashed:
         if _is_present(word, options):
             raise errors.UsageError(
@@ -50,6 +52,17 @@ def restored(workspace: "Workspace", options: "ParsedOptions") -> Checkpoint:
             )
         options.rest, options.dashed = options.paths, bool(options.paths)
     return point
+
+
+def paths_of(
+    context: "Context", words: Sequence[str], points: Sequence[Checkpoint], options: "ParsedOptions", *, worktree: bool = True
+) -> tuple[bytes, ...]:
+    """The paths below the root that words of the command line mean (ops/pathspecs.py)."""
+    if not words:
+        return ()  # most commands have none, and do without the module
+    from ..ops import pathspecs
+
+    return pathspecs.resolve(context, points, words, options.directory, worktree=worktree)
 
 
 class Side(NamedTuple):
@@ -66,18 +79,17 @@ NOW = Side(None, None, "now")
 class Words:
     """Resolves the words of one command. All words are resolved under one reading of the ledger."""
 
-    def __init__(self, workspace: "Workspace", options: "ParsedOptions") -> None:
+    def __init__(self, context: "Context", options: "ParsedOptions") -> None:
         """Nothing is read before a word needs it."""
-        self._workspace, self._options = workspace, options
+        self._context, self._options = context, options
         self._view: TurnView | None = None
 
     @property
     def view(self) -> "TurnView":
         """The turns of the worktree."""
         from ..ops.turn_view import TurnView
-        from ..workspace import context_of
 
-        self._view = self._view or TurnView(context_of(self._workspace))
+        self._view = self._view or TurnView(self._context)
         return self._view
 
     def side(self, word: str) -> Side:
@@ -88,7 +100,7 @@ class Words:
         if reference is not None:
             of, state = self.view.state(word)
             return Side(state, of, "after" if reference[1] else "before")
-        point: Checkpoint = self._workspace.checkpoint(word)
+        point: Checkpoint = lookup.checkpoint(self._context, word)
         turn = self.view.turn_of(point.id) if point.id.startswith(word) else None
         return Side(point, turn, "before") if turn is not None and turn.before == point.id else Side(point)
 
@@ -113,11 +125,11 @@ class Words:
 
         word = self._options.ref
         if word is None:
-            return self.view.turns[0] if self.view.turns else self._workspace.checkpoint("last")
+            return self.view.turns[0] if self.view.turns else lookup.checkpoint(self._context, "last")
         reference = turn_of(word)
         if reference is not None and not reference[1]:
             return self.view.turn(word)
-        point = _checkpoint(self._workspace, word, lambda: f"casrewind log {quoted(word)}", self._options)
+        point = _checkpoint(self._context, word, lambda: f"casrewind log {quoted(word)}", self._options)
         found = self.side(word) if point.id.startswith(word) else Side(point)
         return found.turn if found.turn is not None and found.side == "before" else point
 
@@ -142,7 +154,7 @@ class Words:
                 side = self.side(word)
             except errors.CheckpointError:
                 points = [side.point for side in found if side.point is not None]
-                if _is_present(word, options) or _PATTERN & set(word) or _is_known(self._workspace, word, points, options):
+                if _is_present(word, options) or _PATTERN & set(word) or _is_known(self._context, word, points, options):
                     break
                 raise
             if _is_present(word, options):
@@ -158,7 +170,7 @@ class Words:
 
     def _only_side(self, word: str) -> Side:
         if not self._number(word):
-            _checkpoint(self._workspace, word, lambda: f"casrewind diff -- {quoted(word)}", self._options)
+            _checkpoint(self._context, word, lambda: f"casrewind diff -- {quoted(word)}", self._options)
         return self.side(word)
 
     def moved(self, word: str) -> str:
@@ -176,7 +188,7 @@ class Words:
     def before_change(self, word: str) -> str:
         """The words that restore a path to before the newest of the last turns that changed it, else as it was last saved."""
         with suppress(errors.CasrewindError):
-            covered = paths.PathScope(self._workspace.scope([word], self._options.directory)).cover
+            covered = paths.PathScope(roots.below(self._context.root.path, [word], self._options.directory)).cover
             for turn in self.view.turns[:_SEARCHED]:
                 if turn.before and any(covered(change.path) for change in self.view.filled(turn).changes or ()):
                     return f"@{turn.n} {quoted(word)}"
@@ -186,7 +198,7 @@ class Words:
         """The first word that reads as a turn and is no path: not in the worktree, nor among `changes`."""
         for word in words:
             if self._number(word) and not _is_present(word, self._options):
-                covered = paths.PathScope(self._workspace.scope([word], self._options.directory)).cover
+                covered = paths.PathScope(roots.below(self._context.root.path, [word], self._options.directory)).cover
                 if not any(covered(change.path) for change in changes):
                     return word
         return None
@@ -217,22 +229,21 @@ def quoted(word: str) -> str:
     return shlex.quote(printable(word))
 
 
-def _is_known(workspace: "Workspace", word: str, points: list[Checkpoint], options: "ParsedOptions") -> bool:
+def _is_known(context: "Context", word: str, points: list[Checkpoint], options: "ParsedOptions") -> bool:
     """True if a compared checkpoint contains this path."""
     from ..ops.compare import is_anywhere
-    from ..workspace import context_of
 
     try:
-        (path,) = workspace.scope([word], options.directory)
-        return is_anywhere(context_of(workspace), points or [workspace.checkpoint("last")], path)
+        (path,) = roots.below(context.root.path, [word], options.directory)
+        return is_anywhere(context, points or [lookup.checkpoint(context, "last")], path)
     except errors.CasrewindError:
         return False
 
 
-def _checkpoint(workspace: "Workspace", word: str, instead: Callable[[], str], options: "ParsedOptions") -> Checkpoint:
+def _checkpoint(context: "Context", word: str, instead: Callable[[], str], options: "ParsedOptions") -> Checkpoint:
     """The checkpoint that a word names. The error message for a path ends with `instead`, the correct command."""
     try:
-        found: Checkpoint = workspace.checkpoint(word)
+        found: Checkpoint = lookup.checkpoint(context, word)
     except errors.CheckpointNotFound as error:
         if _is_present(word, options):
             raise errors.CheckpointNotFound(f"no checkpoint {printable(word)!r}, but a path of that name", instead()) from error

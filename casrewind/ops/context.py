@@ -1,15 +1,17 @@
 """The context of every operation: a root, its store, its worktree, and what a scan captures."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from .._typing import NamedTuple
+from ..model.retention import Limits
 from ..store.store import Store
 from ..worktree.reader import Worktree
 from ..worktree.root import Root
 from ..worktree.scan_policy import ScanPolicy
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # only a save with a watcher needs it
+if TYPE_CHECKING:  # few operations need them
+    from ..agents.session_files import Homes
     from ..worktree.change_set import ChangeSet
 
 Progress = Callable[[str, int, int], None]
@@ -17,18 +19,31 @@ Progress = Callable[[str, int, int], None]
 
 
 class Context(NamedTuple):
-    """An open workspace. `budget`: maximum size of the store in bytes for saves, None = unlimited. `watch`: the
-    worktree's changes that a watcher has seen, or None; a save reads them and records its result there. `shell`: the
-    agent and session that run this process in their shell, "" = none."""
+    """An open project: what settings.py (`open_context`) opens and decides for the operations."""
 
     root: Root
     store: Store
     tree: Worktree
     policy: ScanPolicy
+    limits: Limits
+    """The limits of gc, if a command names no others. Saves keep to `max_size`, the budget."""
+    data: str
+    """The directory of all stores. Its log has the failures of hooks that found no store."""
+    home: str
+    environ: Mapping[str, str]
+    """The user's home directory, and the variables that may relocate what is in it."""
     progress: Progress | None = None
-    budget: int | None = None
     watch: "ChangeSet | None" = None
+    """The worktree's changes that a watcher has seen. A save reads them and records its result there."""
     shell: tuple[str, str] = ("", "")
+    """The agent and the session that run this process in their shell, "" = none."""
+
+    @property
+    def homes(self) -> "Homes":
+        """Where the clients' files are."""
+        from ..agents.session_files import Homes
+
+        return Homes(self.home, self.environ)
 
     def counter(self, what: str) -> Callable[[int], None] | None:
         """A progress callback with an unknown total."""

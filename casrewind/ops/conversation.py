@@ -45,34 +45,34 @@ class Conversation(NamedTuple):
     lineage: dict[str, int | None]
 
 
-def find(context: Context, homes: session_files.Homes, session: str = "", preferred: str = "") -> Conversation:
+def find(context: Context, session: str = "", preferred: str = "") -> Conversation:
     """The conversation of `session`; by default that of `preferred`, if known here, else the newest.
 
     If no hook reported a conversation, the clients' own directories are searched. Raises AgentError if no conversation
     is found, its bytes are not available or of an unknown format, or its path cannot be a transcript's.
     """
-    session = whole_session(context, session, homes)
+    session = whole_session(context, session, unreported=True)
     mine = [point for point, _ in context.store.checkpoints() if point.worktree == context.root.key and point.session and point.cursor]
     known = {point.session for point in mine}
     wanted = session or (preferred if preferred in known else "")
     newest = next((point for point in mine if not wanted or point.session == wanted), None)
     if newest is not None:
-        return _read(context, homes, mine, newest.agent, newest.session)
+        return _read(context, mine, newest.agent, newest.session)
     seen = next((one for one in context.store.sessions.all() if one.session == session), None) if session else None
     if seen is not None:
-        return _read(context, homes, mine, seen.agent, seen.session, seen.transcript)
-    found = session_files.find_newest(homes, context.root.path, session)  # no hook reported it
+        return _read(context, mine, seen.agent, seen.session, seen.transcript)
+    found = session_files.find_newest(context.homes, context.root.path, session)  # no hook reported it
     if found is None:
         what = f"no session {session!r}" if session else "no agent's conversation"
         raise errors.AgentError(f"{what} is known here", "casrewind install connects an agent's client")
-    return _read(context, homes, mine, found.agent, found.session, found.path)
+    return _read(context, mine, found.agent, found.session, found.path)
 
 
-def whole_session(context: Context, given: str, homes: session_files.Homes | None = None) -> str:
+def whole_session(context: Context, given: str, *, unreported: bool = False) -> str:
     """The id of the session that `given` names: an id, or at least 4 characters that only one id begins with.
 
-    A session that no hook reported is looked up in the clients' own directories, `homes`. An unknown one is returned as
-    it is. Raises AmbiguousReference.
+    With `unreported`, a session that no hook reported is looked up in the clients' own directories. An unknown one is
+    returned as it is. Raises AmbiguousReference.
     """
     points = [point for point, _ in context.store.checkpoints() if point.session.startswith(given)]
     mine = {point.session for point in points if point.worktree == context.root.key}
@@ -81,15 +81,15 @@ def whole_session(context: Context, given: str, homes: session_files.Homes | Non
     found = mine or {point.session for point in points}
     if given in found or len(given) < LEAST_PREFIX:
         return given
-    if not found and homes is not None:
-        found = set(session_files.sessions_named(homes, context.root.path, given))
+    if not found and unreported:
+        found = set(session_files.sessions_named(context.homes, context.root.path, given))
     if len(found) > 1:
         named = ", ".join(printable(one) for one in sorted(found)[:_NAMED]) + (", ..." if len(found) > _NAMED else "")
         raise errors.AmbiguousReference(f"session {given!r} names {len(found)} sessions: {named}", "give more characters of one")
     return found.pop() if found else given
 
 
-def format_problems(context: Context, homes: session_files.Homes) -> dict[str, str]:
+def format_problems(context: Context) -> dict[str, str]:
     """{agent: what is unknown in the live transcript of its newest session in this worktree}. Agents without such a
     problem are left out."""
     newest: dict[str, tuple[str, str]] = {}
@@ -102,7 +102,7 @@ def format_problems(context: Context, homes: session_files.Homes) -> dict[str, s
             continue
         agent = agents.get(name)
         with suppress(errors.AgentError):
-            session_files.check_place(agent.PROFILE, path, session, homes)
+            session_files.check_place(agent.PROFILE, path, session, context.homes)
             found[name] = _format_problem(agent, path)
     return {name: wrong for name, wrong in found.items() if wrong}
 
@@ -115,7 +115,7 @@ def _format_problem(agent: "agents.Agent", path: str) -> str:
     return session_storage.format_problem(agent, _live(path) if found is None else found)
 
 
-def find_for_checkpoint(context: Context, homes: session_files.Homes, point: Checkpoint) -> Conversation:
+def find_for_checkpoint(context: Context, point: Checkpoint) -> Conversation:
     """The conversation that a checkpoint belongs to. Raises AgentError."""
     if not (point.agent and point.session):
         raise errors.AgentError(
@@ -123,18 +123,16 @@ def find_for_checkpoint(context: Context, homes: session_files.Homes, point: Che
             "leave --chat or --both out to restore the files"
         )
     mine = [p for p, _ in context.store.checkpoints() if p.worktree == point.worktree and p.session and p.cursor]
-    return _read(context, homes, mine, point.agent, point.session)
+    return _read(context, mine, point.agent, point.session)
 
 
-def _read(
-    context: Context, homes: session_files.Homes, mine: Sequence[Checkpoint], name: str, session: str, path: str = ""
-) -> Conversation:
+def _read(context: Context, mine: Sequence[Checkpoint], name: str, session: str, path: str = "") -> Conversation:
     agent = agents.get(name)
     points = tuple(point for point in reversed(mine) if point.agent == name)
     own = [point for point in points if point.session == session]
     path = path or next((name for point in reversed(own) if (name := os.fsdecode(_cursor(point).transcript))), "")
     if path:
-        session_files.check_place(agent.PROFILE, path, session, homes)
+        session_files.check_place(agent.PROFILE, path, session, context.homes)
     live = _live(path) if (found := session_storage.read(agent.PROFILE, path)) is None else found
     kept = next((point for point in reversed(own) if point.transcript is not None), None)
     data, stored = live, ""
@@ -147,7 +145,7 @@ def _read(
     wrong = session_storage.version_problem(agent.PROFILE, live) or session_storage.format_problem(agent, data)
     if wrong:
         raise errors.AgentError(f"{wrong}: nothing was changed", session_storage.REMEDY)
-    session_files.check_place(agent.PROFILE, path, session, homes)
+    session_files.check_place(agent.PROFILE, path, session, context.homes)
     return Conversation(agent, session, path, data, stored, points, lineage(context, session))
 
 
@@ -208,13 +206,13 @@ def recorded_prompt(point: Checkpoint) -> CheckpointPrompt:
     return CheckpointPrompt(cursor.prompt_id, cursor.message_id, point.prompt, point.created_ns)
 
 
-def full_prompt(context: Context, homes: session_files.Homes, point: Checkpoint) -> str:
+def full_prompt(context: Context, point: Checkpoint) -> str:
     """The whole prompt that a checkpoint was made for, as the transcript has it; "" if it is not found there.
 
     A checkpoint itself holds only the start of a long prompt.
     """
     with suppress(errors.CasrewindError, OSError):
-        conversation = find_for_checkpoint(context, homes, point)
+        conversation = find_for_checkpoint(context, point)
         prompts = conversation.agent.prompts(conversation.data, every=True)
         index = resolve(prompts, recorded_prompt(point))
         if index is not None:
@@ -290,9 +288,7 @@ class _Bound(NamedTuple):
     opening: list[int]
 
 
-def find_prompt(
-    context: Context, homes: session_files.Homes, wanted: int | str | None, session: str, preferred: str
-) -> RewindTarget:
+def find_prompt(context: Context, wanted: int | str | None, session: str = "", preferred: str = "") -> RewindTarget:
     """The prompt of turn `wanted` of the list, N or `@N`; None means the newest prompt. `session` and `preferred`: see `find`.
 
     Without `session`, the turn may belong to another conversation than that of `find`. With it, it may not. If no hook
@@ -309,7 +305,7 @@ def find_prompt(
     view = TurnView(context)
     found, turn, is_other = None, None, False
     try:
-        found = _read_prompts(context, homes, view, session, preferred)
+        found = _read_prompts(context, view, session, preferred)
     except errors.AgentError:
         if session or wanted is None or not view.turns:
             raise
@@ -319,7 +315,7 @@ def find_prompt(
         turn = view.turn(f"@{wanted}")
         there = None if found is None else _index_of(turn, found)
         if there is None and not session and (found is None or found.conversation.session != turn.session):
-            found, is_other = _read_prompts(context, homes, view, turn.session, ""), True
+            found, is_other = _read_prompts(context, view, turn.session, ""), True
             there = _index_of(turn, found)
         assert found is not None
         if there is None:
@@ -348,9 +344,9 @@ def prompt_of_turn(context: Context, number: int, session: str) -> str:
     return turn.prompt_id
 
 
-def _read_prompts(context: Context, homes: session_files.Homes, view: TurnView, session: str, preferred: str) -> _Bound:
+def _read_prompts(context: Context, view: TurnView, session: str, preferred: str) -> _Bound:
     """Read a conversation (see `find`) and its prompts. Raises AgentError."""
-    conversation = find(context, homes, session, preferred)
+    conversation = find(context, session, preferred)
     prompts = conversation.agent.prompts(conversation.data)
     if not prompts and conversation.stored:
         raise errors.AgentError(

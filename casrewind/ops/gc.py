@@ -65,16 +65,18 @@ class _Weighed(NamedTuple):
 def make_room(context: Context, needed: int) -> bool:
     """Delete the oldest checkpoints until a save of `needed` bytes fits into the budget. False if that is
     impossible."""
-    if context.budget is None:
+    budget = context.limits.max_size
+    if budget is None:
         return True
-    target = context.budget - quota.reserve(context.budget) - needed
-    collect(context, Limits(None, None, max_size=context.budget), target=target)
+    target = budget - quota.reserve(budget) - needed
+    collect(context, Limits(None, None, max_size=budget), target=target)
     return context.store.size() <= target
 
 
-def collect(context: Context, limits: Limits, *, dry_run: bool = False, target: int | None = None) -> Collected:
-    """Delete checkpoints and sweep. `target`: size in bytes to shrink the store to; default: the budget. Raises
-    StoreBusy (another gc, or a save that does not end), StoreDamaged, StoreFull."""
+def collect(context: Context, limits: Limits | None = None, *, dry_run: bool = False, target: int | None = None) -> Collected:
+    """Delete checkpoints and sweep. `limits`: by default those of the settings. `target`: size in bytes to shrink the
+    store to; default: the budget. Raises StoreBusy (another gc, or a save that does not end), StoreDamaged, StoreFull."""
+    limits = limits or context.limits
     maintenance = context.store.maintenance()
     before = context.store.size()
     if dry_run:
@@ -127,7 +129,7 @@ def _collect(
         forgotten += decision.dropped
         seq, points, reach = _mark_everything(context, maintenance)
         why = _why_not(points, reach) if maintenance.sweep().usage(())[0] else ()
-        most = quota.most_together(context.budget)
+        most = quota.most_together(context.limits.max_size)
         damaged = () if why else sweep(context, maintenance, reach, seq, most=most)
         if not why:
             with suppress(errors.StoreFull), maintenance.exclusively():  # without room the ledger stays longer, no more

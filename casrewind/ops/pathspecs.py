@@ -43,7 +43,9 @@ class _Pathspec(NamedTuple):
         return "literal" not in self.magic and self.plain + literal_length(self.path[self.plain :]) < len(self.path)
 
 
-def resolve(context: Context, points: Sequence[Checkpoint], words: Sequence[str], start: str, *, worktree: bool) -> tuple[bytes, ...]:
+def resolve(
+    context: Context, points: Sequence[Checkpoint], words: Sequence[str], start: str, *, worktree: bool = True
+) -> tuple[bytes, ...]:
     """The paths below the root that `words` match in the checkpoints `points` (and, with `worktree`, in the worktree),
     sorted.
 

@@ -87,13 +87,16 @@ class LedgerRewrite(NamedTuple):
     gone: frozenset[bytes]
 
 
-def purge(context: Context, asked: Sequence[bytes], *, confirm: Confirm | None = None, dry_run: bool = False) -> Purged:
+def purge(context: Context, scope: Sequence[bytes], *, confirm: Confirm | None = None, dry_run: bool = False) -> Purged:
     """Remove every stored byte of some paths, and of everything below them, from all checkpoints of the store.
-    `confirm` is called before any change; Declined is raised if it returns False.
+    Rule files outside of the tree have the names `domain.OUTSIDE_NAMES`. `confirm` is called before any change;
+    Declined is raised if it returns False.
 
     Raises PathNotFound (no checkpoint has them), UsageError (the root itself; bytes of a rule file that was not named),
-    JournalOpen, StoreBusy, StoreDamaged, StoreFull.
+    UnsafePath, JournalOpen, StoreBusy, StoreDamaged, StoreFull.
     """
+    outside = tuple(path for path in scope if path in domains.OUTSIDE_NAMES)
+    asked = (*paths.scope([path for path in scope if path not in outside]), *outside)
     if not asked or b"" in asked:
         raise errors.UsageError("purge needs paths below the root", "to delete everything, remove the store itself")
     maintenance = context.store.maintenance()

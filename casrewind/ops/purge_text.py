@@ -77,14 +77,11 @@ Confirm = Callable[[TextPurged], bool]
 """Asks the user to confirm a purge."""
 
 
-def purge_text(
-    context: Context, text: bytes, data: str, *, confirm: Confirm | None = None, dry_run: bool = False
-) -> TextPurged:
-    """Drop every transcript, prompt, label, detail and log line that contains a text, then delete the garbage. `data` is the
-    data directory: its log has the failures of hooks that found no store. `confirm` is called before any change; Declined
-    is raised if it returns False. Raises UsageError for an invalid text, JournalOpen, StoreBusy, StoreDamaged,
-    StoreFull."""
-    found = _TextSearch(context, SecretText(text), data)
+def purge_text(context: Context, text: bytes, *, confirm: Confirm | None = None, dry_run: bool = False) -> TextPurged:
+    """Drop every transcript, prompt, label, detail and log line that contains a text, then delete the garbage. `confirm` is
+    called before any change; Declined is raised if it returns False. Raises UsageError for an invalid text,
+    JournalOpen, StoreBusy, StoreDamaged, StoreFull."""
+    found = _TextSearch(context, SecretText(text))
     maintenance = context.store.maintenance()
     if dry_run:
         with context.store.holding():
@@ -160,10 +157,10 @@ def _escaped(text: str, *, ascii_only: bool) -> str:
 class _TextSearch:
     """Searches a store for the text. Results are cached by digest."""
 
-    def __init__(self, context: Context, secret: SecretText, data: str) -> None:
+    def __init__(self, context: Context, secret: SecretText) -> None:
         self.secret = secret
         self._context = context
-        self._logs = (context.store.path, data)
+        self._logs = (context.store.path, context.data)
         self._read = lru_cache(16)(lambda digest: context.store.read(digest, packs.CHUNK))  # a chunk and its neighbours
         self._answers: dict[tuple[bytes, ...], bool] = {}
 

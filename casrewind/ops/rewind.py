@@ -111,7 +111,6 @@ class Rewound(NamedTuple):
 
 def back(
     context: Context,
-    homes: session_files.Homes,
     goal: RewindTarget,
     *,
     both: bool = False,
@@ -126,7 +125,7 @@ def back(
 
     `both` restores the files too, except for a conversation without checkpoints. Without `chat` the conversation
     is unchanged. If the prompt has no checkpoint, `nearest` accepts the nearest one, or `choose` asks. `agree` is
-    called before an `in_place` rewind. `homes`: the directories of the clients' files.
+    called before an `in_place` rewind.
 
     Raises AgentError (no files to go back, in place while the client may run), CheckpointNotFound, Declined,
     and errors of `restore`.
@@ -152,14 +151,13 @@ def back(
         restored, foreign = _restore(context, point, conversations.own(conversation, goal.points), confirm=confirm)
         if not chat:
             return Rewound(None, (), restored, foreign, notes, dry_run=False, transcript="")
-    made = _write(context, homes, conversation, cut, point, restored, in_place=in_place)
+    made = _write(context, conversation, cut, point, restored, in_place=in_place)
     taken = tuple(prompt.text for prompt in goal.prompts[goal.at :])
     return Rewound(made, taken, restored, foreign, notes, dry_run=False, transcript=conversation.path)
 
 
 def to_checkpoint(
     context: Context,
-    homes: session_files.Homes,
     point: Checkpoint,
     *,
     both: bool = False,
@@ -171,7 +169,7 @@ def to_checkpoint(
 ) -> Rewound:
     """Rewind a conversation to a checkpoint, as a fork or `in_place`. With `both`, the files are restored too. The
     checkpoint of a prompt means: before the prompt. Raises as `back` does."""
-    conversation = conversations.find_for_checkpoint(context, homes, point)
+    conversation = conversations.find_for_checkpoint(context, point)
     cut = _cut_at(context, conversation, point)
     if in_place:
         _check_in_place(context, conversation, cut)
@@ -184,7 +182,7 @@ def to_checkpoint(
         own = conversations.own(conversation, conversations.bound(conversation, everything))
         restored, foreign = _restore(context, point, own, scope=scope, dry_run=dry_run, skip_damaged=skip_damaged, confirm=confirm)
     notes = _notes(context, conversation)
-    made = None if dry_run else _write(context, homes, conversation, cut, point, restored, in_place=in_place)
+    made = None if dry_run else _write(context, conversation, cut, point, restored, in_place=in_place)
     return Rewound(made, taken, restored, foreign, notes, dry_run=dry_run, transcript=conversation.path)
 
 
@@ -312,7 +310,6 @@ def _span(ns: int) -> str:
 
 def _write(
     context: Context,
-    homes: session_files.Homes,
     conversation: Conversation,
     cut: bytes | None,
     point: Checkpoint | None,
@@ -323,8 +320,8 @@ def _write(
     """Write the conversation up to the cut, then record the rewind in the ledger. None if nothing precedes the cut."""
     if cut is None:
         return None
-    session_files.check_place(conversation.agent.PROFILE, conversation.path, conversation.session, homes)
-    chat = _replace(context, conversation, cut) if in_place else _fork(context, homes, conversation, cut)
+    session_files.check_place(conversation.agent.PROFILE, conversation.path, conversation.session, context.homes)
+    chat = _replace(context, conversation, cut) if in_place else _fork(context, conversation, cut)
     original = (chat.backup or "") if in_place else conversation.path
     context.store.record_rewind(
         rewinds.Rewind(
@@ -343,11 +340,11 @@ def _write(
     return chat
 
 
-def _fork(context: Context, homes: session_files.Homes, conversation: Conversation, cut: bytes) -> Chat:
+def _fork(context: Context, conversation: Conversation, cut: bytes) -> Chat:
     agent, session = conversation.agent, session_storage.new_session(conversation.agent.PROFILE)
     data = agent.fork(conversation.data, cut, session, original=conversation.path, root=context.root.path)
     new_path = agent.fork_path(conversation.path, session, data)
-    path = session_storage.write(agent.PROFILE, conversation.path, session, data, new_path, context.root.path, homes)
+    path = session_storage.write(agent.PROFILE, conversation.path, session, data, new_path, context.root.path, context.homes)
     return _chat(conversation, rewinds.FORK, session, path, None)
 
 

@@ -84,11 +84,23 @@ class Moment(NamedTuple):
         return not self.label and not self.pin and (self.needless or self.trigger == checkpoints.MANUAL)
 
 
+def save_by_hand(
+    context: Context, message: str = "", *, pin: bool = False, rehash: bool = False, described: bool = False
+) -> Saved:
+    """Make a checkpoint that no event asked for. `message` is its label; with `described`, it is a description. Raises
+    UsageError for a label that reads as another reference, else as `save`."""
+    if message and not described:
+        from .references import check_label
+
+        check_label(message)
+    return save(context, Moment(label=message, pin=pin, described=described), rehash=rehash)
+
+
 def save(context: Context, moment: Moment = Moment(), *, rehash: bool = False) -> Saved:  # noqa: B008 - a value, never changed
     """Make a checkpoint of the worktree. A manual save without a label or pin publishes nothing if the newest
     checkpoint has the same state. `rehash` reads every file, whatever its stamp. If the store's budget is used up, gc
     frees space first. Raises StoreError and others."""
-    budget = context.budget
+    budget = context.limits.max_size
     for again in (False, True):
         try:
             return _save(context, moment, budget, rehash=rehash)
@@ -108,7 +120,7 @@ def _make_room(context: Context, over: errors.OverBudget, *, again: bool) -> boo
     from ..store.dry_run import SizeEstimator
     from . import gc
 
-    if context.budget is None:
+    if context.limits.max_size is None:
         return False
     counting = SizeEstimator(context.store.read)  # sums the sizes of the files to read; reads only directories
     scan = scans.scan(context.tree, counting, context.policy, read_index(context))
@@ -144,7 +156,7 @@ def _save(context: Context, moment: Moment, budget: int | None, *, rehash: bool)
             point, created = context.store.publish(session, draft, partial(recount, context, session, draft)), True
         remember(context, scan, point)
     if context.store.lacks_ballast:
-        context.store.make_ballast(context.budget)
+        context.store.make_ballast(context.limits.max_size)
     changes = point.changes if created else Counts(0, 0, 0)
     elapsed = round((time.monotonic() - started) * 1000)
     return Saved(point, created, changes, all_skips(scan.domain), scan.domain.ignored, elapsed)

@@ -82,9 +82,9 @@ def _status(context: Context, unwritable: str) -> Status:
     if unfinished := unfinished_purge(context):
         reasons.append(unfinished)
     floor = GcState.read(context.store.path).floor
-    if context.budget is not None and floor > context.budget:
+    if (budget := context.limits.max_size) is not None and floor > budget:
         reasons.append(
-            f"the store cannot be kept to its budget of {context.budget:,} bytes: {floor:,} are pinned, labelled or needed by the "
+            f"the store cannot be kept to its budget of {budget:,} bytes: {floor:,} are pinned, labelled or needed by the "
             f"newest checkpoint and undo; saves go on. casrewind gc --dry-run shows more"
         )
     reasons += [f"{printable(skip.path)}: {printable(skip.reason)}" for skip in context.policy.faults]

@@ -180,14 +180,6 @@ class TurnView:
         return f"; the nearest older checkpoint is {older.id}" if older is not None else ""
 
 
-def checkpoint_of(context: Context, reference: str) -> Checkpoint:
-    """The checkpoint before or after a turn (see references.turn_of). Raises CheckpointNotFound."""
-    turn, point = TurnView(context).state(reference)
-    if point is None:
-        raise errors.CheckpointNotFound(f"{reference}: turn @{turn.n} has no end yet, so its state is that of the files now")
-    return point
-
-
 def _operations(context: Context, points: dict[str, Checkpoint]) -> list[history.Operation]:
     """The operations that still have their safety checkpoint and their plan."""
     found = [operation for operation in context.store.operations() if operation.safety in points]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from .. import errors
 from .._typing import NamedTuple
-from ..model import path_count, retention, size_by_owner
+from ..model import path_count, size_by_owner
 from ..model.checkpoint import Checkpoint
 from ..model.size_by_owner import SharedSizes
 from ..store import packs, reachability
@@ -84,13 +84,13 @@ class Usage(NamedTuple):
         return self.unique + self.shared + self.other
 
 
-def usage(context: Context, limits: retention.Limits, depth: int | None = None) -> Usage:
+def usage(context: Context, depth: int | None = None) -> Usage:
     """Measure the whole store, including other worktrees' checkpoints. `depth` truncates paths to this many components
     and sums directories; None lists files. Raises StoreBusy, LedgerCorrupt."""
     with context.store.holding():
         found = _Measurement(context).run(depth)
     try:
-        after = gc.collect(context, limits, dry_run=True)
+        after = gc.collect(context, dry_run=True)
     except errors.StoreDamaged:
         return found
     return found._replace(gc_frees=max(after.bytes_before - after.bytes_after, 0))

@@ -179,6 +179,10 @@ class Store:
         """True if a restore of the worktree was begun and not finished, running or not."""
         return os.path.lexists(self._layout.journal(worktree))
 
+    def is_interrupted(self, worktree: bytes) -> bool:
+        """True if a restore of the worktree is unfinished and no process is working on it."""
+        return self.is_restore_open(worktree) and not self.is_restoring(worktree)
+
     @property
     def sessions(self) -> "AgentSessions":
         """The last known state of each agent session."""

@@ -12,7 +12,7 @@ import pytest
 
 from casrewind.ops.save import Moment
 from casrewind.ops.save import save as save_moment
-from casrewind.workspace import open as opened, context_of
+from casrewind.workspace import open as opened
 from support.picture import picture
 from support.terminal import Session
 from support.trees import plant
@@ -37,7 +37,7 @@ def told(root, home, settings, process):
     plant(root, {"src/till.py": b"1", "src/lost.py": b"2", "notes.txt": b"n", "a b": b"s", "odd$(x)": b"o"})
     process("save", "-m", "first one", code=0)
     with opened(root, settings) as workspace:
-        save_moment(context_of(workspace), Moment(trigger="prompt", prompt="longer\x1b[31m\n please", agent="claude", session="5e551035-aa"))
+        save_moment(workspace._context, Moment(trigger="prompt", prompt="longer\x1b[31m\n please", agent="claude", session="5e551035-aa"))
     (root / "src/lost.py").unlink()
     program = home / "bin" / "casrewind"
     program.parent.mkdir()

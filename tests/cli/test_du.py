@@ -13,7 +13,7 @@ import pytest
 
 from casrewind.ops.save import Moment
 from casrewind.ops.save import save as save_moment
-from casrewind.workspace import open as opened, context_of
+from casrewind.workspace import open as opened
 from support import packfile
 from support.blob_owners import checked_usage, pack_sizes
 from support.terminal import Session, with_patience
@@ -41,7 +41,7 @@ def told(root, home, settings, casrewind):
                 trigger="prompt" if n % 2 == 0 else "turn_end", prompt=f"do thing {n}" if n % 2 == 0 else "", agent="claude",
                 session=f"session-{n // 5}", transcript=(str(home / "talk.jsonl"), (n + 1) * 2000),
             )  # fmt: skip
-            save_moment(context_of(workspace), moment)
+            save_moment(workspace._context, moment)
     plant(root, {"huge": noise(99, 500_000)})
     casrewind("save", "--pin", code=0)
     return casrewind
@@ -207,7 +207,7 @@ def test_what_only_undo_needs_and_garbage_have_lines_of_their_own(casrewind, roo
     os.unlink(root / "g")
     casrewind("save", code=0)
     with opened(root, settings) as workspace:
-        maintenance = context_of(workspace).store.maintenance()
+        maintenance = workspace._context.store.maintenance()
         gone = [point.id for point, _ in workspace.checkpoints() if point.trigger == "safety" or point.changes.added]
         assert len(gone) >= 2 and maintenance.forget(gone[:2], maintenance.position())
         checked_usage(workspace)

@@ -231,7 +231,7 @@ def test_every_way_of_not_being_captured(way, casrewind, root, settings, tmp_pat
 
 def test_the_picker_names_them_apart_and_to_here_is_what_a_restore_does(dropped, casrewind, root):
     plant(root, {".gitignore": b"*.log\napp\ndata/\n", "app": b"edited"})
-    model = TimelineModel(dropped.workspace)
+    model = TimelineModel(dropped.workspace._context)
     timeline = model.timeline()
     row = next(row for row in timeline.rows if picker_rows.number(row) == "@2")
     own, here = (model.preview(row, what, None).found for what in (TURN, HERE))

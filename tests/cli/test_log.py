@@ -9,7 +9,7 @@ import pytest
 
 from casrewind.ops.save import Moment
 from casrewind.ops.save import save as save_moment
-from casrewind.workspace import open as opened, context_of
+from casrewind.workspace import open as opened
 from support.agent_turns import AgentTurns
 from support.command_in_process import InProcess
 from support.packfile import flip_blob
@@ -26,7 +26,7 @@ def told(root, home, settings, casrewind):
         for number in range(3):
             plant(root, {"src/till.py": b"print('till')\n" + b"# more\n" * (number + 1), "notes": b"n%d" % (number // 2)})
             moment = Moment(trigger="prompt", prompt=f"make it longer, part {number}", agent="claude", session="3f6e0f0e-6a4e-4a53")
-            save_moment(context_of(workspace), moment)
+            save_moment(workspace._context, moment)
     return casrewind
 
 

@@ -118,7 +118,7 @@ NEVER |= {"enum", "platform", "re", "typing", "subprocess", "tempfile", "textual
 """Modules that a save in which nothing changed has no use for."""
 SAVE = """
 casrewind casrewind.__main__ casrewind.errors casrewind.fsio casrewind.locations casrewind.locks casrewind.messages casrewind.config casrewind.settings
-casrewind.workspace casrewind._typing casrewind.fastjson
+casrewind._typing casrewind.fastjson
 casrewind.cli casrewind.cli.main casrewind.cli.command_line casrewind.cli.options casrewind.environment
 casrewind.cli.show casrewind.cli.show.text casrewind.cli.terminal casrewind.cli.terminal.lines
 casrewind.cli.commands casrewind.cli.commands.checkpoints
@@ -154,7 +154,7 @@ def test_a_save_of_what_is_saved_imports_nothing_that_only_others_need(casrewind
     assert verbs == {f"casrewind.ops.{name}" for name in ("save", "context")}
 
 
-RESTORE = "capture context execute preflight references restorable restore save"
+RESTORE = "capture context execute lookup preflight references restorable restore save"
 """Our modules in ops that a restore needs."""
 MOST_OF_A_RESTORE = 68
 """Our modules that a restore imports, those of packages not counted."""
@@ -178,5 +178,5 @@ def test_every_option_of_the_table_has_its_type_and_no_other_has_one():
     """A misspelt option of a command does not pass the type checker: only the attributes that are declared are there."""
     rows = [*options.TABLE.values(), *options_more.COMMANDS.values(), options.PICKER]
     named = {option.attribute for row in rows for option in (*options.GLOBAL, *row.options)}
-    by_reader, by_main = {"command", "rest", "dashed", "topic"}, {"relay", "budget", "limits", "configured_tier"}
+    by_reader, by_main = {"command", "rest", "dashed", "topic"}, {"relay", "budget", "configured_tier"}
     assert set(command_line.ParsedOptions.__annotations__) == named | by_reader | by_main

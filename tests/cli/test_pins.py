@@ -152,12 +152,11 @@ def test_a_label_that_only_begins_like_another_ref_is_one(casrewind, root, label
 def test_a_store_that_holds_such_labels_is_read_as_ever(casrewind, root, workspace):
     """An older version took them."""
     from casrewind.ops import save
-    from casrewind.workspace import context_of
 
     points = {}
     for number, label in enumerate(REFS):
         plant(root, {"f": b"%d" % number})
-        points[label] = save.save(context_of(workspace), save.Moment(label=label)).checkpoint.id
+        points[label] = save.save(workspace._context, save.Moment(label=label)).checkpoint.id
     assert {point["label"]: point["id"] for point in casrewind.json("list")["checkpoints"]} == points
     for label, point in points.items():
         assert repr(label)[1:-1] in casrewind("show", point, code=0).out

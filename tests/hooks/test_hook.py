@@ -10,7 +10,6 @@ import pytest
 from support.fake_client import Client
 from support.picture import picture
 from support.trees import plant
-from casrewind.workspace import context_of
 
 @pytest.fixture
 def client(casrewind, root):
@@ -181,7 +180,7 @@ def test_the_transcript_is_stored_and_kept_by_gc(started, root):
     home = started.casrewind.home
     with Workspace(str(root), Settings(home=home, data=os.path.join(home, "data")), create=False) as workspace:
         point = workspace.checkpoint("last")
-        assert b"".join(context_of(workspace).store.content(point.transcript)) == started.transcript.read_bytes()
+        assert b"".join(workspace._context.store.content(point.transcript)) == started.transcript.read_bytes()
         cursor = cursors.decode(point.cursor)
     assert cursor.offset == started.transcript.stat().st_size and cursor.transcript == os.fsencode(started.transcript)
 

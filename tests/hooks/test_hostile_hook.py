@@ -28,7 +28,6 @@ from casrewind.agents.profiles import TIERS
 from casrewind.agents.profiles import PROFILES
 from casrewind.model import checkpoint as checkpoints
 from casrewind.model import cursor as cursors
-from casrewind.workspace import context_of
 from support import other_users, peak_memory, unprivileged
 from support.fake_client import DATA, Client
 from support.stores import LockHolder, nth_newest
@@ -376,7 +375,7 @@ def stored(client, number=1):
     home = client.casrewind.home
     with Workspace(str(client.root), Settings(home=home, data=os.path.join(home, "data")), create=False) as workspace:
         entry = nth_newest(workspace, number).transcript
-        return None if entry is None else b"".join(context_of(workspace).store.content(entry))
+        return None if entry is None else b"".join(workspace._context.store.content(entry))
 
 
 @pytest.mark.parametrize("how", ["a link", "CLAUDE_CONFIG_DIR", "FACTORY_HOME_OVERRIDE"])

@@ -7,7 +7,6 @@ import pytest
 import casrewind as api
 from casrewind.agents import claude
 from casrewind.ops import conversation
-from casrewind.workspace import context_of, homes_of
 from support.picker_screen import run_picker
 from support.picture import picture
 
@@ -46,6 +45,6 @@ def test_a_prompt_is_whole_in_the_transcript(told, root, home):
     settings = api.default_settings()._replace(data=str(home / "data"), home=str(home))
     with api.open(root, settings) as workspace:
         points = [point for point, _ in reversed(workspace.checkpoints()) if point.trigger == "prompt"]
-        found = [conversation.full_prompt(context_of(workspace), homes_of(workspace), point) for point in points]
-        other = conversation.full_prompt(context_of(workspace), homes_of(workspace), points[0]._replace(session="unknown"))
+        found = [conversation.full_prompt(workspace._context, point) for point in points]
+        other = conversation.full_prompt(workspace._context, points[0]._replace(session="unknown"))
     assert found == [prompt.text for prompt in prompts] and other == ""

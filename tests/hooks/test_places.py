@@ -10,9 +10,9 @@ import pytest
 from casrewind.model import cursor as cursors
 from casrewind.settings import Settings
 from casrewind.store.agent_sessions import AgentSession
-from casrewind.workspace import Workspace, context_of
 from support.fake_client import Client
 from support.handmade_checkpoints import Forger
+from casrewind.workspace import Workspace
 
 MINE = b"export MINE=1\n"
 COMMANDS = [
@@ -39,9 +39,9 @@ def forged(ended, casrewind, root):
             fields = {"agent": at.agent, "session": at.session, "trigger": at.trigger, "prompt": at.prompt}
             forger = Forger(workspace)
             forger.publish(at.tree, cursor=cursor, transcript=at.transcript, domain=at.domain, **fields)
-            seen = context_of(workspace).store.sessions.find("claude", at.session)
+            seen = workspace._context.store.sessions.find("claude", at.session)
             assert isinstance(seen, AgentSession)
-            context_of(workspace).store.sessions.note(seen._replace(transcript=str(path)))
+            workspace._context.store.sessions.note(seen._replace(transcript=str(path)))
 
     return client, name
 

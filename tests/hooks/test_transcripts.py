@@ -4,9 +4,9 @@ import os
 from pathlib import Path
 
 from casrewind.settings import Settings
-from casrewind.workspace import Workspace, context_of
 from support.fake_client import Client
 from support.stores import nth_newest
+from casrewind.workspace import Workspace
 from support.trees import plant
 
 
@@ -31,7 +31,7 @@ def test_a_long_conversation_is_stored_once_and_whole_at_every_checkpoint(casrew
     with Workspace(str(root), Settings(home=home, data=os.path.join(home, "data")), create=False) as workspace:
         for number, state in enumerate(reversed(states), start=1):
             point = nth_newest(workspace, number)
-            assert b"".join(context_of(workspace).store.content(point.transcript)) == state
+            assert b"".join(workspace._context.store.content(point.transcript)) == state
     assert casrewind.json("verify")["ok"]
     casrewind("gc", "--max-count", "3", code=0)
     assert casrewind.json("verify")["ok"]

@@ -9,7 +9,6 @@ import subprocess
 import pytest
 
 from casrewind import errors
-from casrewind.workspace import context_of
 from support.picture import differences, picture
 from support.trees import Dir, Exec, Fifo, Link, Mode, plant
 
@@ -315,7 +314,7 @@ def test_a_directory_that_is_as_it_was_is_restored_around_whatever_became_of_its
     (root / "other" / "f").write_bytes(b"2")
     workspace.save()
     same, other = (dict(workspace.entries(then))[name].digest for name in (b"same", b"other"))
-    store = context_of(workspace).store
+    store = workspace._context.store
     real = store.read
 
     def read(digest, kind=None):

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from casrewind.workspace import Workspace, context_of
+from casrewind.workspace import Workspace
 from support.trees import plant
 
 KEY = b"*.key-of-mine\nTOP-SECRET-WORD\n"
@@ -17,7 +17,7 @@ def held(workspace):
 def stored(workspace):
     """The bytes of all rules that the newest checkpoint names."""
     domain = workspace.domain("last")
-    return [context_of(workspace).store.read(rule.digest) for rule in domain.rules]
+    return [workspace._context.store.read(rule.digest) for rule in domain.rules]
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from casrewind.model import manifest, retention
 from casrewind.model.manifest import DIR
 from casrewind.model.retention import Limits
 from casrewind.store.sweep import Sweep
-from casrewind.workspace import open as opened, context_of
 from support import unprivileged
+from casrewind.workspace import open as opened
 from support.command import Command
 from support.gc_checks import Records, checkpoint_picture, packs_of, run_and_kill
 from support.picture import differences, picture
@@ -65,16 +65,16 @@ def ids(workspace):
     return {point.id for point, _ in workspace.checkpoints(every_worktree=True)}
 
 
-def without_index(workspace):
+def without_index(workspace, settings):
     """The same workspace after its index was lost."""
     shutil.rmtree(os.path.join(workspace.store_path, "index"))
-    return opened(workspace.root.path, workspace._settings, create=False)
+    return opened(workspace.root.path, settings, create=False)
 
 
 # -- what stays is whole, what goes is gone
 
 
-def test_what_is_kept_restores_exactly_and_what_is_dropped_frees_its_bytes(workspace, save, records):
+def test_what_is_kept_restores_exactly_and_what_is_dropped_frees_its_bytes(workspace, save, records, settings):
     points = [
         save({"same": b"s", f"d{n % 3}/only-{n}": noise(n, 50_000), "big": noise(n // 4, 1_200_000), "e/deep/er": b"%d" % n})
         for n in range(8)
@@ -86,7 +86,7 @@ def test_what_is_kept_restores_exactly_and_what_is_dropped_frees_its_bytes(works
     assert records.check(workspace) == {point.id for point in points[5:]}
     # of the big file one version of two is left; all the small files are in the newest checkpoint still
     assert before[1] - sum(packs_of(workspace.store_path).values()) > 1_100_000
-    with without_index(workspace) as again:
+    with without_index(workspace, settings) as again:
         assert records.check(again) == {point.id for point in points[5:]}
     workspace.restore(workspace.checkpoint(points[5].id))
     assert picture(workspace.root.path) == records.pictures[points[5].id]
@@ -125,7 +125,7 @@ def test_a_checkpoint_that_was_dropped_is_not_found_and_its_number_goes_to_the_n
 # -- what the limits do not touch
 
 
-def test_pins_and_labels_stay_and_those_that_lost_theirs_go(workspace, save, records):
+def test_pins_and_labels_stay_and_those_that_lost_theirs_go(workspace, save, records, settings):
     plain = save({"a": b"1"})
     labelled = save({"a": b"2"}, "a label")
     pinned = save({"a": b"3"}, pin=True)
@@ -145,7 +145,7 @@ def test_pins_and_labels_stay_and_those_that_lost_theirs_go(workspace, save, rec
     workspace.unpin(workspace.checkpoint(pinned.id))
     workspace.gc(TIGHT)
     assert records.check(workspace) == stay - {pinned.id}
-    with without_index(workspace) as again:
+    with without_index(workspace, settings) as again:
         assert records.check(again) == stay - {pinned.id}
 
 
@@ -197,7 +197,7 @@ def test_the_newest_of_each_linked_worktree_stays(tmp_path, root, settings, reco
         assert records.check(workspace) == set(last.values())
 
 
-def test_undo_and_redo_survive_the_tightest_limits(workspace, save, root):
+def test_undo_and_redo_survive_the_tightest_limits(workspace, save, root, settings):
     points = [save({"a": b"%d" % n, f"dir-{n}/x": noise(n, 2000), "big": noise(n, 1_100_000)}) for n in range(3)]
     for n in range(20):
         save({"filler": b"%d" % n})
@@ -208,7 +208,7 @@ def test_undo_and_redo_survive_the_tightest_limits(workspace, save, root):
         workspace.restore(point)
     end = picture(root, mtimes=True)
     workspace.gc(TIGHT)
-    with without_index(workspace) as again:
+    with without_index(workspace, settings) as again:
         again.gc(TIGHT)
         read_everything(again)
         for state in reversed(states):
@@ -282,7 +282,7 @@ def test_an_interrupted_restore_can_be_finished_and_taken_back_after_gc(casrewin
 
 def tree_below(workspace, point, path):
     """The bytes of the tree of a directory of a checkpoint."""
-    store = context_of(workspace).store
+    store = workspace._context.store
     data = store.read(point.tree)
     for name in path.encode().split(b"/"):
         entry = dict(manifest.decode_tree(data))[name]
@@ -294,7 +294,7 @@ def tree_below(workspace, point, path):
 def test_a_file_with_the_bytes_of_a_tree_does_not_hide_that_tree(workspace, save, root, records):
     point = save({"d/inner/x": noise(1, 3000), "d/inner/y": b"y"})
     twin = tree_below(workspace, point, "d/inner")
-    whole = context_of(workspace).store.read(point.tree)
+    whole = workspace._context.store.read(point.tree)
     save({"aa-twin": twin, "zz-twin": twin, "d/aa-twin": twin, "whole": whole})
     shutil.rmtree(root / "d")
     save({"last": b"l"})
@@ -381,7 +381,7 @@ def test_what_was_garbage_is_stored_again_and_what_is_shared_stays(workspace, sa
 # -- packs
 
 
-def test_a_pack_that_is_there_twice_goes_and_nothing_is_lost(workspace, save, records):
+def test_a_pack_that_is_there_twice_goes_and_nothing_is_lost(workspace, save, records, settings):
     points = [save({f"f{n}": noise(n, 9000), "a": b"%d" % n}) for n in range(3)]
     store = workspace.store_path
     size = sum(packs_of(store).values())
@@ -389,24 +389,24 @@ def test_a_pack_that_is_there_twice_goes_and_nothing_is_lost(workspace, save, re
         shutil.copy(os.path.join(store, "packs", name), os.path.join(store, "packs", f"{number:020x}.pack"))
     for name in sorted(packs_of(store))[:2]:
         shutil.copy(os.path.join(store, "packs", name), os.path.join(store, "packs", f"{'f' * 19}{name[19]}.pack"))
-    with without_index(workspace) as again:
+    with without_index(workspace, settings) as again:
         assert sum(packs_of(store).values()) > 2 * size
         again.gc(NOTHING)
         assert sum(packs_of(store).values()) <= size
         assert records.check(again) == {point.id for point in points}
         read_everything(again)
-    with without_index(workspace) as again:
+    with without_index(workspace, settings) as again:
         assert records.check(again) == {point.id for point in points}
 
 
-def test_of_two_copies_of_a_blob_the_sound_one_stays(workspace, save, records):
+def test_of_two_copies_of_a_blob_the_sound_one_stays(workspace, save, records, settings):
     point = save({"f": noise(1, 9000)})
     store = workspace.store_path
     (name,) = packs_of(store)
     for twin in ("0" * 20, "f" * 20):
         data = pathlib.Path(store, "packs", name).read_bytes()
         pathlib.Path(store, "packs", f"{twin}.pack").write_bytes(data.replace(noise(1, 9000)[:100], bytes(100)))
-    with without_index(workspace) as again:
+    with without_index(workspace, settings) as again:
         again.gc(NOTHING)
     assert noise(1, 9000) in bytes_of(store)
     assert point.id in ids(workspace)
@@ -485,7 +485,7 @@ def test_garbage_that_is_saved_again_while_packs_are_copied_stays(
     monkeypatch.undo()
     assert met
     assert len(records.check(workspace)) == 1 + len(met)
-    with without_index(workspace) as later:
+    with without_index(workspace, settings) as later:
         assert len(records.check(later)) == 1 + len(met)
         later.gc(newest(1))
         assert len(records.check(later)) == 1
@@ -676,7 +676,7 @@ def test_a_save_that_does_not_end_makes_gc_step_back(workspace, save, monkeypatc
 
     monkeypatch.setattr(maintenance, "_PATIENCE", 0.5)
     points = [save({"a": noise(n, 5000)}) for n in range(4)]
-    with context_of(workspace).store.session():
+    with workspace._context.store.session():
         before = store_picture(workspace.store_path)
         with pytest.raises(errors.StoreBusy, match="run this again later"):
             workspace.gc(newest(1))
@@ -710,14 +710,14 @@ def test_a_store_that_cannot_be_written_is_refused_and_can_be_asked(settings):
         assert command.json("gc", "--max-count", "1", **as_nobody)["dropped"] == 2
 
 
-def test_a_store_of_somebody_else_is_refused(workspace, save):
+def test_a_store_of_somebody_else_is_refused(workspace, save, settings):
     if os.geteuid() != 0:
         pytest.skip("needs root, to give a store away")
     save({"a": b"1"})
     before = store_picture(workspace.store_path)
     os.chown(workspace.store_path, unprivileged.NOBODY, unprivileged.NOBODY)
     with pytest.raises(errors.StoreForeign) as caught:
-        opened(workspace.root.path, workspace._settings, create=False)
+        opened(workspace.root.path, settings, create=False)
     assert caught.value.exit_code == 14
     assert store_picture(workspace.store_path) == before
     os.chown(workspace.store_path, os.geteuid(), os.getegid())
@@ -738,7 +738,7 @@ def test_a_damaged_journal_stops_gc_before_it_changes_anything(workspace, save, 
     assert differences(store_picture(workspace.store_path), before) == {}
 
 
-def test_a_damaged_tree_stops_the_sweep_and_no_pack_is_touched(workspace, save):
+def test_a_damaged_tree_stops_the_sweep_and_no_pack_is_touched(workspace, save, settings):
     for n in range(4):
         save({"d/a": noise(n, 5000)}, "keep" if n < 3 else "")
     save({"d/a": b"new"})
@@ -750,7 +750,7 @@ def test_a_damaged_tree_stops_the_sweep_and_no_pack_is_touched(workspace, save):
         if where >= 0:
             path.write_bytes(data[: where + 52] + b"\xff\x00\xff\x00" + data[where + 56 :])
     before = packs_of(store)
-    with opened(workspace.root.path, workspace._settings) as again:
+    with opened(workspace.root.path, settings) as again:
         with pytest.raises(errors.StoreDamaged, match="nothing was swept"):
             again.gc(newest(3))
     assert packs_of(store) == before

@@ -115,7 +115,7 @@ def test_the_picker_names_them_in_its_question(told, root):
     turn(told, "a", till="1")
     plant(root, {"README.md": b"mine"})
     turn(told, "b", till="2")
-    model = TimelineModel(told.workspace)
+    model = TimelineModel(told.context)
     row = next(row for row in model.timeline().rows if getattr(row.item, "n", 0) == 2)
     asked = []
 

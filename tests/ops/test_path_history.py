@@ -9,7 +9,7 @@ import pytest
 from casrewind import errors
 from casrewind.model import manifest
 from casrewind.model.retention import Limits
-from casrewind.workspace import Workspace, context_of
+from casrewind.workspace import Workspace
 from casrewind.workspace import open as opened
 from support.packfile import digest, flip_blob
 from support.trees import Link, plant
@@ -207,7 +207,7 @@ def test_only_trees_above_the_path_are_read_and_each_once(workspace, root, monke
         plant(root, {f"a/d/f{number % 5}": b"%d" % number, "b/e/f1": b"%d" % (number // 4)})
         workspace.save()
     trees = {point.tree for point, _ in workspace.checkpoints()}
-    finders = [manifest.Finder(context_of(workspace).store.load_tree, point.tree) for point, _ in workspace.checkpoints()]
+    finders = [manifest.Finder(workspace._context.store.load_tree, point.tree) for point, _ in workspace.checkpoints()]
     above = trees | {finder.find(b"b").digest for finder in finders} | {finder.find(b"b/e").digest for finder in finders}
     read, real = [], manifest.entry_in
     monkeypatch.setattr(manifest, "entry_in", lambda data, name: read.append(digest(data)) or real(data, name))

@@ -6,7 +6,6 @@ from casrewind.model.plan import Action
 from casrewind.ops import execute
 from casrewind.ops.execute import Contents
 from casrewind.store.reading import TreeCache
-from casrewind.workspace import context_of
 from support.trees import plant
 
 
@@ -31,7 +30,7 @@ def test_contents_come_in_whatever_order_they_are_asked_for(workspace, root, mon
     files = {f"f{number}": b"content %d" % (number // 2) for number in range(12)} | {"large": b"0123456789abcdef" * 90_000}
     plant(root, files)
     tree = workspace.save().checkpoint.tree
-    store = context_of(workspace).store
+    store = workspace._context.store
     actions = [Action(path, None, entry, path) for path, entry in manifest.walk(store.load_tree, tree)]
     for order in (actions, actions[::-1], actions[5:] + actions[:5], actions[::2]):
         read = Contents(store, actions)

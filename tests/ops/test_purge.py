@@ -12,7 +12,7 @@ from casrewind import errors
 from casrewind.model.retention import Limits
 from casrewind.ops.restore import Declined
 from casrewind.ops.save import Moment, save
-from casrewind.workspace import Workspace, context_of
+from casrewind.workspace import Workspace
 from casrewind.workspace import open as opened
 from support.command import Command
 from support.gc_checks import run_and_kill
@@ -145,7 +145,7 @@ def test_what_only_a_forgotten_checkpoint_had_goes_too(filled, root):
     forgotten = filled.save().checkpoint
     plant(root, {"key": b"the newest version"})
     filled.save()
-    maintenance = context_of(filled).store.maintenance()
+    maintenance = filled._context.store.maintenance()
     with maintenance.only_one(), maintenance.exclusively():
         assert maintenance.forget([forgotten.id], maintenance.position())
     assert forgotten.id not in {point.id for point, _ in filled.checkpoints()}
@@ -164,7 +164,7 @@ def test_not_even_the_little_garbage_stays_that_gc_leaves(filled, root, monkeypa
     forgotten = filled.save().checkpoint
     os.unlink(root / "large")
     filled.save()
-    maintenance = context_of(filled).store.maintenance()
+    maintenance = filled._context.store.maintenance()
     with maintenance.only_one(), maintenance.exclusively():
         assert maintenance.forget([forgotten.id], maintenance.position())
     filled.purge([b"secret"])
@@ -214,7 +214,7 @@ def test_a_conversation_with_equal_bytes_goes_too(workspace, root, home):
     transcript.write_bytes(WORD + b"\n")
     plant(root, {"copied.jsonl": WORD + b"\n", "f": b"1"})
     moment = Moment("prompt", prompt="p", agent="claude", session="s", transcript=(str(transcript), len(WORD) + 1))
-    assert save(context_of(workspace), moment).checkpoint.transcript is not None
+    assert save(workspace._context, moment).checkpoint.transcript is not None
     report = workspace.purge([b"copied.jsonl"])
     assert report.transcripts == 1
     assert workspace.checkpoint("last").transcript is None
@@ -329,7 +329,7 @@ def test_a_holder_of_the_store_delays_it_until_it_gives_up(filled, root, setting
 
 
 def test_while_gc_runs_it_is_busy(filled):
-    with context_of(filled).store.maintenance().only_one(), pytest.raises(errors.StoreBusy):
+    with filled._context.store.maintenance().only_one(), pytest.raises(errors.StoreBusy):
         filled.purge([b"key"])
 
 
@@ -348,7 +348,7 @@ def test_what_was_set_aside_goes_and_so_does_every_old_page_of_the_index(filled)
 def test_a_damaged_pack_is_said_and_the_purge_stays_unfinished_until_it_is_mended(filled, root, settings):
     plant(root, {"other": b"of no importance"})
     filled.save()
-    context_of(filled).store.close()
+    filled._context.store.close()
     flip_blob(filled.store_path, digest(b"2"))
     with opened(root, settings) as again:
         with pytest.raises(errors.StoreDamaged, match="verify --repair"):

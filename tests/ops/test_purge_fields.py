@@ -17,8 +17,8 @@ from casrewind.model import plan as plans
 from casrewind.ops.save import Moment, save
 from casrewind.store import agent_sessions, ledger, packs
 from casrewind.store.failure_log import FailureLog
-from casrewind.workspace import Workspace, context_of
 from support.secret_search import hits, secret
+from casrewind.workspace import Workspace
 from support.trees import plant
 
 WORD = secret("fields")
@@ -69,7 +69,7 @@ def fields():
 
 def put(workspace, record, field):
     """Make a record that has the text in this field, as casrewind makes it but for that."""
-    context = context_of(workspace)
+    context = workspace._context
     value = os.fsencode(WORD) if record.__annotations__[field] is bytes else WORD
     point, _ = workspace.checkpoints()[0]
     if record is checkpoints.Checkpoint:
@@ -122,7 +122,7 @@ def test_a_text_in_any_field_is_gone_or_is_reported(workspace, root, record, fie
 def test_a_text_in_every_place_at_once_is_in_no_byte_afterwards(workspace, root, settings):
     """What is not a record, too: logs, set-aside journals and packs, drafts, stat files, free pages of the index."""
     plant(root, {"f": b"1"})
-    context = context_of(workspace)
+    context = workspace._context
     for number in range(3):
         plant(root, {"f": b"%d" % number})
         more = checkpoints.Circumstances(event=f"e {WORD}", reason=f"r {WORD}", branch=f"b/{WORD}", commit=WORD, target=WORD)
@@ -159,7 +159,7 @@ def test_a_text_in_every_place_at_once_is_in_no_byte_afterwards(workspace, root,
 
 def test_a_dry_run_counts_and_edits_nothing(workspace, root):
     plant(root, {"f": b"1"})
-    context = context_of(workspace)
+    context = workspace._context
     save(context, Moment("prompt", more=checkpoints.Circumstances(branch=WORD, reason=WORD)))
     before = hits(workspace.store_path, WORD)
     assert workspace.purge_text(os.fsencode(WORD), dry_run=True).places.details == 1
@@ -169,7 +169,7 @@ def test_a_dry_run_counts_and_edits_nothing(workspace, root):
 def test_an_open_restore_is_refused_so_its_journal_needs_no_editing(workspace, root):
     plant(root, {"f": b"1"})
     point = workspace.save().checkpoint
-    journals = context_of(workspace).store.journals
+    journals = workspace._context.store.journals
     journals.write(history.Operation("restore", 1, point.worktree, point.id, point.id, point.tree, "", "claude", WORD))
     with pytest.raises(JournalOpen):
         workspace.purge_text(os.fsencode(WORD))

@@ -12,7 +12,6 @@ from casrewind.model.cursor import Cursor
 from casrewind.ops.save import Moment, save
 from casrewind.store import writer
 from casrewind.store.failure_log import FailureLog
-from casrewind.workspace import context_of
 from support.secret_search import hits, secret
 from support.trees import plant
 
@@ -34,7 +33,7 @@ def told(workspace, root, home):
         transcript.write_bytes(data)
         how = {"prompt": "p", "agent": "claude", "session": "s", "transcript": (str(transcript), len(data))}
         how["cursor"] = cursors.encode(Cursor("claude", "s", os.fsencode(transcript)))
-        return save(context_of(workspace), Moment("prompt", **{**how, **more})).checkpoint
+        return save(workspace._context, Moment("prompt", **{**how, **more})).checkpoint
 
     return work
 
@@ -42,7 +41,7 @@ def told(workspace, root, home):
 def stored(workspace, point):
     """The bytes of a checkpoint's transcript, None when it has none."""
     now = workspace.checkpoint(point.id)
-    return None if now.transcript is None else b"".join(context_of(workspace).store.content(now.transcript))
+    return None if now.transcript is None else b"".join(workspace._context.store.content(now.transcript))
 
 
 def test_across_the_border_of_two_pieces_at_every_place(workspace, told):
@@ -188,7 +187,7 @@ def test_what_only_a_forgotten_checkpoint_said_goes_too(workspace, root, told):
     gone = [point.id for point, _ in workspace.checkpoints()]
     plant(root, {"f": b"2"})
     workspace.save()
-    maintenance = context_of(workspace).store.maintenance()
+    maintenance = workspace._context.store.maintenance()
     with maintenance.only_one(), maintenance.exclusively():
         assert maintenance.forget(gone, maintenance.position())
     assert hits(workspace.store_path, WORD)

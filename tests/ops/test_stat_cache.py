@@ -12,7 +12,6 @@ from casrewind import open as open_workspace
 from casrewind.model import stamp
 from casrewind.store import stat_file
 from casrewind.worktree.stat_index import StatIndex
-from casrewind.workspace import context_of
 from support.command import Command
 from support.scanner import settle
 from support.trees import Link, plant
@@ -24,12 +23,12 @@ TREE = {f"d{n}/e{m}/f{k}": b"%d %d %d" % (n, m, k) for n in range(4) for m in ra
 
 
 def the_file(workspace):
-    return Path(stat_file.path_of(os.path.join(workspace.store_path, "index"), context_of(workspace).root.key))
+    return Path(stat_file.path_of(os.path.join(workspace.store_path, "index"), workspace._context.root.key))
 
 
 def remembered(workspace):
     """(what the stat file stands for, its value); (None, None) when it is not believed."""
-    context = context_of(workspace)
+    context = workspace._context
     context.tree.follow_root()
     return context.store.stat_index(context.root.key, context.tree.life) or (None, None)
 
@@ -188,7 +187,7 @@ def test_a_file_from_before_a_repair_is_not_believed(saved, root, settings):
 def test_a_file_under_another_boot_is_not_believed(saved, root, settings):
     place, _ = saved
     with open_workspace(str(root), settings) as workspace:
-        context, (basis, value) = context_of(workspace), remembered(workspace)
+        context, (basis, value) = workspace._context, remembered(workspace)
         context.store.remember(context.root.key, basis._replace(life=b"00000000-0000-0000-0000-000000000000" + basis.life[36:]), value)
         assert basis_of(workspace) is None
     check(root, settings)
@@ -209,7 +208,7 @@ def test_a_file_of_a_project_that_was_moved_and_adopted_hides_nothing(saved, roo
 def test_a_digest_that_the_store_does_not_have_is_never_named(saved, root, settings, what, edit):
     """A file under a sound seal that names what is not stored: what a bug, or a blob lost without a trace, would leave."""
     with open_workspace(str(root), settings) as workspace:
-        context, (basis, value) = context_of(workspace), remembered(workspace)
+        context, (basis, value) = workspace._context, remembered(workspace)
         index = StatIndex(value)
         lie = index.record(b"d1" if what == "rule" else b"d2/e1")
         lie = lie._replace(tree=b"lost" * 8) if what == "tree" else lie._replace(rule_files=((b".gitignore", b"lost" * 8, lie.rule_files[0][2]),))

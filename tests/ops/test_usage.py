@@ -14,7 +14,7 @@ from casrewind.ops.save import Moment
 from casrewind.ops.save import save as save_moment
 from casrewind.store import reachability
 from casrewind.store.packs import TREE
-from casrewind.workspace import open as opened, context_of
+from casrewind.workspace import open as opened
 from support import packfile
 from support.blob_owners import Owned, checked_usage, pack_sizes, plans_of
 from support.gc_checks import run_and_kill
@@ -37,7 +37,7 @@ def point(workspace, tree=(), *, gone=(), session="", agent="claude", transcript
         os.unlink(os.path.join(workspace.root.path, name))
     told = ("", 0) if transcript is None else (transcript, os.path.getsize(transcript))
     moment = Moment(trigger="prompt", agent=agent if session else "", session=session, transcript=told, **more)
-    return save_moment(context_of(workspace), moment).checkpoint
+    return save_moment(workspace._context, moment).checkpoint
 
 
 def storied(workspace, place):
@@ -111,7 +111,7 @@ def test_random_histories_agree_with_the_judge_before_and_after_gc(workspace, ro
 
 
 def forget(workspace, one):
-    maintenance = context_of(workspace).store.maintenance()
+    maintenance = workspace._context.store.maintenance()
     assert maintenance.forget([one.id], maintenance.position())
 
 
@@ -184,12 +184,12 @@ def test_what_only_undo_has_need_of_is_other(workspace, root):
     assert after.garbage < 1000
 
 
-def test_an_open_restore_holds_what_its_plan_names(workspace, root, casrewind):
+def test_an_open_restore_holds_what_its_plan_names(workspace, root, casrewind, settings):
     point(workspace, {f"f{n}": noise(n, 5000) for n in range(4)})
     plant(root, {f"f{n}": noise(n + 10, 6000) for n in range(4)})
     workspace.close()
     assert run_and_kill(casrewind, workspace.store_path, 3, "restore", "last", "-y")
-    with opened(root, workspace._settings) as again:
+    with opened(root, settings) as again:
         assert again.is_interrupted()
         assert len(plans_of(again)) == 1
         checked_usage(again)
@@ -214,7 +214,7 @@ def test_a_file_that_holds_the_bytes_of_a_tree_is_no_tree(workspace):
     point(workspace, {"d/secret": noise(1, 900), "d/other": b"o"})
     kinds = packfile.kinds(workspace.store_path)
     for number, digest in enumerate(kinds[3]):
-        data = context_of(workspace).store.read(digest)
+        data = workspace._context.store.read(digest)
         point(workspace, {"copy": data}, gone=["d/secret"] if number == 0 else [])
     checked_usage(workspace)
     checked_usage(workspace, 1)
@@ -293,13 +293,13 @@ def test_a_pack_that_is_gone_is_named_and_the_rest_counted(workspace):
 
 
 @pytest.mark.parametrize("kind", [3, 4, 5, 7], ids=["tree", "chunk list", "domain", "plan"])
-def test_damage_to_what_names_others_is_named_and_no_crash(workspace, root, kind):
+def test_damage_to_what_names_others_is_named_and_no_crash(workspace, root, kind, settings):
     for n in range(3):
         point(workspace, {"d/f": noise(n, 3000), "big": noise(n, 1_500_000), ".gitignore": b"%d\n" % n})
     plant(root, {"d/f": b"x"})
     workspace.restore("prev")
     bad = {packfile.flip_blob(workspace.store_path, digest) for digest in packfile.kinds(workspace.store_path)[kind]}
-    with opened(root, workspace._settings) as again:
+    with opened(root, settings) as again:
         found = again.usage()
         named = {problem.id for problem in found.problems}
         roots = {row.checkpoint.tree.hex() for row in found.checkpoints}
@@ -309,11 +309,11 @@ def test_damage_to_what_names_others_is_named_and_no_crash(workspace, root, kind
         assert len(found.checkpoints) == 4
 
 
-def test_bytes_of_content_are_not_read(workspace, root):
+def test_bytes_of_content_are_not_read(workspace, root, settings):
     """A flip in a file's own bytes is for verify to find: measuring reads what names others, and nothing else."""
     point(workspace, {"f": noise(1, 3000)})
     packfile.flip_blob(workspace.store_path, packfile.digest(noise(1, 3000)))
-    with opened(root, workspace._settings) as again:
+    with opened(root, settings) as again:
         assert again.usage().problems == ()
         assert again.verify().problems != ()
 
@@ -327,14 +327,14 @@ def test_a_damaged_journal_is_named(workspace, root, casrewind):
     assert found.gc_frees is None and len(found.checkpoints) == 1
 
 
-def test_a_damaged_ledger_is_an_error(workspace, root):
+def test_a_damaged_ledger_is_an_error(workspace, root, settings):
     for n in range(3):
         point(workspace, {"f": b"%d" % n})
     workspace.close()
     (_, start, _) = packfile.ledger_records(workspace.store_path)[0]
     packfile.flip(os.path.join(workspace.store_path, "ledger"), start + 30)
     shutil.rmtree(os.path.join(workspace.store_path, "index"))
-    with opened(root, workspace._settings) as again, pytest.raises(errors.StoreDamaged):
+    with opened(root, settings) as again, pytest.raises(errors.StoreDamaged):
         again.usage()
 
 
@@ -372,10 +372,10 @@ def test_nothing_is_swept_while_it_is_measured(root, settings):
 
 
 @pytest.mark.parametrize("lock", ["gate", "store"])
-def test_a_store_that_somebody_has_alone_is_busy(workspace, root, lock):
+def test_a_store_that_somebody_has_alone_is_busy(workspace, root, lock, settings):
     point(workspace, {"f": b"1"})
     with LockHolder(os.path.join(workspace.store_path, "locks", lock), stopped=True):
-        with opened(root, workspace._settings._replace(deadline=0.1)) as again, pytest.raises(errors.StoreBusy, match=lock):
+        with opened(root, settings._replace(deadline=0.1)) as again, pytest.raises(errors.StoreBusy, match=lock):
             again.usage()
     checked_usage(workspace)
 
@@ -393,11 +393,11 @@ def test_every_tree_is_read_once_however_many_checkpoints_hold_it(workspace, roo
     assert len(read) == len(set(read)) == trees < 40 * 5 + 80
 
 
-def test_losing_the_index_changes_no_figure(workspace, tmp_path):
+def test_losing_the_index_changes_no_figure(workspace, tmp_path, settings):
     storied(workspace, tmp_path)
     before, store = workspace.usage(), store_picture(workspace.store_path)
     shutil.rmtree(os.path.join(workspace.store_path, "index"))
-    with opened(workspace.root.path, workspace._settings) as again:
+    with opened(workspace.root.path, settings) as again:
         found = again.usage()
     assert found._replace(store_size=0, gc_frees=0) == before._replace(store_size=0, gc_frees=0)
     assert differences(store, store_picture(workspace.store_path)) == {}

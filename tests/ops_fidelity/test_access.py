@@ -16,9 +16,9 @@ from contextlib import contextmanager
 import pytest
 
 from casrewind.ops import undo as undos
-from casrewind.workspace import Settings, Workspace, context_of
 from support import unprivileged
 from support.other_users import ROOT, User, access_of, acl_of, as_user, require, rights, setfacl
+from casrewind.workspace import Settings, Workspace
 from support.trees import Dir, Link, Mode, plant
 
 TEAM, OTHER = 65000, 65001
@@ -167,7 +167,7 @@ def do(project, op, confirm=None, between=lambda: None):
 
         def revert(workspace):
             changes = list(workspace.diff(one, two).changes)
-            return report(undos.revert(context_of(workspace), workspace.checkpoint(one), changes, confirm=confirm))
+            return report(undos.revert(workspace._context, workspace.checkpoint(one), changes, confirm=confirm))
 
         return one, project.work(revert)
     one = project.save()

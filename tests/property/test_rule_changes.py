@@ -90,10 +90,9 @@ def check(seed, root, home, settings, turns):
     for number in range(turns):
         history.turn(number)
     from casrewind.ops.turn_view import TurnView
-    from casrewind.workspace import context_of
 
     with opened(root, settings) as workspace:
-        view = TurnView(context_of(workspace))
+        view = TurnView(workspace._context)
         check_counts(history, [(turn, turn.unclear) for turn in map(view.filled, view.turns)])
     command = InProcess(root, home)
     for number, (before, _) in enumerate(history.sides):

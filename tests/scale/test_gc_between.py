@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from casrewind.workspace import Workspace, context_of
+from casrewind.workspace import Workspace
 from support.trees import plant
 
 
@@ -29,7 +29,7 @@ def interrupted(root, workspace, casrewind):
 
     def run(between):
         arguments = [sys.executable, "-m", "casrewind", "-C", str(root), "gc", "--max-count", "2", "--json"]
-        with context_of(workspace).store.holding():
+        with workspace._context.store.holding():
             gc = subprocess.Popen(arguments, env=casrewind.environment, stdout=subprocess.PIPE)
             end = time.monotonic() + 60
             while not is_asking(workspace.store_path):

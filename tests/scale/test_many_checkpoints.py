@@ -15,8 +15,8 @@ import time
 
 import pytest
 
-from casrewind.workspace import Settings, Workspace, context_of
 from support import real_trees
+from casrewind.workspace import Settings, Workspace
 from support.command import Command
 from support.gc_checks import checkpoint_picture, disk_usage, packs_of
 from support.picture import differences, picture
@@ -262,8 +262,8 @@ def test_gc_leaves_room_for_savers(history, tmp_path):
 def test_gc_takes_few_packs_at_once(history):
     """Each group of packs is a moment for which everybody else is kept out."""
     with history.open() as workspace:
-        sweep = context_of(workspace).store.maintenance().sweep()
-        with context_of(workspace).store.holding():
+        sweep = workspace._context.store.maintenance().sweep()
+        with workspace._context.store.holding():
             live = {digest for digest, _ in sweep_rows(workspace)}
             groups = sweep.groups(sweep.usage(live)[0])
             nothing = sweep.groups(sweep.usage(())[0])

@@ -8,7 +8,6 @@ import pytest
 import zstandard
 
 from casrewind import open as open_workspace
-from casrewind.workspace import context_of
 from support import real_trees
 from support.month_of_work import plant_project
 
@@ -42,7 +41,7 @@ def session(root, settings, what):
                 changed += len(compressor.compress(data))
             assert workspace.save(f"turn {number}", described=True).created
         grown = on_disk(workspace.store_path) - before
-        assert context_of(workspace).store.why_gc(None) == "there are many small packs"
+        assert workspace._context.store.why_gc(None) == "there are many small packs"
         workspace.gc()
         merged = on_disk(workspace.store_path) - before
     allowed = 1.3 * changed + CHECKPOINTS * PER_CHECKPOINT

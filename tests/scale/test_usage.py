@@ -10,9 +10,9 @@ import pytest
 
 from casrewind.ops.save import Moment
 from casrewind.ops.save import save as save_moment
-from casrewind.workspace import Settings, Workspace, context_of
 from support import real_trees
 from support.blob_owners import pack_sizes
+from casrewind.workspace import Settings, Workspace
 from support.command import Command
 from support.peak_memory import MB, measured
 
@@ -47,7 +47,7 @@ class Made:
                 with open(os.path.join(self.root, "artefact"), "wb") as file:
                     file.write(source.randbytes(30_000))
                 moment = Moment(trigger="prompt", prompt=f"prompt {turn}", agent="claude", session=f"s{turn // TURNS}")
-                save_moment(context_of(workspace), moment)
+                save_moment(workspace._context, moment)
 
 
 @pytest.fixture(
@@ -82,7 +82,7 @@ def test_thousands_of_checkpoints_are_measured_in_little_memory(made):
 
 def test_of_some_the_bytes_are_what_forgetting_them_frees(made):
     with Workspace(made.root, made.settings, create=False) as workspace:
-        maintenance = context_of(workspace).store.maintenance()
+        maintenance = workspace._context.store.maintenance()
         for _ in range(2 if made.count < 100 else 4):
             before = workspace.usage(1)
             row = random.Random(2).choice(before.checkpoints)

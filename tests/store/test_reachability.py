@@ -4,7 +4,6 @@ import pytest
 
 from casrewind.store import packs
 from casrewind.store.reachability import HOLDS, references
-from casrewind.workspace import context_of
 from support import packfile
 from support.trees import plant
 
@@ -31,7 +30,7 @@ def test_there_is_a_blob_of_every_kind(storied):
 
 
 def test_every_blob_of_a_store_is_named_by_another_one_or_by_the_ledger(storied):
-    store = context_of(storied).store
+    store = storied._context.store
     named = {point.tree for point, _ in store.checkpoints()} | {point.domain for point, _ in store.checkpoints()}
     named |= {step.plan for history in store.histories().values() for step in (*history.undo, *history.redo)}
     everything = {digest for digests in stored(storied).values() for digest in digests}

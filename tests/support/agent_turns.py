@@ -5,7 +5,6 @@ import json
 from casrewind.agents import event as events
 from casrewind.agents.profiles import PROFILES
 from casrewind.ops import agent_event
-from casrewind.workspace import context_of
 
 
 class AgentTurns:
@@ -16,7 +15,7 @@ class AgentTurns:
 
     @property
     def context(self):
-        return context_of(self.workspace)
+        return self.workspace._context
 
     def tell(self, name, prompt_id="", **more):
         payload = {"hook_event_name": name, "session_id": self.session, "cwd": str(self.root), **({"prompt_id": prompt_id} if prompt_id else {}), **more}

@@ -9,7 +9,6 @@ import struct
 import zstandard
 
 from .packfile import HEAD
-from casrewind.workspace import context_of
 
 PACK_HEAD = 8
 TAIL = struct.Struct("<qQ32s")
@@ -210,7 +209,7 @@ class Owned:
 
 def plans_of(workspace):
     """The plans that undo, redo and open restores of a workspace's store have need of."""
-    store = context_of(workspace).store
+    store = workspace._context.store
     steps = [step for history in store.histories().values() for step in (*history.undo, *history.redo)]
     return {step.plan for step in steps} | {journal.plan for journal in store.journals.open()}
 

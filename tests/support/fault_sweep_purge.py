@@ -15,7 +15,6 @@ from support.fault_sweep_maintenance import TREE, Upkeep, noise, remarkable
 from support.picture import differences, picture
 from support.secret_search import hits, secret
 from support.trees import Link, plant
-from casrewind.workspace import context_of
 
 VAULT = {"vault/key": noise(60, 3_000), "vault/big": noise(61, 160_000), "vault/link": Link("to/the-hidden-place-0815"), "copied": noise(60, 3_000)}
 LATER_VAULT = {"vault/key": noise(62, 3_000), "vault/big": noise(61, 90_000) + b"!" + noise(61, 160_000)[90_000:]}
@@ -116,9 +115,9 @@ class Purging(Upkeep):
                         files[path] = hashlib.sha256(b"".join(workspace.cat(point, path))).hexdigest()
                     elif entry.kind in ("purged", "link"):
                         files[path] = None if entry.kind == "purged" else entry.target
-            for history in context_of(workspace).store.histories().values():
+            for history in workspace._context.store.histories().values():
                 for step in (*history.undo, *history.redo):
-                    context_of(workspace).store.plan(step.plan)
+                    workspace._context.store.plan(step.plan)
         return found
 
     def is_purged(self):
@@ -215,7 +214,7 @@ class PurgingText(Purging):
             with self.opened() as workspace:
                 size = os.path.getsize(self.transcript)
                 moment = Moment("prompt", prompt=f"{number} {WORD}", agent="claude", session="s", transcript=(self.transcript, size))
-                self.pictures[save(context_of(workspace), moment).checkpoint.id] = picture(fault_sweep.ROOT)
+                self.pictures[save(workspace._context, moment).checkpoint.id] = picture(fault_sweep.ROOT)
         os.unlink(self.transcript)
         for name in ("log", "log.old"):
             with open(f"{self.store}/{name}", "w") as file:
@@ -238,7 +237,7 @@ class PurgingText(Purging):
         with self.opened() as workspace:
             found = {}
             for point, _ in workspace.checkpoints(every_worktree=True):
-                data = None if point.transcript is None else b"".join(context_of(workspace).store.content(point.transcript))
+                data = None if point.transcript is None else b"".join(workspace._context.store.content(point.transcript))
                 found[point.id] = (point.prompt, point.label, data)
         return found, {name: os.path.getsize(f"{self.store}/{name}") for name in ("log", "log.old")}
 

@@ -56,7 +56,7 @@ def logged(directory):
 def serve():
     import casrewind.ops.agent_event
     import casrewind.ops.save
-    import casrewind.workspace
+    import casrewind.settings
     from casrewind import agents
     from casrewind.agents import event, payload  # noqa: F401 - only loaded
     from casrewind.cli.hook.handler import run

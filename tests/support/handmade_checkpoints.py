@@ -10,7 +10,6 @@ from casrewind.model import manifest
 from casrewind.model.checkpoint import Checkpoint
 from casrewind.model.diff import Counts
 from casrewind.store import packs
-from casrewind.workspace import context_of
 
 FILE, CHUNKED, DIR, LINK, PURGED = 1, 2, 3, 4, 5
 
@@ -70,7 +69,7 @@ class Forger:
 
     def __init__(self, workspace):
         self.workspace = workspace
-        self._store = context_of(workspace).store
+        self._store = workspace._context.store
         self._count = 0
 
     def blobs(self, *blobs):

@@ -52,7 +52,7 @@ def run_picker(root, home, story, *, size=(110, 30), store=None):
     async def run():
         relay = ProgressRelay()
         with api.workspace.Workspace(str(root), settings, create=False, progress=relay) as workspace:
-            board, clerk = TimelineModel(workspace), Worker()
+            board, clerk = TimelineModel(workspace._context), Worker()
             app = screen.Picker(board, clerk, relay, "project")
             clerk.put(worker.LIST, board.timeline, app.fill)
             try:

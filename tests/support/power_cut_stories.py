@@ -13,7 +13,6 @@ from support.picture import differences, digest_of, picture
 from support.store_checks import leftovers
 from support.trees import plant
 from support.two_states import NOW, THEN, build
-from casrewind.workspace import context_of
 
 WITHOUT_SYNCS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "faults", "power", "without_syncs")
 IGNORED = b"cache.tmp"
@@ -219,7 +218,7 @@ class Casrewind:
         with Workspace(self.root, settings, create=False) as workspace:
             for identity, data in said.items():
                 entry = workspace.checkpoint(identity).transcript
-                assert b"".join(context_of(workspace).store.content(entry)) == data, f"{identity} has another conversation"
+                assert b"".join(workspace._context.store.content(entry)) == data, f"{identity} has another conversation"
 
     def _worktree(self, cut, flying, ended):
         """The worktree is as it was, or as it should become, or a restore is open and leads to either."""

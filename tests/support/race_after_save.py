@@ -6,7 +6,7 @@ import sys
 import time
 
 from casrewind.model.retention import Limits
-from casrewind.workspace import Settings, Workspace, context_of
+from casrewind.workspace import Settings, Workspace
 
 
 def opened(base):
@@ -28,7 +28,7 @@ def put(path, data):
 def held(workspace):
     """{path: bytes or None} of the state that a save finds now."""
     point = workspace.save().checkpoint
-    content = context_of(workspace).store.content
+    content = workspace._context.store.content
     return {path: b"".join(content(entry)) if entry.kind == "file" else None for path, entry in workspace.entries(point)}
 
 

@@ -11,7 +11,7 @@ import sys
 import time
 
 from casrewind.model.retention import Limits
-from casrewind.workspace import Settings, Workspace, context_of
+from casrewind.workspace import Settings, Workspace
 from support.trees import plant
 
 kinds = ("in place", "append", "then gone")
@@ -42,7 +42,7 @@ def halves(root, settings, size, way, rounds=5):
             point = workspace.save("round").checkpoint
             assert moments, "the save said nothing of its progress"
             entry = dict(workspace.entries(point)).get(b"file")
-            data = b"" if entry is None else b"".join(context_of(workspace).store.content(entry))
+            data = b"" if entry is None else b"".join(workspace._context.store.content(entry))
             named = b"file" in workspace.domain(point).unstable
         os.close(fd)
         if data not in (new + new, b"") and not named and way != "then gone":
@@ -73,7 +73,7 @@ def held(workspace, name):
     """The bytes of a file in the state that a save finds now, and whether it is named as unstable."""
     point = workspace.save().checkpoint
     entry = dict(workspace.entries(point)).get(name)
-    data = None if entry is None else b"".join(context_of(workspace).store.content(entry))
+    data = None if entry is None else b"".join(workspace._context.store.content(entry))
     return data, name in workspace.domain(point).unstable
 
 

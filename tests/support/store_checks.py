@@ -6,7 +6,6 @@ The bytes are read through the store's own doors (which check every digest); wha
 import os
 
 from casrewind.model import plan as plans
-from casrewind.workspace import context_of
 
 
 def leftovers(root):
@@ -22,7 +21,7 @@ def leftovers(root):
 def read_everything(workspace):
     """{checkpoint id: {path: bytes of the file or None}}, after reading every blob that any checkpoint or undo step
     names. Raises what the store raises for a missing or damaged one."""
-    store, found = context_of(workspace).store, {}
+    store, found = workspace._context.store, {}
     for point, _ in workspace.checkpoints(every_worktree=True):
         for rule in workspace.domain(point).rules:
             store.read(rule.digest)

@@ -14,6 +14,7 @@ import pytest
 from casrewind import Limits
 from casrewind.ops import save as saves
 from casrewind.ops import save
+from casrewind.settings import opened
 from casrewind.workspace import Workspace
 from casrewind.worktree import inotify
 from casrewind.worktree.change_set import WatchResult
@@ -39,9 +40,9 @@ class Pair:
         self.tree.drain()
         watch = self.tree.watch(memory=self.memory)
         watch.proof = self.proof
-        with Workspace(self.root, self.settings, create=True, watch=watch) as workspace:
-            found = saves.save(workspace._context, saves.Moment(trigger="prompt"))
-            save.finish_watch(workspace._context, watch)
+        with opened(self.root, self.settings, create=True, watch=watch) as context:
+            found = saves.save(context, saves.Moment(trigger="prompt"))
+            save.finish_watch(context, watch)
         self.adopt_result(watch)
         with Workspace(self.root, self.other, create=True) as workspace:
             right = saves.save(workspace._context, saves.Moment(trigger="prompt"))
@@ -87,9 +88,9 @@ def looked_at(pair, monkeypatch):
     monkeypatch.setattr(os, "stat", lambda path, *a, **k: seen.append(path) or usual(path, *a, **k))
     pair.tree.drain()
     watch = pair.tree.watch(memory=pair.memory)
-    with Workspace(pair.root, pair.settings, create=False, watch=watch) as workspace:
+    with opened(pair.root, pair.settings, create=False, watch=watch) as context:
         seen.clear()
-        saves.save(workspace._context, saves.Moment(trigger="prompt"))
+        saves.save(context, saves.Moment(trigger="prompt"))
     monkeypatch.undo()
     pair.adopt_result(watch)
     return {path for path in seen if isinstance(path, bytes)}
@@ -315,8 +316,8 @@ def test_another_directory_in_the_place_of_the_root(pair, root):
     pair.tree.drain()
     assert pair.tree.over
     watch = pair.tree.watch()
-    with Workspace(pair.root, pair.settings, create=True, watch=watch) as workspace:
-        assert saves.save(workspace._context, saves.Moment(trigger="prompt")).checkpoint.files == 1
+    with opened(pair.root, pair.settings, create=True, watch=watch) as context:
+        assert saves.save(context, saves.Moment(trigger="prompt")).checkpoint.files == 1
     assert watch.full and watch.result().failed
     shutil.rmtree(aside)
 

@@ -1,4 +1,4 @@
-"""The functions of the commands: options in, one call of the workspace, a report out. A module is imported when one of
+"""The functions of the commands: options in, one operation, a report out. A module is imported when one of
 its commands runs.
 
 `checkpoints` has save, run, pin, unpin and cat; `client` has what an agent's client runs; `maintenance` has gc, verify

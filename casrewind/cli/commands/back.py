@@ -8,10 +8,10 @@ from collections.abc import Callable
 from ... import errors, launch
 from ..._typing import TYPE_CHECKING, Any
 from ...messages import printable
-from ...ops import conversation, rewind
+from ...ops import conversation, lookup, rewind
+from ...ops.context import Context
 from ...ops.conversation import RewindTarget
 from ...ops.rewind import Rewound
-from ...workspace import Workspace, context_of, homes_of
 from ..plan_facts import branches_of, target_of
 from ..plan_question import PlanQuestion
 from ..show import restored, shapes
@@ -19,7 +19,7 @@ from ..show.chat import removed_prompts, rewound_lines
 from ..show.text import Line, age
 from ..terminal.lines import as_json, note, print_line, print_lines, remark
 from ..terminal.questions import Proposal, ask, may_answer, must_ask
-from ..words import Words
+from ..words import Words, paths_of
 from . import OK, REMARKS, Done
 
 if TYPE_CHECKING:
@@ -39,19 +39,18 @@ _TOOLS = (
 _PATIENCE = 5.0
 
 
-def back(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
+def back(context: Context, options: "ParsedOptions", done: Done) -> int:
     """casrewind back."""
     files, chat = options.what != "chat", options.what != "code"
     if options.in_place and not chat:
         raise errors.UsageError("back --in-place cuts the conversation: it excludes --code")
-    context, homes = context_of(workspace), homes_of(workspace)
     preferred = os.environ.get("CASREWIND_SESSION", "")
-    target = conversation.find_prompt(context, homes, options.number, options.session or "", preferred)
+    target = conversation.find_prompt(context, options.number, options.session or "", preferred)
     changes = (files and target.was_seen) or options.in_place
-    moved = "" if options.number is None else Words(workspace, options).moved(f"@{options.number}")
+    moved = "" if options.number is None else Words(context, options).moved(f"@{options.number}")
     asking = (changes and must_ask(options, "changes anything")) or (target.is_other and _must_ask_about(target)) or bool(moved)
     question = PlanQuestion(
-        workspace, options, done, lambda: _title(workspace, target), is_asked=asking, target=_target_of(target), moved=moved,
+        context, options, done, lambda: _title(context, target), is_asked=asking, target=_target_of(target), moved=moved,
         since=next((point for point in target.points[target.at :] if point is not None), None),
         anchor="" if (own := target.points[target.at]) is None else own.id,
         what=f"back {target.conversation.session} {target.prompt.uuid}",
@@ -60,7 +59,6 @@ def back(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     def rewinding() -> Rewound:
         return rewind.back(
             context,
-            homes,
             target,
             both=files,
             chat=chat,
@@ -73,27 +71,27 @@ def back(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
 
     if asking and not changes:  # the conversation alone
         done()
-        if not _agree(_title(workspace, target), moved):
+        if not _agree(_title(context, target), moved):
             print_line("nothing was changed")
             return OK
     return _carry_out(rewinding, options, done, question, target)
 
 
-def open_unseen(options: "ParsedOptions", settings: Any, reporter: Any) -> Workspace | None:
+def open_unseen(options: "ParsedOptions", settings: Any, reporter: Any) -> Context | None:
     """Open a project without a store, if its client has a conversation: the store records its rewind. Else None."""
     from ...agents import session_files
-    from ...settings import find_root
+    from ...settings import find_root, open_context
 
     root = find_root(options.directory, settings)
     if session_files.find_newest(session_files.Homes(settings.home, settings.environ), root.path, options.session or "") is None:
         return None
-    return Workspace(options.directory, settings, create=True, progress=reporter)
+    return open_context(options.directory, settings, create=True, progress=reporter)
 
 
-def _title(workspace: "Workspace", target: RewindTarget) -> str:
+def _title(context: Context, target: RewindTarget) -> str:
     """The target of a rewind, as the first line of its plan."""
     point = target.points[target.at]
-    branches = "" if point is None else branches_of(context_of(workspace), point)
+    branches = "" if point is None else branches_of(context, point)
     return f"back {_target_of(target).name}{branches}"
 
 
@@ -122,26 +120,25 @@ def _must_ask_about(target: RewindTarget) -> bool:
     return True
 
 
-def restore(workspace: "Workspace", options: "ParsedOptions", point: Any, done: Done) -> int:
+def restore(context: Context, options: "ParsedOptions", point: Any, done: Done) -> int:
     """casrewind restore --chat and --both, casrewind jump."""
     both = options.what == "both"
     if options.to is not None:
         raise errors.UsageError(f"restore --to DIR writes files only: it takes no --{options.what}")
-    scope = workspace.paths(options.rest, [point], options.directory)
+    scope = paths_of(context, options.rest, [point], options)
     if options.dashed and not (scope and both):
         raise errors.UsageError("paths behind -- limit what is done to files: they go with --code or --both, and are not none")
-    moved = Words(workspace, options).moved(options.ref or "")
+    moved = Words(context, options).moved(options.ref or "")
     asking = both and not options.dry_run and (must_ask(options, "changes anything") or bool(moved))
-    found = target_of(context_of(workspace), point)
+    found = target_of(context, point)
     question = PlanQuestion(
-        workspace, options, done, lambda: f"restore {found.name}{branches_of(context_of(workspace), point)}", is_asked=asking,
+        context, options, done, lambda: f"restore {found.name}{branches_of(context, point)}", is_asked=asking,
         since=point, what="chat", target=found, moved=moved,
     )  # fmt: skip
 
     def rewinding() -> Rewound:
         return rewind.to_checkpoint(
-            context_of(workspace),
-            homes_of(workspace),
+            context,
             point,
             both=both,
             scope=scope,
@@ -153,11 +150,10 @@ def restore(workspace: "Workspace", options: "ParsedOptions", point: Any, done: 
     return _carry_out(rewinding, options, done, question)
 
 
-def rewrite(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
+def rewrite(context: Context, options: "ParsedOptions", done: Done) -> int:
     """casrewind rewrite-chat."""
-    point = workspace.checkpoint(options.ref or "")
-    context, homes = context_of(workspace), homes_of(workspace)
-    planned = rewind.to_checkpoint(context, homes, point, in_place=True, dry_run=True)
+    point = lookup.checkpoint(context, options.ref or "")
+    planned = rewind.to_checkpoint(context, point, in_place=True, dry_run=True)
     done()
     print_lines(removed_prompts(planned), sys.stderr)
     remark(f"The conversation of {point.id} will be cut in its own session; as it is now it is kept beside:")
@@ -166,7 +162,7 @@ def rewrite(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int
     sys.stderr.flush()
     if sys.stdin.readline().strip() != _WORD:
         raise errors.UsageError(f"nothing was changed: rewrite-chat wants the word {_WORD} typed, on standard input")
-    return _report(rewind.to_checkpoint(context, homes, point, in_place=True), options)
+    return _report(rewind.to_checkpoint(context, point, in_place=True), options)
 
 
 def _carry_out(

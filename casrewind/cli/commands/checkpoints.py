@@ -6,24 +6,23 @@ from contextlib import suppress
 
 from ... import errors
 from ..._typing import TYPE_CHECKING, Any
-from ...ops.save import Saved, read_index
-from ...workspace import context_of
+from ...ops.save import Saved, read_index, save_by_hand
 from ..show.text import age, counted, plural, signed, size, skipped_lines
 from ..terminal.lines import as_json, print_error, print_line, print_lines, raw, remark
 from . import OK, REMARKS, Done
 
 if TYPE_CHECKING:
-    from ...workspace import Workspace
+    from ...ops.context import Context
     from ..command_line import ParsedOptions
 
 
-def save(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
+def save(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind save."""
     message = str(options.message) if options.text is None else _label(options)
-    report = workspace.save(message, pin=options.pin, rehash=options.rehash)
+    report = save_by_hand(context, message, pin=options.pin, rehash=options.rehash)
     done()
     if options.json:
-        as_json(_saved_json(report, workspace.root.path))
+        as_json(_saved_json(report, context.root.path))
     elif not options.quiet:
         point = report.checkpoint
         if report.created:
@@ -39,8 +38,6 @@ def save(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
         if report.created and not point.parent and report.ignored:
             from ...worktree.ignored import find_ignored
             from .include import unprotected
-
-            context = context_of(workspace)
             places: list[bytes] = []
             with suppress(errors.CasrewindError):  # the checkpoint is made, whatever happens here
                 places = read_index(context).ignoring()
@@ -76,7 +73,7 @@ def _saved_json(report: Saved, root: str) -> dict[str, Any]:
     }
 
 
-def run(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
+def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind run."""
     import signal
     import subprocess
@@ -91,7 +88,7 @@ def run(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
         from ...ops.references import check_label
 
         check_label(label)
-    before = workspace.save(f"before: {label}", described=described)
+    before = save_by_hand(context, f"before: {label}", described=described)
     done()
     if not options.quiet:
         remark(f"saved {before.checkpoint.id} before the command")
@@ -106,7 +103,7 @@ def run(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
         return 127 if is_missing else 126
     finally:
         signal.signal(signal.SIGINT, handler)
-        after = workspace.save(f"after: {label}", described=described)
+        after = save_by_hand(context, f"after: {label}", described=described)
         done()
         if not options.quiet:
             _print_run(before, after)
@@ -132,22 +129,27 @@ def _print_run(before: Saved, after: Saved) -> None:
     )
 
 
-def pin(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
+def pin(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind pin."""
-    return _report_marking(workspace, options, workspace.pin(workspace.checkpoint(options.ref or ""), options.label), done)
+    from ...ops import lookup, pins
+
+    return _report_marking(context, options, pins.pin(context, lookup.checkpoint(context, options.ref or ""), options.label), done)
 
 
-def unpin(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
+def unpin(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind unpin."""
-    return _report_marking(workspace, options, workspace.unpin(workspace.checkpoint(options.ref or "")), done)
+    from ...ops import lookup, pins
+
+    return _report_marking(context, options, pins.unpin(context, lookup.checkpoint(context, options.ref or "")), done)
 
 
-def _report_marking(workspace: "Workspace", options: "ParsedOptions", report: Any, done: Done) -> int:
+def _report_marking(context: "Context", options: "ParsedOptions", report: Any, done: Done) -> int:
     done()
     if options.json:
+        from ...ops import lookup
         from ..show import shapes
 
-        as_json({"checkpoint": shapes.checkpoint(report.checkpoint, report.marked, workspace.current())})
+        as_json({"checkpoint": shapes.checkpoint(report.checkpoint, report.marked, lookup.current(context))})
     else:
         from ..show.marking import marking_lines
 
@@ -155,11 +157,14 @@ def _report_marking(workspace: "Workspace", options: "ParsedOptions", report: An
     return OK
 
 
-def cat(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
+def cat(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind cat."""
-    point, given = workspace.checkpoint_and_path(options.file or "")
-    (path,) = workspace.scope([given], options.directory)
-    pieces = workspace.cat(point, path)
+    from ...ops import lookup, path_history
+    from ...worktree import root as roots
+
+    point, given = lookup.checkpoint_and_path(context, options.file or "")
+    (path,) = roots.below(context.root.path, [given], options.directory)
+    pieces = path_history.cat(context, point, path)
     done()
     for piece in pieces:
         raw(piece)

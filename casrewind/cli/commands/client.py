@@ -10,9 +10,8 @@ from ..._typing import TYPE_CHECKING
 from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
 from ...ops.context import Context
-from ...settings import Settings
+from ...settings import Settings, opened
 from ...store import writability
-from ...workspace import Workspace, context_of
 from ..show.text import age, plural
 from ..terminal.lines import as_json, print_line
 from . import OK, Done
@@ -31,8 +30,8 @@ def statusline(settings: Settings, options: "ParsedOptions") -> int:
     """casrewind statusline. Its exit code is 0: a client shows nothing after another one."""
     place = _told() or options.directory
     try:
-        with Workspace(place, settings, create=False) as workspace:
-            print_line(state_line(context_of(workspace)))
+        with opened(place, settings, create=False) as context:
+            print_line(state_line(context))
     except errors.WorkspaceNotFound:
         print_line("casrewind: no checkpoint yet")
     except (errors.CasrewindError, OSError) as error:
@@ -59,7 +58,7 @@ def state_line(context: Context) -> str:
     key = context.root.key
     number = context.store.count(key)
     last = context.store.head(key, listed=True)
-    if context.store.is_restore_open(key) and not context.store.is_restoring(key):
+    if context.store.is_interrupted(key):
         return "casrewind: a restore was interrupted; casrewind restore --continue finishes it, --abort takes it back"
     if last is None:
         return "casrewind: no checkpoint yet"
@@ -90,25 +89,25 @@ def _newest_prompt(context: Context) -> Checkpoint | None:
     return next((point for point, _ in context.store.checkpoints(1, ends_the_search) if is_prompt(point)), None)
 
 
-def at(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
+def at(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind at: the checkpoint of a session's entry. A client's extension runs this before it asks a person."""
-    from ...ops import references
+    from ...ops import lookup
     from ...ops.references import label_of
+    from ...ops.restore import restore
     from ..show.restored import numbers
 
     if not options.session:
         raise errors.UsageError("at needs --session ID: the client's id of the session")
-    context = context_of(workspace)
     entries = tuple(filter(None, (options.entry or "").split(",")))
     if options.turn is not None:
         from ...ops import conversation
 
         entries = (conversation.prompt_of_turn(context, options.turn, options.session),)
-    point = references.of_entry(context.store, context.root.key, options.session, entries)
+    point = lookup.of_entry(context, options.session, entries)
     written, removed, problem = 0, 0, None
     if point is not None:
         try:
-            written, removed = numbers(workspace.plan_restore(point, ()).actions)
+            written, removed = numbers(restore(context, point, dry_run=True).actions)
         except errors.CasrewindError as error:
             problem = str(error)  # a restore would be refused, and that is an answer
     done()
@@ -120,7 +119,7 @@ def at(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
         else:
             print_line(f"{point.id}: a restore would write {plural(written, 'path')} and remove {removed}")
         return OK
-    marks = None if point is None else workspace.marks(point)
+    marks = None if point is None else lookup.marks(context, point)
     as_json(
         {
             "checkpoint": None if point is None else point.id,
@@ -130,7 +129,7 @@ def at(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
             "problem": problem,
             "label": None if point is None or marks is None else label_of(point, marks) or None,
             "pinned": marks is not None and marks.pinned,
-            "checkpoints": sum(found.trigger != "safety" for found, _ in workspace.checkpoints()),
+            "checkpoints": sum(found.trigger != "safety" for found, _ in lookup.checkpoints_of(context)),
             "undo": bool(context.store.history(context.root.key).undo),
         }
     )

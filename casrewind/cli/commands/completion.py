@@ -10,6 +10,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 
 from argcomplete.completers import SuppressCompleter
 from argcomplete.finders import CompletionFinder
@@ -22,12 +23,13 @@ from ...agents import more_profiles
 from ...model import checkpoint as checkpoints
 from ...model import manifest
 from ...model.checkpoint import Checkpoint
+from ...ops import lookup
 from ...ops.context import Context
 from ...ops.references import is_numbered, label_of
 from ...ops.turn_view import TurnView
-from ...settings import from_environment
+from ...settings import from_environment, opened
 from ...store.catalog import Marked
-from ...workspace import Workspace, context_of
+from ...worktree import root as roots
 from .. import parser
 from ..options_more import COMMANDS
 from ..show.text import age
@@ -102,16 +104,16 @@ def _careful(offer: Offer) -> Callable[..., Candidates]:
     return offered
 
 
-def _workspace(options: argparse.Namespace) -> Workspace:
+def _opened(options: argparse.Namespace) -> AbstractContextManager[Context]:
     settings, _ = from_environment(store=options.store)
-    return Workspace(options.directory, settings._replace(deadline=_DEADLINE), create=False)
+    return opened(options.directory, settings._replace(deadline=_DEADLINE), create=False)
 
 
 def _references(prefix: str, options: argparse.Namespace) -> Candidates:
-    with _workspace(options) as workspace:
-        everything = workspace.checkpoints(every_worktree=True)
-        mine = [pair for pair in everything if is_numbered(pair[0], workspace.root.key)]
-        turns = _turns(prefix, context_of(workspace))
+    with _opened(options) as context:
+        everything = context.store.checkpoints()
+        mine = [pair for pair in everything if is_numbered(pair[0], context.root.key)]
+        turns = _turns(prefix, context)
     found = {word: _described(*pair) for word, pair in zip(("last", "prev"), mine, strict=False)}
     found |= turns
     labelled = [pair for pair in everything if label_of(*pair) and pair[0].trigger != checkpoints.SAFETY]
@@ -147,16 +149,16 @@ def _files_at(prefix: str, options: argparse.Namespace) -> Candidates:
     """Completes REF:PATH: checkpoints before the colon, stored paths after it."""
     if ":" not in prefix:
         return {f"{word}:": text for word, text in _references(prefix, options).items()}
-    with _workspace(options) as workspace:
-        point, given = workspace.checkpoint_and_path(prefix)
-        return _stored(workspace, point, prefix.removesuffix(given), given, options)
+    with _opened(options) as context:
+        point, given = lookup.checkpoint_and_path(context, prefix)
+        return _stored(context, point, prefix.removesuffix(given), given, options)
 
 
-def _stored(workspace: Workspace, point: Checkpoint, before: str, given: str, options: argparse.Namespace) -> Candidates:
+def _stored(context: "Context", point: Checkpoint, before: str, given: str, options: argparse.Namespace) -> Candidates:
     """The paths of a checkpoint that begin with `given`, each after `before`."""
     folder = given[: given.rfind("/") + 1]
-    (place,) = workspace.scope([folder or "."], options.directory)
-    names = manifest.Finder(context_of(workspace).store.load_tree, point.tree).directory(place).items()
+    (place,) = roots.below(context.root.path, [folder or "."], options.directory)
+    names = manifest.Finder(context.store.load_tree, point.tree).directory(place).items()
     return dict(_listed(((name, entry.kind == "dir") for name, entry in names), before + folder))
 
 
@@ -191,8 +193,8 @@ def _paths(given: str, options: argparse.Namespace) -> Candidates:
     except OSError:
         found = {}  # the directory itself may be lost
     try:
-        with _workspace(options) as workspace:
-            return _stored(workspace, workspace.checkpoint("last"), "", given, options) | found
+        with _opened(options) as context:
+            return _stored(context, lookup.checkpoint(context, "last"), "", given, options) | found
     except errors.CasrewindError:
         return found
 
@@ -202,8 +204,8 @@ def _agents(_given: str, _options: argparse.Namespace) -> Candidates:
 
 
 def _sessions(_given: str, options: argparse.Namespace) -> Candidates:
-    with _workspace(options) as workspace:
-        newest = reversed(workspace.checkpoints())
+    with _opened(options) as context:
+        newest = reversed(lookup.checkpoints_of(context))
         return {point.session: f"{point.agent}, {age(point.created_ns)}" for point, _ in newest if point.session}
 
 

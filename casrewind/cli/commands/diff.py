@@ -3,47 +3,46 @@
 from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...messages import printable
-from ...ops import compare
-from ...workspace import context_of
+from ...ops import compare, lookup
 from ..show.text import folded
 from ..terminal.lines import as_json, print_line, print_lines, remark
 from ..terminal.table import width
-from ..words import NOW, Side, Words
+from ..words import NOW, Side, Words, paths_of
 from . import OK, REMARKS, Done
 
 if TYPE_CHECKING:
     from ...model.turn_records import Turn
     from ...ops.compare import Comparison
-    from ...workspace import Workspace
+    from ...ops.context import Context
     from ..command_line import ParsedOptions
     from ..show.shapes import Shape
 
 
-def diff(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
+def diff(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind diff."""
-    named = Words(workspace, options)
+    named = Words(context, options)
     sides = named.compared()
     if len(sides) == 1 and sides[0].turn is not None and sides[0].side == "before":
-        return _turn_diff(workspace, options, named, sides[0].turn, done)
-    old = sides[0] if sides else _newest(workspace, named)
+        return _turn_diff(context, options, named, sides[0].turn, done)
+    old = sides[0] if sides else _newest(context, named)
     new = sides[1] if len(sides) == 2 else NOW
-    found = _compared(workspace, options, old, new)
+    found = _compared(context, options, old, new)
     done()
     is_named = not sides or any(side.turn is not None for side in sides)
-    heading = f"from {_title(workspace, old)} to {_title(workspace, new)}" if is_named else ""
+    heading = f"from {_title(context, old)} to {_title(context, new)}" if is_named else ""
     _print(options, found, heading, old, new)
     return _missed(found)
 
 
-def _turn_diff(workspace: "Workspace", options: "ParsedOptions", named: Words, turn: "Turn", done: Done) -> int:
+def _turn_diff(context: "Context", options: "ParsedOptions", named: Words, turn: "Turn", done: Done) -> int:
     """The change of a turn, which is not always that of its two states."""
     view = named.view
     turn = named.filled(turn)
     points = named.states(turn)
-    scope = workspace.paths(options.rest, points, options.directory, worktree=turn.to_now)
+    scope = paths_of(context, options.rest, points, options, worktree=turn.to_now)
     found = view.comparison(turn, scope)
     if scope:
-        found = found._replace(missing=compare.missing(context_of(workspace), points, scope))
+        found = found._replace(missing=compare.missing(context, points, scope))
     done()
     before = Side(view.points.get(turn.before or ""), turn, "before")
     after = Side(view.points.get(turn.after or ""), turn, "after")
@@ -61,22 +60,20 @@ def _turn_diff(workspace: "Workspace", options: "ParsedOptions", named: Words, t
     return errors.StoreDamaged.exit_code if turn.damaged else _missed(found)
 
 
-def _newest(workspace: "Workspace", named: Words) -> Side:
+def _newest(context: "Context", named: Words) -> Side:
     """Where a diff without a REF starts: before the newest turn, else at the newest checkpoint."""
     if named.view.turns and named.view.turns[0].before is not None:
         return named.side("@1")
-    return Side(workspace.checkpoint("last"))
+    return Side(lookup.checkpoint(context, "last"))
 
 
-def _compared(workspace: "Workspace", options: "ParsedOptions", old: Side, new: Side) -> "Comparison":
-    context = context_of(workspace)
+def _compared(context: "Context", options: "ParsedOptions", old: Side, new: Side) -> "Comparison":
     points = [side.point for side in (old, new) if side.point is not None]
     if not points:  # both are the files as they are
         return compare.of_changes(context, ())
-    scope = workspace.paths(options.rest, points, options.directory, worktree=len(points) == 1)
+    scope = paths_of(context, options.rest, points, options, worktree=len(points) == 1)
     if old.point is not None:
-        found: Comparison = workspace.diff(old.point, new.point, scope)
-        return found
+        return compare.compare(context, old.point, new.point, scope)
     assert new.point is not None
     missing = compare.missing(context, points, scope) if scope else ()
     return compare.towards(context, compare.scan_worktree(context), new.point, scope)._replace(missing=missing)
@@ -104,7 +101,7 @@ def _print(options: "ParsedOptions", found: "Comparison", heading: str, old: Sid
         print_lines(comparison.lines(found, form, width(), () if turn is None else {path for path, _ in turn.shared}))
 
 
-def _title(workspace: "Workspace", side: Side) -> str:
+def _title(context: "Context", side: Side) -> str:
     """A side for people: before "prompt" (@1, 3 min ago)."""
     from ..plan_facts import title_of
     from ..show.restored import shortened
@@ -114,7 +111,7 @@ def _title(workspace: "Workspace", side: Side) -> str:
         return "the files now"
     if side.turn is not None:
         return f'{side.side} "{shortened(side.turn.prompt)}" (@{side.turn.n}, {age(side.point.created_ns)})'
-    return title_of(context_of(workspace), side.point)
+    return title_of(context, side.point)
 
 
 def _missed(found: "Comparison") -> int:

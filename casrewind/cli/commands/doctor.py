@@ -8,7 +8,6 @@ import os
 import time
 import uuid
 from collections.abc import Sequence
-from contextlib import closing
 
 from ... import agents, errors
 from ..._typing import TYPE_CHECKING, NamedTuple
@@ -17,12 +16,11 @@ from ...agents.diagnose import ClientHooks, InstalledHook, once
 from ...agents.profiles import Profile
 from ...agents.proven import newer_than_proven
 from ...messages import printable
-from ...ops import conversation, status
+from ...ops import conversation, lookup, status
 from ...ops.status import AgentSeen
-from ...settings import Settings, find_root
+from ...settings import Settings, find_root, opened
 from ...store import scratch
 from ...store.failure_log import FailureLog
-from ...workspace import Workspace, context_of, homes_of
 from ..hook import helper_process
 from ..hook.helper_process import HelperState
 from ..show import shapes
@@ -77,11 +75,11 @@ def doctor(settings: Settings, options: "ParsedOptions") -> int:
     reasons: tuple[str, ...] = ()
     if root is not None:
         try:
-            with closing(Workspace(options.directory, settings, create=False)) as workspace:
-                print_hook_failures(settings.data, workspace.store_path)
-                reasons = workspace.status().reasons
-                seen = {found.agent: found for found in status.seen(context_of(workspace))}
-                unknown = conversation.format_problems(context_of(workspace), homes_of(workspace))
+            with opened(options.directory, settings, create=False) as context:
+                print_hook_failures(settings.data, context.store.path)
+                reasons = status.status(context).reasons
+                seen = {found.agent: found for found in status.seen(context)}
+                unknown = conversation.format_problems(context)
         except errors.WorkspaceNotFound:
             print_hook_failures(settings.data)
         except errors.CasrewindError as error:
@@ -243,9 +241,9 @@ def _outcome(project: str, place: Settings, session: str) -> tuple[bool, str]:
     """Returns (True if the session's event has its checkpoint, new lines of the hook log as one line)."""
     made, lines = False, FailureLog(place.data).unseen()
     try:
-        with Workspace(project, place, create=False) as workspace:
-            made = any(point.session == session and point.files == 1 for point, _ in workspace.checkpoints())
-            lines += FailureLog(workspace.store_path).unseen()
+        with opened(project, place, create=False) as context:
+            made = any(point.session == session and point.files == 1 for point, _ in lookup.checkpoints_of(context))
+            lines += FailureLog(context.store.path).unseen()
     except errors.CasrewindError:
         pass
     return made, "; ".join(once(line.partition(" ")[2] for line in lines))[:500]

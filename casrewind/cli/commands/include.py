@@ -15,9 +15,8 @@ from ...ops import inclusion
 from ...ops import save as saves
 from ...ops.inclusion import RuleChange, Word
 from ...ops.save import Moment
-from ...settings import Settings, find_root, scan_policy, store_of
+from ...settings import Settings, find_root, opened, scan_policy, store_of
 from ...store.layout import Layout
-from ...workspace import Workspace, context_of
 from ...worktree import ignored
 from ...worktree import root as roots
 from ...worktree.ignored import IgnoredEntry, Verdict
@@ -29,6 +28,7 @@ from ..terminal.lines import as_json, print_line, print_lines, remark
 from . import OK, REMARKS, Done
 
 if TYPE_CHECKING:
+    from ...ops.context import Context
     from ..command_line import ParsedOptions
 
 _SHOWN = 5
@@ -36,10 +36,9 @@ _SHOWN = 5
 _WILL_BE_CAPTURED = (ignored.CAPTURED, ignored.MISSING)
 
 
-def include(workspace: Workspace, options: "ParsedOptions", done: Done) -> int:
+def include(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind include."""
-    context = context_of(workspace)
-    found = _change(workspace, options, inclusion.include)
+    found = _change(context, options, inclusion.include)
     if not options.json:
         _print_rules(found)  # they count, whatever happens to the save
     try:
@@ -51,7 +50,7 @@ def include(workspace: Workspace, options: "ParsedOptions", done: Done) -> int:
         raise
     done()
     if options.json:
-        as_json({**_change_json(found, workspace.store_path), "checkpoint": saved.checkpoint.id, "created": saved.created})
+        as_json({**_change_json(found, context.store.path), "checkpoint": saved.checkpoint.id, "created": saved.created})
     else:
         finder = manifest.Finder(context.store.load_tree, saved.checkpoint.tree)
         for verdict in found.verdicts:
@@ -68,16 +67,16 @@ def include(workspace: Workspace, options: "ParsedOptions", done: Done) -> int:
     return REMARKS if saved.faults or any(verdict.reason not in _WILL_BE_CAPTURED for verdict in found.verdicts) else OK
 
 
-def exclude(workspace: Workspace, options: "ParsedOptions", done: Done) -> int:
+def exclude(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind exclude."""
-    found = _change(workspace, options, inclusion.exclude)
+    found = _change(context, options, inclusion.exclude)
     done()
     if options.json:
-        as_json({**_change_json(found, workspace.store_path), "checkpoint": None, "created": False})
+        as_json({**_change_json(found, context.store.path), "checkpoint": None, "created": False})
     else:
         _print_rules(found)
         for verdict in found.verdicts:
-            print_line(_sentence(verdict, workspace.store_path))
+            print_line(_sentence(verdict, context.store.path))
     return REMARKS if any(verdict.reason in _WILL_BE_CAPTURED for verdict in found.verdicts) else OK
 
 
@@ -106,7 +105,7 @@ def _policy_of_store(options: "ParsedOptions", settings: Settings) -> Iterator[S
     with ExitStack() as stack:
         policy = None
         with suppress(errors.CasrewindError):
-            policy = context_of(stack.enter_context(Workspace(options.directory, settings, create=False))).policy
+            policy = stack.enter_context(opened(options.directory, settings, create=False)).policy
         yield policy
 
 
@@ -114,9 +113,9 @@ def _below(root: str, options: "ParsedOptions") -> list[bytes]:
     return list(roots.below(root, options.path, options.directory))
 
 
-def _change(workspace: Workspace, options: "ParsedOptions", change: Callable[..., RuleChange]) -> RuleChange:
-    words = [word for text in options.path for word in _words(workspace.root.path, text, options.directory)]
-    return change(context_of(workspace), words, shared=options.shared)
+def _change(context: "Context", options: "ParsedOptions", change: Callable[..., RuleChange]) -> RuleChange:
+    words = [word for text in options.path for word in _words(context.root.path, text, options.directory)]
+    return change(context, words, shared=options.shared)
 
 
 def _change_json(found: RuleChange, store: str) -> dict[str, Any]:

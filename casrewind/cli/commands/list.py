@@ -12,11 +12,11 @@ from ...messages import printable
 from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
 from ...model.turn_records import Forgotten, Outside, Reset, Row, Turn
+from ...ops import lookup
 from ...ops.context import Context
 from ...ops.references import is_numbered, label_of
 from ...ops.turn_view import TurnView
 from ...store.catalog import Marked
-from ...workspace import context_of
 from ..show.rows import RowWriter, first_line, is_shown, searched
 from ..show.text import DIM, Line, age, cut_to, description, plural, signed, size, styled
 from ..terminal.lines import as_json, note, print_line, print_lines
@@ -26,7 +26,6 @@ from . import OK, Done
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ...workspace import Workspace
     from ..command_line import ParsedOptions
 _OTHER = "·"
 """Marks a turn of another session, inside of a client."""
@@ -44,9 +43,9 @@ _Found = tuple[Checkpoint, Marked]
 class _Filter:
     """What the options select."""
 
-    def __init__(self, workspace: "Workspace", options: "ParsedOptions", view: TurnView) -> None:
+    def __init__(self, context: Context, options: "ParsedOptions", view: TurnView) -> None:
         """Raises UsageError if `--since` is not a time, AmbiguousReference if `--session` names several sessions."""
-        self._every, self._key = options.all, workspace.root.key
+        self._every, self._key = options.all, context.root.key
         self._text = (options.grep or "").casefold()
         self._since = 0 if options.since is None else _moment(options.since)
         self._sessions: dict[str, int | None] | None = None
@@ -54,8 +53,6 @@ class _Filter:
         self._writer: RowWriter | None = None
         if options.session is not None:
             from ...ops import conversation
-
-            context = context_of(workspace)
             self._sessions = conversation.lineage(context, conversation.whole_session(context, options.session))
 
     @property
@@ -105,19 +102,18 @@ class _Filter:
         return until is None or moment <= until
 
 
-def list_turns(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
+def list_turns(context: Context, options: "ParsedOptions", done: Done) -> int:
     """casrewind list."""
     if not os.environ.get(launch.INSIDE):
-        return _list(workspace, options, done)
+        return _list(context, options, done)
     set_width(_COLUMNS)
     try:
-        return _list(workspace, options, done)
+        return _list(context, options, done)
     finally:
         set_width(None)
 
 
-def _list(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
-    context = context_of(workspace)
+def _list(context: Context, options: "ParsedOptions", done: Done) -> int:
     own = _own_sessions(context)
     with context.store.holding():
         everything = context.store.checkpoints()
@@ -125,25 +121,25 @@ def _list(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
         if any(turn.to_now for turn in view.turns):
             with suppress(errors.CasrewindError):  # then such a turn is not counted
                 view.scan()
-        chosen = _Filter(workspace, options, view)
+        chosen = _Filter(context, options, view)
         steps = _steps(view, chosen, options)
         rows = [] if options.all and not options.json else next(steps, [])
     points = _points(everything, chosen, options) if options.all or options.json else []
     done()
     damaged: list[Row] = []
     if options.json:
-        _print_json(view, points, rows, workspace.current())
+        _print_json(view, points, rows, lookup.current(context))
         damaged += filter(_is_damaged, rows)
     elif options.all:
-        names = _names_of((point for point, _ in points), workspace.root.key)
-        _print_checkpoints(view, points, names, workspace.current(), options, is_filtered=not chosen.is_any)
+        names = _names_of((point for point, _ in points), context.root.key)
+        _print_checkpoints(view, points, names, lookup.current(context), options, is_filtered=not chosen.is_any)
     else:
         from ..terminal.pager import pager
 
         with pager(options):
             _print_rows(view, _all_of(context, view, rows, steps), own, options, damaged, is_filtered=not chosen.is_any)
             if not options.oneline:
-                _tell_elsewhere(everything, workspace.root.key)
+                _tell_elsewhere(everything, context.root.key)
     if options.all:  # checkpoints themselves are read from the index
         return OK
     if view.is_damaged:

@@ -10,10 +10,10 @@ from ...model import checkpoint as checkpoints
 from ...model.diff import Change
 from ...model.manifest import DIR, PURGED, Entry
 from ...model.turn_records import Outside, Reset, Turn
+from ...ops import lookup, path_history
 from ...ops.path_history import Logged, PathChange
 from ...ops.references import is_labelled, label_of
 from ...ops.turn_view import Maker, TurnView
-from ...workspace import context_of
 from ..show import changes, shapes
 from ..show.rows import RowWriter
 from ..show.shapes import Shape
@@ -21,10 +21,11 @@ from ..show.text import COLOURS, SHOWN, SIGNS, age, description, plural, signed,
 from ..terminal.lines import as_json, print_line, print_lines, remark
 from ..terminal.pager import pager
 from ..terminal.table import width
+from ..words import paths_of
 from . import OK, Done
 
 if TYPE_CHECKING:
-    from ...workspace import Workspace
+    from ...ops.context import Context
     from ..command_line import ParsedOptions
 
 _MOST_LOGGED = 100
@@ -37,24 +38,24 @@ _LEAST = 16
 """Minimum columns for a line of words."""
 
 
-def log(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
+def log(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind log."""
     given = [*([] if options.path is None else [options.path]), *options.rest]
     if not given:
         if options.all:
             raise errors.UsageError("log: --all needs a PATH", "casrewind list --all shows every checkpoint")
-        return _log_turns(workspace, options, done)
+        return _log_turns(context, options, done)
     if len(given) != 1:
         raise errors.UsageError(f"log: one PATH at a time, not {len(given)}")
-    points = [point for point, _ in workspace.checkpoints() if options.all or point.trigger != checkpoints.SAFETY]
-    scope = workspace.paths(given, points, options.directory, worktree=False)
+    points = [point for point, _ in lookup.checkpoints_of(context) if options.all or point.trigger != checkpoints.SAFETY]
+    scope = paths_of(context, given, points, options, worktree=False)
     if len(scope) > _MOST_LOGGED:
         raise errors.UsageError(f"{printable(given[0])} matches {len(scope)} paths: log shows at most {_MOST_LOGGED} at once")
-    found = [workspace.log(path, options.number, safety=options.all) for path in scope]
-    view = TurnView(context_of(workspace))
+    found = [path_history.log(context, path, options.number, safety=options.all) for path in scope]
+    view = TurnView(context)
     done()
     if options.json:
-        as_json(_shape(found, workspace.current(), view))
+        as_json(_shape(found, lookup.current(context), view))
     else:
         with pager(options):
             for one in found:
@@ -65,9 +66,8 @@ def log(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     return errors.StoreDamaged.exit_code if damaged else OK
 
 
-def _log_turns(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
+def _log_turns(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """The history of the worktree, turn by turn."""
-    context = context_of(workspace)
     with context.store.holding():
         view = TurnView(context)
         rows = _changing(view, options.number)
@@ -77,7 +77,7 @@ def _log_turns(workspace: "Workspace", options: "ParsedOptions", done: Done) -> 
         as_json({"turns": [shapes.turn(row) for row in rows if isinstance(row, Turn)], "rows": found, "damaged": []})
     else:
         with pager(options):
-            _print_history(workspace, view, rows, options.form)
+            _print_history(context, view, rows, options.form)
     return errors.StoreDamaged.exit_code if any(row.damaged for row in rows) else OK
 
 
@@ -94,7 +94,7 @@ def _changing(view: TurnView, most: int | None) -> list[Turn | Outside | Reset]:
     return found
 
 
-def _print_history(workspace: "Workspace", view: TurnView, rows: Sequence[Turn | Outside | Reset], form: str) -> None:
+def _print_history(context: "Context", view: TurnView, rows: Sequence[Turn | Outside | Reset], form: str) -> None:
     from ...ops import compare
     from ..show import comparison
 
@@ -104,7 +104,7 @@ def _print_history(workspace: "Workspace", view: TurnView, rows: Sequence[Turn |
         if form and row.changes:
             shared = {path for path, _ in row.shared} if isinstance(row, Turn) else set()
             print_line()
-            found = compare.of_changes(context_of(workspace), row.changes, unclear=row.unclear)
+            found = compare.of_changes(context, row.changes, unclear=row.unclear)
             print_lines(comparison.lines(found, comparison.Form(form), width(), shared))
             print_line()
         elif row.changes:

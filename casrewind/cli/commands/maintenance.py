@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from ... import config, errors
 from ..._typing import TYPE_CHECKING
 from ...messages import printable
-from ...ops.gc import Collected
-from ...ops.usage import CheckpointUsage, PathUsage, SessionUsage, Usage
+from ...ops import lookup
+from ...ops import verify as verifying
+from ...ops.gc import Collected, collect
+from ...ops.usage import CheckpointUsage, PathUsage, SessionUsage, Usage, usage
 from ...ops.verify import STORE, Problem, Verified
 from ..show import shapes
 from ..show.shapes import Shape
@@ -16,7 +18,7 @@ from ..terminal.table import table
 from . import OK, Done
 
 if TYPE_CHECKING:
-    from ...workspace import Workspace
+    from ...ops.context import Context
     from ..command_line import ParsedOptions
 
 _TABLES = ("checkpoint", "path", "session")
@@ -24,9 +26,9 @@ _SHOWN = 10
 """Rows of each table in text output without -n."""
 
 
-def gc(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
+def gc(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind gc."""
-    limits = options.limits
+    limits = context.limits
     if options.max_age is not None:  # an explicit age also deletes the newest ten checkpoints
         limits = limits._replace(max_age=config.parse_age(options.max_age, "--max-age"), keep_last=1)
     if options.max_count is not None:
@@ -36,9 +38,9 @@ def gc(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     if options.auto:
         from ..hook import background_gc
 
-        background_gc.run(workspace, limits)
+        background_gc.run(context, limits)
         return OK
-    found = workspace.gc(limits, dry_run=options.dry_run)
+    found = collect(context, limits, dry_run=options.dry_run)
     done()
     if options.json:
         as_json(_collected_json(found))
@@ -79,9 +81,9 @@ def _collected_json(found: Collected) -> Shape:
     }
 
 
-def verify(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
+def verify(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind verify."""
-    found = workspace.repair() if options.repair else workspace.verify(quick=options.quick)
+    found = verifying.repair(context) if options.repair else verifying.verify(context, quick=options.quick)
     done()
     return _report_verified(found, options)
 
@@ -139,15 +141,15 @@ def _verified_json(found: Verified) -> Shape:
 # -- what uses the space
 
 
-def du(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
+def du(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind du."""
     tables = _TABLES if options.by is None else (options.by,)
     if options.depth is not None and "path" not in tables:
         raise errors.UsageError("--depth is about paths", f"leave it or --by {options.by} out")
-    found = workspace.usage(options.depth)
+    found = usage(context, options.depth)
     done()
     if options.json:
-        as_json(_usage_json(found, options.budget, workspace.current(), tables, options.number))
+        as_json(_usage_json(found, options.budget, lookup.current(context), tables, options.number))
     else:
         _print_usage(found, options.budget, tables, options.number or _SHOWN)
     for problem in found.problems[:_SHOWN]:

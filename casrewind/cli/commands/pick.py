@@ -9,7 +9,6 @@ from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...messages import printable
 from ...ops.turn_view import TurnView
-from ...workspace import context_of
 from ..command_line import CommandLine
 from ..picker.timeline import unfinished
 from ..show.text import Line
@@ -19,7 +18,7 @@ from . import OK, REMARKS, Done, back, checkpoints, diff, restore
 from . import list as listing
 
 if TYPE_CHECKING:
-    from ...workspace import Workspace
+    from ...ops.context import Context
     from ..command_line import ParsedOptions
 
 _LEAST_WIDTH = 40
@@ -39,20 +38,20 @@ _WAYS = {
 _WHAT = {"c": "--code", "t": "--chat", "b": "--both"}
 
 
-def pick(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
+def pick(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """Choose a checkpoint and restore it, on a full screen or with a plain prompt."""
     if not has_screen():
-        return _plain(workspace, options, done)
+        return _plain(context, options, done)
     try:
         from ..picker import app
     except ImportError as error:  # installed without its dependencies
         remark(f"casrewind: note: no full screen ({error}): a plain prompt instead")
-        return _plain(workspace, options, done)
-    code, outcome, incomplete = app.run(workspace, options.relay, printable(os.path.basename(workspace.root.path)))
+        return _plain(context, options, done)
+    code, outcome, incomplete = app.run(context, options.relay, printable(os.path.basename(context.root.path)))
     for line in outcome:
         print_line(line)
     if code == INTERRUPTED:
-        if workspace.is_interrupted():
+        if context.store.is_interrupted(context.root.key):
             half_done()
         return interrupted()
     return code or (REMARKS if incomplete else OK)
@@ -72,24 +71,24 @@ def has_screen() -> bool:
     return os.environ.get("TERM", "") not in ("", "dumb", "unknown") and columns >= _LEAST_WIDTH
 
 
-def _plain(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
+def _plain(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """List, ask and run commands until the input ends or a line is empty. Returns the last exit code."""
     shown = reporter(quiet=options.quiet)
     if shown is not None:
         options.relay.listener, options.relay.done = shown, shown.close
-    return _Prompt(workspace, options, done).run()
+    return _Prompt(context, options, done).run()
 
 
 class _Prompt:
-    def __init__(self, workspace: "Workspace", options: "ParsedOptions", done: Done) -> None:
-        self._workspace, self._options, self._done = workspace, options, done
+    def __init__(self, context: "Context", options: "ParsedOptions", done: Done) -> None:
+        self._context, self._options, self._done = context, options, done
         self._rows = _PAGE
-        self._all = not TurnView(context_of(workspace), needs_operations=False).turns
+        self._all = not TurnView(context, needs_operations=False).turns
 
     def run(self) -> int:
         code, is_changed = OK, True
         while True:
-            if is_changed and (lines := unfinished(self._workspace)):
+            if is_changed and (lines := unfinished(self._context)):
                 for line in ("A restore was interrupted here.", *lines, "continue finishes it, abort takes it back"):
                     print_line(line)
             self._call(listing.list_turns, ["list", "-n", str(self._rows), *(["--all"] if self._all else [])])
@@ -136,7 +135,7 @@ class _Prompt:
         try:
             return self._call(restore.restore, line, paths)
         except errors.StoreDamaged as error:
-            if line[-1] == "--chat" or self._workspace.is_interrupted():
+            if line[-1] == "--chat" or self._context.store.is_interrupted(self._context.root.key):
                 raise
             print_error(error.problem, error.hint)
             if not ask(Proposal(Line("Leave alone what is damaged, and plan all the rest?"))):
@@ -147,4 +146,4 @@ class _Prompt:
     def _call(self, command: Callable[..., int], line: list[str], paths: list[str] | None = None) -> int:
         options = CommandLine([*line, "--", *paths] if paths else line).read()
         options.directory, options.quiet = self._options.directory, self._options.quiet
-        return command(self._workspace, options, self._done)
+        return command(self._context, options, self._done)

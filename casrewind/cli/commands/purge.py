@@ -10,20 +10,23 @@ from ..._typing import TYPE_CHECKING, Any
 from ...gitignore.rules import RULE_FILES
 from ...messages import printable
 from ...model import domain as domains
+from ...ops import purge as purging
 from ...ops.purge import Gone, Purged
-from ...ops.purge_text import MOST_TEXT, TextPurged
+from ...ops.purge_text import MOST_TEXT, TextPurged, purge_text
+from ...worktree import root as roots
 from ..show import shapes
 from ..show.text import SHOWN, plural, size
 from ..terminal.lines import as_json, note, print_line
 from ..terminal.questions import agreed_for_good, must_ask
+from ..words import paths_of
 from . import OK, REMARKS, Done
 
 if TYPE_CHECKING:
-    from ...workspace import Workspace
+    from ...ops.context import Context
     from ..command_line import ParsedOptions
 
 
-def purge(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
+def purge(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind purge."""
     from ...ops.restore import Declined
 
@@ -35,24 +38,24 @@ def purge(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
         raise errors.UsageError("purge --text accepts only -: the text is read from standard input, so that no other place holds it")
     try:
         if options.text is None:
-            return _path(workspace, options, done)
-        return _text(workspace, options, done)
+            return _path(context, options, done)
+        return _text(context, options, done)
     except Declined:
         print_line("nothing was purged")
         return OK
 
 
-def _path(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
+def _path(context: "Context", options: "ParsedOptions", done: Done) -> int:
     confirm = _confirmation(options, done, lambda found: _agreed_on_paths(found, whole=options.glob))
     given = os.fsencode(options.path)
     if given in domains.OUTSIDE_NAMES:  # stored names of external rule files
         places: tuple[bytes, ...] = (given,)
     elif options.glob:  # never guess a pattern: removal is permanent
-        points = [point for point, _ in workspace.checkpoints(every_worktree=True)]
-        places = workspace.paths([options.path], points, options.directory)
+        points = [point for point, _ in context.store.checkpoints()]
+        places = paths_of(context, [options.path], points, options)
     else:
-        places = workspace.scope([options.path], options.directory)
-    found = workspace.purge(places, confirm, dry_run=options.dry_run)
+        places = roots.below(context.root.path, [options.path], options.directory)
+    found = purging.purge(context, places, confirm=confirm, dry_run=options.dry_run)
     done()
     if options.json:
         as_json(_shape_of_paths(found))
@@ -61,9 +64,9 @@ def _path(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     return OK
 
 
-def _text(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
+def _text(context: "Context", options: "ParsedOptions", done: Done) -> int:
     confirm = _confirmation(options, done, _agreed_on_text)
-    found = workspace.purge_text(_read(done), confirm, dry_run=options.dry_run)
+    found = purge_text(context, _read(done), confirm=confirm, dry_run=options.dry_run)
     done()
     if options.json:
         as_json(_shape_of_text(found))

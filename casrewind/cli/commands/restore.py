@@ -11,8 +11,8 @@ from ...model import paths
 from ...model.diff import Change, topmost
 from ...model.history import REVERT, Step
 from ...model.plan import Kept
+from ...ops import restore as restores
 from ...ops.execute import Restored
-from ...workspace import context_of
 from .. import words
 from ..plan_facts import branches_of, lost_rules, target_of
 from ..plan_question import PlanQuestion
@@ -24,7 +24,7 @@ from . import OK, REMARKS, Done
 
 if TYPE_CHECKING:
     from ...model.turn_records import Turn
-    from ...workspace import Workspace
+    from ...ops.context import Context
     from ..command_line import ParsedOptions
     from ..show.shapes import Shape
 
@@ -32,43 +32,47 @@ _CHANGES = "changes files"
 _SESSION = 8  # characters of a session id in output
 
 
-def restore(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
+def restore(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind restore."""
     if options.resume is not None:
-        return _resume(workspace, options, done)
+        return _resume(context, options, done)
     if options.ref is None:
         raise errors.UsageError("restore: which checkpoint?", "casrewind list shows them, casrewind restore last restores the newest")
-    if (running := words.Words(workspace, options).unended(options.ref)) is not None:
+    if (running := words.Words(context, options).unended(options.ref)) is not None:
         if options.what != "code" or options.to is not None:
             raise errors.CheckpointNotFound(f"{options.ref}: that turn has no end yet, so there is no checkpoint of the state after it")
         done()
         return _as_it_is(running, options)
-    point = words.restored(workspace, options)
+    point = words.restored(context, options)
     if options.what != "code":
         from . import back
 
-        return back.restore(workspace, options, point, done)
+        return back.restore(context, options, point, done)
     if options.to is not None:
-        return _restore_to(workspace, options, point, done)
-    scope = workspace.paths(options.rest, [point], options.directory)
+        return _restore_to(context, options, point, done)
+    scope = words.paths_of(context, options.rest, [point], options)
     if options.dashed and not scope:
         raise errors.UsageError("restore REF -- needs at least one path behind the dashes")
-    target, moved = target_of(context_of(workspace), point), words.Words(workspace, options).moved(options.ref)
+    target, moved = target_of(context, point), words.Words(context, options).moved(options.ref)
 
     def title() -> str:
-        return f"restore {target.name}{branches_of(context_of(workspace), point)}"
+        return f"restore {target.name}{branches_of(context, point)}"
 
     is_asked = not options.dry_run and (must_ask(options, _CHANGES) or bool(moved))
-    question = PlanQuestion(workspace, options, done, title, is_asked=is_asked, since=point, target=target, moved=moved)
+    question = PlanQuestion(context, options, done, title, is_asked=is_asked, since=point, target=target, moved=moved)
     if options.dry_run:
-        report = workspace.plan_restore(point, scope, skip_damaged=options.skip_damaged)
+        report = restores.restore(context, point, scope=scope, dry_run=True, skip_damaged=options.skip_damaged)
         done()
         if not options.json:
-            print_lines(restored.unprotected_lines(lost_rules(context_of(workspace), report.actions)))
+            print_lines(restored.unprotected_lines(lost_rules(context, report.actions)))
             print_line(f"{title()}:")
         question.look(report.actions)
         return _report(report, options, question)
-    return _carry_out(lambda: workspace.restore(point, scope, question, skip_damaged=options.skip_damaged), options, done, question)
+
+    def restoring() -> Restored:
+        return restores.restore(context, point, scope=scope, confirm=question, skip_damaged=options.skip_damaged)
+
+    return _carry_out(restoring, options, done, question)
 
 
 def _as_it_is(turn: "Turn", options: "ParsedOptions") -> int:
@@ -83,19 +87,23 @@ def _as_it_is(turn: "Turn", options: "ParsedOptions") -> int:
     return OK
 
 
-def _resume(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
+def _resume(context: "Context", options: "ParsedOptions", done: Done) -> int:
+    from ...ops.unfinished_restore import finish_restore
+
     if options.ref is not None or options.to or options.dry_run or options.dashed:
         raise errors.UsageError(f"restore --{options.resume} takes nothing else: what to restore is known")
-    report = workspace.finish_restore(forward=options.resume == "continue")
+    report = finish_restore(context, forward=options.resume == "continue")
     done()
     return _report(report if options.resume == "continue" else report._replace(op="abort"), options)
 
 
-def _restore_to(workspace: "Workspace", options: "ParsedOptions", point: Any, done: Done) -> int:
+def _restore_to(context: "Context", options: "ParsedOptions", point: Any, done: Done) -> int:
+    from ...ops.restore_to import materialise
+
     if options.dashed or options.dry_run:
         raise errors.UsageError("restore --to DIR writes the whole checkpoint: it takes no paths and no --dry-run")
     place = os.path.normpath(os.path.join(options.directory, options.to or ""))
-    report = workspace.materialise(point, place, skip_damaged=options.skip_damaged)
+    report = materialise(context, point, place, skip_damaged=options.skip_damaged)
     done()
     return _report(report, options)
 
@@ -106,11 +114,9 @@ def _carry_out(
 ) -> int:
     """Do what `restoring` does, and report it; with its title, if `is_titled`, and as JSON with `facts`. A person may
     decline its question."""
-    from ...ops.restore import Declined
-
     try:
         report = restoring()
-    except Declined:
+    except restores.Declined:
         question.declined()
         return OK
     done()
@@ -133,13 +139,13 @@ def _report(report: Restored, options: "ParsedOptions", question: PlanQuestion |
 # -- one turn
 
 
-def revert(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
+def revert(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind revert."""
     from ...model.turn_records import NOT_SAVED
     from ...ops.undo import revert as take_back
     from ..show.rows import end_of
 
-    named = words.Words(workspace, options)
+    named = words.Words(context, options)
     assert options.ref is not None
     side = named.side(options.ref)
     if side.turn is None or side.side != "before" or side.point is None:
@@ -150,7 +156,7 @@ def revert(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
             "casrewind diff shows them together, and casrewind restore takes a state back"
         )
     before, turn = side.point, named.filled(side.turn)
-    scope = workspace.paths([*options.paths, *options.rest], named.states(turn), options.directory, worktree=turn.to_now)
+    scope = words.paths_of(context, [*options.paths, *options.rest], named.states(turn), options, worktree=turn.to_now)
     found = named.view.comparison(turn, scope)
     if turn.damaged:
         raise errors.StoreDamaged(f"a part of what @{turn.n} changed cannot be read", "casrewind verify shows what is damaged")
@@ -174,12 +180,12 @@ def revert(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     moved = named.moved(options.ref)
     is_asked = not options.dry_run and (must_ask(options, _CHANGES) or bool(moved))
     question = PlanQuestion(
-        workspace, options, done, lambda: f"revert {name}", is_asked=is_asked, anchor=before.id, what=f"revert {turn.id}",
+        context, options, done, lambda: f"revert {name}", is_asked=is_asked, anchor=before.id, what=f"revert {turn.id}",
         target=restored.RestoreTarget(name, turn.n, before.created_ns), moved=moved,
     )  # fmt: skip
     facts = {"running": turn.running, "mixed": turn.mixed}
     return _carry_out(
-        lambda: take_back(context_of(workspace), before, changes, left, unclear=unseen, dry_run=options.dry_run, confirm=question),
+        lambda: take_back(context, before, changes, left, unclear=unseen, dry_run=options.dry_run, confirm=question),
         options, done, question, facts, is_titled=options.dry_run,
     )  # fmt: skip
 
@@ -204,83 +210,87 @@ def _unknown_before(unclear: Sequence[Change]) -> Iterator[Kept]:
 # -- the newest restore
 
 
-def undo(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
+def undo(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind undo."""
-    return _take_back(workspace, options, done, everything=options.all)
+    return _take_back(context, options, done, everything=options.all)
 
 
-def redo(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
+def redo(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind redo."""
-    return _take_back(workspace, options, done)
+    return _take_back(context, options, done)
 
 
-def _take_back(workspace: "Workspace", options: "ParsedOptions", done: Done, **which: bool) -> int:
+def _take_back(context: "Context", options: "ParsedOptions", done: Done, **which: bool) -> int:
     """Undo or redo: list the steps, show the plan, or carry it out. On a terminal the command asks first."""
+    from ...ops import undo as undos
+
     if options.list:
         done()
-        _print_steps(workspace, options)
+        _print_steps(context, options)
         return OK
-    steps = _steps(workspace, options.command)
+    steps = _steps(context, options.command)
     if options.command == "undo" and not options.older:
-        _refuse_older(workspace, steps)
-    title = f"{options.command} {_restore_of(workspace, steps[-1])}" if steps else options.command
+        _refuse_older(context, steps)
+    title = f"{options.command} {_restore_of(context, steps[-1])}" if steps else options.command
     is_asked = bool(steps) and not options.dry_run and must_ask(options, _CHANGES)
     if steps:
-        _refuse_foreign(workspace, options.command, steps[-1])
+        _refuse_foreign(context, options.command, steps[-1])
     anchor = steps[-1].safety if steps else ""
-    question = PlanQuestion(workspace, options, done, lambda: title, is_asked=is_asked, anchor=anchor, what=options.command)
-    method = workspace.undo if options.command == "undo" else workspace.redo
-    return _carry_out(lambda: method(question, dry_run=options.dry_run, **which), options, done, question, is_titled=bool(steps))
+    question = PlanQuestion(context, options, done, lambda: title, is_asked=is_asked, anchor=anchor, what=options.command)
+    change = undos.undo if options.command == "undo" else undos.redo
+    return _carry_out(
+        lambda: change(context, confirm=question, dry_run=options.dry_run, **which), options, done, question, is_titled=bool(steps)
+    )
 
 
-def _refuse_older(workspace: "Workspace", steps: Sequence[Step]) -> None:
+def _refuse_older(context: "Context", steps: Sequence[Step]) -> None:
     """Raise NothingToUndo if the newest operation changed only a conversation: undo would mean an older one."""
     from ...ops.undo import newer_rewind
 
-    newest = newer_rewind(context_of(workspace))
+    newest = newer_rewind(context)
     if newest is None:
         return
     what = f"the newest back ({age(newest.created_ns)}, {newest.agent} {printable(newest.parent[:_SESSION])}) changed no file"
     if not steps:
         raise errors.NothingToUndo(f"nothing to undo: {what}, and its old conversation is still there")
     raise errors.NothingToUndo(
-        f"nothing was undone: {what}, and undo would take back {_restore_of(workspace, steps[-1])}",
+        f"nothing was undone: {what}, and undo would take back {_restore_of(context, steps[-1])}",
         "casrewind undo --older does that"
     )
 
 
-def _refuse_foreign(workspace: "Workspace", command: str, step: Step) -> None:
+def _refuse_foreign(context: "Context", command: str, step: Step) -> None:
     """Raise NothingToUndo in an agent's shell if another session made the step. A person may take back any step."""
     own = os.environ.get("CASREWIND_SESSION", "")
-    made = context_of(workspace).store.checkpoint(step.safety)
+    made = context.store.checkpoint(step.safety)
     if own and made is not None and made.more.by_session not in ("", own):
         raise errors.NothingToUndo(
-            f"nothing was changed: {_restore_of(workspace, step)} is of another session",
+            f"nothing was changed: {_restore_of(context, step)} is of another session",
             f"a person takes it back in a terminal: "
             f"casrewind {command}"
         )
 
 
-def _print_steps(workspace: "Workspace", options: "ParsedOptions") -> None:
+def _print_steps(context: "Context", options: "ParsedOptions") -> None:
     """Print all steps that can be undone or redone, newest first."""
-    steps = _steps(workspace, options.command)[::-1]
+    steps = _steps(context, options.command)[::-1]
     if options.json:
-        as_json({"steps": [_step_json(workspace, step) for step in steps]})
+        as_json({"steps": [_step_json(context, step) for step in steps]})
         return
     for number, step in enumerate(steps, 1):
-        print_line(f"{number:>3}  {options.command} {_restore_of(workspace, step)}")
+        print_line(f"{number:>3}  {options.command} {_restore_of(context, step)}")
     if not steps:
         print_line(f"nothing to {options.command}")
 
 
-def _steps(workspace: "Workspace", command: str) -> Sequence[Step]:
-    history = context_of(workspace).store.history(workspace.root.key)
+def _steps(context: "Context", command: str) -> Sequence[Step]:
+    history = context.store.history(context.root.key)
     return history.undo if command == "undo" else history.redo
 
 
-def _restore_of(workspace: "Workspace", step: Step) -> str:
+def _restore_of(context: "Context", step: Step) -> str:
     """The restore of a step in words: the restore to 'it works' (03:43, 30 min ago)."""
-    store = context_of(workspace).store
+    store = context.store
     target, made = store.checkpoint(step.target), store.checkpoint(step.safety)
     where = restored.name_of(target, store.marks(step.target)) if target is not None else printable(step.target)
     when = ""
@@ -292,10 +302,10 @@ def _restore_of(workspace: "Workspace", step: Step) -> str:
     return f"the restore to {where}{when}"
 
 
-def _step_json(workspace: "Workspace", step: Step) -> "Shape":
+def _step_json(context: "Context", step: Step) -> "Shape":
     from ..show import shapes
 
-    made = context_of(workspace).store.checkpoint(step.safety)
+    made = context.store.checkpoint(step.safety)
     return {
         "target": step.target or None,
         "safety": step.safety or None,

@@ -11,8 +11,8 @@ from ...model.checkpoint import Checkpoint
 from ...model.domain import Skip
 from ...model.manifest import DIR, FILE, Entry
 from ...model.turn_records import Turn
+from ...ops import lookup, restorable
 from ...store.catalog import Marked
-from ...workspace import context_of
 from .. import words
 from ..show import comparison, shapes
 from ..show.changes import named, unclear_lines
@@ -24,31 +24,31 @@ from ..terminal.table import width
 from . import OK, Done
 
 if TYPE_CHECKING:
-    from ...workspace import Workspace
+    from ...ops.context import Context
     from ..command_line import ParsedOptions
     from ..show.shapes import Shape
 
 
-def show(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
+def show(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind show."""
-    named = words.Words(workspace, options)
+    named = words.Words(context, options)
     found = named.shown()
     is_patch = options.context is not None or options.word_diff
     options.form = options.form or (STAT if isinstance(found, Turn) or is_patch else ENTRIES)
     if is_patch and options.form == STAT:
         options.form = "patch"
     if isinstance(found, Turn):
-        return _show_turn(workspace, options, named, found, done)
+        return _show_turn(context, options, named, found, done)
     if not options.json and (options.form != ENTRIES or is_patch):
-        return _show_change(workspace, options, found, done)
-    entries = sorted(workspace.entries(found))
-    domain = workspace.domain(found)
-    marked = workspace.marks(found)
+        return _show_change(context, options, found, done)
+    entries = sorted(restorable.entries(context.store, found.tree))
+    domain = context.store.domain(found.domain)
+    marked = lookup.marks(context, found)
     done()
     if options.json:
         as_json(
             {
-                "checkpoint": shapes.checkpoint(found, marked, workspace.current(), named.view.turn_of(found.id)),
+                "checkpoint": shapes.checkpoint(found, marked, lookup.current(context), named.view.turn_of(found.id)),
                 "entries": [_entry_json(where, entry) for where, entry in entries],
                 "skipped": shapes.skips(domain.skipped),
                 "turn": None,
@@ -62,16 +62,17 @@ def show(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
     return OK
 
 
-def _show_turn(workspace: "Workspace", options: "ParsedOptions", named: words.Words, turn: Turn, done: Done) -> int:
+def _show_turn(context: "Context", options: "ParsedOptions", named: words.Words, turn: Turn, done: Done) -> int:
     """Show a turn: its prompt, where and when it ran, and what it changed."""
     view, turn = named.view, named.filled(turn)
     code = errors.StoreDamaged.exit_code if turn.damaged else OK
     before = None if turn.before is None else view.points[turn.before]
-    entries = sorted(workspace.entries(before)) if before is not None and (options.json or options.form == ENTRIES) else []
-    left_out = () if before is None else workspace.domain(before).skipped
+    wants_entries = before is not None and (options.json or options.form == ENTRIES)
+    entries = sorted(restorable.entries(context.store, before.tree)) if before is not None and wants_entries else []
+    left_out = () if before is None else context.store.domain(before.domain).skipped
     done()
     if options.json:
-        shown = None if before is None else shapes.checkpoint(before, view.marks[before.id], workspace.current(), turn)
+        shown = None if before is None else shapes.checkpoint(before, view.marks[before.id], lookup.current(context), turn)
         changes = None if turn.changes is None else [shapes.change(change) for change in turn.changes]
         as_json(
             {
@@ -141,14 +142,14 @@ def _print_shared(turn: Turn) -> None:
         print_line(f" ? changed while {' and '.join(f'@{number}' for number in numbers)} ran, too: {named(found)}")
 
 
-def _show_change(workspace: "Workspace", options: "ParsedOptions", point: Checkpoint, done: Done) -> int:
+def _show_change(context: "Context", options: "ParsedOptions", point: Checkpoint, done: Done) -> int:
     """Print the changes of a checkpoint against its parent, in the requested form."""
     from ...ops import compare
 
-    found = compare.with_parent(context_of(workspace), point)
+    found = compare.with_parent(context, point)
     done()
     with pager(options):
-        _print_checkpoint(point, workspace.marks(point))
+        _print_checkpoint(point, lookup.marks(context, point))
         print_line()
         print_lines(comparison.lines(found, form_of(options), width()))
     return OK

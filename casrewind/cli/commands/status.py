@@ -11,12 +11,11 @@ from ...config import Setting
 from ...messages import printable
 from ...model import retention
 from ...model.retention import Limits
-from ...ops import inclusion
+from ...ops import inclusion, lookup
 from ...ops import status as statuses
 from ...ops.status import AgentSeen, Status
 from ...settings import Settings, faults_of, find_root, project
 from ...store.layout import Layout
-from ...workspace import context_of
 from ...worktree.ignored import find_ignored
 from ...worktree.scan_policy import ScanPolicy
 from ..show import shapes
@@ -27,7 +26,7 @@ from . import OK, Done
 from .include import unprotected
 
 if TYPE_CHECKING:
-    from ...workspace import Workspace
+    from ...ops.context import Context
     from ..command_line import ParsedOptions
 
 _UNITS = (("d", 86400), ("h", 3600), ("m", 60))
@@ -36,37 +35,36 @@ _RULES = 5
 _POWERS = ("GiB", 30), ("MiB", 20), ("KiB", 10)
 
 
-def status(workspace: "Workspace", options: "ParsedOptions", done: Done) -> int:
+def status(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind status."""
-    context = context_of(workspace)
-    found, seen = workspace.status(), statuses.seen(context)
+    found, seen = statuses.status(context), statuses.seen(context)
     ignored, complete = find_ignored(context.tree, context.policy)
     connected = []
     for name in agents.NAMES:
-        is_connected, gone = diagnose.check_files(agents.profile_of(name), workspace.root.path, environment.home(), os.environ)
+        is_connected, gone = diagnose.check_files(agents.profile_of(name), context.root.path, environment.home(), os.environ)
         connected += [name] if is_connected else []
         found = found._replace(protected=found.protected and not gone, reasons=(*found.reasons, *gone))
     done()
     if options.json:
         last = None
         if found.last is not None:
-            last = shapes.checkpoint(found.last, workspace.marks(found.last), workspace.current())
-        shape = _status_json(found, seen, workspace.root.path, workspace.store_path, options.budget, last)
-        shape |= {"connected": connected, "keeps": _keeps_json(found, options.limits)}
+            last = shapes.checkpoint(found.last, lookup.marks(context, found.last), lookup.current(context))
+        shape = _status_json(found, seen, context.root.path, context.store.path, options.budget, last)
+        shape |= {"connected": connected, "keeps": _keeps_json(found, context.limits)}
         left_out = [{**shapes.path(each.path), "bytes": each.size, "directory": each.is_dir} for each in ignored]
         rules = [os.fsdecode(rule) for rule in inclusion.private_rules(context.policy)]
-        private = {"file": Layout(workspace.store_path).rules, "rules": rules}
+        private = {"file": Layout(context.store.path).rules, "rules": rules}
         as_json({**shape, "ignored": left_out, "ignored_complete": complete, "private_rules": private})
     else:
-        _print_status(found, seen, connected, workspace.root.path, workspace.store_path, options)
-        _print_private_rules(context.policy, workspace.store_path)
+        _print_status(context, found, seen, connected, options)
+        _print_private_rules(context.policy, context.store.path)
         for line in unprotected(ignored, complete=complete):
             print_line(f"  {line}")
     return OK
 
 
 def _print_status(
-    found: Status, seen: Sequence[AgentSeen], connected: Sequence[str], root: str, store: str, options: "ParsedOptions"
+    context: "Context", found: Status, seen: Sequence[AgentSeen], connected: Sequence[str], options: "ParsedOptions"
 ) -> None:
     if found.protected and found.last is not None and not connected:
         print_line(f"saved {age(found.last.created_ns)}; no agent is connected: nothing is saved by itself")
@@ -76,15 +74,15 @@ def _print_status(
         print_line("NOT PROTECTED")
     for reason in found.reasons:
         print_line(f"  ! {reason}")
-    print_line(f"  root         {printable(root)}")
-    print_line(f"  store        {printable(store)} ({size(found.store_bytes)} of {size(options.budget)})")
+    print_line(f"  root         {printable(context.root.path)}")
+    print_line(f"  store        {printable(context.store.path)} ({size(found.store_bytes)} of {size(options.budget)})")
     steps = f"{plural(found.undo, 'restore')} to undo, {found.redo} to redo" if found.undo or found.redo else "no restore to undo"
     print_line(f"  checkpoints  {found.checkpoints}; {steps}")
     if found.last is not None:
         last = found.last
         label = f" {printable(found.label)!r}" if found.label else ""
         print_line(f"  last         {last.id}{label}, {age(last.created_ns)}: {plural(last.files, 'file')}, {size(last.size)}")
-    for line in _keeps(found, options.limits):
+    for line in _keeps(found, context.limits):
         print_line(line)
     for item in seen:
         event = f"last event {printable(item.event)}, {age(item.event_ns)}" if item.event else "no event known"

@@ -1,4 +1,4 @@
-"""casrewind stores and adopt: all stores of a user. They need no workspace."""
+"""casrewind stores and adopt: all stores of a user. They need no open project."""
 
 import os
 import shlex

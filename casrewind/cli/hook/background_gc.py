@@ -15,8 +15,8 @@ from ...store.quota import GcState, high_water, low_water
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ...model.retention import Limits
+    from ...ops.context import Context
     from ...settings import Settings
-    from ...workspace import Workspace
 
 _NICER = 10
 
@@ -34,19 +34,17 @@ def start(root: str, settings: "Settings") -> None:
         child.returncode = 0  # the child continues; this stops the ResourceWarning
 
 
-def run(workspace: "Workspace", limits: "Limits") -> None:
+def run(context: "Context", limits: "Limits") -> None:
     """Run the gc. A store at its budget is reduced until the next saves fit."""
     from ...ops import gc as collecting
-    from ...workspace import context_of
 
     with suppress(OSError):
         os.nice(_NICER)
-    context = context_of(workspace)
-    before = GcState.read(workspace.store_path)
+    before = GcState.read(context.store.path)
     budget, target = limits.max_size, None
     if budget is not None and context.store.size() > high_water(budget):
         target = low_water(budget)
-    log = FailureLog(workspace.store_path)
+    log = FailureLog(context.store.path)
     try:
         found = collecting.collect(context, limits, target=target)
     except errors.StoreBusy:

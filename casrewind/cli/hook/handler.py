@@ -198,7 +198,7 @@ class HookJob:
         saved = agent_event.record(
             context, self.event, self.at_ns, self._homes(), transcripts=self.config.transcripts, tells_ends=self._tells_ends()
         )
-        if self.config.auto_gc and context.store.why_gc(context.budget):
+        if self.config.auto_gc and context.store.why_gc(context.limits.max_size):
             from . import background_gc
 
             background_gc.start(context.root.path, self.settings)
@@ -279,13 +279,12 @@ def _ask_helper(call: _HookCall, payload: bytes) -> "Outcome":
 def _work_here(call: _HookCall, job: HookJob, outcome: "Outcome", log: HookLog) -> "Outcome":
     """Make the checkpoint in this process unless that is too slow. Returns the outcome."""
     from ...ops import agent_event
-    from ...workspace import Workspace, context_of
+    from ...settings import opened
 
     event, root = job.event, ""
     try:
-        with Workspace(job.place, job.settings, create=True) as workspace:
-            context = context_of(workspace)
-            log.directory, root = workspace.store_path, workspace.root.path
+        with opened(job.place, job.settings, create=True) as context:
+            log.directory, root = context.store.path, context.root.path
             context.store.sessions.note(agent_event.seen(context, event, job.at_ns))
             agent_event.write_shell_variables(context, event)
             log_oddities(event, log)
@@ -309,8 +308,7 @@ def _work_here(call: _HookCall, job: HookJob, outcome: "Outcome", log: HookLog) 
 def _work_as_child(job: HookJob, outcome: "Outcome", log: HookLog) -> None:
     """Make the checkpoint, after the other children of the project. Record the events that were left to this one."""
     from ...ops import agent_event
-    from ...settings import find_root, store_of
-    from ...workspace import Workspace, context_of
+    from ...settings import find_root, opened, store_of
     from . import limits
 
     event, root = job.event, find_root(job.place, job.settings)
@@ -319,9 +317,8 @@ def _work_as_child(job: HookJob, outcome: "Outcome", log: HookLog) -> None:
     with agent_event.one_at_a_time(store, root.key, limits.SECONDS, job.missed) as missed:
         if missed is None:
             return
-        with Workspace(job.place, job.settings, create=True) as workspace:
-            context = context_of(workspace)
-            log.directory = workspace.store_path
+        with opened(job.place, job.settings, create=True) as context:
+            log.directory = context.store.path
             lines = missed.read()
             for line in lines:
                 if agent_event.time_of(line) < job.at_ns:

@@ -26,11 +26,10 @@ from ..._typing import NamedTuple
 from ...agents import claude, client_process, cursors, droid, profiles, transcript
 from ...messages import printable
 from ...ops import agent_event, save
-from ...settings import Settings, find_root, store_of
+from ...settings import Settings, find_root, opened, store_of
 from ...store import agent_sessions, quota
 from ...store.failure_log import FailureLog
 from ...store.index import Proof
-from ...workspace import Workspace, context_of
 from ...worktree import inotify
 from ...worktree import root as roots
 from ...worktree.change_set import ChangedDirectories, ChangeSet, WatchResult
@@ -221,10 +220,8 @@ class Helper:
             os.nice(_NICER)
         fd = self._tree.fd
         try:
-            with Workspace(self.root.path, self._settings, create=False) as workspace:
-                context = context_of(workspace)
-                with context.store.holding():
-                    unseen = save.unnoticed(context, watch, lambda: not any(fcntl.ioctl(fd, _FIONREAD, bytes(4))))
+            with opened(self.root.path, self._settings, create=False) as context, context.store.holding():
+                unseen = save.unnoticed(context, watch, lambda: not any(fcntl.ioctl(fd, _FIONREAD, bytes(4))))
         except (errors.CasrewindError, OSError) as error:
             FailureLog(self._store).add(f"casrewind watch: the comparison of all files failed: {error}")
             return b"doubt"
@@ -406,9 +403,8 @@ def _report_done(talk: socket.socket, notice: bytes = b"") -> None:
 
 
 def _save(talk: socket.socket, parent: int, job: handler.HookJob, watch: ChangeSet | None, log: handler.HookLog) -> None:
-    with Workspace(job.place, job.settings, create=True, watch=watch) as workspace:
-        log.directory = workspace.store_path
-        context = context_of(workspace)
+    with opened(job.place, job.settings, create=True, watch=watch) as context:
+        log.directory = context.store.path
         seen = agent_event.seen(context, job.event, job.at_ns, parent)
         agent_event.write_shell_variables(context, job.event)
         notice = job.notice(context, None)

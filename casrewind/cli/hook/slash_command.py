@@ -146,13 +146,11 @@ def _note(event: Event, root: str) -> None:
 
     from ... import errors
     from ...ops import agent_event
-    from ...settings import from_environment
-    from ...workspace import Workspace, context_of
+    from ...settings import from_environment, opened
 
     with suppress(errors.CasrewindError):
         settings, _ = from_environment()
-        with Workspace(root, settings, create=False) as workspace:
-            context = context_of(workspace)
+        with opened(root, settings, create=False) as context:
             context.store.sessions.note(agent_event.seen(context, event, time.time_ns()))
             agent_event.write_shell_variables(context, event)
 

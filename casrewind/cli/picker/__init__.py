@@ -3,7 +3,7 @@
 The danger prevented here: a person in a hurry increases the damage. Nothing changes before the person agrees to the
 plan. Escape, ctrl-C and the end of input answer no to every question. Every change can be undone.
 
-`timeline` reads checkpoints and knows no screen. `worker` is the only thread that may use the workspace. `app`,
+`timeline` reads checkpoints and knows no screen. `worker` is the only thread that may use the open project. `app`,
 `browse`, `view` and `widgets` are the screen; only they import textual. `commands/pick.py` starts it, or asks at a
 plain prompt where there is no screen.
 """

@@ -19,7 +19,7 @@ from .widgets import YES, Dialog, PatchDialog, Question
 from .worker import Worker
 
 if TYPE_CHECKING:
-    from ...workspace import Workspace
+    from ...ops.context import Context
 
 _KEPT = "What was edited since is kept, and named."
 _PATCH = ("d", "patch")
@@ -261,12 +261,12 @@ class Picker(TimelineBrowser):
         self.exit(INTERRUPTED)
 
 
-def run(workspace: "Workspace", relay: ProgressRelay, name: str) -> tuple[int, list[str], bool]:
+def run(context: "Context", relay: ProgressRelay, name: str) -> tuple[int, list[str], bool]:
     """Show the picker until the person exits. Returns (exit code, report lines, True if some work was not done).
 
-    The worker owns the workspace during this call.
+    The worker owns the open project during this call.
     """
-    model = TimelineModel(workspace)
+    model = TimelineModel(context)
     jobs = Worker()
     picker = Picker(model, jobs, relay, name)
     try:

@@ -1,4 +1,4 @@
-"""The picker's access to the workspace. Only one thread at a time may call it. It is independent of the screen.
+"""The picker's access to the open project. Only one thread at a time may call it. It is independent of the screen.
 
 The danger prevented here: a picker that waits until thousands of turns are compared. The first rows are read at once
 and shown; further rows follow in steps, each a job of its own.
@@ -18,13 +18,15 @@ from ...model.diff import Change
 from ...model.manifest import DIR, FILE, Entry
 from ...model.plan import Plan
 from ...model.turn_records import Outside, Reset, Row, SavedRow, Turn
-from ...ops import compare, conversation, rewind
+from ...ops import compare, conversation, lookup, pins, rewind
 from ...ops import restore as restores
+from ...ops import status as statuses
+from ...ops import undo as undos
 from ...ops.outside_edits import edited_outside
 from ...ops.references import is_named
 from ...ops.turn_view import TurnView
+from ...ops.unfinished_restore import finish_restore
 from ...store.catalog import Marked
-from ...workspace import context_of, homes_of
 from ..plan_facts import branches_of, lost_rules, title_of
 from ..show.changes import details, unclear_notes
 from ..show.chat import removed_prompts, rewound_lines
@@ -48,9 +50,9 @@ from .picker_rows import PickerRow, PickerTimeline
 
 if TYPE_CHECKING:
     from ...ops.compare import Comparison, ScannedWorktree
+    from ...ops.context import Context
     from ...ops.execute import Restored
     from ...ops.pins import Marking
-    from ...workspace import Workspace
 
 CODE, CHAT, BOTH = "code", "chat", "both"
 TURN, HERE = "this turn", "to here"
@@ -86,11 +88,11 @@ class ChosenParts(NamedTuple):
 
 
 class TimelineModel:
-    """A workspace, its timeline, and the worktree at its last scan."""
+    """An open project, its timeline, and the worktree at its last scan."""
 
-    def __init__(self, workspace: "Workspace") -> None:
+    def __init__(self, context: "Context") -> None:
         """Reads nothing yet."""
-        self._workspace = workspace
+        self._context = context
         self._seen: ScannedWorktree | None = None
         self._view: TurnView | None = None
         self._waiting: Iterator[Row] = iter(())
@@ -103,7 +105,7 @@ class TimelineModel:
 
     def timeline(self) -> PickerTimeline:
         """The first rows with their changes, and all further turns without changes."""
-        context = context_of(self._workspace)
+        context = self._context
         self._view = TurnView(context, self._seen)
         self._waiting, self._read = filter(is_shown, self._view.rows()), []
         self._inside, self._elsewhere = {}, []
@@ -116,7 +118,7 @@ class TimelineModel:
 
     def look(self) -> PickerTimeline:
         """Scan the worktree. Later comparisons are with this scan; the timeline shows what was edited since."""
-        self._seen = compare.scan_worktree(context_of(self._workspace))
+        self._seen = compare.scan_worktree(self._context)
         return self.timeline()
 
     def filled(self, wanted: Sequence[PickerRow]) -> dict[str, PickerRow]:
@@ -139,8 +141,8 @@ class TimelineModel:
             shown = {row.target for row in self._read if isinstance(row.item, SavedRow | Reset)}
             shown |= set() if is_complete else {one.id for one in view.points.values() if one.trigger in (MANUAL, SAFETY)}
             self._inside = picker_rows.inside_of(view.turns, view.points, shown)
-            everywhere = self._workspace.checkpoints(every_worktree=True)
-            self._elsewhere = [picker_rows.point_row(one) for one, _ in everywhere if one.worktree != self._workspace.root.key]
+            everywhere = self._context.store.checkpoints()
+            self._elsewhere = [picker_rows.point_row(one) for one, _ in everywhere if one.worktree != self._context.root.key]
         sessions: dict[str, int] = {}
         for turn in view.turns:
             sessions.setdefault(turn.session, len(sessions))
@@ -153,7 +155,7 @@ class TimelineModel:
             sessions=sessions,
             turns=len(view.turns),
             elsewhere=self._elsewhere,
-            unfinished=unfinished(self._workspace),
+            unfinished=unfinished(self._context),
             is_complete=is_complete,
         )
 
@@ -163,26 +165,26 @@ class TimelineModel:
         """The changes of a row, or of a restore of it; those from `base`, if it is given."""
         prompt = self._prompt(row)
         if base is not None:
-            return RowPreview(row.key, what, base.key, self._workspace.diff(self._target(base), self._target(row)), prompt)
+            return RowPreview(row.key, what, base.key, compare.compare(self._context, self._target(base), self._target(row)), prompt)
         found = self._towards(row) if what == HERE else self._own(row)
         return RowPreview(row.key, what, "", found, prompt)
 
     def _target(self, row: PickerRow) -> Checkpoint:
         if not row.target:
             raise errors.CheckpointNotFound("the state before this was forgotten")
-        return self._workspace.checkpoint(row.target)
+        return lookup.checkpoint(self._context, row.target)
 
     def _towards(self, row: PickerRow) -> "Comparison":
         point = self._target(row)
-        if point.worktree != self._workspace.root.key:
+        if point.worktree != self._context.root.key:
             raise errors.RootRefused(f"it belongs to the worktree {printable(point.root)}", "restore it there")
         if self._seen is None:
-            self._seen = compare.scan_worktree(context_of(self._workspace))
-        return compare.towards(context_of(self._workspace), self._seen, point)
+            self._seen = compare.scan_worktree(self._context)
+        return compare.towards(self._context, self._seen, point)
 
     def _own(self, row: PickerRow) -> "Comparison":
         """The change of a row: of a turn, an outside edit or a restore, or since the checkpoint before."""
-        context = context_of(self._workspace)
+        context = self._context
         item = row.item
         if isinstance(item, Checkpoint):
             return compare.with_parent(context, item)
@@ -205,14 +207,14 @@ class TimelineModel:
         point = self._view.points.get(item.before or "") if self._view is not None else None
         text = item.prompt
         if point is not None and len(text) >= _WHOLE:
-            text = conversation.full_prompt(context_of(self._workspace), homes_of(self._workspace), point) or text
+            text = conversation.full_prompt(self._context, point) or text
         return "\n".join((text, *(f"+ {more}" for more in item.also)))
 
     # -- what changes something
 
     def resume(self, *, forward: bool) -> ActionResult:
         """Continue an interrupted restore, or abort it."""
-        done = self._workspace.finish_restore(forward=forward)
+        done = finish_restore(self._context, forward=forward)
         return _restored(done if forward else done._replace(op="abort"))
 
     def restore(
@@ -224,7 +226,7 @@ class TimelineModel:
         try:
             return self._restore(row, what, [*scope, *edits], ask, edits, skip_damaged=False)
         except errors.StoreDamaged as error:
-            if what == CHAT or self._workspace.is_interrupted():
+            if what == CHAT or self._context.store.is_interrupted(self._context.root.key):
                 raise
             question = "Damaged in the store. Leave alone what is damaged, and plan all the rest?"
             _must_agree(ask(Proposal(Line(question), [Line(printable(str(error)))])))
@@ -244,7 +246,7 @@ class TimelineModel:
     def _restore(
         self, row: PickerRow, what: str, scope: Sequence[bytes], ask: Ask, edits: Mapping[bytes, restores.Edit], *, skip_damaged: bool
     ) -> ActionResult:
-        context = context_of(self._workspace)
+        context = self._context
         point = self._target(row)
         name = title_of(context, point)
         taken: list[Line] = []
@@ -271,13 +273,13 @@ class TimelineModel:
 
     def _notes(self, point: Checkpoint, plan: Plan) -> list[Line]:
         """The lines above a plan: the rules that it takes back, and the branches if git is on another one now."""
-        context = context_of(self._workspace)
+        context = self._context
         branches = branches_of(context, point).removeprefix(", ")
         return [*unprotected_lines(lost_rules(context, plan.actions)), *([Line(f"NOTE: {branches}")] if branches else [])]
 
     def _patch_of(self, plan: Plan, edits: Mapping[bytes, restores.Edit]) -> Iterator[Line]:
         """The patch of a plan."""
-        found = compare.planned(context_of(self._workspace), really_changes(plan.actions))
+        found = compare.planned(self._context, really_changes(plan.actions))
 
         def new(path: bytes, entry: Entry) -> bytes | None:
             return edits[path].data if path in edits else found.new(path, entry)
@@ -297,42 +299,42 @@ class TimelineModel:
         point = self._target(row)
         before = self._rewind(point, in_place=True, dry_run=True)
         taken_back = f"{plural(len(before.prompts), 'prompt')} taken back, no file changed"
-        name = title_of(context_of(self._workspace), point)
+        name = title_of(self._context, point)
         headline = Line(f"Cut the conversation in its own session, {name}: {taken_back}")
         details = [Line(printable(before.transcript)), *map(Line, before.notes), *removed_prompts(before)]
         _must_agree(ask(Proposal(headline, details, kept="As it is now it is kept beside.")))
         return _rewound(self._rewind(point, in_place=True), name)
 
     def _rewind(self, point: Checkpoint, **options: Any) -> rewind.Rewound:
-        return rewind.to_checkpoint(context_of(self._workspace), homes_of(self._workspace), point, **options)
+        return rewind.to_checkpoint(self._context, point, **options)
 
     def undo(self, *, everything: bool = False) -> ActionResult:
         """Undo the newest restore. `everything` also undoes later edits."""
-        return _restored(self._workspace.undo(everything=everything))
+        return _restored(undos.undo(self._context, everything=everything))
 
     def redo(self) -> ActionResult:
         """Redo the newest undo."""
-        return _restored(self._workspace.redo())
+        return _restored(undos.redo(self._context))
 
     def pin(self, point: str, marked: Marked) -> ActionResult:
         """Pin the checkpoint, or unpin it."""
-        found = self._workspace.checkpoint(point)
-        return _marked(self._workspace.unpin(found) if is_named(found, marked) else self._workspace.pin(found))
+        found = lookup.checkpoint(self._context, point)
+        return _marked(pins.unpin(self._context, found) if is_named(found, marked) else pins.pin(self._context, found))
 
     def label(self, point: str, label: str) -> ActionResult:
         """Pin a checkpoint, and label it."""
-        return _marked(self._workspace.pin(point, label))
+        return _marked(pins.pin(self._context, lookup.checkpoint(self._context, point), label))
 
     def place_of(self, path: bytes) -> bytes:
         """The absolute path of a file of the worktree."""
-        return os.path.join(os.fsencode(self._workspace.root.path), path)
+        return os.path.join(os.fsencode(self._context.root.path), path)
 
 
-def unfinished(workspace: "Workspace") -> list[str]:
+def unfinished(context: "Context") -> list[str]:
     """Details of an interrupted restore, [] if no restore was interrupted."""
-    if not workspace.is_interrupted():
+    if not context.store.is_interrupted(context.root.key):
         return []
-    journal = workspace.status().journal
+    journal = statuses.status(context).journal
     if journal is None:
         return ["What it was is damaged: taking it back sets it aside."]
     begun = age(journal.created_ns)

@@ -1,6 +1,6 @@
-"""The only thread that uses the workspace while the screen is open. It runs jobs and delivers results.
+"""The only thread that uses the open project while the screen is open. It runs jobs and delivers results.
 
-The dangers prevented here: two threads in one workspace, and results that arrive after the cursor has moved. Such a
+The dangers prevented here: two threads in one store, and results that arrive after the cursor has moved. Such a
 result would show one checkpoint's changes beside another checkpoint's name. A new job replaces a waiting job of its
 kind, and each result names its checkpoint.
 """
@@ -28,7 +28,7 @@ class Worker:
     """
 
     def __init__(self) -> None:
-        """Start the thread. It owns the workspace until `close` returns."""
+        """Start the thread. It owns the open project until `close` returns."""
         self._jobs: dict[int, tuple[Callable[[], Any], Callable[[Any], None]]] = {}
         self._changed = threading.Condition()
         self._closing = False

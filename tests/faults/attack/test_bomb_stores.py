@@ -16,9 +16,9 @@ from casrewind.model import domain as domains
 from casrewind.model import manifest, path_count
 from casrewind.settings import Settings
 from casrewind.store import packs
-from casrewind.workspace import Workspace, context_of
 from support import handmade_checkpoints, hostile_stores
 from support.handmade_checkpoints import dir_row, file_row, link_row, tree
+from casrewind.workspace import Workspace
 from support.trees import plant
 
 MEMORY = 700 << 20  # address space; the bombs are 1,500 MiB
@@ -105,7 +105,7 @@ def test_what_a_record_may_hold_depends_on_what_it_is_used_as(store, root, home)
     """More than a MiB is no file's piece and no chunk list, and may well be a tree."""
     store("whole_file")
     with Workspace(str(root), Settings(home=str(home), data=str(home / "data")), create=False) as workspace:
-        stored = context_of(workspace).store
+        stored = workspace._context.store
         names = tree(*(link_row(b"%06d" % number, b"t" * 4095) for number in range(256)))
         assert 1 << 20 < len(names) <= packs.MOST[packs.TREE]
         (digest,) = handmade_checkpoints.Forger(workspace).blobs(names)

@@ -10,7 +10,6 @@ from casrewind.model import plan as plans
 from casrewind.model.plan import Action
 from casrewind.ops import unfinished_restore
 from casrewind.store import packs
-from casrewind.workspace import context_of
 from support.picture import differences, picture
 from support.trees import plant
 
@@ -21,7 +20,7 @@ def test_a_plan_that_would_fit_is_not_carried_out_in_another_worktree(workspace,
     point = workspace.save().checkpoint
     keep = dict(workspace.entries(point))[b"keep"]
     before = picture(root)
-    store = context_of(workspace).store
+    store = workspace._context.store
     removal = [Action(b"keep", keep, None, b"keep")]
     with store.session() as session:
         plan = session.put(packs.PLAN, plans.encode(removal if forward else plans.reverse(removal)))
@@ -32,5 +31,5 @@ def test_a_plan_that_would_fit_is_not_carried_out_in_another_worktree(workspace,
     directory = os.path.join(store.path, "journals")
     os.rename(os.path.join(directory, theirs.hex()), os.path.join(directory, ours.hex()))
     with pytest.raises(errors.StoreDamaged):
-        unfinished_restore.finish_restore(context_of(workspace), forward=forward)
+        unfinished_restore.finish_restore(workspace._context, forward=forward)
     assert differences(before, picture(root)) == {}

@@ -9,7 +9,6 @@ import pytest
 from casrewind.agents import session_files
 from casrewind.model import cursor as cursors
 from casrewind.ops.save import Moment, save
-from casrewind.workspace import context_of
 from support.command_in_process import InProcess
 from support.picture import differences, picture
 from support.trees import plant
@@ -76,7 +75,7 @@ def attacked(workspace, root, home):
         path, session = attack(Path(home), outside)
         made = cursors.Cursor("claude", session, os.fsencode(path), prompt_id="p2", message_id="u2", event_id="a1", offset=offset)
         plant(root, {"f": b"1"})
-        save(context_of(workspace), Moment("prompt", agent="claude", session=session, prompt="ask 2", cursor=cursors.encode(made)))
+        save(workspace._context, Moment("prompt", agent="claude", session=session, prompt="ask 2", cursor=cursors.encode(made)))
         return outside
 
     return make

@@ -9,7 +9,6 @@ from blake3 import blake3
 
 from casrewind.cli.main import main
 from casrewind.model.history import Operation
-from casrewind.workspace import context_of
 from support import handmade_checkpoints
 from support.handmade_checkpoints import file_row, link_row, plan
 from support.picture import differences, picture
@@ -42,7 +41,7 @@ class Arena:
     def __init__(self, top, root, workspace, capsys):
         self.top, self.root, self.workspace, self._capsys = top, root, workspace, capsys
         self.forger = handmade_checkpoints.Forger(workspace)
-        self.store = context_of(workspace).store
+        self.store = workspace._context.store
         self.before = self.look()
 
     def look(self):

@@ -7,8 +7,8 @@ import unicodedata
 import pytest
 
 from casrewind import errors
-from casrewind.workspace import Workspace, context_of
 from support import handmade_checkpoints, path_kinds
+from casrewind.workspace import Workspace
 from support.command import Command
 from support.folding_filesystem import mounted
 from support.picture import differences, picture
@@ -66,13 +66,13 @@ def test_the_file_system_is_what_it_says(place):
 def test_it_is_found_out(folding, place, workspace, root):
     plant(place.root, {"Some": b"x"})
     plant(root, {"Some": b"x"})
-    assert context_of(folding).tree.folds_names()
-    assert not context_of(workspace).tree.folds_names()
+    assert folding._context.tree.folds_names()
+    assert not workspace._context.tree.folds_names()
 
 
 def test_it_is_found_out_with_both_spellings_of_a_name_in_other_directories(folding, place):
     plant(place.root, {"1234": b"x", "5678": b"y"})  # no letter in any name: the root's own name tells
-    assert context_of(folding).tree.folds_names()
+    assert folding._context.tree.folds_names()
 
 
 def test_an_ordinary_tree_comes_back(folding, place):

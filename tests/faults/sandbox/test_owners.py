@@ -24,11 +24,11 @@ NAMESPACE = ("unshare", "-p", "-f", "--mount-proc")
 
 SAVER = """
 import os, sys
-from casrewind.workspace import Settings, Workspace, context_of
+from casrewind.workspace import Settings, Workspace
 root, home = sys.argv[1:]
 settings = Settings(home=home, data=home + "/data", environ={"HOME": home})
 with Workspace(root, settings, create=True) as workspace:
-    store = context_of(workspace).store
+    store = workspace._context.store
     publish = store.publish
     def slowly(session, *arguments, **named):
         session.flush()

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from casrewind.workspace import Workspace, context_of
+from casrewind.workspace import Workspace
 from support.command import Command
 from support.fake_client import Client
 from support.stores import LockHolder
@@ -44,7 +44,7 @@ class Behind:
         self.client.wait_for(2)
         self.store = self.command.json("status")["store"]
         with Workspace(str(root), settings._replace(home=str(home), data=str(home / "data")), create=False) as workspace:
-            self.key = context_of(workspace).root.key.hex()
+            self.key = workspace._context.root.key.hex()
         self.told, self._sent = len(self.complaints()), []
         self.before = sum(point["trigger"] in TRIGGERS for point in self.client.points())
         self._holders, self._running = ExitStack(), {}

@@ -13,7 +13,6 @@ import sys
 import pytest
 
 from casrewind import errors
-from casrewind.workspace import context_of
 from support.picture import picture
 from support.store_checks import leftovers
 from support.two_states import build
@@ -77,7 +76,7 @@ def texts(root):
 
 def stored(workspace, since):
     """The bytes of every file of every checkpoint after the first `since`."""
-    content = context_of(workspace).store.content
+    content = workspace._context.store.content
     for point, _ in workspace.checkpoints():
         if point.seq > since:
             for _, entry in workspace.entries(point):

@@ -1,0 +1,192 @@
+"""Finds checkpoints: those of a worktree, and the one that a reference or an entry of a conversation names."""
+
+from collections.abc import Collection, Sequence
+
+from .. import errors
+from ..model import checkpoint as checkpoints
+from ..model.checkpoint import Checkpoint
+from ..store.catalog import Marked
+from .context import Context
+from .references import LEAST_PREFIX, NEWEST, is_labelled, is_numbered, label_of, moment_of, turn_of
+
+_SHOWN = 8
+_ENTRY_ORDER = ("turn_end", "tool_batch", "compact", "session_end", "session_start")
+"""Triggers by how well the files of their checkpoints belong to the entry at which the conversation stood."""
+
+
+def checkpoints_of(context: Context) -> list[tuple[Checkpoint, Marked]]:
+    """This worktree's checkpoints with their marks, newest first."""
+    return [pair for pair in context.store.checkpoints() if pair[0].worktree == context.root.key]
+
+
+def current(context: Context) -> str:
+    """The id of the checkpoint that was last saved or restored here, or ""."""
+    return context.store.history(context.root.key).current
+
+
+def marks(context: Context, point: Checkpoint) -> Marked:
+    """The current pin and label of a checkpoint. Raises CheckpointNotFound if gc has deleted it."""
+    if context.store.checkpoint(point.id) is None:
+        raise errors.CheckpointNotFound(f"checkpoint {point.id} was deleted by gc", "see 'casrewind list'")
+    return context.store.marks(point.id)
+
+
+def checkpoint(context: Context, reference: str) -> Checkpoint:
+    """The checkpoint that `reference` names. Turns, `last`, `prev` and times are this worktree's and skip safety
+    checkpoints. Raises CheckpointNotFound, AmbiguousReference."""
+    if turn_of(reference) is not None:
+        return _of_turn(context, reference)
+    store, worktree = context.store, context.root.key
+    place = NEWEST.get(reference)
+    if place is not None:  # the newest ones are enough
+        newest = store.checkpoints(place, lambda point: is_numbered(point, worktree))
+        found = [point for point, _ in newest if is_numbered(point, worktree)]
+        if len(found) == place:
+            return found[-1]
+    return _resolve(store.checkpoints(), worktree, reference)
+
+
+def checkpoint_and_path(context: Context, text: str) -> tuple[Checkpoint, str]:
+    """Parse REF:PATH. Returns (checkpoint, path). Labels may contain colons: the first colon after a valid reference
+    counts. Raises UsageError without a colon, else the error of the part before the first colon."""
+    if ":" not in text:
+        raise errors.UsageError(f"{text!r} names no file", "write REF:PATH, as in last:README.md")
+    everything = context.store.checkpoints()
+    failure: errors.CheckpointError | None = None
+    cut = _first_colon(text)
+    while cut >= 0:
+        try:
+            if turn_of(text[:cut]) is not None:
+                return _of_turn(context, text[:cut]), text[cut + 1 :]
+            return _resolve(everything, context.root.key, text[:cut]), text[cut + 1 :]
+        except errors.AmbiguousReference as error:
+            if not isinstance(failure, errors.AmbiguousReference):
+                failure = error
+        except errors.CheckpointError as error:
+            failure = failure or error
+        cut = text.find(":", cut + 1)
+    assert failure is not None
+    raise failure
+
+
+def _of_turn(context: Context, reference: str) -> Checkpoint:
+    """The checkpoint before or after a turn (see references.turn_of). Raises CheckpointNotFound."""
+    from .turn_view import TurnView
+
+    turn, point = TurnView(context).state(reference)
+    if point is None:
+        raise errors.CheckpointNotFound(f"{reference}: turn @{turn.n} has no end yet, so its state is that of the files now")
+    return point
+
+
+def of_entry(context: Context, session: str, entries: Collection[str]) -> Checkpoint | None:
+    """The checkpoint of an entry of a conversation (a message, or the end of an answer), or None. `entries` are its id
+    and those of the entries that belong to it, such as the results of its tool calls.
+
+    Only a checkpoint that was made at that very entry counts. The nearest one has the files of another moment. Copies
+    of a session have the same ids, so the checkpoints of other sessions count when `session` has none.
+    """
+    wanted = [entry.encode("utf-8", "surrogatepass") for entry in entries if entry]
+    found: list[tuple[tuple[int, int, int], Checkpoint]] = []
+    for point, _ in checkpoints_of(context):
+        if any(entry in point.cursor for entry in wanted):
+            rank = _rank_at_entry(point, entries)
+            if rank is not None:
+                found.append(((rank, int(point.session != session), point.seq), point))
+    return min(found)[1] if found else None
+
+
+def _rank_at_entry(point: Checkpoint, entries: Collection[str]) -> int | None:
+    """How well a checkpoint fits, 0 is best; None when it was not made at one of these entries."""
+    from ..model import cursor as cursors
+
+    cursor = cursors.decode(point.cursor)
+    if point.trigger == checkpoints.PROMPT:
+        return 0 if cursor.prompt_id in entries else None
+    if cursor.message_id not in entries or point.trigger not in _ENTRY_ORDER:
+        return None
+    is_before = point.trigger == "tool_batch" and not cursor.tool_use_id
+    return len(_ENTRY_ORDER) + 1 if is_before else _ENTRY_ORDER.index(point.trigger) + 1
+
+
+def _resolve(everything: Sequence[tuple[Checkpoint, Marked]], worktree: bytes, reference: str) -> Checkpoint:
+    place = NEWEST.get(reference)
+    if place is not None:
+        numbered = [point for point, _ in everything if is_numbered(point, worktree)]
+        if len(numbered) < place:
+            raise errors.CheckpointNotFound(
+                f"no checkpoint {reference!r}: this worktree has {len(numbered)}",
+                "casrewind list shows them"
+            )
+        return numbered[place - 1]
+    labelled = _labelled(everything, worktree, reference)
+    if labelled is not None:
+        return labelled
+    moment = moment_of(reference)
+    if moment is not None:
+        return _at(everything, worktree, reference, moment)
+    for point, _ in everything:
+        if point.id == reference:
+            return _saved(point)
+    if len(reference) >= LEAST_PREFIX:
+        found = [point for point, _ in everything if point.id.startswith(reference)]
+        if found:
+            return _saved(_only(found, reference, "prefix"))
+    raise errors.CheckpointNotFound(
+        f"no checkpoint {reference!r}",
+        f"give a turn (@N), last, prev, a label, a time, an id or at least {LEAST_PREFIX} characters of one; casrewind list shows them"
+    )
+
+
+def _saved(point: Checkpoint) -> Checkpoint:
+    """The checkpoint, if its tree is the state at its event. Raises CheckpointNotFound."""
+    if not point.is_saved:
+        raise errors.CheckpointNotFound(
+            f"{point.id} has no files of its own: this event was not saved, because the project was too slow",
+            "casrewind list --all shows the checkpoints beside it"
+        )
+    return point
+
+
+def _labelled(everything: Sequence[tuple[Checkpoint, Marked]], worktree: bytes, reference: str) -> Checkpoint | None:
+    """The checkpoint with this label, or None. In this worktree it is the newest that a person labelled, else the
+    newest. Else it is a checkpoint of another worktree; AmbiguousReference is raised if there are several of them."""
+    if not reference:  # an unset variable, say, would name every checkpoint without a label
+        return None
+    found = [(point, marked) for point, marked in everything if label_of(point, marked) == reference]
+    own = [point for point, _ in found if point.worktree == worktree]
+    named = [point for point, marked in found if point.worktree == worktree and is_labelled(point, marked)]
+    if named or own:
+        return (named or own)[0]
+    return _only([point for point, _ in found], reference, "label") if found else None
+
+
+def _at(everything: Sequence[tuple[Checkpoint, Marked]], worktree: bytes, reference: str, moment: int) -> Checkpoint:
+    """The newest checkpoint of this worktree that is not later than a moment. Raises CheckpointNotFound."""
+    from . import moments
+
+    numbered = [point for point, _ in everything if is_numbered(point, worktree)]
+    for point in numbered:
+        if point.created_ns <= moment:
+            return point
+    oldest = f"; the oldest is {numbered[-1].id}, made {moments.told(numbered[-1].created_ns)}" if numbered else ""
+    raise errors.CheckpointNotFound(
+        f"no checkpoint {reference!r}: none was made before {moments.told(moment)}{oldest}",
+        "casrewind list shows them"
+    )
+
+
+def _first_colon(text: str) -> int:
+    """Where the reference of REF:PATH may end first: not inside a time of day."""
+    end = 5 if text[2:3] == ":" else 4
+    clock = text[:end]
+    if text[end : end + 1] == ":" and clock.replace(":", "", 1).isdigit() and clock[-3:-2] == ":":
+        return end
+    return text.find(":")
+
+
+def _only(found: list[Checkpoint], reference: str, what: str) -> Checkpoint:
+    if len(found) == 1:
+        return found[0]
+    shown = ", ".join(point.id for point in found[:_SHOWN]) + (", ..." if len(found) > _SHOWN else "")
+    raise errors.AmbiguousReference(f"{what} {reference!r} names {len(found)} checkpoints: {shown}", "give the id of one")
