@@ -14,7 +14,7 @@ import pytest
 
 from support import real_trees
 from support.hostile_files import limited
-from support.trees import plant
+from support.trees import Dir, plant
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git to compare with")
 MOST_KIB = 500_000
@@ -271,9 +271,8 @@ def test_the_rule_files_of_real_projects_are_accepted(casrewind, root, tmp_path)
                             made.addfile(member, archive.extractfile(member))
         return os.path.join(directory, "rule-files.tar")
 
-    planted(root, {})
-    with tarfile.open(real_trees.once("rule-files-1.tar", fetch)) as archive:
-        archive.extractall(root / "pypi", filter="data")
+    planted(root, {"pypi": Dir()})
+    real_trees.unpack(real_trees.once("rule-files-1.tar", fetch), str(root / "pypi"))
     kernel = real_trees.kernel(str(tmp_path))
     for place, _, names in os.walk(kernel):
         if ".gitignore" in names:
