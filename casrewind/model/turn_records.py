@@ -57,7 +57,7 @@ class Point(NamedTuple):
     is_saved: bool = True
 
 
-class Done(NamedTuple):
+class PastOperation(NamedTuple):
     """A restore, undo or redo: its target, its safety checkpoint, and the digest of the plan that was carried out."""
 
     op: str

@@ -20,9 +20,9 @@ from .turn_records import (
     TYPED,
     Differ,
     Difference,
-    Done,
     Forgotten,
     Outside,
+    PastOperation,
     Point,
     Reset,
     Row,
@@ -55,14 +55,14 @@ class _Sides(NamedTuple):
 class Outline:
     """The rows of one worktree in their order, before any comparison. Changes are looked up only for requested rows."""
 
-    def __init__(self, records: Iterable[Point | Done], alive: Collection[Session], *, now: bool = False) -> None:
+    def __init__(self, records: Iterable[Point | PastOperation], alive: Collection[Session], *, now: bool = False) -> None:
         """`records`: all checkpoints and operations of one worktree, oldest first. `alive`: see turn_order.order_of.
         `now`: the differ of `rows` can read the worktree."""
         self._now = now
         every = list(records)
-        operations: dict[str, list[Done]] = {}
+        operations: dict[str, list[PastOperation]] = {}
         for record in every:
-            if isinstance(record, Done):
+            if isinstance(record, PastOperation):
                 operations.setdefault(record.safety, []).append(record)
         self._points = [_with_session(one, operations.get(one.id, ())) for one in every if isinstance(one, Point)]
         self._operations = [operations.get(point.id, []) for point in self._points]
@@ -115,7 +115,7 @@ class Outline:
             self._owners.update({turn.before: turn for turn in self.turns if turn.before is not None})
         return self._owners.get(identity)
 
-    def makers(self, first: str, last: str) -> tuple[tuple[Turn, ...], tuple[Done, ...]]:
+    def makers(self, first: str, last: str) -> tuple[tuple[Turn, ...], tuple[PastOperation, ...]]:
         """Returns (the turns, the operations) that may have made the changes between two checkpoints."""
         if not self._positions:
             self._positions.update({point.id: at for at, point in enumerate(self._points)})
@@ -389,7 +389,7 @@ def _is_purged(change: Change) -> bool:
     return change.old is not None and change.new is not None and PURGED in (change.old.kind, change.new.kind)
 
 
-def _with_session(point: Point, operations: Sequence[Done]) -> Point:
+def _with_session(point: Point, operations: Sequence[PastOperation]) -> Point:
     """A safety checkpoint with the session of the operation that it was made for."""
     named = next((done for done in operations if done.session), None)
     return point if named is None or point.session else point._replace(agent=named.agent, session=named.session)
@@ -414,7 +414,7 @@ def behind_plans(changes: Iterable[Change], plans: Iterable[Iterable[Change]]) -
     return tuple(sorted(found))
 
 
-def groups(records: Iterable[Point | Done]) -> Iterator[frozenset[str]]:
+def groups(records: Iterable[Point | PastOperation]) -> Iterator[frozenset[str]]:
     """For each turn, the ids of the checkpoints that it needs to be understood. They are kept or forgotten together.
 
     These are its before and its last end. A turn without an end also needs its newest checkpoint, which shows where it

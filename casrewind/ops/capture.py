@@ -44,14 +44,14 @@ class CapturedState(NamedTuple):
     kept: tuple[Kept, ...] = ()
 
 
-def scan_now(context: Context, session: StoreWriter | DryRunWriter) -> scans.Scan:
+def scan_now(context: Context, writer: StoreWriter | DryRunWriter) -> scans.Scan:
     """Scan the worktree, using the stat index."""
-    return scans.scan(context.tree, session, context.policy, save.read_index(context), None, context.progress)
+    return scans.scan(context.tree, writer, context.policy, save.read_index(context), None, context.progress)
 
 
 def add_paths(
     context: Context,
-    session: StoreWriter | DryRunWriter,
+    writer: StoreWriter | DryRunWriter,
     tree: bytes,
     wanted: Iterable[bytes],
     strangers: dict[bytes, str] | None = None,
@@ -59,7 +59,7 @@ def add_paths(
     """The manifest `tree` with the current state of the paths `wanted`, read afresh. `wanted` must be sorted, parents
     first. Paths that cannot be stored are added to `strangers`, {path: what it is}, or raise ContentInTheWay if that is
     None."""
-    load = session.load_tree
+    load = writer.load_tree
     finder = manifest.Finder(load, tree)
     changes: dict[bytes, Entry | None] = {}
     obstacles: list[str] = []
@@ -72,7 +72,7 @@ def add_paths(
         # If the file system folds names, the same file under another spelling is another path; plan.fold joins both
         respelled = spelling is not None and not spelling.is_exact(path)
         found: list[str] = []
-        entry = None if respelled else _capture(context, session, path, found)
+        entry = None if respelled else _capture(context, writer, path, found)
         if found and strangers is not None:
             strangers[path] = found[0]
         else:
@@ -89,7 +89,7 @@ def add_paths(
             changes[path] = entry
     if obstacles:
         raise in_the_way(obstacles)
-    return manifest.patch(load, session.put_tree, tree, changes) if changes else tree
+    return manifest.patch(load, writer.put_tree, tree, changes) if changes else tree
 
 
 def _with_parents(wanted: Iterable[bytes], finder: manifest.Finder) -> Iterator[bytes]:
@@ -105,14 +105,14 @@ def _with_parents(wanted: Iterable[bytes], finder: manifest.Finder) -> Iterator[
         yield path
 
 
-def _capture(context: Context, session: StoreWriter | DryRunWriter, path: bytes, obstacles: list[str]) -> Entry | None:
+def _capture(context: Context, writer: StoreWriter | DryRunWriter, path: bytes, obstacles: list[str]) -> Entry | None:
     name = paths.display(path)
     try:
         point = context.tree.elsewhere(path)
         if point is not None:
             obstacles.append(mounted(point))
             return None
-        captured = context.tree.capture(path, session)
+        captured = context.tree.capture(path, writer)
     except NotCapturable:
         obstacles.append(f"{name} is a special file")
         return None
@@ -166,18 +166,18 @@ def in_the_way(obstacles: list[str], advice: str = "") -> errors.ContentInTheWay
     return errors.ContentInTheWay(f"content in the way, nothing was changed: {shown}{more}", (advice or _ADVICE).format(deed))
 
 
-def capture_for(context: Context, session: StoreWriter | DryRunWriter, target: bytes, scope: Sequence[bytes]) -> CapturedState:
+def capture_for(context: Context, writer: StoreWriter | DryRunWriter, target: bytes, scope: Sequence[bytes]) -> CapturedState:
     """The current state for a restore to the manifest `target`, limited to `scope`.
 
     It is the scan, plus every path that only the target has. Every path that would change is read again, unless the
     scan read it. A parent of a path in `scope` counts only if the target has that path (see add_paths).
     """
-    scan = scan_now(context, session)
+    scan = scan_now(context, writer)
     read = scan.read
     places = paths.PathScope(scope)
-    load = session.load_tree
-    aim = sound(load, session.put_tree, target, scan.tree, names=bool(scope) or context.tree.folds_names())
-    is_dry = isinstance(session, DryRunWriter)
+    load = writer.load_tree
+    aim = sound(load, writer.put_tree, target, scan.tree, names=bool(scope) or context.tree.folds_names())
+    is_dry = isinstance(writer, DryRunWriter)
     stores = NestedStores(context.tree, context.policy.excluded)
     gained = 0
     covered: dict[bytes, Entry] = {}
@@ -202,9 +202,9 @@ def capture_for(context: Context, session: StoreWriter | DryRunWriter, target: b
                 else:
                     yield path
 
-    tree = add_paths(context, session, scan.tree, wanted())
+    tree = add_paths(context, writer, scan.tree, wanted())
     if covered:
-        tree = manifest.patch(load, session.put_tree, tree, covered)
+        tree = manifest.patch(load, writer.put_tree, tree, covered)
     return CapturedState(tree, scan, load, aim, scan.entries + gained if aim.named is None else len(aim.named), tuple(kept))
 
 

@@ -60,9 +60,9 @@ class ScannedWorktree(NamedTuple):
 
 def scan_worktree(context: Context) -> ScannedWorktree:
     """Scan the worktree once, for any number of comparisons."""
-    session = DryRunWriter(context.store.read)
-    scan = scan_now(context, session)
-    return ScannedWorktree(scan.tree, session.load_tree, all_skips(scan.domain), scan.domain, session.read)
+    writer = DryRunWriter(context.store.read)
+    scan = scan_now(context, writer)
+    return ScannedWorktree(scan.tree, writer.load_tree, all_skips(scan.domain), scan.domain, writer.read)
 
 
 def told_apart_now(
@@ -72,10 +72,10 @@ def told_apart_now(
     """The known and the unclear changes from a checkpoint with the domain `old` to the scanned worktree. What the scan
     lacks and the disk has is not captured now."""
 
-    def present(path: bytes, _entry: Entry) -> str | None:
+    def why_unclear(path: bytes, _entry: Entry) -> str | None:
         return "not captured now" if _exists(context, path) else None
 
-    return comparer.told_apart(changes, old, seen.domain, present=present, certain=certain)
+    return comparer.told_apart(changes, old, seen.domain, present=why_unclear, certain=certain)
 
 
 def compare(context: Context, old: Checkpoint, new: Checkpoint | None, scope: Sequence[bytes] = ()) -> Comparison:
@@ -146,10 +146,10 @@ def planned(context: Context, actions: Iterable[Action]) -> Comparison:
 def _readers(context: Context) -> tuple[_Bytes, _Bytes]:
     """Returns (reader of stored files, reader of worktree files)."""
 
-    def stored(_path: bytes, entry: Entry) -> bytes | None:
+    def read_stored(_path: bytes, entry: Entry) -> bytes | None:
         return b"".join(context.store.content(entry))
 
-    def present(path: bytes, entry: Entry) -> bytes | None:
+    def read_present(path: bytes, entry: Entry) -> bytes | None:
         keeper = _Keeper()
         try:
             captured = context.tree.capture(path, keeper)
@@ -157,7 +157,7 @@ def _readers(context: Context) -> tuple[_Bytes, _Bytes]:
             return None
         return keeper.data if captured is not None and captured.entry.digest == entry.digest else None
 
-    return stored, present
+    return read_stored, read_present
 
 
 class _Keeper(DryRunWriter):

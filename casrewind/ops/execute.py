@@ -50,28 +50,28 @@ class Restored(NamedTuple):
 
 
 def execute(
-    context: Context, session: StoreWriter, operation: Operation, report: Restored, now: CapturedState, actions: Actions
+    context: Context, writer: StoreWriter, operation: Operation, report: Restored, now: CapturedState, actions: Actions
 ) -> Restored:
     """Execute `actions`: those of the report, as preflight returned them."""
-    digest = session.put(packs.PLAN, plans.encode(actions))
-    safety = _publish_safety(context, session, operation, report.op, now)
+    digest = writer.put(packs.PLAN, plans.encode(actions))
+    safety = _publish_safety(context, writer, operation, report.op, now)
     operation = operation._replace(safety=safety.id, plan=digest, created_ns=time.time_ns())
     if context.shell[1]:
         operation = operation._replace(agent=context.shell[0], session=context.shell[1])
     context.store.journals.write(operation)
     outcome = apply(context, actions, safety.id)
-    return finish(context, session, operation, report._replace(safety=safety.id), actions, outcome)
+    return finish(context, writer, operation, report._replace(safety=safety.id), actions, outcome)
 
 
-def _publish_safety(context: Context, session: StoreWriter, operation: Operation, op: str, now: CapturedState) -> Checkpoint:
+def _publish_safety(context: Context, writer: StoreWriter, operation: Operation, op: str, now: CapturedState) -> Checkpoint:
     """Publish the state before an operation. `op`: the requested operation; a revert is recorded as a restore."""
     head = context.store.head(context.root.key)
     counts = diffs.count(diffs.diff(diffs.lenient(now.load), head.tree if head else None, now.tree))
     scan = now.scan._replace(tree=now.tree)
     more = checkpoints.Circumstances(op=op, target=operation.target)
     moment = save.Moment(checkpoints.SAFETY, f"before {op} of {operation.target}", more=more)
-    draft = save.draft_checkpoint(context, session, moment, scan, head, counts)
-    point = context.store.publish(session, draft, partial(save.recount, context, session, draft))
+    draft = save.draft_checkpoint(context, writer, moment, scan, head, counts)
+    point = context.store.publish(writer, draft, partial(save.recount, context, writer, draft))
     if now.scan.known.basis is None or context.watch is not None:
         save.remember(context, now.scan, point)
     # else the valid stat file stays: this operation changes most of the changed files once more, and the next save reads them
@@ -96,12 +96,12 @@ def interrupted(error: OSError) -> errors.CasrewindError:
 
 
 def finish(
-    context: Context, session: StoreWriter, operation: Operation, report: Restored, actions: Sequence[Action], outcome: Outcome
+    context: Context, writer: StoreWriter, operation: Operation, report: Restored, actions: Sequence[Action], outcome: Outcome
 ) -> Restored:
     """Record the actions that were done, then remove the journal."""
     if outcome.narrowed or len(outcome.done) != len(actions):
-        operation = operation._replace(plan=session.put(packs.PLAN, plans.encode(outcome.done)), current="")
-        context.store.add_blobs(session)
+        operation = operation._replace(plan=writer.put(packs.PLAN, plans.encode(outcome.done)), current="")
+        context.store.add_blobs(writer)
     context.store.record_operation(operation)
     context.store.journals.remove(operation.worktree)
     left = {item.path for item in outcome.kept}

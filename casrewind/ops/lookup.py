@@ -169,9 +169,9 @@ def _at(everything: Sequence[tuple[Checkpoint, Marked]], worktree: bytes, refere
     for point in numbered:
         if point.created_ns <= moment:
             return point
-    oldest = f"; the oldest is {numbered[-1].id}, made {moments.told(numbered[-1].created_ns)}" if numbered else ""
+    oldest = f"; the oldest is {numbered[-1].id}, made {moments.format_moment(numbered[-1].created_ns)}" if numbered else ""
     raise errors.CheckpointNotFound(
-        f"no checkpoint {reference!r}: none was made before {moments.told(moment)}{oldest}",
+        f"no checkpoint {reference!r}: none was made before {moments.format_moment(moment)}{oldest}",
         "casrewind list shows them"
     )
 

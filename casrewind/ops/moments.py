@@ -36,7 +36,7 @@ def moment_of(text: str, now_ns: int | None = None) -> int | None:
         return None  # 25:00, say, or the 31st of February
 
 
-def told(moment_ns: int) -> str:
+def format_moment(moment_ns: int) -> str:
     """A moment for people, in local time."""
     try:
         return f"{datetime.fromtimestamp(moment_ns // 1_000_000_000).astimezone():%Y-%m-%d %H:%M}"

@@ -367,9 +367,9 @@ def _prepare(
     """Returns (marks of what will be reachable, the sequence number they cover, the changes). Stores the new blobs."""
     seq = maintenance.position()
     refuse_open_restores(context)
-    with context.store.session(held=held) as session:
-        found = collect(session.put)
-        context.store.add_blobs(session)
+    with context.store.writing(held=held) as writer:
+        found = collect(writer.put)
+        context.store.add_blobs(writer)
     return _mark(context, found), seq, found
 
 

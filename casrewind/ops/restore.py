@@ -70,23 +70,23 @@ def restore(
         report, now = _prepare(context, DryRunWriter(context.store.read), target, scope, skip_damaged=skip_damaged)
         preflight.check_actions(context, now, report.actions)
         return report
-    with context.store.restoring(context.root.key), context.store.session() as session:
+    with context.store.restoring(context.root.key), context.store.writing() as writer:
         preflight.refuse_open_journal(context)
         preflight.refuse_forgotten(context, target)
-        report, now = _prepare(context, session, target, scope, skip_damaged=skip_damaged)
+        report, now = _prepare(context, writer, target, scope, skip_damaged=skip_damaged)
         if edits:
-            report = report._replace(actions=plans.pack(_edited(session, one, edits.get(one.path)) for one in report.actions))
+            report = report._replace(actions=plans.pack(_edited(writer, one, edits.get(one.path)) for one in report.actions))
         if not report.actions:
             return report._replace(dry_run=False)
         if confirm is not None and not confirm(Plan(report.actions, report.kept)):
             raise Declined
         actions = preflight.check_actions(context, now, report.actions)  # only now: the user may confirm late
         operation = Operation(history.RESTORE, 0, context.root.key, target.id, "", b"", target.id if not scope else "")
-        return execute(context, session, operation, report, now, actions)
+        return execute(context, writer, operation, report, now, actions)
 
 
 def _prepare(
-    context: Context, session: StoreWriter | DryRunWriter, target: Checkpoint, scope: Sequence[bytes], *, skip_damaged: bool
+    context: Context, writer: StoreWriter | DryRunWriter, target: Checkpoint, scope: Sequence[bytes], *, skip_damaged: bool
 ) -> tuple[Restored, CapturedState]:
     """Returns (what a restore would do and keep, the current state)."""
     if scope:
@@ -94,7 +94,7 @@ def _prepare(
 
         missing(context, [target], scope)
     with naming(context.store):
-        now = capture.capture_for(context, session, target.tree, scope)
+        now = capture.capture_for(context, writer, target.tree, scope)
     record = recorded(context.store, target)
     places = paths.PathScope(scope)
     lost = [*(item for item in now.target.lost if places.cover(item.path)), *record.lost]
@@ -105,14 +105,14 @@ def _prepare(
     return _report(target, now, plan, [*plan.kept, *lost, *now.kept, *_torn(plan, record)], scope), now
 
 
-def _edited(session: StoreWriter, action: Action, edit: Edit | None) -> Action:
+def _edited(writer: StoreWriter, action: Action, edit: Edit | None) -> Action:
     """The action with the edited bytes. Raises ContentInTheWay if the file has changed since the edit was made."""
     if edit is None:
         return action
     if action.before is None or action.after is None or action.before.digest != edit.present:
         name = paths.display(action.path)
         raise errors.ContentInTheWay(f"{name} has changed since its parts were chosen: nothing was changed", "choose them again")
-    after = manifest.Entry(manifest.FILE, action.before.mode, len(edit.data), action.after.mtime_ns, session.put_file(edit.data))
+    after = manifest.Entry(manifest.FILE, action.before.mode, len(edit.data), action.after.mtime_ns, writer.put_file(edit.data))
     return action._replace(after=after)
 
 

@@ -135,25 +135,25 @@ def _make_room(context: Context, over: errors.OverBudget, *, again: bool) -> boo
 def _save(context: Context, moment: Moment, budget: int | None, *, rehash: bool) -> Saved:
     """Save within the budget, or raise OverBudget: scan, decide, publish, update the stat index."""
     started = time.monotonic()
-    with context.store.session(budget=budget) as session:
+    with context.store.writing(budget=budget) as writer:
         index = StatIndex() if rehash else read_index(context)
         policy = context.policy._replace(as_of=moment.at_ns)
-        scan = scans.scan(context.tree, session, policy, index, context.watch, context.progress)
+        scan = scans.scan(context.tree, writer, policy, index, context.watch, context.progress)
         head, newest = context.store.heads(context.root.key)
         counts = Counts(scan.entries, 0, 0)  # without an earlier checkpoint everything is new
         if head is not None and head.tree == scan.tree:
             counts = Counts(0, 0, 0)
         elif head is not None:
-            counts = diffs.count(diffs.diff(diffs.lenient(session.load_tree), head.tree, scan.tree))
+            counts = diffs.count(diffs.diff(diffs.lenient(writer.load_tree), head.tree, scan.tree))
         is_other = newest is head and any(counts)
-        if newest is not None and not is_other and moment.may_be_nothing and _is_same_checkpoint(context, session, newest, scan):
-            if _heals(session, newest, scan):
-                context.store.add_blobs(session)
+        if newest is not None and not is_other and moment.may_be_nothing and _is_same_checkpoint(context, writer, newest, scan):
+            if _heals(writer, newest, scan):
+                context.store.add_blobs(writer)
             point, created = newest, False
         else:
-            draft = draft_checkpoint(context, session, moment, scan, head, counts)
+            draft = draft_checkpoint(context, writer, moment, scan, head, counts)
             draft = draft._replace(elapsed_ms=round((time.monotonic() - started) * 1000))
-            point, created = context.store.publish(session, draft, partial(recount, context, session, draft)), True
+            point, created = context.store.publish(writer, draft, partial(recount, context, writer, draft)), True
         remember(context, scan, point)
     if context.store.lacks_ballast:
         context.store.make_ballast(context.limits.max_size)
@@ -165,7 +165,7 @@ def _save(context: Context, moment: Moment, budget: int | None, *, rehash: bool)
 def record_unsaved(context: Context, moment: Moment) -> None:
     """Record a moment at which nothing was saved, with the state of the newest checkpoint. A flag says so. Does nothing
     without a checkpoint. Raises StoreError and others."""
-    with context.store.session() as session:
+    with context.store.writing() as writer:
         head, _ = context.store.heads(context.root.key)
         if head is None:
             return
@@ -173,7 +173,7 @@ def record_unsaved(context: Context, moment: Moment) -> None:
         domain = context.store.domain(head.domain)._replace(late=())  # these are the files of that save, not of the event
         draft = head._replace(
             seq=0,
-            domain=session.put(packs.DOMAIN, domains.encode(domain)),
+            domain=writer.put(packs.DOMAIN, domains.encode(domain)),
             skipped=len(all_skips(domain)),
             id=identity,
             created_ns=time.time_ns(),
@@ -189,15 +189,15 @@ def record_unsaved(context: Context, moment: Moment) -> None:
             transcript=None,
             more=more._replace(turn=identity) if moment.opens_turn else more,
         )
-        context.store.publish(session, draft, partial(recount, context, session, draft))
+        context.store.publish(writer, draft, partial(recount, context, writer, draft))
 
 
 def draft_checkpoint(
-    context: Context, session: StoreWriter, moment: Moment, scan: scans.Scan, head: Checkpoint | None, counts: Counts
+    context: Context, writer: StoreWriter, moment: Moment, scan: scans.Scan, head: Checkpoint | None, counts: Counts
 ) -> Checkpoint:
     """The checkpoint of a moment, not yet in the ledger. `head` is the newest checkpoint, `counts` the changes since."""
     if not moment.label and head is not None and any(counts):
-        label = moment.if_changed if head.trigger != checkpoints.SAFETY else _explanation(context, session, moment, scan)
+        label = moment.if_changed if head.trigger != checkpoints.SAFETY else _explanation(context, writer, moment, scan)
         moment = moment._replace(label=label, described=True)
     identity, more = "c" + os.urandom(7).hex(), moment.more
     if context.root.git_dir is not None:
@@ -224,33 +224,33 @@ def draft_checkpoint(
         agent=moment.agent,
         session=moment.session,
         tree=scan.tree,
-        domain=session.put(packs.DOMAIN, domains.encode(scan.domain)),
+        domain=writer.put(packs.DOMAIN, domains.encode(scan.domain)),
         files=scan.files,
         size=scan.size,
         changes=counts,
         skipped=len(all_skips(scan.domain)),
         flags=flags,
         cursor=moment.cursor,
-        transcript=_put_transcript(session, *moment.transcript) if moment.transcript[1] else None,
+        transcript=_put_transcript(writer, *moment.transcript) if moment.transcript[1] else None,
         more=more,
     )
 
 
-def _explanation(context: Context, session: StoreWriter, moment: Moment, scan: scans.Scan) -> str:
+def _explanation(context: Context, writer: StoreWriter, moment: Moment, scan: scans.Scan) -> str:
     """Why a state differs from the newest checkpoint, which is a safety checkpoint; "" if unknown."""
     current = context.store.checkpoint(context.store.history(context.root.key).current)
     if current is None:
         return ""  # some paths were restored; the origin of other changes is unknown
-    if any(diffs.diff(diffs.lenient(session.load_tree), current.tree, scan.tree)):
+    if any(diffs.diff(diffs.lenient(writer.load_tree), current.tree, scan.tree)):
         return moment.if_changed
     return f"as restored from {current.id}"
 
 
-def _put_transcript(session: StoreWriter, path: str, size: int) -> Entry | None:
+def _put_transcript(writer: StoreWriter, path: str, size: int) -> Entry | None:
     """Store a transcript. The part stored before costs nothing. Returns None if it is no longer readable."""
     try:
         with open(os.open(path, fsio.READ_FLAGS), "rb", buffering=0) as file:
-            count, digest, chunks = session.put_growing(file, size)
+            count, digest, chunks = writer.put_growing(file, size)
     except OSError:  # of the client's file; store errors have their own classes
         return None
     return manifest.Entry(manifest.FILE, 0o600, count, 0, digest, chunks=chunks) if count == size else None
@@ -262,35 +262,35 @@ def all_skips(domain: Domain) -> tuple[Skip, ...]:
     return tuple(sorted((*domain.skipped, *unstable, *(Skip(path, domains.LATE) for path in domain.late))))
 
 
-def _is_same_checkpoint(context: Context, session: StoreWriter, newest: Checkpoint, scan: scans.Scan) -> bool:
+def _is_same_checkpoint(context: Context, writer: StoreWriter, newest: Checkpoint, scan: scans.Scan) -> bool:
     """True if the scan equals the newest checkpoint. False if that is damaged, so that an intact one is made."""
     try:
         known = context.store.domain(newest.domain)
         if (sorted(known.rules), sorted(known.unstored)) != (sorted(scan.domain.rules), sorted(scan.domain.unstored)):
             return False
-        return newest.tree == scan.tree or not any(diffs.diff(session.load_tree, newest.tree, scan.tree))
+        return newest.tree == scan.tree or not any(diffs.diff(writer.load_tree, newest.tree, scan.tree))
     except (errors.BlobMissing, errors.BlobCorrupt):
         return False
 
 
-def _heals(session: StoreWriter, newest: Checkpoint, scan: scans.Scan) -> bool:
+def _heals(writer: StoreWriter, newest: Checkpoint, scan: scans.Scan) -> bool:
     """True if the scan has re-read a blob that the newest checkpoint needs and the store had lost. It must then be
     stored even without a new checkpoint."""
-    new = session.unpublished()
+    new = writer.unpublished()
     if not new:
         return False
-    if new.difference(*map(session.nodes_of, scan.trees.values())):
+    if new.difference(*map(writer.nodes_of, scan.trees.values())):
         return True  # content: unchanged content is already stored, unless it was lost
-    finder = manifest.Finder(session.load_tree, newest.tree)
-    places = [(path, tree) for path, tree in scan.trees.items() if not new.isdisjoint(session.nodes_of(tree))]
+    finder = manifest.Finder(writer.load_tree, newest.tree)
+    places = [(path, tree) for path, tree in scan.trees.items() if not new.isdisjoint(writer.nodes_of(tree))]
     named = ((finder.find(path) if path else None, tree) for path, tree in places)
     return newest.tree in new or any(entry is not None and entry.digest == tree for entry, tree in named)
 
 
-def recount(context: Context, session: StoreWriter, draft: Checkpoint, parent: str) -> Counts:
+def recount(context: Context, writer: StoreWriter, draft: Checkpoint, parent: str) -> Counts:
     """The changes of a draft since the checkpoint with the id `parent`."""
     point = context.store.checkpoint(parent)
-    return diffs.count(diffs.diff(diffs.lenient(session.load_tree), point.tree if point else None, draft.tree))
+    return diffs.count(diffs.diff(diffs.lenient(writer.load_tree), point.tree if point else None, draft.tree))
 
 
 # -- the stat index: read before a scan, replaced after it
@@ -338,7 +338,7 @@ def finish_watch(context: Context, watch: "ChangeSet") -> None:
 def write_watched(context: Context, watch: "ChangeSet", *, wholly: bool = False) -> None:
     """Write the stat index from the helper's memory, if scanning its newer records costs more than writing. `wholly`
     writes if there is any newer record. Raises StoreError and others."""
-    memory = watch.result().memory(watch.memory)
+    memory = watch.result().updated_index(watch.memory)
     newer = 0 if memory is None else len(memory.newer)
     if memory is None or memory.basis is None or newer <= (0 if wholly else _MOST_NEWER + len(memory) // 256):
         return
@@ -348,7 +348,7 @@ def write_watched(context: Context, watch: "ChangeSet", *, wholly: bool = False)
     watch.replace(basis, value)
 
 
-def unnoticed(context: Context, watch: "ChangeSet", is_quiet: Callable[[], bool]) -> list[bytes]:
+def find_unnoticed(context: Context, watch: "ChangeSet", is_quiet: Callable[[], bool]) -> list[bytes]:
     """The paths, sorted, that differ from what the watcher reported; [] if it knows nothing, or if `is_quiet` reports a
     change during the check. Publishes nothing; writes the watcher's knowledge for other processes.
 
@@ -358,19 +358,19 @@ def unnoticed(context: Context, watch: "ChangeSet", is_quiet: Callable[[], bool]
     """
     from ..store.dry_run import DryRunWriter
 
-    session = DryRunWriter(context.store.read)
+    writer = DryRunWriter(context.store.read)
     context = context._replace(watch=watch)  # count changes from the helper's memory, not from the store's
     index = read_index(context)
     if watch.full:
         return []
-    reported = scans.scan(context.tree, session, context.policy, index, watch)
+    reported = scans.scan(context.tree, writer, context.policy, index, watch)
     if watch.full:
         return []
     index.begin()
-    found = scans.scan(context.tree, session, context.policy, index)
+    found = scans.scan(context.tree, writer, context.policy, index)
     if not is_quiet():
         return []
-    changes = diffs.diff(session.load_tree, reported.tree, found.tree)
+    changes = diffs.diff(writer.load_tree, reported.tree, found.tree)
     unseen = sorted(change.path for change in changes if _essence(change.old) != _essence(change.new))
     if not unseen:
         write_watched(context, watch, wholly=True)

@@ -8,7 +8,7 @@ from ..model import cursor as cursors
 from ..model import history
 from ..model import turns as rows_of
 from ..model.checkpoint import Checkpoint
-from ..model.turn_records import Done, Point
+from ..model.turn_records import PastOperation, Point
 from ..store.catalog import UNMARKED, Marked
 from .references import label_of
 
@@ -23,10 +23,10 @@ def find_inseparable(everything: Iterable[tuple[Checkpoint, Marked]]) -> tuple[f
     return tuple(group for found in worktrees.values() for group in rows_of.groups(records_of(found, ())))
 
 
-def records_of(found: list[tuple[Checkpoint, Marked]], operations: "list[history.Operation] | tuple[()]") -> list[Point | Done]:
+def records_of(found: list[tuple[Checkpoint, Marked]], operations: "list[history.Operation] | tuple[()]") -> list[Point | PastOperation]:
     """The records of one worktree, oldest first. `found` has the checkpoints, newest first."""
-    records: list[Point | Done] = [_point(point, marked) for point, marked in reversed(found)]
-    records += (Done(one.op, one.created_ns, one.target, one.safety, one.plan, one.agent, one.session) for one in operations)
+    records: list[Point | PastOperation] = [_point(point, marked) for point, marked in reversed(found)]
+    records += (PastOperation(one.op, one.created_ns, one.target, one.safety, one.plan, one.agent, one.session) for one in operations)
     return records
 
 

@@ -15,7 +15,7 @@ from ..model import turns as rows_of
 from ..model.checkpoint import PROMPT, SAFETY, Checkpoint
 from ..model.diff import Change
 from ..model.manifest import Entry, Loader, Tree
-from ..model.turn_records import NOT_SAVED, OPERATIONS, Difference, Done, Row, State, Turn
+from ..model.turn_records import NOT_SAVED, OPERATIONS, Difference, PastOperation, Row, State, Turn
 from ..model.turns import Outline
 from ..store.agent_sessions import AgentSession
 from ..store.catalog import Marked
@@ -40,7 +40,7 @@ class Maker(NamedTuple):
 
     by: str
     turns: tuple[Turn, ...]
-    operation: Done | None
+    operation: PastOperation | None
 
 
 class TurnView:

@@ -84,20 +84,20 @@ def revert(
     def reversed_actions() -> Actions:
         return plans.pack(Action(change.path, change.new, change.old, change.path) for change in changes)
 
-    def prepared(session: StoreWriter | DryRunWriter) -> tuple[Restored, CapturedState]:
+    def prepared(writer: StoreWriter | DryRunWriter) -> tuple[Restored, CapturedState]:
         hint = f"casrewind restore {before.id} PATH takes back what is sound"
-        report, now = _prepare(context, session, reversed_actions, REVERT, before.id, hint, unclear=unclear)
+        report, now = _prepare(context, writer, reversed_actions, REVERT, before.id, hint, unclear=unclear)
         return report._replace(kept=tuple(sorted((*report.kept, *kept)))), now
 
     preflight.refuse_open_journal(context)
     if dry_run:
         return _dry_run(context, prepared)
-    with context.store.restoring(context.root.key), context.store.session() as session:
+    with context.store.restoring(context.root.key), context.store.writing() as writer:
         preflight.refuse_open_journal(context)
         preflight.refuse_forgotten(context, before)
-        report, now = prepared(session)
+        report, now = prepared(writer)
         operation = Operation(RESTORE, 0, context.root.key, before.id, "", b"", "")
-        return _confirmed(context, session, operation, report, now, confirm) if report.actions else report
+        return _confirmed(context, writer, operation, report, now, confirm) if report.actions else report
 
 
 def _take_back(
@@ -109,23 +109,23 @@ def _take_back(
     def reversed_actions() -> Actions:
         return plans.reverse(context.store.plan(step.plan))
 
-    def prepared(session: StoreWriter | DryRunWriter) -> tuple[Restored, CapturedState]:
+    def prepared(writer: StoreWriter | DryRunWriter) -> tuple[Restored, CapturedState]:
         hint = f"What is sound can be had with casrewind restore {step.safety or step.target} --skip-damaged"
-        return _prepare(context, session, reversed_actions, op, aim, hint, everything=everything)
+        return _prepare(context, writer, reversed_actions, op, aim, hint, everything=everything)
 
     preflight.refuse_open_journal(context)
     if dry_run:
         return _dry_run(context, prepared)
-    with context.store.restoring(context.root.key), context.store.session() as session:
+    with context.store.restoring(context.root.key), context.store.writing() as writer:
         preflight.refuse_open_journal(context)
-        report, now = prepared(session)
+        report, now = prepared(writer)
         current = step.safety if op == undo_history.UNDO else step.before
         operation = Operation(op, 0, context.root.key, step.target, "", b"", current)
         if report.actions:
-            return _confirmed(context, session, operation, report, now, confirm)
+            return _confirmed(context, writer, operation, report, now, confirm)
         if not report.kept:  # otherwise nothing was reversed, so the step remains
-            empty = session.put(packs.PLAN, plans.encode(()))
-            context.store.add_blobs(session)
+            empty = writer.put(packs.PLAN, plans.encode(()))
+            context.store.add_blobs(writer)
             context.store.record_operation(operation._replace(plan=empty, created_ns=time.time_ns()))
         return report
 
@@ -138,28 +138,28 @@ def _dry_run(context: Context, prepare: _Prepare) -> Restored:
 
 
 def _confirmed(
-    context: Context, session: StoreWriter, operation: Operation, report: Restored, now: CapturedState, confirm: Confirm | None
+    context: Context, writer: StoreWriter, operation: Operation, report: Restored, now: CapturedState, confirm: Confirm | None
 ) -> Restored:
     """Execute the actions of a report if the user confirms them, else raise Declined."""
     if confirm is not None and not confirm(Plan(report.actions, report.kept)):
         raise Declined
     actions = preflight.check_actions(context, now, report.actions)  # only now: the user may confirm late
-    return execute(context, session, operation, report, now, actions)
+    return execute(context, writer, operation, report, now, actions)
 
 
 def _prepare(
-    context: Context, session: StoreWriter | DryRunWriter, actions_of: Callable[[], Actions], op: str, aim: str, hint: str, *,
+    context: Context, writer: StoreWriter | DryRunWriter, actions_of: Callable[[], Actions], op: str, aim: str, hint: str, *,
     everything: bool = False, unclear: Collection[bytes] = ()
 ) -> tuple[Restored, CapturedState]:
     """Returns (what reversed actions would do and keep, the current state). A path that was edited since is kept."""
-    scan = capture.scan_now(context, session)
+    scan = capture.scan_now(context, writer)
     wanted = actions_of()  # after the scan, to limit memory
     wanted, stores = NestedStores(context.tree, context.policy.excluded).leave_alone(wanted)
     strangers: dict[bytes, str] = {}
-    load = session.load_tree
+    load = writer.load_tree
     read = scan.read
     unread = (path for path in _touched(wanted) if path not in read)
-    tree = capture.add_paths(context, session, scan.tree, unread, strangers=strangers)
+    tree = capture.add_paths(context, writer, scan.tree, unread, strangers=strangers)
     now = CapturedState(tree, scan, load)
     if everything and strangers:
         touched = frozenset(_touched(wanted))

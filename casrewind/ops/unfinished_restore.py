@@ -34,7 +34,7 @@ def finish_restore(context: Context, *, forward: bool) -> Restored:
     """Finish the interrupted restore, or reverse it. A path in neither its old nor its new state was edited since: it
     is kept and reported. Raises NothingToUndo if no restore was interrupted."""
     context.tree.follow_root()
-    with context.store.restoring(context.root.key), context.store.session() as session:
+    with context.store.restoring(context.root.key), context.store.writing() as writer:
         try:
             operation = context.store.journals.read(context.root.key)
             if operation is None:
@@ -59,7 +59,7 @@ def finish_restore(context: Context, *, forward: bool) -> Restored:
             first.leave_alone(left_alone)
             second.leave_alone(left_alone)
             left = (action for action in wanted if action.path not in hidden)
-            left = (action for action in left if not same(first.displaced.present(action.path), action.after))
+            left = (action for action in left if not same(first.displaced.hash_entry(action.path), action.after))
             prove(context, plans.pack(left), _CONTINUE if forward else _ABORT)
             recover_files(first.displaced, actions)
             recover_files(second.displaced, back)
@@ -79,10 +79,10 @@ def finish_restore(context: Context, *, forward: bool) -> Restored:
         history = context.store.history(context.root.key)
         recorded = next((s for s in (*history.undo, *history.redo) if s.safety == operation.safety), None)
         if forward and recorded is None:
-            return finish(context, session, operation, report, actions, outcome)
+            return finish(context, writer, operation, report, actions, outcome)
         if not forward and recorded is not None:  # the restore is in the ledger already: record its reversal too
-            plan = session.put(packs.PLAN, plans.encode(outcome.done))
-            context.store.add_blobs(session)
+            plan = writer.put(packs.PLAN, plans.encode(outcome.done))
+            context.store.add_blobs(writer)
             back_again = operation._replace(op=_INVERSE[operation.op], plan=plan, current=recorded.before)
             context.store.record_operation(back_again._replace(created_ns=time.time_ns()))
         return _close(context, operation, report, outcome)

@@ -300,7 +300,7 @@ def pack_sizes(tables: "Tables") -> dict[str, int]:
     return {key.decode("ascii", "replace"): _PACK.unpack_from(value)[1] for key, value in rows}
 
 
-def place(tables: "Tables", digest: bytes) -> BlobLocation | None:
+def find_blob(tables: "Tables", digest: bytes) -> BlobLocation | None:
     """The location of a blob, or None if it is not in the index."""
     return places(tables, [digest]).get(digest)
 

@@ -255,7 +255,7 @@ class Index:
         try:
             noted = fsio.read_file(os.path.join(self._directory, "written"), 200).decode("ascii", "replace").strip()
         except OSError as error:
-            found = index_check.unusable(error, "written")
+            found = index_check.find_unusable(error, "written")
             if found is not None and not isinstance(found, IndexGone):
                 raise found from error
         status = os.lstat(self._file)

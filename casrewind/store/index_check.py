@@ -33,7 +33,7 @@ _IRREGULAR = frozenset({errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENXIO, er
 NOT_A_FILE = "{} of the index is not a regular file"
 
 
-def unusable(error: OSError, part: str) -> IndexUnusable | None:
+def find_unusable(error: OSError, part: str) -> IndexUnusable | None:
     """The verdict on the index for an error at a part of it; None if the error concerns this process or the disk."""
     if error.errno in GONE:
         return IndexGone(f"{part} of the index is gone")
@@ -46,7 +46,7 @@ def _opened(path: str) -> int:
     try:
         fd = os.open(path, fsio.READ_FLAGS)
     except OSError as error:
-        if (found := unusable(error, name)) is not None:
+        if (found := find_unusable(error, name)) is not None:
             raise found from error
         raise
     if not stat.S_ISREG(os.fstat(fd).st_mode):

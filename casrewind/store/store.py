@@ -111,7 +111,7 @@ class Store:
                 raise errors.BlobMissing(f"blob {digest.hex()[:16]} is in no pack", "run casrewind verify")
             return self._reader.read(place, digest, kind)
         except (errors.BlobMissing, errors.BlobCorrupt):
-            now = self._ledger_index.query(lambda tables: catalog.place(tables, digest))  # the index lagged, or gc moved it
+            now = self._ledger_index.query(lambda tables: catalog.find_blob(tables, digest))  # the index lagged, or gc moved it
             if now is not None and now != place:
                 self._reader.close()
                 return self._reader.read(now, digest, kind)
@@ -274,24 +274,24 @@ class Store:
     # -- writing
 
     @contextmanager
-    def session(self, *, held: bool = False, budget: int | None = None) -> Iterator[StoreWriter]:
+    def writing(self, *, held: bool = False, budget: int | None = None) -> Iterator[StoreWriter]:
         """Write to the store under the shared store lock (`held`: the caller has it exclusively). Removes unpublished
         data at the end. The gate is passed first, so that a stream of savers cannot starve maintenance. A write over
         `budget` bytes raises OverBudget."""
         with nullcontext() if held else self.holding():
             disk = self._ledger_index.sizes()
             quota = WriteQuota(self._layout, disk, budget)
-            writer = packs.PackWriter(self._layout.packs, self._layout.temporary, quota.ask)
-            session = StoreWriter(self.path, writer, self.read, self._places, disk, quota.accepts)
+            pack_writer = packs.PackWriter(self._layout.packs, self._layout.temporary, quota.ask)
+            writer = StoreWriter(self.path, pack_writer, self.read, self._places, disk, quota.accepts)
             try:
                 fsio.remove_orphans(self._layout.temporary)
-                yield session
+                yield writer
             finally:
-                session.drain()  # a thread may still write
-                self._wrote |= writer.written > 0
-                self.lacks_ballast = writer.written > 0 and not os.access(self._layout.ballast, os.F_OK)
-                self._packs_seen = (len(disk) + (writer.written > 0), sum(disk.values()) + writer.written)
-                writer.abort()
+                writer.drain()  # a thread may still write
+                self._wrote |= pack_writer.written > 0
+                self.lacks_ballast = pack_writer.written > 0 and not os.access(self._layout.ballast, os.F_OK)
+                self._packs_seen = (len(disk) + (pack_writer.written > 0), sum(disk.values()) + pack_writer.written)
+                pack_writer.abort()
 
     def make_ballast(self, budget: int | None) -> None:
         """Make the file that gives gc room on a full disk, if there is enough space. Errors are ignored."""
@@ -323,12 +323,12 @@ class Store:
             if lock is not None:
                 os.close(lock)
 
-    def publish(self, session: StoreWriter, draft: Checkpoint, recount: Recount) -> Checkpoint:
+    def publish(self, writer: StoreWriter, draft: Checkpoint, recount: Recount) -> Checkpoint:
         """Make everything that the writer wrote durable, then the checkpoint. It exists when this returns. `recount` is
         called if another checkpoint was published since the draft. Raises StoreFull, StoreBusy, StoreError; then nothing
         is published."""
         try:
-            finished = session.finish()
+            finished = writer.finish()
             with self._ledger_index.publishing():
                 state, parent = self._ledger_index.ledger_state(draft.worktree)
                 changes = draft.changes if parent == draft.parent else recount(parent)
@@ -340,10 +340,10 @@ class Store:
         self._ledger_index.follow_published(end, finished)
         return point
 
-    def add_blobs(self, session: StoreWriter) -> None:
+    def add_blobs(self, writer: StoreWriter) -> None:
         """Make the writer's blobs durable without a checkpoint. A plan needs this, because only the ledger names it."""
         try:
-            finished = session.finish()
+            finished = writer.finish()
         except OSError as error:
             raise store_error(error, "writing to the store", self.path) from error
         self._ledger_index.follow_published(0, finished)

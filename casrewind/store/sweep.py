@@ -71,7 +71,7 @@ def _together(found: Iterable[PackUsage], weight: Callable[[PackUsage], int], mo
 
 
 def _look_up(digests: list[bytes], tables: Tables) -> list[tuple[bytes, BlobLocation | None]]:
-    return [(digest, catalog.place(tables, digest)) for digest in digests]
+    return [(digest, catalog.find_blob(tables, digest)) for digest in digests]
 
 
 class Sweep:

@@ -146,7 +146,7 @@ class Applier:
 
     def _make_directory(self, action: Action) -> None:
         self._tick()
-        present = self.displaced.present(action.source)
+        present = self.displaced.hash_entry(action.source)
         if present is not None and present.kind == DIR:
             return
         with self.displaced.parent(action.source) as (fd, name):
@@ -228,7 +228,7 @@ class Applier:
 
     def _is_whole_copy(self, fd: int, action: Action) -> bool:
         """False if the file changed during the copy."""
-        copy, after = self.displaced.present_at(fd, self.displaced.temporary(action)), action.after
+        copy, after = self.displaced.hash_entry_at(fd, self.displaced.temporary(action)), action.after
         return copy is not None and after is not None and (copy.kind, copy.digest) == (after.kind, after.digest)
 
     def _stage(self, fd: int, action: Action, displaced: bytes | None) -> None:
@@ -277,7 +277,7 @@ class Applier:
                     return
                 if made.why:
                     self._narrowed[action.path] = made
-            present = self.displaced.present_at(fd, source)
+            present = self.displaced.hash_entry_at(fd, source)
             if present is None:
                 self._rename_to_free_name(fd, draft, action)
             elif _is_directory(present, action):

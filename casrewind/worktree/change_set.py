@@ -47,7 +47,7 @@ class WatchResult(NamedTuple):
     records: dict[bytes, tuple[Any, ...]]
     proof: tuple[tuple[int, ...], str] | None
 
-    def memory(self, before: StatIndex | None) -> StatIndex | None:
+    def updated_index(self, before: StatIndex | None) -> StatIndex | None:
         """The stat index for the helper to keep: a new one, or the previous one with newer records."""
         if self.basis is None:
             return before

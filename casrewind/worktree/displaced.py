@@ -110,19 +110,19 @@ class DisplacedFiles:
             if fd >= 0:
                 os.close(fd)
 
-    def present(self, path: bytes) -> Entry | None:
+    def hash_entry(self, path: bytes) -> Entry | None:
         """The entry at a path now, with its content hashed; UNKNOWN if no plan can contain it."""
         with self.locate(path) as (_, _, found):
             return found and found.entry
 
-    def present_at(self, fd: int, name: bytes) -> Entry | None:
-        """As `present`, for a name in an open directory."""
+    def hash_entry_at(self, fd: int, name: bytes) -> Entry | None:
+        """As `hash_entry`, for a name in an open directory."""
         found = _captured_at(fd, name)
         return found and found.entry
 
-    def present_beside(self, path: bytes, name: bytes) -> Entry | None:
-        """As `present`, for a name in the directory of `path`."""
-        return self.present(paths.join(path.rpartition(b"/")[0], name))
+    def hash_entry_beside(self, path: bytes, name: bytes) -> Entry | None:
+        """As `hash_entry`, for a name in the directory of `path`."""
+        return self.hash_entry(paths.join(path.rpartition(b"/")[0], name))
 
     def leave_alone(self, action: Action, reason: str = CHANGED) -> None:
         """Leave a path alone and record the reason."""
@@ -130,7 +130,7 @@ class DisplacedFiles:
 
     def dispose(self, fd: int, name: bytes, aside: bytes, action: Action) -> None:
         """Remove a displaced file if the store has its content; otherwise put it back or make it visible."""
-        held = self.present_at(fd, aside)
+        held = self.hash_entry_at(fd, aside)
         if held is None:  # its directory was moved, and the file with it
             self.leave_alone(action)
             return
@@ -138,9 +138,9 @@ class DisplacedFiles:
             os.unlink(aside, dir_fd=fd)
             return
         self.leave_alone(action)
-        ours = action.after is not None and action.after.kind != DIR and same(self.present(action.path), action.after)
+        ours = action.after is not None and action.after.kind != DIR and same(self.hash_entry(action.path), action.after)
         if ours and safe_rename.exchange(fd, aside, name):
-            if same(self.present_beside(action.source, aside), action.after):
+            if same(self.hash_entry_beside(action.source, aside), action.after):
                 os.unlink(aside, dir_fd=fd)  # written by the restore
             else:  # edited between the check and the exchange
                 self.make_visible(fd, name, aside, action.path)

@@ -31,7 +31,7 @@ def as_narrowed(displaced: DisplacedFiles, actions: Actions) -> tuple[Actions, l
             continue
         mode = status.st_mode & PERMISSIONS
         strangers = displaced.has_displaced_strangers(action)
-        if (strangers or mode != after.mode & PERMISSIONS) and same(displaced.present(action.path), after._replace(mode=mode)):
+        if (strangers or mode != after.mode & PERMISSIONS) and same(displaced.hash_entry(action.path), after._replace(mode=mode)):
             why = STRANGERS if strangers else "restored with mode {:04o}, which allows less than the checkpoint's"
             named.append(Kept(action.path, why.format(mode), benign=False))
             modes[action.path] = mode
@@ -56,16 +56,16 @@ def _recover_one(displaced: DisplacedFiles, fd: int, own: bytes, name: bytes, ac
     if stat.S_ISDIR(status.st_mode):
         displaced.aside[action.path] = name
         return
-    present = displaced.present(action.path)
+    present = displaced.hash_entry(action.path)
     if suffix == MOVED_ASIDE and present is None and action.after is not None and not content_differs(action):
         safe_rename.without_replacing(fd, name, own)  # its copy with the new mode is not named yet
         return
     if suffix == MOVED_ASIDE or same(present, action.after):
         displaced.dispose(fd, own, name, action)
         return
-    held = displaced.present_beside(action.source, name)
+    held = displaced.hash_entry_beside(action.source, name)
     stored = same(held, action.before) or same(held, action.after)
-    if stored or (_is_draft(held, action) and _is_untouched(displaced.present(action.source), action)):
+    if stored or (_is_draft(held, action) and _is_untouched(displaced.hash_entry(action.source), action)):
         os.unlink(name, dir_fd=fd)  # content that the store has, or an unfinished draft
     else:
         displaced.make_visible(fd, own, name, action.path)
@@ -94,13 +94,13 @@ def unwind(displaced: DisplacedFiles, actions: Sequence[Action]) -> None:
         del displaced.aside[path]
         action = by_path[path]
         with naming(path), displaced.parent(path) as (fd, name):
-            present = displaced.present(path)
+            present = displaced.hash_entry(path)
             if present is None:
                 safe_rename.without_replacing(fd, aside, name)
             elif not same(present, action.after):
                 displaced.make_visible(fd, name, aside, path)
             elif safe_rename.exchange(fd, aside, name):
-                if same(displaced.present_beside(path, aside), action.after):
+                if same(displaced.hash_entry_beside(path, aside), action.after):
                     os.unlink(aside, dir_fd=fd)
                 else:  # edited between the check and the exchange
                     displaced.make_visible(fd, name, aside, path)

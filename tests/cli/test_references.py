@@ -154,7 +154,7 @@ def test_moments(text, now, expected):
     from casrewind.ops import moments
 
     clock = int(datetime.fromisoformat(now).timestamp()) * 10**9
-    assert moments.told(moments.moment_of(text, clock)) == expected
+    assert moments.format_moment(moments.moment_of(text, clock)) == expected
 
 
 def test_a_word_that_is_a_checkpoint_and_a_path_is_refused_with_both_spellings(casrewind, root):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from casrewind.model.diff import Change
 from casrewind.model.manifest import same
-from casrewind.model.turn_records import Done, Forgotten, Outside, Point, Reset, Turn
+from casrewind.model.turn_records import PastOperation, Forgotten, Outside, Point, Reset, Turn
 from casrewind.model.turns import Outline
 from support.dict_differ import DictDiffer, compared, entry
 from support.turn_stories import SESSIONS, Story
@@ -44,7 +44,7 @@ def naive(story, outline, turn):
     points = story.points()
     operations = {}
     for record in story.records:
-        if isinstance(record, Done):
+        if isinstance(record, PastOperation):
             operations.setdefault(record.safety, []).append(record)
     for span in order.turns[number].spans:
         acc = {}
@@ -167,7 +167,7 @@ def with_fields(story):
     found = []
     newest = {}
     for record in story.records:
-        if isinstance(record, Done):
+        if isinstance(record, PastOperation):
             is_own = points[record.safety] in order.own
             found.append(record if is_own else record._replace(agent="", session=""))
             continue

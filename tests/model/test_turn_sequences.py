@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from casrewind.model.turn_records import Done, Forgotten, Outside, Point, Reset, SavedRow, Turn
+from casrewind.model.turn_records import PastOperation, Forgotten, Outside, Point, Reset, SavedRow, Turn
 from casrewind.model.turns import Outline
 from support.dict_differ import DictDiffer, letters
 
@@ -43,7 +43,7 @@ def input_of(sequence, worktree):
         elif one["kind"] in ("restore", "undo", "redo"):
             plan = str(one["seq"]).encode()
             plans[plan] = (trees[one["safety"].encode()], one["wrote"])
-            records.append(Done(one["kind"], one["created_ns"], one["target"], one["safety"], plan))
+            records.append(PastOperation(one["kind"], one["created_ns"], one["target"], one["safety"], plan))
     return records, DictDiffer(trees, plans)
 
 

@@ -676,7 +676,7 @@ def test_a_save_that_does_not_end_makes_gc_step_back(workspace, save, monkeypatc
 
     monkeypatch.setattr(maintenance, "_PATIENCE", 0.5)
     points = [save({"a": noise(n, 5000)}) for n in range(4)]
-    with workspace._context.store.session():
+    with workspace._context.store.writing():
         before = store_picture(workspace.store_path)
         with pytest.raises(errors.StoreBusy, match="run this again later"):
             workspace.gc(newest(1))

@@ -73,10 +73,10 @@ def put(workspace, record, field):
     value = os.fsencode(WORD) if record.__annotations__[field] is bytes else WORD
     point, _ = workspace.checkpoints()[0]
     if record is checkpoints.Checkpoint:
-        with context.store.session() as session:
+        with context.store.writing() as session:
             context.store.publish(session, point._replace(id="c0123456789abcd", **{field: value}), lambda _: point.changes)
     elif record is checkpoints.Circumstances:
-        with context.store.session() as session:
+        with context.store.writing() as session:
             draft = point._replace(id="c0123456789abcd", more=point.more._replace(**{field: value}))
             context.store.publish(session, draft, lambda _: point.changes)
     elif record is cursors.Cursor:
@@ -92,7 +92,7 @@ def put(workspace, record, field):
         }[record]  # fmt: skip
         made = record(**values_of(record, value))._replace(**{field: value})
         if record is history.Operation:
-            with context.store.session() as session:
+            with context.store.writing() as session:
                 plan = session.put(packs.PLAN, plans.encode([]))
                 context.store.add_blobs(session)
             made = made._replace(op="restore", worktree=point.worktree, target=point.id, safety=point.id, plan=plan)

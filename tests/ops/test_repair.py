@@ -206,7 +206,7 @@ def test_a_second_copy_of_a_damaged_blob_is_found_and_nothing_is_lost(run, point
 def test_damage_to_garbage_is_nobodys(run, points, store, tmp_path):
     from casrewind.store.store import Store
 
-    with Store(store) as opened, opened.session() as session:
+    with Store(store) as opened, opened.writing() as session:
         session.put_file(b"nobody needs this" * 9)
         opened.add_blobs(session)
     packfile.flip_blob(store, packfile.digest(b"nobody needs this" * 9))

@@ -31,7 +31,7 @@ def test_what_a_dead_process_left_is_removed_by_the_next_session(tmp_path):
         place = tmp_path / "store" / "tmp"
         orphan(place)
         (place / "not-one-of-ours").write_bytes(b"kept")
-        with store.session() as session:
+        with store.writing() as session:
             session.put_file(b"x")
         assert sorted(os.listdir(place)) == ["not-one-of-ours"]
 

@@ -221,7 +221,7 @@ def make_garbage(store):
     """A pack that nothing has need of."""
     from casrewind.store.store import Store
 
-    with Store(store) as opened, opened.session() as session:
+    with Store(store) as opened, opened.writing() as session:
         for number in range(4):
             session.put_file(b"garbage %d " % number * 100)
         before = set(os.listdir(f"{store}/packs"))

@@ -74,7 +74,7 @@ class Forger:
 
     def blobs(self, *blobs):
         """Store blobs; their digests."""
-        with self._store.session() as session:
+        with self._store.writing() as session:
             found = [session.put(packs.TREE, data) for data in blobs]
             self._store.add_blobs(session)
         return found
@@ -87,7 +87,7 @@ class Forger:
         """A checkpoint whose root tree is `root_tree` (a tree's bytes, or a digest); `blobs` are stored beside it."""
         newest = self._newest()
         self._count += 1
-        with self._store.session() as session:
+        with self._store.writing() as session:
             for data in blobs:
                 session.put(packs.TREE, data)
             digest = root_tree

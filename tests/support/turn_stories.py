@@ -2,7 +2,7 @@
 
 import random
 
-from casrewind.model.turn_records import Done, Point
+from casrewind.model.turn_records import PastOperation, Point
 
 SESSIONS = (("claude", "A", True), ("claude", "B", True), ("droid", "D", False))
 PATHS = [f"f{number}" for number in range(6)]
@@ -59,7 +59,7 @@ class Story:
         if known:
             plan = f"plan{len(self.states)}".encode()
             self.plans[plan] = (before, wrote)
-            self.records.append(Done("restore", made.created_ns, made.target, made.id, plan, by[0], by[1]))
+            self.records.append(PastOperation("restore", made.created_ns, made.target, made.id, plan, by[0], by[1]))
             self.states[-1] = dict(self.files)
 
     def step(self):

@@ -53,7 +53,7 @@ class Pair:
         result = WatchResult(*marshal.loads(marshal.dumps(tuple(watch.result()))))  # as a helper hears it
         self.proof = result.proof
         self.tree.adopt_result(result)
-        self.memory = result.memory(self.memory)
+        self.memory = result.updated_index(self.memory)
 
     def warm(self):
         """Save until something is known."""
@@ -66,7 +66,7 @@ class Pair:
     def unnoticed(self):
         self.tree.drain()
         with Workspace(self.root, self.settings, create=False) as workspace:
-            return save.unnoticed(workspace._context, self.tree.watch(memory=self.memory), lambda: True)
+            return save.find_unnoticed(workspace._context, self.tree.watch(memory=self.memory), lambda: True)
 
 
 def facts(saved):
@@ -168,7 +168,7 @@ def test_a_comparison_of_everything_writes_what_is_known_and_takes_nothing_for_s
     pair.tree.drain()
     watch = pair.tree.watch(memory=pair.memory)
     with Workspace(pair.root, pair.settings, create=False) as workspace:
-        assert save.unnoticed(workspace._context, watch, lambda: True) == []
+        assert save.find_unnoticed(workspace._context, watch, lambda: True) == []
     pair.adopt_result(watch)
     assert stat_file(pair) != before and not pair.memory.newer
     assert not pair.save().full  # it compares the checkpoint with one that read everything

@@ -21,7 +21,7 @@ def test_a_file_that_comes_after_the_last_look_is_not_overwritten(root, monkeypa
     entry = manifest.Entry(manifest.FILE, 0o644, len(data), 0, blake3(data).digest())
     with Worktree(str(root)) as tree:
         applier = Applier(tree, [Action(b"f", None, entry, b"f")], lambda _: [data], "t")
-        look, looks = applier.displaced.present_at, []
+        look, looks = applier.displaced.hash_entry_at, []
 
         def look_then_somebody_writes(fd, name):
             found = look(fd, name)
@@ -30,7 +30,7 @@ def test_a_file_that_comes_after_the_last_look_is_not_overwritten(root, monkeypa
                 (root / "f").write_bytes(b"an editor's")
             return found
 
-        applier.displaced.present_at = look_then_somebody_writes
+        applier.displaced.hash_entry_at = look_then_somebody_writes
         outcome = applier.run()
     assert (root / "f").read_bytes() == b"an editor's"
     assert [item.path for item in outcome.kept] == [b"f"]

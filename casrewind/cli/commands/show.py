@@ -106,7 +106,7 @@ def _show_turn(context: "Context", options: "ParsedOptions", named: words.Words,
 
 def _described(turn: Turn, left_out: Sequence[Skip]) -> Iterator[str]:
     """The lines above a turn's change."""
-    from ...ops.moments import told
+    from ...ops.moments import format_moment
     from ..show.rows import end_of, why_unknown
 
     yield f"turn @{turn.n}{' of ' + printable(turn.agent) if turn.agent else ''}"
@@ -118,9 +118,9 @@ def _described(turn: Turn, left_out: Sequence[Skip]) -> Iterator[str]:
         yield f"  session   {printable(turn.session)}"
     if turn.branch:
         yield f"  branch    {printable(turn.branch)}"
-    start = "unknown" if turn.started_ns is None else told(turn.started_ns)
+    start = "unknown" if turn.started_ns is None else format_moment(turn.started_ns)
     moment = turn.ended_ns or turn.started_ns
-    end = " to now" if turn.to_now else f" to {told(turn.ended_ns)[11:]}" if turn.ended_ns is not None else ""
+    end = " to now" if turn.to_now else f" to {format_moment(turn.ended_ns)[11:]}" if turn.ended_ns is not None else ""
     yield f"  time      {start}{end}{f', {age(moment)}' if moment is not None else ''}"
     yield f"  states    {turn.before or 'forgotten'} -> {turn.after or ('the files now' if turn.to_now else 'forgotten')}"
     if turn.running or turn.cut_short or turn.mixed:

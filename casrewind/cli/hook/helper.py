@@ -221,7 +221,7 @@ class Helper:
         fd = self._tree.fd
         try:
             with opened(self.root.path, self._settings, create=False) as context, context.store.holding():
-                unseen = save.unnoticed(context, watch, lambda: not any(fcntl.ioctl(fd, _FIONREAD, bytes(4))))
+                unseen = save.find_unnoticed(context, watch, lambda: not any(fcntl.ioctl(fd, _FIONREAD, bytes(4))))
         except (errors.CasrewindError, OSError) as error:
             FailureLog(self._store).add(f"casrewind watch: the comparison of all files failed: {error}")
             return b"doubt"
@@ -292,7 +292,7 @@ class Helper:
         self._received = b""
         self._proof = result.proof
         self._tree.adopt_result(result)
-        self._memory = result.memory(self._memory)
+        self._memory = result.updated_index(self._memory)
         if result.failed != self.unwatched:
             self.unwatched = result.failed
             helper_process.write_state(self._lock, self.unwatched)

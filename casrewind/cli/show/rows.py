@@ -11,7 +11,7 @@ from ...messages import printable
 from ...model.checkpoint import Checkpoint
 from ...model.diff import Change
 from ...model.turn_records import BACKGROUND, NOT_SAVED, TYPED, Outside, Reset, Row, SavedRow, Turn
-from ...ops.moments import told
+from ...ops.moments import format_moment
 from ...store.catalog import Marked
 from .changes import telling, unclear_notes
 from .restored import name_of, shortened
@@ -246,7 +246,7 @@ def first_line(text: str) -> str:
 
 def end_of(turn: Turn) -> str:
     """What a person has to know of a turn's end: it still runs, was cut short, not seen, or not saved. Else ""."""
-    until = "now" if turn.ended_ns is None else told(turn.ended_ns)[11:]
+    until = "now" if turn.ended_ns is None else format_moment(turn.ended_ns)[11:]
     if turn.not_saved:
         return f"{NOT_SAVED}: its change has edits of the turns beside it"
     if turn.running:

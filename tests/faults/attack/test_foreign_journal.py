@@ -22,7 +22,7 @@ def test_a_plan_that_would_fit_is_not_carried_out_in_another_worktree(workspace,
     before = picture(root)
     store = workspace._context.store
     removal = [Action(b"keep", keep, None, b"keep")]
-    with store.session() as session:
+    with store.writing() as session:
         plan = session.put(packs.PLAN, plans.encode(removal if forward else plans.reverse(removal)))
         store.add_blobs(session)
     theirs, ours = bytes(16), workspace.root.key

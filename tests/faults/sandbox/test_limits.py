@@ -261,7 +261,7 @@ def test_a_file_that_no_descriptor_is_left_for_is_not_in_the_way(root, workspace
     plant(root, {"d/f": b"f"})
     tree, context = workspace.save().checkpoint.tree, workspace._context
     before, answers = resource.getrlimit(resource.RLIMIT_NOFILE), []
-    with context.store.session() as session:
+    with context.store.writing() as session:
         again = capture.add_paths(context, session, tree, [b"d/f"])  # opens what stays open
         resource.setrlimit(resource.RLIMIT_NOFILE, (200, before[1]))
         try:
