@@ -175,7 +175,7 @@ def test_fork_asks_and_each_answer_does_what_it_says(client, told, front):
         assert front.ask("fork", entryId=target)["cancelled"]
         assert (alpha(client), front.session()) == (b"spoilt\n", session)
     assert front.asked[-1]["options"] == [CHAT, FILES, BOTH, UNDO, CANCEL]
-    assert "1 path differs" in front.asked[-1]["title"]
+    assert "1 path differs" in front.asked[-1]["title"] and "\n  ~ alpha.txt" in front.asked[-1]["title"]
     front.answers = [FILES]
     assert front.ask("fork", entryId=target)["cancelled"]
     assert (alpha(client), front.session()) == (b"alpha v2\n", session)
@@ -196,6 +196,20 @@ def test_fork_asks_and_each_answer_does_what_it_says(client, told, front):
     front.ask("switch_session", sessionPath=str(client.transcript(session)))
     assert not front.ask("fork", entryId=target)["cancelled"], "nothing differs: no question"
     assert len(front.asked) == number + 3
+
+
+def test_the_question_names_the_first_paths_removals_first(client, told, front):
+    odd = [*(f"later{number}.txt" for number in range(6)), "later\x1b[2J.txt"]
+    for name in odd:
+        (client.project / name).write_text("later")
+    front.answers = [FILES]
+    assert front.ask("fork", entryId=newest(front))["cancelled"]
+    shown = front.asked[-1]["title"].splitlines()
+    assert shown[0].startswith("casrewind: 8 paths differ from then")
+    assert shown[1] == "  - later\\x1b[2J.txt" and all(line.startswith("  - later") for line in shown[1:6])
+    assert shown[6:] == ["  ... and 3 more"]
+    assert "1 written, 7 removed" in front.notes[-1] and "\x1b" not in front.notes[-1]
+    assert front.notes[-1].index("- later5.txt") < front.notes[-1].index("~ alpha.txt")
 
 
 def test_files_that_stay_are_recorded_with_the_new_place(client, told, front):
@@ -255,6 +269,8 @@ def test_on_a_terminal_the_question_is_asked_at_fork_and_tree(client, told):
     terminal.keys("Escape")
     terminal.until(lambda: "1 path differs" not in terminal.screen())
     assert alpha(client) == b"spoilt\n"
+    terminal.type("/casrewind list")
+    terminal.wait_for("hello there", times=2)
     terminal.type("/tree")
     terminal.until(lambda: "hello there" in terminal.screen() and "/tree" not in terminal.screen().splitlines()[-4:])
     time.sleep(0.5)
@@ -268,7 +284,27 @@ def test_on_a_terminal_the_question_is_asked_at_fork_and_tree(client, told):
         terminal.keys(key)
         time.sleep(0.2)
     terminal.wait_for("files restored: 1 written")
-    assert alpha(client) == b"alpha v2\n"
+    assert alpha(client) == b"alpha v2\n" and "~ alpha.txt" in terminal.screen()
+
+
+@pytest.mark.parametrize("way", ["/fork", "/casrewind back", "/casrewind back --fork"])
+def test_on_a_terminal_the_counts_follow_files_and_conversation(client, told, way):
+    """Pi draws the conversation anew after a move, and with it goes what was said before."""
+    client.casrewind("restore", told.points[5]["id"], "--yes", code=0)
+    terminal = client.terminal()
+    terminal.say("spoil it")
+    terminal.type(way)
+    if way == "/fork":
+        terminal.wait_for("spoil it", times=2)
+        terminal.keys("Enter")
+        terminal.wait_for("1 path differs")
+        for key in ("Down", "Down", "Enter"):
+            terminal.keys(key)
+            time.sleep(0.2)
+    terminal.until(lambda: "Spoilt." not in terminal.screen() and "files restored: 1 written" in terminal.screen())
+    time.sleep(1)
+    screen = terminal.screen()
+    assert "files restored: 1 written" in screen and "~ alpha.txt" in screen and alpha(client) == b"alpha v2\n"
 
 
 def test_a_restore_that_is_refused_keeps_the_conversation_where_it_is(client, told, front):

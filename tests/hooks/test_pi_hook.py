@@ -74,6 +74,8 @@ def test_at_finds_the_checkpoint_of_an_entry_and_no_other(hooks):
     hooks.event("SessionEnd", prompt_id=second.uuid, leaf_id="last", reason="quit")
     found = hooks.at(second.uuid)
     assert (found["checkpoint"], found["written"], found["removed"], found["problem"]) == (asked["id"], 1, 1, None)
+    assert found["plan"].splitlines() == ["  - c", "  ~ a (7 B -> 1 B)"], "removals first"
+    assert hooks.at("nothing")["plan"] == hooks.at("last")["plan"] == ""
     assert hooks.at("last")["checkpoint"] == stop["id"], "that of the answer, and not of the session's end"
     assert hooks.at("last", session="a copy of it")["checkpoint"] == stop["id"]
     assert (hooks.at("nothing")["checkpoint"], hooks.at("")["checkpoint"]) == (None, None)

@@ -133,7 +133,7 @@ const idsOf = (id, ctx) => {
 /** What casrewind says of a moment of this session. */
 const asked = (words, ctx) => command(["at", "--json", "--session", ctx.sessionManager.getSessionId(), ...words], ctx);
 
-/** {checkpoint, written, removed, problem, label, pinned, checkpoints, undo} for an entry, null when casrewind does not say. */
+/** {checkpoint, written, removed, plan, problem, label, pinned, checkpoints, undo} for an entry, null when casrewind does not say. */
 const look = async (ids, ctx) => {
   const found = await asked(ids.length ? ["--entry", ids.join(",")] : [], ctx);
   return found.code === 0 ? parsed(found.out) : null;
@@ -146,6 +146,16 @@ const say = (ctx, text, kind = "info") => {
   } catch {} // the session was replaced meanwhile
 };
 
+/** Say once more what was said before a move: Pi draws the conversation anew behind it, and that is gone from the screen. */
+const sayAgain = (ctx) => {
+  const text = shared.said;
+  shared.said = null;
+  if (text) setTimeout(() => say(ctx, text), 200).unref?.();
+};
+
+/** A text without what a terminal would obey. */
+const inOneLine = (text) => text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, " ");
+
 const numbers = (done) => {
   const found = parsed(done.out);
   return found ? `${found.restored} written, ${found.removed} removed` : "done";
@@ -156,7 +166,7 @@ const names = (done) => {
   const changes = parsed(done.out)?.changes ?? [];
   const sorted = [...changes.filter((one) => one.status === "removed"), ...changes.filter((one) => one.status !== "removed")];
   const more = sorted.length > NAMED ? [`  ... and ${sorted.length - NAMED} more`] : [];
-  return [...sorted.slice(0, NAMED).map((one) => `  ${SIGNS[one.status] ?? "~"} ${one.path}`), ...more].map((line) => `\n${line}`).join("");
+  return [...sorted.slice(0, NAMED).map((one) => `  ${SIGNS[one.status] ?? "~"} ${inOneLine(one.path)}`), ...more].map((line) => `\n${line}`).join("");
 };
 
 /** Make the files what they were at a checkpoint, or undo that; false when they could not be, or only a plan was shown. */
@@ -220,6 +230,7 @@ export default function casrewind(pi) {
     if (shared.started === started) return; // over RPC it comes twice
     shared.started = started;
     await hook("SessionStart", ctx, { source: event.reason });
+    if (event.reason === "fork") sayAgain(ctx);
     count(ctx);
     mirror(ctx);
   });
@@ -311,7 +322,7 @@ export default function casrewind(pi) {
       if (!state.pinned) await command(["pin", state.checkpoint], ctx);
       return;
     }
-    const name = `pi:${label.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, " ").trim().slice(0, 100)}`;
+    const name = `pi:${inOneLine(label).trim().slice(0, 100)}`;
     const done = await command(["pin", state.checkpoint, name], ctx);
     if (done.code !== 0) await command(["pin", state.checkpoint, `${name} (${id})`], ctx); // another has that name
   };
@@ -322,13 +333,14 @@ export default function casrewind(pi) {
   const ask = async (id, ctx, signal) => {
     const before = answer && (!answer.entry || answer.entry === id) ? CHOICES[answer.choice] : undefined;
     answer = null;
-    if (IS_TRIAL || id === settled || (!ctx.hasUI && !before)) return true;
+    if (id === settled) return true;
+    shared.said = null;
+    if (IS_TRIAL || (!ctx.hasUI && !before)) return true;
     const state = await look(idsOf(id, ctx), ctx);
     const paths = (state?.written ?? 0) + (state?.removed ?? 0);
     if (!state?.checkpoint || (paths === 0 && !state.problem)) return before !== CANCEL;
-    shared.said = null;
     const differ = `${paths} path${paths === 1 ? " differs" : "s differ"} from then (a restore writes ${state.written} and removes ${state.removed})`;
-    const title = `casrewind: ${state.problem ? `the files cannot be restored: ${state.problem}` : differ}`;
+    const title = `casrewind: ${state.problem ? `the files cannot be restored: ${state.problem}` : `${differ}\n${state.plan}`}`;
     const options = [CHAT, ...(state.problem ? [] : [FILES, BOTH]), ...(state.undo ? [UNDO] : []), CANCEL];
     const choice = before ?? (await ctx.ui.select(title, options, { signal }));
     if (choice === CHAT) return true;
@@ -350,10 +362,7 @@ export default function casrewind(pi) {
     reported = prompts(ctx).at(-1)?.id ?? null;
     if (!event.summaryEntry) pi.appendEntry("casrewind", { op: "tree", from: event.oldLeafId, to: event.newLeafId });
     mirror(ctx);
-    // Pi draws the conversation anew behind this, and what was said before is gone from the screen.
-    const text = shared.said;
-    shared.said = null;
-    if (text) setTimeout(() => say(ctx, text), 200).unref?.();
+    sayAgain(ctx);
   });
 
   // -- other extensions
@@ -385,6 +394,7 @@ export default function casrewind(pi) {
       if (!target) return say(ctx, `casrewind: @${number} is not on this branch of the session`, "error");
     }
     if (!target) return say(ctx, "casrewind: there is no prompt to go back to", "error");
+    shared.said = null;
     if (!words.includes("--chat")) {
       const state = await look(idsOf(target.id, ctx), ctx);
       if (!state?.checkpoint) {
@@ -395,20 +405,21 @@ export default function casrewind(pi) {
       if (!isSame && !(await restore(args, "files restored", ctx))) return;
       count(ctx);
     }
+    const restored = shared.said ? `${shared.said}\n` : ""; // Pi shows only the newest of two notes
     settled = target.id;
-    shared.said = null;
     try {
       if (words.includes("--fork")) {
-        await ctx.fork(target.id);
+        await ctx.fork(target.id); // the new session says what was restored
         return;
       }
+      shared.said = null;
       const moved = await ctx.navigateTree(target.id, { summarize: false });
-      if (moved?.cancelled) return say(ctx, "casrewind: the conversation stays where it is", "warning");
+      if (moved?.cancelled) return say(ctx, `${restored}casrewind: the conversation stays where it is`, "warning");
     } finally {
       settled = null;
     }
     if (ctx.mode === "tui" || ctx.mode === undefined) ctx.ui.setEditorText(textOf(target));
-    say(ctx, `casrewind: the conversation is where it was before: ${textOf(target).split("\n")[0].slice(0, 80)}`);
+    say(ctx, `${restored}casrewind: the conversation is where it was before: ${textOf(target).split("\n")[0].slice(0, 80)}`);
   };
 
   pi.registerCommand("casrewind", {

@@ -23,6 +23,8 @@ _UNPROTECTED = "casrewind: NOT PROTECTED: "
 _PATIENCE = 0.5
 """Seconds in which a client begins to write what it knows."""
 _MOST = 1 << 20
+_NAMED = 5
+"""Paths that a question in a client names: its answers have to stay on the screen."""
 _SEARCHED = 200  # newest checkpoints among which that of a prompt is looked for
 
 
@@ -94,7 +96,7 @@ def at(context: "Context", options: "ParsedOptions", done: Done) -> int:
     from ...ops import lookup
     from ...ops.references import label_of
     from ...ops.restore import restore
-    from ..show.restored import numbers
+    from ..show.restored import first_changes, numbers
 
     if not options.session:
         raise errors.UsageError("at needs --session ID: the client's id of the session")
@@ -104,10 +106,12 @@ def at(context: "Context", options: "ParsedOptions", done: Done) -> int:
 
         entries = (conversation.prompt_of_turn(context, options.turn, options.session),)
     point = lookup.of_entry(context, options.session, entries)
-    written, removed, problem = 0, 0, None
+    written, removed, first, problem = 0, 0, "", None
     if point is not None:
         try:
-            written, removed = numbers(restore(context, point, dry_run=True).actions)
+            actions = restore(context, point, dry_run=True).actions
+            written, removed = numbers(actions)
+            first = "\n".join(line.text for line in first_changes(actions, _NAMED))
         except errors.CasrewindError as error:
             problem = str(error)  # a restore would be refused, and that is an answer
     done()
@@ -126,6 +130,7 @@ def at(context: "Context", options: "ParsedOptions", done: Done) -> int:
             "entry": entries[0] if entries else None,
             "written": written,
             "removed": removed,
+            "plan": first,
             "problem": problem,
             "label": None if point is None or marks is None else label_of(point, marks) or None,
             "pinned": marks is not None and marks.pinned,

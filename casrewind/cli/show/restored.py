@@ -58,7 +58,7 @@ def restored_lines(report: "Restored", name: str = "", *, is_inside: bool = Fals
             yield Line(f"{verb} {name}")
         yield Line(f"  {counts}" if name else f"{verb}: {counts}")
         if is_inside:
-            yield from _changed(report.actions)
+            yield from first_changes(report.actions, _NAMED, "; casrewind list names the restore")
     if name and not actions:
         yield Line(f"  asked for: {report.op} {name}")
     yield from _kept(report.kept, report.actions)
@@ -71,13 +71,13 @@ def restored_lines(report: "Restored", name: str = "", *, is_inside: bool = Fals
         yield Line("  casrewind redo takes the undo back")
 
 
-def _changed(actions: Sequence[Action]) -> Iterator[Line]:
-    """The first changes that were made, removals first."""
+def first_changes(actions: Sequence[Action], most: int, hint: str = "") -> Iterator[Line]:
+    """The first `most` changes, removals first, and how many more there are with `hint`."""
     found = [row for side in _sides(actions) for row in side]
-    for row in found[:_NAMED]:
+    for row in found[:most]:
         yield row.line().between("  ")
-    if len(found) > _NAMED:
-        yield Line(f"  ... and {len(found) - _NAMED:,} more; casrewind list names the restore")
+    if len(found) > most:
+        yield Line(f"  ... and {len(found) - most:,} more{hint}")
 
 
 def _sides(actions: Sequence[Action]) -> "tuple[list[Row], list[Row]]":
