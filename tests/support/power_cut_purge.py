@@ -22,7 +22,7 @@ class Purged(Casrewind):
         plant(self.root, {"a.txt": b"a\n", first: one, COPY: one, "large.bin": noise(13, 1_500_000)})
         for number in range(3):
             self._edit({"a.txt": b"%d\n" % number, f"file-{number}": b"%d" % number * 50})
-            self._save(f"save {number + 1} with a secret", "-m", f"{number}")
+            self._save(f"save {number + 1} with a secret", "-m", f"the secret, save {number}")
         self._purge(first, [first, COPY])
         self._edit({second: other, "more.txt": b"more\n"})
         self._save("save with another secret")
