@@ -2,10 +2,14 @@
 
 import contextlib
 import ctypes
+import itertools
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -17,10 +21,12 @@ from support.shim import CLOCK, compile_shim, seconds
 def pytest_addoption(parser):
     parser.addoption("--run-long", action="store_true", help="run the tests marked long, too")
     parser.addoption("--run-release", action="store_true", help="run the tests marked long and those marked release, too")
+    parser.addoption("--on-disk", action="store_true", help="no test in memory; a failed test keeps its directory (also with --run-long)")
 
 
 def pytest_configure(config):
     config.option.run_long |= config.option.run_release
+    config.option.on_disk |= config.option.run_long
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # what a shell starts in the background is deaf to it, and so its children
         signal.signal(signal.SIGINT, signal.default_int_handler)
     with contextlib.suppress(AttributeError, OSError):
@@ -70,11 +76,42 @@ def no_real_home(tmp_path_factory):
     patch.undo()
 
 
+IN_MEMORY = "agents/ benchmarks/ cli/ docs/ faults/attack/ faults/clock/ faults/damage/ gitignore/ hooks/ model/ ops/".split()
+"""Tests whose directories are in memory: a store syncs sixty times in a test, and these tests ask nothing of the disk. The
+others (scans, changes of the worktree, the store's files, kills, full disks) have a real file system."""
+
+
+@pytest.fixture(scope="session")
+def memory(request):
+    """A directory in memory, or None where there is little room for it."""
+    shm = "/dev/shm"
+    if request.config.option.on_disk or not os.access(shm, os.W_OK) or shutil.disk_usage(shm).free < 2 << 30:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="casrewind-tests-", dir=shm, ignore_cleanup_errors=True) as place:
+        yield Path(place)
+
+
 @pytest.fixture(scope="session", autouse=True)
-def nothing_stays_closed(tmp_path_factory):
+def nothing_stays_closed(tmp_path_factory, memory):
     """What tests closed is opened at the end: pytest removes it, in this run or in one to come, and a plain user may not else."""
     yield
-    subprocess.run(["chmod", "-R", "u+rwX", str(tmp_path_factory.getbasetemp())], capture_output=True, check=False)
+    places = [str(place) for place in (tmp_path_factory.getbasetemp(), memory) if place]
+    subprocess.run(["chmod", "-R", "u+rwX", *places], capture_output=True, check=False)
+
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def tmp_path(request, memory, tmp_path):
+    if memory is None or not str(request.path.relative_to(Path(__file__).parent)).startswith(tuple(IN_MEMORY)):
+        yield tmp_path
+        return
+    place = memory / f"test-{next(_numbers)}"
+    place.mkdir(mode=0o700)
+    yield place
+    shutil.rmtree(place, ignore_errors=True)
 
 
 @pytest.fixture
