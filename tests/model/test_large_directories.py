@@ -136,7 +136,7 @@ def test_a_change_makes_few_nodes_anew():
     levels = memory.load(root).level + 1
     assert levels == 2 and 30 < len(memory.nodes(root)) < 80
     made = {"edit": [], "remove": [], "add": []}
-    for number in range(20):
+    for number in range(8):
         for kind, news in made.items():
             changed = dict(world)
             if kind == "add":
@@ -149,7 +149,7 @@ def test_a_change_makes_few_nodes_anew():
             news.append(len(other.nodes(other.directory(changed)).keys() - memory.blobs.keys()))
     assert set(made["edit"]) == {levels}
     for kind in ("remove", "add"):
-        assert max(made[kind]) <= levels + 6 and sum(made[kind]) / 20 < levels + 0.5, made[kind]
+        assert max(made[kind]) <= levels + 6 and sum(made[kind]) / 8 < levels + 0.5, made[kind]
 
 
 @RUN
@@ -207,16 +207,16 @@ def test_a_diff_over_nodes_is_the_diff_of_the_dictionaries(one, other, common):
             assert (change.old, change.new) == tuple(None if each is None else entry(each) for each in (before, after))
 
 
-def test_a_diff_of_a_hundred_thousand_names_with_one_change_loads_few_nodes():
+def test_a_diff_of_many_names_with_one_change_loads_few_nodes():
     memory = Memory(None)
-    world = {b"%06d" % number: b"%d" % (number % 7) for number in range(100_000)}
+    world = {b"%06d" % number: b"%d" % (number % 7) for number in range(20_000)}
     old = memory.directory(world)
-    for changed in (world | {b"050000": b"other"}, world | {b"new": b"n"}, {**world, b"000000": b"x"}):
+    for changed in (world | {b"010000": b"other"}, world | {b"new": b"n"}, {**world, b"000000": b"x"}):
         new = memory.directory(changed)
         memory.loads = []
         assert len(list(diffs.diff(memory.load, old, new))) == 1
         assert len(memory.loads) <= 12
-    assert len(memory.nodes(old)) > 500
+    assert len(memory.nodes(old)) > 100
 
 
 def test_what_is_counted_leaves_out_a_lost_node_and_no_more():

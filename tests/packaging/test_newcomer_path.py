@@ -54,7 +54,7 @@ class Newcomer(sessions.Scratch):
 
 
 def works(newcomer, readme, way):
-    """From the installation to the end, in the words of README."""
+    """From the installation to the first turn, in the words of README: (the project, the client)."""
     (block,) = [block for block in range(3) if readme.lines("Install", block)[0].startswith(WAYS[way])]
     for line in readme.lines("Install", block):
         newcomer.type(line)
@@ -72,6 +72,12 @@ def works(newcomer, readme, way):
 
     client = newcomer.client("claude")
     client.turn("round to cents")
+    assert "round to cents" in newcomer.type("casrewind list")
+    return project, client
+
+
+def serves(newcomer, readme, project, client):
+    """A turn that wrecks the project, and every way back that README names."""
     before = picture(project)
     client.turn("clean up, please")
     (project / ".env").unlink()
@@ -91,7 +97,6 @@ def works(newcomer, readme, way):
     assert (project / "prices.csv").exists() and not (project / "notes.md").exists()
     newcomer.type(f"{undo} --yes")
     assert differences(picture(project), wrecked) == {}, "every restore can be undone"
-    return project
 
 
 def away(newcomer, readme, way):
@@ -106,7 +111,9 @@ def away(newcomer, readme, way):
 def test_every_step_of_the_readme_works(tmp_path, way):
     newcomer, readme = Newcomer(tmp_path, way), Readme()
     try:
-        works(newcomer, readme, way)
+        project, client = works(newcomer, readme, way)
+        if way == "venv":  # the package is the same whatever installed it: one way shows what it does
+            serves(newcomer, readme, project, client)
         away(newcomer, readme, way)
         shown, code = newcomer.run("casrewind --version")
         assert code == 127, shown

@@ -9,7 +9,6 @@ nothing dies by a signal, hangs or ends with 70; what repair does not name as lo
 """
 
 import contextlib
-import functools
 import io
 import json
 import os
@@ -850,7 +849,7 @@ def main():
         DOUBT = case[1] == "replace" or case[1] == "delete"
         some = names
         if "rotate" in asked:  # a few questions per case, other ones each time
-            turn = len(reports) * asked["rotate"]
+            turn = asked.get("first", 0) + len(reports) * asked["rotate"]
             some = [names[(turn + n) % len(names)] for n in range(asked["rotate"])]
         reports.append(examine(case, some))
     result = count_reports(reports)
@@ -884,7 +883,4 @@ if __name__ == "__main__":
     for module in pkgutil.walk_packages(casrewind.__path__, "casrewind."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    from casrewind.cli import parser
-
-    parser.build = functools.cache(parser.build)  # a third of the time of a command
     main()
