@@ -591,8 +591,8 @@ def test_checkpoints_of_other_worktrees_are_told_apart(casrewind, root, home, tm
         await stage.press("a")
         await stage.shows("other worktrees' too", "saved [there]", "of another worktree")
         await stage.press("home", "enter", "v")
-        await stage.shows("it belongs to the worktree", "restore it there")
-        assert "elsewhere" in re.sub("[^a-z]", "", stage.text()), "a long path is cut anywhere"
+        await stage.shows("it belongs to the worktree")
+        await stage.until(lambda text: "elsewhererestoreitthere" in re.sub("[^a-z]", "", text))  # a long path is cut anywhere
 
     with unchanged(root, home / "data"):
         run_picker(root, home, story, store=store)
