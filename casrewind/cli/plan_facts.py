@@ -9,6 +9,7 @@ from ..gitignore.rules import is_protecting
 from ..messages import printable
 from ..model.checkpoint import Checkpoint
 from ..model.plan import Action
+from ..ops import lookup
 from ..ops.context import Context
 from .show.restored import RestoreTarget, name_of
 from .show.text import age
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 def target_of(context: Context, point: Checkpoint) -> RestoreTarget:
     """A checkpoint as the target of a restore."""
-    name, turn = name_of(point, context.store.marks(point.id)), _turn_of(context, point)
+    name, turn = name_of(point, lookup.marks(context, point)), _turn_of(context, point)
     number = "" if turn is None else f"@{turn.n}" if turn.before == point.id else f"after:@{turn.n}"
     details = filter(None, (number, age(point.created_ns), "" if point.id in name else point.id))
     return RestoreTarget(f"to {name} ({', '.join(details)})", None if turn is None else turn.n, point.created_ns)

@@ -135,7 +135,7 @@ def test_a_question_has_no_colours_of_a_terminal_in_its_text(turned, root, home,
         await stage.shows("the state before is")
         assert "\x1b" not in stage.text()
 
-    assert "\x1b" not in "".join(run_picker(root, home, story).outcome)
+    assert "\x1b" not in "".join(run_picker(root, home, story).state.outcome)
 
 
 def test_right_unfolds_a_turn_and_escape_never_leaves(turned, root, home):
@@ -217,8 +217,8 @@ def test_a_restore_shows_its_plan_asks_once_and_says_what_it_did(wrecked, root, 
         assert picture(root) == first
 
     app = run_picker(root, home, story)
-    assert app.outcome[0].startswith("restored to ") and app.outcome[1].startswith("  2 paths") and not app.incomplete
-    assert any(line.startswith("redone: ") for line in app.outcome)
+    assert app.state.outcome[0].startswith("restored to ") and app.state.outcome[1].startswith("  2 paths") and not app.state.incomplete
+    assert any(line.startswith("redone: ") for line in app.state.outcome)
 
 
 @pytest.mark.parametrize("key", ["escape", "q", *(pytest.param(key, marks=pytest.mark.long) for key in ("n", "ctrl+c"))])
@@ -231,7 +231,7 @@ def test_no_at_the_plan_changes_nothing(wrecked, root, home, key):
         await stage.shows("nothing was changed" if key != "q" else "3 checkpoints")
 
     with unchanged(root, home / "data"):
-        assert run_picker(root, home, story).outcome == []
+        assert run_picker(root, home, story).state.outcome == []
 
 
 def test_leaving_while_the_plan_is_asked_is_no(wrecked, root, home):

@@ -59,7 +59,7 @@ def test_an_interrupted_restore_is_said_first_and_finished_or_taken_back(half_do
 
     app = run_picker(root, home, story)
     assert picture(root) == half_done[key == "a"] and casrewind.json("status")["journal"] is None
-    assert app.outcome[0].startswith(words)
+    assert app.state.outcome[0].startswith(words)
 
 
 @pytest.mark.parametrize("answer, code", [("continue", 0), pytest.param("abort", 0, marks=pytest.mark.long)])
@@ -95,8 +95,8 @@ def test_undo_keeps_what_was_edited_since_and_says_how_to_have_it_too(casrewind,
         assert (root / "a").read_bytes() == b"edited since" and (root / "b").read_bytes() == b"2"
 
     app = run_picker(root, home, story)
-    assert app.incomplete and (root / "b").read_bytes() == b"2"
-    reference = "".join(app.outcome).partition("to put those back too: casrewind restore ")[2].split()[0]
+    assert app.state.incomplete and (root / "b").read_bytes() == b"2"
+    reference = "".join(app.state.outcome).partition("to put those back too: casrewind restore ")[2].split()[0]
     casrewind("restore", reference, "--yes", "--", "a", code=0)
     assert picture(root) == edited
 

@@ -35,7 +35,7 @@ def test_a_conversation_is_cut_in_its_own_session(ended, root, home):
     assert picture(root) == files
     now = [prompt.text for prompt in claude.prompts(client.transcript.read_bytes())]
     assert now == [prompt.text for prompt in prompts][: len(now)] and len(now) < len(prompts)
-    backup = next(line for line in app.outcome if "as it was: " in line).partition("as it was: ")[2]
+    backup = next(line for line in app.state.outcome if "as it was: " in line).partition("as it was: ")[2]
     assert Path(backup).read_bytes() == whole
 
 

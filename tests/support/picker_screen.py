@@ -25,7 +25,7 @@ class PickerScreen:
 
     def rows(self):
         """The rows of the timeline on the screen, with single spaces."""
-        lines = self.app._lines("#timeline")
+        lines = self.app.view.lines("#timeline")
         return [" ".join(line.replace("▌", " ").replace("▶", "▶ ").split()) for line in self.text().split("\n")[1 : 1 + min(lines.size.height, lines.count)]]
 
     async def until(self, seen):

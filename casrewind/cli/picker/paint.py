@@ -46,9 +46,11 @@ def timeline_row(found: PickerTimeline, row: PickerRow, width: int, *, is_base: 
     if row.is_inside and found.points.get(row.target) is None:
         text.append("  of another worktree", style="dim")
     columns = _columns(found, row, width)
-    left = max(width - sum(cells for cells, _ in columns), 1)
+    left = max(width - sum(cells for cells, _ in columns), 1) - bool(columns)
     note = picker_rows.note(found, row)
-    left -= len(note) + bool(columns)
+    if not is_turn and text.cell_len + len(note) > left:
+        note = ""  # what a row is comes before what is special about it
+    left -= len(note)
     text.truncate(max(left, 8), overflow="ellipsis")
     text.append(note, style="yellow").append(" " * max(left - text.cell_len + len(note), 0))
     for cells, part in columns:

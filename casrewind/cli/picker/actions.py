@@ -1,0 +1,205 @@
+"""The keys that change something: restore, undo, redo, marks; and the exit."""
+
+import functools
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+from ...ops.restore import Declined
+from ...store.catalog import UNMARKED
+from ..terminal.lines import INTERRUPTED
+from ..terminal.questions import Proposal
+from . import picker_rows, worker
+from .read_jobs import TimelineReader
+from .state import PickerState
+from .timeline import BOTH, CHAT, CODE, ActionResult, ChosenParts
+from .view import PickerView
+from .widgets import YES, Dialog, PatchDialog, Question
+
+_KEPT = "What was edited since is kept, and named."
+_PATCH = ("d", "patch")
+
+
+class PickerActions:
+    """Keys that change something, after a question. Each public method but `ask`, `offer` and `release` is what one key does."""
+
+    def __init__(
+        self, state: PickerState, view: PickerView, reader: TimelineReader, deliver: Callable[[Callable[[], None]], None]
+    ) -> None:
+        """`deliver` runs a function on the screen's thread."""
+        self.state, self.view, self.reader, self._deliver = state, view, reader, deliver
+        self._release: Callable[[], object] = lambda: None
+        self._gone = False
+
+    def _act(self, what: str, work: Callable[[], ActionResult]) -> None:
+        """Start a job that writes. A second job is refused while it runs."""
+        if self.state.acting:
+            self.view.app.bell()
+            return
+        self.state.acting, self.state.busy, self.state.said = True, what, ""
+        self.view.tell()
+        self.reader.jobs.put(worker.ACT, work, self._acted)
+
+    def _acted(self, found: ActionResult | Exception) -> None:
+        self.state.acting, self.state.busy, self.state.writing, self.state.unfinished = False, "", False, []
+        if isinstance(found, Declined):
+            self.state.said = "nothing was changed"
+            self.view.tell()
+            return
+        if isinstance(found, Exception):
+            self.state.stale = True  # the progress of the failed job is unknown
+            self.reader.failed(found)
+        else:
+            lines = [line.text for line in found.lines]
+            self.state.outcome += lines
+            self.state.incomplete = self.state.incomplete or found.is_incomplete
+            self.state.said = lines[0] if lines else ""
+            self.state.stale = not found.is_mark
+            if self.state.stale:
+                self.view.app.push_screen(Dialog("Done, not all of it" if found.is_incomplete else "Done", lines), self.reader.read_it)
+        self._reload()
+
+    def _reload(self) -> None:
+        self.view.tell()
+        self.reader.jobs.put(worker.LIST, self.reader.model.timeline, self.reader.fill)
+
+    def ask(self, proposal: Proposal) -> bool:
+        """Ask the person. Called on the worker thread, which waits. The answer is no if the screen closes."""
+        headline, kept, patch = proposal.headline.text, proposal.kept, proposal.patch
+        lines = [line.text for line in (*proposal.notes, *proposal.lines)]
+        answers = (*YES, _PATCH) if patch is not None else YES
+        while True:
+            found = self._answer(lambda: Dialog(headline, lines, answers, kept), kept)
+            if found != _PATCH[0] or patch is None:
+                return bool(found)
+            self._answer(functools.partial(PatchDialog, headline, [line.text for line in patch()]), "")
+
+    def _answer(self, dialog: Callable[[], Dialog], kept: str) -> str:
+        """Show a dialog and wait for its answer, "" = no."""
+        answered, answers = threading.Event(), [""]
+
+        def take(answer: str | None) -> None:
+            answers[0] = answer or ""
+            self.state.writing = bool(answer == "y" and kept)  # otherwise another question follows
+            self.state.busy = "restoring"
+            self.view.tell()
+            answered.set()
+
+        def show() -> None:
+            self.state.busy = "waiting for your answer"
+            self.view.tell()
+            self.view.app.push_screen(dialog(), take)
+
+        self._release = answered.set
+        self._deliver(show)
+        if self._gone:
+            answered.set()
+        answered.wait()
+        return answers[0]
+
+    def release(self) -> None:
+        """Answer no to the open question and to all later questions."""
+        self._gone = True
+        self._release()
+
+    def restore(self, what: str) -> None:
+        """Restore code, chat or both."""
+        row, preview = self.view.chosen(), self.state.preview
+        if row is None or self.offer():
+            return
+        if not row.target:
+            self.view.say("the state before this was forgotten: nothing can be restored from here")
+            return
+        parts = {path: frozenset(chosen) for path, chosen in self.state.parts.items()}
+        if parts and what == BOTH:
+            self.view.say("parts of files are restored with c; b restores whole files and the conversation")
+            return
+        scope = sorted(self.state.checked) if what != CHAT else []
+        given = ChosenParts(preview, parts) if preview is not None and parts and what == CODE else None
+        self._act("planning", lambda: self.reader.model.restore(row, what, scope, self.ask, given))
+
+    def rewrite(self) -> None:
+        """Rewind a conversation in its own session."""
+        row = self.view.chosen()
+        if row is not None:
+            self._act("planning", lambda: self.reader.model.rewrite(row, self.ask))
+
+    def undo(self, everything: bool) -> None:  # noqa: FBT001 - textual's way to call it
+        """Undo the newest restore."""
+        if self.offer():
+            return
+        kept = "What was edited since is taken back, too; redo brings it back." if everything else _KEPT
+        question = f"Undo{' all' if everything else ''}: take the newest restore back?"
+        self._sure(question, [kept], "undoing", {"y": lambda: self.reader.model.undo(everything=everything)}, YES)
+
+    def redo(self) -> None:
+        """Redo the newest undo."""
+        if not self.offer():
+            self._sure("Redo: take the newest undo back?", [_KEPT], "redoing", {"y": self.reader.model.redo}, YES)
+
+    def resume(self) -> None:
+        """Continue or abort an interrupted restore."""
+        if not self.offer():
+            self.view.say("no restore was interrupted here: there is nothing to finish or take back")
+
+    def offer(self) -> bool:
+        """Offer to continue or abort an interrupted restore, unless another question is open. Returns True if there is
+        one.
+        """
+        if self.state.unfinished and len(self.view.app.screen_stack) == 1:
+            ways = {key: functools.partial(self.reader.model.resume, forward=key == "c") for key in "ca"}
+            answers = (("c", "continue: finish it"), ("a", "abort: take it back"))
+            self._sure("A restore was interrupted here.", self.state.unfinished, "resuming", ways, answers)
+        return bool(self.state.unfinished)
+
+    def _sure(
+        self,
+        question: str,
+        lines: list[str],
+        what: str,
+        ways: Mapping[str, Callable[[], ActionResult]],
+        answers: Sequence[tuple[str, str]],
+    ) -> None:
+        """Ask, then run the function in `ways` for the answer's key. A letter alone is easily typed by mistake."""
+
+        def take(answer: str | None) -> None:
+            if answer:
+                self.state.writing = not self.state.acting
+                self._act(what, ways[answer])
+
+        if self.state.acting:
+            self.view.app.bell()
+        else:
+            self.view.app.push_screen(Dialog(question, lines, answers), take)
+
+    def pin(self) -> None:
+        """Pin the checkpoint, or unpin it."""
+        row = self.view.chosen()
+        if row is not None and row.target and self.state.timeline is not None:
+            marked = self.state.timeline.marks.get(row.target, UNMARKED)
+            self._act("marking", lambda: self.reader.model.pin(row.target, marked))
+
+    def label(self) -> None:
+        """Label a checkpoint."""
+        row = self.view.chosen()
+        if row is None or not row.target or self.state.timeline is None or self.state.acting:
+            return
+
+        def take(label: str | None) -> None:
+            if label:
+                self._act("marking", lambda: self.reader.model.label(row.target, label))
+
+        point, marked = self.state.timeline.points.get(row.target), self.state.timeline.marks.get(row.target, UNMARKED)
+        given = marked.label or (point.label if point is not None else "")
+        name = picker_rows.title(self.state.timeline, row)
+        self.view.app.push_screen(Question(f"Label for {row.target} ({name}), which is pinned by it:", given), take)
+
+    def leave(self) -> None:
+        """Exit, unless a restore is running: a letter must not leave it unfinished."""
+        if self.state.writing:
+            self.view.app.bell()
+        else:
+            self.view.app.exit(0)
+
+    def interrupt(self) -> None:
+        """Exit at once, as the commands do. A running restore can be continued or aborted later."""
+        self.view.app.exit(INTERRUPTED)

@@ -1,0 +1,286 @@
+"""The keys that change nothing: moving, opening, choosing, filtering, copying."""
+
+import os
+import shlex
+import subprocess
+
+from textual.app import SuspendNotSupported
+from textual.widgets import Input
+
+from ...messages import printable
+from ...model.turn_records import Turn
+from . import picker_rows
+from .patch_lines import has_parts
+from .read_jobs import TimelineReader
+from .state import PickerState
+from .timeline import TURN
+from .view import PickerView
+from .widgets import Dialog, HelpDialog
+
+
+class PickerKeys:
+    """Keys that only look. Each method is what one key does."""
+
+    def __init__(self, state: PickerState, view: PickerView, reader: TimelineReader) -> None:
+        """A key changes `state`, draws it with `view`, or asks `reader` for more."""
+        self.state, self.view, self.reader = state, view, reader
+
+    def help(self) -> None:
+        """Show the keys."""
+        self.view.app.push_screen(HelpDialog())
+
+    def open(self) -> None:
+        """Open the selected row, directory or file."""
+        pane, line = self.view.pane(), self.view.file()
+        if pane == "timeline":
+            if self.view.chosen() is not None:
+                self._open_row()
+        elif pane == "files" and line is not None and line.change is None:
+            self._toggle_directory()
+        elif pane == "files" and line is not None:
+            self.view.focus("#patch")
+
+    def _open_row(self) -> None:
+        self.view.focus("#files")
+        if self.state.preview is None:
+            self.reader.ask_preview()
+
+    def escape(self) -> None:
+        """Go one step back: from a file to the files, to the timeline. `q` exits."""
+        self.state.said = ""
+        pane, narrow, words = self.view.pane(), self.view.app.query_one("#narrow", Input), self.view.app.query_one("#filter", Input)
+        if pane == "patch":
+            self.view.focus("#files")
+        elif pane == "files" and narrow.display:
+            narrow.value = ""
+            narrow.display = False
+            self.view.focus("#files")
+            self._refresh_choice()
+        elif pane == "files" and (self.state.checked or self.state.parts):
+            self.state.checked.clear()
+            self.state.parts.clear()
+            self._refresh_choice()
+        elif self.state.is_opened:
+            self.view.close()
+        elif self.state.base is not None:
+            self.state.base = None
+            self.view.lines("#timeline").refresh()
+        elif words.display:
+            words.value = ""
+            words.display = False
+            self.view.lines("#timeline").focus()
+        else:
+            self.state.said = "q quits"
+        self.view.tell()
+
+    def unfold(self) -> None:
+        """Unfold a turn or a directory; open what cannot be unfolded."""
+        row, line, pane = self.view.chosen(), self.view.file(), self.view.pane()
+        if pane == "timeline" and row is not None and isinstance(row.item, Turn) and not self.state.is_unfolded(row):
+            self.state.unfolded.add(row.key)
+            self.reader.arrange()
+        elif pane == "files" and line is not None and line.change is None:
+            if line.is_folded:
+                self._toggle_directory()
+        else:
+            self.open()
+
+    def fold(self) -> None:
+        """Fold the turn or directory at the cursor, or go to the turn or directory above. In a patch, go to
+        the files."""
+        row, line, pane = self.view.chosen(), self.view.file(), self.view.pane()
+        if pane == "patch":
+            self.view.focus("#files")
+        elif pane == "files" and line is not None:
+            if line.change is None and not line.is_folded:
+                self._toggle_directory()
+            else:
+                lines = self.view.lines("#files")
+                lines.move_to(self.state.tree.above(lines.cursor))
+        elif row is not None and row.key in self.state.unfolded:
+            self.state.unfolded.discard(row.key)
+            self.reader.arrange()
+        elif row is not None and row.is_inside:
+            lines = self.view.lines("#timeline")
+            lines.move_to(self.state.turn_around(lines.cursor))
+
+    def _toggle_directory(self) -> None:
+        line, lines = self.view.file(), self.view.lines("#files")
+        if line is not None and line.change is None:
+            self.state.tree.toggle(line)
+            lines.fill(len(self.state.tree), lines.cursor, stays=True)
+            self.reader.ask_patch()
+
+    def session(self, by: int) -> None:
+        """Move to the next turn of another session; in the files to the next row, in an open file to the next hunk."""
+        pane, lines = self.view.pane(), self.view.lines("#timeline")
+        if pane == "patch":
+            self._move_hunk(by)
+            return
+        if pane == "files":
+            lines.move_to(lines.cursor + by)
+            return
+        found = self.state.other_session(lines.cursor, by)
+        if found is None:
+            self.view.say("no other session in this direction")
+        else:
+            lines.move_to(found)
+
+    def _move_hunk(self, by: int) -> None:
+        lines = self.view.lines("#patch")
+        lines.move_to(self.state.other_hunk(lines.cursor, by))
+
+    def switch(self) -> None:
+        """Show what the turn did, or what a restore of its start would change now."""
+        line = self.view.file()
+        if line is not None and line.change is not None:
+            self.state.wanted = line.change.path
+        self.state.switch()
+        self.view.lines("#timeline").refresh()
+        if self.state.is_opened:
+            self.reader.ask_preview()
+        self.view.say("")
+
+    def compare(self) -> None:
+        """Compare other rows with this row. A second call ends the comparison."""
+        row = self.view.chosen()
+        if row is None or not row.target or self.state.timeline is None:
+            return
+        begins = self.state.compare(row)
+        name = picker_rows.title(self.state.timeline, row)
+        self.view.lines("#timeline").refresh()
+        self.reader.ask_preview()
+        self.view.say(f"comparing with {name}; d again ends it" if begins else "")
+
+    def filter(self) -> None:
+        """Focus the filter line of the pane."""
+        line = self.view.app.query_one("#narrow" if self.view.pane() in ("files", "patch") else "#filter", Input)
+        line.display = True
+        self.view.app.screen.set_focus(line, scroll_visible=False)  # at once: text after the slash must not be read as keys
+
+    def everything(self) -> None:
+        """Show every checkpoint, or only turns and what lies between them. In the files: choose all, or none."""
+        pane, line = self.view.pane(), self.view.file()
+        if pane == "timeline":
+            self.state.everything = not self.state.everything
+            self.reader.arrange()
+            return
+        if pane == "patch" and line is not None and line.change is not None:
+            if self._may_choose_parts():
+                parts = {one.part for one in self.state.patch if one.part >= 0}
+                self._choose_parts(line.change.path, set() if self.state.parts.get(line.change.path) == parts else parts)
+            return
+        self.state.choose({change.path for change in self.state.tree.changes})
+        self._refresh_choice()
+
+    def check(self) -> None:
+        """Choose a file, a directory or a hunk, or take it out of the choice. In the timeline, open the row first."""
+        pane = self.view.pane()
+        if pane == "timeline":
+            self._open_row()
+        elif pane == "patch":
+            self._check_hunk()
+        else:
+            self._check_file()
+            self.view.lines("#files").action_move(1)
+
+    def check_on(self, by: int) -> None:
+        """In the files, choose the file at the cursor and the next file in this direction. In other panes, only
+        move."""
+        pane = self.view.pane()
+        lines = self.view.lines({"timeline": "#timeline", "patch": "#patch"}.get(pane, "#files"))
+        if pane == "files":
+            self._check_file(only_add=True)
+        lines.action_move(by)
+        if pane == "files":
+            self._check_file(only_add=True)
+
+    def _check_file(self, *, only_add: bool = False) -> None:
+        line = self.view.file()
+        if line is None:
+            return
+        self.state.choose(set(self.state.tree.below(line)), only_add=only_add)
+        self._refresh_choice()
+
+    def _may_choose_parts(self) -> bool:
+        """True if hunks can be chosen. Only a restore has hunks to choose, so the view of a restore is shown first."""
+        row, line = self.view.chosen(), self.view.file()
+        if row is None or line is None or line.change is None:
+            return False
+        if not self.state.has_choice():
+            self.state.what = TURN
+            self.switch()
+            self.view.say("hunks are parts of a restore: this is what a restore to here changes")
+            return False
+        if not has_parts(line.change):
+            self.view.say("this file can only be restored as a whole: space in the list of files chooses it")
+            return False
+        return True
+
+    def _check_hunk(self) -> None:
+        lines, line = self.view.lines("#patch"), self.view.file()
+        if line is None or line.change is None or lines.cursor >= len(self.state.patch) or not self._may_choose_parts():
+            return
+        part = self.state.patch[lines.cursor].part
+        if part < 0:
+            self.view.say("no hunk here: [ and ] move between hunks")
+            return
+        self._choose_parts(line.change.path, self.state.parts.get(line.change.path, set()) ^ {part})
+        self._move_hunk(1)
+
+    def _choose_parts(self, path: bytes, parts: set[int]) -> None:
+        self.state.choose_parts(path, parts)
+        self._refresh_choice()
+
+    def _refresh_choice(self) -> None:
+        self.view.lines("#files").refresh()
+        self.view.lines("#patch").refresh()
+        self.view.say(self.state.choice())
+
+    def edit(self) -> None:
+        """Open the selected file of the worktree in the editor, then look at the worktree again."""
+        line = self.view.file()
+        if not self.state.is_opened or line is None or line.change is None:
+            self.view.say("open a row and go to a file first: e edits that file")
+            return
+        editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+        place = self.reader.model.place_of(line.change.path)
+        if not os.path.isfile(place):
+            self.view.say(f"{printable(line.change.path)} is not there now: there is nothing to edit")
+            return
+        try:
+            with self.view.app.suspend():
+                code = subprocess.call([*shlex.split(editor), os.fsdecode(place)])
+        except (SuspendNotSupported, OSError, ValueError) as error:
+            self.view.say(f"cannot start the editor {editor!r}: {error}")
+            return
+        self.view.say(f"the editor ended with {code}" if code else "")
+        self.state.wanted = line.change.path
+        self.reader.look()
+
+    def copy(self) -> None:
+        """Copy the path, the id or the prompt to the clipboard of the terminal."""
+        row, line = self.view.chosen(), self.view.file()
+        if row is None:
+            return
+        found: dict[str, tuple[str, str]] = {}
+        if self.state.is_opened and line is not None:
+            path = line.change.path if line.change is not None else line.key[1:]
+            found["p"] = "path", printable(path)
+        if row.target:
+            found["i"] = "id", row.target
+        prompt = self.state.preview.prompt if self.state.preview is not None else row.item.prompt if isinstance(row.item, Turn) else ""
+        if prompt:
+            found["t"] = "text of the prompt", prompt
+        if not found:
+            self.view.say("there is nothing to copy here")
+            return
+
+        def take(key: str | None) -> None:
+            if key:
+                name, text = found[key]
+                self.view.app.copy_to_clipboard(text)
+                self.view.say(f"copied the {name}, if the terminal allows it")
+
+        lines = [f"{key}  {printable(' '.join(text.split()))}" for key, (_, text) in found.items()]
+        self.view.app.push_screen(Dialog("Copy to the clipboard", lines, [(key, name) for key, (name, _) in found.items()]), take)

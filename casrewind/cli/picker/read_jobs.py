@@ -1,0 +1,183 @@
+"""Starts the jobs that read, and takes their results into the state.
+
+The danger prevented here: one row's changes shown beside another row's name. The result of an outdated job is
+dropped.
+"""
+
+from collections.abc import Callable
+
+from rich.text import Text
+
+from ..._typing import Any
+from ...messages import printable
+from ...model.turn_records import Turn
+from ..show.text import plural
+from . import patch_lines, worker
+from .patch_lines import PatchLine
+from .picker_rows import PickerRow, PickerTimeline
+from .state import PickerState
+from .timeline import RowPreview, TimelineModel
+from .view import PickerView
+from .widgets import Dialog
+from .worker import Worker
+
+_VISIBLE = 8  # rows per job that reads changes
+_COUNTED, _AT_ONCE = 200, 10  # files with a line count, and files per job
+
+
+class TimelineReader:
+    """What reads for the picker. Only `jobs`, the worker thread, uses `model`."""
+
+    def __init__(self, state: PickerState, view: PickerView, model: TimelineModel, jobs: Worker) -> None:
+        """`offer` is called when an interrupted restore may have to be told; `Picker` sets it."""
+        self.state, self.view, self.model, self.jobs = state, view, model, jobs
+        self.offer: Callable[[], object] = lambda: None
+
+    def fill(self, found: PickerTimeline | Exception) -> None:
+        """Show the timeline, then read what is missing of it."""
+        if isinstance(found, Exception):
+            self.failed(found)
+            return
+        self.view.reads("")
+        self.state.timeline, self.state.unfinished = found, found.unfinished
+        if found.is_complete:
+            self.state.known.clear()
+        self.arrange()
+        self.offer()
+        if self.state.stale:
+            self.state.stale = False
+            self.state.known.clear()
+            self.look()
+        else:
+            self.read_more()
+
+    def look(self) -> None:
+        """Start a job that looks at the worktree."""
+        self.view.reads("looking at the files")
+        self.jobs.put(worker.LOOK, self.model.look, self._looked)
+
+    def _looked(self, found: PickerTimeline | Exception) -> None:
+        """Show the timeline after a scan of the worktree, and compare again."""
+        self.fill(found)
+        if not isinstance(found, Exception) and self.state.is_opened:
+            self.ask_preview()
+
+    def read_more(self) -> None:
+        """Start a job that reads the changes of visible turns, and a job that reads more rows."""
+        if self.state.timeline is None:
+            return
+        lines = self.view.lines("#timeline")
+        first = lines.first()
+        todo = [row for row in self.state.rows[first : first + lines.size.height + 1] if not row.is_final][:_VISIBLE]
+        if todo:
+            self.jobs.put(worker.FILL, lambda: self.model.filled(todo), self._filled)
+        if not self.state.timeline.is_complete:
+            self.jobs.put(worker.MORE, self.model.more, self._more)
+
+    def _filled(self, found: dict[str, PickerRow] | Exception) -> None:
+        if not isinstance(found, Exception):
+            self.state.fill(found)
+            self.view.lines("#timeline").refresh()
+            self.read_more()
+
+    def _more(self, found: PickerTimeline | Exception) -> None:
+        if isinstance(found, Exception):
+            self.failed(found)
+        else:
+            self.state.timeline = found
+            self.arrange()
+            self.read_more()
+
+    def arrange(self) -> None:
+        """Show the rows of the current view. The cursor keeps its row."""
+        if self.state.timeline is None:
+            return
+        chosen, was_placed = self.view.chosen(), self.state.is_placed
+        at = self.state.arrange(chosen)
+        self.view.lines("#timeline").fill(len(self.state.rows), at, stays=was_placed)
+        now = self.view.chosen()
+        if chosen is None or now is None or now.key != chosen.key:
+            self.ask_preview()
+        self.view.tell()
+
+    def ask_preview(self) -> None:
+        """Start a job that compares for the row at the cursor, if files are shown."""
+        if not self.state.is_opened:
+            return
+        row = self.view.chosen()
+        self.state.forget_preview(row, self.view.file())
+        self.view.clear()
+        if row is None or (not row.target and not isinstance(row.item, Turn)):
+            self.view.put("#about", Text("" if row is None else "nothing is known of what was here"))
+            return
+        what, base = self.state.shows(row), self.state.base
+        self.view.put("#about", Text("comparing ...", style="dim"))
+        self.state.asked += 1
+        number = self.state.asked
+
+        def answer(found: RowPreview | Exception) -> None:
+            if number == self.state.asked:  # a later question makes an answer outdated
+                self._shown(found)
+
+        self.jobs.put(worker.SHOW, lambda: self.model.preview(row, what, base), answer)
+
+    def _shown(self, found: RowPreview | Exception) -> None:
+        if isinstance(found, Exception):
+            self.view.put("#about", Text(printable(str(found)), style="red"))
+            return
+        row = self.view.chosen()
+        if row is None or not self.state.take_preview(found, row, self.view.narrowed()):
+            return  # the cursor moved, so this result is outdated
+        width = max(self.view.lines("#files").size.width, 20)
+        self.view.put("#about", Text(self.state.heading(row, found, width), style="bold"))
+        self.view.fit_prompt()
+        self.view.lines("#files").fill(len(self.state.tree), self.state.first_file())
+        self.ask_patch()
+        self._ask_lines(found)
+
+    def _ask_lines(self, preview: RowPreview) -> None:
+        """Start jobs that count the lines of the first files, a few files per job."""
+        todo = [change for change in self.state.tree.changes[:_COUNTED] if change.path not in self.state.lines_of][:_AT_ONCE]
+
+        def answer(found: Any) -> None:
+            if preview is self.state.preview and not isinstance(found, Exception):
+                self.state.lines_of.update(found)
+                self.view.lines("#files").refresh()
+                self._ask_lines(preview)
+
+        if todo:
+            self.jobs.put(worker.LINES, lambda: patch_lines.line_counts(preview.found, todo), answer)
+
+    def ask_patch(self) -> None:
+        """Start a job that makes the patch of the file at the cursor."""
+        preview, line = self.state.preview, self.view.file()
+        if preview is None or line is None:
+            self._show_patch([])
+            return
+        change = line.change
+        if change is None:
+            words = f"{plural(line.end - line.start, 'file')} below {line.name}: enter {'unfolds' if line.is_folded else 'folds'} it"
+            self._show_patch([PatchLine(words, "", -1, [])])
+            return
+
+        def answer(found: list[PatchLine] | Exception) -> None:
+            now = self.view.file()
+            if preview is self.state.preview and now is not None and now.change is change:
+                self._show_patch([PatchLine(printable(str(found)), "", -1, [])] if isinstance(found, Exception) else found)
+
+        self.jobs.put(worker.PATCH, lambda: patch_lines.patch_of(preview.found, change), answer)
+
+    def _show_patch(self, lines: list[PatchLine]) -> None:
+        self.state.patch = lines
+        first = next((at for at, line in enumerate(lines) if line.sign == "@"), 0)
+        self.view.lines("#patch").fill(len(lines), first)
+
+    def failed(self, error: Exception) -> None:
+        """Say what could not be done."""
+        self.state.said = ""
+        self.view.reads("")
+        self.view.app.push_screen(Dialog("That could not be done", [printable(str(error))]), self.read_it)
+
+    def read_it(self, _: str | None) -> None:
+        """Continue after a message is closed."""
+        self.offer()

@@ -1,0 +1,210 @@
+"""What the picker shows and what is chosen, without a screen: the keys change it, and the view draws it.
+
+The danger prevented here: one row's changes shown beside another row's name. A preview that is not of the row at the
+cursor is dropped.
+"""
+
+from ...model.turn_records import SavedRow, Turn
+from ..show.text import age, cut_to, plural
+from . import picker_rows
+from .file_tree import FileTree, TreeLine
+from .patch_lines import PatchLine
+from .picker_rows import PickerRow, PickerTimeline
+from .timeline import HERE, TURN, RowPreview, counts, files
+
+
+class PickerState:
+    """The state of one picker."""
+
+    def __init__(self, name: str) -> None:
+        """Nothing is read yet. `name` is the name of the project."""
+        self.name = name
+        self.timeline: PickerTimeline | None = None
+        self.rows: list[PickerRow] = []
+        """The rows of the current view, as they are listed."""
+        self.known: dict[str, PickerRow] = {}
+        """Turns that were filled before their place was reached, by key."""
+        self.unfolded: set[str] = set()
+        self.everything = False
+        """Checkpoints inside of turns and of other worktrees are listed, too."""
+        self.words = ""
+        """The words of the filter."""
+        self.is_placed = False
+        """The cursor is where it belongs: at the newest turn that changed something, or where a person moved it."""
+        self.base: PickerRow | None = None
+        """The row that others are compared with."""
+        self.what = TURN
+        """What is shown of a row: TURN or HERE."""
+        self.is_opened = False
+        """The files of a row are shown."""
+        self.preview: RowPreview | None = None
+        self.wanted: bytes | None = None
+        """The file to select when the files are shown."""
+        self.tree = FileTree(())
+        self.lines_of: dict[bytes, str] = {}
+        """Counts of changed lines by file."""
+        self.checked: set[bytes] = set()
+        self.parts: dict[bytes, set[int]] = {}
+        """The chosen hunks by file."""
+        self.patch: list[PatchLine] = []
+        self.busy, self.said = "reading the timeline", ""
+        """What a job does, "" = none, and what the last key said."""
+        self.asked = 0
+        """The number of the newest question for a preview."""
+        self.stale = True
+        """The worktree must be scanned before a comparison."""
+        self.unfinished: list[str] = []
+        """Details of an interrupted restore."""
+        self.acting = False
+        """A job that changes something runs: only jobs that read may start."""
+        self.writing = False
+        """It changes what the person agreed to."""
+        self.outcome: list[str] = []
+        """Lines to print after the screen closes."""
+        self.incomplete = False
+        """Some work was not done."""
+
+    # -- the timeline
+
+    def row_at(self, index: int) -> PickerRow | None:
+        """The row at a place of the list."""
+        return self.rows[index] if index < len(self.rows) else None
+
+    def is_unfolded(self, row: PickerRow) -> bool:
+        """True if the checkpoints of a turn are listed."""
+        return isinstance(row.item, Turn) and (self.everything or row.key in self.unfolded)
+
+    def fill(self, found: dict[str, PickerRow]) -> None:
+        """Take turns with their changes, by key."""
+        self.known.update(found)
+        self.rows = [self.known.get(row.key, row) for row in self.rows]
+
+    def arrange(self, chosen: PickerRow | None) -> int:
+        """List the rows of the current view. Returns the place of the chosen row, or where the cursor starts."""
+        found = self.timeline
+        assert found is not None
+        rows = list(picker_rows.arranged(found, self.unfolded, everything=self.everything))
+        rows = [row if row.is_final else self.known.get(row.key, row) for row in rows]
+        self.rows = picker_rows.matching(found, rows, self.words) if self.words else rows
+        if not self.rows and not self.words:
+            self.said = "no checkpoint yet: casrewind save makes one"
+        if not self.is_placed:
+            newest = next((index for index, row in enumerate(self.rows) if isinstance(row.item, Turn) and row.item.changes), None)
+            self.is_placed = newest is not None or (found.is_complete and not self.stale)
+            return newest or 0
+        return next((index for index, row in enumerate(self.rows) if chosen is not None and row.key == chosen.key), 0)
+
+    def other_session(self, index: int, by: int) -> int | None:
+        """The place of the next turn of another session, in one direction."""
+        row = self.row_at(index)
+        session = picker_rows.session_of(row) if row is not None else ""
+        places = range(index + by, len(self.rows) if by > 0 else -1, by)
+        return next((at for at in places if picker_rows.session_of(self.rows[at]) not in ("", session)), None)
+
+    def turn_around(self, index: int) -> int:
+        """The place of the turn that a checkpoint is listed below, or the place itself."""
+        return next((at for at in range(index, -1, -1) if isinstance(self.rows[at].item, Turn)), index)
+
+    def numbers(self) -> str:
+        """What the timeline has: turns, sessions and checkpoints, or the rows that the filter finds."""
+        found = self.timeline
+        if found is None:
+            return ""
+        if self.words:
+            return f"{plural(len(self.rows), 'row')} with {self.words!r}"
+        shown = plural(found.turns, "turn") if found.turns else "no turns yet"
+        sessions = f" of {plural(len(found.sessions), 'session')}" if len(found.sessions) > 1 else ""
+        more = ", other worktrees' too" if self.everything and found.elsewhere else ""
+        return f"{shown}{sessions}, {plural(len(found.points), 'checkpoint')}{more}"
+
+    def status(self) -> str:
+        """The line below the panes."""
+        if self.busy:
+            return f"{self.busy} ..."
+        return "a restore is half done: o to finish it or take it back" if self.unfinished else self.said
+
+    # -- what is shown of a row
+
+    def shows(self, row: PickerRow) -> str:
+        """What is shown of a row: a save is a state, so there is only what a restore of it would change."""
+        return HERE if isinstance(row.item, SavedRow) else self.what
+
+    def switch(self) -> None:
+        """Show what a turn did, or what a restore of its start would change now."""
+        self.what = HERE if self.what == TURN else TURN
+        self.base = None
+
+    def compare(self, row: PickerRow) -> bool:
+        """Compare other rows with this one; a second time ends it. Returns True if it begins."""
+        self.base = None if self.base is not None and self.base.key == row.key else row
+        return self.base is not None
+
+    def forget_preview(self, row: PickerRow | None, line: TreeLine | None) -> None:
+        """Drop what is shown, before another preview of the row is asked for. The file of the same row is selected again."""
+        is_same = self.preview is not None and row is not None and self.preview.key == row.key
+        if self.wanted is None and is_same and line is not None and line.change is not None:
+            self.wanted = line.change.path
+        self.preview, self.tree, self.patch, self.lines_of = None, FileTree(()), [], {}
+        self.checked.clear()
+        self.parts.clear()
+
+    def take_preview(self, found: RowPreview, row: PickerRow | None, words: str) -> bool:
+        """Show a preview, with the files that have all `words`. False if it is not of the row at the cursor."""
+        if row is None or (found.key, found.what, found.base) != (row.key, self.shows(row), self.base.key if self.base else ""):
+            return False
+        self.preview, self.tree = found, FileTree(files(found.found))
+        self.tree.filter(words)
+        return True
+
+    def heading(self, row: PickerRow, found: RowPreview, width: int) -> str:
+        """The title of a preview: what it shows, its numbers and its row. A name longer than a line is cut."""
+        assert self.timeline is not None
+        when = picker_rows.time_of(self.timeline, row)
+        ago = f", {age(when)}" if when is not None else ""
+        numbers = counts(found.found, found.what)
+        if found.base and self.base is not None:
+            return f"from {cut_to(picker_rows.title(self.timeline, self.base), width)} to here: {numbers}"
+        what = found.what if isinstance(row.item, Turn) or found.what == HERE else "what changed"
+        name = picker_rows.number(row) or picker_rows.title(self.timeline, row)
+        return f"{what}: {numbers} · {cut_to(name, width - len(ago) - 4)}{ago}"
+
+    # -- files and hunks
+
+    def line_at(self, index: int) -> TreeLine | None:
+        """The line at a place of the tree."""
+        return self.tree.lines[index] if index < len(self.tree) else None
+
+    def first_file(self) -> int:
+        """The place where the cursor starts in the files."""
+        place = self.tree.place_of(self.wanted) if self.wanted is not None else None
+        self.wanted = None
+        return next((at for at, line in enumerate(self.tree.lines) if line.change is not None), 0) if place is None else place
+
+    def has_choice(self) -> bool:
+        """True if the patch is that of a restore, so that parts of it can be chosen."""
+        return self.preview is not None and self.preview.what == HERE and not self.preview.base
+
+    def choose(self, paths: set[bytes], *, only_add: bool = False) -> None:
+        """Choose files, or take them out of the choice if all are chosen. A file is chosen whole, or in parts."""
+        self.checked = self.checked - paths if paths <= self.checked and not only_add else self.checked | paths
+        for path in paths:
+            self.parts.pop(path, None)
+
+    def choose_parts(self, path: bytes, parts: set[int]) -> None:
+        """Choose these hunks of a file, and no others."""
+        self.checked.discard(path)
+        self.parts[path] = parts
+        if not parts:
+            del self.parts[path]
+
+    def choice(self) -> str:
+        """What is chosen, in words."""
+        hunks = sum(map(len, self.parts.values()))
+        words = [f"{len(self.checked):,} chosen"] if self.checked else []
+        words += [plural(hunks, "hunk") + " chosen"] if hunks else []
+        return f"{', '.join(words)}: only these are restored" if words else ""
+
+    def other_hunk(self, index: int, by: int) -> int:
+        """The place of the next hunk in one direction, or the place itself."""
+        places = range(index + by, len(self.patch) if by > 0 else -1, by)
+        return next((at for at in places if self.patch[at].sign == "@"), index)
