@@ -73,10 +73,10 @@ class Open:
             self.client.casrewind("save", code=0)
             self.client.casrewind("install", "claude", "--tier", tier, *words, code=0)
         elif words is not None:
-            from casrewind.agents import ours
-            from casrewind.agents.profiles import CLAUDE
+            from casrewind import agents
+            from casrewind.agents import settings_edit
 
-            found = ours.groups(CLAUDE, tier)
+            found = settings_edit.groups(agents.load_client("claude"), tier)
             for group in found.values():
                 group["hooks"][0]["command"] = "true"
             place = Path(self.client.config, "settings.json")

@@ -112,13 +112,13 @@ class Client:
     """As much of a coding agent's client as its hooks can see."""
 
     def __init__(self, scratch, agent):
-        from casrewind.agents import profiles
+        from casrewind import agents
 
-        self.scratch, self.agent, self.profile = scratch, agent, profiles.PROFILES[agent]
+        self.scratch, self.agent, self.client = scratch, agent, agents.load_client(agent)
         self.project = scratch.home / "shop"
         self.session, self.last = "", None
         self.code = ""  # the answer to the newest plan
-        self.directory = scratch.home / self.profile.home / self.profile.sessions / str(self.project).replace("/", "-")
+        self.directory = scratch.home / self.client.places.home / self.client.sessions.directory / str(self.project).replace("/", "-")
 
     @property
     def transcript(self):
@@ -171,8 +171,8 @@ class Client:
 
     def hook(self, event, **more):
         """Call the hook that the client's settings have for an event; what it prints."""
-        for file in self.profile.files:
-            path = self.scratch.home / self.profile.home / file.name
+        for file in self.client.settings.files:
+            path = self.scratch.home / self.client.places.home / file.name
             found = json.loads(path.read_text()) if path.exists() else {}
             groups = (found.get(file.key, {}) if file.key else found).get(event)
             if groups:
@@ -182,7 +182,7 @@ class Client:
         said = {"session_id": self.session, "transcript_path": str(self.transcript), "cwd": str(self.project), "hook_event_name": event}
         done = subprocess.run(
             ["sh", "-c", groups[0]["hooks"][0]["command"]], input=json.dumps({**said, **more}).encode(), cwd=self.project,
-            env={**self.scratch.environment, self.profile.root_variables[0]: str(self.project)}, capture_output=True, check=True,
+            env={**self.scratch.environment, self.client.events.root_variables[0]: str(self.project)}, capture_output=True, check=True,
         )  # fmt: skip
         assert done.stderr == b"", done
         return done.stdout.decode()
@@ -190,7 +190,7 @@ class Client:
     def ask(self, line):
         """What the client shows when a `/casrewind` line is typed in it."""
         answer = json.loads(self.hook("UserPromptSubmit", prompt=_CODE.sub(self.code, line)))
-        text = self.scratch.told(answer[self.profile.refusal_text])
+        text = self.scratch.told(next(answer[key] for key, value in self.client.events.refusal.items() if value == ""))
         self.code = (_CODE.findall(text) or [""])[-1]
         return text
 

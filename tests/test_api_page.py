@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import casrewind
-from casrewind.agents import claude
+from casrewind.agents.claude import CLIENT as claude
 from support.command import Command
 from support.fake_client import Client
 from support.trees import plant

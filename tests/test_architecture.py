@@ -76,6 +76,10 @@ def test_commands_take_no_name_of_the_python_api_but_the_version():
                 assert {alias.name for alias in node.names} & set(casrewind.__all__) <= {"__version__"}, path
 
 
+SHARED = {"cursor"}
+"""A name that two modules share: a position in a transcript, and the client Cursor, whose module has the client's name."""
+
+
 def test_a_name_of_a_module_means_one_module():
     """But for the modules of commands, which have the names of what they call."""
     found = {}
@@ -83,7 +87,7 @@ def test_a_name_of_a_module_means_one_module():
         if path.name != "__init__.py" and path.parent.name != "commands":
             found.setdefault(path.stem, []).append(str(path.relative_to(TOP)))
     assert len(found) > 100
-    assert {name for name, paths in found.items() if len(paths) > 1} == set()
+    assert {name for name, paths in found.items() if len(paths) > 1} == SHARED
 
 
 def test_a_name_of_a_class_means_one_class():

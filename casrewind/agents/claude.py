@@ -6,17 +6,19 @@ The user sees one branch, from the newest leaf up. So a transcript is cut after 
 a batch of tool calls. The calls of a batch form a chain, so their results are not all on that branch.
 """
 
+import os
 from collections.abc import Sequence
 
 from .. import errors
-from .._typing import NamedTuple
-from ..model.cursor import Cursor
-from . import cursors, profiles, session_files, transcript
-from .prompts import Prompt, title_of
-from .transcript import Value
+from .._typing import TYPE_CHECKING, NamedTuple
+from . import client, transcript
+from .transcript import Prompt, Value, fork_title, title_of
 
-PROFILE = profiles.CLAUDE
+if TYPE_CHECKING:
+    from ..model.cursor import Cursor
 
+_TRIGGERS = {**client.EVENTS, "PostToolBatch": "tool_batch"}
+_HEAD = 16 * 1024  # bytes of a payload that are searched for its client
 _BOOKKEEPING = frozenset(
     {"queue-operation", "last-prompt", "mode", "permission-mode", "atis-latch", "tools-used", "cost-state"}
     | {"file-history-snapshot", "file-history-delta", "api-request", "api-request-shape", "api-request-blob"}
@@ -38,39 +40,174 @@ _TITLES = (("custom-title", "customTitle"), ("ai-title", "aiTitle"), ("summary",
 
 
 class ClaudeLine(NamedTuple):
-    """A line: bytes [start, end). Missing ids are "". `parent` is the previous line of the conversation, across
-    compactions. `calls` and `results` are ids of the tool calls that it makes and answers. `pin`: the line from which
-    the client explicitly continues. `boundary`: the client compacted the conversation here. A queued `prompt` has no
-    turn id."""
+    """A line of a transcript. Missing ids are ""."""
 
     start: int
+    """The position of its first byte."""
     end: int
+    """The position behind its last byte."""
     kind: str
+    """One of transcript.KINDS."""
     uuid: str
+    """Its id in the tree."""
     parent: str
+    """The previous line of the conversation, across compactions."""
     turn: str
+    """The id of its turn."""
     message: str
+    """The id of the model's message that it is a part of."""
     calls: tuple[str, ...]
+    """The ids of the tool calls that it makes."""
     results: tuple[str, ...]
+    """The ids of the tool calls that it answers."""
     pin: str
+    """The line from which the client explicitly continues."""
     boundary: bool
+    """The client compacted the conversation here."""
     prompt: Prompt | None
+    """The prompt that it holds, or None. A queued prompt has no turn id."""
 
 
-def kind_of(value: Value | None) -> str:
-    """The kind of a line, one of transcript.KINDS."""
-    if value is None:
-        return transcript.UNKNOWN
-    sort = transcript.text(value.get("type"))
-    if sort in _BOOKKEEPING:
-        return transcript.BOOKKEEPING
-    if sort not in _KINDS and sort != "user":
-        return transcript.UNKNOWN
-    if value.get("isSidechain") is True:
-        return transcript.SIDECHAIN
-    if sort == "attachment" and _is_queued_prompt(transcript.members(value.get("attachment"))):
-        return transcript.QUEUED
-    return _KINDS.get(sort) or _kind_of_user(value)
+class ClaudeClient(client.ConversationClient):
+    """Claude Code. Other clients call the hooks in its settings, too."""
+
+    name = "claude"
+    title = "Claude Code"
+    program = "claude"
+    proven_version = "2.1.330"
+    events = client.ClientEvents(
+        triggers={**_TRIGGERS, "StopFailure": "turn_end"},
+        before_tool="PreToolUse",
+        by_tool=frozenset({"PreToolUse"}),
+        harmless_tools=frozenset(
+            {"Read", "Grep", "Glob", "LS", "NotebookRead", "WebFetch", "WebSearch", "ToolSearch", "TodoRead", "TodoWrite"}
+            | {"TaskList", "TaskGet", "TaskOutput", "BashOutput", "AskUserQuestion", "EnterPlanMode", "ExitPlanMode"}
+        ),
+        turn_field="prompt_id",
+        root_variables=("CLAUDE_PROJECT_DIR",),
+        pid_variables=("CLAUDE_PID",),
+        env_file_variables=("CLAUDE_ENV_FILE",),
+    )
+    places = client.ClientPlaces(home=".claude", home_variable="CLAUDE_CONFIG_DIR")
+    settings = client.ClientSettings(
+        hooks=client.hooks_for(_TRIGGERS, {"PreToolUse": "*"}),
+        files=(client.HookFile("settings.json", "hooks"),),
+        aside=(client.HookFile("settings.local.json", "hooks"),),
+        off_key="disableAllHooks",
+    )
+    sessions = client.SessionFormat(
+        directory="projects",
+        resume="claude --resume {session}",
+        resume_inside="/resume {session}",
+        by_project=True,
+        line_id="uuid",
+    )
+
+    def name_sender(self, payload: bytes) -> str:
+        """Cursor calls the hooks in Claude Code's settings."""
+        return "cursor" if b'"cursor_version"' in payload[:_HEAD] else self.name
+
+    def notice(self, text: str) -> dict[str, str]:
+        """The member that the client shows to the person."""
+        return {"systemMessage": text}
+
+    def command_path(self, directory: str) -> str:
+        """The client's commands are files in a directory of its settings."""
+        return os.path.join(directory, "commands", "casrewind.md")
+
+    def find_plugins(self, directory: str) -> dict[str, list[str]]:
+        """The plugin of ours in the client's list."""
+        from . import claude_plugin
+
+        return claude_plugin.find_installed(os.path.join(directory, "plugins", "installed_plugins.json"))
+
+    def kind_of(self, value: Value | None) -> str:
+        """The kind of a line, one of transcript.KINDS."""
+        if value is None:
+            return transcript.UNKNOWN
+        sort = transcript.text(value.get("type"))
+        if sort in _BOOKKEEPING:
+            return transcript.BOOKKEEPING
+        if sort not in _KINDS and sort != "user":
+            return transcript.UNKNOWN
+        if value.get("isSidechain") is True:
+            return transcript.SIDECHAIN
+        if sort == "attachment" and _is_queued_prompt(transcript.members(value.get("attachment"))):
+            return transcript.QUEUED
+        return _KINDS.get(sort) or _kind_of_user(value)
+
+    def prompts(self, data: bytes, *, every: bool = False) -> list[Prompt]:
+        """The user's prompts on the current branch, in conversation order; with `every`, all prompts in file order. A
+        prompt typed during a turn gets that turn's prompt_id, as in its hook event."""
+        table = read_lines(data)
+        found, turn = [], ""
+        for at in range(len(table)) if every else find_branch(table, pinned=True):
+            prompt = table[at].prompt
+            turn = table[at].turn or turn
+            if prompt is not None:
+                found.append(prompt._replace(prompt_id=prompt.prompt_id or turn) if prompt.queued else prompt)
+        return found
+
+    def cut(self, data: bytes, prompt: Prompt) -> bytes | None:
+        """The transcript up to and including the parent of a prompt; None if nothing was said before it. For a queued
+        prompt the cut is in the running turn: after the tool results that preceded its delivery to the model."""
+        table = read_lines(data)
+        index = lines_by_uuid(table)
+        target = index.get(prompt.uuid)
+        if target is None:
+            raise errors.AgentError("that prompt is not in this transcript")
+        end = index.get(table[target].parent)
+        if end is None and not table[target].parent:
+            return None
+        if end is None or end >= target:  # the parent was removed, or the lines were reordered
+            end = line_before(table, target)
+        return _closed(data, table, end)
+
+    def cut_at(self, data: bytes, cursor: "Cursor", trigger: str) -> bytes | None:
+        """The transcript at a checkpoint, by the ids of its cursor; None if nothing had been said yet.
+
+        A hook runs before the client writes its last lines. So a turn ends where the next turn starts, a batch at its last
+        result, a compaction at its boundary. Raises AgentError if no id and no hash of the cursor is in this transcript.
+        """
+        table = read_lines(data)
+        index = lines_by_uuid(table)
+        ends = [index[cursor.event_id]] if cursor.event_id in index else []
+        if trigger in ("turn_end", "session_end"):
+            ends += _turn_end(table, cursor.prompt_id or _turn_of(table, max(ends, default=-1)))
+        if cursor.tool_use_id:
+            ends += [at for at, row in enumerate(table) if cursor.tool_use_id in row.results][:1]
+        if ends:
+            end = max(ends)
+            return _closed(data, table, _before_boundary(table, end) if trigger == "compact" else end)
+        if not cursor.offset and not cursor.event_id:
+            return None
+        return _closed(data, table, transcript.count_before(data, table, cursor) - 1)
+
+    def title_of(self, data: bytes) -> str:
+        """The session's title, else the start of its first prompt, else ""."""
+        for sort, field in _TITLES:
+            for line in transcript.containing(data, f'"{sort}"'.encode()):
+                value = line.value or {}
+                if value.get("type") == sort and transcript.text(value.get(field)):
+                    return transcript.text(value[field])
+        return title_of(self.prompts(data))
+
+    def fork(self, data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
+        """`cut` as a new session. Its lines keep the old session id, which the client accepts."""
+        line = {"type": "custom-title", "customTitle": fork_title(self.title_of(data)), "sessionId": session}
+        return cut + (b"" if cut.endswith(b"\n") else b"\n") + transcript.encode(line)
+
+    def is_interrupted(self, end: bytes) -> bool:
+        """True if the last words in the end of a transcript are the client's note that the person pressed Esc."""
+        said = (line.value or {} for line in transcript.lines(end))
+        words = [value for value in said if value.get("type") in ("user", "assistant") and value.get("isSidechain") is not True]
+        if not words or words[-1].get("type") != "user":
+            return False
+        blocks = transcript.blocks(transcript.members(words[-1].get("message")).get("content"))
+        return any(transcript.text(block.get("text")).startswith(_INTERRUPTED) for block in blocks)
+
+
+CLIENT = ClaudeClient()
 
 
 def _kind_of_user(value: Value) -> str:
@@ -118,14 +255,14 @@ def _is_queued_prompt(attachment: Value) -> bool:
     return not "\n".join(transcript.texts(attachment.get("prompt"))).startswith("<task-notification>")
 
 
-def rows(data: bytes) -> list[ClaudeLine]:
+def read_lines(data: bytes) -> list[ClaudeLine]:
     """Every complete line of a transcript."""
     return [_row(line) for line in transcript.lines(data)]
 
 
 def _row(line: transcript.TranscriptLine) -> ClaudeLine:
     value = line.value or {}
-    kind = kind_of(line.value)
+    kind = CLIENT.kind_of(line.value)
     in_tree = kind not in (transcript.BOOKKEEPING, transcript.UNKNOWN, transcript.SIDECHAIN)
     uuid = transcript.text(value.get("uuid")) if in_tree else ""
     parent = transcript.text(value.get("parentUuid")) or transcript.text(value.get("logicalParentUuid")) if in_tree else ""
@@ -169,7 +306,7 @@ def _prompt(line: transcript.TranscriptLine, value: Value, kind: str, uuid: str,
     )
 
 
-def places(table: Sequence[ClaudeLine]) -> dict[str, int]:
+def lines_by_uuid(table: Sequence[ClaudeLine]) -> dict[str, int]:
     """{uuid: index of its first line}."""
     found: dict[str, int] = {}
     for index, row in enumerate(table):
@@ -178,11 +315,11 @@ def places(table: Sequence[ClaudeLine]) -> dict[str, int]:
     return found
 
 
-def branch(table: Sequence[ClaudeLine], *, pinned: bool) -> list[int]:
+def find_branch(table: Sequence[ClaudeLine], *, pinned: bool) -> list[int]:
     """The indices of the lines from the conversation's first line to its newest leaf. `pinned`: the client's explicit
     choice of where to continue counts as a leaf. A client can remove a line; its children then follow the previous tree
     line."""
-    index = places(table)
+    index = lines_by_uuid(table)
     at = _leaf(table, index, pinned=pinned)
     found: list[int] = []
     visited: set[int] = set()
@@ -190,7 +327,7 @@ def branch(table: Sequence[ClaudeLine], *, pinned: bool) -> list[int]:
         visited.add(at)
         found.append(at)
         parent = table[at].parent
-        at = None if not parent else index[parent] if parent in index else in_front(table, at)
+        at = None if not parent else index[parent] if parent in index else line_before(table, at)
     return found[::-1]
 
 
@@ -203,95 +340,9 @@ def _leaf(table: Sequence[ClaudeLine], index: dict[str, int], *, pinned: bool) -
     return None
 
 
-def in_front(table: Sequence[ClaudeLine], at: int) -> int | None:
+def line_before(table: Sequence[ClaudeLine], at: int) -> int | None:
     """The index of the nearest tree line before a line, or None."""
     return next((i for i in range(at - 1, -1, -1) if table[i].uuid), None)
-
-
-def prompts(data: bytes, *, every: bool = False) -> list[Prompt]:
-    """The user's prompts on the current branch, in conversation order; with `every`, all prompts in file order. A
-    prompt typed during a turn gets that turn's prompt_id, as in its hook event."""
-    table = rows(data)
-    found, turn = [], ""
-    for at in range(len(table)) if every else branch(table, pinned=True):
-        prompt = table[at].prompt
-        turn = table[at].turn or turn
-        if prompt is not None:
-            found.append(prompt._replace(prompt_id=prompt.prompt_id or turn) if prompt.queued else prompt)
-    return found
-
-
-def cut(data: bytes, prompt: Prompt) -> bytes | None:
-    """The transcript up to and including the parent of a prompt; None if nothing was said before it. For a queued
-    prompt the cut is in the running turn: after the tool results that preceded its delivery to the model."""
-    table = rows(data)
-    index = places(table)
-    target = index.get(prompt.uuid)
-    if target is None:
-        raise errors.AgentError("that prompt is not in this transcript")
-    end = index.get(table[target].parent)
-    if end is None and not table[target].parent:
-        return None
-    if end is None or end >= target:  # the parent was removed, or the lines were reordered
-        end = in_front(table, target)
-    return _closed(data, table, end)
-
-
-def cut_at(data: bytes, cursor: Cursor, trigger: str) -> bytes | None:
-    """The transcript at a checkpoint, by the ids of its cursor; None if nothing had been said yet.
-
-    A hook runs before the client writes its last lines. So a turn ends where the next turn starts, a batch at its last
-    result, a compaction at its boundary. Raises AgentError if no id and no hash of the cursor is in this transcript.
-    """
-    table = rows(data)
-    index = places(table)
-    ends = [index[cursor.event_id]] if cursor.event_id in index else []
-    if trigger in ("turn_end", "session_end"):
-        ends += _turn_end(table, cursor.prompt_id or _turn_of(table, max(ends, default=-1)))
-    if cursor.tool_use_id:
-        ends += [at for at, row in enumerate(table) if cursor.tool_use_id in row.results][:1]
-    if ends:
-        end = max(ends)
-        return _closed(data, table, _before_boundary(table, end) if trigger == "compact" else end)
-    if not cursor.offset and not cursor.event_id:
-        return None
-    if cursors.holds(cursor, data):
-        return _closed(data, table, sum(row.end <= cursor.offset for row in table) - 1)
-    raise errors.AgentError("the position of that checkpoint is not in this transcript")
-
-
-def is_interrupted(data: bytes) -> bool:
-    """True if the last words in the end of a transcript are the client's note that the person pressed Esc."""
-    said = (line.value or {} for line in transcript.lines(data))
-    words = [value for value in said if value.get("type") in ("user", "assistant") and value.get("isSidechain") is not True]
-    if not words or words[-1].get("type") != "user":
-        return False
-    blocks = transcript.blocks(transcript.members(words[-1].get("message")).get("content"))
-    return any(transcript.text(block.get("text")).startswith(_INTERRUPTED) for block in blocks)
-
-
-def title(data: bytes) -> str:
-    """The session's title, else the start of its first prompt, else ""."""
-    for sort, field in _TITLES:
-        for line in transcript.containing(data, f'"{sort}"'.encode()):
-            value = line.value or {}
-            if value.get("type") == sort and transcript.text(value.get(field)):
-                return transcript.text(value[field])
-    return title_of(prompts(data))
-
-
-def fork(data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
-    """`cut` as a new session. Its lines keep the old session id, which the client accepts."""
-    line = {"type": "custom-title", "customTitle": session_files.fork_title(title(data)), "sessionId": session}
-    return cut + (b"" if cut.endswith(b"\n") else b"\n") + transcript.encode(line)
-
-
-def fork_path(transcript: str, session: str, fork: bytes) -> str:
-    """The path of a fork: beside the transcript that it was made from."""
-    return session_files.beside(transcript, session)
-
-
-in_place = session_files.cut_alone
 
 
 def _closed(data: bytes, table: Sequence[ClaudeLine], end: int | None) -> bytes | None:
@@ -299,14 +350,14 @@ def _closed(data: bytes, table: Sequence[ClaudeLine], end: int | None) -> bytes 
     Lines with the client's explicit choice of where to continue are removed: the last line decides here."""
     while end is not None and end >= 0:
         table = table[: end + 1]
-        chain = branch(table, pinned=False)
+        chain = find_branch(table, pinned=False)
         if not any(table[at].kind in _SAID for at in chain):
             return None
         start = _open_batch(table, chain)
         if start is None:
             return b"".join(data[row.start : row.end] for row in table if not row.pin)
-        parent = places(table).get(table[start].parent)
-        end = parent if parent is not None and parent < start else in_front(table, start)
+        parent = lines_by_uuid(table).get(table[start].parent)
+        end = parent if parent is not None and parent < start else line_before(table, start)
     return None
 
 
@@ -351,5 +402,5 @@ def _before_boundary(table: Sequence[ClaudeLine], end: int) -> int | None:
     boundary = next((at for at in range(end + 1, len(table)) if table[at].boundary), None)
     if boundary is None:
         return end
-    parent = places(table).get(table[boundary].parent)
-    return parent if parent is not None and end <= parent < boundary else in_front(table, boundary)
+    parent = lines_by_uuid(table).get(table[boundary].parent)
+    return parent if parent is not None and end <= parent < boundary else line_before(table, boundary)

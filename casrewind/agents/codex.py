@@ -8,20 +8,31 @@ name the file and position from which they continue (`history_base`). That refer
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from .. import errors
-from .._typing import NamedTuple
-from ..model.cursor import Cursor
-from . import cursors, more_profiles, session_files, transcript
-from .prompts import Prompt, place_of, title_of
-from .transcript import Value
+from .._typing import TYPE_CHECKING, NamedTuple
+from . import client, transcript
+from .transcript import Prompt, Value, find_line
 
-PROFILE = more_profiles.CODEX
+if TYPE_CHECKING:
+    from ..model.cursor import Cursor
+    from .installed_hook import ClientAnswer, InstalledHook
 
+_TRIGGERS = {
+    "SessionStart": "session_start",
+    "UserPromptSubmit": "prompt",
+    "Stop": "turn_end",
+    "Interrupt": "turn_end",
+    "SubagentStop": "turn_end",
+    "PreCompact": "compact",
+    "SessionEnd": "session_end",
+    "PreToolUse": "tool_batch",
+    "PostToolUse": "tool_batch",
+}
 _STARTED = "task_started"
 _ENDED = ("task_complete", "turn_aborted")
 _BOOKKEEPING = frozenset({"session_meta", "event_msg", "turn_context", "world_state", "token_usage_record"})
+_TRUSTED = ("trusted", "managed")
 _TYPED = "user."
 _OWN = (
     "<environment_context>", "<user_instructions>", "# AGENTS.md", "<skill>", "<subagent_notification>", "<user_shell_command>",
@@ -31,38 +42,172 @@ _SAID = frozenset({transcript.PROMPT, transcript.ASSISTANT, transcript.COMPACT_S
 
 
 class CodexLine(NamedTuple):
-    """A line: bytes [start, end). Missing ids are "". `begins` and `ends`: the turn that the line starts or ends.
-    `call` and `result`: the id of the tool call that it makes or answers. `based`: the conversation continues another
-    file."""
+    """A line of a transcript. Missing ids are ""."""
 
     start: int
+    """The position of its first byte."""
     end: int
+    """The position behind its last byte."""
     kind: str
+    """One of transcript.KINDS."""
     turn: str
+    """The id of its turn."""
     begins: str
+    """The turn that it starts."""
     ends: str
+    """The turn that it ends."""
     call: str
+    """The id of the tool call that it makes."""
     result: str
+    """The id of the tool call that it answers."""
     based: bool
+    """The conversation continues another file."""
     prompt: Prompt | None
+    """The prompt that it holds, or None."""
 
 
-def kind_of(value: Value | None) -> str:
-    """The kind of a line, one of transcript.KINDS."""
-    value = value or {}
-    sort, payload = transcript.text(value.get("type")), transcript.members(value.get("payload"))
-    if sort in _BOOKKEEPING:
-        return transcript.BOOKKEEPING
-    if sort == "compacted":
-        return transcript.COMPACT_SUMMARY
-    if sort != "response_item":
-        return transcript.UNKNOWN
-    name = transcript.text(payload.get("type"))
-    if name == "message":
-        return _kind_of_message(payload)
-    if name.endswith("_call_output"):
-        return transcript.TOOL_RESULT
-    return transcript.ASSISTANT if name.endswith("_call") or name == "reasoning" else transcript.UNKNOWN
+class CodexClient(client.ConversationClient):
+    """Codex. It runs a hook only after the user trusted it."""
+
+    name = "codex"
+    title = "Codex"
+    program = "codex"
+    proven_version = "0.169.0"
+    events = client.ClientEvents(
+        triggers=_TRIGGERS,
+        before_tool="PreToolUse",
+        by_tool=frozenset({"PreToolUse", "PostToolUse"}),
+        harmless_tools=frozenset({"update_plan", "view_image", "web_search", "request_user_input"}),
+        fields={**client.FIELDS, "prompt_id": ("turn_id", "turnId")},  # a turn has one prompt, and those typed while it ran
+        budgets={"Interrupt": 2.0},
+        turn_field="turn_id",
+    )
+    places = client.ClientPlaces(home=".codex", home_variable="CODEX_HOME")
+    settings = client.ClientSettings(
+        hooks=client.hooks_for(_TRIGGERS, timeouts={"Interrupt": 3, "SessionEnd": 3}),  # Codex lowers more than 3 s with a warning
+        files=(client.HookFile("hooks.json", "hooks"),),
+    )
+    sessions = client.SessionFormat(
+        directory="sessions",
+        resume="codex resume {session}",
+        name=r"rollout-[0-9T-]{{19}}-{session}(_[0-9a-f-]+)?\.jsonl",
+        line_id="",
+        header=("payload", "id"),
+        never_rewritten="Codex keeps a copy of each session's turns, which would still show what was cut",
+    )
+
+    def reason_of(self, event: str) -> str:
+        """An interruption is an event of its own."""
+        return "interrupt" if event == "Interrupt" else ""
+
+    def next_steps(self) -> tuple[str, ...]:
+        """Codex reports nothing about hooks that it does not trust yet."""
+        return (
+            "Codex asks before it runs new hooks: start codex and choose to trust them (later: /hooks); until then it runs none",
+        )
+
+    def kind_of(self, value: Value | None) -> str:
+        """The kind of a line, one of transcript.KINDS."""
+        value = value or {}
+        sort, payload = transcript.text(value.get("type")), transcript.members(value.get("payload"))
+        if sort in _BOOKKEEPING:
+            return transcript.BOOKKEEPING
+        if sort == "compacted":
+            return transcript.COMPACT_SUMMARY
+        if sort != "response_item":
+            return transcript.UNKNOWN
+        name = transcript.text(payload.get("type"))
+        if name == "message":
+            return _kind_of_message(payload)
+        if name.endswith("_call_output"):
+            return transcript.TOOL_RESULT
+        return transcript.ASSISTANT if name.endswith("_call") or name == "reasoning" else transcript.UNKNOWN
+
+    def prompts(self, data: bytes, *, every: bool = False) -> list[Prompt]:
+        """The user's prompts in conversation order, as far as they are in this file. There are no branches."""
+        return [row.prompt for row in _rows(data) if row.prompt is not None]
+
+    def cut(self, data: bytes, prompt: Prompt) -> bytes | None:
+        """The lines before a prompt's turn; for a prompt typed during a turn, the lines before the prompt. None if nothing
+        was said before."""
+        table = _rows(data)
+        at = find_line(table, prompt)
+        start = None if prompt.queued else _start_of(table, prompt.prompt_id)
+        return _closed(data, table, at if start is None or start > at else start)
+
+    def cut_at(self, data: bytes, cursor: "Cursor", trigger: str) -> bytes | None:
+        """The transcript at a checkpoint, by the turn of its cursor; None if nothing had been said yet. Raises AgentError
+        if neither the turn nor the hash of the cursor is in this transcript.
+
+        The client writes a turn's last lines after the hook. So a turn ends at its last line, and a tool at its result.
+        """
+        table = _rows(data)
+        start = _start_of(table, cursor.prompt_id)
+        if start is not None and trigger in ("turn_end", "session_end"):
+            return _closed(data, table, _end_of(table, start))
+        if start is not None and trigger == "prompt":
+            return _closed(data, table, start)
+        if cursor.tool_use_id:
+            ends = [at for at, row in enumerate(table) if row.result == cursor.tool_use_id]
+            if ends:
+                return _closed(data, table, ends[0] + 1)
+        if not cursor.offset:
+            return None
+        return _closed(data, table, transcript.count_before(data, table, cursor))
+
+    def fork(self, data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
+        """`cut` as a new session: the new id replaces the old one, except in the reference to another file. A rollout has
+        no title."""
+        old = _session_of(data)
+        cut = cut if cut.endswith(b"\n") else cut + b"\n"
+        if not old:
+            return cut
+        import re  # a late import: a hook does not need it
+
+        # Inside a text of the conversation the quotation marks are escaped, so the pattern finds none there.
+        own = re.compile(rb'(?<!"history_base":\{)"(id|session_id|thread_id)":"' + re.escape(old.encode()) + rb'"')
+        return own.sub(rb'"\1":"' + session.encode() + rb'"', cut)
+
+    def fork_path(self, transcript: str, session: str, fork: bytes) -> str:
+        """The path of a fork: beside the transcript that it was made from, with the present time in its name."""
+        import time
+
+        return os.path.join(os.path.dirname(transcript), f"rollout-{time.strftime('%Y-%m-%dT%H-%M-%S')}-{session}.jsonl")
+
+    def ask_about_hooks(
+        self, hooks: "Sequence[InstalledHook]", program: str, root: str | None, environ: Mapping[str, str]
+    ) -> "ClientAnswer":
+        """Codex says which hooks it knows, and which of them the user trusts."""
+        from ..messages import printable
+        from .installed_hook import ClientAnswer, once
+
+        if not hooks:
+            return ClientAnswer()
+        listed, wrong = _list_hooks(program, root or "/", environ)
+        if wrong:
+            return ClientAnswer(notes=(f"Codex did not say whether it trusts the hooks ({wrong}): type /hooks in it to see",))
+        problems = []
+        for path in once(hook.settings for hook in hooks):
+            here = [hook for hook in hooks if hook.settings == path]
+            known = {(str(one.get("eventName")).lower(), one.get("command")): one for one in listed}
+            listings = [(hook, known.get((hook.event.lower(), hook.line))) for hook in here]
+            where = printable(path)
+            if missing := [hook.event for hook, one in listings if one is None]:
+                problems.append(
+                    f"Codex does not know the hooks of {', '.join(once(missing))} in {where}: it reads a project's hooks only where "
+                    f"you trust the project, and none if hooks are switched off under [features] in config.toml"
+                )
+            if untrusted := [hook.event for hook, one in listings if one is not None and one.get("trustStatus") not in _TRUSTED]:
+                problems.append(
+                    f"Codex does not run the hooks of {', '.join(once(untrusted))} in {where}, because you have not trusted them yet: "
+                    f"start codex and choose to trust them, or type /hooks in it"
+                )
+            if off := [hook.event for hook, one in listings if one is not None and one.get("enabled") is False]:
+                problems.append(f"the hooks of {', '.join(once(off))} in {where} are switched off in Codex: type /hooks in it")
+        return ClientAnswer(tuple(problems))
+
+
+CLIENT = CodexClient()
 
 
 def _kind_of_message(payload: Value) -> str:
@@ -86,72 +231,6 @@ def _extra(payload: Value) -> Value:
 
 def _texts(payload: Value) -> list[str]:
     return [transcript.text(part.get("text")) for part in transcript.blocks(payload.get("content"))]
-
-
-def prompts(data: bytes, *, every: bool = False) -> list[Prompt]:
-    """The user's prompts in conversation order, as far as they are in this file. There are no branches."""
-    return [row.prompt for row in _rows(data) if row.prompt is not None]
-
-
-def cut(data: bytes, prompt: Prompt) -> bytes | None:
-    """The lines before a prompt's turn; for a prompt typed during a turn, the lines before the prompt. None if nothing
-    was said before."""
-    table = _rows(data)
-    at = place_of(table, prompt)
-    start = None if prompt.queued else _start_of(table, prompt.prompt_id)
-    return _closed(data, table, at if start is None or start > at else start)
-
-
-def cut_at(data: bytes, cursor: Cursor, trigger: str) -> bytes | None:
-    """The transcript at a checkpoint, by the turn of its cursor; None if nothing had been said yet. Raises AgentError
-    if neither the turn nor the hash of the cursor is in this transcript.
-
-    The client writes a turn's last lines after the hook. So a turn ends at its last line, and a tool at its result.
-    """
-    table = _rows(data)
-    start = _start_of(table, cursor.prompt_id)
-    if start is not None and trigger in ("turn_end", "session_end"):
-        return _closed(data, table, _end_of(table, start))
-    if start is not None and trigger == "prompt":
-        return _closed(data, table, start)
-    if cursor.tool_use_id:
-        ends = [at for at, row in enumerate(table) if row.result == cursor.tool_use_id]
-        if ends:
-            return _closed(data, table, ends[0] + 1)
-    if not cursor.offset:
-        return None
-    if cursors.holds(cursor, data):
-        return _closed(data, table, sum(row.end <= cursor.offset for row in table))
-    raise errors.AgentError("the position of that checkpoint is not in this transcript")
-
-
-def title(data: bytes) -> str:
-    """The start of the first prompt, else ""."""
-    return title_of(prompts(data))
-
-
-def fork(data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
-    """`cut` as a new session: the new id replaces the old one, except in the reference to another file. A rollout has
-    no title."""
-    old = _session_of(data)
-    cut = cut if cut.endswith(b"\n") else cut + b"\n"
-    if not old:
-        return cut
-    import re  # a late import: a hook does not need it
-
-    # Inside a text of the conversation the quotation marks are escaped, so the pattern finds none there.
-    own = re.compile(rb'(?<!"history_base":\{)"(id|session_id|thread_id)":"' + re.escape(old.encode()) + rb'"')
-    return own.sub(rb'"\1":"' + session.encode() + rb'"', cut)
-
-
-def fork_path(transcript: str, session: str, fork: bytes) -> str:
-    """The path of a fork: beside the transcript that it was made from, with the present time in its name."""
-    import time
-
-    return os.path.join(os.path.dirname(transcript), f"rollout-{time.strftime('%Y-%m-%dT%H-%M-%S')}-{session}.jsonl")
-
-
-in_place = session_files.cut_alone
 
 
 def _session_of(data: bytes) -> str:
@@ -179,7 +258,7 @@ def _rows(data: bytes) -> list[CodexLine]:
 def _row(line: transcript.TranscriptLine) -> CodexLine:
     value = line.value or {}
     payload = transcript.members(value.get("payload"))
-    kind, name = kind_of(line.value), transcript.text(payload.get("type"))
+    kind, name = CLIENT.kind_of(line.value), transcript.text(payload.get("type"))
     is_event, is_item = value.get("type") == "event_msg", value.get("type") == "response_item"
     turn = transcript.text(payload.get("turn_id")) if is_event else transcript.text(_extra(payload).get("turn_id"))
     call = transcript.text(payload.get("call_id")) if is_item else ""
@@ -240,3 +319,26 @@ def _last_calls(table: Sequence[CodexLine], said: Sequence[int]) -> list[int]:
             break
         calls.append(at)
     return calls[::-1]
+
+
+def _list_hooks(program: str, root: str, environ: Mapping[str, str]) -> tuple[list[Value], str]:
+    """Returns (the hooks that Codex lists for a project, the reason for no answer or "")."""
+    import json
+
+    from . import hook_trial
+
+    name = {"name": "casrewind", "title": "casrewind", "version": "0"}
+    asked = (
+        {"id": 1, "method": "initialize", "params": {"clientInfo": name, "capabilities": {"experimentalApi": True}}},
+        {"method": "initialized"},
+        {"id": 2, "method": "hooks/list", "params": {"cwds": [root]}},
+    )
+    question = b"".join(json.dumps(one).encode() + b"\n" for one in asked)
+    answer, wrong = hook_trial.converse([program, "app-server"], root, environ, question, 2)
+    if wrong:
+        return [], wrong
+    try:
+        hooks = [hook for place in answer["result"]["data"] for hook in place["hooks"]]
+    except (KeyError, TypeError):
+        return [], "its answer has another form"
+    return [hook for hook in hooks if isinstance(hook, dict)], ""

@@ -4,20 +4,27 @@ A session is a directory: a file of events and a few files about it. The events 
 file that ends after any event. A fork is a new directory with the events before the cut.
 """
 
-import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from .. import errors
-from .._typing import NamedTuple
-from ..model.cursor import Cursor
-from . import cursors, more_profiles, session_files, transcript
-from .profiles import is_id
-from .prompts import Prompt, place_of, title_of
-from .transcript import Value
+from .._typing import TYPE_CHECKING, NamedTuple
+from . import client, transcript
+from .transcript import Prompt, Value, find_line, fork_title
 
-PROFILE = more_profiles.COPILOT
+if TYPE_CHECKING:
+    from ..model.cursor import Cursor
 
+_TRIGGERS = {
+    "sessionStart": "session_start",
+    "userPromptSubmitted": "prompt",
+    "agentStop": "turn_end",
+    "subagentStop": "turn_end",
+    "preCompact": "compact",
+    "sessionEnd": "session_end",
+    "preToolUse": "tool_batch",
+    "postToolUse": "tool_batch",
+}
 _KINDS = {
     "assistant.message": transcript.ASSISTANT,
     "tool.execution_complete": transcript.TOOL_RESULT,
@@ -32,29 +39,137 @@ _DIRECTORIES = ("checkpoints", "files")
 
 
 class CopilotLine(NamedTuple):
-    """An event: bytes [start, end) of the file. `type` is the client's name of it. `hook`: the hook that it is about,
-    "" = none. `calls` and `results`: ids of the tool calls that it makes and answers."""
+    """An event of a session."""
 
     start: int
+    """The position of its first byte."""
     end: int
+    """The position behind its last byte."""
     type: str
+    """The client's name of it."""
     kind: str
+    """One of transcript.KINDS."""
     id: str
+    """Its id."""
     hook: str
+    """The hook that it is about, "" = none."""
     calls: tuple[str, ...]
+    """The ids of the tool calls that it makes."""
     results: tuple[str, ...]
+    """The ids of the tool calls that it answers."""
     prompt: Prompt | None
+    """The prompt that it holds, or None."""
 
 
-def kind_of(value: Value | None) -> str:
-    """The kind of a line, one of transcript.KINDS."""
-    sort = transcript.text((value or {}).get("type"))
-    if sort == "user.message":
-        return _kind_of_user(transcript.members((value or {}).get("data")))
-    if sort in _KINDS:
-        return _KINDS[sort]
-    is_known = sort.startswith(("session.", "assistant.", "tool.", "hook.", "subagent.", "permission.", "skill."))
-    return transcript.BOOKKEEPING if is_known else transcript.UNKNOWN
+class CopilotClient(client.ConversationClient):
+    """GitHub Copilot CLI. Its payloads lack the event's name."""
+
+    name = "copilot"
+    title = "GitHub Copilot CLI"
+    program = "copilot"
+    proven_version = "1.0.102"
+    events = client.ClientEvents(
+        triggers=_TRIGGERS,
+        before_tool="preToolUse",
+        by_tool=frozenset({"preToolUse", "postToolUse"}),
+        harmless_tools=frozenset({"view", "glob", "grep", "rg", "report_intent", "web_fetch", "list_bash", "ask_user"}),
+        fields={**client.FIELDS, "name": ("hook_event_name",), "session": ("sessionId", "session_id"), "tool": ("toolName", "tool_name"),
+                "transcript": ("transcriptPath", "transcript_path")},
+        root_variables=("COPILOT_PROJECT_DIR", "CLAUDE_PROJECT_DIR"),
+    )
+    places = client.ClientPlaces(home=".copilot", home_variable="COPILOT_HOME", project_home=".github")
+    settings = client.ClientSettings(
+        hooks=client.hooks_for(_TRIGGERS),
+        files=(client.HookFile("hooks/casrewind.json", "hooks", flat=True, empty='{\n  "version": 1\n}\n'),),
+        off_key="disableAllHooks",
+    )
+    sessions = client.SessionFormat(
+        directory="session-state",
+        resume="copilot --resume={session}",
+        resume_inside="/resume {session}",
+        name=r"{session}/events\.jsonl",
+        derived="{session}/events.jsonl",
+        header=("data", "sessionId"),
+        version=1,
+        version_path=("data", "version"),
+    )
+
+    def argument_for(self, event: str) -> str:
+        """The event's name, which payloads lack."""
+        return event
+
+    def kind_of(self, value: Value | None) -> str:
+        """The kind of a line, one of transcript.KINDS."""
+        sort = transcript.text((value or {}).get("type"))
+        if sort == "user.message":
+            return _kind_of_user(transcript.members((value or {}).get("data")))
+        if sort in _KINDS:
+            return _KINDS[sort]
+        is_known = sort.startswith(("session.", "assistant.", "tool.", "hook.", "subagent.", "permission.", "skill."))
+        return transcript.BOOKKEEPING if is_known else transcript.UNKNOWN
+
+    def prompts(self, data: bytes, *, every: bool = False) -> list[Prompt]:
+        """The user's prompts in conversation order. There are no branches."""
+        return [row.prompt for row in _rows(data) if row.prompt is not None]
+
+    def cut(self, data: bytes, prompt: Prompt) -> bytes | None:
+        """The events before a prompt and its hooks; None if nothing was said before it."""
+        table = _rows(data)
+        return transcript.closed(data, table, _in_front(table, find_line(table, prompt)))
+
+    def cut_at(self, data: bytes, cursor: "Cursor", trigger: str) -> bytes | None:
+        """The events at a checkpoint; None if nothing had been said yet. A turn's end includes the hooks of that turn.
+        Raises AgentError if no id and no hash of the cursor is in this transcript."""
+        table = _rows(data)
+        end = next((at for at, row in enumerate(table) if cursor.event_id and row.id == cursor.event_id), None)
+        if end is None and not cursor.offset and not cursor.event_id:
+            return None
+        if end is None:
+            end = transcript.count_before(data, table, cursor) - 1
+        if trigger in ("turn_end", "session_end"):
+            while end + 1 < len(table) and table[end + 1].kind == transcript.BOOKKEEPING and not _begins(table[end + 1]):
+                end += 1
+        return transcript.closed(data, table, end + 1)
+
+    def fork(self, data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
+        """`cut` as a new session: the event that starts the session gets the new id. The title is in another file."""
+
+        def change(value: Value) -> Value | None:
+            about = transcript.members(value.get("data"))
+            return {**value, "data": {**about, "sessionId": session}} if value.get("type") == "session.start" and about else None
+
+        return transcript.replaced(cut, change)
+
+    def fork_path(self, transcript: str, session: str, fork: bytes) -> str:
+        """The path of a fork's events file. Its directory lies beside the original session's directory."""
+        place, name = os.path.split(transcript)
+        return os.path.join(os.path.dirname(place), session, name)
+
+    def write_fork(self, original: str, session: str, data: bytes, path: str, root: str, environ: Mapping[str, str]) -> str:
+        """Write the directory of a new session next to that of its original session. The events are written last."""
+        from .. import fsio
+        from ..messages import is_full, printable, reason_of
+
+        old = os.path.dirname(original)
+        directory = os.path.join(os.path.dirname(old), session)
+        where = printable(directory)
+        if not transcript.is_id(session) or os.path.lexists(directory):
+            raise errors.AgentError(f"cannot make the session {where}: it is there already, or its name is no id")
+        try:
+            about = _about(_read(os.path.join(old, _ABOUT)), session, self.title_of(data))
+            for place in (directory, *(os.path.join(directory, name) for name in _DIRECTORIES)):
+                fsio.make_directories(place)
+            fsio.replace_file(directory, _ABOUT, about)
+            fsio.replace_file(directory, os.path.basename(original), data)
+        except OSError as error:
+            _remove(directory)
+            if is_full(error):
+                raise errors.StoreFull(f"{reason_of(error)} for the session {where}", "free some and try again") from error
+            raise errors.AgentError(f"cannot write the session {where}: {error.strerror or error}") from error
+        return os.path.join(directory, os.path.basename(original))
+
+
+CLIENT = CopilotClient()
 
 
 def _kind_of_user(data: Value) -> str:
@@ -66,83 +181,6 @@ def _kind_of_user(data: Value) -> str:
     return transcript.PROMPT
 
 
-def prompts(data: bytes, *, every: bool = False) -> list[Prompt]:
-    """The user's prompts in conversation order. There are no branches."""
-    return [row.prompt for row in _rows(data) if row.prompt is not None]
-
-
-def cut(data: bytes, prompt: Prompt) -> bytes | None:
-    """The events before a prompt and its hooks; None if nothing was said before it."""
-    table = _rows(data)
-    return transcript.closed(data, table, _in_front(table, place_of(table, prompt)))
-
-
-def cut_at(data: bytes, cursor: Cursor, trigger: str) -> bytes | None:
-    """The events at a checkpoint; None if nothing had been said yet. A turn's end includes the hooks of that turn.
-    Raises AgentError if no id and no hash of the cursor is in this transcript."""
-    table = _rows(data)
-    end = next((at for at, row in enumerate(table) if cursor.event_id and row.id == cursor.event_id), None)
-    if end is None and not cursor.offset and not cursor.event_id:
-        return None
-    if end is None:
-        if not cursors.holds(cursor, data):
-            raise errors.AgentError("the position of that checkpoint is not in this transcript")
-        end = sum(row.end <= cursor.offset for row in table) - 1
-    if trigger in ("turn_end", "session_end"):
-        while end + 1 < len(table) and table[end + 1].kind == transcript.BOOKKEEPING and not _begins(table[end + 1]):
-            end += 1
-    return transcript.closed(data, table, end + 1)
-
-
-def title(data: bytes) -> str:
-    """The start of the session's first prompt, or ""."""
-    return title_of(prompts(data))
-
-
-def fork(data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
-    """`cut` as a new session: the event that starts the session gets the new id. The title is in another file."""
-
-    def change(value: Value) -> Value | None:
-        about = transcript.members(value.get("data"))
-        return {**value, "data": {**about, "sessionId": session}} if value.get("type") == "session.start" and about else None
-
-    return transcript.replaced(cut, change)
-
-
-def fork_path(transcript: str, session: str, fork: bytes) -> str:
-    """The path of a fork's events file. Its directory lies beside the original session's directory."""
-    place, name = os.path.split(transcript)
-    return os.path.join(os.path.dirname(place), session, name)
-
-
-in_place = session_files.cut_alone
-
-
-def write_fork(path: str, session: str, data: bytes) -> str:
-    """Write the directory of a new session next to that of the session with the transcript `path`. Returns the path of
-    its events, which are written last. Raises AgentError, StoreFull; then there is no new session."""
-    from .. import fsio
-    from ..messages import is_full, printable, reason_of
-
-    old = os.path.dirname(path)
-    directory = os.path.join(os.path.dirname(old), session)
-    where = printable(directory)
-    if not is_id(session) or os.path.lexists(directory):
-        raise errors.AgentError(f"cannot make the session {where}: it is there already, or its name is no id")
-    try:
-        about = _about(_read(os.path.join(old, _ABOUT)), session, data)
-        for place in (directory, *(os.path.join(directory, name) for name in _DIRECTORIES)):
-            fsio.make_directories(place)
-        fsio.replace_file(directory, _ABOUT, about)
-        fsio.replace_file(directory, os.path.basename(path), data)
-    except OSError as error:
-        _remove(directory)
-        if is_full(error):
-            raise errors.StoreFull(f"{reason_of(error)} for the session {where}", "free some and try again") from error
-        raise errors.AgentError(f"cannot write the session {where}: {error.strerror or error}") from error
-    return os.path.join(directory, os.path.basename(path))
-
-
 def _read(path: str) -> bytes:
     from .. import fsio
 
@@ -152,11 +190,12 @@ def _read(path: str) -> bytes:
         return b""
 
 
-def _about(old: bytes, session: str, data: bytes) -> bytes:
+def _about(old: bytes, session: str, title: str) -> bytes:
     """The file about a new session, made from that of the original session: YAML with one text per line."""
-    name = session_files.fork_title(title(data))
+    import json  # late: a hook does not need it
+
     lines = [line for line in old.decode("utf-8", "replace").splitlines() if not line.startswith(("id:", "name:"))]
-    made = [f"id: {session}", *lines, f"name: {json.dumps(name)}"]
+    made = [f"id: {session}", *lines, f"name: {json.dumps(fork_title(title))}"]
     return "".join(f"{line}\n" for line in made).encode()
 
 
@@ -185,7 +224,7 @@ def _rows(data: bytes) -> list[CopilotLine]:
 def _row(line: transcript.TranscriptLine) -> CopilotLine:
     value = line.value or {}
     about = transcript.members(value.get("data"))
-    kind = kind_of(line.value)
+    kind = CLIENT.kind_of(line.value)
     sort, name = transcript.text(value.get("type")), transcript.text(value.get("id"))
     prompt = None
     if kind == transcript.PROMPT and name:

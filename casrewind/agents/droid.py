@@ -4,43 +4,129 @@ Droid's own rewind makes a new session, so a transcript has one branch, in the o
 adds for a prompt (context, hook output) precede the prompt, and are cut with it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from .. import errors
-from .._typing import NamedTuple
-from ..model.cursor import Cursor
-from . import cursors, profiles, session_files, transcript
-from .prompts import Prompt, place_of, title_of
-from .transcript import Value
+from .._typing import TYPE_CHECKING, NamedTuple
+from . import client, transcript
+from .transcript import Prompt, Value, find_line, fork_title, title_of
 
-PROFILE = profiles.DROID
+if TYPE_CHECKING:
+    from ..model.cursor import Cursor
 
+_TRIGGERS = {**client.EVENTS, "PostToolUse": "tool_batch"}  # it has no event for a whole batch
 _CONTEXT = "context-"
 
 
 class DroidLine(NamedTuple):
-    """A line: bytes [start, end). `owner`: id of the following prompt that the line belongs to. `calls` and `results`:
-    ids of the tool calls that it makes and answers."""
+    """A line of a transcript."""
 
     start: int
+    """The position of its first byte."""
     end: int
+    """The position behind its last byte."""
     kind: str
+    """One of transcript.KINDS."""
     id: str
+    """Its id."""
     owner: str
+    """The id of the following prompt that it belongs to."""
     calls: tuple[str, ...]
+    """The ids of the tool calls that it makes."""
     results: tuple[str, ...]
+    """The ids of the tool calls that it answers."""
     prompt: Prompt | None
+    """The prompt that it holds, or None."""
 
 
-def kind_of(value: Value | None) -> str:
-    """The kind of a line, one of transcript.KINDS."""
-    value = value or {}
-    message = transcript.members(value.get("message"))
-    if value.get("type") in ("session_start", "agent_turn_outcome"):
-        return transcript.BOOKKEEPING
-    if value.get("type") != "message" or message.get("role") not in ("user", "assistant"):
-        return transcript.UNKNOWN
-    return transcript.ASSISTANT if message["role"] == "assistant" else _kind_of_user(value, message)
+class DroidClient(client.ConversationClient):
+    """Factory Droid. Each session has a second file, with its settings."""
+
+    name = "droid"
+    title = "Factory Droid"
+    program = "droid"
+    proven_version = "0.225.2"
+    events = client.ClientEvents(
+        triggers=_TRIGGERS,
+        before_tool="PreToolUse",
+        by_tool=frozenset({"PreToolUse", "PostToolUse"}),
+        harmless_tools=frozenset({"Read", "LS", "Grep", "Glob", "WebSearch", "FetchUrl", "TodoWrite", "AskUser", "ExitSpecMode"}),
+        root_variables=("FACTORY_PROJECT_DIR", "DROID_PROJECT_DIR", "CLAUDE_PROJECT_DIR"),
+        env_file_variables=("CLAUDE_ENV_FILE",),
+        refusal={"continue": False, "stopReason": ""},  # Droid ignores a decision
+    )
+    places = client.ClientPlaces(home=".factory", home_moved_by="FACTORY_HOME_OVERRIDE")
+    settings = client.ClientSettings(
+        hooks=client.hooks_for(_TRIGGERS, {"PreToolUse": "*", "PostToolUse": "*"}),
+        files=(client.HookFile("hooks.json", ""), client.HookFile("hooks/hooks.json", ""), client.HookFile("settings.json", "hooks")),
+        off_key="hooksDisabled",
+    )
+    sessions = client.SessionFormat(
+        directory="sessions",
+        resume="droid --resume {session}",
+        by_project=True,
+        header=("id",),
+        version=2,
+        version_path=("version",),
+    )
+
+    def unread_files(self, there: set[str]) -> set[str]:
+        """Droid reads hooks/hooks.json only if hooks.json is missing."""
+        return {"hooks.json"} if "hooks/hooks.json" in there and "hooks.json" not in there else {"hooks/hooks.json"}
+
+    def write_fork(self, original: str, session: str, data: bytes, path: str, root: str, environ: Mapping[str, str]) -> str:
+        """Write a fork with a copy of the session's settings."""
+        from . import fork_files
+
+        return fork_files.write_fork(original, session, data, path, companions=(".settings.json",))
+
+    def kind_of(self, value: Value | None) -> str:
+        """The kind of a line, one of transcript.KINDS."""
+        value = value or {}
+        message = transcript.members(value.get("message"))
+        if value.get("type") in ("session_start", "agent_turn_outcome"):
+            return transcript.BOOKKEEPING
+        if value.get("type") != "message" or message.get("role") not in ("user", "assistant"):
+            return transcript.UNKNOWN
+        return transcript.ASSISTANT if message["role"] == "assistant" else _kind_of_user(value, message)
+
+    def prompts(self, data: bytes, *, every: bool = False) -> list[Prompt]:
+        """The user's prompts in conversation order. There are no branches."""
+        return [row.prompt for row in _rows(data) if row.prompt is not None]
+
+    def cut(self, data: bytes, prompt: Prompt) -> bytes | None:
+        """The lines before a prompt, without the prompt's own context lines; None if nothing was said before it."""
+        table = _rows(data)
+        return transcript.closed(data, table, _in_front(table, find_line(table, prompt)))
+
+    def cut_at(self, data: bytes, cursor: "Cursor", trigger: str) -> bytes | None:
+        """The transcript at a checkpoint, by the ids of its cursor; None if nothing had been said yet. For a checkpoint
+        after a tool, the cut is before the tool's result, which the client writes after the hook. Raises AgentError if no
+        id and no hash of the cursor is in this transcript."""
+        table = _rows(data)
+        index = {row.id: at for at, row in enumerate(table) if row.id}
+        names = [cursor.event_id] if trigger == "prompt" else [cursor.event_id, cursor.message_id]
+        ends = [index[name] for name in names if name in index]
+        if ends:
+            return transcript.closed(data, table, max(ends) + 1)
+        if not cursor.offset and not cursor.event_id:
+            return None
+        return transcript.closed(data, table, transcript.count_before(data, table, cursor))
+
+    def title_of(self, data: bytes) -> str:
+        """The session's title, else the start of its first prompt, else ""."""
+        for line in transcript.lines(data):
+            value = line.value or {}
+            if value.get("type") == "session_start" and transcript.text(value.get("title")):
+                return transcript.text(value["title"])
+        return title_of(self.prompts(data))
+
+    def fork(self, data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
+        """`cut` as a new session: the line that names the session gets the new id and title."""
+        start = {"id": session, "title": fork_title(self.title_of(data))}
+        return transcript.replaced(cut, lambda value: {**value, **start} if value.get("type") == "session_start" else None)
+
+
+CLIENT = DroidClient()
 
 
 def _kind_of_user(value: Value, message: Value) -> str:
@@ -58,57 +144,6 @@ def _kind_of_user(value: Value, message: Value) -> str:
     return transcript.PROMPT if said or has_more else transcript.META
 
 
-def prompts(data: bytes, *, every: bool = False) -> list[Prompt]:
-    """The user's prompts in conversation order. There are no branches."""
-    return [row.prompt for row in _rows(data) if row.prompt is not None]
-
-
-def cut(data: bytes, prompt: Prompt) -> bytes | None:
-    """The lines before a prompt, without the prompt's own context lines; None if nothing was said before it."""
-    table = _rows(data)
-    return transcript.closed(data, table, _in_front(table, place_of(table, prompt)))
-
-
-def cut_at(data: bytes, cursor: Cursor, trigger: str) -> bytes | None:
-    """The transcript at a checkpoint, by the ids of its cursor; None if nothing had been said yet. For a checkpoint
-    after a tool, the cut is before the tool's result, which the client writes after the hook. Raises AgentError if no
-    id and no hash of the cursor is in this transcript."""
-    table = _rows(data)
-    index = {row.id: at for at, row in enumerate(table) if row.id}
-    names = [cursor.event_id] if trigger == "prompt" else [cursor.event_id, cursor.message_id]
-    ends = [index[name] for name in names if name in index]
-    if ends:
-        return transcript.closed(data, table, max(ends) + 1)
-    if not cursor.offset and not cursor.event_id:
-        return None
-    if cursors.holds(cursor, data):
-        return transcript.closed(data, table, sum(row.end <= cursor.offset for row in table))
-    raise errors.AgentError("the position of that checkpoint is not in this transcript")
-
-
-def title(data: bytes) -> str:
-    """The session's title, else the start of its first prompt, else ""."""
-    for line in transcript.lines(data):
-        value = line.value or {}
-        if value.get("type") == "session_start" and transcript.text(value.get("title")):
-            return transcript.text(value["title"])
-    return title_of(prompts(data))
-
-
-def fork(data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
-    """`cut` as a new session: the line that names the session gets the new id and title."""
-    start = {"id": session, "title": session_files.fork_title(title(data))}
-    return transcript.replaced(cut, lambda value: {**value, **start} if value.get("type") == "session_start" else None)
-
-
-def fork_path(transcript: str, session: str, fork: bytes) -> str:
-    """The path of a fork: beside the transcript that it was made from."""
-    return session_files.beside(transcript, session)
-
-
-in_place = session_files.cut_alone
-
-
 def _typed(content: object) -> str:
     """The user's own words in a message, without the client's reminders."""
     return "\n".join(text for text in transcript.texts(content) if not text.lstrip().startswith("<system-reminder>"))
@@ -120,7 +155,7 @@ def _rows(data: bytes) -> list[DroidLine]:
 
 def _row(line: transcript.TranscriptLine) -> DroidLine:
     value = line.value or {}
-    kind = kind_of(line.value)
+    kind = CLIENT.kind_of(line.value)
     message = transcript.members(value.get("message"))
     name = transcript.text(value.get("id")) if value.get("type") == "message" else ""
     parts = transcript.blocks(message.get("content"))

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from .. import errors
 from .._typing import Any, NamedTuple
 from ..fastjson import loads
-from .payload import BUDGET, LIMIT
-from .profiles import TIERS, Profile, is_id, sessions_of
+from .client import TIERS, Client
+from .payload import LIMIT
 
 _HEAD = 256 * 1024  # bytes read of a longer payload
 _TASTE = 4096  # characters kept of a text that continues after the head
@@ -22,70 +22,85 @@ _NOTIFICATION = "<task-notification>"
 
 
 class Event(NamedTuple):
-    """An event in a client. Missing ids, paths and texts are "".
-
-    `name` is the client's name of the event; `trigger` is one of model.checkpoint.TRIGGERS, or "" for nothing to do;
-    `tier` is the lowest tier that handles it. `tools` will run or ran. `source`: what started a session or compaction
-    ("task_notification" for a turn without a typed prompt); `reason`: what ended a session. `root`: the project's root
-    from the client's environment, or None; `cwd` follows the agent's cd. `parent`: the session that this session
-    continues. `subagent`: a subagent caused the event. `command`: the text after `/casrewind`, None for any other
-    prompt. `env_file`: a file with exports for the agent's shell. `pid`: the client's process, 0 = unknown. `budget`:
-    seconds that handling may take. `partial`: only the head of a huge payload was read. `odd`: fields with invalid
-    values, which count as missing. `before_tool`: a tool is about to run. `subagents` and `tasks`: how many run in the
-    background, as the client reports.
-    """
+    """An event in a client. Missing ids, paths and texts are ""."""
 
     agent: str
+    """The client's name."""
     name: str
+    """The client's name of the event."""
     trigger: str
+    """One of model.checkpoint.TRIGGERS, "" = there is nothing to do."""
     tier: str
+    """The lowest tier that handles it."""
     session: str
+    """The id of the session."""
     transcript: str
+    """The path of its transcript."""
     prompt_id: str
+    """The client's id of the prompt."""
     message_id: str
+    """The client's id of the message."""
     turn_id: str
+    """The client's id of the turn."""
     tool_use_id: str
+    """The client's id of the tool call."""
     prompt: str
+    """The words of the prompt."""
     tools: tuple[str, ...]
+    """The tools that will run or ran."""
     source: str
+    """What started a session or a compaction; "task_notification" for a turn without a typed prompt."""
     reason: str
+    """What ended a session."""
     root: str | None
+    """The project's root from the client's environment, or None."""
     cwd: str
+    """The working directory. It follows the agent's cd."""
     parent: str
+    """The session that this session continues."""
     subagent: bool
+    """A subagent caused the event."""
     command: str | None
+    """The text after `/casrewind`, None for any other prompt."""
     env_file: str
+    """A file with exports for the agent's shell."""
     pid: int
+    """The client's process, 0 = unknown."""
     budget: float
+    """Seconds that handling may take."""
     partial: bool
+    """Only the head of a huge payload was read."""
     odd: tuple[str, ...] = ()
+    """Fields with invalid values, which count as missing."""
     before_tool: bool = False
+    """A tool is about to run."""
     subagents: int = 0
+    """How many subagents run in the background, as the client reports."""
     tasks: int = 0
+    """How many other tasks run in the background, as the client reports."""
 
 
-def read(profile: Profile, payload: bytes, environ: Mapping[str, str], name: str = "") -> Event:
+def read(client: Client, payload: bytes, environ: Mapping[str, str], name: str = "") -> Event:
     """Parse the payload. `name`: the event's name if the client passes it on the command line. Raises only
     MalformedEvent, whatever the bytes are."""
     partial = len(payload) > LIMIT
-    fields = _Fields(profile.fields, _head(payload, profile.fields["prompt"]) if partial else _whole(payload))
+    fields = _Fields(client.events.fields, _head(payload, client.events.fields["prompt"]) if partial else _whole(payload))
     name = fields.text("name") or name
     if not name:
         raise errors.MalformedEvent("a hook was called with no event in it", "is it installed for the right client?")
     prompt = fields.hint("prompt")
     calls, tool = fields.calls(), fields.hint("tool")
-    is_typed = name == profile.command_event if profile.command_event else profile.events.get(name, ("", ""))[0] == "prompt"
-    command = command_of(prompt) if is_typed and profile.refusal else None
-    trigger, tier, source = _meaning(profile, name, prompt, fields)
+    command = read_command(prompt) if client.carries_command(name) and client.events.refusal else None
+    trigger, tier, source = _find_meaning(client, name, prompt, fields)
     notified = source == _NOTIFIED
     kinds = fields.kinds("background")
     return Event(
-        agent=profile.name,
+        agent=client.name,
         name=name,
         trigger="" if command is not None else trigger,
         tier=tier,
         session=fields.text("session"),
-        transcript=fields.path("transcript") or (_derived(profile, fields.text("session"), environ) if profile.derived else ""),
+        transcript=fields.path("transcript") or _find_transcript(client, fields.text("session"), environ),
         prompt_id="" if notified else fields.hint("prompt_id"),  # it names a future turn
         message_id=fields.hint("message_id"),
         turn_id=fields.hint("turn_id"),
@@ -93,36 +108,36 @@ def read(profile: Profile, payload: bytes, environ: Mapping[str, str], name: str
         prompt="" if trigger == "turn_end" else prompt,
         tools=tuple(call.hint("tool") for call in calls) or ((tool,) if tool else ()),
         source=source,
-        reason=fields.hint("reason") or dict(profile.reasons).get(name, ""),
-        root=next((value for value in _values(profile.root_variables, environ) if _is_path(value)), None),
+        reason=fields.hint("reason") or client.reason_of(name),
+        root=next((value for value in _values(client.events.root_variables, environ) if _is_path(value)), None),
         cwd=fields.place("cwd") or fields.first_place("roots"),
         parent=fields.hint("parent"),
         subagent=bool(fields.hint("subagent")),
         command=command,
-        env_file=fields.place("env_file") or next((v for v in _values(profile.env_file_variables, environ) if _is_path(v)), ""),
-        pid=next((int(v) for v in _values(profile.pid_variables, environ) if v.isascii() and v.isdigit() and len(v) < 12), 0),
-        budget=profile.budgets.get(name, BUDGET),
+        env_file=fields.place("env_file") or next((v for v in _values(client.events.env_file_variables, environ) if _is_path(v)), ""),
+        pid=next((int(v) for v in _values(client.events.pid_variables, environ) if v.isascii() and v.isdigit() and len(v) < 12), 0),
+        budget=client.budget_of(name),
         partial=partial,
         odd=tuple(dict.fromkeys(fields.odd)),
-        before_tool=name == profile.before_tool,
+        before_tool=name == client.events.before_tool,
         subagents=kinds.count("subagent"),
         tasks=len(kinds) - kinds.count("subagent"),
     )
 
 
-def wanted(profile: Profile, event: Event, tier: str) -> bool:
+def wanted(client: Client, event: Event, tier: str) -> bool:
     """True if a tier makes a checkpoint at this event."""
     if not event.trigger or TIERS.index(event.tier) > TIERS.index(tier):
         return False
-    return event.name not in profile.by_tool or may_mutate(profile, event.tools)
+    return event.name not in client.events.by_tool or may_mutate(client, event.tools)
 
 
-def may_mutate(profile: Profile, tools: tuple[str, ...]) -> bool:
+def may_mutate(client: Client, tools: tuple[str, ...]) -> bool:
     """True if one of these tools may change files. An unknown tool may; so may an empty list."""
-    return not tools or any(tool not in profile.harmless for tool in tools)
+    return not tools or any(tool not in client.events.harmless_tools for tool in tools)
 
 
-def command_of(prompt: str) -> str | None:
+def read_command(prompt: str) -> str | None:
     """The text after `/casrewind` in a prompt; None for any other prompt, or for several lines, which no user types. A
     plugin's `/casrewind:casrewind back 1` and `/casrewind:back 1` both mean "back 1"."""
     words = prompt.strip().split(maxsplit=1)
@@ -136,9 +151,9 @@ def command_of(prompt: str) -> str | None:
 _NOTIFIED = "task_notification"
 
 
-def _meaning(profile: Profile, name: str, prompt: str, fields: "_Fields") -> tuple[str, str, str]:
+def _find_meaning(client: Client, name: str, prompt: str, fields: "_Fields") -> tuple[str, str, str]:
     """Returns (trigger, tier, source) of an event."""
-    trigger, tier = profile.events.get(name, ("", TIERS[0]))
+    trigger, tier = client.events.triggers.get(name, ""), client.tier_of(name)
     if trigger == "prompt" and prompt.startswith(_NOTIFICATION):  # background work has ended; this was not typed
         return "turn_end", "balanced", _NOTIFIED
     if name == "SubagentStop" and fields.value("subagent_type") == "":  # the client's own helper that writes a summary
@@ -146,12 +161,10 @@ def _meaning(profile: Profile, name: str, prompt: str, fields: "_Fields") -> tup
     return trigger, tier, fields.hint("source")
 
 
-def _derived(profile: Profile, session: str, environ: Mapping[str, str]) -> str:
-    """The path of a session's transcript, from its id; "" if the id is invalid or the home directory is unknown."""
+def _find_transcript(client: Client, session: str, environ: Mapping[str, str]) -> str:
+    """The path of a session's transcript, from its id; "" if the client always reports it or the home directory is unknown."""
     home = environ.get("HOME", "")
-    if not is_id(session) or not _is_path(home):
-        return ""
-    return os.path.join(sessions_of(profile, home, environ), profile.derived.format(session=session))
+    return client.find_transcript(session, home, environ) if _is_path(home) else ""
 
 
 def _values(names: tuple[str, ...], environ: Mapping[str, str]) -> list[str]:

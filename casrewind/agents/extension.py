@@ -14,7 +14,7 @@ from .. import errors, launch
 from .._typing import Any, NamedTuple
 from ..messages import printable
 from . import settings_files
-from .profiles import Profile
+from .client import TIERS, Client
 
 _MARK = b"// Written by casrewind install"
 _DIGEST = re.compile(rb"^// digest ([0-9a-f]+)$", re.MULTILINE)
@@ -37,29 +37,29 @@ class ExtensionFile(NamedTuple):
     is_current: bool
 
 
-def content(profile: Profile, tier: str, *, resident: bool) -> bytes:
+def content(client: Client, tier: str, *, resident: bool) -> bytes:
     """The bytes of a client's extension for a tier."""
     from importlib import resources
 
-    template = resources.files(__package__).joinpath("data", f"{profile.name}_extension.js").read_bytes()
+    template = resources.files(__package__).joinpath("data", f"{client.name}_extension.js").read_bytes()
     values = {
         b"COMMAND": launch.argv(),
-        b"EVENTS": {hook.event: hook.timeout for hook in profile.hooks[tier]},
-        b"HARMLESS": sorted(profile.harmless),
+        b"EVENTS": {hook.event: hook.timeout for hook in client.hooks_of(tier)},
+        b"HARMLESS": sorted(client.events.harmless_tools),
         b"RESIDENT": resident,
     }
     text = _VALUE.sub(lambda found: _constant(found, values), template)
     return _DIGEST.sub(b"// digest " + _digest(text), text, count=1)
 
 
-def path_in(profile: Profile, directory: str) -> str:
+def path_in(client: Client, directory: str) -> str:
     """Where the extension is in a client's directory."""
-    return os.path.join(directory, profile.extension)
+    return os.path.join(directory, client.settings.extension)
 
 
-def find(profile: Profile, directory: str) -> ExtensionFile | None:
+def find(client: Client, directory: str) -> ExtensionFile | None:
     """The extension in a client's directory; None if it is missing or another program's. Raises AgentError."""
-    path = path_in(profile, directory)
+    path = path_in(client, directory)
     data = settings_files.read(path).data
     if data is None or _MARK not in data:
         return None
@@ -68,8 +68,8 @@ def find(profile: Profile, directory: str) -> ExtensionFile | None:
     words = tuple(str(word) for word in command) if isinstance(command, list) else ()
     names = tuple(events) if isinstance(events, dict) else ()
     resident = values.get(b"RESIDENT") is True
-    tiers = [tier for tier, hooks in profile.hooks.items() if {hook.event for hook in hooks} == set(names)]
-    is_current = any(data == content(profile, tier, resident=resident) for tier in tiers)
+    tiers = [tier for tier in TIERS if {hook.event for hook in client.hooks_of(tier)} == set(names)]
+    is_current = any(data == content(client, tier, resident=resident) for tier in tiers)
     return ExtensionFile(path, words, names, resident, is_ours(data), is_current)
 
 
@@ -79,9 +79,9 @@ def is_ours(data: bytes) -> bool:
     return found is not None and _MARK in data and found[1] == _digest(data)
 
 
-def install(profile: Profile, directory: str, data: bytes, mode: int) -> bool:
+def install(client: Client, directory: str, data: bytes, mode: int) -> bool:
     """Write the extension into a client's directory; True if the file changed. Raises AgentError, StoreFull."""
-    present = _present(profile, directory)
+    present = _present(client, directory)
     if present.data == data:
         return False
     settings_files.check_writable(present)
@@ -89,21 +89,21 @@ def install(profile: Profile, directory: str, data: bytes, mode: int) -> bool:
     return True
 
 
-def uninstall(profile: Profile, directory: str) -> tuple[str, tuple[str, ...]] | None:
+def uninstall(client: Client, directory: str) -> tuple[str, tuple[str, ...]] | None:
     """Remove the extension; (its path, its events), None where there was none. Raises AgentError."""
-    path = path_in(profile, directory)
+    path = path_in(client, directory)
     settings_files.remove_drafts(path)
-    found = find(profile, directory)
+    found = find(client, directory)
     if found is None:
         return None
-    settings_files.remove(_present(profile, directory))
+    settings_files.remove(_present(client, directory))
     settings_files.remove_empty(os.path.dirname(path))
     return path, found.events
 
 
-def _present(profile: Profile, directory: str) -> settings_files.SettingsFile:
+def _present(client: Client, directory: str) -> settings_files.SettingsFile:
     """What is at the extension's place. Raises AgentError for a file that is not ours, or not as it was written."""
-    present = settings_files.read(path_in(profile, directory))
+    present = settings_files.read(path_in(client, directory))
     if present.data is not None and not is_ours(present.data):
         what = "was edited since casrewind wrote it" if _MARK in present.data else "is an extension of your own"
         raise errors.AgentError(f"{printable(present.path)} {what}; nothing was changed", "move it away, then try again")

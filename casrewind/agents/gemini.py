@@ -6,47 +6,194 @@ its line has an id. Each start of the client writes all messages again, which ad
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from .. import errors
-from .._typing import NamedTuple
-from ..model.cursor import Cursor
-from . import cursors, more_profiles, session_files, transcript
-from .prompts import Prompt, title_of
-from .transcript import Value
+from .._typing import TYPE_CHECKING, NamedTuple
+from . import client, transcript
+from .transcript import Prompt, Value, title_of
 
-PROFILE = more_profiles.GEMINI
+if TYPE_CHECKING:
+    from ..model.cursor import Cursor
+    from .installed_hook import ClientAnswer, InstalledHook
 
+# Its event PreCompress comes before every request to the model, not only before a compaction. So it is not used.
+_TRIGGERS = {
+    "SessionStart": "session_start",
+    "BeforeAgent": "prompt",
+    "AfterAgent": "turn_end",
+    "SessionEnd": "session_end",
+    "BeforeTool": "tool_batch",
+    "AfterTool": "tool_batch",
+}
 _CONTEXT = "<session_context>"
 _SAID = frozenset({transcript.PROMPT, transcript.ASSISTANT})
 
 
 class GeminiLine(NamedTuple):
-    """A line: bytes [start, end). `id`: the message that it adds or changes. `rewound`: the first message that a rewind
-    removes, None for any other line. `all`: the messages of a new list, None for any other line."""
+    """A line of a transcript."""
 
     start: int
+    """The position of its first byte."""
     end: int
+    """The position behind its last byte."""
     kind: str
+    """One of transcript.KINDS."""
     id: str
+    """The message that it adds or changes."""
     rewound: str | None
+    """The first message that a rewind removes, None for any other line."""
     all: tuple[Value, ...] | None
+    """The messages of a new list, None for any other line."""
     prompt: Prompt | None
+    """The prompt that it holds, or None."""
 
 
-def kind_of(value: Value | None) -> str:
-    """The kind of a line, one of transcript.KINDS."""
-    value = value or {}
-    if "$set" in value or "$rewindTo" in value or transcript.text(value.get("sessionId")):
-        return transcript.BOOKKEEPING
-    if not transcript.text(value.get("id")):
-        return transcript.UNKNOWN
-    sort = transcript.text(value.get("type"))
-    if sort == "user":
-        return _kind_of_user(value.get("content"))
-    return {"gemini": transcript.ASSISTANT, "info": transcript.SYSTEM, "warning": transcript.SYSTEM, "error": transcript.SYSTEM}.get(
-        sort, transcript.UNKNOWN
+class GeminiClient(client.ConversationClient):
+    """Gemini CLI. Its events have names of their own."""
+
+    name = "gemini"
+    title = "Gemini CLI"
+    program = "gemini"
+    proven_version = "0.61.0"
+    events = client.ClientEvents(
+        triggers=_TRIGGERS,
+        before_tool="BeforeTool",
+        by_tool=frozenset({"BeforeTool", "AfterTool"}),
+        harmless_tools=frozenset(
+            {"read_file", "read_many_files", "list_directory", "glob", "search_file_content", "grep_search", "google_web_search"}
+            | {"web_fetch", "write_todos", "ask_user", "enter_plan_mode", "exit_plan_mode"}
+        ),
+        # a prompt has no id: its checkpoint is recognised by its time, so the hook must end within prompts.NEAR_NS
+        budgets={"BeforeAgent": 4.0},
+        root_variables=("GEMINI_PROJECT_DIR", "CLAUDE_PROJECT_DIR"),
     )
+    places = client.ClientPlaces(home=".gemini", home_moved_by="GEMINI_CLI_HOME")
+    settings = client.ClientSettings(
+        hooks=client.hooks_for(_TRIGGERS, {"BeforeTool": "*", "AfterTool": "*"}),
+        files=(client.HookFile("settings.json", "hooks", comments=True),),
+        timeout_unit=1000,
+    )
+    sessions = client.SessionFormat(
+        directory="tmp",
+        resume="gemini --resume {session}",
+        name=r"session-[0-9T-]{{16}}-{short}\.jsonl",
+        header=("sessionId",),
+    )
+
+    def find_off_switch(self, settings: Value, hooks: Value) -> str:
+        """Gemini has a key that switches hooks on."""
+        return '"hooksConfig.enabled" is false' if transcript.members(settings.get("hooksConfig")).get("enabled") is False else ""
+
+    def kind_of(self, value: Value | None) -> str:
+        """The kind of a line, one of transcript.KINDS."""
+        value = value or {}
+        if "$set" in value or "$rewindTo" in value or transcript.text(value.get("sessionId")):
+            return transcript.BOOKKEEPING
+        if not transcript.text(value.get("id")):
+            return transcript.UNKNOWN
+        sort = transcript.text(value.get("type"))
+        if sort == "user":
+            return _kind_of_user(value.get("content"))
+        return {"gemini": transcript.ASSISTANT, "info": transcript.SYSTEM, "warning": transcript.SYSTEM, "error": transcript.SYSTEM}.get(
+            sort, transcript.UNKNOWN
+        )
+
+    def prompts(self, data: bytes, *, every: bool = False) -> list[Prompt]:
+        """The user's prompts in conversation order, without those that a rewind removed unless `every`."""
+        found: dict[str, Prompt] = {}
+        gone: set[str] = set()
+        present: dict[str, None] = {}
+        for row in _rows(data):
+            if row.rewound is not None:
+                # The client drops every message if it does not know the id
+                names = list(present)
+                removed = names[names.index(row.rewound) :] if row.rewound in present else [*names, *found]
+                gone.update(removed)
+                for name in removed:
+                    present.pop(name, None)
+            elif row.all is not None:
+                present = dict.fromkeys(transcript.text(message.get("id")) for message in row.all)
+                for message in row.all:
+                    _add(found, _prompt_of(message, row.start))
+            elif row.id:
+                present[row.id] = None
+                _add(found, row.prompt)
+        return [prompt for name, prompt in found.items() if every or name not in gone]
+
+    def cut(self, data: bytes, prompt: Prompt) -> bytes | None:
+        """The lines before a prompt; None if nothing was said in them. Raises AgentError if the prompt has no line of its
+        own, because another file was imported."""
+        table = _rows(data)
+        at = next((at for at, row in enumerate(table) if row.prompt is not None and row.id == prompt.uuid), None)
+        if at is None and any(row.start == prompt.start and row.all is not None for row in table):
+            raise errors.AgentError("that prompt was imported with other messages: the client has no moment between them")
+        if at is None:
+            raise errors.AgentError("that prompt is not in this transcript")
+        return _closed(data, table, at)
+
+    def cut_at(self, data: bytes, cursor: "Cursor", trigger: str) -> bytes | None:
+        """The transcript at a checkpoint: the lines before the cursor; None if nothing had been said yet. Raises AgentError
+        if neither the hash nor the id of the cursor is in this transcript."""
+        table = _rows(data)
+        if not cursor.offset and not cursor.event_id:
+            return None
+        if cursor.offset and transcript.has_position(data, cursor):
+            return _closed(data, table, transcript.count_before(data, table, cursor))
+        ends = [at for at, row in enumerate(table) if row.id and row.id == cursor.event_id]
+        if ends:
+            return _closed(data, table, ends[-1] + 1)
+        raise errors.AgentError("the position of that checkpoint is not in this transcript")
+
+    def title_of(self, data: bytes) -> str:
+        """The session's summary, else the start of its first prompt, else ""."""
+        for line in transcript.containing(data, b'"summary"'):
+            said = transcript.text(transcript.members((line.value or {}).get("$set")).get("summary"))
+            if said:
+                return said
+        return title_of(self.prompts(data))
+
+    def fork(self, data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
+        """`cut` as a new session: the lines that name the session get the new id. A fork has no title of its own."""
+        parts = []
+        for line in transcript.lines(cut if cut.endswith(b"\n") else cut + b"\n"):
+            raw, value = cut[line.start : line.end], line.value or {}
+            old = transcript.text(value.get("sessionId")) or transcript.text(transcript.members(value.get("$set")).get("sessionId"))
+            parts.append(raw.replace(b'"' + old.encode("utf-8", "replace") + b'"', b'"' + session.encode() + b'"', 1) if old else raw)
+        return b"".join(parts)
+
+    def fork_path(self, transcript: str, session: str, fork: bytes) -> str:
+        """The path of a fork: beside the transcript that it was made from, with the present time in its name."""
+        import time
+
+        name = f"session-{time.strftime('%Y-%m-%dT%H-%M', time.gmtime())}-{session[:8]}.jsonl"
+        return os.path.join(os.path.dirname(transcript), name)
+
+    def ask_about_hooks(
+        self, hooks: "Sequence[InstalledHook]", program: str, root: str | None, environ: Mapping[str, str]
+    ) -> "ClientAnswer":
+        """The user can switch hooks off one by one. The client's settings say so."""
+        from ..messages import printable
+        from . import json_edit, settings_files
+        from .installed_hook import ClientAnswer, once
+
+        problems = []
+        for path in once(hook.settings for hook in hooks):
+            try:
+                value = json_edit.parse((settings_files.read(path).data or b"{}").decode("utf-8-sig"))
+                disabled = value["hooksConfig"]["disabled"]
+            except (errors.AgentError, ValueError, RecursionError, KeyError, TypeError):
+                continue
+            off = [hook.event for hook in hooks if isinstance(disabled, list) and hook.line in disabled]
+            if off:
+                problems.append(
+                    f"the hooks of {', '.join(once(off))} are switched off in {printable(path)} (hooksConfig.disabled): take their "
+                    f"command lines out of that list"
+                )
+        return ClientAnswer(tuple(problems))
+
+
+CLIENT = GeminiClient()
 
 
 def _kind_of_user(content: object) -> str:
@@ -63,88 +210,9 @@ def _text(content: object) -> str:
     return "\n".join(transcript.text(part.get("text")) for part in transcript.blocks(content) if "text" in part)
 
 
-def prompts(data: bytes, *, every: bool = False) -> list[Prompt]:
-    """The user's prompts in conversation order, without those that a rewind removed unless `every`."""
-    found: dict[str, Prompt] = {}
-    gone: set[str] = set()
-    present: dict[str, None] = {}
-    for row in _rows(data):
-        if row.rewound is not None:
-            # The client drops every message if it does not know the id
-            names = list(present)
-            removed = names[names.index(row.rewound) :] if row.rewound in present else [*names, *found]
-            gone.update(removed)
-            for name in removed:
-                present.pop(name, None)
-        elif row.all is not None:
-            present = dict.fromkeys(transcript.text(message.get("id")) for message in row.all)
-            for message in row.all:
-                _add(found, _prompt_of(message, row.start))
-        elif row.id:
-            present[row.id] = None
-            _add(found, row.prompt)
-    return [prompt for name, prompt in found.items() if every or name not in gone]
-
-
 def _add(found: dict[str, Prompt], prompt: Prompt | None) -> None:
     if prompt is not None:
         found.setdefault(prompt.uuid, prompt)
-
-
-def cut(data: bytes, prompt: Prompt) -> bytes | None:
-    """The lines before a prompt; None if nothing was said in them. Raises AgentError if the prompt has no line of its
-    own, because another file was imported."""
-    table = _rows(data)
-    at = next((at for at, row in enumerate(table) if row.prompt is not None and row.id == prompt.uuid), None)
-    if at is None and any(row.start == prompt.start and row.all is not None for row in table):
-        raise errors.AgentError("that prompt was imported with other messages: the client has no moment between them")
-    if at is None:
-        raise errors.AgentError("that prompt is not in this transcript")
-    return _closed(data, table, at)
-
-
-def cut_at(data: bytes, cursor: Cursor, trigger: str) -> bytes | None:
-    """The transcript at a checkpoint: the lines before the cursor; None if nothing had been said yet. Raises AgentError
-    if neither the hash nor the id of the cursor is in this transcript."""
-    table = _rows(data)
-    if not cursor.offset and not cursor.event_id:
-        return None
-    if cursor.offset and cursors.holds(cursor, data):
-        return _closed(data, table, sum(row.end <= cursor.offset for row in table))
-    ends = [at for at, row in enumerate(table) if row.id and row.id == cursor.event_id]
-    if ends:
-        return _closed(data, table, ends[-1] + 1)
-    raise errors.AgentError("the position of that checkpoint is not in this transcript")
-
-
-def title(data: bytes) -> str:
-    """The session's summary, else the start of its first prompt, else ""."""
-    for line in transcript.containing(data, b'"summary"'):
-        said = transcript.text(transcript.members((line.value or {}).get("$set")).get("summary"))
-        if said:
-            return said
-    return title_of(prompts(data))
-
-
-def fork(data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
-    """`cut` as a new session: the lines that name the session get the new id. A fork has no title of its own."""
-    parts = []
-    for line in transcript.lines(cut if cut.endswith(b"\n") else cut + b"\n"):
-        raw, value = cut[line.start : line.end], line.value or {}
-        old = transcript.text(value.get("sessionId")) or transcript.text(transcript.members(value.get("$set")).get("sessionId"))
-        parts.append(raw.replace(b'"' + old.encode("utf-8", "replace") + b'"', b'"' + session.encode() + b'"', 1) if old else raw)
-    return b"".join(parts)
-
-
-def fork_path(transcript: str, session: str, fork: bytes) -> str:
-    """The path of a fork: beside the transcript that it was made from, with the present time in its name."""
-    import time
-
-    name = f"session-{time.strftime('%Y-%m-%dT%H-%M', time.gmtime())}-{session[:8]}.jsonl"
-    return os.path.join(os.path.dirname(transcript), name)
-
-
-in_place = session_files.cut_alone
 
 
 def _rows(data: bytes) -> list[GeminiLine]:
@@ -153,7 +221,7 @@ def _rows(data: bytes) -> list[GeminiLine]:
 
 def _row(line: transcript.TranscriptLine) -> GeminiLine:
     value = line.value or {}
-    kind = kind_of(line.value)
+    kind = CLIENT.kind_of(line.value)
     messages = transcript.members(value.get("$set")).get("messages")
     is_message = kind not in (transcript.BOOKKEEPING, transcript.UNKNOWN)
     return GeminiLine(
@@ -168,7 +236,7 @@ def _row(line: transcript.TranscriptLine) -> GeminiLine:
 
 
 def _prompt_of(value: Value, start: int) -> Prompt | None:
-    if kind_of(value) != transcript.PROMPT:
+    if CLIENT.kind_of(value) != transcript.PROMPT:
         return None
     name, time = transcript.text(value.get("id")), transcript.time_ns(value.get("timestamp"))
     return Prompt(_text(value.get("content")), "", "", name, "", time, start, queued=False)
@@ -177,6 +245,6 @@ def _prompt_of(value: Value, start: int) -> Prompt | None:
 def _closed(data: bytes, table: Sequence[GeminiLine], count: int) -> bytes | None:
     """The first `count` lines; None if nothing was said in them."""
     for row in table[:count]:
-        if row.kind in _SAID or any(kind_of(message) in _SAID for message in row.all or ()):
+        if row.kind in _SAID or any(CLIENT.kind_of(message) in _SAID for message in row.all or ()):
             return data[: table[count - 1].end]
     return None

@@ -17,12 +17,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from .. import launch
-from .._typing import NamedTuple
-from .profiles import TIERS, Profile
+from .._typing import Any, NamedTuple
+from .client import TIERS, Client
 
 _KEPT = 64 << 10
 """Bytes kept of each stream; further bytes are read and dropped."""
 _STEP = 0.02
+ANSWER_SECONDS = 30.0
+"""Time for an answer of a client's program, also on a busy machine."""
+_ANSWER_MOST = 4 << 20
+"""Bytes of output in which an answer is looked for."""
 _VERSION_SECONDS = 30.0  # the programs have hundreds of megabytes, and the disk may be slow or the machine busy
 _VERSION = re.compile(r"(?<![\w.])v?(\d+\.\d+(?:\.\d+)*(?:[-+][A-Za-z0-9.]*[A-Za-z0-9])?)(?!\w|\.\w)")
 _BARE_PATH = "/usr/bin:/bin"
@@ -104,6 +108,56 @@ def _kill(child: "subprocess.Popen[bytes]") -> None:
         child.returncode = -signal.SIGKILL  # unkillable; a return code avoids Popen's warning
 
 
+def converse(command: Sequence[str], cwd: str, environ: Mapping[str, str], data: bytes, number: int) -> tuple[dict[str, Any], str]:
+    """Start a program that answers JSON lines, and send it `data`. Returns (the answer with the id `number`, the
+    reason for no answer or ""). The program is ended afterwards."""
+    try:
+        child = subprocess.Popen(
+            list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=cwd, env=dict(environ),
+            start_new_session=True,
+        )  # fmt: skip
+    except (OSError, ValueError) as error:
+        return {}, f"it cannot be started: {getattr(error, 'strerror', None) or error}"
+    assert child.stdin is not None
+    assert child.stdout is not None
+    try:
+        with suppress(OSError):
+            child.stdin.write(data)  # less than a pipe holds
+            child.stdin.flush()
+        return _answer(child.stdout.fileno(), number)
+    finally:
+        with suppress(OSError):
+            child.stdin.close()
+        _end(child)
+        child.stdout.close()
+
+
+def _answer(fd: int, number: int) -> tuple[dict[str, Any], str]:
+    kept, end = b"", time.monotonic() + ANSWER_SECONDS
+    while (left := end - time.monotonic()) > 0 and len(kept) < _ANSWER_MOST:
+        if not select.select([fd], (), (), left)[0]:
+            continue
+        part = os.read(fd, 1 << 16)
+        if not part:
+            return {}, "it ended without an answer"
+        kept += part
+        *lines, kept = kept.split(b"\n")
+        for line in lines:
+            with suppress(ValueError, RecursionError):
+                value = json.loads(line)
+                if isinstance(value, dict) and value.get("id") == number:
+                    return (value, "") if "result" in value else ({}, "it refused the question")
+    return {}, f"it gave no answer within {ANSWER_SECONDS:g} s"
+
+
+def _end(child: "subprocess.Popen[bytes]") -> None:
+    """End the program and its children; it ends by itself when its input ends."""
+    try:
+        child.wait(1.0)
+    except subprocess.TimeoutExpired:
+        _kill(child)
+
+
 def find(program: str, environ: Mapping[str, str]) -> str | None:
     """The path of a program. Relative paths and PATH entries are skipped: they could find programs of the project."""
     places = absolute_path(environ)
@@ -117,9 +171,9 @@ def absolute_path(environ: Mapping[str, str]) -> str:
     return os.pathsep.join(place for place in environ.get("PATH", "").split(os.pathsep) if os.path.isabs(place))
 
 
-def version(profile: Profile, program: str, environ: Mapping[str, str]) -> tuple[str | None, str]:
+def find_version(program: str, environ: Mapping[str, str]) -> tuple[str | None, str]:
     """Returns (version of a client's program or None, problem if None)."""
-    ran = run([program, *profile.version], cwd="/", environ=environ, seconds=_VERSION_SECONDS)
+    ran = run([program, "--version"], cwd="/", environ=environ, seconds=_VERSION_SECONDS)
     if ran.trouble:
         return None, ran.trouble
     if ran.code:
@@ -129,6 +183,16 @@ def version(profile: Profile, program: str, environ: Mapping[str, str]) -> tuple
     if found is None or len(found[1]) > 40:
         return None, f"prints no version{_quoted(ran.out)}"
     return found[1], ""
+
+
+def newer_than_proven(client: Client, said: str) -> str:
+    """The newest proven version, if the version that a client said of itself is newer; else ""."""
+    found, proven = re.search(r"\d+(?:\.\d+)+", said), client.proven_version
+    return proven if proven and found is not None and _numbers(found[0]) > _numbers(proven) else ""
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part[:9]) for part in version.split("."))
 
 
 def _quoted(data: bytes) -> str:
@@ -143,23 +207,23 @@ def last_line(data: bytes) -> str:
     return (named or lines or [""])[-1][:200]
 
 
-def payload(profile: Profile, event: str, session: str, project: str, transcript: str) -> bytes:
+def payload(client: Client, event: str, session: str, project: str, transcript: str) -> bytes:
     """A payload as the client would send it to a hook."""
     said: dict[str, object] = {"name": event, "session": session, "transcript": transcript, "cwd": project}
-    trigger, _ = profile.events.get(event, ("", ""))
+    trigger, fields = client.events.triggers.get(event, ""), client.events.fields
     if trigger == "prompt":
         said |= {"prompt": "casrewind doctor", "prompt_id": str(uuid.uuid4()), "message_id": str(uuid.uuid4())}
-    elif event in profile.by_tool:
+    elif event in client.events.by_tool:
         said["tool"] = _TOOL
     elif trigger == "tool_batch":
-        said["tools"] = [{profile.fields["tool"][0]: _TOOL}]
-    return json.dumps({profile.fields[field][0]: value for field, value in said.items() if profile.fields[field]}).encode()
+        said["tools"] = [{fields["tool"][0]: _TOOL}]
+    return json.dumps({fields[field][0]: value for field, value in said.items() if fields[field]}).encode()
 
 
-def environment(profile: Profile, environ: Mapping[str, str], project: str, data: str) -> dict[str, str]:
+def environment(client: Client, environ: Mapping[str, str], project: str, data: str) -> dict[str, str]:
     """The environment of a hook in a project, with `data` as the directory of stores. It is `environ` without variables
     of a running session, and with another PATH. The tier handles every event."""
-    left_out = {*profile.pid_variables, *profile.env_file_variables}
+    left_out = {*client.events.pid_variables, *client.events.env_file_variables}
     kept = {name: value for name, value in environ.items() if name not in left_out}
     given = {"PATH": _BARE_PATH, "CASREWIND_HOME": data, "CASREWIND_TIER": TIERS[-1], launch.TRIAL: "1"}
-    return {**kept, **given, **dict.fromkeys(profile.root_variables, project)}
+    return {**kept, **given, **dict.fromkeys(client.events.root_variables, project)}

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from .. import errors, locations
 from .._typing import NamedTuple, TypeVar
 from ..messages import printable
-from . import extension, json_edit, plugin, settings_edit, settings_files
-from .profiles import Hook, Profile, home_of
+from . import claude_plugin, extension, json_edit, settings_edit, settings_files
+from .client import Client, Hook
+from .installed_hook import PROJECT, USER
 from .settings_edit import groups
 from .settings_files import BACKUP, Document, SettingsFile, read_all, read_document
 
-USER, PROJECT = "user", "project"
 _TRIES = 5
 _T = TypeVar("_T")
 
@@ -24,7 +24,7 @@ _T = TypeVar("_T")
 class Target(NamedTuple):
     """Where to install: the client, the scope, and its settings directory. `root`: the project, for that scope."""
 
-    profile: Profile
+    client: Client
     scope: str
     directory: str
     root: str = ""
@@ -41,20 +41,28 @@ class Written(NamedTuple):
 
 
 class Installed(NamedTuple):
-    """The result of an installation. `hooks`: (settings file, hook) pairs; `command`: the file of the `/casrewind`
-    command; `program`: the client's path, None if it is not on the PATH; `failed`: what was not done. `resident`: the
-    hooks start the helper (casrewind watch)."""
+    """The result of an installation."""
 
     target: Target
+    """Where it was."""
     tier: str
+    """The tier of the hooks."""
     written: tuple[Written, ...]
+    """The settings files."""
     hooks: tuple[tuple[str, Hook], ...]
+    """Pairs of a settings file and a hook in it."""
     command: str | None
+    """The file of the `/casrewind` command, None = there is none."""
     command_changed: bool
+    """That file was written."""
     program: str | None
+    """The client's path, None if it is not on the PATH."""
     notes: tuple[str, ...]
+    """What the user should know."""
     failed: tuple[str, ...]
+    """What was not done."""
     resident: bool
+    """The hooks start the helper (casrewind watch)."""
 
     @property
     def changed(self) -> bool:
@@ -72,11 +80,11 @@ class Uninstalled(NamedTuple):
     notes: tuple[str, ...]
 
 
-def target_of(profile: Profile, root: str | None, home: str, environ: Mapping[str, str]) -> Target:
+def target_of(client: Client, root: str | None, home: str, environ: Mapping[str, str]) -> Target:
     """The target for a client in a project, or for the user if `root` is None."""
     if root is not None:
-        return Target(profile, PROJECT, os.path.join(root, profile.project_home or profile.home), root)
-    return Target(profile, USER, home_of(profile, home, environ))
+        return Target(client, PROJECT, os.path.join(root, client.places.project_home or client.places.home), root)
+    return Target(client, USER, client.find_home(home, environ))
 
 
 def install(
@@ -91,15 +99,15 @@ def install(
     settings that cannot be changed safely, UnsafePath for links out of the project, StoreBusy, StoreFull; then nothing
     was changed."""
     _refuse_links(target)
-    if target.profile.extension:
+    if target.client.settings.extension:
         return _install_extension(target, tier, environ, resident=resident)
     with settings_files.locked(target.directory, 0o700 if target.scope == USER else settings_files.SHARED):
         said = _retry(lambda: _options(target, resident=resident))
         written, hooks = _retry(lambda: _install(target, tier, resident=said.resident))
         command, changed, more, failed = _install_command(target)
-    program = shutil.which(target.profile.program, path=environ.get("PATH"))
-    advice = target.profile.advice if any(item.changed for item in written) else ()
-    return Installed(target, tier, written, hooks, command, changed, program, (*said.notes, *more, *advice), failed, said.resident)
+    program = shutil.which(target.client.program, path=environ.get("PATH"))
+    steps = target.client.next_steps() if any(item.changed for item in written) else ()
+    return Installed(target, tier, written, hooks, command, changed, program, (*said.notes, *more, *steps), failed, said.resident)
 
 
 def uninstall(target: Target) -> Uninstalled:
@@ -108,7 +116,7 @@ def uninstall(target: Target) -> Uninstalled:
     _refuse_links(target)
     if not os.path.isdir(target.directory):
         return Uninstalled(target, (), (), None, ())
-    if target.profile.extension:
+    if target.client.settings.extension:
         return _uninstall_extension(target)
     with settings_files.locked(target.directory, 0o700):
         written, events, notes = _retry(lambda: _uninstall(target))
@@ -123,35 +131,35 @@ def _refuse_links(target: Target) -> None:
     The user's own settings may be links: many people keep theirs in another directory."""
     if target.scope != PROJECT:
         return
-    profile = target.profile
-    names = [name for file in profile.files for name in (file.name, file.name + BACKUP)]
-    names += [profile.extension] if profile.extension else []
-    names += [os.path.join(profile.commands, plugin.COMMAND)] if profile.commands is not None else []
+    client = target.client
+    names = [name for file in client.settings.files for name in (file.name, file.name + BACKUP)]
+    names += [client.settings.extension] if client.settings.extension else []
     root = os.path.realpath(target.root)
-    for path in (target.directory, *(os.path.join(target.directory, name) for name in names)):
+    paths = [target.directory, *(os.path.join(target.directory, name) for name in names)]
+    for path in filter(None, [*paths, client.command_path(target.directory)]):
         real = os.path.realpath(path)
         if not locations.is_in(real, root):
             raise errors.UnsafePath(
                 f"{printable(path)} leads out of the project, to {printable(real)}; nothing was changed",
-                f"remove that link, or connect the agent for yourself: casrewind install {profile.name}",
+                f"remove that link, or connect the agent for yourself: casrewind install {client.name}",
             )
 
 
 def _install_extension(target: Target, tier: str, environ: Mapping[str, str], *, resident: bool | None) -> Installed:
     """As `install`, for a client that loads an extension."""
-    profile, is_user = target.profile, target.scope == USER
+    client, is_user = target.client, target.scope == USER
     notes: tuple[str, ...] = ()
     with settings_files.locked(target.directory, 0o700 if is_user else settings_files.SHARED):
         if resident is None:
-            found = extension.find(profile, target.directory)
+            found = extension.find(client, target.directory)
             resident = found is not None and found.resident
             if resident:
                 notes = ("the helper is started as before; install --no-resident ends that",)
-        data = extension.content(profile, tier, resident=resident)
-        changed = _retry(lambda: extension.install(profile, target.directory, data, 0o600 if is_user else 0o644))
-    path = extension.path_in(profile, target.directory)
-    hooks = tuple((path, hook) for hook in profile.hooks[tier])
-    program = shutil.which(profile.program, path=environ.get("PATH"))
+        data = extension.content(client, tier, resident=resident)
+        changed = _retry(lambda: extension.install(client, target.directory, data, 0o600 if is_user else 0o644))
+    path = extension.path_in(client, target.directory)
+    hooks = tuple((path, hook) for hook in client.hooks_of(tier))
+    program = shutil.which(client.program, path=environ.get("PATH"))
     written = (Written(path, changed),)
     return Installed(target, tier, written, hooks, path, False, program, notes, (), resident)
 
@@ -159,7 +167,7 @@ def _install_extension(target: Target, tier: str, environ: Mapping[str, str], *,
 def _uninstall_extension(target: Target) -> Uninstalled:
     """As `uninstall`, for a client that loads an extension."""
     with settings_files.locked(target.directory, 0o700):
-        removed = _retry(lambda: extension.uninstall(target.profile, target.directory))
+        removed = _retry(lambda: extension.uninstall(target.client, target.directory))
     if target.scope == PROJECT:
         settings_files.remove_empty(target.directory)
     if removed is None:
@@ -188,8 +196,8 @@ class _Options(NamedTuple):
 def _options(target: Target, *, resident: bool | None) -> _Options:
     """Options that were not given are as in the earlier installation."""
     notes: list[str] = []
-    agent = target.profile.name
-    texts = [(document.text, document.file) for document in read_all(target.profile, target.directory, notes)]
+    agent = target.client.name
+    texts = [(document.text, document.file) for document in read_all(target.client, target.directory, notes)]
     if resident is None:
         resident = any(settings_edit.has_resident(text, file, agent) for text, file in texts)
         if resident:
@@ -198,13 +206,13 @@ def _options(target: Target, *, resident: bool | None) -> _Options:
 
 
 def _install(target: Target, tier: str, *, resident: bool) -> tuple[tuple[Written, ...], tuple[tuple[str, Hook], ...]]:
-    documents = read_all(target.profile, target.directory, [])
-    agent = target.profile.name
+    documents = read_all(target.client, target.directory, [])
+    agent = target.client.name
     place: dict[str, Document] = {}
     for document in reversed(documents):  # for each event, the client uses the first file with hooks for it
         said = settings_edit.says(settings_edit.removed(document.text, document.file, agent, document.before), document.file)
         place.update(dict.fromkeys(said, document))
-    wanted = groups(target.profile, tier, resident=resident)
+    wanted = groups(target.client, tier, resident=resident)
     results: list[tuple[Document, str]] = []
     for document in documents:
         mine = {event: group for event, group in wanted.items() if place.get(event, documents[0]) is document}
@@ -223,7 +231,7 @@ def _install(target: Target, tier: str, *, resident: bool) -> tuple[tuple[Writte
         if text != document.text or settings_edit.events_of(text, document.file, agent):
             backup = kept if os.path.lexists(kept) else None
             written.append(Written(document.present.path, text != document.text, backup))
-    hooks = [(place.get(hook.event, documents[0]).present.path, hook) for hook in target.profile.hooks[tier]]
+    hooks = [(place.get(hook.event, documents[0]).present.path, hook) for hook in target.client.hooks_of(tier)]
     return tuple(written), tuple(hooks)
 
 
@@ -243,13 +251,13 @@ def _prove(document: Document, text: str, agent: str) -> None:
 
 
 def _uninstall(target: Target) -> tuple[tuple[Written, ...], tuple[str, ...], list[str]]:
-    agent = target.profile.name
+    agent = target.client.name
     notes: list[str] = []
     documents = []
-    for file in target.profile.files:
+    for file in target.client.settings.files:
         present = settings_files.read(os.path.join(target.directory, file.name))
         is_ours = present.data is not None and b"casrewind" in present.data
-        document = read_document(target.profile, target.directory, file, []) if is_ours else None
+        document = read_document(target.client, target.directory, file, []) if is_ours else None
         if document is not None and document.ours:
             documents.append(document)
         else:
@@ -297,16 +305,16 @@ def _remove_leftovers(present: SettingsFile) -> None:
 
 def _install_command(target: Target) -> tuple[str | None, bool, tuple[str, ...], tuple[str, ...]]:
     """Returns (the command's file or None, True if it was written, notes, failures)."""
-    if target.profile.commands is None:
+    path = target.client.command_path(target.directory)
+    if path is None:
         return None, False, (), ()
-    path = os.path.join(target.directory, target.profile.commands, plugin.COMMAND)
     try:
         present = settings_files.read(path)
-        if present.data == plugin.command_file():
+        if present.data == claude_plugin.command_file():
             return path, False, (), ()
-        if present.data is not None and plugin.MARK not in present.data:
+        if present.data is not None and claude_plugin.MARK not in present.data:
             return None, False, (f"{printable(path)} is a command of your own and was left as it is",), ()
-        settings_files.put(present, plugin.command_file(), 0o600 if target.scope == USER else 0o644)
+        settings_files.put(present, claude_plugin.command_file(), 0o600 if target.scope == USER else 0o644)
     except (errors.CasrewindError, settings_files.FileChanged) as error:
         return None, False, (), (f"the /casrewind command is missing in the client: {str(error) or 'its file keeps changing'}",)
     return path, True, (), ()
@@ -314,13 +322,13 @@ def _install_command(target: Target) -> tuple[str | None, bool, tuple[str, ...],
 
 def _remove_command(target: Target) -> tuple[str | None, tuple[str, ...]]:
     """Returns (the removed command's file or None, notes)."""
-    if target.profile.commands is None:
+    path = target.client.command_path(target.directory)
+    if path is None:
         return None, ()
-    path = os.path.join(target.directory, target.profile.commands, plugin.COMMAND)
     settings_files.remove_drafts(path)
     try:
         present = settings_files.read(path)
-        if present.data is None or plugin.MARK not in present.data:
+        if present.data is None or claude_plugin.MARK not in present.data:
             return None, ()
         settings_files.remove(present)
     except (errors.CasrewindError, settings_files.FileChanged) as error:

@@ -7,34 +7,34 @@ The danger prevented here: two messages with one id, or a fork that the client i
 new ids. Their beginnings stay, because a message's checkpoint is found by it.
 """
 
-import json
 import os
-import re
-import secrets
-import time
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Mapping, Sequence
 
 from .. import errors
-from .._typing import Any, NamedTuple
-from ..model.cursor import Cursor
-from . import more_profiles, session_files, transcript
-from .prompts import Prompt, title_of
-from .transcript import Value
+from .._typing import TYPE_CHECKING, NamedTuple
+from . import client, transcript
+from .transcript import Prompt, Value, fork_title, title_of
 
-PROFILE = more_profiles.OPENCODE
+if TYPE_CHECKING:
+    from sqlite3 import Connection
 
+    from ..model.cursor import Cursor
+    from .installed_hook import ClientAnswer, InstalledHook
+
+_TRIGGERS = {**client.EVENTS, "PostToolUse": "tool_batch"}
 START = 16
 """Characters of an id that a copy keeps: the kind and the time, as in data/opencode_extension.js."""
 NEW = "new"
 """The position at the start of a new session."""
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_ID = re.compile(r"(?:msg|prt)_[0-9a-f]{12}[0-9A-Za-z]{14}")
+_ID = r"(?:msg|prt)_[0-9a-f]{12}[0-9A-Za-z]{14}"
 _SUFFIX = ".sessions"
 _COLUMNS = {"id": "id", "slug": "slug", "projectID": "project_id", "directory": "directory", "path": "path", "title": "title",
             "version": "version", "agent": "agent"}  # fmt: skip
 _SECONDS = 60.0
 """Time for the client's import."""
+_ANSWER_SECONDS = 10.0
+"""Shorter than hook_trial.ANSWER_SECONDS: without a network the client gives no answer, which is no problem."""
 
 
 class OpencodeLine(NamedTuple):
@@ -48,27 +48,185 @@ class OpencodeLine(NamedTuple):
     prompt: Prompt | None
 
 
-def read(path: str) -> bytes:
-    """A session's lines, from the database. `path` is `<database>.sessions/<session>.jsonl`, which is no file. Returns
-    b"" without such a session. Raises AgentError for a database that cannot be read."""
-    import sqlite3
-    from urllib.parse import quote
+class OpencodeClient(client.ConversationClient):
+    """OpenCode. It loads our plugin, which calls the hooks."""
 
-    directory, name = os.path.split(path)
-    database, session = directory.removesuffix(_SUFFIX), name.removesuffix(".jsonl")
-    if not directory.endswith(_SUFFIX) or not os.path.isfile(database):
-        return b""
-    try:
-        with closing(sqlite3.connect(f"file:{quote(database)}?mode=ro", uri=True, timeout=5)) as opened:
-            opened.row_factory = sqlite3.Row
-            return _lines(opened, session)
-    except (sqlite3.Error, ValueError, KeyError, IndexError, RecursionError) as error:
-        from ..messages import printable
+    name = "opencode"
+    title = "OpenCode"
+    program = "opencode"
+    proven_version = "1.18.33"
+    events = client.ClientEvents(
+        triggers=_TRIGGERS,
+        before_tool="PreToolUse",
+        by_tool=frozenset({"PreToolUse", "PostToolUse"}),
+        harmless_tools=frozenset(
+            {"read", "glob", "grep", "list", "webfetch", "websearch", "codesearch", "todowrite", "todoread", "skill"}
+        ),
+        pid_variables=("OPENCODE_PID",),
+        refusal={},  # it shows a plugin's refusal as an unexpected error
+    )
+    places = client.ClientPlaces(home=".config/opencode", home_variable="OPENCODE_CONFIG_DIR", project_home=".opencode")
+    settings = client.ClientSettings(hooks=client.hooks_for(_TRIGGERS), extension="plugins/casrewind.js")
+    sessions = client.SessionFormat(
+        directory=".local/share/opencode",
+        resume="opencode --session {session}",
+        variable="XDG_DATA_HOME",
+        name=r"opencode\.db\.sessions/{session}\.jsonl",
+        derived="opencode.db.sessions/{session}.jsonl",
+        header=("id",),
+        version=1,  # it names its own version
+        version_path=("info", "version"),
+        never_rewritten="OpenCode keeps its sessions in a database, and only it writes there",
+    )
 
-        raise errors.AgentError(f"OpenCode's {printable(database)} cannot be read: {error}") from error
+    def find_sessions(self, home: str, environ: Mapping[str, str]) -> str:
+        """The directory of the database. It is not among the client's settings."""
+        return client.in_home(os.path.abspath(home), self.sessions.directory, environ)
+
+    def kind_of(self, value: Value | None) -> str:
+        """The kind of a line, one of transcript.KINDS."""
+        value = value or {}
+        if value.get("type") == "session":
+            return transcript.BOOKKEEPING
+        role = transcript.members(value.get("info")).get("role")
+        if value.get("type") != "message" or role not in ("user", "assistant"):
+            return transcript.UNKNOWN
+        if role == "assistant":
+            return transcript.ASSISTANT
+        if any(part.get("type") == "compaction" for part in transcript.blocks(value.get("parts"))):
+            return transcript.COMPACT_SUMMARY
+        return transcript.PROMPT if _typed(value) else transcript.META
+
+    def prompts(self, data: bytes, *, every: bool = False) -> list[Prompt]:
+        """The user's prompts in conversation order. There are no branches."""
+        return [row.prompt for row in _rows(data) if row.prompt is not None]
+
+    def cut(self, data: bytes, prompt: Prompt) -> bytes | None:
+        """The lines before a prompt; None if nothing was said before it."""
+        table = _rows(data)
+        at = next((at for at, row in enumerate(table) if row.prompt is not None and row.id == prompt.uuid), None)
+        if at is None:
+            raise errors.AgentError("that prompt is not in this conversation")
+        return _said(data, table, at)
+
+    def cut_at(self, data: bytes, cursor: "Cursor", trigger: str) -> bytes | None:
+        """The lines at a checkpoint; None if nothing had been said yet. Raises AgentError if its messages are gone.
+
+        The cursor's turn is the newest message at that time. A turn ends before the next prompt. A tool's message is kept
+        after the tool, and left out before it.
+        """
+        table = _rows(data)
+        if cursor.turn_id == NEW:
+            return None
+        called = next((at for at, row in enumerate(table) if cursor.tool_use_id and cursor.tool_use_id in row.calls), None)
+        if called is not None:
+            return _said(data, table, called + 1)
+        at = next((at for at, row in enumerate(table) if cursor.turn_id and row.id[:START] == cursor.turn_id), None)
+        if at is None:
+            raise errors.AgentError("the position of that checkpoint is not in this conversation")
+        if trigger == "tool_batch":
+            return _said(data, table, at if table[at].kind == transcript.ASSISTANT else at + 1)
+        if trigger in ("turn_end", "session_end"):
+            at += 1
+            while at < len(table) and table[at].kind == transcript.ASSISTANT:
+                at += 1
+            return _said(data, table, at)
+        return _said(data, table, at + 1)
+
+    def title_of(self, data: bytes) -> str:
+        """The session's title, else the start of its first prompt, else ""."""
+        first = next(iter(transcript.lines(data)), None)
+        info = transcript.members((first.value or {}).get("info")) if first is not None else {}
+        if name := transcript.text(info.get("title")):
+            return name
+        return title_of(self.prompts(data))
+
+    def fork(self, data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
+        """`cut` as a new session: the line about the session gets the new id and title."""
+        name = fork_title(self.title_of(data))
+
+        def change(value: Value) -> Value | None:
+            if value.get("type") != "session" or not isinstance(value.get("info"), dict):
+                return None
+            return {**value, "id": session, "info": {**value["info"], "id": session, "title": name}}
+
+        return transcript.replaced(cut, change)
+
+    def read_session(self, path: str) -> bytes:
+        """A session's lines, from the database. `path` is `<database>.sessions/<session>.jsonl`, which is no file. Returns
+        b"" without such a session. Raises AgentError for a database that cannot be read."""
+        import sqlite3
+        from contextlib import closing
+        from urllib.parse import quote
+
+        directory, name = os.path.split(path)
+        database, session = directory.removesuffix(_SUFFIX), name.removesuffix(".jsonl")
+        if not directory.endswith(_SUFFIX) or not os.path.isfile(database):
+            return b""
+        try:
+            with closing(sqlite3.connect(f"file:{quote(database)}?mode=ro", uri=True, timeout=5)) as opened:
+                opened.row_factory = sqlite3.Row
+                return _lines(opened, session)
+        except (sqlite3.Error, ValueError, KeyError, IndexError, RecursionError) as error:
+            from ..messages import printable
+
+            raise errors.AgentError(f"OpenCode's {printable(database)} cannot be read: {error}") from error
+
+    def write_fork(self, original: str, session: str, data: bytes, path: str, root: str, environ: Mapping[str, str]) -> str:
+        """Import a new session with the client. Returns the path by which it is read here."""
+        import json
+        import tempfile
+
+        from ..messages import is_full, printable, reason_of
+        from . import hook_trial
+
+        program = hook_trial.find(self.program, environ)
+        if program is None:
+            raise errors.AgentError(f"{self.program} is not on the PATH, and only it can write a session: nothing was written")
+        try:
+            with tempfile.TemporaryDirectory(prefix="casrewind-") as scratch:
+                file = os.path.join(scratch, "session.json")
+                with open(file, "x", encoding="utf-8") as opened:
+                    json.dump(make_import(data, session, root), opened)
+                # Without its configuration: a plugin there would make it look for packages on the network first
+                there = os.path.dirname(original).removesuffix(_SUFFIX)
+                data_home = os.path.dirname(os.path.dirname(there))
+                moved = {"XDG_CONFIG_HOME": scratch, "XDG_DATA_HOME": data_home, "OPENCODE_CONFIG_DIR": scratch}
+                command = [program, "--pure", "import", file]
+                ran = hook_trial.run(command, cwd=root, environ={**environ, **moved}, seconds=_SECONDS)
+        except OSError as error:
+            if is_full(error):
+                raise errors.StoreFull(f"{reason_of(error)} for the session", "free some and try again") from error
+            raise errors.AgentError(f"cannot write the session: {error.strerror or error}") from error
+        made = os.path.join(os.path.dirname(original), f"{session}.jsonl")
+        if ran.trouble or ran.code or not self.read_session(made):
+            said = ran.trouble or hook_trial.last_line(ran.err or ran.out)
+            raise errors.AgentError(f"OpenCode did not import the session: {printable(said)}")
+        return made
+
+    def new_session(self) -> str:
+        """A new session's id, as the client makes it: newer sessions have smaller ids."""
+        import time
+
+        moment = ~(time.time_ns() // 1_000_000 * 0x1000) & (1 << 48) - 1
+        return f"ses_{moment:012x}{_random()}"
+
+    def ask_about_hooks(
+        self, hooks: "Sequence[InstalledHook]", program: str, root: str | None, environ: Mapping[str, str]
+    ) -> "ClientAnswer":
+        """OpenCode says which plugins it loads."""
+        from .installed_hook import ClientAnswer, user_file
+
+        path = user_file(hooks)
+        return ClientAnswer(tuple(_find_problems(program, path, environ) if path else ()))
 
 
-def _lines(database: Any, session: str) -> bytes:
+CLIENT = OpencodeClient()
+
+
+def _lines(database: "Connection", session: str) -> bytes:
+    import json
+
     row = database.execute("select * from session where id = ?", (session,)).fetchone()
     if row is None:
         return b""
@@ -90,149 +248,33 @@ def _lines(database: Any, session: str) -> bytes:
     return b"".join(map(transcript.encode, found))
 
 
-def kind_of(value: Value | None) -> str:
-    """The kind of a line, one of transcript.KINDS."""
-    value = value or {}
-    if value.get("type") == "session":
-        return transcript.BOOKKEEPING
-    role = transcript.members(value.get("info")).get("role")
-    if value.get("type") != "message" or role not in ("user", "assistant"):
-        return transcript.UNKNOWN
-    if role == "assistant":
-        return transcript.ASSISTANT
-    if any(part.get("type") == "compaction" for part in transcript.blocks(value.get("parts"))):
-        return transcript.COMPACT_SUMMARY
-    return transcript.PROMPT if _typed(value) else transcript.META
-
-
-def prompts(data: bytes, *, every: bool = False) -> list[Prompt]:
-    """The user's prompts in conversation order. There are no branches."""
-    return [row.prompt for row in _rows(data) if row.prompt is not None]
-
-
-def cut(data: bytes, prompt: Prompt) -> bytes | None:
-    """The lines before a prompt; None if nothing was said before it."""
-    table = _rows(data)
-    at = next((at for at, row in enumerate(table) if row.prompt is not None and row.id == prompt.uuid), None)
-    if at is None:
-        raise errors.AgentError("that prompt is not in this conversation")
-    return _said(data, table, at)
-
-
-def cut_at(data: bytes, cursor: Cursor, trigger: str) -> bytes | None:
-    """The lines at a checkpoint; None if nothing had been said yet. Raises AgentError if its messages are gone.
-
-    The cursor's turn is the newest message at that time. A turn ends before the next prompt. A tool's message is kept
-    after the tool, and left out before it.
-    """
-    table = _rows(data)
-    if cursor.turn_id == NEW:
-        return None
-    called = next((at for at, row in enumerate(table) if cursor.tool_use_id and cursor.tool_use_id in row.calls), None)
-    if called is not None:
-        return _said(data, table, called + 1)
-    at = next((at for at, row in enumerate(table) if cursor.turn_id and row.id[:START] == cursor.turn_id), None)
-    if at is None:
-        raise errors.AgentError("the position of that checkpoint is not in this conversation")
-    if trigger == "tool_batch":
-        return _said(data, table, at if table[at].kind == transcript.ASSISTANT else at + 1)
-    if trigger in ("turn_end", "session_end"):
-        at += 1
-        while at < len(table) and table[at].kind == transcript.ASSISTANT:
-            at += 1
-        return _said(data, table, at)
-    return _said(data, table, at + 1)
-
-
-def title(data: bytes) -> str:
-    """The session's title, else the start of its first prompt, else ""."""
-    first = next(iter(transcript.lines(data)), None)
-    info = transcript.members((first.value or {}).get("info")) if first is not None else {}
-    if name := transcript.text(info.get("title")):
-        return name
-    return title_of(prompts(data))
-
-
-def fork(data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
-    """`cut` as a new session: the line about the session gets the new id and title."""
-    name = session_files.fork_title(title(data))
-
-    def change(value: Value) -> Value | None:
-        if value.get("type") != "session" or not isinstance(value.get("info"), dict):
-            return None
-        return {**value, "id": session, "info": {**value["info"], "id": session, "title": name}}
-
-    return transcript.replaced(cut, change)
-
-
-def fork_path(transcript: str, session: str, fork: bytes) -> str:
-    """The path by which a fork is read here."""
-    return session_files.beside(transcript, session)
-
-
-in_place = session_files.cut_alone
-
-
-def new_session() -> str:
-    """A new session's id, as the client makes it: newer sessions have smaller ids."""
-    moment = ~(time.time_ns() // 1_000_000 * 0x1000) & (1 << 48) - 1
-    return f"ses_{moment:012x}{_random()}"
-
-
-def exported(data: bytes, session: str, root: str) -> Value:
+def make_import(data: bytes, session: str, root: str) -> Value:
     """A fork's lines as the client imports them. Messages and parts get new ids. `root` replaces a missing
     directory."""
+    import json
+    import re
+
     info: Value = {}
     messages: list[Value] = []
     for line in transcript.lines(data):
         value = line.value or {}
         if value.get("type") == "session":
             info = {**transcript.members(value.get("info")), "id": session}
-        elif kind_of(line.value) != transcript.UNKNOWN:
+        elif CLIENT.kind_of(line.value) != transcript.UNKNOWN:
             about = {**transcript.members(value.get("info")), "sessionID": session}
             messages.append({"info": about, "parts": [{**part, "sessionID": session} for part in transcript.blocks(value.get("parts"))]})
     if not os.path.isdir(transcript.text(info.get("directory"))):
         info = {**info, "directory": root}
         info.pop("path", None)
     own = {name for message in messages for name in (message["info"].get("id"), *(part.get("id") for part in message["parts"]))}
-    renamed = {name: name[:START] + _random() for name in own if isinstance(name, str) and _ID.fullmatch(name)}
-    renaming = _ID.sub(lambda found: renamed.get(found[0], found[0]), json.dumps(messages))
+    renamed = {name: name[:START] + _random() for name in own if isinstance(name, str) and re.fullmatch(_ID, name)}
+    renaming = re.sub(_ID, lambda found: renamed.get(found[0], found[0]), json.dumps(messages))
     return {"info": info, "messages": json.loads(renaming)}
 
 
-def write_fork(path: str, session: str, data: bytes, root: str, homes: session_files.Homes) -> str:
-    """Import a new session with the client. Returns the path by which it is read here. Raises AgentError, StoreFull."""
-    import tempfile
-
-    from ..messages import is_full, printable, reason_of
-    from . import hook_trial
-
-    environ = {**homes.environ, "HOME": homes.environ.get("HOME", homes.home)}
-    program = hook_trial.find(PROFILE.program, environ)
-    if program is None:
-        raise errors.AgentError(f"{PROFILE.program} is not on the PATH, and only it can write a session: nothing was written")
-    try:
-        with tempfile.TemporaryDirectory(prefix="casrewind-") as scratch:
-            file = os.path.join(scratch, "session.json")
-            with open(file, "x", encoding="utf-8") as opened:
-                json.dump(exported(data, session, root), opened)
-            # Without its configuration: a plugin there would make it look for packages on the network first
-            there = os.path.dirname(path).removesuffix(_SUFFIX)
-            moved = {"XDG_CONFIG_HOME": scratch, "XDG_DATA_HOME": os.path.dirname(os.path.dirname(there)), "OPENCODE_CONFIG_DIR": scratch}
-            command = [program, "--pure", "import", file]
-            ran = hook_trial.run(command, cwd=root, environ={**environ, **moved}, seconds=_SECONDS)
-    except OSError as error:
-        if is_full(error):
-            raise errors.StoreFull(f"{reason_of(error)} for the session", "free some and try again") from error
-        raise errors.AgentError(f"cannot write the session: {error.strerror or error}") from error
-    made = os.path.join(os.path.dirname(path), f"{session}.jsonl")
-    if ran.trouble or ran.code or not read(made):
-        said = ran.trouble or hook_trial.last_line(ran.err or ran.out)
-        raise errors.AgentError(f"OpenCode did not import the session: {printable(said)}")
-    return made
-
-
 def _random() -> str:
+    import secrets
+
     return "".join(secrets.choice(_DIGITS) for _ in range(14))
 
 
@@ -248,7 +290,7 @@ def _rows(data: bytes) -> list[OpencodeLine]:
 
 def _row(line: transcript.TranscriptLine) -> OpencodeLine:
     value = line.value or {}
-    kind, name = kind_of(line.value), transcript.text(value.get("id"))
+    kind, name = CLIENT.kind_of(line.value), transcript.text(value.get("id"))
     info = transcript.members(value.get("info"))
     prompt = None
     if kind == transcript.PROMPT and name:
@@ -264,3 +306,26 @@ def _said(data: bytes, table: Sequence[OpencodeLine], count: int) -> bytes | Non
     if not any(row.kind in (transcript.PROMPT, transcript.ASSISTANT) for row in table[:count]):
         return None
     return data[: table[count - 1].end]
+
+
+def _find_problems(program: str, path: str, environ: Mapping[str, str]) -> list[str]:
+    """Returns a problem if the client does not load the extension at `path`, else nothing.
+
+    A client that does not answer in time is no problem: it may wait for a network.
+    """
+    import json
+
+    from ..messages import printable
+    from . import hook_trial
+
+    ran = hook_trial.run([program, "debug", "config"], cwd="/", environ=environ, seconds=_ANSWER_SECONDS)
+    try:
+        loaded = None if ran.trouble or ran.code else json.loads(ran.out).get("plugin")
+    except (ValueError, AttributeError, RecursionError):
+        return []
+    if not isinstance(loaded, list):
+        return []
+    names = [os.path.realpath(name.removeprefix("file://")) for name in loaded if isinstance(name, str)]
+    if os.path.realpath(path) in names:
+        return []
+    return [f"OpenCode does not load {printable(path)}: casrewind install opencode writes it anew"]

@@ -9,17 +9,18 @@ Their lines are kept byte for byte, because entries name each other by id.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from .. import errors
-from .._typing import Any, NamedTuple
-from ..model.cursor import Cursor
-from . import cursors, profiles, session_files, transcript
-from .prompts import Prompt, place_of, title_of
-from .transcript import Value
+from .._typing import TYPE_CHECKING, Any, NamedTuple
+from . import client, transcript
+from .transcript import Prompt, Value, find_line, fork_title, title_of
 
-PROFILE = profiles.PI
+if TYPE_CHECKING:
+    from ..model.cursor import Cursor
+    from .installed_hook import ClientAnswer, InstalledHook
 
+_TRIGGERS = {**client.EVENTS, "PostToolBatch": "tool_batch"}
 _ROLES = {
     "user": transcript.PROMPT,
     "assistant": transcript.ASSISTANT,
@@ -44,18 +45,31 @@ _SAID = frozenset({transcript.PROMPT, transcript.ASSISTANT})
 _LONGEST = 200  # bytes of a directory's name that Pi makes of a working directory
 
 
+_ARGUMENTS = ("--mode", "rpc", "--no-session", "--offline")
+_QUESTION = b'{"type":"get_commands","id":"casrewind"}\n'
+_QUIET = {"PI_OFFLINE": "1", "PI_SKIP_VERSION_CHECK": "1", "PI_TELEMETRY": "0"}
+_COMMAND = "casrewind"
+
+
 class PiEntry(NamedTuple):
-    """An entry: its line is the bytes [start, end). `parent` is the index of the entry before it in the conversation,
-    -1 for none. `calls` and `results` are the ids of the tool calls that it makes and answers."""
+    """An entry of a session."""
 
     start: int
+    """The position of its first byte."""
     end: int
+    """The position behind its last byte."""
     kind: str
+    """One of transcript.KINDS."""
     id: str
+    """Its id."""
     parent: int
+    """The index of the entry before it in the conversation, -1 = none."""
     calls: tuple[str, ...]
+    """The ids of the tool calls that it makes."""
     results: tuple[str, ...]
+    """The ids of the tool calls that it answers."""
     prompt: Prompt | None
+    """The prompt that it holds, or None."""
 
 
 class PiSession(NamedTuple):
@@ -72,104 +86,146 @@ class PiSession(NamedTuple):
         return bool(self.header) and isinstance(version, int) and version < 2
 
 
-def kind_of(value: Value | None) -> str:
-    """The kind of a line, one of transcript.KINDS."""
-    sort = transcript.text((value or {}).get("type"))
-    if value is None or sort != "message":
-        return _KINDS.get(sort, transcript.UNKNOWN)
-    return _ROLES.get(transcript.text(transcript.members(value.get("message")).get("role")), transcript.UNKNOWN)
+class PiClient(client.ConversationClient):
+    """Pi. It loads our extension, which calls the hooks."""
+
+    name = "pi"
+    title = "Pi"
+    program = "pi"
+    proven_version = "0.87.1"
+    events = client.ClientEvents(
+        triggers=_TRIGGERS,
+        before_tool="PreToolUse",
+        by_tool=frozenset({"PreToolUse", "PostToolBatch"}),
+        harmless_tools=frozenset({"read", "grep", "find", "ls"}),
+        fields={**client.FIELDS, "message_id": ("leaf_id",)},  # the entry of the session's tree that the conversation stood at
+        turn_field="prompt_id",
+    )
+    places = client.ClientPlaces(home=".pi/agent", home_variable="PI_CODING_AGENT_DIR", project_home=".pi")
+    settings = client.ClientSettings(hooks=client.hooks_for(_TRIGGERS, {"PreToolUse": "*"}), extension="extensions/casrewind.js")
+    sessions = client.SessionFormat(
+        directory="sessions",
+        resume="pi --session {session}",
+        variable="PI_CODING_AGENT_SESSION_DIR",
+        by_project=True,
+        name=r"(.*_)?{session}\.jsonl",
+        header=("id",),
+        version=3,
+        version_path=("version",),
+    )
+
+    def carries_command(self, event: str) -> bool:
+        """The extension reports a `/casrewind` command as an event of its own."""
+        return event == "Command"
+
+    def find_moved_sessions(self, environ: Mapping[str, str]) -> str:
+        """Pi's variable for the directory of sessions."""
+        return environ.get(self.sessions.variable, "")
+
+    def kind_of(self, value: Value | None) -> str:
+        """The kind of a line, one of transcript.KINDS."""
+        sort = transcript.text((value or {}).get("type"))
+        if value is None or sort != "message":
+            return _KINDS.get(sort, transcript.UNKNOWN)
+        return _ROLES.get(transcript.text(transcript.members(value.get("message")).get("role")), transcript.UNKNOWN)
+
+    def prompts(self, data: bytes, *, every: bool = False) -> list[Prompt]:
+        """The person's messages on the current branch, in conversation order; `every`: in all of the file, in its order."""
+        entries = _read(data).entries
+        chosen = entries if every else [entries[at] for at in _path(entries, len(entries) - 1)]
+        return [entry.prompt for entry in chosen if entry.prompt is not None]
+
+    def cut(self, data: bytes, prompt: Prompt) -> bytes | None:
+        """The header and the path above a prompt; None when nothing was said before it."""
+        session = _read(data)
+        return _closed(data, session, session.entries[find_line(session.entries, prompt)].parent)
+
+    def cut_at(self, data: bytes, cursor: "Cursor", trigger: str) -> bytes | None:
+        """The header and the path to the last entry before the checkpoint of `cursor`; None if there was no entry yet.
+
+        Raises AgentError when neither an id nor a hash of the cursor is in this transcript.
+        """
+        session = _read(data)
+        places = {entry.id: at for at, entry in enumerate(session.entries) if entry.id}
+        name = cursor.message_id or cursor.event_id
+        if name in places:
+            return _closed(data, session, places[name])
+        if not cursor.offset and not cursor.event_id:
+            return None  # there was no file yet
+        if cursor.message_id:
+            raise errors.AgentError("the position of that checkpoint is not in this transcript")
+        return _closed(data, session, transcript.count_before(data, session.entries, cursor) - 1)
+
+    def title_of(self, data: bytes) -> str:
+        """The session's name, else the beginning of its first prompt, else ""."""
+        for line in transcript.containing(data, b'"session_info"'):
+            value = line.value or {}
+            if value.get("type") == "session_info":
+                name = transcript.text(value.get("name")).strip()
+                if name:
+                    return name
+                break  # an empty name removes the name
+        return title_of(self.prompts(data))
+
+    def fork(self, data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
+        """`cut` with a header of its own; behind it the labels that its entries have, and its title.
+
+        Pi runs a session in the directory that its header names. The new header names the old directory if that is still in
+        the project, else `root`.
+        """
+        kept = _read(cut)
+        old = kept.header or _read(data).header
+        made = {
+            **old,
+            "type": "session",
+            **({} if old else {"version": self.sessions.version}),
+            "id": session,
+            "timestamp": _now(),
+            "cwd": _directory(transcript.text(old.get("cwd")), root),
+            **({"parentSession": original} if original else {}),
+        }
+        body = cut[kept.start :]
+        parts = [transcript.encode(made), body if body.endswith(b"\n") or not body else body + b"\n"]
+        if not kept.is_linear:
+            more = [*_labels(data, cut, kept), ("session_info", {"name": fork_title(self.title_of(data))})]
+            parts += _appended(kept, more)
+        return b"".join(parts)
+
+    def fork_path(self, transcript: str, session: str, fork: bytes) -> str:
+        """The path of a fork: in the directory that Pi has for the working directory in its header."""
+        header = _read(fork).header
+        stamp = str(header.get("timestamp")).replace(":", "-").replace(".", "-")
+        directory = os.path.dirname(transcript)
+        cwd, old = str(header.get("cwd")), os.path.basename(directory)
+        if old.startswith("--") and old.endswith("--") and len((encoded := _encoded(cwd)).encode("utf-8", "surrogatepass")) <= _LONGEST:
+            directory = os.path.join(os.path.dirname(directory), encoded)
+        return os.path.join(directory, f"{stamp}_{session}.jsonl")
+
+    def in_place(self, data: bytes, cut: bytes) -> bytes:
+        """The transcript with one more entry, a child of the last entry of `cut`: the conversation continues there.
+
+        Nothing is removed. The turns behind the cut remain in the tree as another branch.
+        """
+        kept = _read(cut)
+        if kept.is_linear or not kept.entries:
+            return cut
+        taken = kept._replace(entries=[*kept.entries, *_read(data).entries])
+        last = kept.entries[-1].id
+        entry = {"customType": "casrewind", "data": {"op": "rewind", "to": last}}
+        return (data if data.endswith(b"\n") else data + b"\n") + b"".join(_appended(taken, [("custom", entry)], last))
+
+    def ask_about_hooks(
+        self, hooks: "Sequence[InstalledHook]", program: str, root: str | None, environ: Mapping[str, str]
+    ) -> "ClientAnswer":
+        """Pi says which commands it has: ours is among them if it loads the extension. It keeps no session for that."""
+        from .installed_hook import ClientAnswer, user_file
+
+        path = user_file(hooks)
+        problem = _find_problem(self, program, path, environ) if path else ""
+        return ClientAnswer((problem,) if problem else ())
 
 
-def prompts(data: bytes, *, every: bool = False) -> list[Prompt]:
-    """The person's messages on the current branch, in conversation order; `every`: in all of the file, in its order."""
-    entries = _read(data).entries
-    chosen = entries if every else [entries[at] for at in _path(entries, len(entries) - 1)]
-    return [entry.prompt for entry in chosen if entry.prompt is not None]
-
-
-def cut(data: bytes, prompt: Prompt) -> bytes | None:
-    """The header and the path above a prompt; None when nothing was said before it."""
-    session = _read(data)
-    return _closed(data, session, session.entries[place_of(session.entries, prompt)].parent)
-
-
-def cut_at(data: bytes, cursor: Cursor, trigger: str) -> bytes | None:
-    """The header and the path to the last entry before the checkpoint of `cursor`; None if there was no entry yet.
-
-    Raises AgentError when neither an id nor a hash of the cursor is in this transcript.
-    """
-    session = _read(data)
-    places = {entry.id: at for at, entry in enumerate(session.entries) if entry.id}
-    name = cursor.message_id or cursor.event_id
-    if name in places:
-        return _closed(data, session, places[name])
-    if not cursor.offset and not cursor.event_id:
-        return None  # there was no file yet
-    if not cursor.message_id and cursors.holds(cursor, data):
-        return _closed(data, session, sum(entry.end <= cursor.offset for entry in session.entries) - 1)
-    raise errors.AgentError("the position of that checkpoint is not in this transcript")
-
-
-def title(data: bytes) -> str:
-    """The session's name, else the beginning of its first prompt, else ""."""
-    for line in transcript.containing(data, b'"session_info"'):
-        value = line.value or {}
-        if value.get("type") == "session_info":
-            name = transcript.text(value.get("name")).strip()
-            if name:
-                return name
-            break  # an empty name removes the name
-    return title_of(prompts(data))
-
-
-def fork(data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
-    """`cut` with a header of its own; behind it the labels that its entries have, and its title.
-
-    Pi runs a session in the directory that its header names. The new header names the old directory if that is still in
-    the project, else `root`.
-    """
-    kept = _read(cut)
-    old = kept.header or _read(data).header
-    made = {
-        **old,
-        "type": "session",
-        **({} if old else {"version": PROFILE.format_version}),
-        "id": session,
-        "timestamp": _now(),
-        "cwd": _directory(transcript.text(old.get("cwd")), root),
-        **({"parentSession": original} if original else {}),
-    }
-    body = cut[kept.start :]
-    parts = [transcript.encode(made), body if body.endswith(b"\n") or not body else body + b"\n"]
-    if not kept.is_linear:
-        more = [*_labels(data, cut, kept), ("session_info", {"name": session_files.fork_title(title(data))})]
-        parts += _appended(kept, more)
-    return b"".join(parts)
-
-
-def fork_path(transcript: str, session: str, fork: bytes) -> str:
-    """The path of a fork: in the directory that Pi has for the working directory in its header."""
-    header = _read(fork).header
-    stamp = str(header.get("timestamp")).replace(":", "-").replace(".", "-")
-    directory = os.path.dirname(transcript)
-    cwd, old = str(header.get("cwd")), os.path.basename(directory)
-    if old.startswith("--") and old.endswith("--") and len((encoded := _encoded(cwd)).encode("utf-8", "surrogatepass")) <= _LONGEST:
-        directory = os.path.join(os.path.dirname(directory), encoded)
-    return os.path.join(directory, f"{stamp}_{session}.jsonl")
-
-
-def in_place(data: bytes, cut: bytes) -> bytes:
-    """The transcript with one more entry, a child of the last entry of `cut`: the conversation continues there.
-
-    Nothing is removed. The turns behind the cut remain in the tree as another branch.
-    """
-    kept = _read(cut)
-    if kept.is_linear or not kept.entries:
-        return cut
-    taken = kept._replace(entries=[*kept.entries, *_read(data).entries])
-    last = kept.entries[-1].id
-    entry = {"customType": "casrewind", "data": {"op": "rewind", "to": last}}
-    return (data if data.endswith(b"\n") else data + b"\n") + b"".join(_appended(taken, [("custom", entry)], last))
+CLIENT = PiClient()
 
 
 def _read(data: bytes) -> PiSession:
@@ -195,7 +251,7 @@ def _read(data: bytes) -> PiSession:
 
 
 def _entry(line: transcript.TranscriptLine, value: Value, name: str, parent: int, *, is_linear: bool) -> PiEntry:
-    kind = kind_of(value)
+    kind = CLIENT.kind_of(value)
     message = transcript.members(value.get("message"))
     parts = transcript.blocks(message.get("content")) if kind == transcript.ASSISTANT else []
     prompt = None
@@ -296,3 +352,39 @@ def _directory(old: str, root: str) -> str:
 def _encoded(cwd: str) -> str:
     """The name of the directory in which Pi keeps the sessions of a working directory."""
     return f"--{cwd.removeprefix('/')}--".replace("/", "-").replace("\\", "-").replace(":", "-")
+
+
+def _find_problem(client: PiClient, program: str, path: str, environ: Mapping[str, str]) -> str:
+    """Why the client does not have the command of the extension at `path`, or ""."""
+    from .. import launch
+    from ..messages import printable
+    from . import hook_trial
+
+    variables = {**environ, **_QUIET, launch.TRIAL: "1"}
+    ran = hook_trial.run([program, *_ARGUMENTS], cwd="/", environ=variables, seconds=hook_trial.ANSWER_SECONDS, data=_QUESTION)
+    where = printable(path)
+    answer = next((value for line in ran.out.splitlines() if (value := _commands_in(line)) is not None), None)
+    if answer is None:
+        said = ran.trouble or f"ended with {ran.code}"
+        line = printable(hook_trial.last_line(ran.err))
+        return f"{client.title} was asked for its commands and {said}{f': {line}' if line else ''}; run it by hand to see"
+    if any(_is_our_command(command, path) for command in answer):
+        return ""
+    return f"{client.title} does not load {where}: its own error messages say why; casrewind install {client.name} writes it anew"
+
+
+def _commands_in(line: bytes) -> list[object] | None:
+    """The commands in a line of the client's output, None when it is another line."""
+    value = transcript.parse(line) or {}
+    data = value.get("data") if value.get("command") == "get_commands" else None
+    commands = data.get("commands") if isinstance(data, dict) else None
+    return commands if isinstance(commands, list) else None
+
+
+def _is_our_command(command: object, path: str) -> bool:
+    """True for the command that the extension at `path` registers."""
+    if not isinstance(command, dict) or not str(command.get("name")).startswith(_COMMAND):
+        return False
+    source = command.get("sourceInfo")
+    loaded = source.get("path") if isinstance(source, dict) else None
+    return isinstance(loaded, str) and os.path.realpath(loaded) == os.path.realpath(path)

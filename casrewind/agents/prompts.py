@@ -7,30 +7,13 @@ time must agree. Nothing is guessed.
 
 from collections.abc import Collection, Iterable, Sequence
 
-from .. import errors
-from .._typing import NamedTuple, Protocol
+from .._typing import NamedTuple
+from .transcript import Prompt
 
 SHOWN = 200
 """Number of a prompt's characters that a checkpoint stores."""
 NEAR_NS = 5_000_000_000
 """Without ids: maximum time between a prompt in the transcript and its checkpoint, in nanoseconds."""
-_SHORT = 80  # maximum length of a title taken from a prompt
-
-
-class Prompt(NamedTuple):
-    """A prompt that the user typed. `prompt_id` and `message_id` are the client's ids of it ("" = none); a queued
-    prompt has the prompt_id of the running turn. `uuid` and `parent` are its line's position in the tree of lines,
-    `start` is the line's offset in bytes. `time_ns`: nanoseconds since 1970, 0 = unknown. `queued`: typed during a
-    turn."""
-
-    text: str
-    prompt_id: str
-    message_id: str
-    uuid: str
-    parent: str
-    time_ns: int
-    start: int
-    queued: bool
 
 
 class CheckpointPrompt(NamedTuple):
@@ -41,28 +24,6 @@ class CheckpointPrompt(NamedTuple):
     message_id: str
     text: str
     at_ns: int
-
-
-class PromptLine(Protocol):
-    """A line of a transcript."""
-
-    @property
-    def prompt(self) -> Prompt | None:
-        """The prompt that the line holds."""
-
-
-def place_of(table: Sequence[PromptLine], prompt: Prompt) -> int:
-    """The index of the line that holds a prompt. Raises AgentError if no line holds it."""
-    for at, row in enumerate(table):
-        if row.prompt is not None and row.prompt.uuid == prompt.uuid:
-            return at
-    raise errors.AgentError("that prompt is not in this transcript")
-
-
-def title_of(prompts: Iterable[Prompt]) -> str:
-    """A session's title: the start of the first prompt that has text; "" if no prompt has text."""
-    first = next((prompt.text for prompt in prompts if prompt.text.strip()), "")
-    return first.strip().partition("\n")[0][:_SHORT]
 
 
 def is_same(prompt: Prompt, seen: CheckpointPrompt) -> bool:

@@ -8,7 +8,6 @@ The second danger: a conversation of another project is found. The name of a dir
 counts if its working directory is the project's root, or below the root and not in another project.
 """
 
-import errno
 import os
 import re
 import stat
@@ -18,9 +17,10 @@ from contextlib import suppress
 from .. import errors, fsio, locations
 from .._typing import NamedTuple
 from ..messages import is_full, printable, reason_of
-from ..model import cursor as cursors
+from . import fork_files, load_conversation_clients
 from . import transcript as transcripts
-from .profiles import PROFILES, Profile, is_id, sessions_of
+from .client import ConversationClient
+from .transcript import is_id
 
 _READ = 1 << 18  # bytes of a transcript in which its working directory is looked for
 _MOST = 200  # newest transcripts that are looked at
@@ -35,7 +35,7 @@ class Homes(NamedTuple):
     environ: Mapping[str, str]
 
 
-def check_place(profile: Profile, path: str, session: str, homes: Homes) -> None:
+def check_place(client: ConversationClient, path: str, session: str, homes: Homes) -> None:
     """Raise AgentError for a path that cannot be a session's transcript.
 
     A transcript is a file in or below the client's sessions directory, and its name fits the session. Directories are
@@ -43,8 +43,8 @@ def check_place(profile: Profile, path: str, session: str, homes: Homes) -> None
     """
     directory = os.path.dirname(path)
     is_below = False
-    kept = [sessions_of(profile, homes.home, environ) for environ in (homes.environ, {})]
-    kept += [os.path.abspath(moved)] if (moved := homes.environ.get(profile.sessions_variable)) else []
+    kept = [client.find_sessions(homes.home, environ) for environ in (homes.environ, {})]
+    kept += [os.path.abspath(moved)] if (moved := client.find_moved_sessions(homes.environ)) else []
     try:
         real = os.path.realpath(directory)
         is_below = bool(path) and any(locations.is_below(real, os.path.realpath(place)) for place in kept)
@@ -54,23 +54,23 @@ def check_place(profile: Profile, path: str, session: str, homes: Homes) -> None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise errors.AgentError(f"the transcript {printable(path)} cannot be looked at: {reason}; nothing was written") from error
-    if is_below and is_id(session) and _is_named(profile, path, session) and stat.S_ISREG(mode):
+    if is_below and is_id(session) and _is_named(client, path, session) and stat.S_ISREG(mode):
         return
-    variable = "XDG_DATA_HOME" if profile.sessions_home else profile.sessions_variable or profile.home_variable or profile.home_moved_by
+    variable = client.sessions.variable or client.places.home_variable or client.places.home_moved_by
     places = " or ".join(dict.fromkeys(printable(place) for place in kept))
-    has_plain_name = profile.derived or profile.transcript_name.startswith("{")
-    plain = (profile.derived or "{session}.jsonl").format(session=session)
+    has_plain_name = client.sessions.derived or client.sessions.name.startswith("{")
+    plain = (client.sessions.derived or "{session}.jsonl").format(session=session)
     named = plain if has_plain_name else f"with {session[:8]} in its name"
     raise errors.AgentError(
         f"refused: the checkpoint names {printable(path) or 'no file'} as the transcript of session {printable(session)}, and "
-        f"{profile.title} keeps that as a file {printable(named)} below {places}: nothing was written",
+        f"{client.title} keeps that as a file {printable(named)} below {places}: nothing was written",
         f"if the client's files are elsewhere, set {variable} as the client has it",
     )
 
 
-def _is_named(profile: Profile, path: str, session: str) -> bool:
+def _is_named(client: ConversationClient, path: str, session: str) -> bool:
     """True if a path ends with the name of a session's transcript, which may have directories in it."""
-    pattern = profile.transcript_name.format(session=re.escape(session), short=re.escape(session[:8]))
+    pattern = client.sessions.name.format(session=re.escape(session), short=re.escape(session[:8]))
     return re.fullmatch(pattern, "/".join(path.split(os.sep)[-1 - pattern.count("/") :])) is not None
 
 
@@ -96,26 +96,26 @@ def sessions_named(homes: Homes, root: str, prefix: str) -> frozenset[str]:
 def _newest_first(homes: Homes, root: str, prefix: str) -> list[FoundTranscript]:
     """The transcripts that may be those of a root, of sessions whose ids begin with `prefix`."""
     found = []
-    for profile in PROFILES.values():  # the clients of `more_profiles` have no directory for each project
-        for path in _candidates(profile, homes, root):
+    for client in load_conversation_clients():
+        for path in _candidates(client, homes, root):
             name = os.path.basename(path).removesuffix(".jsonl")
-            identity = name if profile.transcript_name.startswith("{") else name.rpartition("_")[2]
+            identity = name if client.sessions.name.startswith("{") else name.rpartition("_")[2]
             if is_id(identity) and identity.startswith(prefix):
                 with suppress(OSError):
-                    found.append((os.stat(path).st_mtime_ns, FoundTranscript(profile.name, identity, path)))
+                    found.append((os.stat(path).st_mtime_ns, FoundTranscript(client.name, identity, path)))
     return [one for _, one in sorted(found, reverse=True)]
 
 
-def _candidates(profile: Profile, homes: Homes, root: str) -> Iterator[str]:
+def _candidates(client: ConversationClient, homes: Homes, root: str) -> Iterator[str]:
     """Transcripts in the directories of a client that may be those of a root: their names are made of its path."""
-    place = sessions_of(profile, homes.home, homes.environ)
-    places = [moved] if (moved := homes.environ.get(profile.sessions_variable)) else [place]
-    for directory in places:
-        with suppress(OSError):
-            for entry in os.scandir(directory):
-                if _plain(entry.name).startswith(_plain(root)[:_NAME]) and entry.is_dir():
-                    with suppress(OSError):
-                        yield from (one.path for one in os.scandir(entry.path) if one.name.endswith(".jsonl") and one.is_file())
+    if not client.sessions.by_project:
+        return
+    directory = client.find_moved_sessions(homes.environ) or client.find_sessions(homes.home, homes.environ)
+    with suppress(OSError):
+        for entry in os.scandir(directory):
+            if _plain(entry.name).startswith(_plain(root)[:_NAME]) and entry.is_dir():
+                with suppress(OSError):
+                    yield from (one.path for one in os.scandir(entry.path) if one.name.endswith(".jsonl") and one.is_file())
 
 
 def _plain(path: str) -> str:
@@ -145,70 +145,18 @@ def _is_in(place: str, root: str) -> bool:
     return True
 
 
-_HEADERS = ("session_start", "session")
-"""The types of lines in which `id` is the session's id."""
-
-
-def _is_of_session(data: bytes, session: str) -> bool:
-    """True if the bytes are a session's transcript: JSON lines, at least one of them with the session id."""
+def _is_of_session(client: ConversationClient, data: bytes, session: str) -> bool:
+    """True if the bytes are a session's transcript: JSON lines, one of them with the session's id."""
     first = next(transcripts.lines(data), None)
     if first is None:
         return not data
-    values = (line.value or {} for line in transcripts.containing(data, session.encode()))
-    return first.value is not None and any(
-        session in (value.get("sessionId"), value.get("id") if value.get("type") in _HEADERS else None, _started(value))
-        for value in values
-    )
+    if first.value is None:
+        return False
+    is_header = bool(client.sessions.header) and transcripts.member(first.value, client.sessions.header) == session
+    return is_header or any((line.value or {}).get("sessionId") == session for line in transcripts.containing(data, session.encode()))
 
 
-def _started(value: Mapping[str, object]) -> object:
-    """The session's id in a line that starts it, as a member of the line's `data`."""
-    data = value.get("data") if value.get("type") == "session.start" else None
-    return data.get("sessionId") if isinstance(data, dict) else None
-
-
-def beside(transcript: str, session: str) -> str:
-    """The path of another session in the directory of a transcript."""
-    return os.path.join(os.path.dirname(transcript), session + ".jsonl")
-
-
-def write_fork(profile: Profile, transcript: str, session: str, data: bytes, path: str = "") -> str:
-    """Write a new session's transcript at `path`, by default next to that of its original session. Returns its path.
-
-    The file has mode 0600 and is durable on return. Companion files (settings) are copied first, so that the session is
-    complete at once. Raises AgentError, StoreFull; then there is no new session.
-    """
-    place, name = os.path.split(transcript)
-    path = path or beside(transcript, session)
-    directory = os.path.dirname(path)
-    if not is_id(session) or os.path.lexists(path):
-        raise errors.AgentError(f"cannot make the session {printable(path)}: it is there already, or its name is no id")
-    try:
-        fsio.make_directories(directory)  # a client may delete it with a project's last session
-        fsio.remove_orphans(directory)
-        for ending in profile.companions:
-            with suppress(FileNotFoundError):
-                kept = _read(os.path.join(place, name.removesuffix(".jsonl") + ending))
-                fsio.replace_file(directory, session + ending, kept)
-        fsio.replace_file(directory, os.path.basename(path), data)
-    except OSError as error:
-        for made in (*(os.path.join(directory, session + ending) for ending in profile.companions), path):
-            with suppress(OSError):
-                os.unlink(made)
-        if is_full(error):
-            raise errors.StoreFull(f"{reason_of(error)} for the session {printable(path)}", "free some and try again") from error
-        raise errors.AgentError(f"cannot write the session {printable(path)}: {error.strerror or error}") from error
-    return path
-
-
-def _read(path: str) -> bytes:
-    """A file of a session. Raises OSError, also for a file that is longer than a stored transcript."""
-    if os.stat(path).st_size > cursors.MOST:
-        raise OSError(errno.EFBIG, f"{printable(path)} has more than {cursors.MOST >> 20} MiB")
-    return fsio.read_file(path, cursors.MOST)
-
-
-def replace(profile: Profile, transcript: str, data: bytes, now: str, session: str = "") -> str | None:
+def replace(client: ConversationClient, transcript: str, data: bytes, now: str, session: str = "") -> str | None:
     """Replace a session's transcript by `data` (mode 0600). Returns the backup's path, None without an old transcript.
 
     The old transcript must be JSON lines with the id `session` (by default from its name). The backup is durable
@@ -221,8 +169,8 @@ def replace(profile: Profile, transcript: str, data: bytes, now: str, session: s
         fsio.make_directories(directory)
         fsio.remove_orphans(directory)
         with suppress(FileNotFoundError):
-            before = _read(transcript)
-            if not _is_of_session(before, session or name.removesuffix(".jsonl")):
+            before = fork_files.read_file(transcript)
+            if not _is_of_session(client, before, session or name.removesuffix(".jsonl")):
                 raise errors.AgentError(
                     f"refused: {printable(transcript)} does not hold lines of that session: it is unchanged",
                     "leave --in-place out to get a fork"
@@ -235,7 +183,7 @@ def replace(profile: Profile, transcript: str, data: bytes, now: str, session: s
         if is_full(error):
             raise errors.StoreFull(f"{reason_of(error)} to rewrite {where}; the file is unchanged", "free some and try again") from error
         reason = error.strerror or str(error)
-        raise errors.AgentError(f"{profile.title}'s {where} cannot be rewritten: {reason}; the file is unchanged") from error
+        raise errors.AgentError(f"{client.title}'s {where} cannot be rewritten: {reason}; the file is unchanged") from error
     return backup
 
 
@@ -246,18 +194,3 @@ def _free(path: str) -> str:
         number += 1
         found = f"{path}-{number}"
     return found
-
-
-def cut_alone(data: bytes, cut: bytes) -> bytes:  # noqa: ARG001 - nothing behind the cut is kept
-    """A session's own transcript after a rewind to `cut` of `data`, for most clients: the cut itself."""
-    return cut
-
-
-_FORK = "[Fork] "
-
-
-def fork_title(title: str) -> str:
-    """A fork's title: the fork prefix, once, and the session's title."""
-    while title.startswith(_FORK):
-        title = title[len(_FORK) :]
-    return _FORK + title

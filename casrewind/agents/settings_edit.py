@@ -15,11 +15,8 @@ from .. import errors, launch
 from .._typing import Any, NamedTuple
 from ..messages import printable
 from . import json_edit
+from .client import Client, Hook, HookFile
 from .json_edit import JsonItem, Removal
-from .more_profiles import ALL
-from .profiles import Hook, HookFile, Profile
-
-EVENTS = frozenset(hook.event for profile in ALL.values() for tier in profile.hooks.values() for hook in tier)
 
 RESIDENT = "--resident"
 """The option of a hook that starts the helper (casrewind watch) if none runs."""
@@ -59,26 +56,26 @@ def line_of(hook: Mapping[str, Any]) -> str:
     return " ".join(word for word in words if isinstance(word, str))
 
 
-def groups(profile: Profile, tier: str, *, resident: bool = False) -> dict[str, dict[str, Any]]:
+def groups(client: Client, tier: str, *, resident: bool = False) -> dict[str, dict[str, Any]]:
     """{event: our hook's entry in the client's settings}; `resident`: with the helper."""
     found: dict[str, dict[str, Any]] = {}
-    for hook in profile.hooks[tier]:
-        run = _command(profile, hook, resident=resident)
-        if any(file.flat for file in profile.files):
+    for hook in client.hooks_of(tier):
+        run = _command(client, hook, resident=resident)
+        if any(file.flat for file in client.settings.files):
             found[hook.event] = run
             continue
         found[hook.event] = {**({} if hook.matcher is None else {"matcher": hook.matcher}), "hooks": [run]}
     return found
 
 
-def _command(profile: Profile, hook: Hook, *, resident: bool) -> dict[str, Any]:
-    words = hook_command(profile.name, hook.event if profile.by_argument else "")
-    if profile.events[hook.event][0] in _STARTS:
+def _command(client: Client, hook: Hook, *, resident: bool) -> dict[str, Any]:
+    words = hook_command(client.name, client.argument_for(hook.event))
+    if client.events.triggers[hook.event] in _STARTS:
         words += [RESIDENT] if resident else []
-    return {"type": "command", "command": f"{shlex.join(words)} {_GUARD}", "timeout": hook.timeout * profile.timeout_unit}
+    return {"type": "command", "command": f"{shlex.join(words)} {_GUARD}", "timeout": hook.timeout * client.settings.timeout_unit}
 
 
-def check(text: str, file: HookFile, where: str) -> list[str]:
+def check(text: str, client: Client, file: HookFile, where: str) -> list[str]:
     """Raise AgentError for settings that cannot be changed safely. Returns notes about harmless oddities. `where` names
     the file in messages."""
     try:
@@ -101,11 +98,12 @@ def check(text: str, file: HookFile, where: str) -> list[str]:
     if file.key and not isinstance(value.get(file.key, {}), dict):
         raise errors.AgentError(f'"{file.key}" in {where} is not a JSON object; nothing was changed', "fix it, then try again")
     _refuse_twice([item.key for item in json_edit.items(text, json_edit.top(text)) if item.key == file.key], where)
-    events = _events(text, file)
-    _refuse_twice([item.key for item in events if item.key in EVENTS], where)
+    known = {hook.event for hook in client.settings.hooks}
+    events = [item for item in _events(text, file) if item.key in known]
+    _refuse_twice([item.key for item in events], where)
     for item in events:
-        if item.key in EVENTS and text[item.value] != "[":
-            raise errors.AgentError(f'"{item.key}" in {where} is not a list of hooks; nothing was changed', "fix it, then try again")
+        if text[item.value] != "[":
+            raise errors.AgentError(f'"{item.key}" in {where} is not a list of hooks: fix it, then try again; nothing was changed')
     return [f"{key!r} occurs twice in {where}; the client reads the last one" for key in map(printable, repeated)]
 
 
@@ -118,16 +116,10 @@ def _refuse_twice(keys: list[str], where: str) -> None:
             )
 
 
-def off_switch(text: str, profile: Profile, file: HookFile) -> str:
+def off_switch(text: str, client: Client, file: HookFile) -> str:
     """How settings switch all of the client's hooks off; "" if they do not."""
     value = json_edit.parse(text)
-    inside = value.get(file.key, {}) if file.key else value
-    if profile.off and (value.get(profile.off) is True or inside.get(profile.off) is True):
-        return f'"{profile.off}" is true'
-    found: Any = value if profile.on_key else None
-    for key in profile.on_key:
-        found = found.get(key) if isinstance(found, dict) else None
-    return f'"{".".join(profile.on_key)}" is false' if found is False else ""
+    return client.find_off_switch(value, value.get(file.key, {}) if file.key else value)
 
 
 def says(text: str, file: HookFile) -> set[str]:

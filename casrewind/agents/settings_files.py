@@ -17,7 +17,7 @@ from .. import errors, fsio, locks
 from .._typing import NamedTuple
 from ..messages import is_full, printable, reason_of
 from . import settings_edit
-from .profiles import HookFile, Profile
+from .client import Client, HookFile
 
 BACKUP = ".casrewind-backup"
 """Suffix of the backup next to a settings file."""
@@ -171,34 +171,40 @@ def remove_drafts(path: str) -> None:
 
 
 class Document(NamedTuple):
-    """A settings file and its text. `before`: the text before the first installation. `ours`: the events with our
-    hooks."""
+    """A settings file and its text."""
 
     file: HookFile
+    """Which file of the client it is."""
     present: SettingsFile
+    """The file as it was read."""
     text: str
+    """Its text."""
     bom: bytes
+    """Its byte order mark, or b""."""
     backup: SettingsFile
+    """The backup beside it."""
     before: str | None
+    """The text before the first installation, None if unknown."""
     ours: list[str]
+    """The events with hooks of ours."""
 
     def encoded(self, text: str) -> bytes:
         """`text` as bytes, with the document's byte order mark."""
         return self.bom + text.encode("utf-8")
 
 
-def files_of(profile: Profile, directory: str) -> tuple[list[HookFile], list[HookFile]]:
+def files_of(client: Client, directory: str) -> tuple[list[HookFile], list[HookFile]]:
     """Returns (files that the client reads, files that it ignores because of others)."""
-    there = {file.name for file in profile.files if os.path.lexists(os.path.join(directory, file.name))}
-    idle = {first if later in there and first not in there else later for later, first in profile.instead.items()}
-    found = [file for file in profile.files if file.name not in idle]
-    return found, [file for file in profile.files if file.name in idle]
+    there = {file.name for file in client.settings.files if os.path.lexists(os.path.join(directory, file.name))}
+    idle = client.unread_files(there)
+    found = [file for file in client.settings.files if file.name not in idle]
+    return found, [file for file in client.settings.files if file.name in idle]
 
 
-def read_all(profile: Profile, directory: str, notes: list[str]) -> list[Document]:
+def read_all(client: Client, directory: str, notes: list[str]) -> list[Document]:
     """The documents that the client reads, including the first one even if it is missing."""
-    used, _ = files_of(profile, directory)
-    return [read_document(profile, directory, file, notes) for file in used if file is used[0] or may_matter(directory, file)]
+    used, _ = files_of(client, directory)
+    return [read_document(client, directory, file, notes) for file in used if file is used[0] or may_matter(directory, file)]
 
 
 def may_matter(directory: str, file: HookFile, *words: str) -> bool:
@@ -208,19 +214,19 @@ def may_matter(directory: str, file: HookFile, *words: str) -> bool:
     return data is not None and (not file.key or any(f'"{word}"'.encode() in data for word in (file.key, *words)))
 
 
-def read_document(profile: Profile, directory: str, file: HookFile, notes: list[str]) -> Document:
+def read_document(client: Client, directory: str, file: HookFile, notes: list[str]) -> Document:
     """Read one settings file and add its oddities to `notes`. Raises AgentError if it cannot be changed safely."""
     present = read(os.path.join(directory, file.name))
     where = printable(present.path)
     text, bom = _text(present.data, where, file.empty)
-    notes += settings_edit.check(text, file, where)
-    if switch := settings_edit.off_switch(text, profile, file):
+    notes += settings_edit.check(text, client, file, where)
+    if switch := settings_edit.off_switch(text, client, file):
         notes.append(f"{switch} in {where}: the client runs no hooks at all until that is changed")
-    ours = settings_edit.events_of(text, file, profile.name)
+    ours = settings_edit.events_of(text, file, client.name)
     backup = read(present.path + BACKUP)
     before = None if ours or present.data is None else text
     if ours and backup.data is not None:
-        before = _backed_up(backup, file)
+        before = _backed_up(backup, client, file)
     return Document(file, present, text, bom, backup, before, ours)
 
 
@@ -235,10 +241,10 @@ def _text(data: bytes | None, where: str, empty: str) -> tuple[str, bytes]:
     return text if text.strip() else empty, bom
 
 
-def _backed_up(backup: SettingsFile, file: HookFile) -> str | None:
+def _backed_up(backup: SettingsFile, client: Client, file: HookFile) -> str | None:
     try:
         text, _ = _text(backup.data, printable(backup.path), file.empty)
-        settings_edit.check(text, file, printable(backup.path))
+        settings_edit.check(text, client, file, printable(backup.path))
     except errors.AgentError:
         return None
     return text

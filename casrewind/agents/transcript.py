@@ -4,10 +4,14 @@ Another program is still writing the transcript. Its last line may be incomplete
 output may be invalid UTF-8. An unreadable line is still a line: it keeps its position and is copied unchanged.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from .._typing import Any, NamedTuple, Protocol
+from .. import errors
+from .._typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from ..fastjson import loads
+
+if TYPE_CHECKING:
+    from ..model.cursor import Cursor
 
 Value = dict[str, Any]
 """A line's JSON object."""
@@ -27,6 +31,9 @@ KINDS = frozenset(
     {PROMPT, QUEUED, COMMAND, LOCAL_COMMAND, BASH_MODE, TASK_NOTIFICATION, INTERRUPT, META, COMPACT_SUMMARY, TOOL_RESULT}
     | {ASSISTANT, ATTACHMENT, SYSTEM, SIDECHAIN, BOOKKEEPING, UNKNOWN}
 )
+
+
+_LONGEST_TITLE = 80  # characters of a title that is taken from a prompt
 
 
 class TranscriptLine(NamedTuple):
@@ -52,6 +59,14 @@ def encode(value: Value) -> bytes:
     import json  # late: a hook does not need it
 
     return json.dumps(value, separators=(",", ":")).encode() + b"\n"
+
+
+_ID_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
+
+
+def is_id(session: str) -> bool:
+    """True if a text is a valid session id. It becomes part of a file name and of a shell command."""
+    return 0 < len(session) <= 128 and _ID_CHARACTERS.issuperset(session) and not session.startswith("-")
 
 
 def whole(data: bytes) -> int:
@@ -84,6 +99,13 @@ def text(value: object) -> str:
 def members(value: object) -> Value:
     """A field that should be an object; {} for any other type."""
     return value if isinstance(value, dict) else {}
+
+
+def member(value: object, keys: tuple[str, ...]) -> object:
+    """The member of an object to which these keys lead, or None."""
+    for key in keys:
+        value = members(value).get(key)
+    return value
 
 
 def blocks(content: object) -> list[Value]:
@@ -131,12 +153,97 @@ def replaced(data: bytes, change: Callable[[Value], Value | None]) -> bytes:
     return b"".join(parts)
 
 
-class CallLine(Protocol):
-    """A line of a linear transcript, with the ids of the tool calls that it makes and answers."""
+def hash_of(data: bytes) -> bytes:
+    """The hash of a part of a transcript for a cursor; b"" for no bytes."""
+    if not data:
+        return b""
+    from ..model import digest as digests  # late: the import of hashlib is slower than a hook's work
+
+    return digests.of(data)
+
+
+def has_position(data: bytes, cursor: "Cursor") -> bool:
+    """True if a transcript still has the bytes before a cursor (compared by the hashes of their start and end)."""
+    from ..model.cursor import WINDOW  # late: a hook that has nothing to do does not need it
+
+    if cursor.offset > len(data):
+        return False
+    return (
+        hash_of(data[: min(WINDOW, cursor.offset)]) == cursor.prefix
+        and hash_of(data[max(0, cursor.offset - WINDOW) : cursor.offset]) == cursor.tail
+    )
+
+
+class EndedLine(Protocol):
+    """A line of a transcript, or an entry."""
 
     @property
     def end(self) -> int:
         """The position after the line."""
+
+
+def count_before(data: bytes, table: Sequence[EndedLine], cursor: "Cursor") -> int:
+    """The number of lines before a cursor. Raises AgentError if the transcript no longer has the bytes before it."""
+    if not has_position(data, cursor):
+        raise errors.AgentError("the position of that checkpoint is not in this transcript")
+    return sum(line.end <= cursor.offset for line in table)
+
+
+class Prompt(NamedTuple):
+    """A prompt that the user typed."""
+
+    text: str
+    """Its words."""
+    prompt_id: str
+    """The client's id of it, "" = none. A queued prompt has the id of the running turn."""
+    message_id: str
+    """The client's id of its message, "" = none."""
+    uuid: str
+    """The id of its line."""
+    parent: str
+    """The id of the line before it in the conversation."""
+    time_ns: int
+    """Nanoseconds since 1970, 0 = unknown."""
+    start: int
+    """The offset of its line, in bytes."""
+    queued: bool
+    """It was typed during a turn."""
+
+
+class PromptLine(Protocol):
+    """A line of a transcript."""
+
+    @property
+    def prompt(self) -> Prompt | None:
+        """The prompt that the line holds."""
+
+
+def find_line(table: Sequence[PromptLine], prompt: Prompt) -> int:
+    """The index of the line that holds a prompt. Raises AgentError if no line holds it."""
+    for at, row in enumerate(table):
+        if row.prompt is not None and row.prompt.uuid == prompt.uuid:
+            return at
+    raise errors.AgentError("that prompt is not in this transcript")
+
+
+def title_of(prompts: Iterable[Prompt]) -> str:
+    """A session's title: the start of the first prompt that has text; "" if no prompt has text."""
+    first = next((prompt.text for prompt in prompts if prompt.text.strip()), "")
+    return first.strip().partition("\n")[0][:_LONGEST_TITLE]
+
+
+_FORK = "[Fork] "
+
+
+def fork_title(title: str) -> str:
+    """A fork's title: the fork prefix, once, and the session's title."""
+    while title.startswith(_FORK):
+        title = title[len(_FORK) :]
+    return _FORK + title
+
+
+class CallLine(EndedLine, Protocol):
+    """A line of a linear transcript, with the ids of the tool calls that it makes and answers."""
 
     @property
     def kind(self) -> str:

@@ -209,10 +209,10 @@ def _limit_memory(store: str) -> None:
 def _name_stale_hooks(context: "Context") -> None:
     """Tell a person at a terminal that hooks of an agent that worked here no longer run."""
     from .. import agents, environment
-    from ..agents import diagnose
+    from ..agents import hook_checks
 
     for name in context.store.newest_of_agents(context.root.key):
-        _, gone = diagnose.check_files(agents.profile_of(name), context.root.path, environment.home(), os.environ)
+        _, gone = hook_checks.check_files(agents.load_client(name), context.root.path, environment.home(), os.environ)
         for line in gone:
             lines.print_error(f"note: NOT PROTECTED: {line}")
 

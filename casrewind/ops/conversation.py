@@ -11,9 +11,10 @@ from contextlib import suppress
 
 from .. import agents, errors, fsio
 from .._typing import NamedTuple
-from ..agents import client_process, session_files, session_storage, transcript
-from ..agents import cursors as positions
-from ..agents.prompts import CheckpointPrompt, Prompt, bind, resolve
+from ..agents import client_process, session_files, session_format, transcript
+from ..agents.client import ConversationClient
+from ..agents.prompts import CheckpointPrompt, bind, resolve
+from ..agents.transcript import Prompt
 from ..messages import printable
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
@@ -32,11 +33,11 @@ _NAMED = 8  # turns of a conversation that an error message names
 
 
 class Conversation(NamedTuple):
-    """A conversation: its agent, its session, the path and bytes of its transcript. `stored`: id of the checkpoint that
+    """A conversation: its client, its session, the path and bytes of its transcript. `stored`: id of the checkpoint that
     the bytes were stored with, "" for the live file. `points`: the agent's checkpoints of this worktree, oldest first.
     `lineage`: see the function."""
 
-    agent: "agents.Agent"
+    client: ConversationClient
     session: str
     path: str
     data: bytes
@@ -98,21 +99,19 @@ def format_problems(context: Context) -> dict[str, str]:
             newest.setdefault(one.agent, (one.session, one.transcript))
     found = {}
     for name, (session, path) in newest.items():
-        if agents.profile_of(name).files_only:
-            continue
-        agent = agents.get(name)
         with suppress(errors.AgentError):
-            session_files.check_place(agent.PROFILE, path, session, context.homes)
-            found[name] = _format_problem(agent, path)
+            client = agents.load_conversation_client(name)
+            session_files.check_place(client, path, session, context.homes)
+            found[name] = _format_problem(client, path)
     return {name: wrong for name, wrong in found.items() if wrong}
 
 
-def _format_problem(agent: "agents.Agent", path: str) -> str:
+def _format_problem(client: ConversationClient, path: str) -> str:
     try:
-        found = session_storage.read(agent.PROFILE, path)
+        found = client.read_session(path)
     except errors.AgentError as error:
         return str(error)
-    return session_storage.format_problem(agent, _live(path) if found is None else found)
+    return session_format.find_problem(client, _live(path) if found is None else found)
 
 
 def find_for_checkpoint(context: Context, point: Checkpoint) -> Conversation:
@@ -127,13 +126,13 @@ def find_for_checkpoint(context: Context, point: Checkpoint) -> Conversation:
 
 
 def _read(context: Context, mine: Sequence[Checkpoint], name: str, session: str, path: str = "") -> Conversation:
-    agent = agents.get(name)
+    client = agents.load_conversation_client(name)
     points = tuple(point for point in reversed(mine) if point.agent == name)
     own = [point for point in points if point.session == session]
     path = path or next((name for point in reversed(own) if (name := os.fsdecode(_cursor(point).transcript))), "")
     if path:
-        session_files.check_place(agent.PROFILE, path, session, context.homes)
-    live = _live(path) if (found := session_storage.read(agent.PROFILE, path)) is None else found
+        session_files.check_place(client, path, session, context.homes)
+    live = _live(path) if (found := client.read_session(path)) is None else found
     kept = next((point for point in reversed(own) if point.transcript is not None), None)
     data, stored = live, ""
     if kept is not None and (not live or _is_another(live, own)):
@@ -142,11 +141,11 @@ def _read(context: Context, mine: Sequence[Checkpoint], name: str, session: str,
         raise errors.AgentError("nothing was asked in this conversation yet: there is nothing to go back to")
     if not data:
         raise errors.AgentError(f"the transcript {printable(path)} is gone, and none of its bytes were stored")
-    wrong = session_storage.version_problem(agent.PROFILE, live) or session_storage.format_problem(agent, data)
+    wrong = session_format.find_version_problem(client, live) or session_format.find_problem(client, data)
     if wrong:
-        raise errors.AgentError(f"{wrong}: nothing was changed", session_storage.REMEDY)
-    session_files.check_place(agent.PROFILE, path, session, context.homes)
-    return Conversation(agent, session, path, data, stored, points, lineage(context, session))
+        raise errors.AgentError(f"{wrong}: nothing was changed", session_format.REMEDY)
+    session_files.check_place(client, path, session, context.homes)
+    return Conversation(client, session, path, data, stored, points, lineage(context, session))
 
 
 def _cursor(point: Checkpoint) -> Cursor:
@@ -174,7 +173,7 @@ def _live(path: str) -> bytes:
 def _is_another(data: bytes, own: Sequence[Checkpoint]) -> bool:
     """True if a transcript was replaced since these checkpoints: it has none of their positions, by id or by hash."""
     known_cursors = [cursor for point in own[-_LOOKED_AT:] if (cursor := _cursor(point)).event_id]
-    known = any(cursor.event_id.encode() in data or positions.holds(cursor, data) for cursor in known_cursors)
+    known = any(cursor.event_id.encode() in data or transcript.has_position(data, cursor) for cursor in known_cursors)
     return bool(known_cursors) and not known
 
 
@@ -213,7 +212,7 @@ def full_prompt(context: Context, point: Checkpoint) -> str:
     """
     with suppress(errors.CasrewindError, OSError):
         conversation = find_for_checkpoint(context, point)
-        prompts = conversation.agent.prompts(conversation.data, every=True)
+        prompts = conversation.client.prompts(conversation.data, every=True)
         index = resolve(prompts, recorded_prompt(point))
         if index is not None:
             return prompts[index].text
@@ -240,7 +239,7 @@ def own(conversation: Conversation, points: Sequence[Checkpoint | None]) -> froz
 
 def client(context: Context, conversation: Conversation) -> tuple[client_process.ClientProcess | None, bool]:
     """Returns (the client's process or None, True if a turn was running at the last event)."""
-    seen = context.store.sessions.find(conversation.agent.PROFILE.name, conversation.session)
+    seen = context.store.sessions.find(conversation.client.name, conversation.session)
     if seen is None or not seen.pid:
         return None, False
     return client_process.ClientProcess(seen.pid, seen.pid_start), seen.running
@@ -271,7 +270,7 @@ class RewindTarget(NamedTuple):
     @property
     def name(self) -> str:
         """The conversation in words: claude 355c4eec."""
-        return _name(self.conversation.agent.PROFILE.name, self.conversation.session)
+        return _name(self.conversation.client.name, self.conversation.session)
 
     @property
     def was_seen(self) -> bool:
@@ -347,7 +346,7 @@ def prompt_of_turn(context: Context, number: int, session: str) -> str:
 def _read_prompts(context: Context, view: TurnView, session: str, preferred: str) -> _Bound:
     """Read a conversation (see `find`) and its prompts. Raises AgentError."""
     conversation = find(context, session, preferred)
-    prompts = conversation.agent.prompts(conversation.data)
+    prompts = conversation.client.prompts(conversation.data)
     if not prompts and conversation.stored:
         raise errors.AgentError(
             f"the transcript {printable(conversation.path)} is gone or was replaced, and what {conversation.stored} stored of it "
@@ -370,7 +369,7 @@ def _counted(bound: _Bound, number: int) -> int:
 def _opening(view: TurnView, conversation: Conversation, prompts: Sequence[Prompt], points: Sequence[Checkpoint | None]) -> list[int]:
     """The indices of the prompts that opened a turn. A prompt that was typed while a turn ran belongs to that turn. If
     it waited for the turn's end, it belongs to the next turn, with all prompts that waited."""
-    shares = agents.turn_field(conversation.agent.PROFILE.name) == "prompt_id"
+    shares = agents.turn_field(conversation.client.name) == "prompt_id"
     turns = [None if point is None else view.turn_of(point.id) for point in points]
     found = []
     for at, prompt in enumerate(prompts):
@@ -394,13 +393,13 @@ def _not_there(view: TurnView, turn: Turn, bound: _Bound) -> errors.AgentError:
     """The error for a turn that the conversation lacks. It names the turns that the conversation has."""
     conversation = bound.conversation
     title = f'@{turn.n} "{_shortened(turn.prompt)}"'
-    if (turn.agent, turn.session) == (conversation.agent.PROFILE.name, conversation.session):
+    if (turn.agent, turn.session) == (conversation.client.name, conversation.session):
         return errors.AgentError(
             f"the prompt of {title} is no longer in the conversation {_name(turn.agent, turn.session)}: nothing was changed",
             f"casrewind restore @{turn.n} restores the files of that moment",
         )
     there = [found for at in bound.opening if (point := bound.points[at]) and (found := view.turn_of(point.id)) is not None]
-    return _is_elsewhere(turn, _name(conversation.agent.PROFILE.name, conversation.session), there)
+    return _is_elsewhere(turn, _name(conversation.client.name, conversation.session), there)
 
 
 def _is_elsewhere(turn: Turn, here: str, there: Sequence[Turn]) -> errors.AgentError:

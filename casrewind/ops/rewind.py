@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from .. import errors
 from .._typing import NamedTuple
-from ..agents import client_process, session_files, session_storage
+from ..agents import client_process, session_files
 from ..agents.prompts import resolve
 from ..messages import printable
 from ..model import checkpoint as checkpoints
@@ -136,7 +136,7 @@ def back(
         if not chat:
             raise errors.AgentError(f"no checkpoint was made in the conversation {goal.name}: its files cannot go back", _CONNECT)
         both, unseen = False, (f"only the conversation {goal.name} goes back, the files stay: no checkpoint was made in it; {_CONNECT}",)
-    cut = conversation.agent.cut(conversation.data, goal.prompt)
+    cut = conversation.client.cut(conversation.data, goal.prompt)
     if in_place:
         _check_in_place(context, conversation, cut)
         where = f"{printable(conversation.path)} will be cut there, in its own session; as it is now it is kept beside"
@@ -173,8 +173,8 @@ def to_checkpoint(
     cut = _cut_at(context, conversation, point)
     if in_place:
         _check_in_place(context, conversation, cut)
-    kept = {(prompt.uuid, prompt.text) for prompt in conversation.agent.prompts(cut)} if cut is not None else set()
-    everything = conversation.agent.prompts(conversation.data)
+    kept = {(prompt.uuid, prompt.text) for prompt in conversation.client.prompts(cut)} if cut is not None else set()
+    everything = conversation.client.prompts(conversation.data)
     taken = tuple(prompt.text for prompt in everything if (prompt.uuid, prompt.text) not in kept)
     restored: Restored | None = None
     foreign: tuple[bytes, ...] = ()
@@ -187,27 +187,27 @@ def to_checkpoint(
 
 
 def _cut_at(context: Context, conversation: Conversation, point: Checkpoint) -> bytes | None:
-    agent, cursor = conversation.agent, cursors.decode(point.cursor)
+    client, cursor = conversation.client, cursors.decode(point.cursor)
     if point.trigger == checkpoints.PROMPT:
-        prompts = agent.prompts(conversation.data, every=True)
+        prompts = client.prompts(conversation.data, every=True)
         index = resolve(prompts, conversations.recorded_prompt(point))
         if index is not None and not prompts[index].queued:
-            return agent.cut(conversation.data, prompts[index])
+            return client.cut(conversation.data, prompts[index])
         # A queued prompt was typed earlier than the model received it, and the files are of the time when it was typed
     try:
-        return agent.cut_at(conversation.data, cursor, point.trigger)
+        return client.cut_at(conversation.data, cursor, point.trigger)
     except errors.AgentError:
         stored = conversations.stored_bytes(context, point)
         if not stored:
             raise
-        return agent.cut_at(stored, cursor, point.trigger)
+        return client.cut_at(stored, cursor, point.trigger)
 
 
 def _check_in_place(context: Context, conversation: Conversation, cut: bytes | None) -> None:
     if cut is None:
         raise errors.AgentError("nothing was said before that: there is nothing to keep in this session", "start a new one instead")
     process, _ = conversations.client(context, conversation)
-    title, never = conversation.agent.PROFILE.title, conversation.agent.PROFILE.in_place
+    title, never = conversation.client.title, conversation.client.sessions.never_rewritten
     if never:
         raise errors.AgentError(f"{never}", "leave --in-place out to get a fork")
     if process is None:
@@ -232,7 +232,7 @@ def _notes(context: Context, conversation: Conversation) -> tuple[str, ...]:
         )
     process, running = conversations.client(context, conversation)
     if running and process is not None and client_process.is_alive(process):
-        notes.append(f"as far as was seen a turn of {conversation.agent.PROFILE.title} is under way: what it still does comes on top")
+        notes.append(f"as far as was seen a turn of {conversation.client.title} is under way: what it still does comes on top")
     return tuple(notes)
 
 
@@ -320,14 +320,14 @@ def _write(
     """Write the conversation up to the cut, then record the rewind in the ledger. None if nothing precedes the cut."""
     if cut is None:
         return None
-    session_files.check_place(conversation.agent.PROFILE, conversation.path, conversation.session, context.homes)
+    session_files.check_place(conversation.client, conversation.path, conversation.session, context.homes)
     chat = _replace(context, conversation, cut) if in_place else _fork(context, conversation, cut)
     original = (chat.backup or "") if in_place else conversation.path
     context.store.record_rewind(
         rewinds.Rewind(
             created_ns=time.time_ns(),
             worktree=context.root.key,
-            agent=conversation.agent.PROFILE.name,
+            agent=conversation.client.name,
             mode=chat.mode,
             session=chat.session,
             parent=conversation.session,
@@ -341,22 +341,23 @@ def _write(
 
 
 def _fork(context: Context, conversation: Conversation, cut: bytes) -> Chat:
-    agent, session = conversation.agent, session_storage.new_session(conversation.agent.PROFILE)
-    data = agent.fork(conversation.data, cut, session, original=conversation.path, root=context.root.path)
-    new_path = agent.fork_path(conversation.path, session, data)
-    path = session_storage.write(agent.PROFILE, conversation.path, session, data, new_path, context.root.path, context.homes)
+    client, session = conversation.client, conversation.client.new_session()
+    data = client.fork(conversation.data, cut, session, original=conversation.path, root=context.root.path)
+    new_path = client.fork_path(conversation.path, session, data)
+    environ = {"HOME": context.homes.home, **context.homes.environ}
+    path = client.write_fork(conversation.path, session, data, new_path, context.root.path, environ)
     return _chat(conversation, rewinds.FORK, session, path, None)
 
 
 def _replace(context: Context, conversation: Conversation, cut: bytes) -> Chat:
     _check_in_place(context, conversation, cut)  # the client may have started during the restore of the files
     now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    rewound = conversation.agent.in_place(conversation.data, cut)
-    backup = session_files.replace(conversation.agent.PROFILE, conversation.path, rewound, now, conversation.session)
+    rewound = conversation.client.in_place(conversation.data, cut)
+    backup = session_files.replace(conversation.client, conversation.path, rewound, now, conversation.session)
     return _chat(conversation, rewinds.IN_PLACE, conversation.session, conversation.path, backup)
 
 
 def _chat(conversation: Conversation, mode: str, session: str, path: str, backup: str | None) -> Chat:
-    profile = conversation.agent.PROFILE
-    resume, inside = (words.format(session=session) for words in (profile.resume, profile.resume_inside))
+    sessions = conversation.client.sessions
+    resume, inside = (words.format(session=session) for words in (sessions.resume, sessions.resume_inside))
     return Chat(mode, session, path, resume, inside, backup)

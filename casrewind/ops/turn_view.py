@@ -201,7 +201,7 @@ def _alive(context: Context, found: list[tuple[Checkpoint, Marked]]) -> list[Age
 def _is_idle(seen: AgentSession) -> bool:
     """True if a live client certainly works on no turn. After Esc no client calls a hook. But a person who types
     `/casrewind` does that in an idle client, and some transcripts end with the interruption."""
-    trigger, _ = agents.profile_of(seen.agent).events.get(seen.event, ("", ""))
+    trigger = agents.load_client(seen.agent).events.triggers.get(seen.event)
     if trigger == PROMPT and not seen.running:  # a prompt that began no turn is a command for casrewind
         return True
     return seen.running and agents.is_interrupted(seen.agent, seen.transcript)

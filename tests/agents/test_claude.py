@@ -10,12 +10,13 @@ from collections import Counter
 import pytest
 
 from casrewind import agents, errors
-from casrewind.agents import cursors, transcript
+from casrewind.agents import positions, transcript
+from casrewind.agents.claude import lines_by_uuid, read_lines
 from casrewind.model.cursor import Cursor
 from support import transcripts
 from support.transcripts import assistant, join, result, typed, user
 
-claude = agents.get("claude")
+claude = agents.load_conversation_client("claude")
 KINDS = {
     transcripts.TYPED: {"bookkeeping": 31, "prompt": 3, "attachment": 12, "assistant": 10, "tool_result": 5, "system": 6},
     transcripts.PRINTED: {"bookkeeping": 36, "prompt": 3, "attachment": 12, "assistant": 10, "tool_result": 5, "system": 3},
@@ -376,7 +377,7 @@ def test_before_a_tool_the_calls_are_not_in_the_fork():
 
 def test_without_ids_the_bytes_in_front_of_the_cursor_are_taken_when_they_are_still_the_same():
     data = transcripts.claude(transcripts.TYPED)
-    cursor = cursors.cursor_at(claude.PROFILE, data[:30_000], event())._replace(event_id="gone")
+    cursor = positions.cursor_at(claude, data[:30_000], event())._replace(event_id="gone")
     kept = claude.cut_at(data, cursor, "manual")
     assert data.startswith(kept) and 20_000 < len(kept) <= 30_000
     for changed in (data.replace(b"alpha", b"ALPHA"), data[:20_000], b""):
@@ -386,14 +387,14 @@ def test_without_ids_the_bytes_in_front_of_the_cursor_are_taken_when_they_are_st
 
 def test_at_the_start_of_a_session_nothing_had_been_said():
     data = transcripts.claude(transcripts.TYPED)
-    assert claude.cut_at(data, cursors.cursor_at(claude.PROFILE, b"", event()), "session_start") is None
+    assert claude.cut_at(data, positions.cursor_at(claude, b"", event()), "session_start") is None
     assert claude.cut_at(b"", Cursor(), "session_start") is None
 
 
 def event(**fields):
     from casrewind.agents import event as events
 
-    return events.read(claude.PROFILE, json.dumps({"hook_event_name": "Stop", "session_id": "s", **fields}).encode(), {})
+    return events.read(claude, json.dumps({"hook_event_name": "Stop", "session_id": "s", **fields}).encode(), {})
 
 
 # -- forks
@@ -416,25 +417,25 @@ def test_a_fork_of_a_fork_is_marked_once():
     data = transcripts.claude(transcripts.TYPED)
     once = claude.fork(data, data, "a")
     twice = claude.fork(once, once, "b")
-    assert claude.title(once) == claude.title(twice) == "[Fork] please create alpha"
-    assert claude.title(claude.fork(titled(data, "[Fork] [Fork] mine"), data, "c")) == "[Fork] mine"
+    assert claude.title_of(once) == claude.title_of(twice) == "[Fork] please create alpha"
+    assert claude.title_of(claude.fork(titled(data, "[Fork] [Fork] mine"), data, "c")) == "[Fork] mine"
 
 
 def test_the_title_is_the_person_s_before_the_client_s():
     data = transcripts.claude(transcripts.TYPED)
-    assert claude.title(data) == "please create alpha" and claude.title(b"") == ""
+    assert claude.title_of(data) == "please create alpha" and claude.title_of(b"") == ""
     data += join([{"type": "summary", "summary": "a summary"}])
-    assert claude.title(data) == "a summary"
+    assert claude.title_of(data) == "a summary"
     data += join([{"type": "ai-title", "aiTitle": "by the client"}])
-    assert claude.title(data) == "by the client"
+    assert claude.title_of(data) == "by the client"
     data += join([{"type": "custom-title", "customTitle": "older"}, {"type": "custom-title", "customTitle": "mine"}, {"type": "custom-title", "customTitle": ""}, typed("x", None, 'a "custom-title" in a prompt')])
-    assert claude.title(data) == "mine"
+    assert claude.title_of(data) == "mine"
 
 
 def test_a_title_may_be_any_text():
     data = transcripts.claude(transcripts.TYPED)
     for name in ("zwölf\nZeilen", "half \ud83d", '"quoted"', "😀"):
-        assert claude.title(claude.fork(titled(data, name), data, "n")) == "[Fork] " + name
+        assert claude.title_of(claude.fork(titled(data, name), data, "n")) == "[Fork] " + name
 
 
 def test_a_line_without_an_end_gets_one_before_the_title():
@@ -445,4 +446,4 @@ def test_the_first_of_two_equal_lines_counts():
     rows = [typed("a", None, "one"), assistant("b", "a"), typed("c", "b", "two")]
     data = join([*rows, *rows])
     assert claude.cut(data, claude.prompts(data)[-1]) == join(rows[:2])
-    assert claude.places(claude.rows(data)) == {"a": 0, "b": 1, "c": 2}
+    assert lines_by_uuid(read_lines(data)) == {"a": 0, "b": 1, "c": 2}

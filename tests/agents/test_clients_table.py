@@ -1,6 +1,6 @@
 """Every client's recorded payloads, and the event that each of them is.
 
-A new client is a profile, a module, a folder of recordings (`data/NAME_hooks`), and its rows here.
+A new client is a client, a module, a folder of recordings (`data/NAME_hooks`), and its rows here.
 """
 
 import json
@@ -228,8 +228,8 @@ def read(agent, name):
     """(what the client sent and its environment, the event)."""
     whole = json.loads((folder_of(agent) / f"{name}.json").read_text())
     environ = {"HOME": "/home/dev", **whole.get("env", {})}
-    given = whole.get("event", "") if agents.profile_of(agent).by_argument else ""
-    return whole["stdin"], environ, events.read(agents.profile_of(agent), json.dumps(whole["stdin"]).encode(), environ, given)
+    given = agents.load_client(agent).argument_for(whole.get("event", ""))
+    return whole["stdin"], environ, events.read(agents.load_client(agent), json.dumps(whole["stdin"]).encode(), environ, given)
 
 
 def test_every_client_is_in_the_table():
@@ -245,16 +245,16 @@ def test_every_recorded_payload_is_in_the_table(agent):
 @pytest.mark.parametrize("agent", EXPECTED)
 def test_every_kind_that_a_client_tells_of_is_recorded(agent):
     told = {kind for kind, *_ in EXPECTED[agent].values() if kind}
-    assert {kind for kind, _ in agents.profile_of(agent).events.values()} - told == UNSEEN.get(agent, set())
+    assert set(agents.load_client(agent).events.triggers.values()) - told == UNSEEN.get(agent, set())
 
 
 @pytest.mark.parametrize(("agent", "name"), CASES)
 def test_a_recorded_payload_is_what_the_table_says(agent, name):
     kind, tiers, session, turn, prompt, more = EXPECTED[agent][name]
-    profile = agents.profile_of(agent)
+    client = agents.load_client(agent)
     stdin, environ, event = read(agent, name)
     assert (event.agent, event.trigger, event.prompt) == (agent, kind, prompt) and kind in TRIGGERS | {""}
-    assert tuple(tier for tier in events.TIERS if events.wanted(profile, event, tier)) == tiers
+    assert tuple(tier for tier in events.TIERS if events.wanted(client, event, tier)) == tiers
     assert event.name in name.split(".") and stdin.get("hook_event_name", event.name) == event.name
     assert event.session in stdin.values() and event.session.startswith(session)
     found = getattr(event, agents.turn_field(agent) or "turn_id") if agents.turn_field(agent) else ""
@@ -265,13 +265,13 @@ def test_a_recorded_payload_is_what_the_table_says(agent, name):
 
 @pytest.mark.parametrize(("agent", "name"), CASES)
 def test_its_paths_are_those_that_the_client_sent(agent, name):
-    profile = agents.profile_of(agent)
+    client = agents.load_client(agent)
     stdin, environ, event = read(agent, name)
-    sent = next((stdin[field] for field in profile.fields["transcript"] if stdin.get(field)), "")
-    if profile.derived:
-        assert event.transcript.startswith("/home/dev/") and event.transcript.endswith(profile.derived.format(session=event.session))
+    sent = next((stdin[field] for field in client.events.fields["transcript"] if stdin.get(field)), "")
+    if (derived := client.find_transcript(event.session, "/home/dev", {})):
+        assert event.transcript.startswith("/home/dev/") and event.transcript.endswith(client.sessions.derived.format(session=event.session))
     else:
         assert event.transcript == sent
     assert event.cwd == (stdin.get("cwd") or stdin["workspace_roots"][0])
-    assert event.root == next((environ[name] for name in profile.root_variables if environ.get(name)), None)
+    assert event.root == next((environ[name] for name in client.events.root_variables if environ.get(name)), None)
     assert (event.pid > 0) is (agent in ("claude", "opencode"))

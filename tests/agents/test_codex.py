@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from casrewind import agents, errors
-from casrewind.agents import cursors, session_files, transcript
+from casrewind.agents import positions, session_files, transcript
 from casrewind.agents import event as events
 from casrewind.model.cursor import Cursor
 from support import transcripts
 
-codex = agents.get("codex")
+codex = agents.load_conversation_client("codex")
 DATA = Path(__file__).parent / "data"
 PROMPTS = ["TURN1 please create a.txt", "TURN2 patch it", "TURN3 overwrite"]
 NEW = "11111111-2222-4333-8444-555555555555"
@@ -65,7 +65,7 @@ def test_what_the_person_typed_is_found_and_nothing_else():
         line = json.loads(data[prompt.start : data.index(b"\n", prompt.start)])
         assert line["payload"]["id"] == prompt.uuid and not prompt.queued and prompt.message_id == ""
         assert prompt.prompt_id.startswith("01a1fb49-") and prompt.time_ns > 1_795 * 10**15
-    assert codex.title(data) == PROMPTS[0]
+    assert codex.title_of(data) == PROMPTS[0]
 
 
 @pytest.mark.parametrize(
@@ -117,8 +117,8 @@ def test_calls_without_a_result_are_left_out_at_the_end_of_a_cut():
 
 def cursor_at(data, end, **more):
     payload = {"hook_event_name": "Stop", "session_id": "s", **more}
-    event = events.read(codex.PROFILE, json.dumps(payload).encode(), {})
-    return cursors.cursor_at(codex.PROFILE, data[:end], event)
+    event = events.read(codex, json.dumps(payload).encode(), {})
+    return positions.cursor_at(codex, data[:end], event)
 
 
 def test_a_turn_that_ended_is_whole_although_its_hook_ran_before_its_last_line():
@@ -175,17 +175,17 @@ def test_a_fork_s_path_is_where_the_client_looks_for_it(tmp_path):
     directory.mkdir(parents=True)
     homes = session_files.Homes(str(tmp_path), {})
     path = codex.fork_path(str(directory / "rollout-2026-11-20T23-27-30-s.jsonl"), NEW, b"")
-    session_files.check_place(codex.PROFILE, path, NEW, homes)
-    session_files.check_place(codex.PROFILE, str(directory / f"rollout-2026-11-20T23-27-30-{NEW}_01a1.jsonl"), NEW, homes)
+    session_files.check_place(codex, path, NEW, homes)
+    session_files.check_place(codex, str(directory / f"rollout-2026-11-20T23-27-30-{NEW}_01a1.jsonl"), NEW, homes)
     for name in (f"{NEW}.jsonl", f"rollout-{NEW}.jsonl", f"rollout-2026-11-20T23-27-30-x{NEW}.jsonl", "../../../config.toml"):
         with pytest.raises(errors.AgentError, match="refused"):
-            session_files.check_place(codex.PROFILE, str(directory / name), NEW, homes)
+            session_files.check_place(codex, str(directory / name), NEW, homes)
     moved = session_files.Homes(str(tmp_path / "other"), {"CODEX_HOME": str(tmp_path / ".codex")})
-    session_files.check_place(codex.PROFILE, path, NEW, moved)
+    session_files.check_place(codex, path, NEW, moved)
 
 
 def test_an_interrupt_is_the_end_of_its_turn():
     payload = {"hook_event_name": "Interrupt", "session_id": "s", "turn_id": "t", "cwd": "/p", "transcript_path": None}
-    event = events.read(codex.PROFILE, json.dumps(payload).encode(), {})
+    event = events.read(codex, json.dumps(payload).encode(), {})
     assert (event.trigger, event.reason, event.prompt_id, event.transcript, event.odd) == ("turn_end", "interrupt", "t", "", ())
-    assert events.wanted(codex.PROFILE, event, "balanced") and not events.wanted(codex.PROFILE, event, "minimal")
+    assert events.wanted(codex, event, "balanced") and not events.wanted(codex, event, "minimal")

@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from casrewind.agents import client_query, diagnose
+from casrewind import agents
+from casrewind.agents import hook_trial, hook_checks
 from casrewind.agents import install as installs
-from casrewind.agents.more_profiles import ALL
-from casrewind.agents.profiles import TIERS
+from casrewind.agents.client import TIERS
 
 FILES = {
     "codex": ".codex/hooks.json", "gemini": ".gemini/settings.json", "copilot": ".copilot/hooks/casrewind.json",
@@ -47,8 +47,12 @@ def put(agent, home, data):
     return path
 
 
+def ask(found, program, root, environ):
+    return found.client.ask_about_hooks(found.hooks, program, root, environ)
+
+
 def looked(agent, home, root=None):
-    return diagnose.find_hooks(ALL[agent], root, str(home), {}, "balanced")
+    return hook_checks.find_hooks(ALL[agent], root, str(home), {}, "balanced")
 
 
 @pytest.mark.parametrize("tier", TIERS)
@@ -57,7 +61,7 @@ def test_out_again_is_byte_for_byte_as_before(agent, home, tier, text):
     path = put(agent, home, text)
     assert installs.install(target(agent, home), tier, {}).changed
     value = json.loads(path.read_bytes().decode("utf-8-sig"))
-    assert {hook.event for hook in ALL[agent].hooks[tier]} <= set(value["hooks"])
+    assert {hook.event for hook in ALL[agent].hooks_of(tier)} <= set(value["hooks"])
     assert not installs.install(target(agent, home), tier, {}).changed
     installs.uninstall(target(agent, home))
     assert path.read_bytes() == text and os.listdir(path.parent) == [path.name]
@@ -102,13 +106,13 @@ def test_hooks_that_gemini_was_told_to_leave_out_are_a_problem(home):
     installs.install(target("gemini", home), "balanced", {})
     found = looked("gemini", home)
     assert ['"hooksConfig.enabled" is false' in problem and "set it to true" in problem for problem in found.problems] == [True]
-    assert client_query.ask(found, "/bin/false", None, {}) == ((), ())
+    assert ask(found, "/bin/false", None, {}) == ((), ())
     value = json.loads(path.read_bytes())
     value["hooksConfig"] = {"disabled": [value["hooks"]["AfterAgent"][0]["hooks"][0]["command"]]}
     path.write_text(json.dumps(value))
     found = looked("gemini", home)
     assert found.problems == ()
-    (problem,) = client_query.ask(found, "/bin/false", None, {}).problems
+    (problem,) = ask(found, "/bin/false", None, {}).problems
     assert "AfterAgent" in problem and "hooksConfig.disabled" in problem
 
 
@@ -125,6 +129,8 @@ for line in sys.stdin:
     if asked["method"] == "hooks/list":
         print(json.dumps({{"id": asked["id"], "result": {{"data": [{{"cwd": "/", "hooks": hooks}}]}}}}), flush=True)
 """
+
+ALL = {client.name: client for client in agents.load_clients()}
 
 
 def program(directory, text):
@@ -151,7 +157,7 @@ def test_what_codex_says_about_our_hooks_is_told(home, tmp_path, changes, words)
     installs.install(target("codex", home), "balanced", {})
     found = looked("codex", home)
     text = SERVER.format(python=sys.executable, hooks=json.dumps(listed(found, **changes)))
-    answer = client_query.ask(found, program(tmp_path, text), str(tmp_path), dict(os.environ))
+    answer = ask(found, program(tmp_path, text), str(tmp_path), dict(os.environ))
     assert answer.notes == ()
     assert [words in problem for problem in answer.problems] == ([] if words is None else [True]), answer
 
@@ -166,12 +172,12 @@ def test_what_codex_says_about_our_hooks_is_told(home, tmp_path, changes, words)
     ],
 )  # fmt: skip
 def test_a_codex_that_does_not_answer_is_a_note(home, tmp_path, text, why, monkeypatch):
-    monkeypatch.setattr(client_query, "_SECONDS", 0.5)
+    monkeypatch.setattr(hook_trial, "ANSWER_SECONDS", 0.5)
     installs.install(target("codex", home), "balanced", {})
-    answer = client_query.ask(looked("codex", home), program(tmp_path, text), None, dict(os.environ))
+    answer = ask(looked("codex", home), program(tmp_path, text), None, dict(os.environ))
     assert answer.problems == () and why in answer.notes[0] and "/hooks" in answer.notes[0]
 
 
 def test_a_client_without_our_hooks_is_not_asked(home):
-    assert client_query.ask(looked("codex", home), "/nowhere", None, {}) == ((), ())
-    assert client_query.ask(looked("gemini", home), "/nowhere", None, {}) == ((), ())
+    assert ask(looked("codex", home), "/nowhere", None, {}) == ((), ())
+    assert ask(looked("gemini", home), "/nowhere", None, {}) == ((), ())

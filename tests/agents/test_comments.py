@@ -6,14 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from casrewind import errors
+from casrewind import agents, errors
 from casrewind.agents import install as installs
 from casrewind.agents import json_edit
-from casrewind.agents.more_profiles import ALL
 from support.client_settings import put, read
 
-READS = sorted(name for name, profile in ALL.items() if any(file.comments for file in profile.files))
-OTHERS = sorted(name for name, profile in ALL.items() if profile.files and name not in READS)
+ALL = {client.name: client for client in agents.load_clients()}
+
+READS = sorted(name for name, client in ALL.items() if any(file.comments for file in client.settings.files))
+OTHERS = sorted(name for name, client in ALL.items() if client.settings.files and name not in READS)
 EVENT = {"gemini": "BeforeAgent", "qwen": "UserPromptSubmit"}
 MINE = '{"hooks": [{"type": "command", "command": "mine"}]}'
 DOCUMENTS = {
@@ -41,7 +42,7 @@ def test_in_and_out_again_leaves_every_byte_and_meanwhile_every_comment(home, ag
         now = read(path).decode()
         assert json_edit.comments(now) == json_edit.comments(text)
         value = json.loads(json_edit.plain(now))
-        assert {hook.event for hook in target.profile.hooks[tier]} <= set(value["hooks"])
+        assert {hook.event for hook in target.client.hooks_of(tier)} <= set(value["hooks"])
         assert not installs.install(target, tier, {}).changed
         if "MINE" in DOCUMENTS[name]:
             assert json.loads(MINE) in value["hooks"][EVENT[agent]]
@@ -73,7 +74,7 @@ def test_what_the_client_cannot_read_is_refused(home, agent, text):
 @pytest.mark.parametrize("agent", OTHERS)
 def test_other_clients_refuse_comments(home, agent):
     target = installs.target_of(ALL[agent], None, str(home), {})
-    file = target.profile.files[0]
+    file = target.client.settings.files[0]
     path = put(f"{target.directory}/{file.name}", file.empty.replace("{", "{ // mine\n", 1))
     with pytest.raises(errors.AgentError, match="comments"):
         installs.install(target, "balanced", {})

@@ -7,15 +7,16 @@ from pathlib import Path
 import pytest
 
 from casrewind import agents, errors
-from casrewind.agents import copilot, event, transcript
-from casrewind.agents.more_profiles import ALL
+from casrewind.agents import event, transcript
+from casrewind.agents.copilot import CLIENT as copilot
 from casrewind.model.cursor import Cursor
 from support.transcripts import is_part_of
+
+ALL = {client.name: client for client in agents.load_clients()}
 
 DATA = Path(__file__).parent / "data"
 EVENTS = (DATA / "copilot" / "events.jsonl").read_bytes()
 PROMPTS = ["TURN1 please create a.txt", "TURN2 patch", "TURN3"]
-PROFILE = ALL["copilot"]
 SESSION = json.loads(EVENTS.splitlines()[0])["data"]["sessionId"]
 
 
@@ -25,24 +26,24 @@ def recorded():
 
 def read(path):
     found = json.loads(path.read_bytes())
-    return event.read(PROFILE, json.dumps(found["stdin"]).encode(), {"HOME": "/home/dev", **found["env"]}, found["event"])
+    return event.read(copilot, json.dumps(found["stdin"]).encode(), {"HOME": "/home/dev", **found["env"]}, found["event"])
 
 
 def test_a_command_for_us_is_answered_with_a_block():
     payload = json.dumps({"sessionId": SESSION, "cwd": "/p", "prompt": "/casrewind back 1"}).encode()
-    found = event.read(PROFILE, payload, {}, "userPromptSubmitted")
-    assert (found.command, found.trigger) == ("back 1", "") and PROFILE.refusal == {"decision": "block"}
+    found = event.read(copilot, payload, {}, "userPromptSubmitted")
+    assert (found.command, found.trigger) == ("back 1", "") and copilot.refuse("x") == {"decision": "block", "reason": "x"}
 
 
 @pytest.mark.parametrize("session", ["", "../x", "a/b", "-x"])
 def test_no_path_is_made_of_an_id_that_is_none(session):
     payload = json.dumps({"sessionId": session, "cwd": "/p"}).encode()
-    assert event.read(PROFILE, payload, {"HOME": "/home/dev"}, "agentStop").transcript == ""
+    assert event.read(copilot, payload, {"HOME": "/home/dev"}, "agentStop").transcript == ""
 
 
 def test_the_home_directory_can_be_moved():
     payload = json.dumps({"sessionId": "s", "cwd": "/p"}).encode()
-    found = event.read(PROFILE, payload, {"HOME": "/home/dev", "COPILOT_HOME": "/moved"}, "agentStop")
+    found = event.read(copilot, payload, {"HOME": "/home/dev", "COPILOT_HOME": "/moved"}, "agentStop")
     assert found.transcript == "/moved/session-state/s/events.jsonl"
 
 
@@ -89,13 +90,13 @@ def test_a_fork_is_a_directory_beside_the_original(tmp_path):
     fork = copilot.fork(EVENTS, cut, "new-id")
     assert json.loads(fork.splitlines()[0])["data"]["sessionId"] == "new-id"
     assert is_part_of(b"".join(fork.splitlines(keepends=True)[1:]), EVENTS)
-    path = copilot.write_fork(str(old / "events.jsonl"), "new-id", fork)
+    path = copilot.write_fork(str(old / "events.jsonl"), "new-id", fork, "", "/", {})
     assert Path(path).read_bytes() == fork and os.stat(path).st_mode & 0o777 == 0o600
     about = (tmp_path / "new-id" / "workspace.yaml").read_text()
     assert "id: new-id\n" in about and 'name: "[Fork] TURN1 please create a.txt"\n' in about and SESSION not in about
     assert sorted(os.listdir(tmp_path / "new-id")) == ["checkpoints", "events.jsonl", "files", "workspace.yaml"]
     with pytest.raises(errors.AgentError):
-        copilot.write_fork(str(old / "events.jsonl"), "new-id", fork)
+        copilot.write_fork(str(old / "events.jsonl"), "new-id", fork, "", "/", {})
 
 
 def test_torn_and_spoiled_sessions_raise_nothing_else():
@@ -103,7 +104,7 @@ def test_torn_and_spoiled_sessions_raise_nothing_else():
         data = EVENTS[:size] + b"\xff{]\n" + EVENTS[size:]
         for prompt in copilot.prompts(data):
             copilot.cut(data, prompt)
-        copilot.title(data)
+        copilot.title_of(data)
 
 
 @pytest.mark.parametrize("path", recorded(), ids=lambda path: path.stem)
@@ -111,7 +112,7 @@ def test_a_payload_cut_anywhere_is_an_event_or_malformed(path):
     payload = json.dumps(json.loads(path.read_bytes())["stdin"]).encode()
     for size in range(len(payload)):
         with pytest.raises(errors.MalformedEvent):
-            event.read(PROFILE, payload[:size], {"HOME": "/home/dev"}, "agentStop")
+            event.read(copilot, payload[:size], {"HOME": "/home/dev"}, "agentStop")
 
 
 HOSTILE = [None, 7, True, [], {}, "", "\0", "../..", "x" * 10**5, "\ud800", [None], -1e300]
@@ -119,14 +120,14 @@ HOSTILE = [None, 7, True, [], {}, "", "\0", "../..", "x" * 10**5, "\ud800", [Non
 
 @pytest.mark.parametrize("name", ["copilot", "opencode", "cursor", "qwen", "generic"])
 def test_fields_with_hostile_values_are_an_event_or_malformed(name):
-    profile = ALL[name]
-    for kind in profile.events:
-        for names in profile.fields.values():
+    client = ALL[name]
+    for kind in client.events.triggers:
+        for names in client.events.fields.values():
             for field in names:
                 for value in HOSTILE:
-                    payload = json.dumps({"hook_event_name": kind, profile.fields["session"][0]: "s", field: value}).encode()
+                    payload = json.dumps({"hook_event_name": kind, client.events.fields["session"][0]: "s", field: value}).encode()
                     try:
-                        found = event.read(profile, payload, {"HOME": "/home/dev"}, kind)
+                        found = event.read(client, payload, {"HOME": "/home/dev"}, kind)
                     except errors.MalformedEvent:
                         continue
                     assert found.transcript == "" or found.transcript.startswith("/")
@@ -137,12 +138,11 @@ def test_cursor_s_payloads_are_told_apart_from_claude_s():
     for path in (DATA / "cursor_hooks").glob("*.json"):
         found = json.loads(path.read_bytes())
         payload = json.dumps(found["stdin"]).encode()
-        assert agents.caller("claude", payload) == "cursor"
-    assert agents.caller("claude", b'{"hook_event_name":"Stop"}') == "claude"
+        assert agents.find_sender("claude", payload).name == "cursor"
+    assert agents.find_sender("claude", b'{"hook_event_name":"Stop"}').name == "claude"
 
 
 def test_the_conversations_of_files_only_clients_are_refused():
     for name in ("cursor", "qwen", "generic"):
-        assert agents.profile_of(name).files_only
         with pytest.raises(errors.AgentError, match="casrewind restore REF"):
-            agents.get(name)
+            agents.load_conversation_client(name)

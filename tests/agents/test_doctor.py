@@ -11,15 +11,17 @@ import time
 
 import pytest
 
-from casrewind import __version__
-from casrewind.agents import diagnose, event, plugin, settings_edit, settings_files, hook_trial
+from casrewind import __version__, agents
+from casrewind.agents import claude_plugin as plugin
+from casrewind.agents import event, hook_trial, hook_checks, settings_edit, settings_files
 from casrewind.agents import install as installs
-from casrewind.agents.profiles import TIERS
-from casrewind.agents.more_profiles import ALL
+from casrewind.agents.client import TIERS
 from support.client_settings import FOREIGN, hooks, put, read
 from support.picture import picture
 from support.real_clients import claude, droid
 from support.trees import Dir, Fifo, plant
+
+ALL = {client.name: client for client in agents.load_clients()}
 
 CLAUDE, DROID = ALL["claude"], ALL["droid"]
 FIRST = {"claude": (".claude/settings.json", "hooks"), "droid": (".factory/hooks.json", "")}
@@ -30,17 +32,17 @@ class Place:
     """A client's settings in a home of the test's own."""
 
     def __init__(self, home, root, agent="claude"):
-        self.profile, self.home, self.root = ALL[agent], home, root
+        self.client, self.home, self.root = ALL[agent], home, root
         name, self.key = FIRST[agent]
         self.user, self.project = str(home / name), str(root / name)
 
     def install(self, tier="balanced", *, project=False):
-        target = installs.target_of(self.profile, str(self.root) if project else None, str(self.home), {})
+        target = installs.target_of(self.client, str(self.root) if project else None, str(self.home), {})
         return installs.install(target, tier, {"PATH": "/nowhere"})
 
     def look(self, tier="balanced", root=True, environ=None):
         before = picture(self.home), picture(self.root)
-        found = diagnose.find_hooks(self.profile, str(self.root) if root else None, str(self.home), environ or {}, tier)
+        found = hook_checks.find_hooks(self.client, str(self.root) if root else None, str(self.home), environ or {}, tier)
         assert (picture(self.home), picture(self.root)) == before, "looking changes nothing"
         return found
 
@@ -77,7 +79,7 @@ def hooked(command, **more):
 
 
 def test_without_settings_there_is_nothing_and_nothing_is_wrong(either):
-    assert either.look() == diagnose.ClientHooks(either.profile, (), (), (), None, (), ())
+    assert either.look() == hook_checks.ClientHooks(either.client, (), (), (), None, (), ())
     assert os.listdir(either.home) == [] == os.listdir(either.root)
 
 
@@ -85,13 +87,13 @@ def test_without_settings_there_is_nothing_and_nothing_is_wrong(either):
 def test_a_fresh_installation_is_found_with_its_tier_and_nothing_is_wrong(either, tier):
     either.install(tier)
     found = either.look(tier)
-    events = tuple(hook.event for hook in either.profile.hooks[tier])
-    assert found.scopes == (diagnose.HookScope("user", either.user, tier, events, ()),)
+    events = tuple(hook.event for hook in either.client.hooks_of(tier))
+    assert found.scopes == (hook_checks.HookScope("user", either.user, tier, events, ()),)
     assert found.hooks == found.tried and [hook.event for hook in found.hooks] == list(events)
     assert {hook.line for hook in found.hooks} == {hooks(either.user, either.key)["SessionStart"][0][1]["command"]}
-    assert {hook.words for hook in found.hooks} == {tuple(settings_edit.hook_command(either.profile.name))}
+    assert {hook.words for hook in found.hooks} == {tuple(settings_edit.hook_command(either.client.name))}
     assert found.problems == found.notes == ()
-    assert found.command == (str(either.home / ".claude/commands/casrewind.md") if either.profile is CLAUDE else None)
+    assert found.command == (str(either.home / ".claude/commands/casrewind.md") if either.client is CLAUDE else None)
 
 
 @pytest.mark.parametrize("project", [False, True])
@@ -108,7 +110,7 @@ def test_hooks_that_start_the_helper_are_found_and_tried_and_nothing_is_wrong(pl
 
 
 def test_variables_and_projects_are_looked_into(either, tmp_path):
-    variable = either.profile.home_variable or either.profile.home_moved_by
+    variable = either.client.places.home_variable or either.client.places.home_moved_by
     put(str(tmp_path / "moved" / FIRST["claude"][0][8:]), json.dumps({"hooks": {"Stop": [hooked(STRANGER)]}}))
     put(str(tmp_path / "moved" / FIRST["droid"][0]), json.dumps({"Stop": [hooked(STRANGER.replace("claude", "droid"))]}))
     assert either.look().scopes == ()
@@ -121,7 +123,7 @@ def test_variables_and_projects_are_looked_into(either, tmp_path):
 
 def test_a_home_that_is_a_project_is_looked_into_once(place):
     place.install()
-    found = diagnose.find_hooks(CLAUDE, str(place.home), str(place.home), {}, "balanced")
+    found = hook_checks.find_hooks(CLAUDE, str(place.home), str(place.home), {}, "balanced")
     assert [scope.scope for scope in found.scopes] == ["user"] and found.problems == ()
 
 
@@ -147,7 +149,7 @@ def test_which_tier_events_make_up(place, events, tier, missing):
 def test_an_event_that_was_taken_out_by_hand_is_named(either):
     either.install()
     either.edit(lambda events: events.pop("Stop"))
-    found = either.only_problem("no hook for Stop", either.user, f"casrewind install {either.profile.name} puts it back")
+    found = either.only_problem("no hook for Stop", either.user, f"casrewind install {either.client.name} puts it back")
     assert (found.scopes[0].tier, found.scopes[0].missing) == ("partly", ("Stop",)) and len(found.tried) == 5
 
 
@@ -161,7 +163,7 @@ def test_the_advice_keeps_the_tier_that_was_chosen(place):
 
 def test_hooks_of_a_tier_that_is_not_configured_do_nothing_and_that_is_said(either):
     either.install("aggressive")
-    tools = "PreToolUse, PostToolBatch" if either.profile is CLAUDE else "PreToolUse, PostToolUse"
+    tools = "PreToolUse, PostToolBatch" if either.client is CLAUDE else "PreToolUse, PostToolUse"
     either.only_problem("Stop, ", tools, "configured tier is minimal", 'tier = "aggressive"', "--tier minimal", tier="minimal")
     either.only_problem(tools, "configured tier is balanced", 'tier = "aggressive"', "config.toml", "--tier balanced")
     assert either.look("aggressive").problems == ()
@@ -447,7 +449,7 @@ def program(tmp_path, text):
 
 
 def version(path, **environ):
-    return hook_trial.version(CLAUDE, path, {"PATH": "/usr/bin:/bin", **environ})
+    return hook_trial.find_version(path, {"PATH": "/usr/bin:/bin", **environ})
 
 
 @pytest.mark.parametrize(
@@ -529,15 +531,15 @@ def test_relative_entries_of_the_path_find_nothing(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("agent", sorted(ALL))
 def test_a_payload_is_read_as_the_event_that_it_is_for(agent):
-    profile = ALL[agent]
-    for name, (trigger, _) in profile.events.items():
-        data = hook_trial.payload(profile, name, "session", "/project", "/project/x.jsonl")
-        environ = hook_trial.environment(profile, {"CLAUDE_PID": "7", "CLAUDE_ENV_FILE": "/e", "HOME": "/h", "PATH": "/p"}, "/project", "/data")
-        found = event.read(profile, data, environ)
-        root, path = "/project" if profile.root_variables else None, "/project/x.jsonl" if profile.fields["transcript"] else ""
+    client = ALL[agent]
+    for name, trigger in client.events.triggers.items():
+        data = hook_trial.payload(client, name, "session", "/project", "/project/x.jsonl")
+        environ = hook_trial.environment(client, {"CLAUDE_PID": "7", "CLAUDE_ENV_FILE": "/e", "HOME": "/h", "PATH": "/p"}, "/project", "/data")
+        found = event.read(client, data, environ)
+        root, path = "/project" if client.events.root_variables else None, "/project/x.jsonl" if client.events.fields["transcript"] else ""
         assert (found.name, found.trigger, found.session, found.root, found.transcript) == (name, trigger, "session", root, path)
         assert found.cwd == "/project"
-        assert event.wanted(profile, found, "aggressive") and found.env_file == "" and found.command is None
+        assert event.wanted(client, found, "aggressive") and found.env_file == "" and found.command is None
         assert found.pid == (0 if agent == "claude" else found.pid)
         assert environ["CASREWIND_HOME"] == "/data" and environ["HOME"] == "/h" and environ["PATH"] == "/usr/bin:/bin"
 
@@ -545,4 +547,4 @@ def test_a_payload_is_read_as_the_event_that_it_is_for(agent):
 def test_the_real_clients_tell_their_versions():
     assert version(claude(), HOME="/nowhere") == ("2.1.329", "")
     if sys.platform == "linux":
-        assert hook_trial.version(DROID, droid(), {"PATH": "/usr/bin:/bin", "HOME": "/nowhere"}) == ("0.225.2", "")
+        assert hook_trial.find_version(droid(), {"PATH": "/usr/bin:/bin", "HOME": "/nowhere"}) == ("0.225.2", "")

@@ -11,7 +11,7 @@ from casrewind.model.cursor import Cursor
 from support import transcripts
 from support.transcripts import join
 
-droid = agents.get("droid")
+droid = agents.load_conversation_client("droid")
 PROMPTS = ["please create alpha", "please edit alpha", "please run bash"]
 START = {"type": "session_start", "id": "s", "title": "old", "version": 2, "cwd": "/p", "isSessionTitleManuallySet": False}
 
@@ -135,7 +135,7 @@ def test_a_fork_has_its_own_id_and_title_in_its_first_line_and_every_other_line_
     assert first == {**was, "id": "new-id", "title": "[Fork] Mock side reply"} and list(first) == list(was)
     assert made.partition(b"\n")[2] == kept.partition(b"\n")[2]
     again = droid.fork(made, made, "other")
-    assert droid.title(again) == "[Fork] Mock side reply" and transcripts.values(again)[0]["id"] == "other"
+    assert droid.title_of(again) == "[Fork] Mock side reply" and transcripts.values(again)[0]["id"] == "other"
 
 
 def test_unknown_lines_pass_through_byte_for_byte():

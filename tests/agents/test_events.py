@@ -15,7 +15,7 @@ from casrewind.agents import payload as payloads
 from casrewind.model.checkpoint import TRIGGERS
 
 DATA = Path(__file__).parent / "data"
-CLAUDE, DROID = agents.get("claude").PROFILE, agents.get("droid").PROFILE
+CLAUDE, DROID = agents.load_conversation_client("claude"), agents.load_conversation_client("droid")
 RUN = settings(derandomize=True, deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 
 CASES = [(folder, path.stem) for folder in ("claude_hooks", "droid_hooks") for path in sorted((DATA / folder).glob("*.json"))]
@@ -26,7 +26,7 @@ def recorded(folder, name):
     return whole["stdin"], whole["env"]
 
 
-def profile_of(folder):
+def client_of(folder):
     return {"claude_hooks": CLAUDE, "droid_hooks": DROID}[folder]
 
 
@@ -43,24 +43,24 @@ def test_the_same_payload_in_camel_case_is_the_same_event(folder, name):
         return key if key.isupper() else head + "".join(word.capitalize() for word in rest)
 
     stdin, env = recorded(folder, name)
-    profile = profile_of(folder)
+    client = client_of(folder)
     renamed = json.dumps({camel(key): value for key, value in stdin.items()}).encode()
-    assert events.read(profile, renamed, env) == events.read(profile, json.dumps(stdin).encode(), env)
+    assert events.read(client, renamed, env) == events.read(client, json.dumps(stdin).encode(), env)
 
 
 @pytest.mark.parametrize("agent", ["claude", "droid"])
 def test_an_unknown_event_is_nothing_to_do(agent):
-    profile = agents.get(agent).PROFILE
-    event = events.read(profile, b'{"hook_event_name": "SomethingOfNextYear", "session_id": "s"}', {})
-    assert event.trigger == "" and not any(events.wanted(profile, event, tier) for tier in events.TIERS)
+    client = agents.load_conversation_client(agent)
+    event = events.read(client, b'{"hook_event_name": "SomethingOfNextYear", "session_id": "s"}', {})
+    assert event.trigger == "" and not any(events.wanted(client, event, tier) for tier in events.TIERS)
     assert event.root is None and event.budget == 20.0
 
 
 def test_an_unknown_tool_counts_as_one_that_changes_files():
-    for profile in (CLAUDE, DROID):
-        event = events.read(profile, payload(hook_event_name="PreToolUse", tool_name="mcp__x__look"), {})
-        assert events.wanted(profile, event, "aggressive") and not events.wanted(profile, event, "balanced")
-        assert not any(events.may_mutate(profile, (tool,)) for tool in profile.harmless)
+    for client in (CLAUDE, DROID):
+        event = events.read(client, payload(hook_event_name="PreToolUse", tool_name="mcp__x__look"), {})
+        assert events.wanted(client, event, "aggressive") and not events.wanted(client, event, "balanced")
+        assert not any(events.may_mutate(client, (tool,)) for tool in client.events.harmless_tools)
     assert events.may_mutate(CLAUDE, ("Read", "Bash")) and events.may_mutate(CLAUDE, ())
     assert not events.may_mutate(CLAUDE, ("Read", "Grep"))
 
@@ -86,7 +86,7 @@ def test_the_event_can_be_named_on_the_command_line():
     ],
 )  # fmt: skip
 def test_what_stands_behind_casrewind_is_a_command(prompt, command):
-    assert events.command_of(prompt) == command
+    assert events.read_command(prompt) == command
     event = events.read(CLAUDE, payload(prompt=prompt), {})
     assert event.command == command and event.trigger == ("prompt" if command is None else "")
 
@@ -168,7 +168,7 @@ json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8), lambda inner: st.lists(inner, max_size=3)
     | st.dictionaries(st.text(max_size=8), inner, max_size=3), max_leaves=8,
 )
-names = sorted({name for profile in (CLAUDE, DROID) for alternates in profile.fields.values() for name in alternates})
+names = sorted({name for client in (CLAUDE, DROID) for alternates in client.events.fields.values() for name in alternates})
 
 
 @RUN
@@ -185,15 +185,15 @@ names = sorted({name for profile in (CLAUDE, DROID) for alternates in profile.fi
 )
 @example(CLAUDE, payload(), {"CLAUDE_PID": "9" * 5000})
 @example(CLAUDE, payload(), {"CLAUDE_PID": "٣"})
-def test_no_bytes_give_anything_but_an_event_or_malformed_event(profile, data, environ):
+def test_no_bytes_give_anything_but_an_event_or_malformed_event(client, data, environ):
     try:
-        event = events.read(profile, data, environ)
+        event = events.read(client, data, environ)
     except errors.MalformedEvent:
         return
     assert event.trigger in TRIGGERS | {""} and event.name
     assert os.fsencode(event.transcript) is not None and (event.root is None or os.fsencode(event.root))
     for tier in events.TIERS:
-        events.wanted(profile, event, tier)
+        events.wanted(client, event, tier)
 
 
 BIG = 50_000_000

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from casrewind import agents, errors
-from casrewind.agents import cursors, session_files, settings_edit, transcript
+from casrewind.agents import positions, session_files, settings_edit, transcript
 from casrewind.agents import event as events
 from casrewind.model.cursor import Cursor
 from support import transcripts
 
-gemini = agents.get("gemini")
+gemini = agents.load_conversation_client("gemini")
 DATA = Path(__file__).parent / "data"
 PROMPTS = ["TURN1 please create a.txt", "TURN2 patch it", "TURN3 overwrite"]
 NEW = "11111111-2222-4333-8444-555555555555"
@@ -56,8 +56,8 @@ def test_what_the_person_typed_is_found_once_although_it_is_written_at_every_sta
         line = json.loads(data[prompt.start : data.index(b"\n", prompt.start)])
         assert line["id"] == prompt.uuid and prompt.time_ns > 1_795 * 10**15
         assert (prompt.prompt_id, prompt.message_id, prompt.queued) == ("", "", False)
-    assert gemini.title(data) == PROMPTS[0]
-    assert gemini.title(data + transcripts.join([{"$set": {"summary": "A summary"}}])) == "A summary"
+    assert gemini.title_of(data) == PROMPTS[0]
+    assert gemini.title_of(data + transcripts.join([{"$set": {"summary": "A summary"}}])) == "A summary"
 
 
 @pytest.mark.parametrize(
@@ -110,8 +110,8 @@ def test_an_imported_prompt_is_listed_and_cannot_be_cut_at():
 
 
 def cursor_at(data, end):
-    event = events.read(gemini.PROFILE, b'{"hook_event_name": "AfterAgent", "session_id": "s"}', {})
-    return cursors.cursor_at(gemini.PROFILE, data[:end], event)
+    event = events.read(gemini, b'{"hook_event_name": "AfterAgent", "session_id": "s"}', {})
+    return positions.cursor_at(gemini, data[:end], event)
 
 
 def test_a_checkpoint_is_found_by_hash_and_in_a_fork_by_id():
@@ -143,16 +143,16 @@ def test_a_fork_s_path_is_where_the_client_looks_for_it(tmp_path):
     directory.mkdir(parents=True)
     homes = session_files.Homes(str(tmp_path), {})
     path = gemini.fork_path(str(directory / "session-2026-11-20T23-32-7152325f.jsonl"), NEW, b"")
-    session_files.check_place(gemini.PROFILE, path, NEW, homes)
+    session_files.check_place(gemini, path, NEW, homes)
     for name in (f"{NEW}.jsonl", "session-2026-11-20T23-32-7152325f.jsonl", "session-x-11111111.jsonl"):
         with pytest.raises(errors.AgentError, match="refused"):
-            session_files.check_place(gemini.PROFILE, str(directory / name), NEW, homes)
+            session_files.check_place(gemini, str(directory / name), NEW, homes)
     moved = session_files.Homes(str(tmp_path / "other"), {"GEMINI_CLI_HOME": str(tmp_path)})
-    session_files.check_place(gemini.PROFILE, path, NEW, moved)
+    session_files.check_place(gemini, path, NEW, moved)
 
 
 def test_timeouts_in_its_settings_are_milliseconds():
-    found = settings_edit.groups(gemini.PROFILE, "aggressive")
+    found = settings_edit.groups(gemini, "aggressive")
     assert {event: group["hooks"][0]["timeout"] for event, group in found.items()} == {
         "SessionStart": 10_000, "BeforeAgent": 30_000, "AfterAgent": 30_000, "SessionEnd": 5000, "BeforeTool": 15_000, "AfterTool": 15_000,
     }  # fmt: skip
@@ -160,7 +160,7 @@ def test_timeouts_in_its_settings_are_milliseconds():
 
 
 def test_hooks_that_are_switched_off_are_seen():
-    (file,) = gemini.PROFILE.files
-    assert settings_edit.off_switch('{"hooksConfig": {"enabled": false}}', gemini.PROFILE, file)
+    (file,) = gemini.settings.files
+    assert settings_edit.off_switch('{"hooksConfig": {"enabled": false}}', gemini, file)
     for text in ("{}", '{"hooksConfig": {"enabled": true}}', '{"hooksConfig": 7}', '{"hooksConfig": {"enabled": null}}'):
-        assert not settings_edit.off_switch(text, gemini.PROFILE, file)
+        assert not settings_edit.off_switch(text, gemini, file)

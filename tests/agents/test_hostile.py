@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from casrewind import agents, errors
 from casrewind.agents import transcript
-from casrewind.agents.profiles import PROFILES
 from casrewind.model.cursor import Cursor
 from support import transcripts
 
@@ -115,7 +114,7 @@ def spoil(data, seed):
 
 
 def check(name, data):
-    agent = agents.get(name)
+    agent = agents.load_conversation_client(name)
     for line in transcript.lines(data):
         assert agent.kind_of(line.value) in transcript.KINDS
     found = agent.prompts(data)
@@ -132,7 +131,7 @@ def check(name, data):
                 cuts.append(agent.cut_at(data, cursor, trigger))
             except errors.AgentError:
                 continue
-    title = agent.title(data)
+    title = agent.title_of(data)
     title.encode("utf-8", "surrogatepass")
     for cut in cuts:
         if cut is None:
@@ -157,7 +156,7 @@ def test_made_up_lines(name):
     attempt()
 
 
-@pytest.mark.parametrize("name", [name for name in agents.NAMES if not agents.profile_of(name).files_only])
+@pytest.mark.parametrize("name", [client.name for client in agents.load_conversation_clients()])
 def test_any_bytes(name):
     @RUN
     @given(st.binary(max_size=300) | st.lists(st.sampled_from(RUBBISH)).map(b"\n".join))
@@ -205,28 +204,28 @@ import sys
 before = set(sys.modules)
 from casrewind import agents
 from casrewind.agents import event
-profile = agents.profile_of({name!r})
-found = event.read(profile, b'{{"hook_event_name":"Stop"}}', {{}})
+client = agents.load_client({name!r})
+found = event.read(client, b'{{"hook_event_name":"Stop"}}', {{}})
 print(*sorted(set(sys.modules) - before))
-from casrewind.agents import cursors
-cursors.cursor_at(profile, "/nonexistent", found)
-if not profile.files_only:
-    agents.get({name!r})
+from casrewind.agents import positions
+positions.cursor_at(client, "/nonexistent", found)
+if {reads}:
+    agents.load_conversation_client({name!r})
 print(*sorted(set(sys.modules) - before))
 """
-
 
 @pytest.mark.parametrize("name", agents.NAMES)
 def test_a_hook_imports_next_to_nothing(name):
     """What a client waits for: before it is known whether there is anything to do, and all of an agent's code."""
-    done = subprocess.run([sys.executable, "-c", HOOK.format(name=name)], capture_output=True, text=True, check=True)
+    reads = name in [client.name for client in agents.load_conversation_clients()]
+    done = subprocess.run([sys.executable, "-c", HOOK.format(name=name, reads=reads)], capture_output=True, text=True, check=True)
     first, second = (set(line.split()) for line in done.stdout.splitlines())
     assert not first & {"enum", "json", "re", "typing"}
-    first = {name for name in first if name.startswith("casrewind")}
+    first = {module for module in first if module.startswith("casrewind")}
+    own = [name, *(["transcript"] if reads else []), *(["generic"] if name == "qwen" else [])]
     assert first == {"casrewind", "casrewind.errors", "casrewind.fastjson", "casrewind._typing", "casrewind.agents"} | {
-        f"casrewind.agents.{room}" for room in ("event", "payload", "profiles", *(["more_profiles"] if name not in PROFILES else []))
+        f"casrewind.agents.{module}" for module in ("event", "payload", "client", *own)
     }
-    own = set() if agents.profile_of(name).files_only else {f"casrewind.agents.{name}"}
-    assert own | {"casrewind.agents.cursors", "casrewind.model.cursor", "casrewind.fsio"} <= second
+    assert {f"casrewind.agents.{name}", "casrewind.agents.positions", "casrewind.model.cursor", "casrewind.fsio"} <= second
     assert not second & {"argparse", "socket", "dataclasses", "pathlib", "subprocess", "datetime", "uuid", "glob", "shutil", "tempfile"}
     assert not {module for module in second if module.startswith(("casrewind.store", "casrewind.worktree", "casrewind.ops", "casrewind.cli"))}

@@ -10,16 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from casrewind import errors
+from casrewind import agents, errors
 from casrewind.agents import settings_files
-from casrewind.agents.profiles import TIERS
-from casrewind.agents.more_profiles import ALL
+from casrewind.agents.client import TIERS
 from casrewind.agents.settings_edit import is_ours
 from casrewind.agents import install as installs
 from support import client_settings as judge
 from support.client_settings import FOREIGN, hooks, ours, put, read
 from support.picture import differences, picture
 from support.trees import Dir, Fifo, Link, plant
+
+ALL = {client.name: client for client in agents.load_clients()}
 
 MINIMAL = {"SessionStart": [(None, 10)], "UserPromptSubmit": [(None, 30)]}
 BALANCED = {**MINIMAL, "Stop": [(None, 30)], "SubagentStop": [(None, 30)], "PreCompact": [(None, 30)], "SessionEnd": [(None, 5)]}
@@ -140,20 +141,18 @@ def test_each_tier_has_its_events_and_takes_the_place_of_another(home, agent):
         assert set(hooks(place.path, place.key)) == set(wanted[tier]), "an empty event stayed behind"
 
 
-def test_events_and_tiers_are_those_of_the_profiles():
+def test_every_hook_is_for_an_event_of_its_tier():
     from casrewind import agents
     from casrewind.agents.payload import BUDGET
 
     for client in ALL.values():
-        profile = agents.profile_of(client.name)
-        assert (profile.name, profile.title, profile.home) == (client.name, client.title, client.home)
         for number, tier in enumerate(TIERS):
-            for hook in client.hooks[tier]:
-                assert TIERS.index(profile.events[hook.event][1]) <= number, hook
-                assert hook.timeout > profile.budgets.get(hook.event, BUDGET), f"{hook}: the client would kill it before its time"
-        hooked = {hook.event for hook in client.hooks["aggressive"]}
-        known = {"StopFailure"} if client.name != "cursor" else set(ALL["claude"].events) | {"PostToolUse"}  # it calls those, too
-        assert set(profile.events) - hooked <= known, "older clients may refuse settings with an event they do not know"
+            for hook in client.hooks_of(tier):
+                assert TIERS.index(client.tier_of(hook.event)) <= number, hook
+                assert hook.timeout > client.budget_of(hook.event), f"{hook}: the client would kill it before its time"
+        hooked = {hook.event for hook in client.hooks_of("aggressive")}
+        known = {"StopFailure"} if client.name != "cursor" else set(ALL["claude"].events.triggers) | {"PostToolUse"}  # it calls those, too
+        assert set(client.events.triggers) - hooked <= known, "older clients may refuse settings with an event they do not know"
 
 
 def test_what_is_run_is_an_absolute_path_that_needs_no_path(place):
@@ -348,7 +347,7 @@ def modes(top):
 
 @pytest.mark.parametrize("mask", [0, 0o002, 0o777])
 @pytest.mark.parametrize("scope", ["user", "project"])
-@pytest.mark.parametrize("agent", sorted(name for name, profile in ALL.items() if profile.files or profile.extension))
+@pytest.mark.parametrize("agent", sorted(name for name, client in ALL.items() if not client.is_printed))
 def test_nobody_else_may_write_to_what_an_installation_makes(home, root, agent, scope, mask):
     """Its files are run at every event. os.makedirs leaves the mode of parents to the umask."""
     (home / "kept").mkdir(mode=0o700)
@@ -671,7 +670,7 @@ def test_each_agent_has_its_own(home):
     assert {path: what for path, what in picture(home).items() if path != b".factory"} == before
 
 
-IN_PROJECTS = sorted(name for name, profile in ALL.items() if not profile.shown)
+IN_PROJECTS = sorted(name for name, client in ALL.items() if not client.is_printed)
 
 
 def written_below(place):

@@ -7,9 +7,9 @@ import tempfile
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from casrewind import agents
 from casrewind.agents import install as installs
-from casrewind.agents.profiles import TIERS
-from casrewind.agents.profiles import PROFILES
+from casrewind.agents.client import TIERS
 from support import client_settings as judge
 from support.client_settings import put, read
 
@@ -73,14 +73,14 @@ class Pairs(list):
 @settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_in_and_out_again_is_nothing(text, tiers):
     with tempfile.TemporaryDirectory() as home:
-        target = installs.target_of(PROFILES["claude"], None, home, {})
+        target = installs.target_of(agents.load_client("claude"), None, home, {})
         path = put(os.path.join(home, ".claude", "settings.json"), text)
         before = read(path)
         foreign = judge.others(json.loads(text))
         for tier, resident in tiers:
             installs.install(target, tier, {}, resident=resident)
             assert judge.others(json.loads(read(path))) == foreign
-            wanted = {hook.event: [(hook.matcher, hook.timeout)] for hook in PROFILES["claude"].hooks[tier]}
+            wanted = {hook.event: [(hook.matcher, hook.timeout)] for hook in agents.load_client("claude").hooks_of(tier)}
             assert mine(path) == wanted
             once = read(path)
             assert not installs.install(target, tier, {}).changed and read(path) == once
@@ -93,7 +93,7 @@ def test_in_and_out_again_is_nothing(text, tiers):
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_what_was_added_since_stays_as_it_was_written(text, tier, key, value):
     with tempfile.TemporaryDirectory() as home:
-        target = installs.target_of(PROFILES["claude"], None, home, {})
+        target = installs.target_of(agents.load_client("claude"), None, home, {})
         path = put(os.path.join(home, ".claude", "settings.json"), text)
         foreign = judge.others(json.loads(text))
         installs.install(target, tier, {})

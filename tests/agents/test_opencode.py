@@ -8,21 +8,21 @@ from pathlib import Path
 import pytest
 
 from casrewind import errors, launch
-from casrewind.agents import event, extension, opencode
-from casrewind.agents.more_profiles import OPENCODE
-from casrewind.agents.profiles import TIERS
+from casrewind.agents import event, extension
+from casrewind.agents.client import TIERS
+from casrewind.agents.opencode import CLIENT as opencode
+from casrewind.agents.opencode import NEW, make_import
 from casrewind.model.cursor import Cursor
 from support import opencode_database
 
 DATA = Path(__file__).parent / "data"
 LINES = (DATA / "opencode" / "session.jsonl").read_bytes()
-PROFILE = OPENCODE
 SESSION = json.loads(LINES.splitlines()[0])["id"]
 
 
 def test_a_prompt_that_begins_with_casrewind_is_a_prompt():
     payload = json.dumps({"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "/casrewind list"}).encode()
-    assert event.read(PROFILE, payload, {}).trigger == "prompt"
+    assert event.read(opencode, payload, {}).trigger == "prompt"
 
 
 def test_prompts_and_cuts_of_the_recorded_session():
@@ -33,7 +33,7 @@ def test_prompts_and_cuts_of_the_recorded_session():
     cut = opencode.cut(LINES, prompts[1])
     assert LINES.startswith(cut) and len(opencode.prompts(cut)) == 1
     assert opencode.cut_at(LINES, Cursor(turn_id=prompts[0].message_id), "turn_end") == cut
-    assert opencode.cut_at(LINES, Cursor(turn_id=opencode.NEW), "session_start") is None
+    assert opencode.cut_at(LINES, Cursor(turn_id=NEW), "session_start") is None
     with pytest.raises(errors.AgentError):
         opencode.cut_at(LINES, Cursor(turn_id="msg_gone"), "turn_end")
 
@@ -43,7 +43,7 @@ def test_what_the_client_imports_has_new_ids_that_agree(tmp_path):
     session = opencode.new_session()
     assert re.fullmatch(r"ses_[0-9a-f]{12}[0-9A-Za-z]{14}", session) and session < "ses_f"
     fork = opencode.fork(LINES, cut, session)
-    found = opencode.exported(fork, session, str(tmp_path))
+    found = make_import(fork, session, str(tmp_path))
     assert (found["info"]["id"], found["info"]["directory"]) == (session, str(tmp_path))
     assert found["info"]["title"].startswith("[Fork] ")
     names = [message["info"]["id"] for message in found["messages"]]
@@ -62,18 +62,18 @@ def database(directory):
 def test_a_session_is_read_from_the_database(tmp_path):
     path = database(tmp_path)
     place = tmp_path / "opencode.db.sessions"
-    found = opencode.read(str(place / f"{SESSION}.jsonl"))
+    found = opencode.read_session(str(place / f"{SESSION}.jsonl"))
     assert opencode.prompts(found)[0].text == opencode.prompts(LINES)[0].text
     assert len(found.splitlines()) == len(LINES.splitlines())
-    assert opencode.read(str(place / "ses_none.jsonl")) == opencode.read(str(tmp_path / "x.jsonl")) == b""
+    assert opencode.read_session(str(place / "ses_none.jsonl")) == opencode.read_session(str(tmp_path / "x.jsonl")) == b""
     second = opencode.prompts(LINES)[1].uuid
     with sqlite3.connect(path) as opened:
         opened.execute("update session set revert = ?", (json.dumps({"messageID": second}),))
     opened.close()
-    assert len(opencode.prompts(opencode.read(str(place / f"{SESSION}.jsonl")))) == 1, "what the client's own undo took back"
+    assert len(opencode.prompts(opencode.read_session(str(place / f"{SESSION}.jsonl")))) == 1, "what the client's own undo took back"
     path.write_bytes(b"no database" * 100)
     with pytest.raises(errors.AgentError):
-        opencode.read(str(place / f"{SESSION}.jsonl"))
+        opencode.read_session(str(place / f"{SESSION}.jsonl"))
 
 
 def test_spoiled_lines_raise_nothing_else():
@@ -82,24 +82,24 @@ def test_spoiled_lines_raise_nothing_else():
         for prompt in opencode.prompts(data):
             cut = opencode.cut(data, prompt)
             if cut is not None:
-                opencode.exported(opencode.fork(data, cut, "ses_new"), "ses_new", "/")
+                make_import(opencode.fork(data, cut, "ses_new"), "ses_new", "/")
 
 
 @pytest.mark.parametrize("tier", TIERS)
 def test_the_plugin_names_the_command_and_the_events(tier, tmp_path):
-    data = extension.content(OPENCODE, tier, resident=False)
-    assert extension.install(OPENCODE, str(tmp_path), data, 0o600) and not extension.install(OPENCODE, str(tmp_path), data, 0o600)
-    found = extension.find(OPENCODE, str(tmp_path))
+    data = extension.content(opencode, tier, resident=False)
+    assert extension.install(opencode, str(tmp_path), data, 0o600) and not extension.install(opencode, str(tmp_path), data, 0o600)
+    found = extension.find(opencode, str(tmp_path))
     assert found.command == tuple(launch.argv()) and found.is_current and found.is_intact
-    assert found.events == tuple(hook.event for hook in OPENCODE.hooks[tier])
-    extension.uninstall(OPENCODE, str(tmp_path))
+    assert found.events == tuple(hook.event for hook in opencode.hooks_of(tier))
+    extension.uninstall(opencode, str(tmp_path))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_plugin_of_the_user_s_own_is_left_alone(tmp_path):
-    path = tmp_path / OPENCODE.extension
+    path = tmp_path / opencode.settings.extension
     path.parent.mkdir()
     path.write_text("export const Mine = 1")
     with pytest.raises(errors.AgentError, match="an extension of your own"):
-        extension.install(OPENCODE, str(tmp_path), b"", 0o600)
-    assert extension.uninstall(OPENCODE, str(tmp_path)) is None and path.read_text() == "export const Mine = 1"
+        extension.install(opencode, str(tmp_path), b"", 0o600)
+    assert extension.uninstall(opencode, str(tmp_path)) is None and path.read_text() == "export const Mine = 1"

@@ -12,7 +12,7 @@ from casrewind.model.cursor import Cursor
 from support import transcripts
 from support.transcripts import is_part_of, join, values
 
-pi = agents.get("pi")
+pi = agents.load_conversation_client("pi")
 HEADER = {"type": "session", "version": 3, "id": "old", "timestamp": "2026-11-22T04:00:10.991Z", "cwd": "/home/dev/proj"}
 TIME = "2026-11-22T04:00:11.000Z"
 
@@ -148,7 +148,7 @@ def test_a_fork_has_a_header_of_its_own_and_names_its_parent(tmp_path):
     assert kept.partition(b"\n")[2] in made and rest[:-1] == values(kept)[1:]
     assert (rest[-1]["type"], rest[-1]["parentId"]) == ("session_info", rest[-2]["id"])
     assert re.fullmatch("[0-9a-f]{8}", rest[-1]["id"])
-    assert pi.title(made) == "[Fork] TURN1 please create a.txt" == pi.title(pi.fork(made, made, "n"))
+    assert pi.title_of(made) == "[Fork] TURN1 please create a.txt" == pi.title_of(pi.fork(made, made, "n"))
 
 
 def test_a_fork_runs_where_the_session_ran_if_that_is_in_the_project(tmp_path):
@@ -181,10 +181,10 @@ def test_titles_and_labels_are_respected():
         entry("s1", "l2", "session_info", name=" my name "),
     ]  # fmt: skip
     data = join([*TWO, *more])
-    assert pi.title(data) == "my name" and pi.title(join([*TWO, *more, entry("s2", "s1", "session_info", name="")])) == "one"
+    assert pi.title_of(data) == "my name" and pi.title_of(join([*TWO, *more, entry("s2", "s1", "session_info", name="")])) == "one"
     made = pi.fork(data, pi.cut(data, pi.prompts(data)[1]), "n")
     assert [(value["targetId"], value["label"]) for value in values(made) if value["type"] == "label"] == [("a1", "good")]
-    assert pi.title(made) == "[Fork] my name" and pi.title(pi.fork(data + join([entry("s2", "s1", "session_info", name="other")]), data, "n")) == "[Fork] other"
+    assert pi.title_of(made) == "[Fork] my name" and pi.title_of(pi.fork(data + join([entry("s2", "s1", "session_info", name="other")]), data, "n")) == "[Fork] other"
     removed = join([*TWO[:4], entry("l0", "a1", "label", targetId="a1", label="old"), *TWO[4:], entry("l3", "a2", "label", targetId="a1")])
     kept = pi.cut_at(removed, Cursor(message_id="l0"), "turn_end")
     assert values(pi.fork(removed, kept, "n"))[-2] | {"id": "", "timestamp": ""} == {

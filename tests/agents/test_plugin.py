@@ -9,16 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from casrewind import __version__, errors
-from casrewind.agents import plugin
-from casrewind.agents.profiles import TIERS
-from casrewind.agents.profiles import PROFILES
+from casrewind import __version__, agents, errors
+from casrewind.agents import claude_plugin as plugin
+from casrewind.agents.client import TIERS
 from support.client_settings import hooks, put, read
 from support.picture import picture
 from support.real_clients import claude
 
 TOP = Path(__file__).parent.parent.parent
-CLAUDE = PROFILES["claude"]
+CLAUDE = agents.load_client("claude")
 FILES = {".claude-plugin/plugin.json", ".claude-plugin/marketplace.json", "hooks/casrewind.sh", "hooks/hooks.json", "commands/casrewind.md", "README.md", "LICENSE"}
 
 
@@ -32,7 +31,7 @@ def test_a_plugin_holds_the_hooks_of_its_tier(tmp_path, tier):
     assert {os.path.relpath(path, tmp_path / "p") for path in made} == FILES == everything(tmp_path / "p")
     found = hooks(tmp_path / "p" / "hooks" / "hooks.json")
     assert {event: [(matcher, hook["timeout"]) for matcher, hook in every] for event, every in found.items()} == {
-        hook.event: [(hook.matcher, hook.timeout)] for hook in CLAUDE.hooks[tier]
+        hook.event: [(hook.matcher, hook.timeout)] for hook in CLAUDE.hooks_of(tier)
     }
     manifest = json.loads(read(tmp_path / "p" / ".claude-plugin" / "plugin.json"))
     assert (manifest["name"], manifest["version"], manifest["license"]) == ("casrewind", __version__, "MIT")
@@ -103,7 +102,7 @@ def test_it_is_written_again_over_itself_and_over_nothing_else(tmp_path):
         with pytest.raises(errors.AgentError, match=name):
             plugin.write(str(tmp_path / name), CLAUDE, "minimal", "0.1")
     with pytest.raises(errors.AgentError, match="Factory Droid does not support plugins"):
-        plugin.write(str(tmp_path / "droid"), PROFILES["droid"], "minimal", "0.1")
+        plugin.write(str(tmp_path / "droid"), agents.load_client("droid"), "minimal", "0.1")
     assert picture(tmp_path, inodes=True) == before
 
 
@@ -118,7 +117,7 @@ def test_the_client_finds_nothing_wrong_with_it(tmp_path, tier):
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Validation passed" in done.stdout
-    for hook in CLAUDE.hooks[tier]:
+    for hook in CLAUDE.hooks_of(tier):
         assert f"hooks: {hook.event} " in done.stdout
     assert "commands: casrewind:casrewind" in done.stdout
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from casrewind import agents
 from casrewind.agents import event as events
-from casrewind.agents.prompts import SHOWN, Prompt, CheckpointPrompt, bind, resolve
+from casrewind.agents.prompts import SHOWN, CheckpointPrompt, bind, resolve
+from casrewind.agents.transcript import Prompt
 from support import transcripts
 
 HOOKS = Path(__file__).parent / "data" / "claude_hooks"
@@ -24,8 +25,8 @@ def test_the_recorded_hooks_find_their_prompts_in_the_recorded_transcripts():
         ("droid", "droid_hooks", "UserPromptSubmit", transcripts.droid(), "please create alpha"),
     ):
         stdin = json.loads((HOOKS.parent / folder / f"{name}.json").read_text())["stdin"]
-        event = events.read(agents.get(agent).PROFILE, json.dumps(stdin).encode(), {})
-        found = agents.get(agent).prompts(data)
+        event = events.read(agents.load_conversation_client(agent), json.dumps(stdin).encode(), {})
+        found = agents.load_conversation_client(agent).prompts(data)
         index = resolve(found, CheckpointPrompt(event.prompt_id, event.message_id, event.prompt, 0))
         assert index is not None and found[index].text == text
         late = CheckpointPrompt("", "", event.prompt, found[index].time_ns + 300_000_000)  # an older client gives no ids
@@ -33,7 +34,7 @@ def test_the_recorded_hooks_find_their_prompts_in_the_recorded_transcripts():
 
 
 def test_a_queued_prompt_is_not_taken_for_the_turn_whose_id_it_carries():
-    found = agents.get("claude").prompts(transcripts.claude(transcripts.QUEUED))
+    found = agents.load_conversation_client("claude").prompts(transcripts.claude(transcripts.QUEUED))
     running, queued = found
     seen = [CheckpointPrompt(running.prompt_id, "", "slow bash", 0), CheckpointPrompt(running.prompt_id, "", "queued prompt while busy", 0)]
     assert bind(found, seen) == [0, 1] and bind(found, seen[1:]) == [None, 0] and bind(found, seen[:1]) == [0, None]

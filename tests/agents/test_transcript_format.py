@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from casrewind import agents
-from casrewind.agents import hook_trial, profiles, session_storage
+from casrewind.agents import hook_trial, session_format
 from support import opencode_database
 from support.picture import differences, picture
 from support.trees import plant
@@ -43,9 +43,9 @@ def named(found, path):
 
 def later_version(agent):
     """The recording, with a later version of its format."""
-    profile = agents.get(agent).PROFILE
+    client = agents.load_conversation_client(agent)
     first, *rest = rows(agent)
-    return [put(first, profile.format_path, "2.0.1" if agent == "opencode" else profile.format_version + 1), *rest]
+    return [put(first, client.sessions.version_path, "2.0.1" if agent == "opencode" else client.sessions.version + 1), *rest]
 
 
 def other_kinds(agent):
@@ -61,7 +61,7 @@ def other_kinds(agent):
 def other_header(agent):
     """The recording, with another name for the session's id in its first line."""
     first, *rest = rows(agent)
-    header = agents.get(agent).PROFILE.header
+    header = agents.load_conversation_client(agent).sessions.header
     return [put(first, header, {"v2": named(first, header)}), *rest]
 
 
@@ -83,10 +83,10 @@ class Session:
 
     def __init__(self, agent, casrewind, root):
         self.agent, self.casrewind, self.root = agent, casrewind, root
-        self.profile = agents.get(agent).PROFILE
+        self.client = agents.load_conversation_client(agent)
         first = rows(agent)[0]
-        self.id = named(first, self.profile.header or ("sessionId",))
-        self.directory = Path(profiles.sessions_of(self.profile, casrewind.home, {}))
+        self.id = named(first, self.client.sessions.header or ("sessionId",))
+        self.directory = Path(self.client.find_sessions(casrewind.home, {}))
         self.path = self.directory / NAMES[agent].format(session=self.id, short=self.id[:8])
 
     def write(self, found):
@@ -99,12 +99,12 @@ class Session:
         self.path.write_text("".join(json.dumps(row, separators=(",", ":")) + "\n" for row in found))
 
     def event(self, trigger):
-        name = next(name for name, (own, _) in self.profile.events.items() if own == trigger)
-        payload = hook_trial.payload(self.profile, name, self.id, str(self.root), str(self.path))
-        arguments = [self.agent, *([name] if self.profile.by_argument else [])]
+        name = next(name for name, own in self.client.events.triggers.items() if own == trigger)
+        payload = hook_trial.payload(self.client, name, self.id, str(self.root), str(self.path))
+        arguments = [word for word in (self.agent, self.client.argument_for(name)) if word]
         done = subprocess.run(
             [sys.executable, "-m", "casrewind", "hook", *arguments], input=payload, capture_output=True, cwd="/", timeout=60,
-            env={**self.casrewind.environment, **dict.fromkeys(self.profile.root_variables, str(self.root))},
+            env={**self.casrewind.environment, **dict.fromkeys(self.client.events.root_variables, str(self.root))},
         )  # fmt: skip
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
@@ -113,14 +113,14 @@ class Session:
 
 
 def test_every_client_whose_transcripts_are_read_is_in_the_tables():
-    read = {name for name in agents.NAMES if not agents.profile_of(name).files_only}
+    read = {client.name for client in agents.load_conversation_clients()}
     assert set(RECORDED) == set(NAMES) == read == {agent for agent, change in CHANGES if change is other_kinds}
 
 
 @pytest.mark.parametrize("path", sorted(path for agent in RECORDED for path in (DATA / agent).glob("*.jsonl")), ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_every_recorded_transcript_has_a_known_format(path):
     if not path.stem.startswith("subagent"):
-        assert session_storage.format_problem(agents.get(path.parent.name), path.read_bytes()) == ""
+        assert session_format.find_problem(agents.load_conversation_client(path.parent.name), path.read_bytes()) == ""
 
 
 @pytest.mark.parametrize("agent, change", CHANGES, ids=lambda value: getattr(value, "__name__", value))
@@ -178,11 +178,11 @@ def test_unknown_lines_among_known_ones_are_no_problem(agent):
     first, *rest = rows(agent)
     found = [first, {"type": "news", "uuid": "u", "message": {"role": "news"}}, *rest, {"type": "more"}]
     data = "".join(json.dumps(row) + "\n" for row in found).encode() + b"\0\0\n{torn"
-    assert session_storage.format_problem(agents.get(agent), data) == ""
+    assert session_format.find_problem(agents.load_conversation_client(agent), data) == ""
 
 
 @pytest.mark.parametrize("version", ["4", 4, 10**30, "next", -1, True, 3.5, [3], {}, ""])
 def test_only_a_version_that_is_a_number_up_to_the_known_one_is_known(version):
     first, *rest = rows("pi")
     data = "".join(json.dumps(row) + "\n" for row in [{**first, "version": version}, *rest]).encode()
-    assert "of Pi's format" in session_storage.format_problem(agents.get("pi"), data)
+    assert "of Pi's format" in session_format.find_problem(agents.load_conversation_client("pi"), data)

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 import casrewind as package
-from casrewind.agents import hook_trial, plugin, proven
-from casrewind.agents.profiles import PROFILES
+from casrewind import agents
+from casrewind.agents import claude_plugin as plugin
+from casrewind.agents import hook_trial
 from support import real_clients
 from support.client_settings import put, read
 from support.command import Command, Result
@@ -194,7 +195,7 @@ def test_a_hook_is_run_with_a_bare_path_and_no_session_of_anybody(doctor, copy, 
     assert lines[-1].startswith(str(doctor.temporary)) and os.listdir(root) == ["mine"]
 
 
-EVENTS = [(agent, hook.event) for agent in ("claude", "droid") for hook in PROFILES[agent].hooks["aggressive"]]
+EVENTS = [(agent, hook.event) for agent in ("claude", "droid") for hook in agents.load_client(agent).hooks_of("aggressive")]
 
 
 @pytest.mark.parametrize("agent, event", EVENTS)
@@ -337,8 +338,8 @@ def test_a_client_that_is_newer_than_the_proven_ones_is_noted(doctor, tmp_path, 
 
 
 def test_the_versions_that_the_tests_run_are_proven():
-    for name, version in proven.VERSIONS.items():
-        assert proven.newer_than_proven(name, getattr(real_clients, name.upper())) == "" != version
+    for client in agents.load_conversation_clients():
+        assert hook_trial.newer_than_proven(client, getattr(real_clients, client.name.upper())) == "" != client.proven_version
 
 
 def test_a_client_and_its_version(doctor, tmp_path):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from casrewind.agents import codex
+from casrewind.agents.codex import CLIENT as codex
 from support import three_turns
 from support.claude_client import wait
 from support.codex_client import CodexClient, Server

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from casrewind.agents import copilot
+from casrewind.agents.copilot import CLIENT as copilot
 from support import three_turns
 from support.chat_model import call
 from support.claude_client import wait

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from casrewind.agents import droid
+from casrewind.agents.droid import CLIENT as droid
 from support import three_turns
 from support.claude_client import wait
 from support.claude_model import call

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from casrewind.agents import droid
+from casrewind.agents.droid import CLIENT as droid
 from support.claude_client import wait
 from support.claude_model import call
 from support.droid_client import DroidClient

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from casrewind.agents import pi
+from casrewind.agents.pi import CLIENT as pi
 from support import three_turns
 from support import real_clients
 from support.claude_client import wait

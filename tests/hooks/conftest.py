@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from casrewind.agents import claude
+from casrewind.agents.claude import CLIENT as claude
 from support.command_in_process import InProcess
 from support.fake_client import Client
 from support.picture import picture

@@ -4,7 +4,7 @@ import json
 import os
 from pathlib import Path
 
-from casrewind.agents import claude
+from casrewind.agents.claude import CLIENT as claude
 from support.picture import picture
 from support.trees import plant
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from casrewind.agents import claude
+from casrewind.agents.claude import CLIENT as claude
 from support.fake_client import DATA, Client
 from support.picture import picture
 from support.terminal import Session

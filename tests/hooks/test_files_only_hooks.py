@@ -8,7 +8,8 @@ import subprocess
 
 import pytest
 
-from casrewind.agents.more_profiles import ALL
+from casrewind import agents
+
 from support.picture import differences, picture
 from support.trees import plant
 
@@ -121,13 +122,13 @@ def test_doctor_tries_the_hooks(casrewind, agent):
     casrewind("install", agent, code=0)
     found = casrewind.json("doctor", agent)["agents"][agent]
     assert found["hook_test"]["ok"] and found["problems"] == []
-    assert set(found["hooks"][0]["events"]) == {hook.event for hook in ALL[agent].hooks["balanced"]}
+    assert set(found["hooks"][0]["events"]) == {hook.event for hook in agents.load_client(agent).hooks_of("balanced")}
 
 
 def test_the_hooks_for_any_client_are_printed_and_nothing_is_written(casrewind, home):
     before = picture(home)
     printed = casrewind("install", "generic", code=0).out
-    assert set(json.loads(printed)["hooks"]) == {hook.event for hook in ALL["generic"].hooks["balanced"]}
+    assert set(json.loads(printed)["hooks"]) == {hook.event for hook in agents.load_client("generic").hooks_of("balanced")}
     assert len(casrewind.json("install", "generic")["hooks"]) == 6 and not casrewind.json("uninstall", "generic")["changed"]
     assert "hook generic" in casrewind("uninstall", "generic", code=0).out
     assert differences(picture(home), before) == {}

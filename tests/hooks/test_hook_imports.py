@@ -24,7 +24,8 @@ BUSY = 20
 """How often a hook may leave its work to a child, which it has to import more for, because the machine is so busy."""
 IDLE = """
 casrewind casrewind.cli casrewind.environment casrewind.cli.hook casrewind.cli.hook.handler
-casrewind.agents casrewind.agents.event casrewind.agents.payload casrewind.agents.profiles
+casrewind.agents casrewind.agents.event casrewind.agents.payload casrewind.agents.client
+casrewind.agents.claude casrewind.agents.transcript
 casrewind.errors casrewind.fastjson casrewind._typing
 """
 """Our modules in a hook that has nothing to do: as many as it takes to know that."""

@@ -36,7 +36,7 @@ class Hostile:
 
     def __init__(self, agent, casrewind, root):
         self.agent, self.casrewind, self.root = agent, casrewind, root
-        self.by_argument, self.events = agents.profile_of(agent).by_argument, agents.profile_of(agent).events
+        self.client = agents.load_client(agent)
         plant(root, {"a": b"1", "d/b": b"2"})
         self.begin()
         self.fork = HookFork(casrewind.environment)
@@ -52,12 +52,12 @@ class Hostile:
         found = json.loads(text)
         if str(found["stdin"].get("prompt")).startswith("/casrewind"):  # that has an answer, and no test here
             found["stdin"]["prompt"] = "hello"
-        words = [self.agent, *([found["event"]] if self.by_argument else [])]
-        left_out = {"HOME", "PATH", *agents.profile_of(self.agent).pid_variables}  # notices are for a client whose process is known
+        words = [word for word in (self.agent, self.client.argument_for(found.get("event", ""))) if word]
+        left_out = {"HOME", "PATH", *self.client.events.pid_variables}  # notices are for a client whose process is known
         return found["stdin"], words, {name: value for name, value in found.get("env", {}).items() if name not in left_out}
 
     def is_prompt(self, payload, words, _):
-        return self.events.get(payload.get("hook_event_name", words[-1]), ("",))[0] == "prompt"
+        return self.client.events.triggers.get(payload.get("hook_event_name", words[-1])) == "prompt"
 
     def call(self, words, data, variables):
         self.calls += 1

@@ -58,7 +58,7 @@ def prompt(text):
 
 
 def transcripts_prompts():
-    from casrewind.agents import pi
+    from casrewind.agents.pi import CLIENT as pi
 
     return pi.prompts(transcripts.recorded("pi", "tree-steer"), every=True)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from casrewind.agents import claude
+from casrewind.agents.claude import CLIENT as claude
 from support.picker_window import Window
 from support.picture import picture
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import casrewind as api
-from casrewind.agents import claude
+from casrewind.agents.claude import CLIENT as claude
 from casrewind.ops import conversation
 from support.picker_screen import run_picker
 from support.picture import picture

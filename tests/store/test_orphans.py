@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from casrewind import fsio
-from casrewind.agents import profiles, session_files
+from casrewind.agents import fork_files, session_files
+from casrewind.agents.claude import CLIENT as claude
 from casrewind.store import scratch
 from casrewind.store.store import Store
 
@@ -96,11 +97,11 @@ def test_a_rewind_that_was_killed_leaves_nothing_in_the_clients_directory_for_lo
     theirs = "12345678-1234-1234-1234-123456789012.jsonl"
     (tmp_path / theirs).write_bytes(b"{}\n")
     orphan(tmp_path)
-    profile = profiles.CLAUDE
-    path = session_files.write_fork(profile, str(tmp_path / theirs), "12345678-1234-1234-1234-123456789013", b"")
+    new = "12345678-1234-1234-1234-123456789013"
+    path = fork_files.write_fork(str(tmp_path / theirs), new, b"", str(tmp_path / f"{new}.jsonl"))
     assert sorted(os.listdir(tmp_path)) == [theirs, os.path.basename(path)]
     ours = orphan(tmp_path)
-    session_files.replace(profile, path, b"{}\n{}\n", "now")
+    session_files.replace(claude, path, b"{}\n{}\n", "now")
     assert ours not in os.listdir(tmp_path)
 
 

@@ -2,8 +2,8 @@
 
 import json
 
+from casrewind import agents
 from casrewind.agents import event as events
-from casrewind.agents.profiles import PROFILES
 from casrewind.ops import agent_event
 
 
@@ -19,7 +19,7 @@ class AgentTurns:
 
     def tell(self, name, prompt_id="", **more):
         payload = {"hook_event_name": name, "session_id": self.session, "cwd": str(self.root), **({"prompt_id": prompt_id} if prompt_id else {}), **more}
-        event = events.read(PROFILES[self.agent], json.dumps(payload).encode(), {})
+        event = events.read(agents.load_client(self.agent), json.dumps(payload).encode(), {})
         saved = agent_event.record(self.context, event, 0, (), transcripts=False)
         return saved.checkpoint
 

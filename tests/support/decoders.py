@@ -57,7 +57,7 @@ def lying_journal(data):
 
 def transcript(name):
     def work(data):
-        agent = agents.get(name)
+        agent = agents.load_conversation_client(name)
         for line in transcript_lines(data):
             agent.kind_of(line.value)
         for prompt in agent.prompts(data, every=True):
@@ -226,7 +226,7 @@ def of_store(root, settings, files):
 def of_clients():
     for path in sorted((DATA / "claude_hooks").glob("*.json"))[:8]:
         payload = json.dumps(json.loads(path.read_text())["stdin"]).encode()
-        yield "hook", lambda data: event.read(agents.profile_of("claude"), data, {}), payload
+        yield "hook", lambda data: event.read(agents.load_client("claude"), data, {}), payload
     for name, data in (("claude", transcripts.claude(transcripts.CLAUDE[0])), ("droid", transcripts.droid())):
         yield f"transcript of {name}", transcript(name), data[:8_000]
 

@@ -61,9 +61,7 @@ def serve():
     from casrewind.agents import event, payload  # noqa: F401 - only loaded
     from casrewind.cli.hook.handler import run
 
-    for name in agents.NAMES:
-        if not agents.profile_of(name).files_only:
-            agents.get(name)
+    agents.load_clients()
     for line in sys.stdin.buffer:
         asked = json.loads(line)
         files = [os.memfd_create(name) for name in ("in", "out", "err")]

@@ -267,7 +267,7 @@ def noise(seed, size):
 
 
 def _conversation(path):
-    from casrewind.agents import claude
+    from casrewind.agents.claude import CLIENT as claude
 
     whole = path.read_bytes()
     session = json.loads(whole.splitlines()[0]).get("sessionId") or "s"

@@ -223,9 +223,9 @@ def _shape(report: Rewound, target: RewindTarget | None, question: PlanQuestion 
 
 def _target_shape(target: RewindTarget) -> shapes.Shape:
     """The prompt of `back`: `number` counts the turns of its conversation, `turn` those of the list."""
-    profile = target.conversation.agent.PROFILE
+    client = target.conversation.client
     return {
-        "number": target.number, "turn": target.turn or None, "agent": profile.name, "session": target.conversation.session,
+        "number": target.number, "turn": target.turn or None, "agent": client.name, "session": target.conversation.session,
     }  # fmt: skip
 
 

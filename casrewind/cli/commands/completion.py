@@ -17,9 +17,8 @@ from argcomplete.finders import CompletionFinder
 from argcomplete.lexers import split_line
 from argcomplete.shell_integration import shellcode
 
-from ... import errors
+from ... import agents, errors
 from ..._typing import Any
-from ...agents import more_profiles
 from ...model import checkpoint as checkpoints
 from ...model import manifest
 from ...model.checkpoint import Checkpoint
@@ -200,7 +199,7 @@ def _paths(given: str, options: argparse.Namespace) -> Candidates:
 
 
 def _agents(_given: str, _options: argparse.Namespace) -> Candidates:
-    return {profile.name: profile.title for profile in more_profiles.ALL.values()}
+    return {client.name: client.title for client in agents.load_clients()}
 
 
 def _sessions(_given: str, options: argparse.Namespace) -> Candidates:

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 from ... import agents, errors
 from ..._typing import TYPE_CHECKING, NamedTuple
-from ...agents import client_query, diagnose, hook_trial
-from ...agents.diagnose import ClientHooks, InstalledHook, once
-from ...agents.profiles import Profile
-from ...agents.proven import newer_than_proven
+from ...agents import hook_checks, hook_trial
+from ...agents.client import Client
+from ...agents.hook_checks import ClientHooks
+from ...agents.installed_hook import InstalledHook, once
 from ...messages import printable
 from ...ops import conversation, lookup, status
 from ...ops.status import AgentSeen
@@ -57,7 +57,7 @@ class ClientReport(NamedTuple):
     `seen` is None if the agent was not seen in this project. `problems` lists all problems.
     """
 
-    profile: Profile
+    client: Client
     program: str | None
     version: str | None
     looked: ClientHooks
@@ -68,8 +68,8 @@ class ClientReport(NamedTuple):
 
 def doctor(settings: Settings, options: "ParsedOptions") -> int:
     """casrewind doctor. It makes no store, and writes to none."""
-    profiles = [agents.profile_of(name) for name in ([options.agent] if options.agent else agents.NAMES)]
-    profiles = [profile for profile in profiles if options.agent or not profile.shown]
+    clients = [agents.load_client(name) for name in ([options.agent] if options.agent else agents.NAMES)]
+    clients = [client for client in clients if options.agent or not client.is_printed]
     root, lacks = _root(settings, options.directory)
     seen, unknown = {}, {}
     reasons: tuple[str, ...] = ()
@@ -85,8 +85,8 @@ def doctor(settings: Settings, options: "ParsedOptions") -> int:
         except errors.CasrewindError as error:
             lacks.append(f"casrewind cannot work in this project: {error}")
     reports = [
-        _examine(profile, root, settings, options.configured_tier, seen.get(profile.name), lacks, unknown.get(profile.name, ""))
-        for profile in profiles
+        _examine(client, root, settings, options.configured_tier, seen.get(client.name), lacks, unknown.get(client.name, ""))
+        for client in clients
     ]
     helper = helper_process.HelperState(None, "", "") if root is None else helper_process.find_helper(root)
     if options.json:
@@ -115,50 +115,50 @@ def _root(settings: Settings, directory: str) -> tuple[str | None, list[str]]:
 
 
 def _examine(
-    profile: Profile, root: str | None, settings: Settings, tier: str, seen: AgentSeen | None, lacks: Sequence[str], unknown: str
+    client: Client, root: str | None, settings: Settings, tier: str, seen: AgentSeen | None, lacks: Sequence[str], unknown: str
 ) -> ClientReport:
     """Examine one agent's client and try its hooks. `lacks` are problems that disable all hooks of this project.
     `unknown`: see format_problems."""
     problems = []
-    program, version = hook_trial.find(profile.program, settings.environ), None
+    program, version = hook_trial.find(client.program, settings.environ), None
     if program is not None:
-        version, wrong = hook_trial.version(profile, program, settings.environ)
+        version, wrong = hook_trial.find_version(program, settings.environ)
         if version is None:
             problems.append(
-                f"{printable(program)} {' '.join(profile.version)} {printable(wrong)}; is that "
-                f"{profile.title}? run it by hand to see"
+                f"{printable(program)} --version {printable(wrong)}; is that "
+                f"{client.title}? run it by hand to see"
             )
-    looked = diagnose.find_hooks(profile, root, settings.home, settings.environ, tier)
+    looked = hook_checks.find_hooks(client, root, settings.home, settings.environ, tier)
     problems += looked.problems
-    if version is not None and (known := newer_than_proven(profile.name, version)):
+    if version is not None and (known := hook_trial.newer_than_proven(client, version)):
         looked = looked._replace(
-            notes=(*looked.notes, f"{profile.title} is newer than {known}, the newest version with which casrewind was tried")
+            notes=(*looked.notes, f"{client.title} is newer than {known}, the newest version with which casrewind was tried")
         )
     if program is not None and version is not None:
-        answer = client_query.ask(looked, program, root, settings.environ)
+        answer = client.ask_about_hooks(looked.hooks, program, root, settings.environ)
         problems += answer.problems
         looked = looked._replace(notes=(*looked.notes, *answer.notes))
     if unknown:
         problems.append(
-            f"{unknown}: files are still saved and restored, but conversations of {profile.title} may not go back; a newer casrewind "
+            f"{unknown}: files are still saved and restored, but conversations of {client.title} may not go back; a newer casrewind "
             f"may know it"
         )
     tried = None
     if looked.hooks:
         tried, wrongs = _try_all(looked, settings)
         problems += [*wrongs, *lacks]
-    return ClientReport(profile, program, version, looked, tried, seen, tuple(problems))
+    return ClientReport(client, program, version, looked, tried, seen, tuple(problems))
 
 
 def _try_all(looked: ClientHooks, settings: Settings) -> tuple[TrialSummary, list[str]]:
     """Try each command line of the settings once. Returns the summary and the problems."""
-    events = list(looked.profile.events)
+    events = list(looked.client.events.triggers)
     lines: dict[tuple[tuple[str, ...], float], InstalledHook] = {}
-    for hook in sorted(looked.tried, key=lambda hook: (not _is_prompt(looked.profile, hook.event), hook.event not in events)):
+    for hook in sorted(looked.tried, key=lambda hook: (not _is_prompt(looked.client, hook.event), hook.event not in events)):
         lines.setdefault((hook.words, hook.timeout), hook)  # prefer a prompt hook: it waits for its checkpoint
     slowest, wrongs = 0, []
     for hook in lines.values():
-        milliseconds, wrong = _try(looked.profile, hook, settings)
+        milliseconds, wrong = _try(looked.client, hook, settings)
         slowest = max(slowest, milliseconds)
         if wrong:
             wrongs.append((hook, wrong))
@@ -167,7 +167,7 @@ def _try_all(looked: ClientHooks, settings: Settings) -> tuple[TrialSummary, lis
     left_out = len(looked.hooks) - len(looked.tried)
     idle = [f"{left_out} of {left_out + len(looked.tried)} hooks cannot be run"] if left_out else []
     details = once([*(wrong for _, wrong in wrongs), *idle])
-    install = f"casrewind install {looked.profile.name}"
+    install = f"casrewind install {looked.client.name}"
     return TrialSummary(ran=True, ok=not details, milliseconds=slowest, detail="; ".join(details) or None), [
         f"the hook for {hook.event} in {printable(hook.settings)} does not work: {wrong}; {install} writes it anew, and if that does "
         f"not help, this is its command line: {printable(hook.line)}"
@@ -175,11 +175,11 @@ def _try_all(looked: ClientHooks, settings: Settings) -> tuple[TrialSummary, lis
     ]
 
 
-def _is_prompt(profile: Profile, event: str) -> bool:
-    return profile.events.get(event, ("", ""))[0] == "prompt"
+def _is_prompt(client: Client, event: str) -> bool:
+    return client.events.triggers.get(event) == "prompt"
 
 
-def _try(profile: Profile, hook: InstalledHook, settings: Settings) -> tuple[int, str]:
+def _try(client: Client, hook: InstalledHook, settings: Settings) -> tuple[int, str]:
     """Returns (milliseconds of a hook for one event, problem or "")."""
     try:
         base = scratch.make("doctor")
@@ -194,8 +194,8 @@ def _try(profile: Profile, hook: InstalledHook, settings: Settings) -> tuple[int
         wrong, milliseconds = "", 0
         # The first save runs in another process, so its time does not represent later events. Tool hooks save at a
         # minimum interval, so they run once.
-        for _ in range(1 if profile.events.get(hook.event, ("", ""))[0] == "tool_batch" else 2):
-            milliseconds, wrong = _try_once(profile, hook, settings, place, project)
+        for _ in range(1 if client.events.triggers.get(hook.event) == "tool_batch" else 2):
+            milliseconds, wrong = _try_once(client, hook, settings, place, project)
             if wrong:
                 break
         return milliseconds, wrong
@@ -205,16 +205,16 @@ def _try(profile: Profile, hook: InstalledHook, settings: Settings) -> tuple[int
         scratch.remove(base)
 
 
-def _try_once(profile: Profile, hook: InstalledHook, settings: Settings, place: Settings, project: str) -> tuple[int, str]:
+def _try_once(client: Client, hook: InstalledHook, settings: Settings, place: Settings, project: str) -> tuple[int, str]:
     """As _try, for one event."""
     session = str(uuid.uuid4())
     transcript = os.path.join(os.path.dirname(project), session + ".jsonl")
     ran = hook_trial.run(
         hook.words,  # without the shell suffix in the settings, which would hide the hook's output
         cwd=project,
-        environ=hook_trial.environment(profile, settings.environ, project, place.data),
+        environ=hook_trial.environment(client, settings.environ, project, place.data),
         seconds=min(hook.timeout, _MOST),
-        data=hook_trial.payload(profile, hook.event, session, project, transcript),
+        data=hook_trial.payload(client, hook.event, session, project, transcript),
     )
     if ran.trouble:
         return ran.milliseconds, f"it {ran.trouble}{_quoted(ran.err)}"
@@ -222,7 +222,7 @@ def _try_once(profile: Profile, hook: InstalledHook, settings: Settings, place: 
         return ran.milliseconds, f"it ends with {ran.code}{_quoted(ran.err or ran.out)}"
     if ran.out or ran.err:
         return ran.milliseconds, f"it prints something, which becomes part of the conversation{_quoted(ran.out or ran.err)}"
-    if hook.event not in profile.events:
+    if hook.event not in client.events.triggers:
         return ran.milliseconds, ""
     end = time.monotonic() + _LATE
     made, said = _outcome(project, place, session)
@@ -253,20 +253,20 @@ def _outcome(project: str, place: Settings, session: str) -> tuple[bool, str]:
 
 def _show(reports: Sequence[ClientReport], reasons: Sequence[str], helper: HelperState, *, everything: bool) -> None:
     count = sum(len(report.problems) for report in reports) + bool(helper.wrong)
-    hooked = [report.profile for report in reports if report.looked.hooks]
+    hooked = [report.client for report in reports if report.looked.hooks]
     if count:
         print_line(f"NOT WELL: {plural(count, 'problem')}")
     elif hooked:
-        print_line(f"all well: the hooks of {' and '.join(profile.title for profile in hooked)} work")
+        print_line(f"all well: the hooks of {' and '.join(client.title for client in hooked)} work")
     else:
-        name = f" {reports[0].profile.name}" if everything else ""
+        name = f" {reports[0].client.name}" if everything else ""
         print_line(f"nothing is installed: casrewind install{name} lets checkpoints be made without asking")
     absent = [] if everything else [report for report in reports if not _is_here(report)]
     for report in reports:
         if report not in absent:
             _agent(report)
     if absent:
-        print_line(f"Not here: {', '.join(report.profile.title for report in absent)}")
+        print_line(f"Not here: {', '.join(report.client.title for report in absent)}")
     _helper(helper, wanted=any(scope.resident for report in reports for scope in report.looked.scopes))
     if reasons:
         print_line("This project")
@@ -290,19 +290,19 @@ def _is_here(report: ClientReport) -> bool:
 
 
 def _agent(report: ClientReport) -> None:
-    profile, looked = report.profile, report.looked
-    print_line(profile.title)
+    client, looked = report.client, report.looked
+    print_line(client.title)
     for problem in report.problems:
         print_line(f"  ! {printable(problem)}")
     if report.program is None:
-        print_line(f"  program     {profile.program} is not on the PATH here")
+        print_line(f"  program     {client.program} is not on the PATH here")
     else:
         print_line(f"  program     {printable(report.program)}{'' if report.version is None else f', version {report.version}'}")
     for scope in looked.scopes:
         events = plural(len(scope.events), "event") + (", with the helper" if scope.resident else "")
         print_line(f"  hooks       {scope.scope}: {scope.tier}, {events}, in {printable(scope.settings)}")
     if not looked.hooks:
-        print_line(f"  hooks       none; casrewind install {profile.name} puts them there")
+        print_line(f"  hooks       none; casrewind install {client.name} puts them there")
     if looked.command is not None:
         print_line(f"  command     /casrewind in the client, {printable(looked.command)}")
     if report.tried is not None and report.tried.ok:
@@ -329,7 +329,7 @@ def _seen(found: AgentSeen) -> None:
 def _shape(reports: Sequence[ClientReport], helper: HelperState) -> shapes.Shape:
     return {
         "ok": not any([helper.wrong, *(report.problems for report in reports)]),
-        "agents": {report.profile.name: _shape_of_agent(report) for report in reports},
+        "agents": {report.client.name: _shape_of_agent(report) for report in reports},
         "helper": {
             "process": helper.pid or None,
             "watching": helper.pid is not None and not helper.unwatched and not helper.wrong,

@@ -9,11 +9,12 @@ import sys
 
 from ... import __version__, agents, environment, errors
 from ..._typing import TYPE_CHECKING, Any
-from ...agents import diagnose, more_profiles, plugin, settings_edit
+from ...agents import claude_plugin, hook_checks, settings_edit
 from ...agents import install as installs
-from ...agents.diagnose import ClientHere
-from ...agents.install import PROJECT, Installed, Uninstalled
-from ...agents.profiles import USUAL_TIER, Profile
+from ...agents.client import USUAL_TIER, Client
+from ...agents.hook_checks import ClientHere
+from ...agents.install import Installed, Uninstalled
+from ...agents.installed_hook import PROJECT
 from ...messages import printable
 from ..show.shapes import Shape, path, path_or_none
 from ..show.text import plural
@@ -29,14 +30,14 @@ def install(settings: Any, options: "ParsedOptions") -> int:
     """casrewind install."""
     if options.agent is None:
         return _connect(settings, options)
-    profile = _profile(settings, options)
+    client = _client(settings, options)
     tier = options.tier or options.configured_tier or USUAL_TIER
     if options.resident and not sys.platform.startswith("linux"):
         raise errors.UsageError("the helper is for Linux only", "leave --resident out, hooks do all of their work themselves here")
     if options.plugin is not None:
-        return _plugin(profile, tier, options)
-    target = _target(profile, settings, options)
-    if profile.shown:
+        return _plugin(client, tier, options)
+    target = _target(client, settings, options)
+    if client.is_printed:
         return _print_hooks(target, tier, options)
     found = installs.install(target, tier, settings.environ, resident=options.resident)
     if options.json:
@@ -48,13 +49,13 @@ def install(settings: Any, options: "ParsedOptions") -> int:
 
 def uninstall(settings: Any, options: "ParsedOptions") -> int:
     """casrewind uninstall."""
-    target = _target(_profile(settings, options), settings, options)
-    is_printed = target.profile.shown
+    target = _target(_client(settings, options), settings, options)
+    is_printed = target.client.is_printed
     found = Uninstalled(target, (), (), None, ()) if is_printed else installs.uninstall(target)
     if options.json:
         as_json(_shape_of_uninstalled(found))
     elif is_printed:
-        print_line(f"remove the hooks with this in their command: hook {target.profile.name}")
+        print_line(f"remove the hooks with this in their command: hook {target.client.name}")
     else:
         _show_uninstalled(found)
     return OK
@@ -64,57 +65,58 @@ def _connect(settings: Any, options: "ParsedOptions") -> int:
     """Ask about each client on a terminal; elsewhere print the commands. With --yes, connect all of them."""
     if options.json or options.plugin is not None:
         raise errors.UsageError("install needs the name of a client with these options", "casrewind install alone lists the clients")
-    found = diagnose.find_clients(settings.home, settings.environ)
+    found = hook_checks.find_clients(settings.home, settings.environ)
     if not found:
         print_line("no client was found: no program on the PATH, and no settings directory")
-        print_line(f"  casrewind install AGENT connects one of: {', '.join(more_profiles.ALL)}")
+        print_line(f"  casrewind install AGENT connects one of: {', '.join(agents.NAMES)}")
         return OK
     asking = may_ask(options)
     worst = OK
-    for client in found:
-        if client.connected:
-            print_line(f"{client.profile.title}: connected already ({_where(client)})")
+    for here in found:
+        client = here.client
+        if here.connected:
+            print_line(f"{client.title}: connected already ({_where(here)})")
         elif not asking and not options.yes:
-            print_line(f"{client.profile.title}: casrewind install {client.profile.name} connects it ({_where(client)})")
-        elif options.yes or agreed(f"Connect {client.profile.title} ({_where(client)})?"):
-            options.agent = client.profile.name
+            print_line(f"{client.title}: casrewind install {client.name} connects it ({_where(here)})")
+        elif options.yes or agreed(f"Connect {client.title} ({_where(here)})?"):
+            options.agent = client.name
             worst = max(worst, install(settings, options))
     return worst
 
 
-def _where(client: ClientHere) -> str:
-    return printable(client.program or client.directory or "")
+def _where(here: ClientHere) -> str:
+    return printable(here.program or here.directory or "")
 
 
 def _print_hooks(target: installs.Target, tier: str, options: "ParsedOptions") -> int:
     """Print the hooks for a client that has no settings file known here."""
-    profile, resident = target.profile, bool(options.resident)
+    client, resident = target.client, bool(options.resident)
     if options.json:
-        hooks = tuple(("", hook) for hook in profile.hooks[tier])
+        hooks = tuple(("", hook) for hook in client.hooks_of(tier))
         as_json(_shape_of_installed(Installed(target, tier, (), hooks, None, False, None, (), (), resident)))
         return OK
-    groups = settings_edit.groups(profile, tier, resident=resident)
+    groups = settings_edit.groups(client, tier, resident=resident)
     print_line(json.dumps({"hooks": {event: [group] for event, group in groups.items()}}, indent=2))
     return OK
 
 
-def _plugin(profile: Profile, tier: str, options: "ParsedOptions") -> int:
+def _plugin(client: Client, tier: str, options: "ParsedOptions") -> int:
     if options.scope is not None:
         raise errors.UsageError("--plugin DIR writes a plugin and no settings", "leave --scope out")
     if not options.plugin:
         raise errors.UsageError("--plugin needs the name of a directory")
     directory = os.path.normpath(os.path.join(options.directory, options.plugin))
-    files = plugin.write(os.path.abspath(directory), profile, tier, __version__, resident=bool(options.resident))
+    files = claude_plugin.write(os.path.abspath(directory), client, tier, __version__, resident=bool(options.resident))
     directory = os.path.abspath(directory)
     if options.json:
-        hooks = [{"event": hook.event, "matcher": hook.matcher, "timeout": hook.timeout} for hook in profile.hooks[tier]]
+        hooks = [{"event": hook.event, "matcher": hook.matcher, "timeout": hook.timeout} for hook in client.hooks_of(tier)]
         written = [path(os.fsencode(item)) for item in files]
-        as_json({"agent": profile.name, "tier": tier, **path(os.fsencode(directory), "plugin"), "files": written, "hooks": hooks})
+        as_json({"agent": client.name, "tier": tier, **path(os.fsencode(directory), "plugin"), "files": written, "hooks": hooks})
         return OK
-    print_line(f"written: a plugin for {profile.title}, {tier}, {plural(len(profile.hooks[tier]), 'hook')}")
+    print_line(f"written: a plugin for {client.title}, {tier}, {plural(len(client.hooks_of(tier)), 'hook')}")
     for item in files:
         print_line(f"  {printable(item)}")
-    print_line(f"  try it with: {profile.program} --plugin-dir {printable(directory)}")
+    print_line(f"  try it with: {client.program} --plugin-dir {printable(directory)}")
     found = shutil.which("casrewind") or os.path.exists(os.path.join(environment.home(), ".local", "bin", "casrewind"))
     if not found:
         print_line("  its hooks look for casrewind on the PATH and in ~/.local/bin, where it is missing now")
@@ -122,26 +124,26 @@ def _plugin(profile: Profile, tier: str, options: "ParsedOptions") -> int:
     return OK
 
 
-def _profile(settings: Any, options: "ParsedOptions") -> Profile:
+def _client(settings: Any, options: "ParsedOptions") -> Client:
     if settings.store is not None:
         raise errors.UsageError(f"{options.command} changes a client's settings and no store", "leave --store out")
-    return agents.profile_of(options.agent or "")
+    return agents.load_client(options.agent or "")
 
 
-def _target(profile: Profile, settings: Any, options: "ParsedOptions") -> installs.Target:
+def _target(client: Client, settings: Any, options: "ParsedOptions") -> installs.Target:
     root = None
     if options.scope == PROJECT:
         from ...settings import find_root
 
         root = find_root(options.directory, settings).path
-    return installs.target_of(profile, root, settings.home, settings.environ)
+    return installs.target_of(client, root, settings.home, settings.environ)
 
 
 def _show_installed(found: Installed) -> None:
-    profile = found.target.profile
+    client = found.target.client
     hooks = plural(len(found.hooks), "hook")
     done = "installed" if found.changed else "already installed, nothing was changed"
-    print_line(f"{done}: {profile.title}, {found.tier}, {hooks}")
+    print_line(f"{done}: {client.title}, {found.tier}, {hooks}")
     for item in found.written:
         kept = f" (as it was: {printable(os.path.basename(item.backup))} beside it)" if item.backup else ""
         print_line(f"  settings  {printable(item.path)}{kept}")
@@ -155,19 +157,19 @@ def _show_installed(found: Installed) -> None:
     for note in found.notes:
         print_line(f"  note: {note}")
     if found.target.scope == PROJECT:
-        print_line(f"  note: counts only where {profile.title} is started in the root itself: a start in a subdirectory does not load it")
+        print_line(f"  note: counts only where {client.title} is started in the root itself: a start in a subdirectory does not load it")
         print_line("  note: the hooks name the Python of this machine: do not share these settings with other people")
     if found.program is None:
-        print_line(f"  note: {profile.program} is not on the PATH here: is {profile.title} installed?")
+        print_line(f"  note: {client.program} is not on the PATH here: is {client.title} installed?")
     print_line("  sessions that start from now on have it; casrewind status in the project shows the checkpoints that they make")
 
 
 def _show_uninstalled(found: Uninstalled) -> None:
-    profile = found.target.profile
+    client = found.target.client
     if not found.written and found.command is None:
         print_line(f"nothing to uninstall: {printable(found.target.directory)} has no hooks of casrewind's")
         return
-    print_line(f"uninstalled: {profile.title}, {plural(len(found.events), 'event')}; checkpoints stay")
+    print_line(f"uninstalled: {client.title}, {plural(len(found.events), 'event')}; checkpoints stay")
     for item in found.written:
         print_line(f"  settings  {printable(item.path)}{' (as before the installation)' if item.restored else ''}")
     if found.command is not None:
@@ -178,7 +180,7 @@ def _show_uninstalled(found: Uninstalled) -> None:
 
 def _shape_of_installed(found: Installed) -> Shape:
     return {
-        "agent": found.target.profile.name,
+        "agent": found.target.client.name,
         "scope": found.target.scope,
         "tier": found.tier,
         "changed": found.changed,
@@ -199,7 +201,7 @@ def _shape_of_installed(found: Installed) -> Shape:
 
 def _shape_of_uninstalled(found: Uninstalled) -> Shape:
     return {
-        "agent": found.target.profile.name,
+        "agent": found.target.client.name,
         "scope": found.target.scope,
         "changed": bool(found.written or found.command),
         "settings": [

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ... import agents, config, environment, errors
 from ..._typing import TYPE_CHECKING
-from ...agents import diagnose
+from ...agents import hook_checks
 from ...config import Setting
 from ...messages import printable
 from ...model import retention
@@ -41,7 +41,7 @@ def status(context: "Context", options: "ParsedOptions", done: Done) -> int:
     ignored, complete = find_ignored(context.tree, context.policy)
     connected = []
     for name in agents.NAMES:
-        is_connected, gone = diagnose.check_files(agents.profile_of(name), context.root.path, environment.home(), os.environ)
+        is_connected, gone = hook_checks.check_files(agents.load_client(name), context.root.path, environment.home(), os.environ)
         connected += [name] if is_connected else []
         found = found._replace(protected=found.protected and not gone, reasons=(*found.reasons, *gone))
     done()

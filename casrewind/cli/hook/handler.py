@@ -150,8 +150,8 @@ class HookJob:
         from ...agents import event as events
 
         self.payload, self.at_ns = payload, at_ns
-        self.profile = agents.profile_of(agents.caller(words[0] if words else "", payload))
-        self.event = events.read(self.profile, payload, os.environ, words[1] if len(words) > 1 else "")
+        self.client = agents.find_sender(words[0] if words else "", payload)
+        self.event = events.read(self.client, payload, os.environ, words[1] if len(words) > 1 else "")
 
     @property
     def place(self) -> str:
@@ -164,9 +164,9 @@ class HookJob:
             return False
         from ... import environment
         from ...agents import event as events
-        from ...agents.profiles import TIERS
+        from ...agents.client import TIERS
 
-        return events.wanted(self.profile, self.event, environment.configuration().tier or TIERS[-1])
+        return events.wanted(self.client, self.event, environment.configuration().tier or TIERS[-1])
 
     def prepare(self, seconds: float) -> None:
         """Read the settings. `seconds`: the budget; a lock may take half of it. Raises UsageError."""
@@ -177,19 +177,19 @@ class HookJob:
 
     def notice(self, context: "Context", saved: "Saved | None") -> bytes:
         """The hook's output for the person at the client, or b"". `saved`: the checkpoint, None before it is made."""
-        if not self.profile.notice or self.event.pid <= 1 or self.event.trigger not in ("session_start", "turn_end"):
+        if not self.client.notice("") or self.event.pid <= 1 or self.event.trigger not in ("session_start", "turn_end"):
             return b""
         from . import notices
 
-        return notices.answer(self.profile, self.event, self.config, context, saved)
+        return notices.answer(self.client, self.event, self.config, context, saved)
 
     def failure_notice(self, error: Exception, store: str) -> bytes:
         """The hook's output for the person if a session starts with this error, or b"". `store`: "" if unknown."""
-        if not self.profile.notice or self.event.pid <= 1 or self.event.trigger != "session_start" or not self.config.session_line:
+        if not self.client.notice("") or self.event.pid <= 1 or self.event.trigger != "session_start" or not self.config.session_line:
             return b""
         from . import notices
 
-        return notices.failed(self.profile, error, store)
+        return notices.failed(self.client, error, store)
 
     def save(self, context: "Context") -> "Saved":
         """Make the checkpoint, and start gc if it is due. Raises as a save does."""
@@ -212,14 +212,7 @@ class HookJob:
 
     def _homes(self) -> tuple[str, ...]:
         """The directories below which a transcript is accepted."""
-        home, profile = self.settings.home, self.profile
-        variables = (profile.home_variable, profile.home_moved_by, profile.sessions_variable)
-        homes = (home, os.path.join(home, profile.home), *(os.environ.get(name, "") for name in variables if name))
-        if profile.derived:
-            from ...agents import profiles
-
-            homes = (*homes, profiles.sessions_of(profile, home, os.environ))
-        return homes
+        return self.client.transcript_homes(self.settings.home, os.environ)
 
     def _tells_ends(self) -> bool | None:
         tier = self.config.tier
@@ -244,7 +237,7 @@ def _handle(argv: list[str], at_ns: int, began: float, log: HookLog) -> None:
     if job.event.command is not None:
         from . import slash_command
 
-        slash_command.answer(job.event, job.profile, job.place)
+        slash_command.answer(job.event, job.client, job.place)
     elif job.is_wanted():
         job.prepare(_UNHURRIED if call.is_child else job.event.budget)
         if call.is_child:

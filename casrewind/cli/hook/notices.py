@@ -7,8 +7,8 @@ member of the answer to the person alone. The event names the client's process: 
 import json
 
 from ... import errors
+from ...agents.client import Client
 from ...agents.event import Event
-from ...agents.profiles import Profile
 from ...config import Config
 from ...messages import printable
 from ...model import diff as diffs
@@ -20,24 +20,24 @@ from ...ops.save import Saved
 _SHOWN = 2  # paths that a warning names
 
 
-def answer(profile: Profile, event: Event, config: Config, context: Context, saved: Saved | None) -> bytes:
+def answer(client: Client, event: Event, config: Config, context: Context, saved: Saved | None) -> bytes:
     """What the hook prints at an event, b"" for nothing. `saved`: the event's checkpoint, None before it is made."""
     try:
         text = _text(event, config, context, saved)
     except (errors.CasrewindError, OSError):
         text = ""  # a notice is not worth a failure
-    return _for_the_person(profile, text) if text else b""
+    return _for_the_person(client, text) if text else b""
 
 
-def failed(profile: Profile, error: Exception, store: str) -> bytes:
+def failed(client: Client, error: Exception, store: str) -> bytes:
     """What the hook prints at the start of a session if an error stopped it. `store`: its directory, "" if unknown."""
     from ..commands.client import not_protected
 
-    return _for_the_person(profile, not_protected(error, store))
+    return _for_the_person(client, not_protected(error, store))
 
 
-def _for_the_person(profile: Profile, text: str) -> bytes:
-    return json.dumps({profile.notice: text}).encode() + b"\n"
+def _for_the_person(client: Client, text: str) -> bytes:
+    return json.dumps(client.notice(text)).encode() + b"\n"
 
 
 def _text(event: Event, config: Config, context: Context, saved: Saved | None) -> str:

@@ -10,8 +10,8 @@ import os
 import tempfile
 
 from ... import fsio, launch
+from ...agents.client import Client
 from ...agents.event import Event
-from ...agents.profiles import Profile
 
 _PATIENCE = 20.0
 """Seconds after which the answer reports that the command is still running."""
@@ -65,14 +65,13 @@ What changes files is shown first, with the line to type to do it. Only {0} back
 also: list, jump, pin, unpin, status, doctor, verify. None of these asks the model. casrewind --help in a terminal shows more."""
 
 
-def answer(event: Event, profile: Profile, root: str) -> None:
+def answer(event: Event, client: Client, root: str) -> None:
     """Run the command after `/casrewind`. Print the decision that shows its output and blocks the prompt."""
     try:
         reason = _do(event, root)
     except Exception as error:
         reason = f"casrewind: {type(error).__name__}: {error}"
-    decision = {**profile.refusal, profile.refusal_text: reason}
-    fsio.write_all(1, json.dumps(decision).encode() + b"\n")  # unbuffered, so that a failed write is noticed
+    fsio.write_all(1, json.dumps(client.refuse(reason)).encode() + b"\n")  # unbuffered, so that a failed write is noticed
 
 
 def _do(event: Event, root: str) -> str:

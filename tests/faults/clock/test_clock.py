@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from casrewind.agents import claude
+from casrewind.agents.claude import CLIENT as claude
 from casrewind.workspace import Workspace
 from support.fake_client import Client
 from support.picture import differences, picture

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from casrewind.agents import claude
+from casrewind.agents.claude import CLIENT as claude
 from support.command import Command
 from support.fake_client import Client
 from support.hostile_files import limited

@@ -11,7 +11,7 @@ import shlex
 from .. import errors, fsio
 from .._typing import Any
 from ..messages import is_full, printable, reason_of
-from .profiles import Profile
+from .client import Client
 from .settings_edit import groups, hook_command
 from .settings_files import SHARED
 
@@ -110,20 +110,20 @@ def launcher() -> bytes:
     return _LAUNCHER_TEXT.encode()
 
 
-def hook_groups(profile: Profile, tier: str, *, resident: bool = False) -> dict[str, dict[str, Any]]:
+def hook_groups(client: Client, tier: str, *, resident: bool = False) -> dict[str, dict[str, Any]]:
     """As `settings_edit.groups`, but the hooks run the plugin's launcher."""
-    own, found = shlex.join(hook_command(profile.name)), groups(profile, tier, resident=resident)
-    line = f'sh "{ROOT}/{LAUNCHER}" hook {profile.name}'
+    own, found = shlex.join(hook_command(client.name)), groups(client, tier, resident=resident)
+    line = f'sh "{ROOT}/{LAUNCHER}" hook {client.name}'
     for group in found.values():
         group["hooks"] = [{**hook, "command": hook["command"].replace(own, line, 1)} for hook in group["hooks"]]
     return found
 
 
-def files(profile: Profile, tier: str, version: str, *, resident: bool = False) -> dict[str, bytes]:
+def files(client: Client, tier: str, version: str, *, resident: bool = False) -> dict[str, bytes]:
     """{path: bytes} of the plugin; `resident`: with the helper. Raises AgentError for a client without plugins."""
-    if profile.name != "claude":
-        raise errors.AgentError(f"{profile.title} does not support plugins", "omit --plugin")
-    hooks = hook_groups(profile, tier, resident=resident)
+    if client.name != "claude":
+        raise errors.AgentError(f"{client.title} does not support plugins", "omit --plugin")
+    hooks = hook_groups(client, tier, resident=resident)
     author, description = {"name": "The casrewind developers"}, "Undo for files and conversation, back to before any prompt"
     marketplace = {
         "name": "casrewind",
@@ -151,10 +151,10 @@ def files(profile: Profile, tier: str, version: str, *, resident: bool = False) 
     }
 
 
-def write(directory: str, profile: Profile, tier: str, version: str, *, resident: bool = False) -> list[str]:
+def write(directory: str, client: Client, tier: str, version: str, *, resident: bool = False) -> list[str]:
     """Write the plugin into a new or empty directory, or over an earlier plugin of ours. Returns the paths of its
     files. Raises AgentError for a directory with other contents."""
-    wanted = files(profile, tier, version, resident=resident)
+    wanted = files(client, tier, version, resident=resident)
     where = printable(directory)
     try:
         if os.path.lexists(directory) and not os.path.isdir(directory):
@@ -174,7 +174,7 @@ def write(directory: str, profile: Profile, tier: str, version: str, *, resident
     return [os.path.join(directory, path) for path in wanted]
 
 
-def installed(listing: str) -> dict[str, list[str]]:
+def find_installed(listing: str) -> dict[str, list[str]]:
     """{full name: directories} of our plugins in a client's list of installed plugins; {} if the list is unreadable."""
     try:
         plugins = json.loads(fsio.read_file(listing, 4 << 20))["plugins"]

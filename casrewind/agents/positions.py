@@ -5,39 +5,29 @@ import stat
 
 from ..model.cursor import WINDOW, Cursor
 from . import transcript
+from .client import Client, ConversationClient
 from .event import Event
-from .profiles import Profile
 
 _REACH = 1024 * 1024  # bytes at a transcript's end that are searched for the last id
 
 
-def cursor_at(profile: Profile, source: str | bytes, event: Event) -> Cursor:
+def cursor_at(client: Client, source: str | bytes, event: Event) -> Cursor:
     """The cursor of an event. `source`: the transcript's path, or its bytes. Reads only the start and the end of the
     file. A missing, irregular or unreadable file leads to a cursor without offset and hashes. Follows no link, does not
     block, never raises."""
     start, tail, offset = _in_bytes(source) if isinstance(source, bytes) else _in_file(source)
     return Cursor(
-        agent=profile.name,
+        agent=client.name,
         session=event.session,
         transcript=os.fsencode(event.transcript),
         prompt_id=event.prompt_id,
         message_id=event.message_id,
         turn_id=event.turn_id,
-        tool_use_id="" if event.name == profile.before_tool else event.tool_use_id,
-        event_id=_last_id(profile, tail),
+        tool_use_id="" if event.name == client.events.before_tool else event.tool_use_id,
+        event_id=_last_id(client, tail),
         offset=offset,
-        prefix=_hash(start[:offset]),
-        tail=_hash(tail[-WINDOW:]),
-    )
-
-
-def holds(cursor: Cursor, data: bytes) -> bool:
-    """True if a transcript still has the bytes before the cursor (compared by the hashes of their start and end)."""
-    if cursor.offset > len(data):
-        return False
-    return (
-        _hash(data[: min(WINDOW, cursor.offset)]) == cursor.prefix
-        and _hash(data[max(0, cursor.offset - WINDOW) : cursor.offset]) == cursor.tail
+        prefix=transcript.hash_of(start[:offset]),
+        tail=transcript.hash_of(tail[-WINDOW:]),
     )
 
 
@@ -70,17 +60,10 @@ def _in_file(path: str) -> tuple[bytes, bytes, int]:
         os.close(fd)
 
 
-def _last_id(profile: Profile, tail: bytes) -> str:
-    for line in transcript.backwards(tail):
-        for field in profile.event_ids:
-            if line.value is not None and (name := transcript.text(line.value.get(field))):
-                return name
-    return ""
+def _last_id(client: Client, tail: bytes) -> str:
+    if not isinstance(client, ConversationClient) or not client.sessions.line_id:
+        return ""
+    names = (transcript.text((line.value or {}).get(client.sessions.line_id)) for line in transcript.backwards(tail))
+    return next((name for name in names if name), "")
 
 
-def _hash(data: bytes) -> bytes:
-    if not data:
-        return b""
-    from ..model import digest as digests  # late: the import of hashlib is slower than this module's work
-
-    return digests.of(data)

@@ -14,26 +14,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from .. import errors, fsio
 from .._typing import Any, NamedTuple
 from ..messages import printable
-from . import extension, json_edit, plugin, settings_edit, settings_files
-from .install import PROJECT, USER, target_of
-from .profiles import TIERS, USUAL_TIER, HookFile, Profile, home_of
+from . import claude_plugin, extension, json_edit, settings_edit, settings_files
+from .client import TIERS, USUAL_TIER, Client, HookFile
+from .install import target_of
+from .installed_hook import LOCAL, PLUGIN, PROJECT, USER, InstalledHook, once
 
-LOCAL, PLUGIN, PARTLY = "local", "plugin", "partly"
+PARTLY = "partly"
+"""The tier of hooks that are no whole tier."""
 _TIMEOUT = 60.0  # the client's default hook timeout
 _PLUGIN_FILE = HookFile(os.path.join("hooks", "hooks.json"), "hooks")
-
-
-class InstalledHook(NamedTuple):
-    """A hook of ours in a client's settings. `line` is its command line; `words` is the parsed line, () if a shell
-    would reject it. `timeout` in seconds. `as_ours`: it equals what an installation would write now."""
-
-    scope: str
-    settings: str
-    event: str
-    line: str
-    words: tuple[str, ...]
-    timeout: float
-    as_ours: bool
 
 
 class HookScope(NamedTuple):
@@ -49,66 +38,71 @@ class HookScope(NamedTuple):
 
 
 class ClientHooks(NamedTuple):
-    """A client's hooks. `hooks` are active, those in `tried` can be run; `command` is the file of the `/casrewind`
-    command. `problems` are sentences with the next step; `notes` need no action."""
+    """The hooks of ours in a client's settings, and what is wrong with them."""
 
-    profile: Profile
+    client: Client
+    """The client."""
     scopes: tuple[HookScope, ...]
+    """The settings files with active hooks."""
     hooks: tuple[InstalledHook, ...]
+    """The active hooks."""
     tried: tuple[InstalledHook, ...]
+    """The hooks that can be run for a trial."""
     command: str | None
+    """The file of the `/casrewind` command, None = there is none."""
     problems: tuple[str, ...]
+    """Sentences with the next step."""
     notes: tuple[str, ...]
+    """Sentences that need no action."""
 
 
 class ClientHere(NamedTuple):
     """A client that seems to be installed. `program`: its path, None if it is not on the PATH. `directory`: its
     settings directory, None if that is missing. `connected`: it has hooks of ours for the user."""
 
-    profile: Profile
+    client: Client
     program: str | None
     directory: str | None
     connected: bool
 
 
-def find_hooks(profile: Profile, root: str | None, home: str, environ: Mapping[str, str], tier: str) -> ClientHooks:
+def find_hooks(client: Client, root: str | None, home: str, environ: Mapping[str, str], tier: str) -> ClientHooks:
     """Read a client's settings: the user's and, with a `root`, the project's. `tier` is the configured tier."""
-    found = _Settings(profile, root, tier)
+    found = _Settings(client, root, tier)
     command = found.read(home, environ)
     tried = found.judge()
-    return ClientHooks(profile, found.scopes(), tuple(found.hooks), tuple(tried), command, tuple(found.problems), tuple(found.notes))
+    return ClientHooks(client, found.scopes(), tuple(found.hooks), tuple(tried), command, tuple(found.problems), tuple(found.notes))
 
 
 def find_clients(home: str, environ: Mapping[str, str]) -> list[ClientHere]:
     """The clients that are there. Runs no program."""
-    from . import hook_trial
-    from .more_profiles import ALL
+    from . import hook_trial, load_clients
 
     found = []
-    for profile in ALL.values():
-        if profile.shown:
+    for client in load_clients():
+        if client.is_printed:
             continue
-        program = hook_trial.find(profile.program, environ)
-        directory = home_of(profile, home, environ)
+        program = hook_trial.find(client.program, environ)
+        directory = client.find_home(home, environ)
         there = directory if os.path.isdir(directory) else None
         if program is not None or there is not None:
-            hooks = find_hooks(profile, None, home, environ, "").hooks
-            found.append(ClientHere(profile, program, there, connected=bool(hooks)))
+            hooks = find_hooks(client, None, home, environ, "").hooks
+            found.append(ClientHere(client, program, there, connected=bool(hooks)))
     return found
 
 
-def check_files(profile: Profile, root: str | None, home: str, environ: Mapping[str, str]) -> tuple[bool, list[str]]:
+def check_files(client: Client, root: str | None, home: str, environ: Mapping[str, str]) -> tuple[bool, list[str]]:
     """Returns (True if the client has hooks of ours, sentences about hooks with missing files, each with the next
     step). They cover a client's settings for the user and for the project `root`."""
-    found = _Settings(profile, root, "")
+    found = _Settings(client, root, "")
     found.read(home, environ)
     return bool(found.hooks), [problem for hooks in found.by_file() for problem in found.missing_problems(hooks)]
 
 
-def tier_of(profile: Profile, events: Iterable[str]) -> tuple[str, tuple[str, ...]]:
+def tier_of(client: Client, events: Iterable[str]) -> tuple[str, tuple[str, ...]]:
     """Returns (the smallest tier with all these events, its other events). Unknown events do not count."""
-    known = {hook.event for hook in profile.hooks[TIERS[-1]]}.intersection(events)
-    wanted = {tier: [hook.event for hook in profile.hooks[tier]] for tier in TIERS}
+    known = {hook.event for hook in client.settings.hooks}.intersection(events)
+    wanted = {tier: [hook.event for hook in client.hooks_of(tier)] for tier in TIERS}
     tier = next(tier for tier in TIERS if known.issubset(wanted[tier]))
     return tier, tuple(event for event in wanted[tier] if event not in known)
 
@@ -117,9 +111,9 @@ class _Settings:
     """The hooks in a client's settings, scope by scope, and their problems. `hooks` are active. `hidden` are (scope,
     event) of inactive hooks: another file has hooks for the same event."""
 
-    def __init__(self, profile: Profile, root: str | None, tier: str) -> None:
+    def __init__(self, client: Client, root: str | None, tier: str) -> None:
         """Reads nothing yet. `root` is a project's root or None, `tier` the configured tier or ""."""
-        self.profile, self.root, self.configured = profile, root, tier
+        self.client, self.root, self.configured = client, root, tier
         self.hooks: list[InstalledHook] = []
         self.hidden: set[tuple[str, str]] = set()
         self.problems: list[str] = []
@@ -128,24 +122,24 @@ class _Settings:
 
     def read(self, home: str, environ: Mapping[str, str]) -> str | None:
         """Read every scope. Returns the file of the `/casrewind` command."""
-        if self.profile.shown:
+        if self.client.is_printed:
             return None
-        user = target_of(self.profile, None, home, environ).directory
-        if self.profile.extension:
-            project = None if self.root is None else target_of(self.profile, self.root, home, environ).directory
+        user = target_of(self.client, None, home, environ).directory
+        if self.client.settings.extension:
+            project = None if self.root is None else target_of(self.client, self.root, home, environ).directory
             return self._read_extensions(user, project)
-        used, idle = settings_files.files_of(self.profile, user)
+        used, idle = settings_files.files_of(self.client, user)
         self._read_scope(USER, user, used)
         for file in idle:
             self._read_idle(user, file)
         commands = [user]
         if self.root is not None:
-            project = target_of(self.profile, self.root, home, environ).directory
+            project = target_of(self.client, self.root, home, environ).directory
             commands.append(project)
             if os.path.realpath(project) != os.path.realpath(user):
-                self._read_scope(PROJECT, project, settings_files.files_of(self.profile, project)[0])
-            self._read_scope(LOCAL, project, self.profile.aside)
-        there = plugin.installed(os.path.join(user, self.profile.plugins)) if self.profile.plugins else {}
+                self._read_scope(PROJECT, project, settings_files.files_of(self.client, project)[0])
+            self._read_scope(LOCAL, project, self.client.settings.aside)
+        there = self.client.find_plugins(user)
         plugins = [there[name][0] for name, enabled in self._plugins.items() if enabled and there.get(name)]
         for directory in plugins:
             self._read_scope(PLUGIN, directory, [_PLUGIN_FILE])
@@ -157,7 +151,7 @@ class _Settings:
             if directory is None or (scope == PROJECT and os.path.realpath(directory) == os.path.realpath(user)):
                 continue
             try:
-                found = extension.find(self.profile, directory)
+                found = extension.find(self.client, directory)
             except errors.AgentError as error:
                 self.problems.append(_complaint(error))
                 continue
@@ -168,10 +162,10 @@ class _Settings:
                 self.problems.append(f"{where} was edited since casrewind wrote it: move it away, then {self._install(scope)}")
             elif not found.is_current:
                 self.notes.append(f"{where} is from another version of casrewind; {self._install(scope)} renews it")
-            timeouts = {hook.event: hook.timeout for hook in self.profile.hooks[TIERS[-1]]}
+            timeouts = {hook.event: hook.timeout for hook in self.client.settings.hooks}
             for event in found.events:
-                words = (*found.command, "hook", self.profile.name)
-                if found.resident and self.profile.events.get(event, ("", ""))[0] in ("session_start", "prompt"):
+                words = (*found.command, "hook", self.client.name)
+                if found.resident and self.client.events.triggers.get(event) in ("session_start", "prompt"):
                     words += (settings_edit.RESIDENT,)
                 seconds = float(timeouts.get(event, _TIMEOUT))
                 self.hooks.append(
@@ -179,7 +173,7 @@ class _Settings:
                         scope, found.path, event, shlex.join(words), words, seconds, as_ours=True
                     )
                 )
-        return self.hooks[0].settings if self.hooks and self.profile.command_event else None
+        return self.hooks[0].settings if self.hooks and self.client.events.refusal else None
 
     def _read_scope(self, scope: str, directory: str, used: Sequence[HookFile]) -> None:
         """Read the hooks of one scope. For each event, the client uses the first file with hooks for it."""
@@ -187,20 +181,20 @@ class _Settings:
         for file in used:
             path = os.path.join(directory, file.name)
             text = self._text(directory, file, always=file is used[0] and scope != LOCAL)
-            if switch := settings_edit.off_switch(text, self.profile, file):
+            if switch := settings_edit.off_switch(text, self.client, file):
                 wanted = "true" if switch.endswith("false") else "false"
                 self.problems.append(
-                    f"{switch} in {printable(path)}: {self.profile.title} runs no hooks at all; set it to {wanted}"
+                    f"{switch} in {printable(path)}: {self.client.title} runs no hooks at all; set it to {wanted}"
                 )
             enabled = json_edit.parse(text).get("enabledPlugins")
-            if self.profile.plugins and isinstance(enabled, dict):
-                self._plugins |= {name: value is True for name, value in enabled.items() if plugin.is_name(name)}
+            if isinstance(enabled, dict):
+                self._plugins |= {name: value is True for name, value in enabled.items() if claude_plugin.is_name(name)}
             hooks = list(self._hooks(text, file, scope, path))
             hidden = [hook.event for hook in hooks if hook.event in said]
             self.hidden |= {(scope, event) for event in hidden}
             if hidden:
                 self.problems.append(
-                    f"{self.profile.title} does not run the hooks of {', '.join(once(hidden))} in {printable(path)}, because "
+                    f"{self.client.title} does not run the hooks of {', '.join(once(hidden))} in {printable(path)}, because "
                     f"{printable(said[hidden[0]])} has other hooks for that; {self._install(scope)} puts them there"
                 )
             self.hooks += [hook for hook in hooks if hook.event not in said]
@@ -212,7 +206,7 @@ class _Settings:
         path = os.path.join(directory, file.name)
         if any(self._hooks(self._text(directory, file), file, USER, path)):
             self.problems.append(
-                f"{self.profile.title} does not read {printable(path)}, where hooks of casrewind's are; {self._install(USER)} "
+                f"{self.client.title} does not read {printable(path)}, where hooks of casrewind's are; {self._install(USER)} "
                 f"puts them where it does"
             )
 
@@ -220,8 +214,8 @@ class _Settings:
         """A settings file's text. A missing or irrelevant file counts as an empty object; so does an unreadable one (a
         problem)."""
         try:
-            if always or settings_files.may_matter(directory, file, self.profile.off, "enabledPlugins"):
-                return settings_files.read_document(self.profile, directory, file, []).text
+            if always or settings_files.may_matter(directory, file, self.client.settings.off_key, "enabledPlugins"):
+                return settings_files.read_document(self.client, directory, file, []).text
         except errors.AgentError as error:
             self.problems.append(_complaint(error))
         return "{}"
@@ -229,41 +223,42 @@ class _Settings:
     def _hooks(self, text: str, file: HookFile, scope: str, path: str) -> Iterator[InstalledHook]:
         document = json_edit.parse(text)
         for event, groups in (document.get(file.key, {}) if file.key else document).items():
-            written = plugin.hook_groups if scope == PLUGIN else settings_edit.groups
-            wanted = [written(self.profile, TIERS[-1], resident=resident).get(event) for resident in (False, True)]
+            written = claude_plugin.hook_groups if scope == PLUGIN else settings_edit.groups
+            wanted = [written(self.client, TIERS[-1], resident=resident).get(event) for resident in (False, True)]
             for group in groups if isinstance(groups, list) else ():
                 inside = [group] if file.flat else group.get("hooks") if isinstance(group, dict) else None
                 for hook in inside if isinstance(inside, list) else ():
-                    if settings_edit.is_ours(hook, self.profile.name):
-                        found = _hook(self.profile, scope, path, event, hook)
+                    if settings_edit.is_ours(hook, self.client.name):
+                        found = _hook(self.client, scope, path, event, hook)
                         yield found._replace(as_ours=(hook if file.flat else {**group, "hooks": [hook]}) in wanted)
 
     def _command(self, directories: Sequence[str], plugins: Sequence[str]) -> str | None:
         """The file of the `/casrewind` command. A missing command is a problem if there are hooks to answer it."""
-        if self.profile.commands is None:
+        paths = [path for directory in directories if (path := self.client.command_path(directory)) is not None]
+        if not paths:
             return None
-        for path in [os.path.join(directory, self.profile.commands, plugin.COMMAND) for directory in directories]:
+        for path in paths:
             try:
                 data = settings_files.read(path).data
             except errors.AgentError as error:
                 self.problems.append(_complaint(error))
                 continue
-            if data is not None and plugin.MARK in data:
+            if data is not None and claude_plugin.MARK in data:
                 return path
             if data is not None:
                 self.notes.append(f"{printable(path)} is a command of your own, so /casrewind in the client is that")
                 return None
-        paths = [os.path.join(directory, "commands", plugin.COMMAND) for directory in plugins]
+        paths = [os.path.join(directory, "commands", claude_plugin.COMMAND) for directory in plugins]
         command = next((path for path in paths if os.path.isfile(path)), None)
         if self.hooks and command is None:
-            self.problems.append(f"/casrewind is missing in {self.profile.title}: {self._install(self.hooks[0].scope)} puts it there")
+            self.problems.append(f"/casrewind is missing in {self.client.title}: {self._install(self.hooks[0].scope)} puts it there")
         return command
 
     def _install(self, scope: str) -> str:
         """The install command that rewrites the hooks of a scope."""
         events = {hook.event for hook in self.hooks if hook.scope == scope}
-        tier = tier_of(self.profile, events)[0] if events else ""
-        words = ["casrewind install", self.profile.name]
+        tier = tier_of(self.client, events)[0] if events else ""
+        words = ["casrewind install", self.client.name]
         if tier and tier != (self.configured or USUAL_TIER):
             words.append(f"--tier {tier}")
         words += {PLUGIN: ["--plugin DIR"], PROJECT: ["--scope project"], LOCAL: ["--scope project"]}.get(scope, [])
@@ -278,7 +273,7 @@ class _Settings:
         found = []
         for hooks in self.by_file():
             scope = hooks[0].scope
-            tier, missing = tier_of(self.profile, [hook.event for hook in self.hooks if hook.scope == scope])
+            tier, missing = tier_of(self.client, [hook.event for hook in self.hooks if hook.scope == scope])
             resident = any(settings_edit.is_resident(" ".join(hook.words)) for hook in hooks)
             events = tuple(once(hook.event for hook in hooks))
             found.append(HookScope(scope, hooks[0].settings, PARTLY if missing else tier, events, missing, resident))
@@ -315,7 +310,7 @@ class _Settings:
             return
         places = {item.scope: item.settings for item in reversed(scopes)}
         stays = next((scope for scope in (PLUGIN, USER) if scope in places), PROJECT)
-        uninstall = f"casrewind uninstall {self.profile.name}"
+        uninstall = f"casrewind uninstall {self.client.name}"
         ways = {USER: uninstall, PROJECT: f"{uninstall} --scope project", LOCAL: f"taking them out of {places.get(LOCAL)} by hand"}
         order = once(item.scope for item in scopes)
         where = " and in ".join(f"{printable(places[scope])} ({scope})" for scope in order)
@@ -323,16 +318,16 @@ class _Settings:
         self.problems.append(f"hooks are there more than once, so an event may be saved as often: in {where}; what mends it: {remedy}")
 
     def _judge_tier(self) -> None:
-        known = {hook.event: self.profile.events[hook.event][1] for hook in self.hooks if hook.event in self.profile.events}
+        known = {hook.event: self.client.tier_of(hook.event) for hook in self.hooks if hook.event in self.client.events.triggers}
         most = TIERS.index(self.configured or TIERS[-1])
         idle = [event for event, tier in known.items() if TIERS.index(tier) > most]
         if idle:
             wanted = max((known[event] for event in idle), key=TIERS.index)
             self.problems.append(
                 f"the hooks of {', '.join(idle)} do nothing, because the configured tier is {self.configured}: set tier = "
-                f'"{wanted}" under [hooks] in config.toml, or casrewind install {self.profile.name} --tier {self.configured}'
+                f'"{wanted}" under [hooks] in config.toml, or casrewind install {self.client.name} --tier {self.configured}'
             )
-        unknown = once(hook.event for hook in self.hooks if hook.event not in self.profile.events)
+        unknown = once(hook.event for hook in self.hooks if hook.event not in self.client.events.triggers)
         if unknown:
             self.notes.append(f"casrewind does nothing at {', '.join(unknown)}, where it has a hook")
 
@@ -340,7 +335,7 @@ class _Settings:
         where, install = printable(hooks[0].settings), self._install(hooks[0].scope)
         self.problems += self.missing_problems(hooks)
         there = [hook for hook in hooks if not _missing_files(hook.words)]
-        own = [hook for hook in there if _is_own(self.profile, hook)]
+        own = [hook for hook in there if _is_own(self.client, hook)]
         for line in once(hook.line for hook in there if hook not in own):
             self.problems.append(
                 f"a hook in {where} was not tried, because it does not run this casrewind, and settings may be a stranger's: "
@@ -364,7 +359,7 @@ class _Settings:
             )
 
 
-def _hook(profile: Profile, scope: str, path: str, event: str, hook: Mapping[str, Any]) -> InstalledHook:
+def _hook(client: Client, scope: str, path: str, event: str, hook: Mapping[str, Any]) -> InstalledHook:
     line, arguments = settings_edit.line_of(hook), hook.get("args")
     timeout: Any = hook.get("timeout")
     try:
@@ -372,26 +367,26 @@ def _hook(profile: Profile, scope: str, path: str, event: str, hook: Mapping[str
     except ValueError:
         words = ()
     if scope == PLUGIN:
-        words = tuple(word.replace(plugin.ROOT, os.path.dirname(os.path.dirname(path))) for word in words)
+        words = tuple(word.replace(claude_plugin.ROOT, os.path.dirname(os.path.dirname(path))) for word in words)
     if isinstance(arguments, list):  # it runs without a shell
         words = tuple(word for word in (hook.get("command"), *arguments) if isinstance(word, str))
-    seconds = float(timeout) / profile.timeout_unit if type(timeout) in (int, float) and timeout > 0 else _TIMEOUT
+    seconds = float(timeout) / client.settings.timeout_unit if type(timeout) in (int, float) and timeout > 0 else _TIMEOUT
     return InstalledHook(scope, path, event, line, words, seconds, as_ours=False)
 
 
-def _is_own(profile: Profile, hook: InstalledHook) -> bool:
+def _is_own(client: Client, hook: InstalledHook) -> bool:
     """True if a hook runs this casrewind with this interpreter and nothing else, or the plugin's launcher."""
     if hook.scope == PLUGIN and hook.as_ours:
         return _is_intact(hook.words[1])
     words = [word for word in hook.words if word != settings_edit.RESIDENT]
-    named = hook.event if profile.by_argument else ""
-    return words == settings_edit.hook_command(profile.name, named) and settings_edit.bare(hook.line) == shlex.join(hook.words)
+    own = settings_edit.hook_command(client.name, client.argument_for(hook.event))
+    return words == own and settings_edit.bare(hook.line) == shlex.join(hook.words)
 
 
 def _is_intact(launcher: str) -> bool:
     """True if the launcher of a plugin is as casrewind writes it."""
     try:
-        return fsio.read_file(launcher, 1 << 16) == plugin.launcher()
+        return fsio.read_file(launcher, 1 << 16) == claude_plugin.launcher()
     except OSError:
         return False
 
@@ -399,15 +394,10 @@ def _is_intact(launcher: str) -> bool:
 def _missing_files(words: Sequence[str]) -> list[str]:
     """The interpreter and script in one of our command lines that do not exist."""
     named = [word for word in words[:1] if word.startswith("/")]
-    named += [word for word in words[1:] if word.startswith("/") and word.endswith(("/__main__.py", f"/{plugin.LAUNCHER}"))]
+    named += [word for word in words[1:] if word.startswith("/") and word.endswith(("/__main__.py", f"/{claude_plugin.LAUNCHER}"))]
     return [path for path in named if not os.path.isfile(path)]
 
 
 def _complaint(error: errors.AgentError) -> str:
     said = str(error).removesuffix("; nothing was changed")
     return said if said.endswith("try again") else f"{said}: fix that, then try again"
-
-
-def once(items: Iterable[str]) -> list[str]:
-    """The distinct items in their order."""
-    return list(dict.fromkeys(items))

@@ -1,0 +1,48 @@
+"""Writes the file of a new session, a fork.
+
+The danger prevented here: a session that is there already is overwritten, or half of a session is left.
+"""
+
+import errno
+import os
+from contextlib import suppress
+
+from .. import errors, fsio
+from ..messages import is_full, printable, reason_of
+from ..model.cursor import MOST
+from .transcript import is_id
+
+
+def write_fork(transcript: str, session: str, data: bytes, path: str, companions: tuple[str, ...] = ()) -> str:
+    """Write a new session's transcript at `path`. Returns the path. `transcript` is the path of its original session.
+
+    The file has mode 0600 and is durable on return. The original's other files, named by their suffixes in `companions`,
+    are copied first, so that the session is complete at once. Raises AgentError, StoreFull; then there is no new session.
+    """
+    place, name = os.path.split(transcript)
+    directory = os.path.dirname(path)
+    if not is_id(session) or os.path.lexists(path):
+        raise errors.AgentError(f"cannot make the session {printable(path)}: it is there already, or its name is no id")
+    try:
+        fsio.make_directories(directory)  # a client may delete it with a project's last session
+        fsio.remove_orphans(directory)
+        for ending in companions:
+            with suppress(FileNotFoundError):
+                kept = read_file(os.path.join(place, name.removesuffix(".jsonl") + ending))
+                fsio.replace_file(directory, session + ending, kept)
+        fsio.replace_file(directory, os.path.basename(path), data)
+    except OSError as error:
+        for made in (*(os.path.join(directory, session + ending) for ending in companions), path):
+            with suppress(OSError):
+                os.unlink(made)
+        if is_full(error):
+            raise errors.StoreFull(f"{reason_of(error)} for the session {printable(path)}", "free some and try again") from error
+        raise errors.AgentError(f"cannot write the session {printable(path)}: {error.strerror or error}") from error
+    return path
+
+
+def read_file(path: str) -> bytes:
+    """A file of a session. Raises OSError, also for a file that is longer than a stored transcript."""
+    if os.stat(path).st_size > MOST:
+        raise OSError(errno.EFBIG, f"{printable(path)} has more than {MOST >> 20} MiB")
+    return fsio.read_file(path, MOST)
