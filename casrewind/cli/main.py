@@ -254,7 +254,7 @@ def _open(command: Command, options: ParsedOptions, settings: "Settings", report
     try:
         found = open_context(options.directory, settings, create=command.creates, progress=reporter)
     except errors.WorkspaceNotFound as error:
-        raise errors.WorkspaceNotFound(f"{error}{hint}") from error
+        raise errors.WorkspaceNotFound(error.problem, f"{error.hint}{hint}".removeprefix("; ")) from error
     if hint:
         lines.print_error(f"note: there was no checkpoint here yet{hint}")
     return found
