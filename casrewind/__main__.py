@@ -43,7 +43,7 @@ def main() -> None:
         _find_packages()
     _forget_here()
     if sys.argv[1:2] == ["hook"]:
-        from casrewind.cli.hook import handler
+        from casrewind.hook import handler
 
         handler.run(sys.argv[2:])
     from casrewind.cli.main import run

@@ -1,4 +1,4 @@
-"""What a message says about a path or about a system error.
+"""What a message says about a path, a number, a moment, a misspelt word or a system error.
 
 The danger prevented here: a file name with control characters writes to the person's terminal, or an error leaves out
 what was done to which file.
@@ -6,11 +6,14 @@ what was done to which file.
 
 import errno
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from . import errors
 
+_SIMILAR = 0.75
+"""How similar a suggestion is to the word, between 0 and 1: `udno` and `undo`, but not `branch` and `back`."""
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 _REASONS = {
     errno.ENOSPC: "no space left", errno.EDQUOT: "your disk quota is used up: no space left",
@@ -63,3 +66,28 @@ def reason_of(error: OSError) -> str:
 def is_full(error: OSError) -> bool:
     """True if disk space or quota ran out."""
     return error.errno in _NO_SPACE
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A question with the most similar known word, or "" if no word is similar."""
+    import difflib
+
+    near = difflib.get_close_matches(word, list(known), 1, _SIMILAR)
+    return f"did you mean {near[0]}?" if near else ""
+
+
+def age(nanoseconds: int) -> str:
+    """The time since a moment, for people."""
+    seconds = (time.time_ns() - nanoseconds) / 1e9
+    if seconds < 0:
+        return "in the future"
+    for step, unit in ((60, "s"), (60, "min"), (24, "h"), (365, "d")):
+        if seconds < step:
+            return f"{int(seconds)} {unit} ago"
+        seconds /= step
+    return f"{plural(int(seconds), 'year')} ago"
+
+
+def plural(number: int, word: str) -> str:
+    """"1 file", "2 files"."""
+    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"

@@ -129,8 +129,8 @@ casrewind itself never exits with 2, because coding agents read 2 as "block".
 
 def page() -> str:
     """The whole page."""
-    from casrewind.cli import help as texts
-    from casrewind.cli.options_more import COMMANDS
+    from casrewind.cli.grammar import help as texts
+    from casrewind.cli.grammar.command_table import COMMANDS
 
     parts = [HEAD, section("casrewind", texts.overview()), PICKER, section("casrewind help --all", texts.everything(80))]
     parts += [section(f"casrewind {name}", texts.of_command(name, 80)) for name in COMMANDS]

@@ -26,7 +26,7 @@ def page() -> str:
     """The whole page."""
     os.environ.update(COLUMNS="1000", NO_COLOR="1")
     from casrewind import __version__
-    from casrewind.cli import parser
+    from casrewind.cli.grammar import argparse_form as parser
 
     top = parser.build()
     return "\n".join([*sections(top, __version__), ""])
@@ -34,7 +34,7 @@ def page() -> str:
 
 def sections(top: argparse.ArgumentParser, version: str) -> Iterator[str]:
     """The lines of the page."""
-    from casrewind.cli.options_more import COMMANDS
+    from casrewind.cli.grammar.command_table import COMMANDS
 
     yield f'.TH CASREWIND 1 "" "casrewind {version}" "User Commands"'
     yield from (".SH NAME", r"casrewind \- " + roff(top.description.rstrip(".")))
@@ -68,7 +68,7 @@ def sections(top: argparse.ArgumentParser, version: str) -> Iterator[str]:
 
 def commands(top: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
     """Every command with its parser."""
-    from casrewind.cli.options_more import COMMANDS
+    from casrewind.cli.grammar.command_table import COMMANDS
 
     for action in top._actions:  # noqa: SLF001 - argparse has no other door to its commands
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001

@@ -39,15 +39,15 @@ def test_a_broken_contract_would_be_noticed(tmp_path):
         copy.write_bytes(path.read_bytes())
     with open(tmp_path / "casrewind/model/diff.py", "a") as file:
         file.write("\nfrom ..store import packs\n")
-    with open(tmp_path / "casrewind/cli/words.py", "a") as file:
-        file.write("\nfrom ..workspace import Workspace\n")
+    with open(tmp_path / "casrewind/cli/commands/words.py", "a") as file:
+        file.write("\nfrom ...workspace import Workspace\n")
     command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command as run; run()", "--no-cache"]
     done = subprocess.run(
         [*command, "--config", str(TOP / "pyproject.toml")], cwd=tmp_path, capture_output=True, text=True,
         env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(tmp_path), "NO_COLOR": "1", "COLUMNS": "200", "LANG": "C.UTF-8"},
     )  # fmt: skip
     assert done.returncode == 1 and "casrewind.model.diff -> casrewind.store.packs" in done.stdout
-    assert "casrewind.cli.words -> casrewind.workspace" in done.stdout
+    assert "casrewind.cli.commands.words -> casrewind.workspace" in done.stdout
 
 
 def test_no_module_is_too_long():

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 
 from .. import errors
 from ..messages import printable
-from .command_line import CommandLine, ParsedOptions, find
-from .options import HELP, PICK, PICKER, VERSION, Command
+from .grammar.command_line import CommandLine, ParsedOptions, find
+from .grammar.command_table import HELP, PICK, PICKER, VERSION, Command
 from .terminal import lines
 
 TYPE_CHECKING = False
@@ -108,7 +108,7 @@ def _run(options: ParsedOptions) -> int:
     """Run the named command. Without a name, run the picker on a terminal."""
     on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     if options.command in (HELP, VERSION) or (not options.command and not on_terminal):
-        from . import help as texts
+        from .grammar import help as texts
 
         lines.print_line((texts.version() if options.command == VERSION else texts.show_help(options)).rstrip("\n"))
         return OK
@@ -141,7 +141,7 @@ def _is_bare_restore(options: ParsedOptions) -> bool:
 def _called(given: list[str]) -> int:
     """Handle a call by a program: a client runs its hook, or a shell requests completions."""
     if given[:1] == ["hook"]:
-        from .hook import handler
+        from ..hook import handler
 
         return handler.main(given[1:])
     from .commands import completion
@@ -178,7 +178,7 @@ def _inside(
                 lines.print_error(f"note: {os.fsdecode(fault.path)}: {fault.reason}")
         code = _function(command, options)(context, options, reporter.close if reporter else lambda: None)
         if command.saves and found.auto_gc and store.why_gc(context.limits.max_size):
-            from .hook import background_gc
+            from ..hook import background_gc
 
             background_gc.start(context.root.path, settings)
         return code

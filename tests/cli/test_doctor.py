@@ -170,7 +170,7 @@ class Copy(Command):
 
     def begin_with(self, code):
         """Have this done by every hook first."""
-        self.replace("cli/hook/handler.py", "    gc.disable()\n", f"    gc.disable()\n    {code}\n")
+        self.replace("hook/handler.py", "    gc.disable()\n", f"    gc.disable()\n    {code}\n")
 
 
 @pytest.fixture

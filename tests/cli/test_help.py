@@ -6,10 +6,10 @@ import shlex
 import pytest
 
 from casrewind import errors
-from casrewind.cli import help as texts
-from casrewind.cli import options
-from casrewind.cli.command_line import CommandLine
-from casrewind.cli.options_more import COMMANDS
+from casrewind.cli.grammar import help as texts
+from casrewind.cli.grammar import command_table as options
+from casrewind.cli.grammar.command_line import CommandLine
+from casrewind.cli.grammar.command_table import COMMANDS
 
 
 def examples_in(text):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from casrewind.cli.options_more import COMMANDS
+from casrewind.cli.grammar.command_table import COMMANDS
 from support.output_schema import schema, schema_faults
 from support.trees import plant
 

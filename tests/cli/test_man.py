@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from casrewind.cli import parser as grammar
-from casrewind.cli.options_more import COMMANDS
+from casrewind.cli.grammar import argparse_form as grammar
+from casrewind.cli.grammar.command_table import COMMANDS
 
 TOP = Path(__file__).resolve().parent.parent.parent
 PAGE = TOP / "docs" / "casrewind.1"

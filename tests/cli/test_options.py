@@ -1,4 +1,4 @@
-"""Command lines are read by the table of commands, as argparse reads them where it can: its parser is made from the same table."""
+"""Command lines are read by the table of commands, as argparse reads them where it can: its parser is made from the same command_table."""
 
 import itertools
 import random
@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from casrewind import errors
-from casrewind.cli import command_line, options, options_more, parser
-from casrewind.cli.command_line import CommandLine
-from casrewind.cli.options_more import COMMANDS
+from casrewind.cli.grammar import argparse_form, command_line, command_table
+from casrewind.cli.grammar.command_line import CommandLine
+from casrewind.cli.grammar.command_table import COMMANDS
 from support.scanner import settle
 from support.trees import plant
 
@@ -47,12 +47,12 @@ def test_every_line_that_argparse_understands_is_read_as_it_does():
     for name, command in COMMANDS.items():
         if name in WHOLE:
             continue
-        names = [name for option in (*options.GLOBAL, *command.options) for name in option.names if name.startswith("-")]
+        names = [name for option in (*command_table.GLOBAL, *command.options) for name in option.names if name.startswith("-")]
         lines += [[name], *([name, word] for word in (*names, *VALUES))]
         lines += [[name, *chance.choices([*names, *VALUES], k=chance.randint(2, 4))] for _ in range(60)]
         lines += [[*chance.choices(["-q", "--force", "-C", "--store", "x"], k=2), name, *chance.choices(VALUES, k=2)] for _ in range(5)]
     understood = set()
-    parser_of_all, read = parser.build(), 0
+    parser_of_all, read = argparse_form.build(), 0
     for argv in lines:
         try:
             theirs = vars(parser_of_all.parse_args(argv))
@@ -107,9 +107,9 @@ def test_what_is_wrong_is_said_in_one_line_with_what_may_have_been_meant(line, w
 
 
 def test_no_line_is_read_with_argparse():
-    code = "import sys; from casrewind.cli.command_line import CommandLine; CommandLine(['save']).read(); print('argparse' in sys.modules, 'casrewind.cli.options_more' in sys.modules)"
+    code = "import sys; from casrewind.cli.grammar.command_line import CommandLine; CommandLine(['save']).read(); print('argparse' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout == "False False\n"
+    assert done.stdout == "False\n"
 
 
 NEVER = {"argparse", "asyncio", "base64", "bz2", "ctypes", "datetime", "difflib", "gettext", "hashlib", "json", "locale", "logging"}
@@ -119,7 +119,7 @@ NEVER |= {"enum", "platform", "re", "typing", "subprocess", "tempfile", "textual
 SAVE = """
 casrewind casrewind.__main__ casrewind.errors casrewind.fsio casrewind.locations casrewind.locks casrewind.messages casrewind.config casrewind.settings
 casrewind._typing casrewind.fastjson
-casrewind.cli casrewind.cli.main casrewind.cli.command_line casrewind.cli.options casrewind.environment
+casrewind.cli casrewind.cli.main casrewind.cli.grammar casrewind.cli.grammar.command_line casrewind.cli.grammar.command_table casrewind.environment
 casrewind.cli.show casrewind.cli.show.text casrewind.cli.terminal casrewind.cli.terminal.lines
 casrewind.cli.commands casrewind.cli.commands.checkpoints
 """
@@ -176,7 +176,7 @@ def test_a_restore_imports_nothing_that_only_others_need(casrewind, root):
 
 def test_every_option_of_the_table_has_its_type_and_no_other_has_one():
     """A misspelt option of a command does not pass the type checker: only the attributes that are declared are there."""
-    rows = [*options.TABLE.values(), *options_more.COMMANDS.values(), options.PICKER]
-    named = {option.attribute for row in rows for option in (*options.GLOBAL, *row.options)}
+    rows = [*command_table.COMMANDS.values(), command_table.PICKER]
+    named = {option.attribute for row in rows for option in (*command_table.GLOBAL, *row.options)}
     by_reader, by_main = {"command", "rest", "dashed", "topic"}, {"relay", "budget", "configured_tier"}
     assert set(command_line.ParsedOptions.__annotations__) == named | by_reader | by_main

@@ -16,7 +16,7 @@ import pytest
 
 from casrewind import errors
 from casrewind.cli.terminal import progress
-from casrewind.cli.options_more import COMMANDS
+from casrewind.cli.grammar.command_table import COMMANDS
 from support.command_in_process import InProcess
 from support.picture import picture
 from support.terminal import answered

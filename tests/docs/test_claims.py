@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from casrewind import errors
-from casrewind.cli import parser as grammar
-from casrewind.cli.command_line import CommandLine
+from casrewind.cli.grammar import argparse_form as grammar
+from casrewind.cli.grammar.command_line import CommandLine
 from support import real_clients
 
 TOP = Path(__file__).resolve().parent.parent.parent

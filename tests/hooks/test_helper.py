@@ -14,7 +14,7 @@ import time
 import pytest
 
 from casrewind import launch
-from casrewind.cli.hook import protocol
+from casrewind.hook import protocol
 from support import helper_processes
 from support.command import Command
 from support.fake_client import Client
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="th
 WIDE = {f"d{n}/e{m}/f{k}": b"%d" % (n * m * k) for n in range(4) for m in range(3) for k in range(3)}
 ASKING = """
 casrewind casrewind.agents casrewind.agents.payload casrewind.cli casrewind.environment
-casrewind.cli.hook casrewind.cli.hook.handler casrewind.cli.hook.protocol
+casrewind.hook casrewind.hook.handler casrewind.hook.protocol
 """
 """Our modules in a hook whose work a helper does."""
 

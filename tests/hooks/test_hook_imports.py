@@ -23,7 +23,7 @@ PATHSPEC = {"pathspec", "pathlib", "urllib", "enum", "re", "typing"}
 BUSY = 20
 """How often a hook may leave its work to a child, which it has to import more for, because the machine is so busy."""
 IDLE = """
-casrewind casrewind.cli casrewind.environment casrewind.cli.hook casrewind.cli.hook.handler
+casrewind casrewind.environment casrewind.hook casrewind.hook.handler
 casrewind.agents casrewind.agents.event casrewind.agents.payload casrewind.agents.client
 casrewind.agents.claude casrewind.agents.transcript
 casrewind.errors casrewind.fastjson casrewind._typing
@@ -47,7 +47,7 @@ def imported(client, payload, **variables):
     lines = done.stderr.decode().splitlines()
     assert done.returncode == 0 and done.stdout == b"" and all(line.startswith("import time:") for line in lines)
     found = {line.rpartition("|")[2].strip() for line in lines}
-    assert {"os", "casrewind.cli.hook.handler"} <= found
+    assert {"os", "casrewind.hook.handler"} <= found
     return found
 
 

@@ -164,7 +164,7 @@ def test_the_helper_passes_a_notice_on(client, root, casrewind):
         shutil.rmtree(root / "many")
         code, out, err = client.call(client.payload("Stop.plain", session_id="s", prompt_id="p1"), **HERE, PYTHONPROFILEIMPORTTIME="1")
         assert code == 0 and "removed 30 files" in json.loads(out)["systemMessage"]
-        assert b"casrewind.cli.hook.protocol" in err and b"casrewind.workspace" not in err, "the helper did it"
+        assert b"casrewind.hook.protocol" in err and b"casrewind.workspace" not in err, "the helper did it"
     finally:
         helper.kill()
         helper.wait()

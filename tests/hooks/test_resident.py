@@ -15,7 +15,7 @@ import pytest
 
 from casrewind import launch
 from casrewind.agents import settings_edit
-from casrewind.cli.hook import handler, helper_process, protocol
+from casrewind.hook import handler, helper_process, protocol
 from support.fake_client import Client
 from support.helper_processes import helpers
 from support.picture import differences, picture

@@ -59,7 +59,7 @@ def serve():
     import casrewind.settings
     from casrewind import agents
     from casrewind.agents import event, payload  # noqa: F401 - only loaded
-    from casrewind.cli.hook.handler import run
+    from casrewind.hook.handler import run
 
     agents.load_clients()
     for line in sys.stdin.buffer:

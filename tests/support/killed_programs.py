@@ -267,7 +267,7 @@ class Role:
 
     def hooker(self):
         """As a client's hook, which answers nothing: what it made is looked up by the prompt that it was told of."""
-        from casrewind.cli.hook import handler
+        from casrewind.hook import handler
 
         change(self.root, self.chance)
         held = contents(self.root)

@@ -7,23 +7,23 @@ from collections.abc import Callable
 
 from ... import errors, launch
 from ..._typing import TYPE_CHECKING, Any
-from ...messages import printable
+from ...messages import age, printable
 from ...ops import conversation, lookup, rewind
 from ...ops.context import Context
 from ...ops.conversation import RewindTarget
 from ...ops.rewind import Rewound
-from ..plan_facts import branches_of, target_of
-from ..plan_question import PlanQuestion
+from ..plan.facts import branches_of, target_of
+from ..plan.question import PlanQuestion
 from ..show import restored, shapes
 from ..show.chat import removed_prompts, rewound_lines
-from ..show.text import Line, age
+from ..show.text import Line
 from ..terminal.lines import as_json, note, print_line, print_lines, remark
 from ..terminal.questions import Proposal, ask, may_answer, must_ask
-from ..words import Words, paths_of
 from . import OK, REMARKS, Done
+from .words import Words, paths_of
 
 if TYPE_CHECKING:
-    from ..command_line import ParsedOptions
+    from ..grammar.command_line import ParsedOptions
 
 _WORD = "REWRITE"
 _TOOLS = (

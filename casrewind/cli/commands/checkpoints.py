@@ -6,14 +6,15 @@ from contextlib import suppress
 
 from ... import errors
 from ..._typing import TYPE_CHECKING, Any
+from ...messages import age, plural
 from ...ops.save import Saved, read_index, save_by_hand
-from ..show.text import age, counted, plural, signed, size, skipped_lines
+from ..show.text import counted, signed, size, skipped_lines
 from ..terminal.lines import as_json, print_error, print_line, print_lines, raw, remark
 from . import OK, REMARKS, Done
 
 if TYPE_CHECKING:
     from ...ops.context import Context
-    from ..command_line import ParsedOptions
+    from ..grammar.command_line import ParsedOptions
 
 
 def save(context: "Context", options: "ParsedOptions", done: Done) -> int:

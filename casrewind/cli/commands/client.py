@@ -7,25 +7,21 @@ import sys
 
 from ... import errors
 from ..._typing import TYPE_CHECKING
-from ...model import checkpoint as checkpoints
-from ...model.checkpoint import Checkpoint
+from ...hook.state_line import not_protected, state_line
+from ...messages import plural
 from ...ops.context import Context
 from ...settings import Settings, opened
-from ...store import writability
-from ..show.text import age, plural
 from ..terminal.lines import as_json, print_line
 from . import OK, Done
 
 if TYPE_CHECKING:
-    from ..command_line import ParsedOptions
+    from ..grammar.command_line import ParsedOptions
 
-_UNPROTECTED = "casrewind: NOT PROTECTED: "
 _PATIENCE = 0.5
 """Seconds in which a client begins to write what it knows."""
 _MOST = 1 << 20
 _NAMED = 5
 """Paths that a question in a client names: its answers have to stay on the screen."""
-_SEARCHED = 200  # newest checkpoints among which that of a prompt is looked for
 
 
 def statusline(settings: Settings, options: "ParsedOptions") -> int:
@@ -51,44 +47,6 @@ def _told() -> str:
     except (OSError, ValueError, AttributeError, RecursionError):
         return ""
     return place if isinstance(place, str) and os.path.isabs(place) and os.path.isdir(place) else ""
-
-
-def state_line(context: Context) -> str:
-    """One line about a project: its protection, its checkpoints, the age of the newest turn. Reads only the store."""
-    if why := writability.problem(context.store.path):
-        return f"{_UNPROTECTED}nothing can be saved: {why}"
-    key = context.root.key
-    number = context.store.count(key)
-    last = context.store.head(key, listed=True)
-    if context.store.is_interrupted(key):
-        return "casrewind: a restore was interrupted; casrewind restore --continue finishes it, --abort takes it back"
-    if last is None:
-        return "casrewind: no checkpoint yet"
-    if last.files == 0:
-        return f"{_UNPROTECTED}the newest checkpoint holds no file; casrewind status shows more"
-    prompt = _newest_prompt(context)
-    what = f"newest {age(last.created_ns)}" if prompt is None else f"newest turn {age(prompt.created_ns)}"
-    return f"casrewind: {plural(number, 'checkpoint')}, {what}"
-
-
-def not_protected(error: Exception, store: str = "") -> str:
-    """One line about a project whose store cannot be used. `store`: its directory if it is known."""
-    why = writability.problem(store) if store else ""
-    return f"{_UNPROTECTED}nothing can be saved: {why or str(error).splitlines()[0]}"
-
-
-def _newest_prompt(context: Context) -> Checkpoint | None:
-    left = _SEARCHED
-
-    def ends_the_search(point: Checkpoint) -> bool:
-        nonlocal left
-        left -= 1
-        return left <= 0 or is_prompt(point)
-
-    def is_prompt(point: Checkpoint) -> bool:
-        return point.worktree == context.root.key and point.trigger == checkpoints.PROMPT
-
-    return next((point for point, _ in context.store.checkpoints(1, ends_the_search) if is_prompt(point)), None)
 
 
 def at(context: "Context", options: "ParsedOptions", done: Done) -> int:

@@ -19,6 +19,7 @@ from argcomplete.shell_integration import shellcode
 
 from ... import agents, errors
 from ..._typing import Any
+from ...messages import age
 from ...model import checkpoint as checkpoints
 from ...model import manifest
 from ...model.checkpoint import Checkpoint
@@ -29,9 +30,8 @@ from ...ops.turn_view import TurnView
 from ...settings import from_environment, opened
 from ...store.catalog import Marked
 from ...worktree import root as roots
-from .. import parser
-from ..options_more import COMMANDS
-from ..show.text import age
+from ..grammar import argparse_form as parser
+from ..grammar.command_table import COMMANDS
 from ..terminal.lines import print_line
 from . import OK
 

@@ -7,14 +7,14 @@ from ...ops import compare, lookup
 from ..show.text import folded
 from ..terminal.lines import as_json, print_line, print_lines, remark
 from ..terminal.table import width
-from ..words import NOW, Side, Words, paths_of
 from . import OK, REMARKS, Done
+from .words import NOW, Side, Words, paths_of
 
 if TYPE_CHECKING:
     from ...model.turn_records import Turn
     from ...ops.compare import Comparison
     from ...ops.context import Context
-    from ..command_line import ParsedOptions
+    from ..grammar.command_line import ParsedOptions
     from ..show.shapes import Shape
 
 
@@ -46,8 +46,8 @@ def _turn_diff(context: "Context", options: "ParsedOptions", named: Words, turn:
     done()
     before = Side(view.points.get(turn.before or ""), turn, "before")
     after = Side(view.points.get(turn.after or ""), turn, "after")
+    from ...messages import age
     from ..show.restored import shortened
-    from ..show.text import age
 
     moment = turn.ended_ns or turn.started_ns
     when = ", so far" if turn.running else "" if moment is None else f", {age(moment)}"
@@ -103,9 +103,9 @@ def _print(options: "ParsedOptions", found: "Comparison", heading: str, old: Sid
 
 def _title(context: "Context", side: Side) -> str:
     """A side for people: before "prompt" (@1, 3 min ago)."""
-    from ..plan_facts import title_of
+    from ...messages import age
+    from ..plan.facts import title_of
     from ..show.restored import shortened
-    from ..show.text import age
 
     if side.point is None:
         return "the files now"

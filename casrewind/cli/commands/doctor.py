@@ -15,21 +15,20 @@ from ...agents import hook_checks, hook_trial
 from ...agents.client import Client
 from ...agents.hook_checks import ClientHooks
 from ...agents.installed_hook import InstalledHook, once
-from ...messages import printable
+from ...hook import helper_process
+from ...hook.helper_process import HelperState
+from ...messages import age, plural, printable
 from ...ops import conversation, lookup, status
 from ...ops.status import AgentSeen
 from ...settings import Settings, find_root, opened
 from ...store import scratch
 from ...store.failure_log import FailureLog
-from ..hook import helper_process
-from ..hook.helper_process import HelperState
 from ..show import shapes
-from ..show.text import age, plural
 from ..terminal.lines import as_json, print_hook_failures, print_line
 from . import OK
 
 if TYPE_CHECKING:
-    from ..command_line import ParsedOptions
+    from ..grammar.command_line import ParsedOptions
 
 _MOST = 30.0
 """Seconds to wait for one hook, regardless of the hook's own timeout."""

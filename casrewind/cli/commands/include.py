@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from ... import errors
 from ..._typing import TYPE_CHECKING, Any
 from ...gitignore.rules import SHARED_FILE, RuleFile, shown_name
-from ...messages import printable
+from ...messages import age, plural, printable
 from ...model import domain as domains
 from ...model import manifest
 from ...ops import inclusion
@@ -23,13 +23,13 @@ from ...worktree.ignored import IgnoredEntry, Verdict
 from ...worktree.reader import Worktree
 from ...worktree.scan_policy import ScanPolicy
 from ..show import shapes
-from ..show.text import age, plural, signed, skipped_lines
+from ..show.text import signed, skipped_lines
 from ..terminal.lines import as_json, print_line, print_lines, remark
 from . import OK, REMARKS, Done
 
 if TYPE_CHECKING:
     from ...ops.context import Context
-    from ..command_line import ParsedOptions
+    from ..grammar.command_line import ParsedOptions
 
 _SHOWN = 5
 """Ignored entries per line."""

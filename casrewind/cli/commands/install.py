@@ -15,15 +15,14 @@ from ...agents.client import USUAL_TIER, Client
 from ...agents.hook_checks import ClientHere
 from ...agents.install import Installed, Uninstalled
 from ...agents.installed_hook import PROJECT
-from ...messages import printable
+from ...messages import plural, printable
 from ..show.shapes import Shape, path, path_or_none
-from ..show.text import plural
 from ..terminal.lines import as_json, print_line
 from ..terminal.questions import agreed, may_ask
 from . import OK, REMARKS
 
 if TYPE_CHECKING:
-    from ..command_line import ParsedOptions
+    from ..grammar.command_line import ParsedOptions
 
 
 def install(settings: Any, options: "ParsedOptions") -> int:

@@ -8,7 +8,7 @@ from itertools import islice
 
 from ... import errors, launch
 from ..._typing import TYPE_CHECKING
-from ...messages import printable
+from ...messages import age, plural, printable
 from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
 from ...model.turn_records import Forgotten, Outside, Reset, Row, Turn
@@ -18,7 +18,7 @@ from ...ops.references import is_numbered, label_of
 from ...ops.turn_view import TurnView
 from ...store.catalog import Marked
 from ..show.rows import RowWriter, first_line, is_shown, searched
-from ..show.text import DIM, Line, age, cut_to, description, plural, signed, size, styled
+from ..show.text import DIM, Line, cut_to, description, signed, size, styled
 from ..terminal.lines import as_json, note, print_line, print_lines
 from ..terminal.table import set_width, table, width
 from . import OK, Done
@@ -26,7 +26,7 @@ from . import OK, Done
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..command_line import ParsedOptions
+    from ..grammar.command_line import ParsedOptions
 _OTHER = "·"
 """Marks a turn of another session, inside of a client."""
 _LEAST_SESSION = 2

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from ... import errors
 from ..._typing import TYPE_CHECKING
-from ...messages import printable
+from ...messages import age, plural, printable
 from ...model import checkpoint as checkpoints
 from ...model.diff import Change
 from ...model.manifest import DIR, PURGED, Entry
@@ -17,16 +17,16 @@ from ...ops.turn_view import Maker, TurnView
 from ..show import changes, shapes
 from ..show.rows import RowWriter
 from ..show.shapes import Shape
-from ..show.text import COLOURS, SHOWN, SIGNS, age, description, plural, signed, size, styled
+from ..show.text import COLOURS, SHOWN, SIGNS, description, signed, size, styled
 from ..terminal.lines import as_json, print_line, print_lines, remark
 from ..terminal.pager import pager
 from ..terminal.table import width
-from ..words import paths_of
 from . import OK, Done
+from .words import paths_of
 
 if TYPE_CHECKING:
     from ...ops.context import Context
-    from ..command_line import ParsedOptions
+    from ..grammar.command_line import ParsedOptions
 
 _MOST_LOGGED = 100
 """Paths that a pattern may match."""

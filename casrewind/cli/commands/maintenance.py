@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ... import config, errors
 from ..._typing import TYPE_CHECKING
-from ...messages import printable
+from ...messages import age, plural, printable
 from ...ops import lookup
 from ...ops import verify as verifying
 from ...ops.gc import Collected, collect
@@ -12,14 +12,14 @@ from ...ops.usage import CheckpointUsage, PathUsage, SessionUsage, Usage, usage
 from ...ops.verify import STORE, Problem, Verified
 from ..show import shapes
 from ..show.shapes import Shape
-from ..show.text import age, description, plural, size
+from ..show.text import description, size
 from ..terminal.lines import as_json, note, print_line, remark
 from ..terminal.table import table
 from . import OK, Done
 
 if TYPE_CHECKING:
     from ...ops.context import Context
-    from ..command_line import ParsedOptions
+    from ..grammar.command_line import ParsedOptions
 
 _TABLES = ("checkpoint", "path", "session")
 _SHOWN = 10
@@ -36,7 +36,7 @@ def gc(context: "Context", options: "ParsedOptions", done: Done) -> int:
     if options.max_size is not None:
         limits = limits._replace(max_size=config.parse_size(options.max_size, "--max-size"))
     if options.auto:
-        from ..hook import background_gc
+        from ...hook import background_gc
 
         background_gc.run(context, limits)
         return OK

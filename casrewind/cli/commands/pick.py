@@ -9,7 +9,7 @@ from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...messages import printable
 from ...ops.turn_view import TurnView
-from ..command_line import CommandLine
+from ..grammar.command_line import CommandLine
 from ..picker.timeline import unfinished
 from ..show.text import Line
 from ..terminal.lines import INTERRUPTED, half_done, interrupted, print_error, print_line, remark, reporter
@@ -19,7 +19,7 @@ from . import list as listing
 
 if TYPE_CHECKING:
     from ...ops.context import Context
-    from ..command_line import ParsedOptions
+    from ..grammar.command_line import ParsedOptions
 
 _LEAST_WIDTH = 40
 """Minimum columns for a full screen."""

@@ -8,22 +8,22 @@ from collections.abc import Callable, Sequence
 from ... import errors
 from ..._typing import TYPE_CHECKING, Any
 from ...gitignore.rules import RULE_FILES
-from ...messages import printable
+from ...messages import plural, printable
 from ...model import domain as domains
 from ...ops import purge as purging
 from ...ops.purge import Gone, Purged
 from ...ops.purge_text import MOST_TEXT, TextPurged, purge_text
 from ...worktree import root as roots
 from ..show import shapes
-from ..show.text import SHOWN, plural, size
+from ..show.text import SHOWN, size
 from ..terminal.lines import as_json, note, print_line
 from ..terminal.questions import agreed_for_good, must_ask
-from ..words import paths_of
 from . import OK, REMARKS, Done
+from .words import paths_of
 
 if TYPE_CHECKING:
     from ...ops.context import Context
-    from ..command_line import ParsedOptions
+    from ..grammar.command_line import ParsedOptions
 
 
 def purge(context: "Context", options: "ParsedOptions", done: Done) -> int:

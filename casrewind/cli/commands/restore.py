@@ -6,26 +6,24 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ... import errors, launch
 from ..._typing import TYPE_CHECKING, Any
-from ...messages import printable
+from ...messages import age, printable
 from ...model import paths
 from ...model.diff import Change, topmost
 from ...model.history import REVERT, Step
 from ...model.plan import Kept
 from ...ops import restore as restores
 from ...ops.execute import Restored
-from .. import words
-from ..plan_facts import branches_of, lost_rules, target_of
-from ..plan_question import PlanQuestion
+from ..plan.facts import branches_of, lost_rules, target_of
+from ..plan.question import PlanQuestion
 from ..show import restored
-from ..show.text import age
 from ..terminal.lines import as_json, print_line, print_lines
 from ..terminal.questions import must_ask
-from . import OK, REMARKS, Done
+from . import OK, REMARKS, Done, words
 
 if TYPE_CHECKING:
     from ...model.turn_records import Turn
     from ...ops.context import Context
-    from ..command_line import ParsedOptions
+    from ..grammar.command_line import ParsedOptions
     from ..show.shapes import Shape
 
 _CHANGES = "changes files"

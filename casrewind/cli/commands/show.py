@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from ... import errors
 from ..._typing import TYPE_CHECKING
-from ...messages import printable
+from ...messages import age, plural, printable
 from ...model import checkpoint as checkpoints
 from ...model import domain as domains
 from ...model.checkpoint import Checkpoint
@@ -13,19 +13,18 @@ from ...model.manifest import DIR, FILE, Entry
 from ...model.turn_records import Turn
 from ...ops import lookup, restorable
 from ...store.catalog import Marked
-from .. import words
 from ..show import comparison, shapes
 from ..show.changes import named, unclear_lines
 from ..show.comparison import ENTRIES, STAT, form_of
-from ..show.text import age, plural, signed, size, skipped_lines
+from ..show.text import signed, size, skipped_lines
 from ..terminal.lines import as_json, print_line, print_lines, remark
 from ..terminal.pager import pager
 from ..terminal.table import width
-from . import OK, Done
+from . import OK, Done, words
 
 if TYPE_CHECKING:
     from ...ops.context import Context
-    from ..command_line import ParsedOptions
+    from ..grammar.command_line import ParsedOptions
     from ..show.shapes import Shape
 
 

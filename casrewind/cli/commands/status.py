@@ -8,7 +8,7 @@ from ... import agents, config, environment, errors
 from ..._typing import TYPE_CHECKING
 from ...agents import hook_checks
 from ...config import Setting
-from ...messages import printable
+from ...messages import age, plural, printable
 from ...model import retention
 from ...model.retention import Limits
 from ...ops import inclusion, lookup
@@ -20,14 +20,14 @@ from ...worktree.ignored import find_ignored
 from ...worktree.scan_policy import ScanPolicy
 from ..show import shapes
 from ..show.shapes import Shape, time_of
-from ..show.text import age, plural, size, skipped_lines
+from ..show.text import size, skipped_lines
 from ..terminal.lines import as_json, note, print_line, print_lines
 from . import OK, Done
 from .include import unprotected
 
 if TYPE_CHECKING:
     from ...ops.context import Context
-    from ..command_line import ParsedOptions
+    from ..grammar.command_line import ParsedOptions
 
 _UNITS = (("d", 86400), ("h", 3600), ("m", 60))
 _RULES = 5

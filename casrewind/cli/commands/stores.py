@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 from ... import config, errors, projects
 from ..._typing import TYPE_CHECKING, Any
-from ...messages import printable
+from ...messages import age, plural, printable
 from ...ops.all_stores import Found, Pruned, Spared
 from ..show import shapes
 from ..show.shapes import path
-from ..show.text import age, plural, size
+from ..show.text import size
 from ..terminal.lines import as_json, print_line
 from ..terminal.questions import agreed_for_good, must_ask
 from . import OK, REMARKS
 
 if TYPE_CHECKING:
-    from ..command_line import ParsedOptions
+    from ..grammar.command_line import ParsedOptions
 
 
 def stores(settings: Any, options: "ParsedOptions") -> int:

@@ -10,7 +10,7 @@ from ..terminal.lines import print_error
 from . import OK
 
 if TYPE_CHECKING:
-    from ..command_line import ParsedOptions
+    from ..grammar.command_line import ParsedOptions
 
 
 def watch(settings: Settings, options: "ParsedOptions") -> int:
@@ -20,7 +20,7 @@ def watch(settings: Settings, options: "ParsedOptions") -> int:
     try:
         return _watch(settings, options, quiet=True)
     except Exception as error:
-        from ..hook import helper
+        from ...hook import helper
 
         if not isinstance(error, helper.HelperAlreadyRuns) and not locations.ownership_problem(settings.data):
             fsio.make_directories(settings.data)
@@ -34,7 +34,7 @@ def _watch(settings: Settings, options: "ParsedOptions", *, quiet: bool) -> int:
         raise errors.UsageError("watch helps hooks, and they use the project's own store", "leave --store out")
     if not sys.platform.startswith("linux"):
         raise errors.WorkspaceError("the helper is for Linux only: here hooks do all of their work themselves")
-    from ..hook import helper
+    from ...hook import helper
 
     try:
         found = helper.Helper(find_root(options.directory, settings), settings, idle)

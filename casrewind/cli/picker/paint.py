@@ -5,8 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from ...messages import printable
-from ..show.text import age, plural
+from ...messages import age, plural, printable
 from . import picker_rows, timeline
 from .file_tree import TreeLine
 from .patch_lines import PatchLine

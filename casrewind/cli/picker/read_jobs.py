@@ -9,9 +9,8 @@ from collections.abc import Callable
 from rich.text import Text
 
 from ..._typing import Any
-from ...messages import printable
+from ...messages import plural, printable
 from ...model.turn_records import Turn
-from ..show.text import plural
 from . import patch_lines, worker
 from .patch_lines import PatchLine
 from .picker_rows import PickerRow, PickerTimeline

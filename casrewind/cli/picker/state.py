@@ -4,8 +4,9 @@ The danger prevented here: one row's changes shown beside another row's name. A 
 cursor is dropped.
 """
 
+from ...messages import age, plural
 from ...model.turn_records import SavedRow, Turn
-from ..show.text import age, cut_to, plural
+from ..show.text import cut_to
 from . import picker_rows
 from .file_tree import FileTree, TreeLine
 from .patch_lines import PatchLine

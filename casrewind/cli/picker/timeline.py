@@ -11,7 +11,7 @@ from itertools import islice
 
 from ... import errors
 from ..._typing import TYPE_CHECKING, Any, NamedTuple
-from ...messages import printable
+from ...messages import age, plural, printable
 from ...model import diff as diffs
 from ...model.checkpoint import MANUAL, SAFETY, Checkpoint
 from ...model.diff import Change
@@ -27,7 +27,7 @@ from ...ops.references import is_named
 from ...ops.turn_view import TurnView
 from ...ops.unfinished_restore import finish_restore
 from ...store.catalog import Marked
-from ..plan_facts import branches_of, lost_rules, title_of
+from ..plan.facts import branches_of, lost_rules, title_of
 from ..show.changes import details, unclear_notes
 from ..show.chat import removed_prompts, rewound_lines
 from ..show.marking import marking_lines
@@ -42,7 +42,7 @@ from ..show.restored import (
     unprotected_lines,
 )
 from ..show.rows import is_shown, sides_of
-from ..show.text import Line, age, plural, size
+from ..show.text import Line, size
 from ..terminal.questions import Ask, Proposal
 from . import picker_rows
 from .patch_lines import MOST_LINES, edit_of, patch_of

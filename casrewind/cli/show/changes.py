@@ -5,10 +5,10 @@ line.
 from collections.abc import Iterable, Iterator, Sequence
 
 from ..._typing import TYPE_CHECKING, NamedTuple
-from ...messages import printable
+from ...messages import plural, printable
 from ...model.diff import Change, topmost
 from ...model.manifest import DIR, FILE, Entry
-from .text import COLOURS, SHOWN, SIGNS, Line, plural, size, styled
+from .text import COLOURS, SHOWN, SIGNS, Line, size, styled
 
 if TYPE_CHECKING:
     from ...ops.rename_detection import Rename

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 from ..._typing import TYPE_CHECKING
-from ...messages import printable
+from ...messages import plural, printable
 from ...model.rewind_record import FORK
 from .restored import foreign_lines, outside_lines, restored_lines
-from .text import SHOWN, Line, plural
+from .text import SHOWN, Line
 
 if TYPE_CHECKING:
     from ...ops.rewind import Rewound

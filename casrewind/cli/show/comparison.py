@@ -14,7 +14,7 @@ from .text import BOLD, COLOURS, CYAN, Line, counted
 if TYPE_CHECKING:
     from ...ops.compare import Comparison
     from ...ops.rename_detection import Rename
-    from ..command_line import ParsedOptions
+    from ..grammar.command_line import ParsedOptions
 
 SUMMARY, PATCH, STAT, NAME_STATUS, NAME_ONLY, ENTRIES = "summary", "patch", "stat", "name-status", "name-only", "entries"
 _LETTERS = {"added": "A", "modified": "M", "removed": "D", "type": "T"}

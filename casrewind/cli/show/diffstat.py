@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 
 from ... import errors
 from ..._typing import TYPE_CHECKING, NamedTuple
-from ...messages import printable
+from ...messages import plural, printable
 from ...model.diff import Change
 from ...model.line_diff import blocks
 from ...model.manifest import DIR, Entry
 from . import patch
-from .text import COLOURS, PIPED, Line, cells, plural, styled
+from .text import COLOURS, PIPED, Line, cells, styled
 
 if TYPE_CHECKING:
     from ...ops.compare import Comparison

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from ..._typing import TYPE_CHECKING, Any, NamedTuple
-from ...messages import printable
+from ...messages import plural, printable
 from ...model.checkpoint import Checkpoint
 from ...model.diff import Change
 from ...model.plan import Action, Kept
 from ...store.catalog import Marked
-from .text import RED_BOLD, SHOWN, Line, Part, cut_to, plural, styled
+from .text import RED_BOLD, SHOWN, Line, Part, cut_to, styled
 
 if TYPE_CHECKING:
     from ...ops.execute import Restored

@@ -7,7 +7,7 @@ cut.
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..._typing import TYPE_CHECKING, NamedTuple
-from ...messages import printable
+from ...messages import age, plural, printable
 from ...model.checkpoint import Checkpoint
 from ...model.diff import Change
 from ...model.turn_records import BACKGROUND, NOT_SAVED, TYPED, Outside, Reset, Row, SavedRow, Turn
@@ -15,7 +15,7 @@ from ...ops.moments import format_moment
 from ...store.catalog import Marked
 from .changes import telling, unclear_notes
 from .restored import name_of, shortened
-from .text import BOLD, COLOURS, CYAN, DIM, PIPED, SIGNS, Line, Part, age, cells, cut_to, plural, styled
+from .text import BOLD, COLOURS, CYAN, DIM, PIPED, SIGNS, Line, Part, cells, cut_to, styled
 
 if TYPE_CHECKING:
     from ...ops.turn_view import Maker, TurnView

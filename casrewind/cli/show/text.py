@@ -1,6 +1,5 @@
 """A line of output, and what it is made of: sizes, ages, plurals, and texts that fit into a number of columns."""
 
-import time
 from collections.abc import Iterator, Sequence
 
 from ..._typing import TYPE_CHECKING, NamedTuple
@@ -76,23 +75,6 @@ def size(number: int) -> str:
             return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
         value /= 1024
     return f"{value:.1f} TiB"
-
-
-def age(nanoseconds: int) -> str:
-    """The time since a moment, for people."""
-    seconds = (time.time_ns() - nanoseconds) / 1e9
-    if seconds < 0:
-        return "in the future"
-    for step, unit in ((60, "s"), (60, "min"), (24, "h"), (365, "d")):
-        if seconds < step:
-            return f"{int(seconds)} {unit} ago"
-        seconds /= step
-    return f"{plural(int(seconds), 'year')} ago"
-
-
-def plural(number: int, word: str) -> str:
-    """"1 file", "2 files"."""
-    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
 
 
 def signed(counts: "Counts") -> str:

@@ -5,7 +5,7 @@ import os
 from ..._typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
-    from ..command_line import ParsedOptions
+    from ..grammar.command_line import ParsedOptions
 
 AUTO, ALWAYS, NEVER = "auto", "always", "never"
 

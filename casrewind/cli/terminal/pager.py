@@ -17,7 +17,7 @@ from .table import set_width, width
 if TYPE_CHECKING:
     import subprocess
 
-    from ..command_line import ParsedOptions
+    from ..grammar.command_line import ParsedOptions
 
 DEFAULT = "less"
 _DEFAULTS = {"LESS": "FRX", "LV": "-c"}

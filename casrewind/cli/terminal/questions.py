@@ -10,7 +10,7 @@ from ..show.text import Line
 from .lines import drop_output, print_line, print_lines
 
 if TYPE_CHECKING:
-    from ..command_line import ParsedOptions
+    from ..grammar.command_line import ParsedOptions
 
 _FIRST_STEPS = """No checkpoints of this project yet.
 
@@ -30,7 +30,7 @@ def must_ask(options: "ParsedOptions", what: str) -> bool:
 
     Raises UsageError if nobody can answer. One rule for every command that changes files or removes something.
     """
-    if options.yes or options.typed is not None:  # cli/typed.py has the answer of a person who typed it in a client
+    if options.yes or options.typed is not None:  # hook/typed.py has the answer of a person who typed it in a client
         return False
     if not may_answer():
         why = "an agent runs it" if _has_terminal() else "there is no terminal"

@@ -224,7 +224,7 @@ def set_back():
     calls.append(1)
     return real() - (len(calls) > 1) * 10 * 365 * 86400 * 10**9
 time.time_ns = set_back
-from casrewind.cli.hook import handler
+from casrewind.hook import handler
 handler.run(sys.argv[1:])
 """
 

@@ -3,20 +3,19 @@
 from collections.abc import Iterable
 from contextlib import suppress
 
-from .. import errors
-from .._typing import TYPE_CHECKING
-from ..gitignore.rules import is_protecting
-from ..messages import printable
-from ..model.checkpoint import Checkpoint
-from ..model.plan import Action
-from ..ops import lookup
-from ..ops.context import Context
-from .show.restored import RestoreTarget, name_of
-from .show.text import age
+from ... import errors
+from ..._typing import TYPE_CHECKING
+from ...gitignore.rules import is_protecting
+from ...messages import age, printable
+from ...model.checkpoint import Checkpoint
+from ...model.plan import Action
+from ...ops import lookup
+from ...ops.context import Context
+from ..show.restored import RestoreTarget, name_of
 
 if TYPE_CHECKING:
-    from ..model.turn_records import Turn
-    from ..ops.inclusion import LostRule
+    from ...model.turn_records import Turn
+    from ...ops.inclusion import LostRule
 
 
 def target_of(context: Context, point: Checkpoint) -> RestoreTarget:
@@ -36,7 +35,7 @@ def _turn_of(context: Context, point: Checkpoint) -> "Turn | None":
     """The turn that a checkpoint is the state before or after of, if it can be read."""
     if not point.session or point.worktree != context.root.key:
         return None
-    from ..ops.turn_view import TurnView
+    from ...ops.turn_view import TurnView
 
     with suppress(errors.CasrewindError):
         turn = TurnView(context, needs_operations=False).turn_of(point.id)
@@ -48,7 +47,7 @@ def branches_of(context: Context, point: Checkpoint) -> str:
     """A checkpoint's branch and git's own in words, "" if they are equal or unknown. A restore changes no branch."""
     if not point.more.branch:
         return ""
-    from ..worktree import git_head
+    from ...worktree import git_head
 
     branch, _ = git_head.read(context.root.git_dir, context.root.common_dir)
     if branch in ("", point.more.branch):
@@ -61,6 +60,6 @@ def lost_rules(context: Context, actions: Iterable[Action]) -> "tuple[LostRule, 
     touched = [action for action in actions if is_protecting(action.path)]
     if not touched:
         return ()
-    from ..ops import inclusion
+    from ...ops import inclusion
 
     return inclusion.find_lost_rules(context, touched)

@@ -6,19 +6,19 @@ that no turn made, and in a client nothing but the smallest step is done before 
 
 from collections.abc import Callable, Iterable, Iterator
 
-from .._typing import TYPE_CHECKING
-from ..model.checkpoint import Checkpoint
-from ..model.plan import Action, Plan
-from .plan_facts import lost_rules
-from .show import restored
-from .show.text import PIPED, Line
-from .terminal.lines import as_json, print_line, print_lines
-from .terminal.questions import Proposal, ask
+from ..._typing import TYPE_CHECKING
+from ...model.checkpoint import Checkpoint
+from ...model.plan import Action, Plan
+from ..show import restored
+from ..show.text import PIPED, Line
+from ..terminal.lines import as_json, print_line, print_lines
+from ..terminal.questions import Proposal, ask
+from .facts import lost_rules
 
 if TYPE_CHECKING:
-    from ..ops.context import Context
-    from .command_line import ParsedOptions
-    from .typed import TypedLine
+    from ...hook.typed import TypedLine
+    from ...ops.context import Context
+    from ..grammar.command_line import ParsedOptions
 
 
 class PlanQuestion:
@@ -79,7 +79,7 @@ class PlanQuestion:
     def look(self, actions: Iterable[Action]) -> None:
         """Look up which of these actions take back edits that no turn made."""
         if self._since is not None:
-            from ..ops.outside_edits import edited_outside
+            from ...ops.outside_edits import edited_outside
 
             self.outside = edited_outside(self._context, self._since, actions)
 
@@ -92,15 +92,15 @@ class PlanQuestion:
         return [*found, Line(f"  {self._moved}")] if self._moved else found
 
     def _patch(self, plan: Plan) -> Iterator[Line]:
-        from ..ops import compare
-        from .show import comparison
+        from ...ops import compare
+        from ..show import comparison
 
         found = compare.planned(self._context, restored.really_changes(plan.actions))
         return comparison.lines(found, comparison.Form(comparison.PATCH), PIPED)
 
     def _is_agreed(self, plan: Plan, strange: tuple[bytes, ...]) -> bool:
         """True if the person typed the code of this very plan, or if it is the smallest step. Else show the plan."""
-        from .typed import code_of
+        from ...hook.typed import code_of
 
         assert self._typed is not None
         code = code_of(self._anchor, self._what, plan)
@@ -113,8 +113,8 @@ class PlanQuestion:
         return False
 
     def _is_small(self, plan: Plan, strange: tuple[bytes, ...]) -> bool:
-        from ..ops.outside_edits import is_of_turn_alone
-        from .typed import MOST_UNASKED
+        from ...hook.typed import MOST_UNASKED
+        from ...ops.outside_edits import is_of_turn_alone
 
         assert self._typed is not None
         if not self._typed.is_smallest or self._since is None or strange or plan.kept:
@@ -137,6 +137,7 @@ class PlanQuestion:
 
 
 def _typed_line(options: "ParsedOptions") -> "TypedLine":
-    from .typed import of
+    from ...hook.typed import of
 
-    return of(options)
+    assert options.typed is not None
+    return of(options.typed)

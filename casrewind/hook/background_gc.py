@@ -8,15 +8,15 @@ The process may be killed at any time.
 import os
 from contextlib import suppress
 
-from ... import errors, launch
-from ...store.failure_log import FailureLog
-from ...store.quota import GcState, high_water, low_water
+from .. import errors, launch
+from ..store.failure_log import FailureLog
+from ..store.quota import GcState, high_water, low_water
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...model.retention import Limits
-    from ...ops.context import Context
-    from ...settings import Settings
+    from ..model.retention import Limits
+    from ..ops.context import Context
+    from ..settings import Settings
 
 _NICER = 10
 
@@ -36,7 +36,7 @@ def start(root: str, settings: "Settings") -> None:
 
 def run(context: "Context", limits: "Limits") -> None:
     """Run the gc. A store at its budget is reduced until the next saves fit."""
-    from ...ops import gc as collecting
+    from ..ops import gc as collecting
 
     with suppress(OSError):
         os.nice(_NICER)

@@ -12,9 +12,9 @@ import sys
 import time
 from contextlib import suppress
 
-from ... import environment, fsio, launch, locations
-from ..._typing import NamedTuple
-from ...messages import printable
+from .. import environment, fsio, launch, locations
+from .._typing import NamedTuple
+from ..messages import printable
 from . import protocol
 
 _PATIENCE = 2.0

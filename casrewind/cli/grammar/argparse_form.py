@@ -1,14 +1,13 @@
-"""The table of commands as an argparse parser, for completion and the manual page. options.py
-parses the command lines.
+"""The table of commands as an argparse parser, for completion and the manual page. command_line.py
+reads the command lines.
 """
 
 import argparse
 from collections.abc import Iterable
 
-from .._typing import Any
+from ..._typing import Any
 from . import help as texts
-from .options import GLOBAL, Option
-from .options_more import COMMANDS
+from .command_table import COMMANDS, GLOBAL, Option
 
 
 def build() -> argparse.ArgumentParser:

@@ -9,9 +9,10 @@ import json
 import os
 import tempfile
 
-from ... import fsio, launch
-from ...agents.client import Client
-from ...agents.event import Event
+from .. import fsio, launch
+from ..agents.client import Client
+from ..agents.event import Event
+from ..messages import did_you_mean
 
 _PATIENCE = 20.0
 """Seconds after which the answer reports that the command is still running."""
@@ -42,7 +43,7 @@ _KNOWN: dict[str, dict[str, bool]] = {
 }
 """The commands that a person may type in a client, and their options. True: the option needs a value."""
 _PLANS = frozenset({"restore", "jump", "back", "revert", "undo", "redo"})
-"""The commands that change files. What they would do is shown first (cli/typed.py)."""
+"""The commands that change files. What they would do is shown first (hook/typed.py)."""
 _HARMLESS = frozenset({"-n", "--dry-run", "--list", "--continue", "--abort"})
 """The options with which they show no plan first."""
 _TURNS = ("list", "-n", "8")
@@ -78,7 +79,7 @@ def _do(event: Event, root: str) -> str:
     import shlex
     import subprocess
 
-    from ..typed import read
+    from .typed import read
 
     _note(event, root)
     try:
@@ -88,8 +89,6 @@ def _do(event: Event, root: str) -> str:
     if words[0] == "help":
         return _HELP.format(_name(event.prompt))
     if words[0] not in _KNOWN:
-        from ..options_more import did_you_mean
-
         near = did_you_mean(words[0], _KNOWN)
         return f"{_USAGE}\n{words[0]!r} is no command here{near and f'; {near}'}; nothing was done"
     said = read(words)
@@ -143,9 +142,9 @@ def _note(event: Event, root: str) -> None:
     import time
     from contextlib import suppress
 
-    from ... import errors
-    from ...ops import agent_event
-    from ...settings import from_environment, opened
+    from .. import errors
+    from ..ops import agent_event
+    from ..settings import from_environment, opened
 
     with suppress(errors.CasrewindError):
         settings, _ = from_environment()

@@ -8,14 +8,11 @@ import re
 import shlex
 
 from .. import errors
-from .._typing import TYPE_CHECKING, NamedTuple
+from .._typing import NamedTuple
 from ..messages import printable
 from ..model import digest as digests
 from ..model import plan as plans
 from ..model.plan import Plan
-
-if TYPE_CHECKING:
-    from .command_line import ParsedOptions
 
 YES = "yes"
 _CODE = re.compile(r"[0-9a-z]{1,4}-[0-9a-f]{4}")
@@ -54,10 +51,10 @@ def read(words: list[str]) -> TypedLine:
     return TypedLine(tuple(words), None)
 
 
-def of(options: "ParsedOptions") -> TypedLine:
-    """The line that a person typed in a client for a command with these options. Raises UsageError."""
+def of(line: str) -> TypedLine:
+    """The line that a person typed in a client, from the value of --typed. Raises UsageError."""
     try:
-        words = shlex.split(options.typed)
+        words = shlex.split(line)
     except ValueError:
         words = []
     if not words:

@@ -9,22 +9,21 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from .. import errors
-from .._typing import TYPE_CHECKING, NamedTuple
-from ..messages import printable
-from ..model import paths
-from ..model.checkpoint import Checkpoint
-from ..ops import lookup
-from ..worktree import root as roots
-from .show.text import age
-from .terminal.questions import may_answer
+from ... import errors
+from ..._typing import TYPE_CHECKING, NamedTuple
+from ...messages import age, printable
+from ...model import paths
+from ...model.checkpoint import Checkpoint
+from ...ops import lookup
+from ...worktree import root as roots
+from ..terminal.questions import may_answer
 
 if TYPE_CHECKING:
-    from ..model.diff import Change
-    from ..model.turn_records import Turn
-    from ..ops.context import Context
-    from ..ops.turn_view import TurnView
-    from .command_line import ParsedOptions
+    from ...model.diff import Change
+    from ...model.turn_records import Turn
+    from ...ops.context import Context
+    from ...ops.turn_view import TurnView
+    from ..grammar.command_line import ParsedOptions
 
 _MAGIC = (":(", ":!", ":/", ":^")
 _PATTERN = frozenset("*?[")
@@ -60,7 +59,7 @@ def paths_of(
     """The paths below the root that words of the command line mean (ops/pathspecs.py)."""
     if not words:
         return ()  # most commands have none, and do without the module
-    from ..ops import pathspecs
+    from ...ops import pathspecs
 
     return pathspecs.resolve(context, points, words, options.directory, worktree=worktree)
 
@@ -87,14 +86,14 @@ class Words:
     @property
     def view(self) -> "TurnView":
         """The turns of the worktree."""
-        from ..ops.turn_view import TurnView
+        from ...ops.turn_view import TurnView
 
         self._view = self._view or TurnView(self._context)
         return self._view
 
     def side(self, word: str) -> Side:
         """The state that a word names. Raises CheckpointNotFound, AmbiguousReference."""
-        from ..ops.references import turn_of
+        from ...ops.references import turn_of
 
         reference = turn_of(word)
         if reference is not None:
@@ -121,7 +120,7 @@ class Words:
 
     def shown(self) -> "Turn | Checkpoint":
         """The object of `show`: a turn for `N`, `@N` and its first checkpoint, else a checkpoint. Default: newest turn."""
-        from ..ops.references import turn_of
+        from ...ops.references import turn_of
 
         word = self._options.ref
         if word is None:
@@ -181,7 +180,7 @@ class Words:
         newest, is_only = self.view.turns[0], len(self.view.turns) == 1
         if is_only or newest.started_ns is None or time.time_ns() - newest.started_ns > _RECENT_NS:
             return ""
-        from .show.restored import shortened
+        from ..show.restored import shortened
 
         return f'numbers moved in the last minute: @1 is now "{shortened(newest.prompt)}" ({age(newest.started_ns)})'
 
@@ -204,7 +203,7 @@ class Words:
         return None
 
     def _number(self, word: str) -> bool:
-        from ..ops.references import turn_of
+        from ...ops.references import turn_of
 
         return turn_of(word) is not None
 
@@ -231,7 +230,7 @@ def quoted(word: str) -> str:
 
 def _is_known(context: "Context", word: str, points: list[Checkpoint], options: "ParsedOptions") -> bool:
     """True if a compared checkpoint contains this path."""
-    from ..ops.compare import is_anywhere
+    from ...ops.compare import is_anywhere
 
     try:
         (path,) = roots.below(context.root.path, [word], options.directory)

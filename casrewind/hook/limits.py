@@ -11,7 +11,7 @@ import signal
 import sys
 from contextlib import suppress
 
-from ..._typing import NoReturn
+from .._typing import NoReturn
 
 MEMORY = 4 << 30
 """Bytes of address space, not counting the memory map of the index."""

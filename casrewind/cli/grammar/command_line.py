@@ -5,18 +5,26 @@ No command line is read with argparse: its imports cost a fifth of a save in whi
 
 from collections.abc import Iterable
 
-from .. import errors
-from .options import GLOBAL, HELP, TABLE, VERSION, Command, Option
+from ... import errors
+from ...messages import did_you_mean
+from .command_table import ALIASES, COMMANDS, GLOBAL, HELP, VERSION, Command, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     _Namespace = object  # a type checker accepts every attribute of a SimpleNamespace
-    from .._typing import Any
-    from .picker import ProgressRelay
+    from ..._typing import Any
 else:
     from types import SimpleNamespace as _Namespace
 
 _SEE = "casrewind {}--help shows more"
+_ELSEWHERE = {
+    "checkpoint": "save", "commit": "save", "create": "save", "files": "show", "history": "list", "jobs": "watch",
+    "reset": "restore", "rewind": "back", "rollback": "restore", "snapshot": "save", "switch": "restore",
+    "timeline": "list", "view": "show",
+}  # fmt: skip
+"""Other tools' names for our commands."""
+_COPIES = frozenset({"branch", "checkout", "worktree"})
+"""Other tools' names for what has no command here: a second directory."""
 
 
 class ParsedOptions(_Namespace):
@@ -94,7 +102,7 @@ class ParsedOptions(_Namespace):
     yes: bool
     list: bool  # the last one: behind it, the type of this name is not to be had
 
-    relay: "ProgressRelay"
+    relay: "Any"  # the ProgressRelay of the picker, which the grammar does not know
     budget: int
     configured_tier: str
 
@@ -106,10 +114,6 @@ class ParsedOptions(_Namespace):
 
 def find(name: str) -> tuple[str, Command] | None:
     """(name, command) of a command or an alias; None if there is no such command."""
-    if name in TABLE:
-        return name, TABLE[name]
-    from .options_more import ALIASES, COMMANDS
-
     name = ALIASES.get(name, name)
     return (name, COMMANDS[name]) if name in COMMANDS else None
 
@@ -148,14 +152,10 @@ class CommandLine:
             elif not word.startswith("--") and word[:2] in self._known:
                 self._read_short(word)
             elif self._is_option(word):
-                from .options_more import unknown_option
-
                 raise unknown_option(name, self._name, self._known, self._words)
             elif self._command is None:
                 found = find(word)
                 if found is None:
-                    from .options_more import unknown_command
-
                     raise unknown_command(word)
                 self._name, self._command = found
                 self._given = {**self._command.defaults, **self._given}
@@ -199,8 +199,6 @@ class CommandLine:
             if word == "-":
                 return
             if word[:2] not in self._known:
-                from .options_more import unknown_option
-
                 raise unknown_option(word[:2], self._name, self._known)
 
     def _set(self, name: str, value: str | None) -> None:
@@ -250,8 +248,6 @@ class CommandLine:
 def _converted(option: Option, name: str, text: str) -> object:
     """The value in a text. Raises UsageError."""
     if option.choices is not None and text not in option.choices:
-        from .options_more import did_you_mean
-
         raise errors.UsageError(f"{name}: {text!r} is not one of {', '.join(option.choices)}", did_you_mean(text, option.choices))
     try:
         return text if option.convert is None else option.convert(text)
@@ -262,3 +258,25 @@ def _converted(option: Option, name: str, text: str) -> object:
 def _is_negative(word: str) -> bool:
     digits = word[1:].replace(".", "", 1)
     return digits.isascii() and digits.isdigit()
+
+
+def unknown_command(word: str) -> errors.UsageError:
+    """The error for an unknown command."""
+    if word in _COPIES:
+        hint = "casrewind restore REF --to DIR writes a checkpoint into a directory of its own"
+    else:
+        near = f"did you mean {_ELSEWHERE[word]}?" if word in _ELSEWHERE else did_you_mean(word, (*COMMANDS, *ALIASES))
+        hint = f"{near} casrewind --help lists the commands".lstrip()
+    return errors.UsageError(f"unknown command {word!r}", hint)
+
+
+def unknown_option(name: str, command: str | None, known: dict[str, Option], behind: Iterable[str] = ()) -> errors.UsageError:
+    """The error for an unknown option. `behind` are the words that follow the option."""
+    if command is None:
+        having = [row for row, found in COMMANDS.items() if any(name in option.names for option in found.options)]
+        if having:
+            meant = next((word for word in behind if word in having), having[0])
+            return errors.UsageError(f"the option {name} goes after its command", f"as in: casrewind {meant} {name}")
+    visible = (word for word, option in known.items() if command is None or option.help is not None)
+    hint = f"{did_you_mean(name, visible)} casrewind {f'{command} ' if command else ''}--help shows more".lstrip()
+    return errors.UsageError(f"{command} has no option {name}" if command else f"unknown option {name}", hint)

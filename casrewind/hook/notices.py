@@ -6,16 +6,16 @@ member of the answer to the person alone. The event names the client's process: 
 
 import json
 
-from ... import errors
-from ...agents.client import Client
-from ...agents.event import Event
-from ...config import Config
-from ...messages import printable
-from ...model import diff as diffs
-from ...model.checkpoint import Checkpoint
-from ...model.manifest import DIR
-from ...ops.context import Context
-from ...ops.save import Saved
+from .. import errors
+from ..agents.client import Client
+from ..agents.event import Event
+from ..config import Config
+from ..messages import printable
+from ..model import diff as diffs
+from ..model.checkpoint import Checkpoint
+from ..model.manifest import DIR
+from ..ops.context import Context
+from ..ops.save import Saved
 
 _SHOWN = 2  # paths that a warning names
 
@@ -31,7 +31,7 @@ def answer(client: Client, event: Event, config: Config, context: Context, saved
 
 def failed(client: Client, error: Exception, store: str) -> bytes:
     """What the hook prints at the start of a session if an error stopped it. `store`: its directory, "" if unknown."""
-    from ..commands.client import not_protected
+    from .state_line import not_protected
 
     return _for_the_person(client, not_protected(error, store))
 
@@ -42,7 +42,7 @@ def _for_the_person(client: Client, text: str) -> bytes:
 
 def _text(event: Event, config: Config, context: Context, saved: Saved | None) -> str:
     if saved is None and event.trigger == "session_start" and config.session_line:
-        from ..commands.client import state_line
+        from .state_line import state_line
 
         return state_line(context)
     if saved is None or event.trigger != "turn_end" or event.subagent or not config.warn_removed:

@@ -12,12 +12,12 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..._typing import NoReturn
-    from ...agents.event import Event
-    from ...config import Config
-    from ...ops.context import Context
-    from ...ops.save import Saved
-    from ...settings import Settings
+    from .._typing import NoReturn
+    from ..agents.event import Event
+    from ..config import Config
+    from ..ops.context import Context
+    from ..ops.save import Saved
+    from ..settings import Settings
     from .protocol import Outcome
 
 _CHILD = "--child"
@@ -83,12 +83,12 @@ class HookLog:
         """Add a line. Raises nothing."""
         from contextlib import suppress
 
-        from ...store import failure_log
+        from ..store import failure_log
 
         with suppress(Exception):
             if self.directory and failure_log.FailureLog(self.directory).add(text):
                 return
-            from ... import environment, fsio, locations
+            from .. import environment, fsio, locations
 
             directory = environment.data_directory()
             if locations.ownership_problem(directory):
@@ -129,7 +129,7 @@ class _HookCall:
     def show_notice(self) -> None:
         """Print what the client shows to the person."""
         if self.notice:
-            from ... import fsio
+            from .. import fsio
 
             fsio.write_all(1, self.notice)
 
@@ -146,8 +146,8 @@ class HookJob:
 
     def __init__(self, words: list[str], payload: bytes, at_ns: int) -> None:
         """`words`: the agent, perhaps the event. `payload`: the client's JSON, received at `at_ns` (ns since 1970)."""
-        from ... import agents
-        from ...agents import event as events
+        from .. import agents
+        from ..agents import event as events
 
         self.payload, self.at_ns = payload, at_ns
         self.client = agents.find_sender(words[0] if words else "", payload)
@@ -162,15 +162,15 @@ class HookJob:
         """True if the tier includes the event. Without a configured tier every installed hook counts."""
         if not self.event.trigger:
             return False
-        from ... import environment
-        from ...agents import event as events
-        from ...agents.client import TIERS
+        from .. import environment
+        from ..agents import event as events
+        from ..agents.client import TIERS
 
         return events.wanted(self.client, self.event, environment.configuration().tier or TIERS[-1])
 
     def prepare(self, seconds: float) -> None:
         """Read the settings. `seconds`: the budget; a lock may take half of it. Raises UsageError."""
-        from ...settings import from_environment
+        from ..settings import from_environment
 
         settings, self.config = from_environment()
         self.settings = settings._replace(deadline=max(seconds / 2, 0.4))
@@ -193,7 +193,7 @@ class HookJob:
 
     def save(self, context: "Context") -> "Saved":
         """Make the checkpoint, and start gc if it is due. Raises as a save does."""
-        from ...ops import agent_event
+        from ..ops import agent_event
 
         saved = agent_event.record(
             context, self.event, self.at_ns, self._homes(), transcripts=self.config.transcripts, tells_ends=self._tells_ends()
@@ -206,7 +206,7 @@ class HookJob:
 
     def missed(self) -> bytes:
         """The event as a line for the process that records it, because this one does not."""
-        from ...ops import agent_event
+        from ..ops import agent_event
 
         return agent_event.to_line(self.event, self.at_ns, self._homes(), tells_ends=self._tells_ends())
 
@@ -221,7 +221,7 @@ class HookJob:
 
 def _handle(argv: list[str], at_ns: int, began: float, log: HookLog) -> None:
     """Make the event's checkpoint in the helper, in this process, or in a child if the save is slow."""
-    from ...agents import payload as payloads
+    from ..agents import payload as payloads
 
     call = _HookCall(argv, at_ns, began)
     if call.is_child:
@@ -257,7 +257,7 @@ def _handle(argv: list[str], at_ns: int, began: float, log: HookLog) -> None:
 
 def _ask_helper(call: _HookCall, payload: bytes) -> "Outcome":
     """Ask the helper, if a helper may run."""
-    from ... import environment
+    from .. import environment
 
     if call.is_child:
         return "unknown" if call.asked else "undone"
@@ -271,8 +271,8 @@ def _ask_helper(call: _HookCall, payload: bytes) -> "Outcome":
 
 def _work_here(call: _HookCall, job: HookJob, outcome: "Outcome", log: HookLog) -> "Outcome":
     """Make the checkpoint in this process unless that is too slow. Returns the outcome."""
-    from ...ops import agent_event
-    from ...settings import opened
+    from ..ops import agent_event
+    from ..settings import opened
 
     event, root = job.event, ""
     try:
@@ -300,8 +300,8 @@ def _work_here(call: _HookCall, job: HookJob, outcome: "Outcome", log: HookLog) 
 
 def _work_as_child(job: HookJob, outcome: "Outcome", log: HookLog) -> None:
     """Make the checkpoint, after the other children of the project. Record the events that were left to this one."""
-    from ...ops import agent_event
-    from ...settings import find_root, opened, store_of
+    from ..ops import agent_event
+    from ..settings import find_root, opened, store_of
     from . import limits
 
     event, root = job.event, find_root(job.place, job.settings)
@@ -326,7 +326,7 @@ def _work_as_child(job: HookJob, outcome: "Outcome", log: HookLog) -> None:
 
 def _is_known(context: "Context", job: HookJob, outcome: "Outcome") -> bool:
     """True if the event has its checkpoint, from the helper or from another child."""
-    from ...ops import agent_event
+    from ..ops import agent_event
 
     if outcome != "undone" and agent_event.is_made(context, job.event, job.at_ns):
         return True
@@ -374,7 +374,7 @@ def _leave_to_child(call: _HookCall, job: HookJob, outcome: "Outcome", log: Hook
     """Start a child in its own session for the whole save. Wait for it as long as the budget allows."""
     import subprocess
 
-    from ... import launch
+    from .. import launch
 
     event = job.event
     asked = [_ASKED] if outcome == "unknown" else []

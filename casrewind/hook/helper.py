@@ -21,19 +21,19 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from ... import environment, errors, fsio, locations, locks
-from ..._typing import NamedTuple
-from ...agents import claude, client_process, droid, positions
-from ...messages import printable
-from ...ops import agent_event, save
-from ...settings import Settings, find_root, opened, store_of
-from ...store import agent_sessions, quota
-from ...store.failure_log import FailureLog
-from ...store.index import Proof
-from ...worktree import inotify
-from ...worktree import root as roots
-from ...worktree.change_set import ChangedDirectories, ChangeSet, WatchResult
-from ...worktree.stat_index import StatIndex
+from .. import environment, errors, fsio, locations, locks
+from .._typing import NamedTuple
+from ..agents import claude, client_process, droid, positions
+from ..messages import printable
+from ..ops import agent_event, save
+from ..settings import Settings, find_root, opened, store_of
+from ..store import agent_sessions, quota
+from ..store.failure_log import FailureLog
+from ..store.index import Proof
+from ..worktree import inotify
+from ..worktree import root as roots
+from ..worktree.change_set import ChangedDirectories, ChangeSet, WatchResult
+from ..worktree.stat_index import StatIndex
 from . import handler, helper_process, limits, protocol
 
 _PRELOADED = (claude, droid, positions, client_process, agent_event, quota, agent_sessions)

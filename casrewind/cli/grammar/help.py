@@ -5,10 +5,9 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from .. import __version__
-from .command_line import find
-from .options import ADVANCED, EVERYDAY, GLOBAL, GROUPS, TABLE, Command, Option
-from .options_more import COMMANDS, unknown_command
+from ... import __version__
+from .command_line import find, unknown_command
+from .command_table import ADVANCED, COMMANDS, EVERYDAY, GLOBAL, GROUPS, Command, Option
 
 _WIDEST = 80
 _NARROWEST = 40
@@ -24,7 +23,7 @@ REFERENCE = (
 def overview() -> str:
     """The short help: one line for each everyday command, and the names of all further commands."""
     lines = [TITLE, "", "usage: casrewind [OPTION ...] [COMMAND ...]     (no command: the picker)", ""]
-    lines += [f"  {name:<9} {command.help}" for name, command in TABLE.items()]
+    lines += [f"  {name:<9} {command.help}" for name, command in COMMANDS.items() if command.group == EVERYDAY]
     lines.append("")
     for group in GROUPS:
         if group not in (EVERYDAY, ADVANCED):
