@@ -120,7 +120,7 @@ def test_a_restore_goes_to_before_the_prompt_and_back_counts_the_turns_of_the_li
 
 def test_in_the_client_the_commands_do_what_they_say(went):
     listed = went.answers[""]
-    assert "  @2  make gamma" in listed and "· @1  tidy up" in listed and "another session" in listed
+    assert "  @2  make gamma" in listed and "tidy up" not in listed and "of other sessions" in listed
     assert "make gamma" in went.answers[" show @2"] and "gamma.txt" in went.answers[" show @2"]
     assert "beta.txt" in went.answers[" diff"]
     assert differences(went.files[" restore @2"], went.before["make gamma"]) == {}

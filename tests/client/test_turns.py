@@ -132,11 +132,11 @@ def test_back_counts_the_turns_of_the_list(went):
     assert differences(went.files[command], went.before["long job"]) == {}
 
 
-def test_in_the_client_the_turns_are_shown_and_those_of_the_other_session_are_marked(went):
+def test_in_the_client_the_turns_of_its_session_are_shown(went):
     lines = [line for line in went.answers[""].splitlines() if "@" in line]
-    assert [("·" in line, prompt in line) for line, prompt in zip(lines, PROMPTS, strict=True)] == [
-        (other, True) for other in (True, False, False, True, False)
-    ]
+    own = [prompt for prompt, is_own in zip(PROMPTS, (False, True, True, False, True), strict=True) if is_own]
+    assert [prompt in line for line, prompt in zip(lines, own, strict=True)] == [True] * 3
+    assert "2 turns of other sessions" in went.answers[""]
     assert "delegate it" in went.answers[" show @2"] and "sub.txt" in went.answers[" show @2"]
     assert "tidy up" in went.answers[" log alpha.txt"] and "make alpha" in went.answers[" log alpha.txt"]
     assert "beta.txt" in went.answers[" diff"] and "half.txt" not in went.answers[" diff"]

@@ -27,14 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ..grammar.command_line import ParsedOptions
-_OTHER = "·"
-"""Marks a turn of another session, inside of a client."""
 _LEAST_SESSION = 2
 """The fewest characters of a session's id; `1` only means that a hook runs this."""
 _STEP = 100
 """Rows that are read at once."""
-_COLUMNS, _PATHS = 99, 2
-"""Columns of a row inside of a client, and the paths that it names at most."""
+_COLUMNS, _PATHS = 76, 2
+"""Columns of a row inside of a client: 80 less its indent. The paths that a row names there at most."""
 _NARROW = 84
 """Columns that a list of checkpoints needs for all its columns of data."""
 _Found = tuple[Checkpoint, Marked]
@@ -49,6 +47,7 @@ class _Filter:
         self._text = (options.grep or "").casefold()
         self._since = 0 if options.since is None else _moment(options.since)
         self._sessions: dict[str, int | None] | None = None
+        self._own = None if options.all or options.json or options.session is not None else _own_sessions(context)
         self._view = view
         self._writer: RowWriter | None = None
         if options.session is not None:
@@ -70,7 +69,7 @@ class _Filter:
 
     def takes_row(self, row: Row) -> bool:
         """True for a selected row. With a session, only turns are selected."""
-        if not is_shown(row):
+        if not is_shown(row) or (isinstance(row, Turn) and self.is_elsewhere(row)):
             return False
         if self.is_any:
             return True
@@ -94,12 +93,20 @@ class _Filter:
         self._writer = self._writer or RowWriter(self._view)
         return self._text in searched(row, self._writer.words(row)).casefold()
 
+    def is_elsewhere(self, turn: Turn) -> bool:
+        """True for a turn of another session, inside of a client: it is not listed there."""
+        return not _is_in(self._own, turn.session, turn.started_ns or turn.ended_ns or 0)
+
     def _is_of(self, session: str, moment: int) -> bool:
         """True if `session` is selected and `moment` is not later than the end of that session's part."""
-        if self._sessions is None:
-            return True
-        until = self._sessions.get(session, 0)
-        return until is None or moment <= until
+        return _is_in(self._sessions, session, moment)
+
+
+def _is_in(sessions: dict[str, int | None] | None, session: str, moment: int) -> bool:
+    if sessions is None:
+        return True
+    until = sessions.get(session, 0)
+    return until is None or moment <= until
 
 
 def list_turns(context: Context, options: "ParsedOptions", done: Done) -> int:
@@ -114,7 +121,6 @@ def list_turns(context: Context, options: "ParsedOptions", done: Done) -> int:
 
 
 def _list(context: Context, options: "ParsedOptions", done: Done) -> int:
-    own = _own_sessions(context)
     with context.store.holding():
         everything = context.store.checkpoints()
         view = TurnView(context, everything=everything, needs_operations=False)
@@ -137,7 +143,7 @@ def _list(context: Context, options: "ParsedOptions", done: Done) -> int:
         from ..terminal.pager import pager
 
         with pager(options):
-            _print_rows(view, _all_of(context, view, rows, steps), own, options, damaged, is_filtered=not chosen.is_any)
+            _print_rows(view, _all_of(context, view, rows, steps), chosen, options, damaged)
             if not options.oneline:
                 _tell_elsewhere(everything, context.root.key)
     if options.all:  # checkpoints themselves are read from the index
@@ -211,43 +217,35 @@ def _print_json(view: TurnView, points: Sequence[_Found], rows: Sequence[Row], c
     })  # fmt: skip
 
 
-def _own_sessions(context: Context) -> frozenset[str]:
-    """The session in which a person typed this command, with those that it continues; nothing in a terminal."""
+def _own_sessions(context: Context) -> dict[str, int | None] | None:
+    """The session in which a person typed this command, with those that it continues; None in a terminal."""
     session = os.environ.get(launch.INSIDE, "")
     if len(session) < _LEAST_SESSION:
-        return frozenset()
+        return None
     from ...ops import conversation
 
-    return frozenset(conversation.lineage(context, session))
+    return conversation.lineage(context, session)
 
 
-def _print_rows(
-    view: TurnView, rows: "Iterable[Row]", own: frozenset[str], options: "ParsedOptions", damaged: list[Row], *, is_filtered: bool
-) -> None:
+def _print_rows(view: TurnView, rows: "Iterable[Row]", chosen: _Filter, options: "ParsedOptions", damaged: list[Row]) -> None:
     """Print each row as soon as it is read. Rows that cannot be read are added to `damaged`."""
-    highest = len(view.turns) if options.number is None or is_filtered else min(options.number, len(view.turns))
-    writer = RowWriter(view, width(), highest, _PATHS) if os.environ.get(launch.INSIDE) else RowWriter(view, width(), highest)
-    others = is_there = False
+    others = sum(map(chosen.is_elsewhere, view.turns))
+    is_cut = options.number is not None and chosen.is_any and not others
+    highest = min(options.number or 0, len(view.turns)) if is_cut else len(view.turns)
+    inside = bool(os.environ.get(launch.INSIDE))
+    writer = RowWriter(view, width(), highest, _PATHS, names_sessions=False) if inside else RowWriter(view, width(), highest)
+    is_there = False
     for row in rows:
         is_there = True
         damaged += [row] if _is_damaged(row) else []
-        is_other = bool(own) and isinstance(row, Turn) and row.session not in own
-        others = others or is_other
-        lines = [Line(_short(writer, row))] if options.oneline else writer.lines(row)
-        print_lines(_of_another(lines) if is_other else lines)
+        print_lines([Line(_short(writer, row))] if options.oneline else writer.lines(row))
     if others:
-        print_line(f"{_OTHER} another session: back does not go there from here")
-    if is_filtered:
+        print_line(f"{plural(others, 'turn')} of other sessions: a terminal lists them")
+    if not chosen.is_any:
         if not is_there:
             print_line("no turn matches; casrewind list --all has every checkpoint")
     elif not view.turns:
         print_line(_without_turns(len(view.points)))
-
-
-def _of_another(lines: "Iterable[Line]") -> Iterator[Line]:
-    """The lines of a turn of another session."""
-    for number, line in enumerate(lines):
-        yield styled((line.text if number else _OTHER + line.text[1:], DIM))
 
 
 def _tell_elsewhere(everything: Sequence[tuple[Checkpoint, Marked]], own: bytes) -> None:

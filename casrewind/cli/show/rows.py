@@ -85,13 +85,16 @@ class RowLayout(NamedTuple):
 class RowWriter:
     """Turns rows of one view into lines."""
 
-    def __init__(self, view: "TurnView", columns: int = PIPED, highest: int = 1, names: int = _NAMES) -> None:
+    def __init__(
+        self, view: "TurnView", columns: int = PIPED, highest: int = 1, names: int = _NAMES, *, names_sessions: bool = True
+    ) -> None:
         """`columns`: those of the output. `highest`: the highest number that is printed. `names`: the paths that a row names
-        at most."""
+        at most. `names_sessions`: a turn's row has its agent and session."""
         self._view, self._columns = view, columns
         self._names = names
         self._highest = highest
         self._sides = sides_of(view.turns)
+        self._names_sessions = names_sessions
         self._agents = {turn.agent for turn in view.turns}
         self._length = _id_length({(turn.agent, turn.session) for turn in view.turns})
         self._layout = self._measured()
@@ -159,6 +162,8 @@ class RowWriter:
         return found._replace(counts=why_unknown(turn))
 
     def _short_session(self, turn: Turn) -> str:
+        if not self._names_sessions:
+            return ""
         is_short = self._columns < _WIDE and len(self._agents) == 1
         return printable(turn.session[: self._length]) if is_short and turn.session else self.session_of(turn)
 
@@ -336,7 +341,7 @@ def _fitted(found: RowText, room: int) -> str:
 def _in_columns(found: RowText, layout: RowLayout) -> Iterator[Line]:
     is_cut = layout.width < PIPED
     title = found.title + found.ending
-    if is_cut and not found.session:  # a longer title gets the columns of the session and some of the paths
+    if is_cut and not found.session and (layout.session or not found.mark):  # a longer title gets more
         more = min(max(cells(title) - layout.title, 0), layout.session + layout.paths // 3)
         layout = layout._replace(title=layout.title + more, paths=layout.paths - max(more - layout.session, 0))
     rest: list[Part] = ["  ", _padded(found.when, layout.when)]
