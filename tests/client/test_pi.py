@@ -388,6 +388,8 @@ def test_another_extension_may_answer_beforehand(client, told, front):
     other.write_text(
         """export default (pi) => pi.registerCommand("other", { description: "", handler: async (args, ctx) => {
           if (args === "at") pi.events.emit("casrewind:at", { entry: ctx.sessionManager.getBranch().filter((e) => e.message?.role === "user").at(-1).id, reply: (found) => ctx.ui.notify(JSON.stringify(found), "info") });
+          else if (args === "list") pi.events.emit("casrewind:list", { number: 2, reply: (found) => ctx.ui.notify(JSON.stringify(found), "info") });
+          else if (args.startsWith("back ")) pi.events.emit("casrewind:back", { entry: args.slice(5), reply: (found) => ctx.ui.notify(JSON.stringify(found), "info") });
           else { pi.events.emit("casrewind:answer", { choice: args }); ctx.ui.notify("answered", "info"); }
         } });"""
     )
@@ -395,6 +397,10 @@ def test_another_extension_may_answer_beforehand(client, told, front):
     try:
         target, session = newest(again), again.session()
         assert json.loads(again.order("/other at"))["written"] == 1
+        assert [turn["prompt"] for turn in json.loads(again.order("/other list"))["turns"]][0] == "spoil it"
+        assert "no checkpoint" in json.loads(again.order("/other back nothing"))["error"] and alpha(client) == b"spoilt\n"
+        assert json.loads(again.order(f"/other back {target}"))["restored"] == 1 and alpha(client) == b"alpha v2\n"
+        client.casrewind("undo", "--yes", code=0)
         again.order("/other cancel")
         assert again.ask("fork", entryId=target)["cancelled"] and alpha(client) == b"spoilt\n"
         again.order("/other both")

@@ -374,6 +374,29 @@ export default function casrewind(pi) {
     if (here && typeof given?.reply === "function") given.reply(await look(idsOf(given.entry, here), here).catch(() => null));
   });
 
+  /** Answer another extension: with what `work` finds, or with an error. */
+  const reply = async (given, work) => {
+    if (typeof given?.reply !== "function") return;
+    given.reply(here ? await work(here).catch((error) => ({ error: String(error) })) : { error: "no session has started" });
+  };
+  const result = (done) => parsed(done.out) ?? { error: done.err.trim().slice(-500) || `no answer (${done.code})` };
+
+  pi.events?.on("casrewind:list", (given) =>
+    reply(given, async (ctx) => {
+      const found = result(await command(["list", "--json", "-n", String(given.number ?? 20)], ctx));
+      return found.error ? found : { turns: found.turns };
+    }),
+  );
+  pi.events?.on("casrewind:back", (given) =>
+    reply(given, async (ctx) => {
+      const state = await look(idsOf(given.entry, ctx), ctx);
+      if (!state?.checkpoint) return { error: "no checkpoint was made for that entry" };
+      const done = result(await command(["restore", state.checkpoint, "--yes", "--json"], ctx, RESTORE_SECONDS, true));
+      count(ctx);
+      return done;
+    }),
+  );
+
   // -- /casrewind
 
   /** Go back to before a prompt, in Pi's own way: files first, then the tree of this session, or a fork. What would happen to the
