@@ -198,6 +198,10 @@ class Client:
         """The name of the client that sent a payload to a hook of this one: another client may call the same hooks."""
         return self.name
 
+    def as_typed(self, prompt: str) -> str:
+        """A prompt of an event or a transcript as the person typed it."""
+        return prompt
+
     def tier_of(self, event: str) -> str:
         """The lowest tier that handles an event."""
         return _LOWEST.get(self.events.triggers.get(event, ""), USUAL_TIER)

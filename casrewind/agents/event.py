@@ -88,7 +88,7 @@ def read(client: Client, payload: bytes, environ: Mapping[str, str], name: str =
     name = fields.text("name") or name
     if not name:
         raise errors.MalformedEvent("a hook was called with no event in it", "is it installed for the right client?")
-    prompt = fields.hint("prompt")
+    prompt = client.as_typed(fields.hint("prompt"))
     calls, tool = fields.calls(), fields.hint("tool")
     command = read_command(prompt) if client.carries_command(name) and client.events.refusal else None
     trigger, tier, source = _find_meaning(client, name, prompt, fields)

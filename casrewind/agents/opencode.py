@@ -79,6 +79,14 @@ class OpencodeClient(client.ConversationClient):
         never_rewritten="OpenCode keeps its sessions in a database, and only it writes there",
     )
 
+    def as_typed(self, prompt: str) -> str:
+        """A prompt without the marks of the client's command line. It puts an argument that has a space between quotation
+        marks, and a backslash before each of the argument's own."""
+        inner = prompt[1:-1]
+        if prompt[:1] == prompt[-1:] == '"' and " " in inner and '"' not in inner.replace('\\"', ""):
+            return inner.replace('\\"', '"')
+        return prompt
+
     def find_sessions(self, home: str, environ: Mapping[str, str]) -> str:
         """The directory of the database. It is not among the client's settings."""
         return client.in_home(os.path.abspath(home), self.sessions.directory, environ)
@@ -281,7 +289,7 @@ def _random() -> str:
 def _typed(value: Value) -> str:
     """The user's own words in a message, without what the client adds."""
     parts = [part for part in transcript.blocks(value.get("parts")) if part.get("type") == "text" and not part.get("synthetic")]
-    return "\n".join(transcript.text(part.get("text")) for part in parts)
+    return CLIENT.as_typed("\n".join(transcript.text(part.get("text")) for part in parts))
 
 
 def _rows(data: bytes) -> list[OpencodeLine]:

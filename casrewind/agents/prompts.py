@@ -28,7 +28,8 @@ class CheckpointPrompt(NamedTuple):
 
 def is_same(prompt: Prompt, seen: CheckpointPrompt) -> bool:
     """True if a checkpoint can belong to a prompt."""
-    if not _agree(prompt.text, seen.text):
+    marked = '"' + prompt.text.replace('"', '\\"') + '"'  # an older casrewind recorded OpenCode's marks, see as_typed
+    if not _agree(prompt.text, seen.text) and not _agree(marked, seen.text):
         return False
     if seen.message_id and prompt.message_id:
         return seen.message_id == prompt.message_id

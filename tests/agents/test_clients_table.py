@@ -182,7 +182,7 @@ EXPECTED = {
         "PreToolUse": row("tool_batch", TOOLS, "ses_e04a545baffe", tools=("write",), before_tool=True),
         "SessionStart": row("session_start", ALL, "ses_e04a545baffe"),
         "Stop": row("turn_end", BALANCED, "ses_e04a545baffe"),
-        "UserPromptSubmit": row("prompt", ALL, "ses_e04a545baffe", prompt='"TURN1 x"', message_id="msg_1fb5abae1001r5NV41nzC5uj3i"),
+        "UserPromptSubmit": row("prompt", ALL, "ses_e04a545baffe", prompt="TURN1 x", message_id="msg_1fb5abae1001r5NV41nzC5uj3i"),
     },
     "cursor": {
         "beforeSubmitPrompt": row("prompt", ALL, "8f1f0b7e", prompt="TURN1 please", turn_id="1b2c3d4e-0000-4000-8000-000000000001"),

@@ -12,6 +12,7 @@ from casrewind.agents import event, extension
 from casrewind.agents.client import TIERS
 from casrewind.agents.opencode import CLIENT as opencode
 from casrewind.agents.opencode import NEW, make_import
+from casrewind.agents.prompts import SHOWN, CheckpointPrompt, resolve
 from casrewind.model.cursor import Cursor
 from support import opencode_database
 
@@ -25,9 +26,39 @@ def test_a_prompt_that_begins_with_casrewind_is_a_prompt():
     assert event.read(opencode, payload, {}).trigger == "prompt"
 
 
+TYPED = {
+    '"fix the bug"': "fix the bug",  # opencode run "fix the bug"
+    '"say \\"x\\" twice"': 'say "x" twice',
+    '"\\"all of it\\""': '"all of it"',
+    '"first\nsecond line"': "first\nsecond line",
+    '"fix this" "and that"': '"fix this" "and that"',
+    '"one" and "two"': '"one" and "two"',
+    '"word"': '"word"',  # the command line marks no argument without a space
+    'fix "the bug"': 'fix "the bug"',
+    '""': '""',
+    '"': '"',
+    '" ': '" ',
+}
+"""{a prompt as the client has it: as the person typed it}."""
+
+
+@pytest.mark.parametrize("sent", TYPED)
+def test_the_marks_of_the_command_line_are_not_of_the_prompt(sent, tmp_path):
+    payload = json.dumps({"hook_event_name": "UserPromptSubmit", "session_id": "s", "message_id": "m", "prompt": sent}).encode()
+    recorded = event.read(opencode, payload, {})
+    rows = [json.loads(line) for line in LINES.splitlines()[:2]]
+    rows[1]["parts"] = [{**rows[1]["parts"][0], "type": "text", "text": sent}]
+    opencode_database.write(tmp_path, DATA, rows)
+    (found,) = opencode.prompts(opencode.read_session(str(tmp_path / "opencode.db.sessions" / f"{SESSION}.jsonl")))
+    assert recorded.prompt == found.text == TYPED[sent]
+    for text in (recorded.prompt, sent):  # as an older casrewind recorded it
+        seen = CheckpointPrompt("", found.message_id, text[:SHOWN], 0)
+        assert resolve([found], seen) == 0
+
+
 def test_prompts_and_cuts_of_the_recorded_session():
     prompts = opencode.prompts(LINES)
-    assert [prompt.text.strip('"')[:5] for prompt in prompts[:2]] == ["TURN1", "TURN2"]
+    assert [prompt.text[:5] for prompt in prompts[:2]] == ["TURN1", "TURN2"]
     assert all(len(prompt.message_id) == 16 and prompt.time_ns > 0 for prompt in prompts)
     assert opencode.cut(LINES, prompts[0]) is None
     cut = opencode.cut(LINES, prompts[1])

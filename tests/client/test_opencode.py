@@ -25,11 +25,6 @@ def execute(command):
     return call("bash", command=command, description="side effects")
 
 
-def words(prompts):
-    """The client puts quotation marks around a prompt of its command line."""
-    return [prompt.strip('"') for prompt in prompts]
-
-
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
     found = OpencodeClient(tmp_path_factory.mktemp("oc"))
@@ -86,18 +81,18 @@ def test_the_client_did_what_the_script_says(told):
 
 
 def test_the_list_has_a_row_for_each_turn_with_its_change(told):
-    three_turns.check_list(told, words)
+    three_turns.check_list(told)
 
 
 def test_every_prompt_is_a_checkpoint_with_the_files_of_its_moment(client, told, tmp_path):
-    assert words(client.prompts()[:3]) == PROMPTS
+    assert client.prompts()[:3] == PROMPTS
     for turn in range(3):
         three_turns.check_files(client, told, turn, tmp_path)
 
 
 def test_back_has_the_files_of_before_the_prompt_and_the_client_goes_on_from_there(told, gone_back):
     assert differences(gone_back.picture, told.pictures[2]) == {}
-    assert words(gone_back.report["prompts"]) == ["please run it"]
+    assert gone_back.report["prompts"] == ["please run it"]
     assert gone_back.request.told == [*FIRST, *SECOND, "user: what now"]
     assert "by_program" not in str(gone_back.request.body["messages"])
     assert {point["session"] for point in gone_back.points} == {gone_back.id}
@@ -106,7 +101,7 @@ def test_back_has_the_files_of_before_the_prompt_and_the_client_goes_on_from_the
 def test_the_original_conversation_keeps_every_row(gone_back):
     assert gone_back.original_after == gone_back.original
     assert b"please run it" not in gone_back.fork
-    assert words(prompt.text for prompt in opencode.prompts(gone_back.fork)) == PROMPTS[:2]
+    assert [prompt.text for prompt in opencode.prompts(gone_back.fork)] == PROMPTS[:2]
 
 
 def test_undo_takes_the_files_back(client, told, gone_back):
@@ -115,7 +110,7 @@ def test_undo_takes_the_files_back(client, told, gone_back):
 
 def test_the_fork_s_prompts_have_their_parents_checkpoints(client, told, gone_back):
     report = client.casrewind.json("back", client.casrewind.turn("please edit alpha"), "--both", "--yes", "--session", gone_back.id)
-    assert words(report["prompts"]) == ["please edit alpha", "what now"]
+    assert report["prompts"] == ["please edit alpha", "what now"]
     assert differences(picture(client.project), told.pictures[1]) == {}
 
 
@@ -123,7 +118,7 @@ def test_a_turn_s_end_has_the_conversation_of_its_moment(client, told, gone_back
     point = next(point for point in told.points if point["trigger"] == "turn_end")
     report = client.casrewind.json("restore", point["id"], "--chat")
     kept = opencode.prompts(opencode.read_session(report["fork"]["path"]))
-    assert words(prompt.text for prompt in kept) == PROMPTS[:1]
+    assert [prompt.text for prompt in kept] == PROMPTS[:1]
 
 
 def test_a_client_killed_in_the_middle_of_a_tool(client, told, gone_back):
@@ -134,17 +129,17 @@ def test_a_client_killed_in_the_middle_of_a_tool(client, told, gone_back):
     os.killpg(running.pid, signal.SIGKILL)
     running.communicate()
     report = client.casrewind.json("back", "1", "--both", "--yes", "--session", told.session)
-    assert (words(report["prompts"]), differences(picture(client.project), before)) == (["hang on"], {})
+    assert (report["prompts"], differences(picture(client.project), before)) == (["hang on"], {})
     client.resume(report["fork"]["resume"], "still there")
     assert client.model.requests[-1].told == [*FIRST, *SECOND, *THIRD, "user: still there"]
 
 
 def test_two_sessions_do_not_mix(client, told, gone_back):
     client.model.script["other work"] = [[execute("echo other > other.txt")], ["Done."]]
-    client.say("other work")
+    client.say('other work, "quoted"')
     other = client.points()[-1]["session"]
     report = client.casrewind.json("back", "1", "--both", "--yes", "--session", other)
-    assert (words(report["prompts"]), report["fork"]) == (["other work"], None)
+    assert (report["prompts"], report["fork"]) == (['other work, "quoted"'], None)
     assert not (client.project / "other.txt").exists()
 
 

@@ -69,10 +69,10 @@ def check_script(told, wanted):
     assert len({str(each) for each in told.pictures}) == 4
 
 
-def check_list(told, words=list):
-    """The list has a row for each turn with its change. `words` takes away what the client adds to prompts."""
+def check_list(told):
+    """The list has a row for each turn with its change."""
     found = told.listed["turns"][::-1]
-    assert words(turn["prompt"] for turn in found) == PROMPTS
+    assert [turn["prompt"] for turn in found] == PROMPTS
     paths = [turn["paths"] for turn in found]
     assert paths[:2] == [["alpha.txt"]] * 2 and {"alpha.txt", "bin/tool", "gone.txt"} < set(paths[2])
     assert not any(turn["running"] or turn["cut_short"] or turn["mixed"] for turn in found)
