@@ -399,5 +399,4 @@ def _missing_files(words: Sequence[str]) -> list[str]:
 
 
 def _complaint(error: errors.AgentError) -> str:
-    said = str(error).removesuffix("; nothing was changed")
-    return said if said.endswith("try again") else f"{said}: fix that, then try again"
+    return f"{error.problem.removesuffix('; nothing was changed')}: {error.hint or 'fix that, then try again'}"

@@ -216,7 +216,7 @@ def test_a_variable_that_breaks_other_pythons_does_not_break_ours(doctor, home):
 
 def test_a_package_of_which_a_part_is_gone(doctor, copy):
     assert doctor.json("claude")["hook_test"]["ok"]
-    (copy.place / "cli" / "hook" / "handler.py").unlink()
+    (copy.place / "hook" / "handler.py").unlink()
     doctor.problem("ends with 1", "cannot import name 'handler'", "casrewind install claude", copy.line)
 
 

@@ -35,7 +35,7 @@ def told(start, tmp_path_factory):
         found.requests[name] = len(client.model.requests) - before
         found.points[name] = client.points()
 
-    away, hook = f"{casrewind.package}.away", casrewind.package / "cli" / "hook" / "handler.py"
+    away, hook = f"{casrewind.package}.away", casrewind.package / "hook" / "handler.py"
     terminal.say("hello")
     found.points["before"] = client.points()
     os.rename(casrewind.package, away)

@@ -25,7 +25,7 @@ from support.trees import plant
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the helper is for Linux only")
 WIDE = {f"d{n}/e{m}/f{k}": b"%d" % (n * m * k) for n in range(4) for m in range(3) for k in range(3)}
 ASKING = """
-casrewind casrewind.agents casrewind.agents.payload casrewind.cli casrewind.environment
+casrewind casrewind.agents casrewind.agents.payload casrewind.environment
 casrewind.hook casrewind.hook.handler casrewind.hook.protocol
 """
 """Our modules in a hook whose work a helper does."""

@@ -79,7 +79,7 @@ def bad_main(found):
 
 
 def bad_module(found):
-    (found.package / "cli" / "hook" / "handler.py").write_text("def (:\n")
+    (found.package / "hook" / "handler.py").write_text("def (:\n")
 
 
 def half_a_package(found):
@@ -87,7 +87,7 @@ def half_a_package(found):
 
 
 def ends_with_2(found):
-    (found.package / "cli" / "hook" / "handler.py").write_text("import sys\nsys.exit(2)\n")
+    (found.package / "hook" / "handler.py").write_text("import sys\nsys.exit(2)\n")
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_whatever_is_gone_it_ends_with_0_and_shows_nothing(installed, client, sp
 
 def test_a_hook_that_is_killed_ends_with_0(installed, client):
     line = installed.line("claude")
-    (installed.package / "cli" / "hook" / "handler.py").write_text("import os\nos.kill(os.getpid(), 9)\n")
+    (installed.package / "hook" / "handler.py").write_text("import os\nos.kill(os.getpid(), 9)\n")
     for shell in SHELLS:
         assert installed.call(shell, line, client.payload("UserPromptSubmit.prompt"))[:2] == (0, b"")
 

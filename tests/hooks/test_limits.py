@@ -112,7 +112,7 @@ def test_one_at_a_time_reads_what_the_project_says(bound, client, tmp_path):
         f"if '--child' in sys.argv:\n        import time\n        try:\n            os.mkdir({str(place)!r})\n        except OSError:\n"
         f"            os.mkdir({str(twice)!r})\n        time.sleep(0.5)\n        os.rmdir({str(place)!r})"
     )
-    bound.begin_with("settings.py", "options", work)
+    bound.begin_with("settings.py", "scan_policy", work)
     for number in range(3):
         bound.send(client.payload("SessionStart.startup", session_id=f"5e55104{number}-0000-4000-8000-000000000000"))
     assert len(client.wait_for(3)) == 3
