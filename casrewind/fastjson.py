@@ -7,6 +7,9 @@ same.
 
 from ._typing import TYPE_CHECKING, Any
 
+JsonObject = dict[str, Any]
+"""An object of JSON or TOML. Nobody knows the types of its values before they are looked at."""
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from json import loads

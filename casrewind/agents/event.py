@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from .. import errors
 from .._typing import Any, NamedTuple
-from ..fastjson import loads
+from ..fastjson import JsonObject, loads
 from .client import TIERS, Client
 from .payload import LIMIT
 
@@ -186,7 +186,7 @@ class _Fields:
     """A payload with access by our field names."""
 
     def __init__(
-        self, names: Mapping[str, tuple[str, ...]], payload: dict[str, Any], odd: list[str] | None = None
+        self, names: Mapping[str, tuple[str, ...]], payload: JsonObject, odd: list[str] | None = None
     ) -> None:
         """Invalid fields are added to `odd`."""
         self._names = names
@@ -250,7 +250,7 @@ class _Fields:
         return [_Fields(self._names, call, self.odd) for call in calls]
 
 
-def _whole(payload: bytes) -> dict[str, Any]:
+def _whole(payload: bytes) -> JsonObject:
     try:
         value = loads(payload.decode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
@@ -260,13 +260,13 @@ def _whole(payload: bytes) -> dict[str, Any]:
     return value
 
 
-def _head(payload: bytes, texts: tuple[str, ...]) -> dict[str, Any]:
+def _head(payload: bytes, texts: tuple[str, ...]) -> JsonObject:
     """The members that end within the head, and the beginning of the next member if it is one of `texts`."""
     text = payload[:_HEAD].decode("utf-8", "replace")
     from json import JSONDecoder
 
     decode = JSONDecoder().raw_decode
-    found: dict[str, Any] = {}
+    found: JsonObject = {}
     try:
         at = _behind(text, 0, "{")
         while True:

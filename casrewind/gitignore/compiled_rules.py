@@ -16,6 +16,9 @@ from .wildmatch import PYTHON, RE2, exactly, expression, literal_length, parse
 if TYPE_CHECKING:
     from .wildmatch import RegexDialect
 
+    Specs = list[PathSpec[Any]]
+    """Of any patterns: our classes of them are made when pathspec is imported."""
+
 _MANY = 32
 """Plain rules in a row that are worth one pattern for all of them."""
 _TOGETHER = 250
@@ -144,9 +147,9 @@ def _plain_class() -> Callable[[Sequence[RuleLine], bool], Any]:
     return PlainPattern
 
 
-def compile_rules(lines: Sequence[RuleLine], *, ignore_case: bool) -> "list[PathSpec[Any]]":
+def compile_rules(lines: Sequence[RuleLine], *, ignore_case: bool) -> "Specs":
     """Compile rules into PathSpecs, in order: the last PathSpec that matches a path decides."""
-    specs: list[PathSpec[Any]] = []
+    specs: Specs = []
     plain = [line for line in lines if line.is_plain] if _is_uniform(lines) else []
     if plain and (len(plain) >= _MANY or len(plain) == len(lines)):
         specs.append(PathSpec([_plain_class()(plain, ignore_case)], backend="simple"))
@@ -185,10 +188,10 @@ class Chunk:
     def __init__(self, lines: Sequence[RuleLine], *, fold: bool) -> None:
         """`fold`: the letters of a path are in lower case, so rules ignore case."""
         self._lines, self._fold = lines, fold
-        self._for_files: list[PathSpec[Any]] | None = None
-        self._for_directories: list[PathSpec[Any]] | None = None
+        self._for_files: Specs | None = None
+        self._for_directories: Specs | None = None
 
-    def specs(self, *, is_dir: bool) -> "list[PathSpec[Any]]":
+    def specs(self, *, is_dir: bool) -> "Specs":
         """The PathSpecs for files or for directories, the one that decides first. A rule is compiled twice only if the
         order of the rules requires it."""
         if self._for_files is None:
@@ -205,7 +208,7 @@ class Chunk:
                 self._for_directories = self._compiled(self._lines)
         return self._for_directories
 
-    def _compiled(self, lines: Sequence[RuleLine]) -> "list[PathSpec[Any]]":
+    def _compiled(self, lines: Sequence[RuleLine]) -> "Specs":
         return compile_rules(lines, ignore_case=self._fold)[::-1]
 
 

@@ -48,6 +48,9 @@ _CACHED = 4096
 _TRIES = 5
 _MARKS = frozenset({ledger.PIN, ledger.UNPIN, ledger.LABEL})
 
+Fields = dict[str, Any]
+"""New values of fields for `_replace`: their types differ by field."""
+
 
 class Gone(NamedTuple):
     """A path, and the number of checkpoints that lost its bytes; `safety` of these are safety checkpoints."""
@@ -81,7 +84,7 @@ class LedgerRewrite(NamedTuple):
     """The changes to the ledger. `points`: {checkpoint id: changed fields}; `plans`: {plan: its replacement}; `label`:
     maps a label to its new text. `gone`: digests that nothing may reference afterwards."""
 
-    points: dict[str, dict[str, Any]]
+    points: dict[str, Fields]
     plans: dict[bytes, bytes]
     label: Callable[[str], str]
     gone: frozenset[bytes]
@@ -291,9 +294,9 @@ class _Collector:
         new = {digest: self._purged_plan(actions) for digest, actions in self._plans.items()}
         return LedgerRewrite(points, {old: put for old, put in new.items() if old != put}, lambda label: label, frozenset(self.gone))
 
-    def _fields(self, point: Checkpoint, trees: dict[bytes, bytes]) -> dict[str, Any]:
+    def _fields(self, point: Checkpoint, trees: dict[bytes, bytes]) -> Fields:
         """The changed fields of a checkpoint. A safety checkpoint's counts come from its scan and do not change."""
-        changes: dict[str, Any] = {}
+        changes: Fields = {}
         if point.tree in trees:
             changes["tree"] = trees[point.tree]
             if point.trigger != checkpoints.SAFETY:

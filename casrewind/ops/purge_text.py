@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 from .. import errors, fsio
-from .._typing import Any, NamedTuple
+from .._typing import NamedTuple
 from ..messages import printable, store_errors
 from ..model import cursor as cursors
 from ..model import tlv
@@ -26,7 +26,7 @@ from ..store.failure_log import LINE, FailureLog
 from ..store.reachability import references
 from .context import Context
 from .damage import DamageSearch
-from .purge import LedgerRewrite, carry_out, checkpoints_of, finish_interrupted, refuse_open_restores, rule_path
+from .purge import Fields, LedgerRewrite, carry_out, checkpoints_of, finish_interrupted, refuse_open_restores, rule_path
 from .restorable import naming
 from .restore import Declined
 from .save import PROMPT
@@ -175,14 +175,14 @@ class _TextSearch:
                 report(number + 1)
         return LedgerRewrite(points, {}, self.text, frozenset())
 
-    def _changes(self, point: Checkpoint) -> dict[str, Any]:
+    def _changes(self, point: Checkpoint) -> Fields:
         new = self._texts(point)
         new["more"] = point.more._replace(**self._texts(point.more))
         if point.transcript is not None and self._in_transcript(point.transcript):
             new["transcript"] = None
         return {name: value for name, value in new.items() if value != getattr(point, name)}
 
-    def _texts(self, fields: Checkpoint | Circumstances) -> dict[str, Any]:
+    def _texts(self, fields: Checkpoint | Circumstances) -> Fields:
         """The text fields that may be edited, as they should be."""
         found = fields._asdict().items()
         return {name: self.text(value) for name, value in found if isinstance(value, str) and name not in _KEPT}
@@ -242,7 +242,7 @@ class _TextSearch:
         return self.secret.is_in(prompt.encode("utf-8", "surrogatepass"), cut=len(prompt) >= PROMPT)
 
 
-def _details(changes: dict[str, Any]) -> int:
+def _details(changes: Fields) -> int:
     """The number of changed fields of a checkpoint that are neither its prompt, its label nor its transcript."""
     return len(changes.keys() - {"prompt", "label", "transcript"})
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 
 from ... import errors, launch
-from ..._typing import TYPE_CHECKING, Any
+from ..._typing import TYPE_CHECKING
 from ...messages import age, printable
 from ...ops import conversation, lookup, rewind
 from ...ops.context import Context
@@ -23,6 +23,9 @@ from . import OK, REMARKS, Done
 from .words import Words, paths_of
 
 if TYPE_CHECKING:
+    from ...model.checkpoint import Checkpoint
+    from ...ops.context import Progress
+    from ...settings import Settings
     from ..grammar.command_line import ParsedOptions
 
 _WORD = "REWRITE"
@@ -77,7 +80,7 @@ def back(context: Context, options: "ParsedOptions", done: Done) -> int:
     return _carry_out(rewinding, options, done, question, target)
 
 
-def open_unseen(options: "ParsedOptions", settings: Any, reporter: Any) -> Context | None:
+def open_unseen(options: "ParsedOptions", settings: "Settings", reporter: "Progress | None") -> Context | None:
     """Open a project without a store, if its client has a conversation: the store records its rewind. Else None."""
     from ...agents import session_files
     from ...settings import find_root, open_context
@@ -120,7 +123,7 @@ def _must_ask_about(target: RewindTarget) -> bool:
     return True
 
 
-def restore(context: Context, options: "ParsedOptions", point: Any, done: Done) -> int:
+def restore(context: Context, options: "ParsedOptions", point: "Checkpoint", done: Done) -> int:
     """casrewind restore --chat and --both, casrewind jump."""
     both = options.what == "both"
     if options.to is not None:

@@ -5,7 +5,7 @@ import os
 from contextlib import suppress
 
 from ... import errors
-from ..._typing import TYPE_CHECKING, Any
+from ..._typing import TYPE_CHECKING
 from ...messages import age, plural
 from ...ops.save import Saved, read_index, save_by_hand
 from ..show.text import counted, signed, size, skipped_lines
@@ -14,7 +14,9 @@ from . import OK, REMARKS, Done
 
 if TYPE_CHECKING:
     from ...ops.context import Context
+    from ...ops.pins import Marking
     from ..grammar.command_line import ParsedOptions
+    from ..show.shapes import Shape
 
 
 def save(context: "Context", options: "ParsedOptions", done: Done) -> int:
@@ -58,7 +60,7 @@ def _label(options: "ParsedOptions") -> str:
     return text
 
 
-def _saved_json(report: Saved, root: str) -> dict[str, Any]:
+def _saved_json(report: Saved, root: str) -> "Shape":
     from ..show import shapes
 
     point = report.checkpoint
@@ -144,7 +146,7 @@ def unpin(context: "Context", options: "ParsedOptions", done: Done) -> int:
     return _report_marking(context, options, pins.unpin(context, lookup.checkpoint(context, options.ref or "")), done)
 
 
-def _report_marking(context: "Context", options: "ParsedOptions", report: Any, done: Done) -> int:
+def _report_marking(context: "Context", options: "ParsedOptions", report: "Marking", done: Done) -> int:
     done()
     if options.json:
         from ...ops import lookup

@@ -18,7 +18,6 @@ from argcomplete.lexers import split_line
 from argcomplete.shell_integration import shellcode
 
 from ... import agents, errors
-from ..._typing import Any
 from ...messages import age
 from ...model import checkpoint as checkpoints
 from ...model import manifest
@@ -27,7 +26,7 @@ from ...ops import lookup
 from ...ops.context import Context
 from ...ops.references import is_numbered, label_of
 from ...ops.turn_view import TurnView
-from ...settings import from_environment, opened
+from ...settings import Settings, from_environment, opened
 from ...store.catalog import Marked
 from ...worktree import root as roots
 from ..grammar import argparse_form as parser
@@ -48,7 +47,7 @@ Candidates = dict[str, str]
 """Candidates, each with a short description."""
 
 
-def completion(_settings: Any, options: argparse.Namespace) -> int:
+def completion(_settings: Settings, options: argparse.Namespace) -> int:
     """casrewind completion."""
     print_line(shellcode(["casrewind"], shell=options.shell).strip())
     return OK
@@ -93,7 +92,7 @@ Offer = Callable[[str, argparse.Namespace], Candidates]
 def _careful(offer: Offer) -> Callable[..., Candidates]:
     """Wrap `offer` for argcomplete: an error offers nothing, and unsafe candidates for a terminal are dropped."""
 
-    def offered(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> Candidates:
+    def offered(prefix: str, parsed_args: argparse.Namespace, **_: object) -> Candidates:
         try:
             found = offer(prefix, parsed_args)
         except (errors.CasrewindError, OSError, UnicodeError):

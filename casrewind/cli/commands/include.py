@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 
 from ... import errors
-from ..._typing import TYPE_CHECKING, Any
+from ..._typing import TYPE_CHECKING
 from ...gitignore.rules import SHARED_FILE, RuleFile, shown_name
 from ...messages import age, plural, printable
 from ...model import domain as domains
@@ -118,7 +118,7 @@ def _change(context: "Context", options: "ParsedOptions", change: Callable[..., 
     return change(context, words, shared=options.shared)
 
 
-def _change_json(found: RuleChange, store: str) -> dict[str, Any]:
+def _change_json(found: RuleChange, store: str) -> shapes.Shape:
     return {
         "file": found.file,
         "added": [os.fsdecode(rule) for rule in found.added], "removed": [os.fsdecode(rule) for rule in found.removed],
@@ -183,7 +183,7 @@ def unprotected(found: Sequence[IgnoredEntry], *, complete: bool) -> list[str]:
     return [f"not protected, because git ignores it: {', '.join(shown)}{more}", f"  casrewind include {shlex.quote(shown[0])} protects it"]
 
 
-def _json(verdict: Verdict, store: str) -> dict[str, Any]:
+def _json(verdict: Verdict, store: str) -> shapes.Shape:
     rule = verdict.rule
     return {
         **shapes.path(verdict.path),

@@ -8,7 +8,7 @@ import shutil
 import sys
 
 from ... import __version__, agents, environment, errors
-from ..._typing import TYPE_CHECKING, Any
+from ..._typing import TYPE_CHECKING
 from ...agents import claude_plugin, hook_checks, settings_edit
 from ...agents import install as installs
 from ...agents.client import USUAL_TIER, Client
@@ -22,10 +22,11 @@ from ..terminal.questions import agreed, may_ask
 from . import OK, REMARKS
 
 if TYPE_CHECKING:
+    from ...settings import Settings
     from ..grammar.command_line import ParsedOptions
 
 
-def install(settings: Any, options: "ParsedOptions") -> int:
+def install(settings: "Settings", options: "ParsedOptions") -> int:
     """casrewind install."""
     if options.agent is None:
         return _connect(settings, options)
@@ -46,7 +47,7 @@ def install(settings: Any, options: "ParsedOptions") -> int:
     return REMARKS if found.failed else OK
 
 
-def uninstall(settings: Any, options: "ParsedOptions") -> int:
+def uninstall(settings: "Settings", options: "ParsedOptions") -> int:
     """casrewind uninstall."""
     target = _target(_client(settings, options), settings, options)
     is_printed = target.client.is_printed
@@ -60,7 +61,7 @@ def uninstall(settings: Any, options: "ParsedOptions") -> int:
     return OK
 
 
-def _connect(settings: Any, options: "ParsedOptions") -> int:
+def _connect(settings: "Settings", options: "ParsedOptions") -> int:
     """Ask about each client on a terminal; elsewhere print the commands. With --yes, connect all of them."""
     if options.json or options.plugin is not None:
         raise errors.UsageError("install needs the name of a client with these options", "casrewind install alone lists the clients")
@@ -123,13 +124,13 @@ def _plugin(client: Client, tier: str, options: "ParsedOptions") -> int:
     return OK
 
 
-def _client(settings: Any, options: "ParsedOptions") -> Client:
+def _client(settings: "Settings", options: "ParsedOptions") -> Client:
     if settings.store is not None:
         raise errors.UsageError(f"{options.command} changes a client's settings and no store", "leave --store out")
     return agents.load_client(options.agent or "")
 
 
-def _target(client: Client, settings: Any, options: "ParsedOptions") -> installs.Target:
+def _target(client: Client, settings: "Settings", options: "ParsedOptions") -> installs.Target:
     root = None
     if options.scope == PROJECT:
         from ...settings import find_root

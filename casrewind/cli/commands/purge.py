@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from ... import errors
-from ..._typing import TYPE_CHECKING, Any
+from ..._typing import TYPE_CHECKING, TypeVar
 from ...gitignore.rules import RULE_FILES
 from ...messages import plural, printable
 from ...model import domain as domains
@@ -24,6 +24,8 @@ from .words import paths_of
 if TYPE_CHECKING:
     from ...ops.context import Context
     from ..grammar.command_line import ParsedOptions
+
+_Found = TypeVar("_Found")
 
 
 def purge(context: "Context", options: "ParsedOptions", done: Done) -> int:
@@ -46,7 +48,10 @@ def purge(context: "Context", options: "ParsedOptions", done: Done) -> int:
 
 
 def _path(context: "Context", options: "ParsedOptions", done: Done) -> int:
-    confirm = _confirmation(options, done, lambda found: _agreed_on_paths(found, whole=options.glob))
+    def ask(found: Purged) -> bool:
+        return _agreed_on_paths(found, whole=options.glob)
+
+    confirm = _confirmation(options, done, ask)
     given = os.fsencode(options.path)
     if given in domains.OUTSIDE_NAMES:  # stored names of external rule files
         places: tuple[bytes, ...] = (given,)
@@ -85,12 +90,12 @@ def _read(done: Done) -> bytes:
     return getpass.getpass("Text to purge (it is not shown): ").encode("utf-8", "surrogateescape")
 
 
-def _confirmation(options: "ParsedOptions", done: Done, ask: Callable[[Any], bool]) -> Callable[[Any], bool] | None:
+def _confirmation(options: "ParsedOptions", done: Done, ask: Callable[[_Found], bool]) -> Callable[[_Found], bool] | None:
     """The function that asks, or None if no question is required. Raises UsageError if a question is impossible."""
     if options.dry_run or not must_ask(options, "removes anything for good"):
         return None
 
-    def confirm(found: Any) -> bool:
+    def confirm(found: _Found) -> bool:
         done()
         return ask(found)
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from ... import errors, launch
-from ..._typing import TYPE_CHECKING, Any
+from ..._typing import TYPE_CHECKING
 from ...messages import age, printable
 from ...model import paths
 from ...model.diff import Change, topmost
@@ -21,6 +21,7 @@ from ..terminal.questions import must_ask
 from . import OK, REMARKS, Done, words
 
 if TYPE_CHECKING:
+    from ...model.checkpoint import Checkpoint
     from ...model.turn_records import Turn
     from ...ops.context import Context
     from ..grammar.command_line import ParsedOptions
@@ -95,7 +96,7 @@ def _resume(context: "Context", options: "ParsedOptions", done: Done) -> int:
     return _report(report if options.resume == "continue" else report._replace(op="abort"), options)
 
 
-def _restore_to(context: "Context", options: "ParsedOptions", point: Any, done: Done) -> int:
+def _restore_to(context: "Context", options: "ParsedOptions", point: "Checkpoint", done: Done) -> int:
     from ...ops.restore_to import materialise
 
     if options.dashed or options.dry_run:

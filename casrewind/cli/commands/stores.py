@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Sequence
 
 from ... import config, errors, projects
-from ..._typing import TYPE_CHECKING, Any
+from ..._typing import TYPE_CHECKING
 from ...messages import age, plural, printable
 from ...ops.all_stores import Found, Pruned, Spared
 from ..show import shapes
@@ -16,10 +16,11 @@ from ..terminal.questions import agreed_for_good, must_ask
 from . import OK, REMARKS
 
 if TYPE_CHECKING:
+    from ...settings import Settings
     from ..grammar.command_line import ParsedOptions
 
 
-def stores(settings: Any, options: "ParsedOptions") -> int:
+def stores(settings: "Settings", options: "ParsedOptions") -> int:
     """casrewind stores."""
     if settings.store is not None:
         raise errors.UsageError("stores lists all of the data directory", "leave --store out")
@@ -35,7 +36,7 @@ def stores(settings: Any, options: "ParsedOptions") -> int:
     return OK
 
 
-def _prune(settings: Any, options: "ParsedOptions") -> int:
+def _prune(settings: "Settings", options: "ParsedOptions") -> int:
     from ...ops.restore import Declined
 
     age = config.parse_age(options.prune_missing or "", "--prune-missing")
@@ -133,7 +134,7 @@ def _shape_of_pruned(found: Pruned) -> shapes.Shape:
     }
 
 
-def adopt(settings: Any, options: "ParsedOptions") -> int:
+def adopt(settings: "Settings", options: "ParsedOptions") -> int:
     """casrewind adopt."""
     found = projects.adopt(options.directory, options.old, settings)
     if options.json:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 from rich.text import Text
 
-from ..._typing import Any
 from ...messages import plural, printable
 from ...model.turn_records import Turn
 from . import patch_lines, worker
@@ -138,7 +137,7 @@ class TimelineReader:
         """Start jobs that count the lines of the first files, a few files per job."""
         todo = [change for change in self.state.tree.changes[:_COUNTED] if change.path not in self.state.lines_of][:_AT_ONCE]
 
-        def answer(found: Any) -> None:
+        def answer(found: dict[bytes, str] | Exception) -> None:
             if preview is self.state.preview and not isinstance(found, Exception):
                 self.state.lines_of.update(found)
                 self.view.lines("#files").refresh()

@@ -9,10 +9,11 @@ import functools
 import threading
 from collections.abc import Callable
 
-from ..._typing import Any
+from ..._typing import TypeVar
 
 ACT, SHOW, PATCH, LIST, LOOK, FILL, LINES, MORE = range(8)
 """The kinds of jobs, most urgent first."""
+_Result = TypeVar("_Result")
 
 
 class WorkerStopped(BaseException):
@@ -29,17 +30,24 @@ class Worker:
 
     def __init__(self) -> None:
         """Start the thread. It owns the open project until `close` returns."""
-        self._jobs: dict[int, tuple[Callable[[], Any], Callable[[Any], None]]] = {}
+        self._jobs: dict[int, Callable[[], Callable[[], None]]] = {}
         self._changed = threading.Condition()
         self._closing = False
         self._deliver: Callable[[Callable[[], None]], None] | None = None
         self._thread = threading.Thread(target=self._run, name="casrewind worker", daemon=True)
         self._thread.start()
 
-    def put(self, kind: int, work: Callable[[], Any], answer: Callable[[Any], None]) -> None:
+    def put(self, kind: int, work: Callable[[], _Result], answer: "Callable[[_Result | Exception], None]") -> None:
         """Run `work`, then call `answer` on the screen's thread with the result or the exception."""
+
+        def job() -> Callable[[], None]:
+            try:
+                return functools.partial(answer, work())
+            except Exception as error:  # the screen reports it
+                return functools.partial(answer, error)
+
         with self._changed:
-            self._jobs[kind] = (work, answer)
+            self._jobs[kind] = job
             self._changed.notify()
 
     def start(self, deliver: Callable[[Callable[[], None]], None]) -> None:
@@ -67,15 +75,13 @@ class Worker:
                 self._changed.wait_for(lambda: bool(self._jobs) or self._closing)
                 if self._closing:
                     return
-                work, answer = self._jobs.pop(min(self._jobs))
+                job = self._jobs.pop(min(self._jobs))
             try:
-                found = work()
+                answer = job()
             except WorkerStopped:
                 return
-            except Exception as error:  # the screen reports it
-                found = error
             with self._changed:
                 self._changed.wait_for(lambda: self._deliver is not None or self._closing)
                 deliver = self._deliver
             if deliver is not None:
-                deliver(functools.partial(answer, found))
+                deliver(answer)

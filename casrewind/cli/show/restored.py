@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from ..._typing import TYPE_CHECKING, Any, NamedTuple
+from ..._typing import TYPE_CHECKING, NamedTuple
 from ...messages import plural, printable
 from ...model.checkpoint import Checkpoint
 from ...model.diff import Change
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ...ops.execute import Restored
     from ...ops.inclusion import LostRule
     from .changes import Row
+    from .shapes import Shape
 
 _TITLE = 40
 """Characters of a label or prompt in the title of a plan."""
@@ -180,7 +181,7 @@ def numbers(actions: Iterable[Action]) -> tuple[int, int]:
     return written, removed
 
 
-def shape(report: "Restored", outside: Sequence[bytes] = (), target: RestoreTarget = NO_TARGET) -> dict[str, Any]:
+def shape(report: "Restored", outside: Sequence[bytes] = (), target: RestoreTarget = NO_TARGET) -> "Shape":
     """The result of a restore, undo or redo, as JSON. `outside`: the paths with edits that no turn made."""
     from . import shapes
 

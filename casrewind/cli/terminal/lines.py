@@ -2,11 +2,11 @@
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from ... import errors
-from ..._typing import TYPE_CHECKING, Any, TextIO
+from ..._typing import TYPE_CHECKING, TextIO
 from ...messages import is_full, printable, reason_of
 
 if TYPE_CHECKING:  # a usage error needs none of these imports
@@ -84,7 +84,7 @@ def note(line: str) -> None:
     remark(f"casrewind: note: {line}")
 
 
-def as_json(shape: dict[str, Any]) -> None:
+def as_json(shape: Mapping[str, object]) -> None:
     """Print one JSON object in UTF-8, regardless of the locale. Control characters are escaped."""
     import json
     import re
