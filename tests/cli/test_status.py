@@ -184,6 +184,7 @@ def test_ages_and_numbers_are_written_as_people_write_them():
     import time
 
     from casrewind import messages
+    from casrewind.cli.show import text
 
     now = time.time_ns()
     for seconds, words in ((0, "0 s ago"), (59.9, "59 s ago"), (61, "1 min ago"), (3599, "59 min ago"), (7300, "2 h ago"), (86400 * 3, "3 d ago"), (86400 * 366, "1 year ago"), (86400 * 800, "2 years ago"), (-60, "in the future")):
