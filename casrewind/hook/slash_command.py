@@ -21,7 +21,10 @@ _RESTORES = {
     "--yes": False,
 }  # fmt: skip
 _KNOWN: dict[str, dict[str, bool]] = {
-    "back": {"--code": False, "--chat": False, "--both": False, "--nearest": False, "--copy": False, "-y": False, "--yes": False},
+    "back": {
+        "--code": False, "--chat": False, "--both": False, "--nearest": False, "--copy": False, "-n": False, "--dry-run": False,
+        "-y": False, "--yes": False,
+    },
     "diff": {"--stat": False, "-p": False, "--patch": False, "--name-status": False},
     "doctor": {},
     "jump": {name: False for name in _RESTORES if name not in ("--code", "--chat", "--both")},

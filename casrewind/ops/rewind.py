@@ -117,6 +117,7 @@ def back(
     chat: bool = True,
     in_place: bool = False,
     nearest: bool = False,
+    dry_run: bool = False,
     choose: Choosing | None = None,
     agree: Choosing | None = None,
     confirm: Confirming | None = None,
@@ -125,7 +126,7 @@ def back(
 
     `both` restores the files too, except for a conversation without checkpoints. Without `chat` the conversation
     is unchanged. If the prompt has no checkpoint, `nearest` accepts the nearest one, or `choose` asks. `agree` is
-    called before an `in_place` rewind.
+    called before an `in_place` rewind. With `dry_run` nothing is changed.
 
     Raises AgentError (no files to go back, in place while the client may run), CheckpointNotFound, Declined,
     and errors of `restore`.
@@ -140,7 +141,7 @@ def back(
     if in_place:
         _check_in_place(context, conversation, cut)
         where = f"{printable(conversation.path)} will be cut there, in its own session; as it is now it is kept beside"
-        if agree is not None and not agree(where):
+        if agree is not None and not dry_run and not agree(where):
             raise Declined
     point, notes = goal.points[goal.at], (*unseen, *_notes(context, conversation))
     restored: Restored | None = None
@@ -148,12 +149,12 @@ def back(
     if both:
         point, said = _point_of(context, goal, nearest=nearest, choose=choose)
         notes += said
-        restored, foreign = _restore(context, point, conversations.own(conversation, goal.points), confirm=confirm)
+        restored, foreign = _restore(context, point, conversations.own(conversation, goal.points), dry_run=dry_run, confirm=confirm)
         if not chat:
-            return Rewound(None, (), restored, foreign, notes, dry_run=False, transcript="")
-    made = _write(context, conversation, cut, point, restored, in_place=in_place)
+            return Rewound(None, (), restored, foreign, notes, dry_run=dry_run, transcript="")
+    made = None if dry_run else _write(context, conversation, cut, point, restored, in_place=in_place)
     taken = tuple(prompt.text for prompt in goal.prompts[goal.at :])
-    return Rewound(made, taken, restored, foreign, notes, dry_run=False, transcript=conversation.path)
+    return Rewound(made, taken, restored, foreign, notes, dry_run=dry_run, transcript=conversation.path)
 
 
 def to_checkpoint(

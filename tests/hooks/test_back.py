@@ -4,6 +4,8 @@ import json
 import os
 from pathlib import Path
 
+import pytest
+
 from casrewind.agents.claude import CLIENT as claude
 from support.picture import picture
 from support.trees import plant
@@ -50,6 +52,20 @@ def test_both_is_what_back_does_by_itself(told, root, casrewind):
     assert "--yes" in casrewind("back", "1", code=64).err
     found = casrewind.json("back", "1", "--yes")
     assert picture(root) == pictures[2] and found["fork"] is not None
+
+
+@pytest.mark.parametrize("what", [(), ("--code",), ("--chat",)])
+def test_a_dry_run_shows_the_plan_asks_nothing_and_changes_nothing(told, root, casrewind, what):
+    client, prompts, _ = told
+    before, sessions = picture(root), sorted(os.listdir(client.transcript.parent))
+    found = casrewind("back", "-n", "2", *what, code=0)
+    assert found.err == "" and "Go on?" not in found.out and "undo" not in found.out
+    assert ("would restore" in found.out) == (what != ("--chat",))
+    assert ("would take back 2 prompts" in found.out) == (what != ("--code",))
+    shape = casrewind.json("back", "--dry-run", "2", *what)
+    assert shape["dry_run"] is True and shape["fork"] is None and shape["prompts"] == [p.text for p in prompts[1:]] * (what != ("--code",))
+    assert picture(root) == before and sorted(os.listdir(client.transcript.parent)) == sessions
+    assert "nothing to undo" in casrewind("undo", "--yes", code=15).err
 
 
 def test_before_the_first_prompt_there_is_no_conversation_and_it_is_said(told, root, casrewind):

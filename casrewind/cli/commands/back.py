@@ -50,8 +50,8 @@ def back(context: Context, options: "ParsedOptions", done: Done) -> int:
     preferred = os.environ.get("CASREWIND_SESSION", "")
     target = conversation.find_prompt(context, options.number, options.session or "", preferred)
     changes = (files and target.was_seen) or options.in_place
-    moved = "" if options.number is None else Words(context, options).moved(f"@{options.number}")
-    asking = (changes and must_ask(options, "changes anything")) or (target.is_other and _must_ask_about(target)) or bool(moved)
+    moved = "" if options.number is None or options.dry_run else Words(context, options).moved(f"@{options.number}")
+    asking = not options.dry_run and _is_asked(options, target, moved, changes=changes)
     question = PlanQuestion(
         context, options, done, lambda: _title(context, target), is_asked=asking, target=_target_of(target), moved=moved,
         since=next((point for point in target.points[target.at :] if point is not None), None),
@@ -67,6 +67,7 @@ def back(context: Context, options: "ParsedOptions", done: Done) -> int:
             chat=chat,
             in_place=options.in_place,
             nearest=options.nearest,
+            dry_run=options.dry_run,
             choose=_agree if asking else None,
             agree=_agree if asking else None,
             confirm=question if files else None,
@@ -78,6 +79,11 @@ def back(context: Context, options: "ParsedOptions", done: Done) -> int:
             print_line("nothing was changed")
             return OK
     return _carry_out(rewinding, options, done, question, target)
+
+
+def _is_asked(options: "ParsedOptions", target: RewindTarget, moved: str, *, changes: bool) -> bool:
+    """True if a person has to agree: to changes, to another session's turn, or because the numbers moved. Raises UsageError."""
+    return (changes and must_ask(options, "changes anything")) or (target.is_other and _must_ask_about(target)) or bool(moved)
 
 
 def open_unseen(options: "ParsedOptions", settings: "Settings", reporter: "Progress | None") -> Context | None:
@@ -187,7 +193,7 @@ def _carry_out(
 
 def _report(report: Rewound, options: "ParsedOptions", target: RewindTarget | None = None, question: PlanQuestion | None = None) -> int:
     copied = None
-    if getattr(options, "copy", False) and report.prompts:
+    if getattr(options, "copy", False) and report.prompts and not report.dry_run:
         copied = _copy("\n\n".join(report.prompts))
         if copied is None:
             note("no clipboard tool was found (wl-copy, xclip, xsel, pbcopy, tmux): nothing was copied")

@@ -199,7 +199,7 @@ COMMANDS = {
         choice("what", "both", "--both", "files and conversation (default)"), SESSION,
         flag("--in-place", "cut the session itself and keep a copy; its client must not run"),
         flag("--copy", "copy the removed prompts to the clipboard"),
-        flag("--nearest", "if the prompt has no checkpoint, use the nearest older one"), YES, JSON,
+        flag("--nearest", "if the prompt has no checkpoint, use the nearest older one"), DRY_RUN, YES, JSON,
     ), (), {"what": "both"}, more="The conversation before the prompt becomes a new session; the old session is kept.",
         saves=True, tells_restore=True),
     "revert": Command("Reverse what one turn changed, and nothing else", ("casrewind revert @2", "casrewind revert @2 src/till.py"), (

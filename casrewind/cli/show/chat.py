@@ -31,9 +31,9 @@ def rewound_lines(
         yield from foreign_lines(report.foreign)
     elif name and not report.dry_run:
         yield Line(f"back {name}")
-    if report.dry_run:
+    if report.dry_run and report.transcript:
         yield Line(f"would take back {plural(len(report.prompts), 'prompt')} of the conversation")
-    elif not is_inside:
+    elif not report.dry_run and not is_inside:
         yield from _chat(report, is_inside=False)
     yield from removed_prompts(report)
     if copied is not None:
