@@ -22,7 +22,7 @@ MISSPELT = [
     ("cli/commands/status.py", "context.store.path"),
     ("cli/commands/stores.py", "options.prune_missing"),
     ("cli/picker/timeline.py", "self._context.root"),
-    ("cli/picker/view.py", "row.is_final"),
+    ("cli/picker/view.py", "self.state.is_opened"),
     ("hook/handler.py", "job.event.command"),
     ("hook/helper.py", "context.store.sessions"),
 ]
