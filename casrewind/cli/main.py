@@ -184,7 +184,7 @@ def _inside(
         return code
     except KeyboardInterrupt:
         if store.is_interrupted(key):
-            lines.half_done()
+            lines.print_half_done_restore()
         raise
     finally:
         if reporter is not None:

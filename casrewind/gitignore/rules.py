@@ -53,8 +53,8 @@ class RuleSource(NamedTuple):
     shown: bytes
     """The name of the file in its directory, or what output calls a file outside of the tree."""
     bit: int = 0
-    """For a file that any directory may have: its bit in the records of the stat index, which nothing else has there (see
-    `worktree/scan_directory.py`). 0 for all other files."""
+    """For a file that any directory may have: its bit in the records of the stat index. Nothing else has that bit there: 4 to 64
+    are taken (`worktree/scan_directory.py`). 0 for all other files."""
     stops_built_in: bool = False
     """Below such a file, neither the built-in excludes nor cache tags count: its rules say what to keep."""
     protects: bool = False

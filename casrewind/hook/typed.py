@@ -1,7 +1,8 @@
 """A command that a person types in a client. It shows its plan first, and changes files when it is typed again with `yes`.
 
 The danger prevented here: a person agrees to one plan, and another one is carried out. So the word behind `yes` is made
-from the plan itself: the checkpoint's id, and a digest of every change with both sides. Nothing is stored.
+from the plan itself: four characters of the checkpoint's id, and four of a digest of every change with both sides.
+Nothing is stored.
 """
 
 import re

@@ -12,7 +12,7 @@ from .paths import MAX_DEPTH
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # a diff of small directories does not need it
-    from .large_directories import NodeList
+    from .directory_nodes import NodeList
     from .manifest import Tree
 
 ADDED, MODIFIED, REMOVED, TYPE = "added", "modified", "removed", "type"
@@ -133,7 +133,7 @@ def lenient(load: Loader) -> Loader:
         try:
             return load(digest)
         except (errors.BlobMissing, errors.BlobCorrupt):
-            from .large_directories import LOST
+            from .directory_nodes import LOST
 
             return LOST
 

@@ -1,5 +1,5 @@
 """Manifests: entries, and the trees that hold them. A directory is one blob, or several nodes if large
-(model/large_directories.py).
+(model/directory_nodes.py).
 
 Equal directories have equal bytes, so an unchanged directory costs nothing and a diff visits only what differs. The
 byte tables are in docs/internals/format.md. Decoding trusts nothing: it checks names with the validator of scan and
@@ -15,7 +15,7 @@ from . import paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # a save of small directories does not need it
-    from .large_directories import NodeLimits, NodeList
+    from .directory_nodes import NodeLimits, NodeList
 
 FILE, DIR, LINK, PURGED = "file", "dir", "link", "purged"
 LARGE_FILE = "large file"
@@ -38,7 +38,7 @@ _FILE_TAIL = struct.Struct("<qQ32s")  # mtime, size, content digest
 _DIGEST = struct.Struct("32s")
 _TAILS = {_FILE: 48, _CHUNKED: 80, _DIR: 32, _PURGED: 8}  # bytes after the name, except for links
 _DIGESTED = {_FILE: FILE, _CHUNKED: LARGE_FILE}  # kinds with content
-_MOST_IN_NODE = 256  # large_directories.LIMITS.most, which is not imported for small directories
+_MOST_IN_NODE = 256  # directory_nodes.LIMITS.most, which is not imported for small directories
 _REMEMBERED = 50_000  # entries that a Finder caches: more than most projects have
 _AGAIN = 5000  # repeated trees before the paths of a manifest are counted
 _MAX_TARGET = 4095  # no system creates a longer link
@@ -113,10 +113,10 @@ def store_tree(data: bytes, put: Callable[[bytes], bytes], limits: "NodeLimits |
     count = int.from_bytes(data[4:8], "little")
     if count <= (_MOST_IN_NODE if limits is None else limits.most):
         return put(data)
-    from . import large_directories
+    from . import directory_nodes
 
-    if count > large_directories.MOST_ENTRIES:  # it could not be read again
-        most = large_directories.MOST_ENTRIES
+    if count > directory_nodes.MOST_ENTRIES:  # it could not be read again
+        most = directory_nodes.MOST_ENTRIES
         raise errors.StoreError(f"cannot store a directory with {count:,} entries: the maximum is {most:,}", "ignore it")
     names, starts, position = [], [], _HEAD.size
     while position < len(data):
@@ -128,7 +128,7 @@ def store_tree(data: bytes, put: Callable[[bytes], bytes], limits: "NodeLimits |
     def put_entries(start: int, end: int) -> bytes:
         return put(_HEAD.pack(MAGIC, end - start) + data[starts[start] : starts[end]])
 
-    return large_directories.store(names, put_entries, put, limits or large_directories.LIMITS)
+    return directory_nodes.store(names, put_entries, put, limits or directory_nodes.LIMITS)
 
 
 def _check_name(name: bytes) -> None:
@@ -161,9 +161,9 @@ def decode_tree(data: bytes) -> Tree:
 def decode_node(data: bytes) -> "Tree | NodeList":
     """A stored tree: the entries of a directory or of one node, or a list of nodes. Raises as `decode_tree`."""
     if data[:4] != MAGIC:
-        from . import large_directories
+        from . import directory_nodes
 
-        return large_directories.decode(data)
+        return directory_nodes.decode(data)
     if int.from_bytes(data[4:8], "little") > _MOST_IN_NODE:
         raise _damage("more entries than one node has")
     return decode_tree(data)
@@ -174,9 +174,9 @@ def entries(load: Loader, digest: bytes) -> Tree:
     node = load(digest)
     if isinstance(node, list):
         return node
-    from . import large_directories
+    from . import directory_nodes
 
-    return large_directories.rows(load, node)
+    return directory_nodes.rows(load, node)
 
 
 def differing(load: Loader, one: bytes | None, other: bytes | None) -> tuple[Tree, Tree]:
@@ -187,9 +187,9 @@ def differing(load: Loader, one: bytes | None, other: bytes | None) -> tuple[Tre
     first, second = load(one), load(other)
     if isinstance(first, list) or isinstance(second, list):
         return first if isinstance(first, list) else entries(load, one), second if isinstance(second, list) else entries(load, other)
-    from . import large_directories
+    from . import directory_nodes
 
-    return large_directories.differing(load, first, second)
+    return directory_nodes.differing(load, first, second)
 
 
 def decode_entry(data: bytes, position: int) -> tuple[bytes, Entry, int]:
@@ -239,9 +239,9 @@ def references(data: bytes) -> Iterator[tuple[bytes, str, bytes, int]]:
     modes are not checked: `decode_tree` does that.
     """
     if data[:4] != MAGIC or len(data) < _HEAD.size:
-        from . import large_directories
+        from . import directory_nodes
 
-        yield from ((b"", DIR, part.digest, 0) for part in large_directories.decode(data).parts)
+        yield from ((b"", DIR, part.digest, 0) for part in directory_nodes.decode(data).parts)
         return
     position, end = _HEAD.size, len(data)
     while position + 1 < end:
@@ -259,9 +259,9 @@ def entry_in(data: bytes, wanted: bytes) -> Entry | bytes | None:
     """The entry for a name in a tree's bytes, or None. For a list of nodes: the digest of the node with that name, or
     None. Other entries are not checked. Raises ManifestCorrupt."""
     if data[:4] != MAGIC:
-        from . import large_directories
+        from . import directory_nodes
 
-        return large_directories.decode(data).holding(wanted)
+        return directory_nodes.decode(data).holding(wanted)
     position, end = _HEAD.size, len(data)
     while position + 1 < end:
         _, name, after = _step(data, position)
@@ -356,9 +356,9 @@ class Finder:
         """The entries of a directory by name, empty if the manifest has no such directory."""
         known = self._place(path)
         if not isinstance(known, dict):
-            from . import large_directories
+            from . import directory_nodes
 
-            known = self._places[path] = dict(large_directories.rows(self._load, known))
+            known = self._places[path] = dict(directory_nodes.rows(self._load, known))
             self._rows += len(known)
         return known
 
@@ -379,15 +379,15 @@ class Finder:
     def _entry(self, known: "dict[bytes, Entry] | NodeList", name: bytes) -> Entry | None:
         if isinstance(known, dict):
             return known.get(name)
-        from . import large_directories
+        from . import directory_nodes
 
         node: dict[bytes, Entry] | NodeList = known
         before = b""
         while not isinstance(node, dict):
             digest = node.holding(name)
             if digest not in self._nodes:
-                place = dict(large_directories.places(node, before))[digest]
-                below = large_directories.load_at(self._load, digest, place)
+                place = dict(directory_nodes.places(node, before))[digest]
+                below = directory_nodes.load_at(self._load, digest, place)
                 rows = dict(below) if isinstance(below, list) else below
                 self._count(len(rows))
                 self._nodes[digest] = rows, place.before
@@ -465,7 +465,7 @@ def _with(load: Loader, put: Callable[[bytes], bytes], digest: bytes, changes: M
     node = load(digest)
     if isinstance(node, list):
         return put(encode_tree((name, changes.get(name, entry)) for name, entry in node))
-    from . import large_directories
+    from . import directory_nodes
 
     inside: dict[bytes, dict[bytes, Entry]] = {}
     for name, entry in changes.items():
@@ -474,4 +474,4 @@ def _with(load: Loader, put: Callable[[bytes], bytes], digest: bytes, changes: M
         part._replace(digest=_with(load, put, part.digest, inside[part.digest])) if part.digest in inside else part
         for part in node.parts
     ]
-    return put(large_directories.encode(node._replace(parts=parts)))
+    return put(directory_nodes.encode(node._replace(parts=parts)))

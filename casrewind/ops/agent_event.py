@@ -273,7 +273,7 @@ def _newest_of(context: Context, event: Event) -> tuple[Checkpoint | None, bool]
     if newest is None or newest.session == event.session:
         return newest, newest is None
 
-    def is_own(point: Checkpoint) -> bool:
+    def is_of_session(point: Checkpoint) -> bool:
         return (point.worktree, point.agent, point.session) == (context.root.key, event.agent, event.session)
 
     left = _SEARCHED
@@ -281,10 +281,10 @@ def _newest_of(context: Context, event: Event) -> tuple[Checkpoint | None, bool]
     def ends_the_search(point: Checkpoint) -> bool:
         nonlocal left
         left -= 1
-        return left <= 0 or is_own(point)
+        return left <= 0 or is_of_session(point)
 
     found = context.store.checkpoints(1, ends_the_search)
-    own = next((point for point, _ in found if is_own(point)), None)
+    own = next((point for point, _ in found if is_of_session(point)), None)
     return own, own is None and left > 0
 
 

@@ -355,7 +355,7 @@ def _read_prompts(context: Context, view: TurnView, session: str, preferred: str
     if not prompts:
         raise errors.AgentError("nothing was asked in this conversation yet: there is nothing to go back to")
     points = bound(conversation, prompts)
-    return _Bound(conversation, list(prompts), points, _opening(view, conversation, prompts, points))
+    return _Bound(conversation, list(prompts), points, _find_opening_prompts(view, conversation, prompts, points))
 
 
 def _counted(bound: _Bound, number: int) -> int:
@@ -366,7 +366,9 @@ def _counted(bound: _Bound, number: int) -> int:
     return bound.opening[-number]
 
 
-def _opening(view: TurnView, conversation: Conversation, prompts: Sequence[Prompt], points: Sequence[Checkpoint | None]) -> list[int]:
+def _find_opening_prompts(
+    view: TurnView, conversation: Conversation, prompts: Sequence[Prompt], points: Sequence[Checkpoint | None]
+) -> list[int]:
     """The indices of the prompts that opened a turn. A prompt that was typed while a turn ran belongs to that turn. If
     it waited for the turn's end, it belongs to the next turn, with all prompts that waited."""
     shares = agents.turn_field(conversation.client.name) == "prompt_id"

@@ -8,9 +8,9 @@ from contextlib import suppress
 
 from .. import errors
 from .._typing import NamedTuple
-from ..model import large_directories, manifest, paths
+from ..model import directory_nodes, manifest, paths
 from ..model.checkpoint import Checkpoint
-from ..model.large_directories import LOST, NodeList
+from ..model.directory_nodes import LOST, NodeList
 from ..model.manifest import DIR, FILE, Entry
 from ..store import packs
 from ..store.reachability import Reference, references
@@ -133,7 +133,7 @@ class DamageSearch:
             return self._bad_entries(top)
         found = self._bad_nodes(top)
         with suppress(*self._damage):
-            for part, node in large_directories.below(self._load_once, top):
+            for part, node in directory_nodes.below(self._load_once, top):
                 found += self._bad_nodes(node) if isinstance(node, NodeList) else self._nodes[part][1]
         return found
 

@@ -11,8 +11,8 @@ from ..model import diff as diffs
 from ..model import manifest, paths
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change, Counts
+from ..model.directory_nodes import NodeList
 from ..model.domain import Skip
-from ..model.large_directories import NodeList
 from ..model.manifest import DIR, LINK, PURGED, Entry
 from ..store import packs
 from ..store.catalog import Marked

@@ -28,9 +28,9 @@ from ..model import history as undo_history
 from ..model import manifest, paths
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
+from ..model.directory_nodes import LOST, NodeList
 from ..model.domain import Domain, RuleRef
 from ..model.history import History
-from ..model.large_directories import LOST, NodeList
 from ..model.manifest import DIR, FILE, LINK, PURGED, Entry
 from ..model.plan import Action
 from ..store import chunker, ledger, packs

@@ -194,13 +194,13 @@ class _TextSearch:
     def _in_transcript(self, entry: Entry) -> bool:
         if entry.size > cursors.MOST:
             raise errors.ManifestCorrupt(f"refused: a stored conversation of {entry.size:,} bytes, which is more than a hook stores of one")
-        return self.in_list(entry.chunks, entry.size) if entry.chunks else self._in_pieces([ChunkRef(entry.digest, entry.size)])
+        return self.in_list(entry.chunks, entry.size) if entry.chunks else self._is_in_chunks([ChunkRef(entry.digest, entry.size)])
 
     def in_list(self, digest: bytes, size: int) -> bool:
         """True if the file of `size` bytes with this chunk list contains the text."""
-        return self._in_pieces(list(chunker.chunks(lambda node: self._context.store.read(node, packs.CHUNK_LIST), digest, size)))
+        return self._is_in_chunks(list(chunker.chunks(lambda node: self._context.store.read(node, packs.CHUNK_LIST), digest, size)))
 
-    def _in_pieces(self, items: list[ChunkRef]) -> bool:
+    def _is_in_chunks(self, items: list[ChunkRef]) -> bool:
         """True if the text is in one of these consecutive chunks, or across their borders."""
         for number in range(len(items)):
             first, before = number, 0

@@ -29,7 +29,7 @@ from .turn_checkpoints import records_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..model.large_directories import NodeList
+    from ..model.directory_nodes import NodeList
 
 _PAIRS = 2000  # differences of trees and plans that are remembered
 _LARGE = 1000  # changes of a difference that is not remembered

@@ -9,9 +9,9 @@ from contextlib import suppress
 
 from .. import errors
 from .._typing import NamedTuple
-from ..model import large_directories, manifest, path_count, paths
+from ..model import directory_nodes, manifest, path_count, paths
 from ..model.checkpoint import Checkpoint
-from ..model.large_directories import LOST, NodeList, Rows
+from ..model.directory_nodes import LOST, NodeList, Rows
 from ..store import packs
 from ..store.reachability import Reference, of_file, references
 from .context import Context
@@ -238,13 +238,13 @@ class _NodeCheck:
                 continue
             entries, below = 0, list[bytes]()
             try:
-                for digest, part in large_directories.below(lambda digest: self._nodes.get(digest, LOST), node):
+                for digest, part in directory_nodes.below(lambda digest: self._nodes.get(digest, LOST), node):
                     if not isinstance(part, NodeList):
                         found = trees.get(digest, (0, ()))
                         entries += found[0]
                         below += found[1]
-                if entries > large_directories.MOST_ENTRIES:
-                    raise large_directories.damage("more entries than a directory can have")
+                if entries > directory_nodes.MOST_ENTRIES:
+                    raise directory_nodes.damage("more entries than a directory can have")
             except errors.ManifestCorrupt as error:
                 entries, below = 0, []
                 yield top, error.problem

@@ -12,7 +12,7 @@ from . import packs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # only a large directory needs it
-    from ..model.large_directories import NodeList
+    from ..model.directory_nodes import NodeList
 
 
 class TreeCache:

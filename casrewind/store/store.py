@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # a save does not need it
     from ..model import history as undo_history
     from ..model import plan as plans
     from ..model import rewind_record as rewinds
-    from ..model.large_directories import NodeList
+    from ..model.directory_nodes import NodeList
     from .agent_sessions import AgentSessions
     from .journal import Journals
     from .maintenance import Maintenance

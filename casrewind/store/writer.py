@@ -96,9 +96,9 @@ class StoreWriter:
         node = self.load_tree(tree)
         if isinstance(node, list):
             return frozenset((tree,))
-        from ..model import large_directories
+        from ..model import directory_nodes
 
-        return frozenset((tree, *(digest for digest, _ in large_directories.below(self.load_tree, node))))
+        return frozenset((tree, *(digest for digest, _ in directory_nodes.below(self.load_tree, node))))
 
     def put_rules(self, data: bytes) -> bytes:
         """Store a rule file's bytes. Returns their digest."""

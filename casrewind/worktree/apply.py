@@ -242,7 +242,7 @@ class Applier:
             with suppress(FileNotFoundError):
                 os.unlink(draft, dir_fd=fd)
             os.symlink(entry.target, draft, dir_fd=fd)
-            self.displaced.own_link(fd, draft)
+            self.displaced.give_link_owner(fd, draft)
             return
         try:
             out = os.open(draft, fsio.CREATE_FLAGS, 0o600, dir_fd=fd)

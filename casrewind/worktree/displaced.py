@@ -223,7 +223,7 @@ class DisplacedFiles:
         finally:
             os.close(made)
 
-    def own_link(self, fd: int, name: bytes) -> None:
+    def give_link_owner(self, fd: int, name: bytes) -> None:
         """Give a link that root made to the owner of the root directory."""
         if not self._makes_for_another() or not hasattr(os, "O_PATH"):
             return

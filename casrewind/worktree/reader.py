@@ -25,7 +25,7 @@ from . import root as roots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # a save of small directories does not import it
-    from ..model.large_directories import NodeList
+    from ..model.directory_nodes import NodeList
 
 _IMPOSSIBLE_NAME = (errno.ENAMETOOLONG, errno.EILSEQ)
 _TRIES = 3

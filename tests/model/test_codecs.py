@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from casrewind import errors
 from casrewind.model import checkpoint as checkpoints
 from casrewind.model import domain as domains
-from casrewind.model import tlv, manifest, plan, large_directories
+from casrewind.model import tlv, manifest, plan, directory_nodes
 from casrewind.model import history
 from casrewind.model import rewind_record as rewinds
 from casrewind.store import chunker, journal, ledger, packs
@@ -23,7 +23,7 @@ pairs = st.lists(
 )
 CODECS = {
     "tree": (random_values.trees, manifest.encode_tree, manifest.decode_tree),
-    "list of nodes": (random_values.node_lists, large_directories.encode, large_directories.decode),
+    "list of nodes": (random_values.node_lists, directory_nodes.encode, directory_nodes.decode),
     "domain": (random_values.domain_values, domains.encode, domains.decode),
     "plan": (st.lists(random_values.actions, max_size=4).map(tuple), plan.encode, plan.decode),
     "checkpoint": (

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from casrewind import errors
 from casrewind.model import diff as diffs
 from casrewind.model import digest as digests
-from casrewind.model import manifest, large_directories
+from casrewind.model import manifest, directory_nodes
 from casrewind.model.manifest import DIR, PURGED, Entry
-from casrewind.model.large_directories import LIMITS, LOST, NodeLimits, NodeList
+from casrewind.model.directory_nodes import LIMITS, LOST, NodeLimits, NodeList
 from support import handmade_nodes, random_values
 from support.handmade_nodes import entry, leaf, listed
 
@@ -49,7 +49,7 @@ class Memory:
     def nodes(self, top):
         """{digest: node} of a directory."""
         node = self.load(top)
-        return {top: node} | (dict(large_directories.below(self.load, node)) if isinstance(node, NodeList) else {})
+        return {top: node} | (dict(directory_nodes.below(self.load, node)) if isinstance(node, NodeList) else {})
 
 
 def sizes(node):
@@ -62,7 +62,7 @@ def sizes(node):
 @RUN
 @given(many_names, st.sampled_from([SMALL, NodeLimits(1, 2), NodeLimits(4, 9)]))
 def test_every_node_has_the_least_and_at_most_the_most_names(names, limits):
-    starts = large_directories.cut(names, limits)
+    starts = directory_nodes.cut(names, limits)
     lengths = [end - start for start, end in zip(starts, [*starts[1:], len(names)], strict=True)]
     assert starts[0] == 0 and sum(lengths) == len(names)
     assert len(starts) == 1 or min(lengths) >= limits.least
@@ -73,11 +73,11 @@ def test_every_node_has_the_least_and_at_most_the_most_names(names, limits):
 def test_the_limits_of_a_small_directory_are_those_of_a_node():
     """manifest.py has the number, too: it does not import the nodes for small directories."""
     assert manifest._MOST_IN_NODE == LIMITS.most >= 2 * LIMITS.least
-    most = -(-large_directories.MOST_ENTRIES // LIMITS.least)
+    most = -(-directory_nodes.MOST_ENTRIES // LIMITS.least)
     levels = 1
     while most > LIMITS.most:
         most, levels = -(-most // LIMITS.least), levels + 1
-    assert levels <= large_directories.MOST_LEVELS
+    assert levels <= directory_nodes.MOST_LEVELS
 
 
 @RUN
@@ -167,7 +167,7 @@ def test_an_edit_cuts_nothing_anew(world, content):
             new = memory.nodes(changed)
             level = before[root].level if isinstance(before[root], NodeList) else 0
             assert len(new.keys() - before.keys()) == level + 1
-            assert [large_directories.ends(node) for node in new.values()] == [large_directories.ends(node) for node in before.values()]
+            assert [directory_nodes.ends(node) for node in new.values()] == [directory_nodes.ends(node) for node in before.values()]
 
 
 def test_what_is_replaced_leaves_the_rest_unread_and_lost_nodes_as_they_are():
@@ -187,7 +187,7 @@ def test_what_is_replaced_leaves_the_rest_unread_and_lost_nodes_as_they_are():
     assert rows[b"d/000"] == entry(b"other") and rows[b"f"] == entry(b"g")
     assert set(rows) == {b"d", b"f", *(b"d/" + name for name in world if name not in dict(node))}
     top = memory.load(rows[b"d"].digest)
-    lists = [top, *(node for _, node in large_directories.below(load, top) if isinstance(node, NodeList))]
+    lists = [top, *(node for _, node in directory_nodes.below(load, top) if isinstance(node, NodeList))]
     assert lost in {part.digest for node in lists for part in node.parts}
 
 
@@ -271,7 +271,7 @@ def test_lists_that_share_nodes_level_upon_level_end_at_once():
     """Each list names the one below it twice: 2^levels entries, if they were followed. Their first names cannot both be true."""
     memory = Memory()
     below = memory.put(listed(1, (b"a", memory.put(leaf(b"a"))), (b"b", memory.put(leaf(b"b")))))
-    for level in range(2, large_directories.MOST_LEVELS + 1):
+    for level in range(2, directory_nodes.MOST_LEVELS + 1):
         below = memory.put(listed(level, (b"a", below), (b"b", below)))
     with pytest.raises(errors.ManifestCorrupt):
         manifest.entries(memory.load, below)
@@ -279,15 +279,15 @@ def test_lists_that_share_nodes_level_upon_level_end_at_once():
 
 
 def test_more_entries_than_a_directory_can_have_are_refused(monkeypatch):
-    monkeypatch.setattr(large_directories, "MOST_ENTRIES", 50)
+    monkeypatch.setattr(directory_nodes, "MOST_ENTRIES", 50)
     memory = Memory()
     rows = manifest.encode_tree((b"%03d" % number, entry(b"")) for number in range(51))
     with pytest.raises(errors.StoreError, match="51 entries"):
         memory.store(rows)
-    monkeypatch.setattr(large_directories, "MOST_ENTRIES", 51)
+    monkeypatch.setattr(directory_nodes, "MOST_ENTRIES", 51)
     top = memory.store(rows)
     assert len(manifest.entries(memory.load, top)) == 51
-    monkeypatch.setattr(large_directories, "MOST_ENTRIES", 50)
+    monkeypatch.setattr(directory_nodes, "MOST_ENTRIES", 50)
     with pytest.raises(errors.ManifestCorrupt, match="more entries"):
         manifest.entries(memory.load, top)
 

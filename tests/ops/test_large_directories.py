@@ -5,9 +5,9 @@ import shutil
 
 import pytest
 
-from casrewind.model import manifest, large_directories
+from casrewind.model import manifest, directory_nodes
 from casrewind.model.retention import Limits
-from casrewind.model.large_directories import LIMITS, NodeList
+from casrewind.model.directory_nodes import LIMITS, NodeList
 from support import packfile
 from support.picture import differences, picture
 from support.trees import Link, plant
@@ -48,7 +48,7 @@ class Look:
         """{digest: node} of a directory of a checkpoint, lost ones left out."""
         top = manifest.Finder(self.store.load_tree, point.tree).find(path).digest
         node = self.store.load_tree(top)
-        return {top: node} | dict(large_directories.below(self.store.load_tree, node))
+        return {top: node} | dict(directory_nodes.below(self.store.load_tree, node))
 
     def holding(self, point, name):
         """The digest of the node that holds a name."""

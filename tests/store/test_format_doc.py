@@ -10,7 +10,7 @@ import pytest
 from casrewind.model import checkpoint as checkpoints
 from casrewind.model import digest as digests
 from casrewind.model import domain as domains
-from casrewind.model import manifest, plan, large_directories
+from casrewind.model import manifest, plan, directory_nodes
 from casrewind.model import history
 from casrewind.model import rewind_record as rewinds
 from casrewind.model import stamp
@@ -72,8 +72,8 @@ def tree(data):
 
 
 def list_of_nodes(data):
-    found = large_directories.decode(data)
-    return {"level": found.level} | {part.first.decode(): part.digest.hex() for part in found.parts}, large_directories.encode(found)
+    found = directory_nodes.decode(data)
+    return {"level": found.level} | {part.first.decode(): part.digest.hex() for part in found.parts}, directory_nodes.encode(found)
 
 
 def chunk_list_node(data):
@@ -288,7 +288,7 @@ def test_the_tree_example_has_every_kind_of_entry():
 
 def test_the_tables_name_every_magic_and_every_number_that_the_code_has():
     text = DOCUMENT.read_text(encoding="utf-8")
-    for magic in (packs.MAGIC, packs.RECORD_MAGIC, manifest.MAGIC, large_directories.MAGIC, chunker.MAGIC, plan.MAGIC, ledger.MAGIC,
+    for magic in (packs.MAGIC, packs.RECORD_MAGIC, manifest.MAGIC, directory_nodes.MAGIC, chunker.MAGIC, plan.MAGIC, ledger.MAGIC,
                   ledger.RECORD_MAGIC, journal.MAGIC, maintenance.MAGIC):  # fmt: skip
         assert f"magic `{magic.decode()}`" in text
     kinds = ["file", "chunk", "tree", "chunk list node", "domain", "rule file", "plan"]

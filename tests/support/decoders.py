@@ -11,7 +11,7 @@ from pathlib import Path
 from casrewind import agents, config
 from casrewind.agents import event
 from casrewind.agents.transcript import lines as transcript_lines
-from casrewind.model import checkpoint, cursor, domain, manifest, history as undo_history, plan, rewind_record, large_directories
+from casrewind.model import checkpoint, cursor, domain, manifest, history as undo_history, plan, rewind_record, directory_nodes
 from casrewind.model import digest as digests
 from casrewind.ops import save
 from casrewind.store import chunker, journal, ledger, packs, stat_file
@@ -182,8 +182,8 @@ def in_ledger(data):
     told = rewind_record.Rewind(7 * 10**18, bytes(range(16)), "claude", rewind_record.FORK, "2-3", "1-2", b"/a/fork", b"/a/transcript", "c0ffee")
     yield "rewind", rewind_record.decode, rewind_record.encode(told)
     yield "forgotten", undo_history.decode_forgotten, undo_history.encode_forgotten(["c0ffee", "c1ffee"])
-    nodes = [large_directories.NodeRef(b"name %03d" % number, digests.of(b"%d" % number)) for number in range(70)]
-    yield "list of nodes", manifest.decode_node, large_directories.encode(large_directories.NodeList(1, nodes))
+    nodes = [directory_nodes.NodeRef(b"name %03d" % number, digests.of(b"%d" % number)) for number in range(70)]
+    yield "list of nodes", manifest.decode_node, directory_nodes.encode(directory_nodes.NodeList(1, nodes))
     yield "adoption", undo_history.decode_adoption, undo_history.encode_adoption(undo_history.Adoption(bytes(16), bytes(range(16)), b"/b"))
 
 

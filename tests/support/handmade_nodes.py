@@ -2,8 +2,8 @@
 its digest, and gives the digest of the top list."""
 
 from casrewind.model import digest as digests
-from casrewind.model import manifest, large_directories
-from casrewind.model.large_directories import LIMITS, NodeList, NodeRef
+from casrewind.model import manifest, directory_nodes
+from casrewind.model.directory_nodes import LIMITS, NodeList, NodeRef
 
 
 def entry(content):
@@ -15,7 +15,7 @@ def leaf(*names):
 
 
 def listed(level, *parts):
-    return large_directories.encode(NodeList(level, [NodeRef(first, digest) for first, digest in parts]))
+    return directory_nodes.encode(NodeList(level, [NodeRef(first, digest) for first, digest in parts]))
 
 
 NODES = {
@@ -41,7 +41,7 @@ NODES = {
     "too many nodes": lambda put: put(listed(1, *((b"%04d" % n, put(leaf(b"%04d" % n))) for n in range(LIMITS.most + 1)))),
     "too many entries in a node": lambda put: put(leaf(*(b"%04d" % n for n in range(LIMITS.most + 1)))),
     "level 0": lambda put: put(listed(0, (b"a", put(leaf(b"a"))), (b"b", put(leaf(b"b"))))),
-    "a level too many": lambda put: put(listed(large_directories.MOST_LEVELS + 1, (b"a", put(leaf(b"a"))), (b"b", put(leaf(b"b"))))),
+    "a level too many": lambda put: put(listed(directory_nodes.MOST_LEVELS + 1, (b"a", put(leaf(b"a"))), (b"b", put(leaf(b"b"))))),
     "entries at level 2": lambda put: put(listed(2, (b"a", put(leaf(b"a"))), (b"b", put(leaf(b"b"))))),
     "a list of its own level": lambda put: put(
         listed(1, (b"a", put(listed(1, (b"a", put(leaf(b"a"))), (b"b", put(leaf(b"b")))))), (b"c", put(leaf(b"c"))))

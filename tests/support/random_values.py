@@ -8,7 +8,7 @@ from casrewind.model import manifest, history, paths, rewind_record
 from casrewind.model.checkpoint import TRIGGERS, Checkpoint, Circumstances
 from casrewind.model.diff import Counts
 from casrewind.model.plan import Action
-from casrewind.model.large_directories import NodeList, NodeRef
+from casrewind.model.directory_nodes import NodeList, NodeRef
 
 digests = st.binary(min_size=32, max_size=32)
 keys = st.binary(min_size=16, max_size=16)

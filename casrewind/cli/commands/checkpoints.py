@@ -154,7 +154,7 @@ def _report_marking(context: "Context", options: "ParsedOptions", report: "Marki
 
         as_json({"checkpoint": shapes.checkpoint(report.checkpoint, report.marked, lookup.current(context))})
     else:
-        from ..show.marking import marking_lines
+        from ..show.pinned import marking_lines
 
         print_lines(marking_lines(report))
     return OK

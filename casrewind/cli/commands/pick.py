@@ -12,7 +12,15 @@ from ...ops.turn_view import TurnView
 from ..grammar.command_line import CommandLine
 from ..picker.timeline import unfinished
 from ..show.text import Line
-from ..terminal.lines import INTERRUPTED, half_done, interrupted, print_error, print_line, remark, reporter
+from ..terminal.lines import (
+    INTERRUPTED,
+    interrupted,
+    print_error,
+    print_half_done_restore,
+    print_line,
+    remark,
+    reporter,
+)
 from ..terminal.questions import Proposal, ask, asked
 from . import OK, REMARKS, Done, back, checkpoints, diff, restore
 from . import list as listing
@@ -52,7 +60,7 @@ def pick(context: "Context", options: "ParsedOptions", done: Done) -> int:
         print_line(line)
     if code == INTERRUPTED:
         if context.store.is_interrupted(context.root.key):
-            half_done()
+            print_half_done_restore()
         return interrupted()
     return code or (REMARKS if incomplete else OK)
 

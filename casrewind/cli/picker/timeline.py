@@ -30,7 +30,7 @@ from ...store.catalog import Marked
 from ..plan.facts import branches_of, lost_rules, title_of
 from ..show.changes import details, unclear_notes
 from ..show.chat import removed_prompts, rewound_lines
-from ..show.marking import marking_lines
+from ..show.pinned import marking_lines
 from ..show.restored import (
     UNDO_KEEPS,
     foreign_lines,

@@ -161,7 +161,7 @@ def interrupted() -> int:
     return INTERRUPTED
 
 
-def half_done() -> None:
+def print_half_done_restore() -> None:
     """Explain how to continue or abort an interrupted restore."""
     print_error("the restore is half done", "casrewind restore --continue finishes it, --abort takes it back")
 
