@@ -467,7 +467,7 @@ def test_status_names_the_agents_that_were_seen_here(casrewind, client, tmp_path
         assert (found["claude"]["last_checkpoint"], found["claude"]["last_checkpoint_at"]) == (newest["id"], newest["created_at"])
         assert TIME.fullmatch(found["claude"]["last_event_at"])
         said = casrewind("status", code=0).out
-        assert re.search(rf"^  claude       runs now; last event Stop, \d+ s ago; last checkpoint {newest['id']}, \d+ s ago$", said, re.MULTILINE), said
+        assert re.search(rf"^  claude       runs now; last active \d+ s ago; last checkpoint {newest['id']}, \d+ s ago$", said, re.MULTILINE), said
     finally:
         process.kill()
         process.wait()
@@ -486,7 +486,7 @@ def test_status_knows_agents_of_this_worktree_only_and_without_their_sessions_to
     assert other("--store", store, "status", "--json", code=0).json["agents"] == {}
     found = casrewind.json("status")["agents"]["claude"]
     assert found["last_event"] is None and found["running"] is None and found["last_checkpoint"] and found["session"]
-    assert "no event known; last checkpoint" in casrewind("status", code=0).out
+    assert "when it was active is not known; last checkpoint" in casrewind("status", code=0).out
 
 
 # -- hooks whose files are gone

@@ -7,6 +7,7 @@ from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...messages import age, plural, printable
 from ...model import checkpoint as checkpoints
+from ...model.checkpoint import SAFETY
 from ...model.diff import Change
 from ...model.manifest import DIR, PURGED, Entry
 from ...model.turn_records import Outside, Reset, Turn
@@ -157,11 +158,11 @@ def _words(row: PathChange, path: bytes, view: TurnView) -> str:
 
 
 def _cells(row: PathChange, maker: Maker | None) -> tuple[str, ...]:
-    """The columns of a row: id, time, trigger, sizes, and the session that made the change."""
+    """The columns of a row: id, time, `safety` for a checkpoint before a restore, sizes, the session that made the change."""
     point = row.checkpoint
     turn = maker.turns[0] if maker is not None and len(maker.turns) == 1 else None
     session = "" if turn is None else f"{turn.agent} {turn.session[:_SESSION]}".strip()
-    return point.id, age(point.created_ns), point.trigger.replace("_", " "), _sizes(row), printable(session)
+    return point.id, age(point.created_ns), SAFETY if point.trigger == SAFETY else "", _sizes(row), printable(session)
 
 
 def _line(row: PathChange, cells: tuple[str, ...], widths: list[int], words: str) -> None:

@@ -85,7 +85,7 @@ def _print_status(
     for line in _keeps(found, context.limits):
         print_line(line)
     for item in seen:
-        event = f"last event {printable(item.event)}, {age(item.event_ns)}" if item.event else "no event known"
+        event = f"last active {age(item.event_ns)}" if item.event else "when it was active is not known"
         point = f"; last checkpoint {item.checkpoint}, {age(item.checkpoint_ns)}" if item.checkpoint else ""
         print_line(f"  {printable(item.agent):<11}  {'runs now; ' if item.running else ''}{event}{point}")
     if not connected:
