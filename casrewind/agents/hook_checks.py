@@ -76,13 +76,14 @@ def find_hooks(client: Client, root: str | None, home: str, environ: Mapping[str
 
 def find_clients(home: str, environ: Mapping[str, str]) -> list[ClientHere]:
     """The clients that are there. Runs no program."""
-    from . import hook_trial, load_clients
+    from .. import programs
+    from . import load_clients
 
     found = []
     for client in load_clients():
         if client.is_printed:
             continue
-        program = hook_trial.find(client.program, environ)
+        program = programs.find(client.program, environ)
         directory = client.find_home(home, environ)
         there = directory if os.path.isdir(directory) else None
         if program is not None or there is not None:

@@ -8,7 +8,6 @@ import json
 import os
 import re
 import select
-import shutil
 import signal
 import subprocess
 import time
@@ -156,19 +155,6 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
         child.wait(1.0)
     except subprocess.TimeoutExpired:
         _kill(child)
-
-
-def find(program: str, environ: Mapping[str, str]) -> str | None:
-    """The path of a program. Relative paths and PATH entries are skipped: they could find programs of the project."""
-    places = absolute_path(environ)
-    if os.path.dirname(program) and not os.path.isabs(program):
-        return None
-    return shutil.which(program, path=places) if places else None
-
-
-def absolute_path(environ: Mapping[str, str]) -> str:
-    """The variable PATH without its relative and empty entries, which stand for the working directory."""
-    return os.pathsep.join(place for place in environ.get("PATH", "").split(os.pathsep) if os.path.isabs(place))
 
 
 def find_version(program: str, environ: Mapping[str, str]) -> tuple[str | None, str]:

@@ -185,10 +185,11 @@ class OpencodeClient(client.ConversationClient):
         import json
         import tempfile
 
+        from .. import programs
         from ..messages import is_full, printable, reason_of
         from . import hook_trial
 
-        program = hook_trial.find(self.program, environ)
+        program = programs.find(self.program, environ)
         if program is None:
             raise errors.AgentError(f"{self.program} is not on the PATH, and only it can write a session: nothing was written")
         try:

@@ -12,6 +12,7 @@ import time
 import pytest
 
 from casrewind import __version__, agents
+from casrewind import programs
 from casrewind.agents import claude_plugin as plugin
 from casrewind.agents import event, hook_trial, hook_checks, settings_edit, settings_files
 from casrewind.agents import install as installs
@@ -523,10 +524,10 @@ def test_relative_entries_of_the_path_find_nothing(tmp_path, monkeypatch):
     found = program(tmp_path, "")
     monkeypatch.chdir(tmp_path / "bin")
     for path in ("", ".", "bin:.", ":"):
-        assert hook_trial.find("claude", {"PATH": path}) is None
-    assert hook_trial.find("claude", {"PATH": f".:{tmp_path}/bin"}) == found
+        assert programs.find("claude", {"PATH": path}) is None
+    assert programs.find("claude", {"PATH": f".:{tmp_path}/bin"}) == found
     os.chmod(found, 0o644)
-    assert hook_trial.find("claude", {"PATH": f"{tmp_path}/bin"}) is None and hook_trial.find("claude", {}) is None
+    assert programs.find("claude", {"PATH": f"{tmp_path}/bin"}) is None and programs.find("claude", {}) is None
 
 
 @pytest.mark.parametrize("agent", sorted(ALL))

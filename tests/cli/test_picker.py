@@ -464,6 +464,22 @@ def test_copying_goes_to_the_clipboard_of_the_terminal(turned, root, home):
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+def test_no_editor_of_the_project_is_started(turned, casrewind, root, tmp_path):
+    plant(root, {"edit-it": b"#!/bin/sh\ntouch ran\n"})
+    (root / "edit-it").chmod(0o755)
+    window = Window(casrewind, tmp_path / "tmux", (100, 30), VISUAL="edit-it", PATH=f".:{os.environ['PATH']}")
+    try:
+        window.shows("edited since", "+2")
+        window.press("Enter")
+        window.shows("this turn: ", "till.py")
+        window.press("G", "e")
+        window.shows("cannot start the editor 'edit-it'")
+    finally:
+        window.end()
+    assert not (root / "ran").exists()
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 def test_the_editor_opens_the_file_and_its_edit_is_seen(turned, casrewind, root, tmp_path):
     editor = tmp_path / "an editor"
     editor.write_text('#!/bin/sh\necho edited >> "$2"; echo "in the editor: $1"; sleep 1\n')

@@ -240,10 +240,10 @@ def _target_shape(target: RewindTarget) -> shapes.Shape:
 
 def _copy(text: str) -> str | None:
     """Copy text to the clipboard. Returns the name of the tool, or None if no tool succeeded."""
-    from ...agents import hook_trial
+    from ... import programs
 
     for variable, (name, *arguments) in _TOOLS:
-        tool = hook_trial.find(name, os.environ)
+        tool = programs.find(name, os.environ)
         if (variable and not os.environ.get(variable)) or tool is None:
             continue
         null = subprocess.DEVNULL  # a tool may keep running to serve the text: it must not hold our pipes

@@ -9,7 +9,7 @@ import time
 import uuid
 from collections.abc import Sequence
 
-from ... import agents, errors
+from ... import agents, errors, programs
 from ..._typing import TYPE_CHECKING, NamedTuple
 from ...agents import hook_checks, hook_trial
 from ...agents.client import Client
@@ -119,7 +119,7 @@ def _examine(
     """Examine one agent's client and try its hooks. `lacks` are problems that disable all hooks of this project.
     `unknown`: see format_problems."""
     problems = []
-    program, version = hook_trial.find(client.program, settings.environ), None
+    program, version = programs.find(client.program, settings.environ), None
     if program is not None:
         version, wrong = hook_trial.find_version(program, settings.environ)
         if version is None:

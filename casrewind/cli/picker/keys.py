@@ -7,6 +7,7 @@ import subprocess
 from textual.app import SuspendNotSupported
 from textual.widgets import Input
 
+from ... import programs
 from ...messages import printable
 from ...model.turn_records import Turn
 from . import picker_rows
@@ -249,8 +250,12 @@ class PickerKeys:
             self.view.say(f"{printable(line.change.path)} is not there now: there is nothing to edit")
             return
         try:
+            name, *words = shlex.split(editor)
+            program = programs.find(name, os.environ)
+            if program is None:
+                raise FileNotFoundError("there is no such program in an absolute directory of PATH")
             with self.view.app.suspend():
-                code = subprocess.call([*shlex.split(editor), os.fsdecode(place)])
+                code = subprocess.call([program, *words, os.fsdecode(place)])
         except (SuspendNotSupported, OSError, ValueError) as error:
             self.view.say(f"cannot start the editor {editor!r}: {error}")
             return

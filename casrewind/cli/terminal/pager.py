@@ -62,7 +62,7 @@ def _command() -> str | None:
     """The command of the pager. None if it is "", "cat" or not installed."""
     import shlex
 
-    from ...agents import hook_trial
+    from ... import programs
 
     for name in ("CASREWIND_PAGER", "PAGER"):
         if name in os.environ:
@@ -74,7 +74,7 @@ def _command() -> str | None:
         words = [word for word in shlex.split(command) if not word.partition("=")[0].isidentifier() or "=" not in word]
     except ValueError:
         return None  # an unclosed quote
-    if not words or words == ["cat"] or hook_trial.find(words[0], os.environ) is None:
+    if not words or words == ["cat"] or programs.find(words[0], os.environ) is None:
         return None
     return command
 
@@ -82,9 +82,9 @@ def _command() -> str | None:
 def _start(command: str) -> "subprocess.Popen[bytes] | None":
     import subprocess
 
-    from ...agents import hook_trial
+    from ... import programs
 
-    path = hook_trial.absolute_path(os.environ)
+    path = programs.absolute_path(os.environ)
     environment = {**_DEFAULTS, **os.environ, "PATH": path, "COLUMNS": str(width())}
     try:
         return subprocess.Popen(["/bin/sh", "-c", command], stdin=subprocess.PIPE, env=environment)
