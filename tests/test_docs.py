@@ -110,10 +110,3 @@ def test_the_scripts_that_the_readme_names_exist_and_can_run():
     assert scripts == ["docs/try.sh", "tests/run.sh"]
     for script in scripts:
         assert (HERE / script).stat().st_mode & 0o100
-
-
-def test_every_module_that_the_pages_for_maintainers_name_is_there():
-    pages = [*(HERE / "docs" / "internals").rglob("*.md"), HERE / "docs" / "guides" / "add-a-client.md", HERE / "CONTRIBUTING.md"]
-    named = {(name, page.name) for page in pages for name in re.findall(r"`((?:\w+/)+\w+\.py)`", page.read_text("utf-8"))}
-    assert len(named) > 100
-    assert {pair for pair in named if "NAME" not in pair[0] and not any((place / pair[0]).exists() for place in (HERE, HERE / "casrewind"))} == set()

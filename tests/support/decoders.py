@@ -62,7 +62,7 @@ def transcript(name):
             agent.kind_of(line.value)
         for prompt in agent.prompts(data, every=True):
             agent.cut(data, prompt)
-        agent.title(data)
+        agent.title_of(data)
 
     return work
 

@@ -103,7 +103,7 @@ def main(root, data, sizes):
                     saves.save(context, saves.Moment(trigger="turn_end", **words))
                     slowest = max(slowest, time.monotonic() - began)
                     turns, saves_made = turns + 1, saves_made + 2
-                    if context.store.why_gc(context.budget):
+                    if context.store.why_gc(context.limits.max_size):
                         target = low_water(budget) if workspace._context.store.size() > high_water(budget) else None
                         sampler.say("begin")
                         began = time.monotonic()
