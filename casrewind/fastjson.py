@@ -8,7 +8,7 @@ same.
 from ._typing import TYPE_CHECKING, Any
 
 JsonObject = dict[str, Any]
-"""An object of JSON or TOML. Nobody knows the types of its values before they are looked at."""
+"""An object of JSON or TOML. The code that reads a value checks its type."""
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -47,7 +47,7 @@ def load_conversation_client(name: str) -> "ConversationClient":
 
 
 def load_conversation_clients() -> "list[ConversationClient]":
-    """Every client whose conversations casrewind can read."""
+    """The clients with conversations that casrewind reads."""
     from .client import ConversationClient
 
     return [client for client in load_clients() if isinstance(client, ConversationClient)]

@@ -1,7 +1,7 @@
 """What casrewind knows of a client: four records with its names and places, and methods for what it does in its own way.
 
 The danger prevented here: a hook loads the code of every client, and every prompt waits for it. So each client is one
-module, of which a hook imports one, and this module imports next to nothing.
+module, and a hook imports the module of its own client only. This module imports next to nothing.
 """
 
 import os
@@ -105,7 +105,7 @@ class ClientEvents(NamedTuple):
     budgets: Mapping[str, float] = {}
     """{event: seconds that handling may take}, where that is not usual for its trigger."""
     turn_field: str = ""
-    """The id of events that names a whole turn, from its prompt to its end; "" = there is none. An id that names a message
+    """The id of events that names a whole turn, from its prompt to its end, or "". An id that names a message
     must not be taken for it, or every end belongs to no prompt."""
     root_variables: tuple[str, ...] = ()
     """Environment variables with the project's root, the preferred first."""
@@ -114,8 +114,8 @@ class ClientEvents(NamedTuple):
     env_file_variables: tuple[str, ...] = ()
     """Environment variables with the file of exports for the agent's shell."""
     refusal: Mapping[str, object] = {"decision": "block", "reason": ""}
-    """A prompt hook's answer that withholds the prompt from the model, {} = there is none. The user sees its member that is
-    "" here."""
+    """A prompt hook's answer that withholds the prompt from the model, or {}. Its member that is "" here holds the text for
+    the user."""
 
 
 class ClientPlaces(NamedTuple):
@@ -143,7 +143,7 @@ class ClientSettings(NamedTuple):
     extension: str = ""
     """The file of ours that the client loads instead of hooks in its settings, below the directory of its files."""
     off_key: str = ""
-    """The key that switches all hooks off, "" = there is none."""
+    """The key that switches all hooks off, or ""."""
     timeout_unit: int = 1
     """The number of units in a second, for timeouts in the settings."""
 
@@ -156,11 +156,11 @@ class SessionFormat(NamedTuple):
     resume: str
     """The command that opens a session. "{session}" is replaced by the id."""
     resume_inside: str = ""
-    """The text to type in the client to open a session, "" = there is none."""
+    """The text to type in the client to open a session, or ""."""
     variable: str = ""
     """The variable that names another directory of sessions; "" = they move with the client's files."""
     by_project: bool = False
-    """The directory has one directory for each project, whose name is made of the project's path."""
+    """True if the directory has one directory for each project. Its name is made of the project's path."""
     name: str = r"{session}\.jsonl"
     """A pattern of the names of transcripts. "{session}" is replaced by the id, "{short}" by its start."""
     derived: str = ""
@@ -187,7 +187,7 @@ class Client:
     program: str = ""
     """The client's own command."""
     proven_version: str = ""
-    """The newest version with which casrewind was tried, in the client itself; "" = none."""
+    """The newest version with which casrewind was tried, in the client itself, or ""."""
     events: ClientEvents
     places: ClientPlaces
     settings: ClientSettings
@@ -223,7 +223,7 @@ class Client:
         return {key: text if value == "" else value for key, value in self.events.refusal.items()}
 
     def notice(self, text: str) -> dict[str, str]:
-        """A hook's answer that shows a text to the person and not to the model; {} = there is none."""
+        """A hook's answer that shows a text to the person and not to the model, or {}."""
         return {}
 
     def is_interrupted(self, end: bytes) -> bool:

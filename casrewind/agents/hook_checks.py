@@ -49,7 +49,7 @@ class ClientHooks(NamedTuple):
     tried: tuple[InstalledHook, ...]
     """The hooks that can be run for a trial."""
     command: str | None
-    """The file of the `/casrewind` command, None = there is none."""
+    """The file of the `/casrewind` command, or None."""
     problems: tuple[str, ...]
     """Sentences with the next step."""
     notes: tuple[str, ...]

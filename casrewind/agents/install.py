@@ -52,7 +52,7 @@ class Installed(NamedTuple):
     hooks: tuple[tuple[str, Hook], ...]
     """Pairs of a settings file and a hook in it."""
     command: str | None
-    """The file of the `/casrewind` command, None = there is none."""
+    """The file of the `/casrewind` command, or None."""
     command_changed: bool
     """That file was written."""
     program: str | None

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from .._typing import NamedTuple
 
 USER, PROJECT, LOCAL, PLUGIN = "user", "project", "local", "plugin"
-"""Whose settings have a hook: the user's, the project's, the user's for one project, or a plugin's."""
+"""The places of a hook: the user's settings, the project's, the user's for one project, a plugin."""
 
 
 class InstalledHook(NamedTuple):

@@ -89,8 +89,7 @@ def check(text: str, client: Client, file: HookFile, where: str) -> list[str]:
         if file.comments:
             raise errors.AgentError(f"{where} is not JSON with comments ({error}); nothing was changed", "fix it, then try again") from None
         raise errors.AgentError(
-            f"{where} is not strict JSON ({error}). The client reads no comments, trailing commas or mistakes there; nothing was "
-            f"changed",
+            f"{where} is not strict JSON ({error}). The client reads no comments, trailing commas or mistakes there; nothing was changed",
             "fix it, then try again",
         ) from None
     if not isinstance(value, dict):

@@ -76,8 +76,7 @@ def put(present: SettingsFile, data: bytes, mode: int, like: os.stat_result | No
         if not os.path.isdir(directory):
             if os.path.lexists(os.path.dirname(present.path)):
                 raise errors.AgentError(
-                    f"{printable(present.path)} leads to {printable(present.target)}, whose directory is "
-                    "missing; nothing was changed",
+                    f"{printable(present.path)} leads to {printable(present.target)}, whose directory is missing; nothing was changed",
                     "make it, or remove the link"
                 )
             fsio.make_directories(directory, SHARED)

@@ -173,8 +173,7 @@ def _in_scope(changes: Iterable[Change], scope: Sequence[bytes]) -> Iterator[tup
                 continue
             if above.old is not None and above.old.kind != DIR:
                 raise errors.ContentInTheWay(
-                    f"{paths.display(parent)} is in the way of {paths.display(path)} and is not among the paths asked "
-                    f"for",
+                    f"{paths.display(parent)} is in the way of {paths.display(path)} and is not among the paths asked for",
                     "name it too, or move it away"
                 )
             if above.old is None:

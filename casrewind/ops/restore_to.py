@@ -112,8 +112,7 @@ def _refuse_directory(context: Context, directory: str) -> None:
     while path != os.path.dirname(path):
         if os.path.islink(path) and _is_in(os.path.dirname(path), context.root.path):
             raise errors.UnsafePath(
-                f"refused: {printable(path)} is a link in the project and leads to "
-                f"{printable(os.path.realpath(path))}",
+                f"refused: {printable(path)} is a link in the project and leads to {printable(os.path.realpath(path))}",
                 "give --to the directory itself"
             )
         path = os.path.dirname(path)

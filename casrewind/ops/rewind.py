@@ -213,8 +213,7 @@ def _check_in_place(context: Context, conversation: Conversation, cut: bytes | N
         raise errors.AgentError(f"{never}", "leave --in-place out to get a fork")
     if process is None:
         raise errors.AgentError(
-            f"it is unknown whether {title} still has this session open, and under a client that runs nothing is "
-            f"rewritten",
+            f"it is unknown whether {title} still has this session open, and under a client that runs nothing is rewritten",
             "leave --in-place out to get a fork"
         )
     if client_process.is_alive(process):

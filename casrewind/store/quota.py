@@ -103,8 +103,7 @@ class WriteQuota:
         if written + more > self._free:
             raise errors.StoreFull(
                 f"no space left for the store {printable(self._layout.root)}: more than the {max(self._free, 0):,} bytes "
-                f"that may be written are needed (a hundredth of the disk, at most {_SPARE >> 20} MiB, is kept free); nothing was "
-                f"saved",
+                f"that may be written are needed (a hundredth of the disk, at most {_SPARE >> 20} MiB, is kept free); nothing was saved",
                 "free some space and try again",
             )
 

@@ -49,7 +49,7 @@ class PickerState:
         """The chosen hunks by file."""
         self.patch: list[PatchLine] = []
         self.busy, self.said = "reading the timeline", ""
-        """What a job does, "" = none, and what the last key said."""
+        """The text about the running job, or "", and the text about the last key."""
         self.asked = 0
         """The number of the newest question for a preview."""
         self.stale = True
