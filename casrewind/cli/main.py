@@ -47,6 +47,7 @@ def run() -> "NoReturn":
     try:
         if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
             signal.signal(signal.SIGINT, signal.default_int_handler)  # until here, SIGINT ends this process (__main__)
+            sys.unraisablehook = _interrupt_again
         code = main()
         for stream in (sys.stdout, sys.stderr):
             try:
@@ -58,6 +59,18 @@ def run() -> "NoReturn":
     except KeyboardInterrupt:
         code = lines.interrupted()
     os._exit(code)
+
+
+def _interrupt_again(dropped: "sys.UnraisableHookArgs") -> None:
+    """Raise an interrupt a second time, a millisecond later: Python drops the exceptions of finalizers and of callbacks
+    of the importer."""
+    import _signal as signal
+
+    if dropped.exc_type is KeyboardInterrupt:
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.001)
+    else:
+        sys.__unraisablehook__(dropped)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

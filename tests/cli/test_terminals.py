@@ -170,6 +170,31 @@ def test_every_command_with_streams_that_are_closed(project, line):
         assert "\x1b" not in out + err
 
 
+HELD = """
+import os, signal
+from casrewind import environment
+from casrewind.cli import main
+read = environment.configuration
+class Held:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(10):
+            pass
+def told():
+    Held()
+    return read()
+environment.configuration = told
+main.run()
+"""
+
+
+def test_ctrl_c_where_python_ignores_exceptions(project):
+    """Python drops what a finalizer or a callback of the importer raises. The interrupt comes all the same, once."""
+    command = [sys.executable, "-c", HELD, "-C", str(project.root), "verify"]
+    done = subprocess.run(command, env=project.run.environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=120)
+    assert (done.returncode, done.stderr) == (130, b"casrewind: interrupted\n")
+
+
 BEGUN = """
 import os, sys
 from casrewind import environment
