@@ -88,6 +88,14 @@ def age(nanoseconds: int) -> str:
     return f"{plural(int(seconds), 'year')} ago"
 
 
+def format_moment(moment_ns: int) -> str:
+    """A moment for people, in local time."""
+    try:
+        return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment_ns // 1_000_000_000))
+    except (ValueError, OverflowError, OSError):
+        return "then"
+
+
 def plural(number: int, word: str) -> str:
     """"1 file", "2 files"."""
     return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"

@@ -82,6 +82,6 @@ _TAIL = 64 * 1024
 
 def cursor_at(event: "Event", source: "str | bytes") -> "Cursor":
     """The cursor of an event, from its transcript's path or bytes. Never raises."""
-    from . import positions
+    from . import transcript_position
 
-    return positions.cursor_at(load_client(event.agent), source, event)
+    return transcript_position.cursor_at(load_client(event.agent), source, event)

@@ -9,8 +9,8 @@ import os
 from contextlib import suppress
 
 from .. import errors, launch
+from ..store.budget import GcState, high_water, low_water
 from ..store.failure_log import FailureLog
-from ..store.quota import GcState, high_water, low_water
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from .. import agents, errors, fsio
 from .._typing import NamedTuple
 from ..agents import client_process, session_files, session_format, transcript
 from ..agents.client import ConversationClient
-from ..agents.prompts import CheckpointPrompt, bind, resolve
+from ..agents.prompt_matching import CheckpointPrompt, bind, resolve
 from ..agents.transcript import Prompt
 from ..messages import printable
 from ..model import checkpoint as checkpoints
@@ -21,8 +21,8 @@ from ..model import cursor as cursors
 from ..model.checkpoint import Checkpoint
 from ..model.cursor import Cursor
 from ..model.turn_records import Turn
+from .checkpoint_names import LEAST_PREFIX, turn_of
 from .context import Context
-from .references import LEAST_PREFIX, turn_of
 from .turn_view import TurnView
 
 _LOOKED_AT = 20

@@ -19,14 +19,14 @@ from ..model import checkpoint as checkpoints
 from ..model import retention
 from ..model.checkpoint import Checkpoint
 from ..model.retention import Decision, Dropped, Limits
-from ..store import quota
 from ..store.agent_sessions import AgentSession
+from ..store.budget import has_inodes, most_together, reserve
 from ..store.maintenance import AFTER, BEFORE, Maintenance
 from ..store.reachability import Marker
 from ..store.sweep import PackUsage, Sweep
 from . import turn_checkpoints
+from .checkpoint_names import is_named
 from .context import Context
-from .references import is_named
 
 _TRIES = 5
 _UNSWEPT_PART = 32
@@ -68,7 +68,7 @@ def make_room(context: Context, needed: int) -> bool:
     budget = context.limits.max_size
     if budget is None:
         return True
-    target = budget - quota.reserve(budget) - needed
+    target = budget - reserve(budget) - needed
     collect(context, Limits(None, None, max_size=budget), target=target)
     return context.store.size() <= target
 
@@ -106,7 +106,7 @@ def _stopped(context: Context, before: int, forgotten: Sequence[Dropped], error:
     """The error of a gc that had too little room: what it did, and what it needs."""
     freed = max(before - context.store.size(), 0)
     needed = error.needed or context.store.maintenance().sweep().room_to_forget()
-    what = f"{needed:,} bytes of free space" if quota.has_inodes(context.store.path) else "two free inodes"
+    what = f"{needed:,} bytes of free space" if has_inodes(context.store.path) else "two free inodes"
     return errors.StoreFull(
         f"no space left for gc: it forgot {len(forgotten):,} checkpoints and freed {freed:,} bytes; for more it needs {what} on the "
         f"disk of the store {printable(context.store.path)}",
@@ -129,7 +129,7 @@ def _collect(
         forgotten += decision.dropped
         seq, points, reach = _mark_everything(context, maintenance)
         why = _why_not(points, reach) if maintenance.sweep().usage(())[0] else ()
-        most = quota.most_together(context.limits.max_size)
+        most = most_together(context.limits.max_size)
         damaged = () if why else sweep(context, maintenance, reach, seq, most=most)
         if not why:
             with suppress(errors.StoreFull), maintenance.exclusively():  # without room the ledger stays longer, no more

@@ -3,11 +3,12 @@
 from collections.abc import Collection, Sequence
 
 from .. import errors
+from ..messages import format_moment
 from ..model import checkpoint as checkpoints
 from ..model.checkpoint import Checkpoint
 from ..store.catalog import Marked
+from .checkpoint_names import LEAST_PREFIX, NEWEST, is_labelled, is_numbered, label_of, moment_of, turn_of
 from .context import Context
-from .references import LEAST_PREFIX, NEWEST, is_labelled, is_numbered, label_of, moment_of, turn_of
 
 _SHOWN = 8
 _ENTRY_ORDER = ("turn_end", "tool_batch", "compact", "session_end", "session_start")
@@ -163,15 +164,13 @@ def _labelled(everything: Sequence[tuple[Checkpoint, Marked]], worktree: bytes, 
 
 def _at(everything: Sequence[tuple[Checkpoint, Marked]], worktree: bytes, reference: str, moment: int) -> Checkpoint:
     """The newest checkpoint of this worktree that is not later than a moment. Raises CheckpointNotFound."""
-    from . import moments
-
     numbered = [point for point, _ in everything if is_numbered(point, worktree)]
     for point in numbered:
         if point.created_ns <= moment:
             return point
-    oldest = f"; the oldest is {numbered[-1].id}, made {moments.format_moment(numbered[-1].created_ns)}" if numbered else ""
+    oldest = f"; the oldest is {numbered[-1].id}, made {format_moment(numbered[-1].created_ns)}" if numbered else ""
     raise errors.CheckpointNotFound(
-        f"no checkpoint {reference!r}: none was made before {moments.format_moment(moment)}{oldest}",
+        f"no checkpoint {reference!r}: none was made before {format_moment(moment)}{oldest}",
         "casrewind list shows them"
     )
 

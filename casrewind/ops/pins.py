@@ -13,8 +13,8 @@ from ..model import history
 from ..model.checkpoint import Checkpoint
 from ..store import ledger
 from ..store.catalog import Marked
+from .checkpoint_names import LEAST_PREFIX, check_label, is_labelled, is_named, label_of, refuse_label
 from .context import Context
-from .references import LEAST_PREFIX, check_label, is_labelled, is_named, label_of, refuse_label
 
 _UNSEEN = frozenset({"Cc", "Cs", "Zl", "Zp"})
 """Unicode categories that a label may not contain: controls, surrogates, line and paragraph separators."""

@@ -13,7 +13,7 @@ from contextlib import suppress
 from .. import errors
 from .._typing import NamedTuple
 from ..agents import client_process, session_files
-from ..agents.prompts import resolve
+from ..agents.prompt_matching import resolve
 from ..messages import printable
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors

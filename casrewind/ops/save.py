@@ -90,7 +90,7 @@ def save_by_hand(
     """Make a checkpoint that no event asked for. `message` is its label; with `described`, it is a description. Raises
     UsageError for a label that reads as another reference, else as `save`."""
     if message and not described:
-        from .references import check_label
+        from .checkpoint_names import check_label
 
         check_label(message)
     return save(context, Moment(label=message, pin=pin, described=described), rehash=rehash)

@@ -13,10 +13,10 @@ from ..model.domain import TOO_LARGE, Skip
 from ..model.history import Operation
 from ..store import writability
 from ..store.agent_sessions import AgentSession
-from ..store.quota import GcState
+from ..store.budget import GcState
+from .checkpoint_names import label_of
 from .context import Context
 from .gc import unfinished_purge
-from .references import label_of
 from .save import all_skips
 
 _LOW_LIMIT = 1 << 20

@@ -10,7 +10,7 @@ from ..model import turns as rows_of
 from ..model.checkpoint import Checkpoint
 from ..model.turn_records import PastOperation, Point
 from ..store.catalog import UNMARKED, Marked
-from .references import label_of
+from .checkpoint_names import label_of
 
 _OF_SUBAGENT = ("SubagentStop",)  # events that report a subagent's end
 

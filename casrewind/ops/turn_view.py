@@ -21,9 +21,9 @@ from ..store.agent_sessions import AgentSession
 from ..store.catalog import Marked
 from ..store.reading import TreeCache
 from . import compare
+from .checkpoint_names import AFTER, turn_of
 from .compare import Comparison, ScannedWorktree
 from .context import Context
-from .references import AFTER, turn_of
 from .restorable import DomainComparer
 from .turn_checkpoints import records_of
 

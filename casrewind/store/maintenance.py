@@ -16,10 +16,10 @@ from ..model import digest as digests
 from ..model import history
 from ..model.checkpoint import Checkpoint
 from . import catalog, ledger
+from .budget import GcState
 from .index_sync import Convert, LedgerIndex
 from .layout import Layout
 from .packs import PackReader
-from .quota import GcState
 from .salvage import Salvage
 from .sweep import Sweep
 

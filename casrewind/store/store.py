@@ -26,10 +26,10 @@ from ..model.checkpoint import Checkpoint
 from ..model.checkpoint import encode as encode_checkpoint
 from ..model.diff import Counts
 from . import catalog, ledger, packs, stat_file
+from .budget import GcState, WriteQuota
 from .index import Index
 from .index_sync import LedgerIndex
 from .layout import Layout
-from .quota import GcState, WriteQuota
 from .reading import read_content
 from .stat_file import Basis
 from .writer import StoreWriter

@@ -8,8 +8,8 @@ import os
 import stat
 
 from ..messages import printable
+from .budget import free_bytes
 from .layout import Layout
-from .quota import free_bytes
 
 _LEAST_FREE = 16 << 10
 """Bytes that the smallest save needs, with its pages of the index."""

@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 
 from casrewind import agents, errors
-from casrewind.agents import positions, transcript
+from casrewind.agents import transcript, transcript_position
 from casrewind.agents.claude import lines_by_uuid, read_lines
 from casrewind.model.cursor import Cursor
 from support import transcripts
@@ -377,7 +377,7 @@ def test_before_a_tool_the_calls_are_not_in_the_fork():
 
 def test_without_ids_the_bytes_in_front_of_the_cursor_are_taken_when_they_are_still_the_same():
     data = transcripts.claude(transcripts.TYPED)
-    cursor = positions.cursor_at(claude, data[:30_000], event())._replace(event_id="gone")
+    cursor = transcript_position.cursor_at(claude, data[:30_000], event())._replace(event_id="gone")
     kept = claude.cut_at(data, cursor, "manual")
     assert data.startswith(kept) and 20_000 < len(kept) <= 30_000
     for changed in (data.replace(b"alpha", b"ALPHA"), data[:20_000], b""):
@@ -387,7 +387,7 @@ def test_without_ids_the_bytes_in_front_of_the_cursor_are_taken_when_they_are_st
 
 def test_at_the_start_of_a_session_nothing_had_been_said():
     data = transcripts.claude(transcripts.TYPED)
-    assert claude.cut_at(data, positions.cursor_at(claude, b"", event()), "session_start") is None
+    assert claude.cut_at(data, transcript_position.cursor_at(claude, b"", event()), "session_start") is None
     assert claude.cut_at(b"", Cursor(), "session_start") is None
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from casrewind import agents, errors
-from casrewind.agents import positions, session_files, transcript
+from casrewind.agents import session_files, transcript, transcript_position
 from casrewind.agents import event as events
 from casrewind.model.cursor import Cursor
 from support import transcripts
@@ -118,7 +118,7 @@ def test_calls_without_a_result_are_left_out_at_the_end_of_a_cut():
 def cursor_at(data, end, **more):
     payload = {"hook_event_name": "Stop", "session_id": "s", **more}
     event = events.read(codex, json.dumps(payload).encode(), {})
-    return positions.cursor_at(codex, data[:end], event)
+    return transcript_position.cursor_at(codex, data[:end], event)
 
 
 def test_a_turn_that_ended_is_whole_although_its_hook_ran_before_its_last_line():

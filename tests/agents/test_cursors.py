@@ -7,7 +7,7 @@ import pytest
 from blake3 import blake3
 
 from casrewind import agents
-from casrewind.agents import positions, transcript
+from casrewind.agents import transcript, transcript_position
 from casrewind.agents import event as events
 from casrewind.model.cursor import WINDOW, Cursor
 from support import transcripts
@@ -29,8 +29,8 @@ def test_a_cursor_is_the_identity_of_the_moment_and_the_end_of_the_last_whole_li
     path = tmp_path / "t.jsonl"
     path.write_bytes(data + b'{"type":"user","uuid":"torn')
     moment = event(transcript_path=str(path), prompt_id="p", turn_id="t", prompt="x")
-    cursor = positions.cursor_at(claude, str(path), moment)
-    assert cursor == positions.cursor_at(claude, path.read_bytes(), moment)
+    cursor = transcript_position.cursor_at(claude, str(path), moment)
+    assert cursor == transcript_position.cursor_at(claude, path.read_bytes(), moment)
     assert cursor == Cursor(
         agent="claude", session="s", transcript=os.fsencode(path), prompt_id="p", turn_id="t",
         event_id=[row["uuid"] for row in transcripts.values(data) if row.get("uuid")][-1],
@@ -43,14 +43,14 @@ def test_a_cursor_is_the_identity_of_the_moment_and_the_end_of_the_last_whole_li
 
 def test_droid_s_lines_are_named_by_their_id():
     moment = event(droid, message_id="m")
-    cursor = positions.cursor_at(droid, transcripts.droid(), moment)
+    cursor = transcript_position.cursor_at(droid, transcripts.droid(), moment)
     assert cursor.event_id == transcripts.values(transcripts.droid())[-1]["id"] and cursor.message_id == "m"
 
 
 def test_every_prefix_of_a_transcript_gives_a_cursor_that_holds():
     data = transcripts.claude(transcripts.QUEUED)
     for end in range(0, len(data), 1009):
-        cursor = positions.cursor_at(claude, data[:end], event())
+        cursor = transcript_position.cursor_at(claude, data[:end], event())
         assert cursor.offset <= end and data[:end].rfind(b"\n") + 1 == cursor.offset
         assert transcript.has_position(data, cursor) and transcript.has_position(data[: cursor.offset], cursor)
 
@@ -66,7 +66,7 @@ def test_of_a_huge_transcript_only_the_ends_are_read(tmp_path, monkeypatch):
     read = []
     real = os.pread
     monkeypatch.setattr(os, "pread", lambda fd, size, offset: read.append(size) or real(fd, size, offset))
-    cursor = positions.cursor_at(claude, str(path), event())
+    cursor = transcript_position.cursor_at(claude, str(path), event())
     assert cursor.event_id == "last" and cursor.offset == 3_000_000_001 + len(line) and sum(read) < 2_000_000
     assert len(cursor.prefix) == len(cursor.tail) == 32
 
@@ -74,7 +74,7 @@ def test_of_a_huge_transcript_only_the_ends_are_read(tmp_path, monkeypatch):
 def test_a_last_line_longer_than_is_looked_through_gives_no_offset(tmp_path):
     path = tmp_path / "t.jsonl"
     path.write_bytes(b'{"uuid":"a"}\n' + b"x" * 3_000_000)
-    assert positions.cursor_at(claude, str(path), event(prompt_id="p")) == Cursor(agent="claude", session="s", prompt_id="p")
+    assert transcript_position.cursor_at(claude, str(path), event(prompt_id="p")) == Cursor(agent="claude", session="s", prompt_id="p")
 
 
 def test_what_is_no_file_gives_a_cursor_with_ids_alone(tmp_path):
@@ -84,12 +84,12 @@ def test_what_is_no_file_gives_a_cursor_with_ids_alone(tmp_path):
     (tmp_path / "real").write_bytes(b'{"uuid":"a"}\n')
     (tmp_path / "link").symlink_to("real")
     for name in ("missing", "fifo", "directory", "empty", "link", "x" * 300, "nul\0"):
-        cursor = positions.cursor_at(claude, str(tmp_path / name), event(prompt_id="p"))
+        cursor = transcript_position.cursor_at(claude, str(tmp_path / name), event(prompt_id="p"))
         assert cursor == Cursor(agent="claude", session="s", prompt_id="p"), name
-    assert positions.cursor_at(claude, "", event(prompt_id="p")).offset == 0
+    assert transcript_position.cursor_at(claude, "", event(prompt_id="p")).offset == 0
 
 
 def test_before_a_tool_runs_its_result_is_not_part_of_the_moment():
     batch = {"tool_calls": [{"tool_name": "Write", "tool_use_id": "t1"}, {"tool_name": "Bash", "tool_use_id": "t2"}]}
-    assert positions.cursor_at(claude, b"", event(name="PostToolBatch", **batch)).tool_use_id == "t2"
-    assert positions.cursor_at(claude, b"", event(name="PreToolUse", tool_name="Bash", tool_use_id="t1")).tool_use_id == ""
+    assert transcript_position.cursor_at(claude, b"", event(name="PostToolBatch", **batch)).tool_use_id == "t2"
+    assert transcript_position.cursor_at(claude, b"", event(name="PreToolUse", tool_name="Bash", tool_use_id="t1")).tool_use_id == ""

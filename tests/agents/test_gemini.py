@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from casrewind import agents, errors
-from casrewind.agents import positions, session_files, settings_edit, transcript
+from casrewind.agents import session_files, settings_edit, transcript, transcript_position
 from casrewind.agents import event as events
 from casrewind.model.cursor import Cursor
 from support import transcripts
@@ -111,7 +111,7 @@ def test_an_imported_prompt_is_listed_and_cannot_be_cut_at():
 
 def cursor_at(data, end):
     event = events.read(gemini, b'{"hook_event_name": "AfterAgent", "session_id": "s"}', {})
-    return positions.cursor_at(gemini, data[:end], event)
+    return transcript_position.cursor_at(gemini, data[:end], event)
 
 
 def test_a_checkpoint_is_found_by_hash_and_in_a_fork_by_id():

@@ -207,8 +207,8 @@ from casrewind.agents import event
 client = agents.load_client({name!r})
 found = event.read(client, b'{{"hook_event_name":"Stop"}}', {{}})
 print(*sorted(set(sys.modules) - before))
-from casrewind.agents import positions
-positions.cursor_at(client, "/nonexistent", found)
+from casrewind.agents import transcript_position
+transcript_position.cursor_at(client, "/nonexistent", found)
 if {reads}:
     agents.load_conversation_client({name!r})
 print(*sorted(set(sys.modules) - before))
@@ -226,6 +226,6 @@ def test_a_hook_imports_next_to_nothing(name):
     assert first == {"casrewind", "casrewind.errors", "casrewind.fastjson", "casrewind._typing", "casrewind.agents"} | {
         f"casrewind.agents.{module}" for module in ("event", "payload", "client", *own)
     }
-    assert {f"casrewind.agents.{name}", "casrewind.agents.positions", "casrewind.model.cursor", "casrewind.fsio"} <= second
+    assert {f"casrewind.agents.{name}", "casrewind.agents.transcript_position", "casrewind.model.cursor", "casrewind.fsio"} <= second
     assert not second & {"argparse", "socket", "dataclasses", "pathlib", "subprocess", "datetime", "uuid", "glob", "shutil", "tempfile"}
     assert not {module for module in second if module.startswith(("casrewind.store", "casrewind.worktree", "casrewind.ops", "casrewind.cli"))}

@@ -12,7 +12,7 @@ from casrewind.agents import event, extension
 from casrewind.agents.client import TIERS
 from casrewind.agents.opencode import CLIENT as opencode
 from casrewind.agents.opencode import NEW, make_import
-from casrewind.agents.prompts import SHOWN, CheckpointPrompt, resolve
+from casrewind.agents.prompt_matching import SHOWN, CheckpointPrompt, resolve
 from casrewind.model.cursor import Cursor
 from support import opencode_database
 

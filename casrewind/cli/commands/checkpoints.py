@@ -88,7 +88,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     label = options.message or command[:200]
     described = not options.message
     if not described:
-        from ...ops.references import check_label
+        from ...ops.checkpoint_names import check_label
 
         check_label(label)
     before = save_by_hand(context, f"before: {label}", described=described)

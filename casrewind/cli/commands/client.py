@@ -52,7 +52,7 @@ def _told() -> str:
 def at(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind at: the checkpoint of a session's entry. A client's extension runs this before it asks a person."""
     from ...ops import lookup
-    from ...ops.references import label_of
+    from ...ops.checkpoint_names import label_of
     from ...ops.restore import restore
     from ..show.restored import first_changes, numbers
 

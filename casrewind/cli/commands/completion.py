@@ -23,8 +23,8 @@ from ...model import checkpoint as checkpoints
 from ...model import manifest
 from ...model.checkpoint import Checkpoint
 from ...ops import lookup
+from ...ops.checkpoint_names import is_numbered, label_of
 from ...ops.context import Context
-from ...ops.references import is_numbered, label_of
 from ...ops.turn_view import TurnView
 from ...settings import Settings, from_environment, opened
 from ...store.catalog import Marked

@@ -13,8 +13,8 @@ from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
 from ...model.turn_records import Forgotten, Outside, Reset, Row, Turn
 from ...ops import lookup
+from ...ops.checkpoint_names import is_numbered, label_of, moment_of
 from ...ops.context import Context
-from ...ops.references import is_numbered, label_of
 from ...ops.turn_view import TurnView
 from ...store.catalog import Marked
 from ..show.rows import RowWriter, first_line, is_shown, searched
@@ -199,9 +199,7 @@ def _points(everything: "Iterable[tuple[Checkpoint, Marked]]", chosen: _Filter, 
 
 
 def _moment(text: str) -> int:
-    from ...ops import moments
-
-    found = moments.moment_of(text)
+    found = moment_of(text)
     if found is None:
         raise errors.UsageError(f"--since: {text!r} is not a time", "examples: 1h, 30m, 14:30, yesterday, 2026-11-20 18:00")
     return found

@@ -12,8 +12,8 @@ from ...model.diff import Change
 from ...model.manifest import DIR, PURGED, Entry
 from ...model.turn_records import Outside, Reset, Turn
 from ...ops import lookup, path_history
+from ...ops.checkpoint_names import is_labelled, label_of
 from ...ops.path_history import Logged, PathChange
-from ...ops.references import is_labelled, label_of
 from ...ops.turn_view import Maker, TurnView
 from ..show import changes, shapes
 from ..show.rows import RowWriter

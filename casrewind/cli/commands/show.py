@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from ... import errors
 from ..._typing import TYPE_CHECKING
-from ...messages import age, plural, printable
+from ...messages import age, format_moment, plural, printable
 from ...model import checkpoint as checkpoints
 from ...model import domain as domains
 from ...model.checkpoint import Checkpoint
@@ -105,7 +105,6 @@ def _show_turn(context: "Context", options: "ParsedOptions", named: words.Words,
 
 def _described(turn: Turn, left_out: Sequence[Skip]) -> Iterator[str]:
     """The lines above a turn's change."""
-    from ...ops.moments import format_moment
     from ..show.rows import end_of, why_unknown
 
     yield f"turn @{turn.n}{' of ' + printable(turn.agent) if turn.agent else ''}"
@@ -155,7 +154,7 @@ def _show_change(context: "Context", options: "ParsedOptions", point: Checkpoint
 
 
 def _print_checkpoint(point: Checkpoint, marked: Marked, turn: Turn | None = None) -> None:
-    from ...ops.references import label_of
+    from ...ops.checkpoint_names import label_of
     from ..show.shapes import time_of
 
     print_line(f"checkpoint {point.id} (number {point.seq} of its store)")

@@ -93,7 +93,7 @@ class Words:
 
     def side(self, word: str) -> Side:
         """The state that a word names. Raises CheckpointNotFound, AmbiguousReference."""
-        from ...ops.references import turn_of
+        from ...ops.checkpoint_names import turn_of
 
         reference = turn_of(word)
         if reference is not None:
@@ -120,7 +120,7 @@ class Words:
 
     def shown(self) -> "Turn | Checkpoint":
         """The object of `show`: a turn for `N`, `@N` and its first checkpoint, else a checkpoint. Default: newest turn."""
-        from ...ops.references import turn_of
+        from ...ops.checkpoint_names import turn_of
 
         word = self._options.ref
         if word is None:
@@ -203,7 +203,7 @@ class Words:
         return None
 
     def _number(self, word: str) -> bool:
-        from ...ops.references import turn_of
+        from ...ops.checkpoint_names import turn_of
 
         return turn_of(word) is not None
 

@@ -12,7 +12,7 @@ from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
 from ...model.diff import Change, Counts, count
 from ...model.turn_records import Forgotten, Outside, Reset, Row, SavedRow, Turn
-from ...ops.references import is_named, label_of
+from ...ops.checkpoint_names import is_named, label_of
 from ...store.catalog import UNMARKED, Marked
 from ..show.changes import telling
 from ..show.rows import RowWords, first_line, searched, why_unknown, words_of

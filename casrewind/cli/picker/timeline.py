@@ -22,8 +22,8 @@ from ...ops import compare, conversation, lookup, pins, rewind
 from ...ops import restore as restores
 from ...ops import status as statuses
 from ...ops import undo as undos
+from ...ops.checkpoint_names import is_named
 from ...ops.outside_edits import edited_outside
-from ...ops.references import is_named
 from ...ops.turn_view import TurnView
 from ...ops.unfinished_restore import finish_restore
 from ...store.catalog import Marked

@@ -150,7 +150,7 @@ def unprotected_lines(rules: "Sequence[LostRule]") -> Iterator[Line]:
 def name_of(point: Checkpoint, marked: Marked) -> str:
     """A checkpoint's name in a plan: its label or prompt, else its id and trigger."""
     from ...model.checkpoint import MANUAL, PROMPT
-    from ...ops.references import is_labelled, label_of
+    from ...ops.checkpoint_names import is_labelled, label_of
 
     label = label_of(point, marked)
     if label and is_labelled(point, marked):

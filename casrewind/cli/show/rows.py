@@ -7,11 +7,10 @@ cut.
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..._typing import TYPE_CHECKING, NamedTuple
-from ...messages import age, plural, printable
+from ...messages import age, format_moment, plural, printable
 from ...model.checkpoint import Checkpoint
 from ...model.diff import Change
 from ...model.turn_records import BACKGROUND, NOT_SAVED, TYPED, Outside, Reset, Row, SavedRow, Turn
-from ...ops.moments import format_moment
 from ...store.catalog import Marked
 from .changes import telling, unclear_notes
 from .restored import name_of, shortened

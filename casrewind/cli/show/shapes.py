@@ -13,7 +13,7 @@ from ...model.diff import Change, count, topmost
 from ...model.domain import Skip
 from ...model.manifest import DIR, Entry
 from ...model.turn_records import Outside, Reset, Row, SavedRow, Turn
-from ...ops.references import label_of
+from ...ops.checkpoint_names import label_of
 from ...store.catalog import Marked
 
 Shape = dict[str, Any]

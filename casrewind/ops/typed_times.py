@@ -12,7 +12,7 @@ _CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?", re.ASCII)
 _DATE = re.compile(r"(?:(today|yesterday)|(\d{4})-(\d{1,2})-(\d{1,2}))(?:[ tT]+(\d{1,2}:\d{2}(?::\d{2})?))?", re.ASCII)
 
 
-def moment_of(text: str, now_ns: int | None = None) -> int | None:
+def parse(text: str, now_ns: int | None = None) -> int | None:
     """The moment that a text means, in nanoseconds since 1970; None if it is not a time.
 
     A time of day that has not come yet today is yesterday's. A day without a time of day means its end.
@@ -34,14 +34,6 @@ def moment_of(text: str, now_ns: int | None = None) -> int | None:
         return _ns(_at(date, clock)) if clock else _ns(_at(date + timedelta(days=1), "00:00")) - 1
     except (ValueError, OverflowError, OSError):
         return None  # 25:00, say, or the 31st of February
-
-
-def format_moment(moment_ns: int) -> str:
-    """A moment for people, in local time."""
-    try:
-        return f"{datetime.fromtimestamp(moment_ns // 1_000_000_000).astimezone():%Y-%m-%d %H:%M}"
-    except (ValueError, OverflowError, OSError):
-        return "then"
 
 
 def _age(text: str) -> int | None:

@@ -88,6 +88,6 @@ def moment_of(text: str) -> int | None:
     """The moment that a text means, in nanoseconds since 1970, or None."""
     if not (text[:1].isdigit() or text.startswith(("today", "yesterday"))):
         return None
-    from . import moments
+    from . import typed_times
 
-    return moments.moment_of(text)
+    return typed_times.parse(text)

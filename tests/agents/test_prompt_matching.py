@@ -5,7 +5,7 @@ from pathlib import Path
 
 from casrewind import agents
 from casrewind.agents import event as events
-from casrewind.agents.prompts import SHOWN, CheckpointPrompt, bind, resolve
+from casrewind.agents.prompt_matching import SHOWN, CheckpointPrompt, bind, resolve
 from casrewind.agents.transcript import Prompt
 from support import transcripts
 

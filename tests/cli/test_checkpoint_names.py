@@ -151,10 +151,11 @@ def test_a_time_in_front_of_a_path(casrewind, root, dated):
 def test_moments(text, now, expected):
     from datetime import datetime
 
-    from casrewind.ops import moments
+    from casrewind.messages import format_moment
+    from casrewind.ops import typed_times
 
     clock = int(datetime.fromisoformat(now).timestamp()) * 10**9
-    assert moments.format_moment(moments.moment_of(text, clock)) == expected
+    assert format_moment(typed_times.parse(text, clock)) == expected
 
 
 def test_a_word_that_is_a_checkpoint_and_a_path_is_refused_with_both_spellings(casrewind, root):
