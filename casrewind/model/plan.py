@@ -42,6 +42,17 @@ class Kept(NamedTuple):
     benign: bool
 
 
+class OutsideEdits(NamedTuple):
+    """Paths of a plan with edits of a person, sorted. `proved`: edited outside of all turns. `possible`: others that a turn
+    without a seen end changed; what was edited behind it counts as its work."""
+
+    proved: tuple[bytes, ...]
+    possible: tuple[bytes, ...]
+
+
+NO_EDITS = OutsideEdits((), ())
+
+
 class Actions(Sequence[Action]):
     """Actions encoded as a plan, decoded on access: decoded actions of a million files would need most of a gigabyte.
     Equals a tuple of the same actions."""

@@ -1,4 +1,4 @@
-"""Finds out whose work a restore takes back: only that of one turn, or also edits that no turn made.
+"""Finds out whose work a restore takes back: only that of one turn, or also edits made outside of a turn.
 
 The danger prevented here: a person's edits go away with an agent's work, unsaid. An edit counts only if it is proved: the
 content of a file is traced back through the turn view, from the worktree to the step that made it. What is unknown is
@@ -10,56 +10,77 @@ from collections.abc import Iterable
 from .. import errors
 from ..model.checkpoint import Checkpoint
 from ..model.manifest import DIR, Finder, same
-from ..model.plan import Action
+from ..model.plan import NO_EDITS, Action, OutsideEdits
 from ..model.turn_records import BACKGROUND, Outside, Row, Turn
 from .context import Context
 from .turn_view import TurnView
 
 
-def edited_outside(context: Context, target: Checkpoint, actions: Iterable[Action]) -> tuple[bytes, ...]:
+def edited_outside(context: Context, target: Checkpoint, actions: Iterable[Action]) -> OutsideEdits:
     """The paths of these actions whose present content has an edit that was made after `target` outside of all turns;
     none in a worktree without turns.
 
     The worktree is not scanned: an action has the present entry of its path. Of a damaged store nothing is proved.
     """
+    trace = _Trace(actions)
     try:
-        return tuple(sorted(_edited_outside(context, target, actions)))
+        view = TurnView(context)
+        if trace.sought and view.turns:
+            trace.from_worktree(view)
+            for row in view.rows(wanted=lambda row: _is_after(view, row, target)):
+                if not trace.sought:
+                    break
+                trace.through(context, view, row)
     except (errors.StoreDamaged, errors.ManifestRefused):
-        return ()
+        return NO_EDITS
+    return OutsideEdits(tuple(sorted(trace.proved)), tuple(sorted(trace.possible - trace.proved)))
 
 
-def _edited_outside(context: Context, target: Checkpoint, actions: Iterable[Action]) -> set[bytes]:
-    sought = {action.source: action.before for action in actions if not _is_directory(action)}
-    found: set[bytes] = set()
-    view = TurnView(context)
-    if not sought or not view.turns:
-        return found
-    newest = view.newest_state()
-    is_open = any(turn.to_now for turn in view.turns)
-    for path, entry in tuple(sought.items()):  # the step from the newest checkpoint to the worktree
-        known = newest(path)
-        if not same(known, entry):
-            sought[path] = known
-            if not is_open:
-                found.add(path)
-    for path in found:
-        del sought[path]
-    for row in view.rows(wanted=lambda row: _is_after(view, row, target)):
-        if not sought:
-            break
+class _Trace:
+    """Paths that are traced back step by step, each with the content that the next older step may have made."""
+
+    def __init__(self, actions: Iterable[Action]) -> None:
+        self.sought = {action.source: action.before for action in actions if not _is_directory(action)}
+        self.proved: set[bytes] = set()
+        self.possible: set[bytes] = set()
+
+    def from_worktree(self, view: TurnView) -> None:
+        """The step from the newest checkpoint to the worktree."""
+        newest = view.newest_state()
+        open_turns = [turn for turn in view.turns if turn.to_now]
+        for path, entry in tuple(self.sought.items()):
+            known = newest(path)
+            if same(known, entry):
+                continue
+            self.sought[path] = known
+            if not open_turns:
+                self._prove(path)
+            elif any(turn.mixed for turn in open_turns):
+                self.possible.add(path)
+
+    def through(self, context: Context, view: TurnView, row: Row) -> None:
+        """The step of a row."""
+        is_mixed = isinstance(row, Turn) and row.mixed
         if isinstance(row, Turn) and row.to_now and row.before is not None:
             before = Finder(context.store.load_tree, view.points[row.before].tree)
-            sought = {path: before.find(path) for path in sought}
+            for path, entry in self.sought.items():
+                self.sought[path] = before.find(path)
+                if is_mixed and not same(self.sought[path], entry):
+                    self.possible.add(path)
         known_changes = row.changes or () if isinstance(row, Turn | Outside) and not row.damaged else ()
         for change in known_changes:
-            if change.path not in sought or not same(change.new, sought[change.path]):
+            if change.path not in self.sought or not same(change.new, self.sought[change.path]):
                 continue  # what this step made was replaced, or is gone
             if isinstance(row, Outside) and row.kind != BACKGROUND:
-                found.add(change.path)
-                del sought[change.path]
-            else:
-                sought[change.path] = change.old
-    return found
+                self._prove(change.path)
+                continue
+            self.sought[change.path] = change.old
+            if is_mixed:
+                self.possible.add(change.path)
+
+    def _prove(self, path: bytes) -> None:
+        self.proved.add(path)
+        del self.sought[path]
 
 
 def is_of_turn_alone(context: Context, before: Checkpoint, actions: Iterable[Action]) -> bool:

@@ -44,7 +44,7 @@ def test_what_changes_files_is_planned_and_done_with_the_line_that_the_plan_says
     lines = plan.splitlines()
     assert lines[0].startswith('back to before "round to cents" (') and lines[0].endswith("2 written, 3 REMOVED"), plan
     assert lines[1:4] == ["  - change.py", "  - notes.txt", "  - plan.md"] and "  ~ till.py" in lines[4:]
-    assert "  also takes back edits that no turn made: README.md, plan.md" in lines
+    assert "  2 of these paths were edited outside of a turn since then, and lose that:\n    README.md, plan.md\n" in plan
     line = line_of(plan)
     identity = casrewind.json("list")["turns"][2]["before"]
     assert re.fullmatch(rf"/casrewind back 3 yes {identity[:4]}-[0-9a-f]{{4}}", line)
@@ -126,8 +126,8 @@ def test_else_the_smallest_step_is_planned_too(shop, root, why):
     assert line_of(plan) and picture(root) == before
     for name in ("till.py", "mine"):
         if why in (f"a person's {'edit' if name == 'till.py' else 'file'}",):
-            assert f"also takes back edits that no turn made: {name}" in plan
-    assert ("also takes back" in plan) == (why.startswith("a person's") or why == "an older turn")
+            assert f"outside of a turn since then, and loses that:\n    {name}\n" in plan
+    assert ("outside of a turn" in plan) == (why.startswith("a person's") or why == "an older turn")
 
 
 def test_only_the_conversation_goes_back_at_once(shop, root):

@@ -1,4 +1,4 @@
-"""A plan names the edits that no turn made: those that are proved, and no other."""
+"""A plan names the edits that were made outside of a turn: those that are proved, and no other."""
 
 import shutil
 
@@ -28,7 +28,7 @@ def turn(told, name, **files):
 
 def named(told, point):
     actions = told.workspace.plan_restore(point.id).actions
-    return [path.decode() for path in edited_outside(told.context, point, actions)]
+    return [path.decode() for path in edited_outside(told.context, point, actions).proved]
 
 
 def test_edits_between_turns_and_behind_them_are_named_and_those_of_turns_are_not(told, root):
@@ -75,6 +75,31 @@ def test_while_a_turn_runs_only_what_was_there_before_it_is_named(told, root):
     assert named(told, first) == ["till"]
 
 
+@pytest.mark.parametrize("how", ["cut short", "without an end"])
+def test_what_a_turn_without_a_seen_end_changed_may_contain_edits(told, root, casrewind, how):
+    first = turn(told, "a", till="1")
+    told.prompt("b", "write on")
+    plant(root, {"till": b"2", "notes": b"2"})
+    if how == "cut short":
+        turn(told, "c", other="3")
+        plant(root, {"README.md": b"mine", "notes": b"mine"})
+    else:
+        plant(root, {"notes": b"mine, perhaps"})
+    actions = told.workspace.plan_restore(first.id).actions
+    found = edited_outside(told.context, first, actions)
+    told.workspace.close()
+    text = casrewind("restore", first.id, "-n", code=0).out
+    if how == "cut short":
+        assert found == ((b"README.md", b"notes"), (b"till",)), "what is proved is not named twice"
+        assert "  2 of these paths were edited outside of a turn since then, and lose that:\n    README.md, notes\n" in text
+    else:
+        assert found == ((), (b"notes", b"till"))
+    possible = [path.decode() for path in found.possible]
+    were = f"{len(possible)} of these paths may contain your edits (their turn has no seen end):"
+    assert f"  {were}\n    {', '.join(possible)}\n" in text
+    assert casrewind.json("restore", first.id, "-n")["edited_outside"] == [path.decode() for path in found.proved]
+
+
 def test_without_turns_nothing_is_an_edit_that_no_turn_made(workspace, root, told):
     point = workspace.save("it works").checkpoint
     plant(root, {"till": b"mine"})
@@ -93,21 +118,21 @@ def test_of_a_damaged_store_nothing_is_named(told, root, is_newest):
     load = told.context.store.load_tree
     flip_blob(told.workspace.store_path, point.tree if is_newest else dict(load(point.tree))[b"d"].digest)
     found = edited_outside(told.context, first, actions)
-    assert found == (), "a directory that cannot be read is not an empty one"
+    assert found == ((), ()), "a directory that cannot be read is not an empty one"
 
 
 def test_a_plan_names_three_of_them_and_json_all(told, root, casrewind):
     turn(told, "a", till="1")
     plant(root, {f"mine{number}": b"m" for number in range(5)})
     turn(told, "b", till="2")
-    line = "  also takes back edits that no turn made: mine0, mine1, mine2 and 2 more\n"
+    line = "  5 of these paths were edited outside of a turn since then, and lose that:\n    mine0, mine1, mine2 and 2 more\n"
     every = [f"mine{number}" for number in range(5)]
     assert line in casrewind("restore", "@2", "-n", code=0).out
     assert casrewind.json("restore", "@2", "-n")["edited_outside"] == every
-    assert "also takes back" not in casrewind("restore", "@2", "-n", "till", code=0).out
-    assert "also takes back" not in casrewind("revert", "@1", "-n", code=0).out
+    assert "outside of a turn" not in casrewind("restore", "@2", "-n", "till", code=0).out
+    assert "outside of a turn" not in casrewind("revert", "@1", "-n", code=0).out
     assert casrewind.json("restore", "@2", "--yes")["edited_outside"] == every
-    assert "also takes back" not in casrewind("undo", "--yes", code=0).out
+    assert "outside of a turn" not in casrewind("undo", "--yes", code=0).out
     assert casrewind.json("restore", "@1", "-n")["edited_outside"] == []
 
 
@@ -125,4 +150,5 @@ def test_the_picker_names_them_in_its_question(told, root):
 
     with pytest.raises(Declined):
         model.restore(row, CODE, (), ask)
-    assert "  also takes back edits that no turn made: README.md" in asked
+    assert "  1 of these paths was edited outside of a turn since then, and loses that:" in asked
+    assert asked[asked.index("  1 of these paths was edited outside of a turn since then, and loses that:") + 1] == "    README.md"

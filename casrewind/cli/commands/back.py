@@ -8,6 +8,7 @@ from collections.abc import Callable
 from ... import errors, launch
 from ..._typing import TYPE_CHECKING
 from ...messages import age, printable
+from ...model.plan import NO_EDITS
 from ...ops import conversation, lookup, rewind
 from ...ops.context import Context
 from ...ops.conversation import RewindTarget
@@ -200,7 +201,7 @@ def _report(report: Rewound, options: "ParsedOptions", target: RewindTarget | No
     if options.json:
         as_json(_shape(report, target, question) | ({"copied": copied is not None} if options.command == "back" else {}))
     else:
-        target_name, outside = ("", ()) if question is None else (question.target.name, question.outside)
+        target_name, outside = ("", NO_EDITS) if question is None else (question.target.name, question.outside)
         is_inside = bool(os.environ.get(launch.INSIDE))
         print_lines(rewound_lines(report, target_name, outside=outside, copied=copied, is_inside=is_inside))
     return REMARKS if report.restored is not None and report.restored.incomplete else OK
@@ -213,8 +214,8 @@ def _agree(what: str, *more: str) -> bool:
 
 def _shape(report: Rewound, target: RewindTarget | None, question: PlanQuestion | None) -> shapes.Shape:
     chat = report.chat
-    outside, goal = ((), restored.NO_TARGET) if question is None else (question.outside, question.target)
-    found = {} if report.restored is None else restored.shape(report.restored, outside, goal)
+    outside, goal = (NO_EDITS, restored.NO_TARGET) if question is None else (question.outside, question.target)
+    found = {} if report.restored is None else restored.shape(report.restored, outside.proved, goal)
     fork = None
     if chat is not None:
         where = {**shapes.path(os.fsencode(chat.path)), **shapes.path_or_none(chat.backup, "backup")}

@@ -10,7 +10,7 @@ from ...messages import age, printable
 from ...model import paths
 from ...model.diff import Change, topmost
 from ...model.history import REVERT, Step
-from ...model.plan import Kept
+from ...model.plan import NO_EDITS, Kept
 from ...ops import restore as restores
 from ...ops.execute import Restored
 from ..plan.facts import branches_of, lost_rules, target_of
@@ -126,9 +126,9 @@ def _carry_out(
 
 
 def _report(report: Restored, options: "ParsedOptions", question: PlanQuestion | None = None, facts: "Shape | None" = None) -> int:
-    outside, target = ((), restored.NO_TARGET) if question is None else (question.outside, question.target)
+    outside, target = (NO_EDITS, restored.NO_TARGET) if question is None else (question.outside, question.target)
     if options.json:
-        as_json({**restored.shape(report, outside, target), **(facts or {})})
+        as_json({**restored.shape(report, outside.proved, target), **(facts or {})})
     else:
         print_lines(restored.restored_lines(report, target.name, is_inside=bool(os.environ.get(launch.INSIDE))))
         if report.dry_run:

@@ -1,14 +1,14 @@
 """The question before a plan is carried out: on a terminal, with --yes, and in a client, where the person types the answer.
 
 The danger prevented here: a restore takes back more than the person thinks. So every plan that is shown names the edits
-that no turn made, and in a client nothing but the smallest step is done before its plan was shown.
+that were made outside of a turn, and in a client nothing but the smallest step is done before its plan was shown.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 
 from ..._typing import TYPE_CHECKING
 from ...model.checkpoint import Checkpoint
-from ...model.plan import Action, Plan
+from ...model.plan import NO_EDITS, Action, Plan
 from ..show import restored
 from ..show.text import PIPED, Line
 from ..terminal.lines import as_json, print_line, print_lines
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class PlanQuestion:
     """Called with a plan, and paths that another session may have changed: returns True to go ahead.
 
-    `outside`: after the call, the paths with edits that no turn made, if they were looked up.
+    `outside`: after the call, the paths that were edited outside of a turn, if they were looked up.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class PlanQuestion:
         self._anchor = anchor or ("" if since is None else since.id)
         self._typed = None if options.typed is None else _typed_line(options)
         self._lines: list[Line] = []
-        self.outside: tuple[bytes, ...] = ()
+        self.outside = NO_EDITS
         self.target, self._moved = target, moved
 
     def __call__(self, plan: Plan, strange: tuple[bytes, ...] = ()) -> bool:
@@ -77,7 +77,7 @@ class PlanQuestion:
         return "" if self._is_asked else self._title()
 
     def look(self, actions: Iterable[Action]) -> None:
-        """Look up which of these actions take back edits that no turn made."""
+        """Look up which of these actions take back edits made outside of a turn."""
         if self._since is not None:
             from ...ops.outside_edits import edited_outside
 

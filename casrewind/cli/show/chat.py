@@ -1,9 +1,10 @@
 """The result of a rewind as lines: what it did to files, how the conversation goes on, and the prompts that are gone."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from ..._typing import TYPE_CHECKING
 from ...messages import plural, printable
+from ...model.plan import NO_EDITS, OutsideEdits
 from ...model.rewind_record import FORK
 from .restored import foreign_lines, outside_lines, restored_lines
 from .text import SHOWN, Line
@@ -16,10 +17,10 @@ _WIDTH = 160
 
 
 def rewound_lines(
-    report: "Rewound", name: str = "", *, outside: Sequence[bytes] = (), copied: str | None = None, is_inside: bool = False
+    report: "Rewound", name: str = "", *, outside: OutsideEdits = NO_EDITS, copied: str | None = None, is_inside: bool = False
 ) -> Iterator[Line]:
     """The files first; in a client (`is_inside`), first what the person types next. `name`: the target. `outside`: the paths
-    with edits that no turn made. `copied`: the tool that has the removed prompts, or None."""
+    that were edited outside of a turn. `copied`: the tool that has the removed prompts, or None."""
     for words in report.notes:
         yield Line(f"casrewind: note: {words}", is_remark=True)
     if is_inside:

@@ -6,7 +6,7 @@ from ..._typing import TYPE_CHECKING, NamedTuple
 from ...messages import plural, printable
 from ...model.checkpoint import Checkpoint
 from ...model.diff import Change
-from ...model.plan import Action, Kept
+from ...model.plan import Action, Kept, OutsideEdits
 from ...store.catalog import Marked
 from .text import RED_BOLD, SHOWN, Line, Part, cut_to, styled
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _TITLE = 40
 """Characters of a label or prompt in the title of a plan."""
-_OUTSIDE = 3  # paths that no turn made, by name
+_OUTSIDE = 3  # paths that were edited outside of a turn, by name
 _NAMED = 10
 """Paths that a result names in a client."""
 
@@ -122,11 +122,20 @@ def _kept(left: Sequence[Kept], done: Sequence[Action] = ()) -> Iterator[Line]:
         yield Line(f"  ... and {len(left) - SHOWN} more paths, left alone or noted; --json lists all of them")
 
 
-def outside_lines(paths: Sequence[bytes]) -> Iterator[Line]:
-    """The paths of a plan with edits that no turn made."""
-    if paths:
-        more = f" and {len(paths) - _OUTSIDE:,} more" if len(paths) > _OUTSIDE else ""
-        yield Line(f"  also takes back edits that no turn made: {', '.join(map(printable, paths[:_OUTSIDE]))}{more}")
+def outside_lines(found: OutsideEdits) -> Iterator[Line]:
+    """The paths of a plan with edits that were made outside of a turn, or may have been."""
+    if found.proved:
+        were, lose = ("was", "loses") if len(found.proved) == 1 else ("were", "lose")
+        yield Line(f"  {len(found.proved):,} of these paths {were} edited outside of a turn since then, and {lose} that:")
+        yield _first_names(found.proved)
+    if found.possible:
+        yield Line(f"  {len(found.possible):,} of these paths may contain your edits (their turn has no seen end):")
+        yield _first_names(found.possible)
+
+
+def _first_names(paths: Sequence[bytes]) -> Line:
+    more = f" and {len(paths) - _OUTSIDE:,} more" if len(paths) > _OUTSIDE else ""
+    return Line(f"    {', '.join(map(printable, paths[:_OUTSIDE]))}{more}")
 
 
 def foreign_lines(paths: Sequence[bytes]) -> Iterator[Line]:
@@ -182,7 +191,8 @@ def numbers(actions: Iterable[Action]) -> tuple[int, int]:
 
 
 def shape(report: "Restored", outside: Sequence[bytes] = (), target: RestoreTarget = NO_TARGET) -> "Shape":
-    """The result of a restore, undo or redo, as JSON. `outside`: the paths with edits that no turn made."""
+    """The result of a restore, undo or redo, as JSON. `outside`: the paths that were edited outside of a
+    turn."""
     from . import shapes
 
     written, removed = numbers(report.actions)
