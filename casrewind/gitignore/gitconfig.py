@@ -90,7 +90,7 @@ class _ConfigReader:
 
     def read(self, path: str | None, *, is_repository: bool = False) -> None:
         """Read a file with its includes, if it exists."""
-        data, identity = _contents(path) if path else (b"", (0, 0))
+        data, identity = _read_file(path) if path else (b"", (0, 0))
         if not path or not data:
             return
         if len(data) > _LARGEST_FILE:
@@ -188,7 +188,7 @@ class _ConfigReader:
         return os.fsencode(plain), os.fsencode(wanted + "**" if (plain + wanted).endswith("/") else wanted)
 
 
-def _contents(path: str) -> tuple[bytes, tuple[int, int]]:
+def _read_file(path: str) -> tuple[bytes, tuple[int, int]]:
     """Returns (data, (device, inode)) of a regular file, with one byte beyond the limit; (b"", (0, 0)) if
     unreadable."""
     try:

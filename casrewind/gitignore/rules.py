@@ -396,7 +396,7 @@ class RuleChooser:
         self._known = {digests.of(file.data) for file in outside}
         self._weight = sum(weight_of(file.data) for file in outside)
 
-    def choose(self, file: RuleFile) -> ChosenRules:
+    def accept_or_replace(self, file: RuleFile) -> ChosenRules:
         """The file itself, or what replaces it."""
         digest = digests.of(file.data)
         is_known = digest in self._known

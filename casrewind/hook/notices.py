@@ -59,7 +59,7 @@ def _removed(context: Context, end: Checkpoint) -> list[bytes]:
     changes = list(diffs.diff(diffs.lenient(context.store.load_tree), start.tree, end.tree))
     moved = {change.new.digest for change in changes if change.old is None and change.new is not None}
     if start.domain != end.domain and any(change.new is None for change in changes):
-        known, _ = diffs.told_apart(changes, lambda *_: None, lambda path, _: "not captured" if _is_on_disk(context, path) else None)
+        known, _ = diffs.split_unclear(changes, lambda *_: None, lambda path, _: "not captured" if _is_on_disk(context, path) else None)
         changes = list(known)
     return [
         change.path for change in changes if change.new is None and change.old is not None

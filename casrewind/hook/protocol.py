@@ -43,7 +43,7 @@ def request(directory: str, words: list[str], payload: bytes, at_ns: int, until:
     """
     try:
         here = os.getcwd()
-        there = _opened(directory)
+        there = _open_directory(directory)
     except OSError:
         return "undone", b""
     try:
@@ -60,7 +60,7 @@ def request(directory: str, words: list[str], payload: bytes, at_ns: int, until:
         os.close(there)
 
 
-def _opened(directory: str) -> int:
+def _open_directory(directory: str) -> int:
     """Open the directory of sockets. Raises OSError, for example if other users may write to the directory."""
     there = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     status = os.fstat(there)

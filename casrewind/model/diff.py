@@ -1,6 +1,6 @@
 """Differences between two manifests. Visits only trees that differ, and in large directories only nodes that differ.
 
-The danger prevented here: a path that one side did not capture is taken for one that was made or removed (`told_apart`).
+The danger prevented here: a path that one side did not capture is taken for one that was made or removed (`split_unclear`).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -85,7 +85,7 @@ Captured = Callable[[bytes, Entry], str | None]
 """Returns None if a side would have captured this path, had it existed there as this entry; else the reason why not."""
 
 
-def told_apart(changes: Iterable[Change], old: Captured, new: Captured) -> tuple[tuple[Change, ...], tuple[Change, ...]]:
+def split_unclear(changes: Iterable[Change], old: Captured, new: Captured) -> tuple[tuple[Change, ...], tuple[Change, ...]]:
     """Returns (the known changes, the unclear ones). `changes` are sorted by path, `old` and `new` judge the two sides.
 
     An unclear change is an addition to a side from one that did not capture the path, or the reverse. The path may have

@@ -97,8 +97,8 @@ def decide(
             firm.add(point.id)
         reason = ""
         if is_counted:
-            reason = _reason(point, limits, now_ns, rank)
-            thinned = _thinned(point, last_ns, slots) if limits.thin and not reason else ""
+            reason = _why_forget(point, limits, now_ns, rank)
+            thinned = _why_thin(point, last_ns, slots) if limits.thin and not reason else ""
             if thinned and (safety or rank > limits.keep_last):
                 reason, rank = thinned, rank - (not safety)  # the checkpoints of a slot count as one
             seen[point.worktree] = rank
@@ -141,7 +141,7 @@ def _sets_of(together: Sequence[frozenset[str]]) -> dict[str, list[int]]:
     return found
 
 
-def _reason(point: Checkpoint, limits: Limits, now_ns: int, rank: int) -> str:
+def _why_forget(point: Checkpoint, limits: Limits, now_ns: int, rank: int) -> str:
     """The reason to forget a checkpoint, or "". `rank` counts within the worktree, 1 = newest."""
     safety = point.trigger == checkpoints.SAFETY
     if limits.max_count is not None and rank - (not safety) >= limits.max_count:
@@ -152,7 +152,7 @@ def _reason(point: Checkpoint, limits: Limits, now_ns: int, rank: int) -> str:
     return ""
 
 
-def _thinned(point: Checkpoint, last_ns: int, slots: set[tuple[bytes, bool, int, int]]) -> str:
+def _why_thin(point: Checkpoint, last_ns: int, slots: set[tuple[bytes, bool, int, int]]) -> str:
     """The reason to thin out a checkpoint; "" if its hour or day has no newer checkpoint. Adds its slot to `slots`.
     Ages are relative to the newest checkpoint, so idle weeks do not age checkpoints."""
     step = _step(_age(point, last_ns))

@@ -81,7 +81,7 @@ class State(NamedTuple):
 
 class Difference(NamedTuple):
     """What differs between two states. `changes`: None = it cannot be read. `damaged`: some of it could not be read.
-    `unclear`: paths that one of the states did not capture (diff.told_apart)."""
+    `unclear`: paths that one of the states did not capture (diff.split_unclear)."""
 
     changes: tuple[Change, ...] | None
     damaged: bool = False

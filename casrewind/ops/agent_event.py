@@ -44,7 +44,7 @@ def turn_lock(store: str, worktree: bytes, seconds: float) -> Iterator[int | Non
     Acquire it before reading the project, so that a save sees what the previous save stored. It also prevents several
     processes from retrying a failing save. Raises StoreBusy if the lock is not free within `seconds`, and store errors.
     """
-    with _opened(store, "turn-" + worktree.hex()) as lock:
+    with _lock_file(store, "turn-" + worktree.hex()) as lock:
         if lock is not None:
             locks.acquire(lock, exclusive=True, deadline=seconds, holder="turn")
         yield lock
@@ -57,7 +57,7 @@ def one_at_a_time(store: str, worktree: bytes, seconds: float, missed: Callable[
     from ..store.missed_events import MissedEvents
 
     events = MissedEvents(store, worktree.hex())
-    with _opened(store, "turn-" + worktree.hex()) as turn, _opened(store, "next-" + worktree.hex()) as following:
+    with _lock_file(store, "turn-" + worktree.hex()) as turn, _lock_file(store, "next-" + worktree.hex()) as following:
         if turn is not None and following is not None:
             if not _is_next(turn, following):
                 if line := missed():
@@ -71,7 +71,7 @@ def one_at_a_time(store: str, worktree: bytes, seconds: float, missed: Callable[
 
 
 @contextmanager
-def _opened(store: str, name: str) -> Iterator[int | None]:
+def _lock_file(store: str, name: str) -> Iterator[int | None]:
     """A lock file of a store, which is made if it is missing. None if nobody can write there."""
     layout = Layout(store)
     if not layout.exists():

@@ -38,7 +38,7 @@ def is_labelled(point: Checkpoint, marked: Marked) -> bool:
     return bool(marked.label) or (point.trigger != checkpoints.SAFETY and not point.flags & checkpoints.DESCRIBED)
 
 
-def is_numbered(point: Checkpoint, worktree: bytes) -> bool:
+def is_listed(point: Checkpoint, worktree: bytes) -> bool:
     """True for the checkpoints that `last`, `prev` and times count: those of this worktree without safety checkpoints."""
     return point.worktree == worktree and point.trigger != checkpoints.SAFETY
 

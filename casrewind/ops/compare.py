@@ -23,7 +23,7 @@ from ..store.packs import ReadBlob
 from ..worktree.reader import HashSink, NotCapturable
 from .capture import scan_now
 from .context import Context
-from .restorable import DomainComparer, ToldApart, has_safety, naming
+from .restorable import DomainComparer, JudgedChanges, has_safety, naming
 from .save import all_skips
 
 _SHOWN = 3  # paths named in a message
@@ -65,17 +65,17 @@ def scan_worktree(context: Context) -> ScannedWorktree:
     return ScannedWorktree(scan.tree, writer.load_tree, all_skips(scan.domain), scan.domain, writer.read)
 
 
-def told_apart_now(
+def judge_now(
     context: Context, comparer: DomainComparer, changes: Iterable[Change], old: bytes, seen: ScannedWorktree,
     certain: Container[bytes] = frozenset(),
-) -> ToldApart:  # fmt: skip
+) -> JudgedChanges:  # fmt: skip
     """The known and the unclear changes from a checkpoint with the domain `old` to the scanned worktree. What the scan
     lacks and the disk has is not captured now."""
 
     def why_unclear(path: bytes, _entry: Entry) -> str | None:
         return "not captured now" if _exists(context, path) else None
 
-    return comparer.told_apart(changes, old, seen.domain, present=why_unclear, certain=certain)
+    return comparer.judge(changes, old, seen.domain, present=why_unclear, certain=certain)
 
 
 def compare(context: Context, old: Checkpoint, new: Checkpoint | None, scope: Sequence[bytes] = ()) -> Comparison:
@@ -86,12 +86,12 @@ def compare(context: Context, old: Checkpoint, new: Checkpoint | None, scope: Se
     if new is not None:
         with naming(context.store):
             changes = _sorted(diffs.diff(context.store.load_tree, old.tree, new.tree), ())
-        told = DomainComparer(context.store.read).told_apart(changes, old.domain, new.domain, strict=has_safety(old, new))
+        told = DomainComparer(context.store.read).judge(changes, old.domain, new.domain, strict=has_safety(old, new))
         return Comparison(_sorted(told.changes, scope), (), stored, stored, absent, _sorted(told.unclear, scope))
     seen = scan_worktree(context)
     with naming(context.store):
         changes = _sorted(diffs.diff(seen.load, old.tree, seen.tree), ())
-    told = told_apart_now(context, DomainComparer(seen.read), changes, old.domain, seen)
+    told = judge_now(context, DomainComparer(seen.read), changes, old.domain, seen)
     return Comparison(_sorted(told.changes, scope), seen.skipped, stored, present, absent, _sorted(told.unclear, scope))
 
 
@@ -120,7 +120,7 @@ def with_parent(context: Context, point: Checkpoint) -> Comparison:
     stored, _ = _readers(context)
     with naming(context.store):
         changes = _sorted(diffs.diff(context.store.load_tree, tree, point.tree), ())
-    told = DomainComparer(context.store.read).told_apart(changes, domain, point.domain, strict=strict)
+    told = DomainComparer(context.store.read).judge(changes, domain, point.domain, strict=strict)
     return Comparison(told.changes, (), stored, stored, (), told.unclear)
 
 
@@ -132,7 +132,7 @@ def towards(context: Context, seen: ScannedWorktree, point: Checkpoint, scope: S
         changes = _sorted(diffs.diff(seen.load, seen.tree, point.tree), ())
     changes = tuple(change if change.old is not None else change._replace(old=_uncaptured(context, change)) for change in changes)
     changes = tuple(change for change in changes if not manifest.same(change.old, change.new))
-    told = DomainComparer(seen.read).told_apart(changes, seen.domain, point.domain, certain=frozenset(change.path for change in changes))
+    told = DomainComparer(seen.read).judge(changes, seen.domain, point.domain, certain=frozenset(change.path for change in changes))
     return Comparison(_sorted(told.changes, scope), seen.skipped, present, stored, (), _sorted(told.unclear, scope))
 
 

@@ -7,7 +7,7 @@ from ..messages import format_moment
 from ..model import checkpoint as checkpoints
 from ..model.checkpoint import Checkpoint
 from ..store.catalog import Marked
-from .checkpoint_names import LEAST_PREFIX, NEWEST, is_labelled, is_numbered, label_of, moment_of, turn_of
+from .checkpoint_names import LEAST_PREFIX, NEWEST, is_labelled, is_listed, label_of, moment_of, turn_of
 from .context import Context
 
 _SHOWN = 8
@@ -40,8 +40,8 @@ def checkpoint(context: Context, reference: str) -> Checkpoint:
     store, worktree = context.store, context.root.key
     place = NEWEST.get(reference)
     if place is not None:  # the newest ones are enough
-        newest = store.checkpoints(place, lambda point: is_numbered(point, worktree))
-        found = [point for point, _ in newest if is_numbered(point, worktree)]
+        newest = store.checkpoints(place, lambda point: is_listed(point, worktree))
+        found = [point for point, _ in newest if is_listed(point, worktree)]
         if len(found) == place:
             return found[-1]
     return _resolve(store.checkpoints(), worktree, reference)
@@ -113,7 +113,7 @@ def _rank_at_entry(point: Checkpoint, entries: Collection[str]) -> int | None:
 def _resolve(everything: Sequence[tuple[Checkpoint, Marked]], worktree: bytes, reference: str) -> Checkpoint:
     place = NEWEST.get(reference)
     if place is not None:
-        numbered = [point for point, _ in everything if is_numbered(point, worktree)]
+        numbered = [point for point, _ in everything if is_listed(point, worktree)]
         if len(numbered) < place:
             raise errors.CheckpointNotFound(
                 f"no checkpoint {reference!r}: this worktree has {len(numbered)}",
@@ -164,7 +164,7 @@ def _labelled(everything: Sequence[tuple[Checkpoint, Marked]], worktree: bytes, 
 
 def _at(everything: Sequence[tuple[Checkpoint, Marked]], worktree: bytes, reference: str, moment: int) -> Checkpoint:
     """The newest checkpoint of this worktree that is not later than a moment. Raises CheckpointNotFound."""
-    numbered = [point for point, _ in everything if is_numbered(point, worktree)]
+    numbered = [point for point, _ in everything if is_listed(point, worktree)]
     for point in numbered:
         if point.created_ns <= moment:
             return point

@@ -19,7 +19,7 @@ from ..store.catalog import Marked
 from ..store.store import Store
 from .compare import Comparison, nearest
 from .context import Context
-from .restorable import Coverage, DomainComparer, ToldApart, has_safety
+from .restorable import Coverage, DomainComparer, JudgedChanges, has_safety
 from .save import all_skips
 
 FORGOTTEN = "checkpoints before it were forgotten"
@@ -134,7 +134,7 @@ class _PathLookup:
         change, counts = Change(self._path, was, now), None
         if any(entry is not None and entry.kind == DIR for entry in (was, now)):
             try:
-                told = self._told_apart(change, before, point)
+                told = self._judge(change, before, point)
                 counts = diffs.count(list(told.changes))
             except (errors.StoreDamaged, errors.ManifestRefused):
                 self.damaged.append(point.id)
@@ -145,12 +145,12 @@ class _PathLookup:
             return
         yield PathChange(point, marked, before, change, counts, self._why_unclear(before, point, change))
 
-    def _told_apart(self, change: Change, before: Checkpoint | None, point: Checkpoint) -> ToldApart:
+    def _judge(self, change: Change, before: Checkpoint | None, point: Checkpoint) -> JudgedChanges:
         """The known and the unclear changes at and below the path."""
         changes = tuple(self._below(change))
         if before is None:
-            return ToldApart(changes)
-        return self._comparer.told_apart(changes, before.domain, point.domain, strict=has_safety(before, point))
+            return JudgedChanges(changes)
+        return self._comparer.judge(changes, before.domain, point.domain, strict=has_safety(before, point))
 
     def _why_unclear(self, before: Checkpoint | None, point: Checkpoint, change: Change) -> str:
         """Why a path missing from a checkpoint may have existed then, or ""."""
@@ -165,7 +165,7 @@ class _PathLookup:
                 break
             if found.kind != DIR:
                 return ""
-        why = self._comparer.why_not(here.domain, there.domain, strict=has_safety(here, there))(path, entry)
+        why = self._comparer.captured_by(here.domain, there.domain, strict=has_safety(here, there))(path, entry)
         return "" if why is None else f"{'captured since' if here is before else 'no longer captured'}: {why}"
 
     def _below(self, change: Change) -> Iterator[Change]:
@@ -189,7 +189,7 @@ class _PathLookup:
         def stored(_path: bytes, entry: Entry) -> bytes:
             return b"".join(self._store.content(entry))
 
-        told = self._told_apart(row.change, row.before, row.checkpoint)
+        told = self._judge(row.change, row.before, row.checkpoint)
         changes, unclear = (tuple(sorted(some, key=lambda change: change.path)) for some in (told.changes, told.unclear))
         return Comparison(changes, (), stored, stored, (), unclear)
 
@@ -214,7 +214,8 @@ def _why_no_history(context: Context, path: bytes, timeline: Sequence[_Pair], ev
             return f"only safety checkpoints ever held {name}", "casrewind log --all shows them"
     said = f"no checkpoint ever held {name}"
     newest = timeline[0][0]
-    why = Coverage(context.store.read, context.store.domain(newest.domain)).why_not(path, manifest.Entry(manifest.FILE, 0o644, 0, 0, b""))
+    coverage = Coverage(context.store.read, context.store.domain(newest.domain))
+    why = coverage.why_not_captured(path, manifest.Entry(manifest.FILE, 0o644, 0, 0, b""))
     if why is not None:
         return (f"{said}; {newest.id}, the newest, would not have: {why.partition(': ')[2]}",)
     for point, _ in timeline[:: max(len(timeline) // _SAMPLES, 1)]:

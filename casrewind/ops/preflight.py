@@ -54,7 +54,7 @@ def refuse_forgotten(context: Context, target: Checkpoint) -> None:
         raise errors.CheckpointNotFound(f"checkpoint {target.id} was forgotten by gc just now", "casrewind list shows the remaining ones")
 
 
-def check_plan(
+def checked_plan(
     context: Context, now: CapturedState, plan: Plan, *, hint: str, lost: Sequence[Kept] = (), skip_damaged: bool = False, benign: bool
 ) -> Plan:
     """The plan without damaged content (with `skip_damaged`) and without directories that contain unplanned files.
@@ -249,7 +249,7 @@ def _forbidden(context: Context, actions: Sequence[Action]) -> list[str]:
             directory, _, name = action.source.rpartition(b"/")
             state.enter(directory)
             status = None if action.before is None else state.status(name)
-            why = "" if status is None else state.why_not(name, status, action)
+            why = "" if status is None else state.why_unchangeable(name, status, action)
             if why:
                 found[action.source] = f"{paths.display(action.source)} {why}"
             if _changes_names(action, status) and (why := state.why_no_names()):
@@ -361,7 +361,7 @@ class _OpenParent:
                 return None
             raise
 
-    def why_not(self, name: bytes, status: os.stat_result, action: Action) -> str:
+    def why_unchangeable(self, name: bytes, status: os.stat_result, action: Action) -> str:
         """Why an action may not change this path, or ""."""
         before, after = action.before, action.after
         keeps_content = before is not None and after is not None and before.kind == after.kind and not content_differs(action)

@@ -250,7 +250,7 @@ def _details(changes: Fields) -> int:
 def _holders(context: Context, found: _TextSearch) -> Iterator[Holder]:
     """The stored files that contain the text, each with the newest such checkpoint."""
     points = checkpoints_of(context)
-    stored = _contents(context, points)
+    stored = _blobs_of(context, points)
     every = (item for kind in (packs.FILE, packs.RULES) for item in _read_all(context, sorted(stored[kind]), kind))
     bad = {digest for digest, data in every if found.secret.is_in(data)}
     report = context.counter("looking through large files")
@@ -272,7 +272,7 @@ def _holders(context: Context, found: _TextSearch) -> Iterator[Holder]:
         yield Holder(path, checkpoint)
 
 
-def _contents(context: Context, points: list[Checkpoint]) -> dict[int, dict[bytes, int]]:
+def _blobs_of(context: Context, points: list[Checkpoint]) -> dict[int, dict[bytes, int]]:
     """{kind of blob: {digest: size of its content}} for all files and rules of the checkpoints."""
     found = {kind: dict[bytes, int]() for kind in (packs.FILE, packs.CHUNK_LIST, packs.RULES)}
     found[packs.TREE] = dict.fromkeys((point.tree for point in points), 0)

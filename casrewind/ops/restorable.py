@@ -18,7 +18,7 @@ from ..gitignore.rules import SOURCES, Accepted, RuleChooser, RuleFile, RuleSet
 from ..model import domain as domains
 from ..model import manifest, paths
 from ..model.checkpoint import SAFETY, Checkpoint
-from ..model.diff import Captured, Change, told_apart
+from ..model.diff import Captured, Change, split_unclear
 from ..model.domain import Domain, RuleRef
 from ..model.manifest import DIR, FILE, Entry, Loader
 from ..model.plan import Kept
@@ -128,7 +128,7 @@ class Coverage:
         if strict or is_other:
             chooser = RuleChooser()
             known = (rule for rule in domain.rules if rule.source in SOURCES)
-            chosen = [(file, chooser.choose(file).file) for file in _rule_files(read, known)]
+            chosen = [(file, chooser.accept_or_replace(file).file) for file in _rule_files(read, known)]
             files = [file for _, file in chosen if file is not None]
             self._skipped |= {file.base: domains.UNREADABLE_RULES for file, used in chosen if used is None}
             self._skipped |= {rule.base: "ignore rules of an unknown kind" for rule in domain.rules if rule.source not in SOURCES}
@@ -142,7 +142,7 @@ class Coverage:
             elif kind != domains.SETTINGS:  # of such a file, only the project's own settings are unknown
                 self._skipped[skip.path] = kind
 
-    def why_not(self, path: bytes, entry: Entry) -> str | None:
+    def why_not_captured(self, path: bytes, entry: Entry) -> str | None:
         """Why the checkpoint may not have captured `path`, had it existed then as `entry`. None = it would have."""
         for place in (path, *reversed(paths.parents(path)), b"") if self._skipped else ():
             reason = self._skipped.get(place)
@@ -164,7 +164,7 @@ def _rules_of(domain: Domain) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-class ToldApart(NamedTuple):
+class JudgedChanges(NamedTuple):
     """The known and the unclear changes (model/diff.py). `damaged`: a domain cannot be read, so more is unclear."""
 
     changes: tuple[Change, ...]
@@ -184,10 +184,10 @@ class DomainComparer:
         self._read = read
         self._domains: dict[bytes, Domain] = {}
 
-    def told_apart(
+    def judge(
         self, changes: Iterable[Change], old: "bytes | Domain", new: "bytes | Domain", *,
         present: Captured | None = None, certain: Container[bytes] = frozenset(), strict: bool = False,
-    ) -> ToldApart:  # fmt: skip
+    ) -> JudgedChanges:  # fmt: skip
         """The `changes`, sorted by path, from a side to another one. `old`, `new`: the domains or their digests; b"" =
         everything is known. `present` judges the new side in place of its domain: the worktree shows what it has.
         `certain`: paths that are known on the old side. `strict`: a side is a safety checkpoint, which may hold paths that
@@ -195,30 +195,30 @@ class DomainComparer:
         changes = tuple(changes)
         is_known = not old or not new or (old == new and not strict)
         if is_known or all(change.old is not None and change.new is not None for change in changes):
-            return ToldApart(changes)
+            return JudgedChanges(changes)
         damage: list[Exception] = []
-        before, after = (self.why_not(one, other, damage, strict=strict) for one, other in ((old, new), (new, old)))
-        known, unclear = told_apart(changes, lambda path, entry: None if path in certain else before(path, entry), present or after)
-        return ToldApart(known, unclear, bool(damage))
+        before, after = (self.captured_by(one, other, damage, strict=strict) for one, other in ((old, new), (new, old)))
+        known, unclear = split_unclear(changes, lambda path, entry: None if path in certain else before(path, entry), present or after)
+        return JudgedChanges(known, unclear, bool(damage))
 
-    def why_not(
+    def captured_by(
         self, side: "bytes | Domain", other: "bytes | Domain", damage: list[Exception] | None = None, *, strict: bool = False
     ) -> Captured:
         """Why the checkpoint with the domain `side` may not have captured a path that the checkpoint with `other` has.
         Reads nothing before it is asked. Damage of the record is added to `damage`; then no path is known."""
         known: list[Captured] = []
 
-        def why_not(path: bytes, entry: Entry) -> str | None:
+        def why_not_captured(path: bytes, entry: Entry) -> str | None:
             if not known:
                 try:
-                    known.append(Coverage(self._read, self._domain(side), self._domain(other), strict=strict).why_not)
+                    known.append(Coverage(self._read, self._domain(side), self._domain(other), strict=strict).why_not_captured)
                 except errors.StoreDamaged as error:
                     known.append(_nothing_is_known)
                     if damage is not None:
                         damage.append(error)
             return known[0](path, entry)
 
-        return why_not
+        return why_not_captured
 
     def _domain(self, side: "bytes | Domain") -> Domain:
         if isinstance(side, Domain):
@@ -236,11 +236,11 @@ def has_safety(*points: Checkpoint) -> bool:
 
 
 class RecordedPaths(NamedTuple):
-    """What a checkpoint recorded about paths. `why_not(path, entry)`: why it may not have captured a path, or None.
+    """What a checkpoint recorded about paths. `why_not_captured(path, entry)`: why it may not have captured a path, or None.
     `unstable` paths were changing during the save; `late` paths changed after the checkpoint's time. `lost`: damage to
     this record."""
 
-    why_not: Captured
+    why_not_captured: Captured
     unstable: tuple[bytes, ...] = ()
     late: tuple[bytes, ...] = ()
     lost: tuple[Kept, ...] = ()
@@ -250,7 +250,7 @@ def recorded(store: Store, point: Checkpoint) -> RecordedPaths:
     """What a checkpoint recorded about paths. A damaged record covers no path, so that nothing is deleted."""
     try:
         domain = store.domain(point.domain)
-        return RecordedPaths(Coverage(store.read, domain).why_not, domain.unstable, domain.late)
+        return RecordedPaths(Coverage(store.read, domain).why_not_captured, domain.unstable, domain.late)
     except (errors.BlobMissing, errors.BlobCorrupt) as error:
         why = f"nothing is deleted: the record of the paths that it covers is damaged in the store: {error}"
         return RecordedPaths(_nothing_is_known, lost=(Kept(b".", why, benign=False),))

@@ -99,7 +99,7 @@ def _prepare(
     places = paths.PathScope(scope)
     lost = [*(item for item in now.target.lost if places.cover(item.path)), *record.lost]
     plan = _plan(context, now, record, scope)
-    plan = preflight.check_plan(
+    plan = preflight.checked_plan(
         context, now, plan, hint=preflight.SKIP_DAMAGED, lost=lost, skip_damaged=skip_damaged, benign=True
     )
     return _report(target, now, plan, [*plan.kept, *lost, *now.kept, *_torn(plan, record)], scope), now
@@ -117,7 +117,7 @@ def _edited(writer: StoreWriter, action: Action, edit: Edit | None) -> Action:
 
 
 def _plan(context: Context, now: CapturedState, record: RecordedPaths, scope: Sequence[bytes]) -> Plan:
-    plan = plans.build(diffs.diff(now.load, now.tree, now.target.tree), record.why_not, scope)
+    plan = plans.build(diffs.diff(now.load, now.tree, now.target.tree), record.why_not_captured, scope)
     if context.tree.folds_names():
         plan = plans.fold(plan, now.target.named or ())
     if record.late:

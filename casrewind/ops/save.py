@@ -302,7 +302,7 @@ def read_index(context: Context) -> StatIndex:
     key, life = context.root.key, context.tree.life
     memory = None if context.watch is None else context.watch.memory
     if memory is not None and memory.basis is not None and context.store.is_valid(key, Basis(*memory.basis), life):
-        memory.begin()
+        memory.begin_scan()
         return memory
     if context.watch is not None:
         context.watch.distrust()
@@ -342,7 +342,7 @@ def write_watched(context: Context, watch: "ChangeSet", *, wholly: bool = False)
     newer = 0 if memory is None else len(memory.newer)
     if memory is None or memory.basis is None or newer <= (0 if wholly else _MOST_NEWER + len(memory) // 256):
         return
-    memory.begin()
+    memory.begin_scan()
     basis, value = Basis(*memory.basis), memory.updated({})
     context.store.remember(context.root.key, basis, value)
     watch.replace(basis, value)
@@ -366,7 +366,7 @@ def find_unnoticed(context: Context, watch: "ChangeSet", is_quiet: Callable[[], 
     reported = scans.scan(context.tree, writer, context.policy, index, watch)
     if watch.full:
         return []
-    index.begin()
+    index.begin_scan()
     found = scans.scan(context.tree, writer, context.policy, index)
     if not is_quiet():
         return []

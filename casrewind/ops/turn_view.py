@@ -266,9 +266,9 @@ class _StoreDiffer:
         changes = rows_of.behind_plans(changes, known) if known else changes
         planned = frozenset(change.path for plan in known for change in plan)
         if new is None:
-            told = compare.told_apart_now(self._context, self._comparer, changes, old.domain, self._now, planned)
+            told = compare.judge_now(self._context, self._comparer, changes, old.domain, self._now, planned)
         else:
-            told = self._comparer.told_apart(changes, old.domain, new.domain, certain=planned, strict=old.is_safety or new.is_safety)
+            told = self._comparer.judge(changes, old.domain, new.domain, certain=planned, strict=old.is_safety or new.is_safety)
         return Difference(told.changes, bool(damage) or told.damaged, told.unclear)
 
     @property

@@ -168,7 +168,7 @@ def _prepare(
     kept = list(stores)
     finder, points = manifest.Finder(load, tree), context.tree.mounts.points
     actions = plans.pack(_choose(wanted, finder, strangers, points, kept, everything=everything, unclear=unclear))
-    plan = preflight.check_plan(context, now, plans.keep_paths(Plan(actions, ()), kept), hint=hint, benign=False)
+    plan = preflight.checked_plan(context, now, plans.keep_paths(Plan(actions, ()), kept), hint=hint, benign=False)
     unchanged = len(wanted) - len(plan.actions) - len({item.path for item in plan.kept} - {item.path for item in stores})
     return Restored(op, aim, "", plan.actions, plan.kept, unchanged, dry_run=False), now
 

@@ -77,7 +77,7 @@ class _Check:
     def run(self) -> Verified:
         store = self._context.store
         try:
-            store.check_ledger()
+            store.verify_records()
         except errors.StoreDamaged as error:
             self._add_problem(LEDGER, "ledger", error.problem)
         try:

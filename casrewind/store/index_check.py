@@ -40,7 +40,7 @@ def find_unusable(error: OSError, part: str) -> IndexUnusable | None:
     return IndexUnusable(NOT_A_FILE.format(part)) if error.errno in _IRREGULAR else None
 
 
-def _opened(path: str) -> int:
+def _open_regular_file(path: str) -> int:
     """Open a data file. Returns its descriptor. Raises IndexUnusable at once if it is not a regular file; OSError."""
     name = os.path.basename(path)
     try:
@@ -78,7 +78,7 @@ def fingerprint(path: str) -> str:
     hasher = digests.Hasher()
     buffer = memoryview(bytearray(_STEP))
     size = 0
-    with open(_opened(path), "rb", buffering=0) as file:
+    with open(_open_regular_file(path), "rb", buffering=0) as file:
         while count := file.readinto(buffer):
             hasher.update(buffer[:count])
             size += count
@@ -87,7 +87,7 @@ def fingerprint(path: str) -> str:
 
 def bytes_needed(path: str) -> int:
     """The minimum length of the data file by its newest meta page. Reading a shorter file would kill the process."""
-    with open(_opened(path), "rb") as file:
+    with open(_open_regular_file(path), "rb") as file:
         head = file.read(_PAGE_HEAD + _META.size)
         page = _page_size(head)
         file.seek(page)

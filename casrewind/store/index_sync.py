@@ -81,7 +81,7 @@ class LedgerIndex:
             finally:
                 self._is_publishing = False
 
-    def check_ledger(self) -> None:
+    def verify_records(self) -> None:
         """Verify every record. Raises LedgerCorrupt."""
         state = self.query(catalog.read_state)
         deque(self.ledger.read(0, state.end), maxlen=0)

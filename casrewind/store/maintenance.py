@@ -234,13 +234,13 @@ _CHECK = 16
 NAME = "purging"
 
 
-def encode(identity: bytes) -> bytes:
+def encode_purge_marker(identity: bytes) -> bytes:
     """A purge marker as bytes; `identity` is the id of the ledger that the purge writes."""
     body = _BODY.pack(MAGIC, identity)
     return body + digests.of(body)[:_CHECK]
 
 
-def decode(data: bytes) -> bytes:
+def decode_purge_marker(data: bytes) -> bytes:
     """The ledger's id in a purge marker. Raises StoreDamaged."""
     if len(data) != _BODY.size + _CHECK or digests.of(data[:-_CHECK])[:_CHECK] != data[-_CHECK:]:
         raise errors.StoreDamaged("damaged purge marker: its bytes are not what was written", "run casrewind gc")
@@ -261,7 +261,7 @@ class PurgeMarker:
     def read(self) -> bytes | None:
         """The id of the ledger that the purge writes, None without a purge, b"" if the marker cannot be read."""
         try:
-            return decode(fsio.read_file(self._path, 200))
+            return decode_purge_marker(fsio.read_file(self._path, 200))
         except FileNotFoundError:
             return None
         except (OSError, errors.StoreDamaged):
@@ -269,7 +269,7 @@ class PurgeMarker:
 
     def write(self, identity: bytes) -> None:
         """Write the marker, durably. Raises OSError."""
-        fsio.replace_file(self._store, NAME, encode(identity), temporary=self._temporary)
+        fsio.replace_file(self._store, NAME, encode_purge_marker(identity), temporary=self._temporary)
 
     def remove(self) -> None:
         """Remove the marker, durably. Raises OSError."""

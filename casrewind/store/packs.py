@@ -132,7 +132,7 @@ def encode_head(kind: int, codec: int, digest: bytes, raw: int, stored: int) -> 
     return head + struct.pack("<I", zlib.crc32(head))
 
 
-def decode_head(head: bytes) -> tuple[int, int, bytes, int, int] | None:
+def decode_record_head(head: bytes) -> tuple[int, int, bytes, int, int] | None:
     """Returns (kind, codec, digest, raw length, stored length) of a record's head, or None for other bytes."""
     if len(head) < RECORD.size:
         return None
@@ -311,7 +311,7 @@ class PackWriter:
 def check_record(record: bytes, digest: bytes, pack: str, kind: int | None = None) -> bytes:
     """The blob in a record's bytes. Raises BlobCorrupt unless the bytes have this digest and fit the limit of `kind`.
     `kind` None: the kind in the record."""
-    head = decode_head(record)
+    head = decode_record_head(record)
     if head is None or head[2] != digest or len(record) != RECORD.size + head[4]:
         raise errors.BlobCorrupt(f"damaged record of blob {digest.hex()[:16]} in pack {pack}", "run casrewind verify")
     stored_as, codec, _, raw, _ = head
@@ -367,7 +367,7 @@ class PackReader:
             if place.offset + place.length > os.fstat(fd).st_size:
                 raise errors.BlobCorrupt(f"pack {place.pack} ends before blob {digest.hex()[:16]}", "run casrewind verify")
             if kind is None:
-                head = decode_head(os.pread(fd, RECORD.size, place.offset))
+                head = decode_record_head(os.pread(fd, RECORD.size, place.offset))
                 kind = CHUNK if head is None else head[0]
             _check_length(max(place.raw, place.length - RECORD.size), digest, place.pack, kind)
             return os.pread(fd, place.length, place.offset)
@@ -415,7 +415,7 @@ def records(packs: str, pack: str) -> Iterator[tuple[bytes, BlobLocation]]:
         end = os.fstat(fd).st_size
         position = len(HEAD)
         while position < end:
-            head = decode_head(os.pread(fd, RECORD.size, position))
+            head = decode_record_head(os.pread(fd, RECORD.size, position))
             if head is None:
                 position = _next_head(fd, position + 1, end)
                 continue
@@ -434,7 +434,7 @@ def _next_head(fd: int, position: int, end: int) -> int:
         part = os.pread(fd, step + len(RECORD_MAGIC), position)
         found = part.find(RECORD_MAGIC)
         while found >= 0:
-            if decode_head(os.pread(fd, RECORD.size, position + found)) is not None:
+            if decode_record_head(os.pread(fd, RECORD.size, position + found)) is not None:
                 return position + found
             found = part.find(RECORD_MAGIC, found + 1)
         position += step

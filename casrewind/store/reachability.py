@@ -158,7 +158,7 @@ class ReferenceGraph:
 
     def file(self, entry: Entry) -> int:
         """The number of a file's content."""
-        return self._node(of_file(entry))
+        return self._number_of(of_file(entry))
 
     def blob(self, digest: bytes) -> int:
         """The number of a blob of any kind."""
@@ -221,11 +221,11 @@ class ReferenceGraph:
     def _named_in(self, kind: int, data: bytes) -> list[int]:
         names, found = self._names, []
         for reference in references(kind, data):
-            node = self._node(reference)
+            node = self._number_of(reference)
             found.append(names.setdefault(reference.name, len(names)) << _NAME | node)
         return found
 
-    def _node(self, reference: Reference) -> int:
+    def _number_of(self, reference: Reference) -> int:
         if reference.kind in HOLDS:
             return self._container(reference.kind, reference.digest)
         return self.blob(reference.digest)

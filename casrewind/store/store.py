@@ -164,9 +164,9 @@ class Store:
         """Yield a file's bytes in pieces, verified."""
         return read_content(self.read, entry)
 
-    def check_ledger(self) -> None:
+    def verify_records(self) -> None:
         """Read every record of the ledger, including old ones. Raises LedgerCorrupt."""
-        self._ledger_index.check_ledger()
+        self._ledger_index.verify_records()
 
     @property
     def journals(self) -> "Journals":

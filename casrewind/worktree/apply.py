@@ -256,7 +256,7 @@ class Applier:
             else:
                 _copy_content(out, action.source.rpartition(b"/")[2], fd)
             os.utime(out, ns=(entry.mtime_ns, entry.mtime_ns))
-            mode, why = self.displaced.give_access(out, fd, displaced, entry.mode & PERMISSIONS)
+            mode, why = self.displaced.copy_access(out, fd, displaced, entry.mode & PERMISSIONS)
             self._drafts[action.path] = _NewFile(os.fstat(out).st_ino, mode, why)
         except BaseException:
             with suppress(OSError):

@@ -165,7 +165,7 @@ class DisplacedFiles:
 
     # -- owner, group, ACL and user attributes
 
-    def give_access(self, draft: int, parent: int, name: bytes | None, mode: int) -> tuple[int, str]:
+    def copy_access(self, draft: int, parent: int, name: bytes | None, mode: int) -> tuple[int, str]:
         """Give a new file, open and still 0600, the owner, group, ACL and user attributes of the file `name` in the open
         directory `parent`; without a name, those of a new file. Returns (its final mode, why fewer people may use it
         than `mode` says, or "")."""

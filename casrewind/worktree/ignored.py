@@ -75,7 +75,7 @@ def explain(tree: Worktree, policy: ScanPolicy, path: bytes) -> Verdict:
                 status = None
             is_last = depth == len(parts) - 1
             is_dir = not is_last if status is None else stat.S_ISDIR(status.st_mode)
-            reason = _reason(rules, name, status, is_dir=is_dir, limit=policy.max_file_size, excluded=policy.excluded)
+            reason = _why_not_captured(rules, name, status, is_dir=is_dir, limit=policy.max_file_size, excluded=policy.excluded)
             if reason == CAPTURED and status is not None and tree.mounts.begins(where, status):
                 reason = domains.OTHER_DEVICE
             rule = rules.deciding(name, is_dir=is_dir) if reason in (CAPTURED, IGNORED, MISSING) else None
@@ -98,7 +98,7 @@ def explain(tree: Worktree, policy: ScanPolicy, path: bytes) -> Verdict:
         os.close(fd)
 
 
-def _reason(
+def _why_not_captured(
     rules: Rules, name: bytes, status: os.stat_result | None, *, is_dir: bool, limit: int, excluded: frozenset[tuple[int, int]]
 ) -> str:
     if paths.is_protected(name):
@@ -140,7 +140,7 @@ def _rule_files(fd: int, where: bytes, chooser: RuleChooser) -> list[RuleFile]:
         else:
             if data is None:
                 continue
-            chosen = chooser.choose(RuleFile(where, source.name, data))
+            chosen = chooser.accept_or_replace(RuleFile(where, source.name, data))
         if chosen.file is not None:
             found.append(chosen.file)
     return found

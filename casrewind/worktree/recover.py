@@ -19,7 +19,7 @@ _DRAFT_MODE = stat.S_IRUSR | stat.S_IWUSR
 
 def as_narrowed(displaced: DisplacedFiles, actions: Actions) -> tuple[Actions, list[Kept]]:
     """The actions of an interrupted plan with the modes of those new files that have narrower ones, and the files that
-    fewer people may use than planned (see DisplacedFiles.give_access). Raises OSError."""
+    fewer people may use than planned (see DisplacedFiles.copy_access). Raises OSError."""
     modes: dict[bytes, int] = {}
     named: list[Kept] = []
     for action in actions:

@@ -81,7 +81,7 @@ def scan(
         return scan(tree, sink, policy, None, watch, report)
     if shared.doubtful and watch is not None and not watch.full:
         watch.distrust()
-        index.begin()
+        index.begin_scan()
         return scan(tree, sink, policy, index, watch, report)
     if watch is not None:
         watch.rest = index.differing - shared.left

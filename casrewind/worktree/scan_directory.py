@@ -182,7 +182,7 @@ class DirectoryScan:
             else:
                 if data is None:
                     continue
-                chosen = self._state.chooser.choose(RuleFile(self.path, source.name, data))
+                chosen = self._state.chooser.accept_or_replace(RuleFile(self.path, source.name, data))
                 if chosen.why:
                     self._state.skipped.append(Skip(self.prefix + name, domains.explained(domains.UNREADABLE_RULES, chosen.why)))
                     self.distrust_names()

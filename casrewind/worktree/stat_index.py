@@ -139,13 +139,13 @@ class StatIndex:
         self._doubtful += [self._rule_owners[at] for at in _positions(columns.rule_stamps)]
         if columns.special.translate(None, _ONLY_RULES):
             self._doubtful += [number for number, bits in enumerate(columns.special) if bits & ~_RULE_BITS]
-        self.begin()
+        self.begin_scan()
 
     def __len__(self) -> int:
         """The number of directories."""
         return len(self._columns.places)
 
-    def begin(self) -> None:
+    def begin_scan(self) -> None:
         """Reset the results of `compare`, for the next scan."""
         self._dirty = {0}  # a scan always enters the root
         self.differing: set[bytes] = set()

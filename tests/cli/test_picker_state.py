@@ -42,7 +42,7 @@ def test_the_cursor_starts_at_the_newest_turn_that_changed_something(model):
     assert state.arrange(chosen) == 2 and texts(state)[3] == "point", "a row keeps the cursor when others come"
     assert state.turn_around(3) == 2
     state.words = "around"
-    assert state.arrange(chosen) == 0 and texts(state) == ["turn"] and state.numbers() == "1 row with 'around'"
+    assert state.arrange(chosen) == 0 and texts(state) == ["turn"] and state.totals() == "1 row with 'around'"
 
 
 def test_the_next_session_is_found_in_both_directions(model):

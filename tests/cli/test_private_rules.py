@@ -182,8 +182,8 @@ def test_rules_of_a_kind_that_is_not_known_make_nothing_known(root, settings):
         (entry,) = (entry for path, entry in workspace.entries(point) if path == b"a")
         known = Coverage(lambda *_: b"", domain)
         later = Coverage(lambda *_: b"", domain._replace(rules=(domains.RuleRef(b"", "of 2030", bytes(32)),)))
-    assert known.why_not(b"b", entry) is None
-    assert later.why_not(b"b", entry) == "not known to the checkpoint: ignore rules of an unknown kind then"
+    assert known.why_not_captured(b"b", entry) is None
+    assert later.why_not_captured(b"b", entry) == "not known to the checkpoint: ignore rules of an unknown kind then"
 
 
 def test_json_names_the_file_and_the_checkpoint(casrewind, project):

@@ -196,7 +196,7 @@ def test_text_that_is_no_text_at_all_is_stored_without_a_crash():
 
 
 @pytest.mark.parametrize("decode", [
-    lambda data: chunker.decode_node(data), lambda data: packs.decode_head(data), lambda data: ledger.decode(data, 0),
+    lambda data: chunker.decode_node(data), lambda data: packs.decode_record_head(data), lambda data: ledger.decode(data, 0),
 ], ids=["chunk list", "pack record", "ledger record"])
 def test_random_bytes_behind_a_right_magic_do_not_upset_the_low_decoders(decode):
     source = random.Random(5)

@@ -213,7 +213,7 @@ def test_a_digest_that_the_store_does_not_have_is_never_named(saved, root, setti
         lie = index.record(b"d1" if what == "rule" else b"d2/e1")
         lie = lie._replace(tree=b"lost" * 8) if what == "tree" else lie._replace(rule_files=((b".gitignore", b"lost" * 8, lie.rule_files[0][2]),))
         index.newer = {b"d1" if what == "rule" else b"d2/e1": lie}
-        index.begin()
+        index.begin_scan()
         context.store.remember(context.root.key, basis, index.updated({}))
     plant(root, {edit: b"edited"})
     check(root, settings, edits=False)

@@ -115,7 +115,7 @@ def test_the_quick_way_to_verify_notices_a_pack_that_lost_nothing_but_content(se
         data = file.read()
     found = [place for _, place in packs.records(directory, name.removesuffix(".pack"))]
     parts = [data[place.offset : place.offset + place.length] for place in found]
-    content = [part for part in parts if packs.decode_head(part)[0] == packs.FILE]
+    content = [part for part in parts if packs.decode_record_head(part)[0] == packs.FILE]
     assert len(content) == len(TREE) and parts[: len(TREE)] == content
     with open(os.path.join(directory, "0123456789abcdef0123.pack"), "wb") as file:
         file.write(packs.HEAD + b"".join(parts[len(TREE) :]))

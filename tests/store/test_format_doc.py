@@ -59,7 +59,7 @@ def pack_head(data):
 
 
 def pack_record(data):
-    kind, codec, digest, raw, stored = packs.decode_head(data)
+    kind, codec, digest, raw, stored = packs.decode_record_head(data)
     blob = packs.check_record(data, digest, "example")
     values = {"kind": kind, "codec": codec, "digest": digest.hex(), "raw length": raw, "stored length": stored, "blob": blob.hex()}
     assert digests.of(blob) == digest
@@ -180,8 +180,8 @@ def a_journal(data):
 
 
 def a_note_of_a_purge(data):
-    found = maintenance.decode(data)
-    return {"ledger id": found.hex()}, maintenance.encode(found)
+    found = maintenance.decode_purge_marker(data)
+    return {"ledger id": found.hex()}, maintenance.encode_purge_marker(found)
 
 
 class Row:

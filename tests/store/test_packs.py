@@ -60,7 +60,7 @@ def test_a_blob_comes_back_from_a_new_pack_and_before_the_pack_is_finished(place
 def test_bytes_that_do_not_get_smaller_are_stored_as_they_are(place):
     pack, rows = written(place, NOISE, TEXT, b"")
     data = pack.read_bytes()
-    codecs = {digest: packs.decode_head(data[row.offset :])[1] for digest, row in rows.items()}
+    codecs = {digest: packs.decode_record_head(data[row.offset :])[1] for digest, row in rows.items()}
     assert codecs == {digests.of(NOISE): packs.RAW, digests.of(TEXT): packs.ZSTD, digests.of(b""): packs.RAW}
     assert NOISE in data
     assert TEXT not in data

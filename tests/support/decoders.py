@@ -32,7 +32,7 @@ NAMES = {manifest.decode_node: "tree", chunker.decode_node: "chunk list", domain
 
 
 def record(data):
-    head = packs.decode_head(data)
+    head = packs.decode_record_head(data)
     if head is not None:
         packs.check_record(data, head[2], "pack")
 
@@ -160,7 +160,7 @@ def in_packs(store):
             if len(raw) < 20_000:
                 yield "pack record", record, raw
                 yield "pack record with a sound head", lying_record, raw
-            decoder = BODIES.get(packs.decode_head(raw)[0])
+            decoder = BODIES.get(packs.decode_record_head(raw)[0])
             if decoder is not None:
                 yield NAMES[decoder], decoder, packs.check_record(raw, digest, "")
 

@@ -40,7 +40,7 @@ class Scanner:
 
     def __call__(self, **options):
         self.sink.read_files, self.sink.trees_made = [], 0
-        self.index.begin()
+        self.index.begin_scan()
         with Worktree(self.root) as tree:
             found = scans.scan(tree, self.sink, self.policy._replace(**options), self.index)
         self.index = StatIndex(found.known.updated(found.records))

@@ -135,7 +135,7 @@ def test_directories_with_newer_records_and_those_above_them_are_scanned(scan, r
     scan()
     index = StatIndex(scan.index.value)
     index.newer = {path: index.record(path) for path in (b"d1/e1", b"")}
-    index.begin()
+    index.begin_scan()
     assert [index.subtree(path, scan.rules()) is None for path in (b"d1/e1", b"d1", b"d1/e0", b"d0")] == [True, True, False, False]
 
 

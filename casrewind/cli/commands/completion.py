@@ -23,7 +23,7 @@ from ...model import checkpoint as checkpoints
 from ...model import manifest
 from ...model.checkpoint import Checkpoint
 from ...ops import lookup
-from ...ops.checkpoint_names import is_numbered, label_of
+from ...ops.checkpoint_names import is_listed, label_of
 from ...ops.context import Context
 from ...ops.turn_view import TurnView
 from ...settings import Settings, from_environment, opened
@@ -102,15 +102,15 @@ def _careful(offer: Offer) -> Callable[..., Candidates]:
     return offered
 
 
-def _opened(options: argparse.Namespace) -> AbstractContextManager[Context]:
+def _open_project(options: argparse.Namespace) -> AbstractContextManager[Context]:
     settings, _ = from_environment(store=options.store)
     return opened(options.directory, settings._replace(deadline=_DEADLINE), create=False)
 
 
 def _references(prefix: str, options: argparse.Namespace) -> Candidates:
-    with _opened(options) as context:
+    with _open_project(options) as context:
         everything = context.store.checkpoints()
-        mine = [pair for pair in everything if is_numbered(pair[0], context.root.key)]
+        mine = [pair for pair in everything if is_listed(pair[0], context.root.key)]
         turns = _turns(prefix, context)
     found = {word: _described(*pair) for word, pair in zip(("last", "prev"), mine, strict=False)}
     found |= turns
@@ -147,7 +147,7 @@ def _files_at(prefix: str, options: argparse.Namespace) -> Candidates:
     """Completes REF:PATH: checkpoints before the colon, stored paths after it."""
     if ":" not in prefix:
         return {f"{word}:": text for word, text in _references(prefix, options).items()}
-    with _opened(options) as context:
+    with _open_project(options) as context:
         point, given = lookup.checkpoint_and_path(context, prefix)
         return _stored(context, point, prefix.removesuffix(given), given, options)
 
@@ -191,7 +191,7 @@ def _paths(given: str, options: argparse.Namespace) -> Candidates:
     except OSError:
         found = {}  # the directory itself may be lost
     try:
-        with _opened(options) as context:
+        with _open_project(options) as context:
             return _stored(context, lookup.checkpoint(context, "last"), "", given, options) | found
     except errors.CasrewindError:
         return found
@@ -202,7 +202,7 @@ def _agents(_given: str, _options: argparse.Namespace) -> Candidates:
 
 
 def _sessions(_given: str, options: argparse.Namespace) -> Candidates:
-    with _opened(options) as context:
+    with _open_project(options) as context:
         newest = reversed(lookup.checkpoints_of(context))
         return {point.session: f"{point.agent}, {age(point.created_ns)}" for point, _ in newest if point.session}
 

@@ -86,7 +86,7 @@ def why(settings: Settings, options: "ParsedOptions") -> int:
     store = store_of(root, settings)
     tree = Worktree(root.path)
     try:
-        with _policy_of_store(options, settings) as policy:
+        with _policy_of_next_save(options, settings) as policy:
             verdicts = [ignored.explain(tree, policy or scan_policy(root, settings), path) for path in _below(root.path, options)]
     finally:
         tree.close()
@@ -99,7 +99,7 @@ def why(settings: Settings, options: "ParsedOptions") -> int:
 
 
 @contextmanager
-def _policy_of_store(options: "ParsedOptions", settings: Settings) -> Iterator[ScanPolicy | None]:
+def _policy_of_next_save(options: "ParsedOptions", settings: Settings) -> Iterator[ScanPolicy | None]:
     """What a save captures. The rules that the newest checkpoint recorded replace a file that is refused. None without
     a store that can be read."""
     with ExitStack() as stack:

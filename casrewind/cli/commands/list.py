@@ -13,7 +13,7 @@ from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
 from ...model.turn_records import Forgotten, Outside, Reset, Row, Turn
 from ...ops import lookup
-from ...ops.checkpoint_names import is_numbered, label_of, moment_of
+from ...ops.checkpoint_names import is_listed, label_of, moment_of
 from ...ops.context import Context
 from ...ops.turn_view import TurnView
 from ...store.catalog import Marked
@@ -61,7 +61,7 @@ class _Filter:
 
     def takes_point(self, point: Checkpoint, marked: Marked) -> bool:
         """True for a selected checkpoint."""
-        if not (self._every or is_numbered(point, self._key)) or point.created_ns < self._since:
+        if not (self._every or is_listed(point, self._key)) or point.created_ns < self._since:
             return False
         if not self._is_of(point.session, point.created_ns):
             return False
@@ -248,7 +248,7 @@ def _print_rows(view: TurnView, rows: "Iterable[Row]", chosen: _Filter, options:
 
 def _tell_elsewhere(everything: Sequence[tuple[Checkpoint, Marked]], own: bytes) -> None:
     """One line about the checkpoints of other worktrees in this store, if there are any."""
-    others = {point.worktree: point.root for point, _ in everything if point.worktree != own and is_numbered(point, point.worktree)}
+    others = {point.worktree: point.root for point, _ in everything if point.worktree != own and is_listed(point, point.worktree)}
     if others:
         names = [printable(root) for root in others.values()]
         subject = f"the worktree {names[0]} has" if len(names) == 1 else f"{len(names)} other worktrees have"

@@ -106,7 +106,7 @@ class PickerState:
         """The place of the turn that a checkpoint is listed below, or the place itself."""
         return next((at for at in range(index, -1, -1) if isinstance(self.rows[at].item, Turn)), index)
 
-    def numbers(self) -> str:
+    def totals(self) -> str:
         """What the timeline has: turns, sessions and checkpoints, or the rows that the filter finds."""
         found = self.timeline
         if found is None:

@@ -73,7 +73,7 @@ class PickerView:
 
     def tell(self) -> None:
         """Update the lines above and below the panes."""
-        self.put("#top", Text(f"casrewind · {self.state.name} · {self.state.numbers()}", style="bold"))
+        self.put("#top", Text(f"casrewind · {self.state.name} · {self.state.totals()}", style="bold"))
         self.put("#status", Text(self.state.status(), style="cyan"))
         other = f"v {TURN if self.state.what == HERE else HERE}"
         self.put("#keys", paint.footer([other if key.startswith("v ") else key for key in _KEYS[self.pane()]], self.app.size.width))
