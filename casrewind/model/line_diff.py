@@ -6,7 +6,7 @@ still right, but it names more lines than necessary.
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import isqrt
 
 from .._typing import NamedTuple
@@ -23,6 +23,7 @@ _SLIDE = 100
 """The maximum number of lines by which a block is moved to a better place."""
 _CHUNK = 64
 _FAR = 1 << 60
+_BINARY_HEAD = 8000
 
 
 class Block(NamedTuple):
@@ -34,8 +35,25 @@ class Block(NamedTuple):
     new_end: int
 
 
-def blocks(old: Sequence[bytes], new: Sequence[bytes]) -> list[Block]:
-    """The blocks of lines that differ, in order. Between two blocks both texts have the same lines."""
+def lines_of(data: bytes) -> list[bytes]:
+    """The lines of a text with their line ends. The last line may have none."""
+    # only \n ends a line: splitlines accepts more line ends, and a patch made with them does not apply
+    found = [line + b"\n" for line in data.split(b"\n")]
+    last = found.pop()[:-1]
+    return [*found, last] if last else found
+
+
+def is_binary(data: bytes) -> bool:
+    """True if git takes a file for binary."""
+    return b"\0" in data[:_BINARY_HEAD]
+
+
+def blocks(old: Sequence[bytes], new: Sequence[bytes], *, is_lowest: bool = False) -> list[Block]:
+    """The blocks of lines that differ, in order. Between two blocks both texts have the same lines.
+
+    Some blocks can be in several places with the same result. Each is in the place that a person expects, or in the
+    lowest if `is_lowest`.
+    """
     numbers: dict[bytes, int] = {}
     left = [numbers.setdefault(line, len(numbers)) for line in old]
     right = [numbers.setdefault(line, len(numbers)) for line in new]
@@ -57,7 +75,7 @@ def blocks(old: Sequence[bytes], new: Sequence[bytes]) -> list[Block]:
         if old_next > old_at or new_next > new_at:
             found.append(Block(old_at, old_next, new_at, new_next))
         old_at, new_at = old_next + 1, new_next + 1
-    return _moved(found, old, new)
+    return _moved(found, old, new, _lowest if is_lowest else _shift)
 
 
 def _same_start(left: list[int], right: list[int], left_at: int, left_end: int, right_at: int, right_end: int) -> int:
@@ -242,8 +260,10 @@ class _Search:
         return best_ahead if is_ahead else best_back
 
 
-def _moved(found: list[Block], old: Sequence[bytes], new: Sequence[bytes]) -> list[Block]:
-    """Move each block that only adds or only removes lines to the place that a person expects.
+def _moved(
+    found: list[Block], old: Sequence[bytes], new: Sequence[bytes], shift: Callable[[Sequence[bytes], int, int, int, int], int]
+) -> list[Block]:
+    """Move each block that only adds or only removes lines by as many lines as `shift` says.
 
     A block can move up if the line before it equals its last line. It can move down if the line after it equals its
     first line. Adjacent blocks are merged.
@@ -256,7 +276,7 @@ def _moved(found: list[Block], old: Sequence[bytes], new: Sequence[bytes]) -> li
             start, end = (block.new_start, block.new_end) if is_new else (block.old_start, block.old_end)
             low = 0 if not made else made[-1].new_end if is_new else made[-1].old_end
             high = after.new_start if is_new else after.old_start
-            by = _shift(new if is_new else old, start, end, low, high)
+            by = shift(new if is_new else old, start, end, low, high)
             block = Block(*(at + by for at in block))
         if made and (made[-1].old_end, made[-1].new_end) == (block.old_start, block.new_start):
             block = Block(made[-1].old_start, block.old_end, made[-1].new_start, block.new_end)
@@ -265,8 +285,16 @@ def _moved(found: list[Block], old: Sequence[bytes], new: Sequence[bytes]) -> li
     return made
 
 
+def _lowest(lines: Sequence[bytes], start: int, end: int, low: int, high: int) -> int:  # noqa: ARG001 - as _shift's
+    """By how many lines a block can be moved down."""
+    down = 0
+    while end + down < high and lines[start + down] == lines[end + down]:
+        down += 1
+    return down
+
+
 def _shift(lines: Sequence[bytes], start: int, end: int, low: int, high: int) -> int:
-    """By how many lines a block is to be moved."""
+    """By how many lines a block is to be moved to the place that a person expects."""
     up = down = 0
     while up < _SLIDE and start - up > low and lines[start - up - 1] == lines[end - up - 1]:
         up += 1

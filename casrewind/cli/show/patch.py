@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from ..._typing import TYPE_CHECKING, NamedTuple
 from ...model import manifest
 from ...model.diff import Change
-from ...model.line_diff import Block, blocks
+from ...model.line_diff import Block, blocks, is_binary, lines_of
 from ...model.manifest import Entry
 
 if TYPE_CHECKING:
@@ -99,20 +99,20 @@ def lines(
         if not before and not after:
             return
     left_name, right_name = left_name if old else b"/dev/null", right_name if new else b"/dev/null"
-    if before is None or after is None or _is_binary(before) or _is_binary(after):
+    if before is None or after is None or is_binary(before) or is_binary(after):
         yield b"Binary files " + left_name + b" and " + right_name + b" differ"
         return
     for sign, name in ((b"--- ", left_name), (b"+++ ", right_name)):
         yield sign + (name + b"\t" if b" " in name else name)  # patch ends a name at a space
-    yield from _hunks(Texts(_split(before), _split(after)), change.path, context, words=words)
+    yield from _hunks(Texts(lines_of(before), lines_of(after)), change.path, context, words=words)
 
 
 def texts(found: "Comparison", change: Change, source: bytes | None = None) -> Texts | None:
     """The lines of both sides of a change. None for a binary file, a large file, or another kind."""
     before, after = _sides(found, change, change.path if source is None else source)
-    if before is None or after is None or _is_binary(before) or _is_binary(after):
+    if before is None or after is None or is_binary(before) or is_binary(after):
         return None
-    return Texts(_split(before), _split(after))
+    return Texts(lines_of(before), lines_of(after))
 
 
 def quoted(name: bytes, *, also: bytes = b"") -> bytes:
@@ -167,17 +167,6 @@ def _sides(found: "Comparison", change: Change, source: bytes) -> tuple[bytes | 
         for read, path, entry in sides
     )  # fmt: skip
     return before, after
-
-
-def _is_binary(data: bytes) -> bool:
-    return b"\0" in data[:8000]
-
-
-def _split(data: bytes) -> list[bytes]:
-    # only \n ends a line: splitlines accepts more line ends, and a patch made with them does not apply
-    found = [line + b"\n" for line in data.split(b"\n")]
-    last = found.pop()[:-1]
-    return [*found, last] if last else found
 
 
 def hunks(found: Sequence[Block], texts: Texts, context: int) -> Iterator[Hunk]:
