@@ -418,6 +418,9 @@ def test_hunks_of_a_file_that_was_edited_meanwhile_change_nothing(hunky, root, h
         await stage.press("c")
         await stage.shows("That could not be done", "has changed since its parts were chosen")
         await stage.press("enter")
+        await stage.shows("what was chosen is no longer shown: choose again")
+        await stage.press("escape", "c")
+        await stage.shows("what was chosen is no longer shown: choose again")
 
     run_picker(root, home, story)
     assert (root / "a.py").read_bytes() == b"edited meanwhile\n"
@@ -439,6 +442,76 @@ def test_hunks_are_those_of_a_restore(turned, root, home):
 
     run_picker(root, home, story)
     assert (root / "till.py").read_bytes() == b"def total():\n    return 2\n" and not list((root / "old").iterdir())
+
+
+def test_after_a_switch_nothing_is_restored_that_is_not_marked(turned, root, home):
+    async def story(stage):
+        await stage.shows("edited since")
+        await stage.press("enter", "G", "enter")
+        await stage.shows("this turn: ", "space choose hunk")
+        await stage.press("space")
+        await stage.shows("to here: ", "hunks are parts of a restore", "[ ] @@ -")
+        await stage.press("c")
+        await stage.shows("no hunk is chosen: space chooses one, escape leaves the file")
+        await stage.press("b")
+        await stage.shows("no hunk is chosen")
+        await stage.press("space")
+        await stage.shows("1 hunk chosen", "[x] @@ -")
+        await stage.press("v")
+        await stage.shows("this turn: ", "what was chosen is no longer shown: choose again")
+        await stage.press("escape", "c")
+        await stage.shows("what was chosen is no longer shown")
+        await stage.press("space")
+        await stage.shows("1 chosen")
+        await stage.press("escape", "c")
+        await stage.shows("Go on?", "paths written")
+        await stage.press("n")
+
+    with unchanged(root, home / "data"):
+        run_picker(root, home, story)
+
+
+def test_a_choice_ends_with_its_view(wrecked, root, home):
+    async def story(stage):
+        await stage.shows("edited since")
+        await stage.press("end", "enter")
+        await stage.shows("to here: 2 go, 2 change")
+        await stage.press("G", "enter")
+        await stage.shows("[ ] @@ -")
+        await stage.press("space")
+        await stage.shows("1 hunk chosen")
+        stage.app.view.focus("#timeline")
+        await stage.press("escape")
+        await stage.until(lambda text: "to here: " not in text)
+        assert not stage.app.state.parts and not stage.app.state.checked
+        await stage.press("c")
+        await stage.shows("Restore files to", "2 REMOVED")
+        await stage.press("n")
+
+    with unchanged(root, home / "data"):
+        run_picker(root, home, story, size=(120, 40))
+
+
+def test_files_that_a_filter_hides_are_not_restored(wrecked, root, home):
+    async def story(stage):
+        await stage.shows("edited since")
+        await stage.press("end", "enter")
+        await stage.shows("to here: 2 go, 2 change")
+        await stage.press("slash")
+        await stage.type("till")
+        await stage.press("enter")
+        await stage.until(lambda text: "logo.bin" not in text)
+        await stage.press("c")
+        await stage.shows("the filter hides files: a chooses those that it shows, escape ends it")
+        await stage.press("a")
+        await stage.shows("1 chosen")
+        await stage.press("c")
+        await stage.shows("1 path written", "~ till.py")
+        await stage.press("y")
+        await stage.shows("Done")
+
+    run_picker(root, home, story)
+    assert (root / "new.txt").exists() and (root / "till.py").read_bytes() != b"wrecked\n"
 
 
 def test_copying_goes_to_the_clipboard_of_the_terminal(turned, root, home):

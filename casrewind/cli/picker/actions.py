@@ -55,6 +55,7 @@ class PickerActions:
             self.state.said = lines[0] if lines else ""
             self.state.stale = not found.is_mark
             if self.state.stale:
+                self.state.forget_choice()
                 self.view.app.push_screen(Dialog("Done, not all of it" if found.is_incomplete else "Done", lines), self.reader.read_it)
         self._reload()
 
@@ -108,6 +109,9 @@ class PickerActions:
             return
         if not row.target:
             self.view.say("the state before this was forgotten: nothing can be restored from here")
+            return
+        if what != CHAT and (why_not := self.state.why_not_all(row, self.view.pane())):
+            self.view.say(why_not)
             return
         parts = {path: frozenset(chosen) for path, chosen in self.state.parts.items()}
         if parts and what == BOTH:

@@ -58,8 +58,7 @@ class PickerKeys:
             self.view.focus("#files")
             self._refresh_choice()
         elif pane == "files" and (self.state.checked or self.state.parts):
-            self.state.checked.clear()
-            self.state.parts.clear()
+            self.state.forget_choice()
             self._refresh_choice()
         elif self.state.is_opened:
             self.view.close()
@@ -137,10 +136,11 @@ class PickerKeys:
         if line is not None and line.change is not None:
             self.state.wanted = line.change.path
         self.state.switch()
+        self.state.said = ""
         self.view.lines("#timeline").refresh()
         if self.state.is_opened:
             self.reader.ask_preview()
-        self.view.say("")
+        self.view.tell()
 
     def compare(self) -> None:
         """Compare other rows with this row. A second call ends the comparison."""

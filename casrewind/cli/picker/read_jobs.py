@@ -105,6 +105,7 @@ class TimelineReader:
         row = self.view.chosen()
         self.state.forget_preview(row, self.view.file())
         self.view.clear()
+        self.view.tell()
         if row is None or (not row.target and not isinstance(row.item, Turn)):
             self.view.put("#about", Text("" if row is None else "nothing is known of what was here"))
             return

@@ -13,6 +13,8 @@ from .patch_lines import PatchLine
 from .picker_rows import PickerRow, PickerTimeline
 from .timeline import HERE, TURN, RowPreview, counts, files
 
+_DROPPED = "what was chosen is no longer shown: choose again"
+
 
 class PickerState:
     """The state of one picker."""
@@ -47,6 +49,8 @@ class PickerState:
         self.checked: set[bytes] = set()
         self.parts: dict[bytes, set[int]] = {}
         """The chosen hunks by file."""
+        self.dropped = ""
+        """The key of the row of which a choice was dropped, because what was shown of it changed, or ""."""
         self.patch: list[PatchLine] = []
         self.busy, self.said = "reading the timeline", ""
         """The text about the running job, or "", and the text about the last key."""
@@ -145,9 +149,28 @@ class PickerState:
         is_same = self.preview is not None and row is not None and self.preview.key == row.key
         if self.wanted is None and is_same and line is not None and line.change is not None:
             self.wanted = line.change.path
+        if is_same and row is not None and (self.checked or self.parts):
+            self.dropped, self.said = row.key, _DROPPED
         self.preview, self.tree, self.patch, self.lines_of = None, FileTree(()), [], {}
         self.checked.clear()
         self.parts.clear()
+
+    def forget_choice(self) -> None:
+        """Choose nothing, as a person asked for."""
+        self.dropped = ""
+        self.checked.clear()
+        self.parts.clear()
+
+    def why_not_all(self, row: PickerRow, pane: str) -> str:
+        """Why a key that restores files must wait until something is chosen: it would restore more than what is marked.
+        "" if it may go on."""
+        if self.checked or self.parts:
+            return ""
+        if pane == "patch":
+            return "no hunk is chosen: space chooses one, escape leaves the file"
+        if self.tree.words and pane == "files":
+            return "the filter hides files: a chooses those that it shows, escape ends it"
+        return _DROPPED if self.dropped == row.key else ""
 
     def take_preview(self, found: RowPreview, row: PickerRow | None, words: str) -> bool:
         """Show a preview, with the files that have all `words`. False if it is not of the row at the cursor."""
@@ -187,12 +210,14 @@ class PickerState:
 
     def choose(self, paths: set[bytes], *, only_add: bool = False) -> None:
         """Choose files, or take them out of the choice if all are chosen. A file is chosen whole, or in parts."""
+        self.dropped = ""
         self.checked = self.checked - paths if paths <= self.checked and not only_add else self.checked | paths
         for path in paths:
             self.parts.pop(path, None)
 
     def choose_parts(self, path: bytes, parts: set[int]) -> None:
         """Choose these hunks of a file, and no others."""
+        self.dropped = ""
         self.checked.discard(path)
         self.parts[path] = parts
         if not parts:

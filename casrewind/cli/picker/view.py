@@ -44,6 +44,7 @@ class PickerView:
         self.state.is_opened = False
         self.focus("#timeline")
         self.state.preview = None
+        self.state.forget_choice()
 
     def arrange_panes(self) -> None:
         """Show the panes that fit, for what is opened."""
