@@ -86,7 +86,7 @@ def test_a_save_after_an_edit(project, tmp_path):
 def test_a_save_in_which_nothing_changed(project, tmp_path):
     files, functions = entered(project, tmp_path, "save")
     assert "ops/save.py" in files
-    assert len(files) <= 41, sorted(files)
+    assert len(files) <= 40, sorted(files)
 
 
 def test_a_restore(project, tmp_path):

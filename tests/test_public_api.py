@@ -303,7 +303,7 @@ model model.checkpoint model.diff model.digest model.domain model.manifest model
 model.retention model.stamp model.tlv
 ops ops.context ops.save
 store store.budget store.catalog store.index store.index_check store.index_sync store.layout store.ledger store.packs
-store.reading store.stat_file store.store store.writer
+store.stat_file store.store store.writer
 worktree worktree.reader worktree.root worktree.scan worktree.scan_directory worktree.scan_policy worktree.stat_index
 """
 """The rooms that a save has need of. One more costs every hook of every agent: think before adding it here."""

@@ -30,7 +30,6 @@ from .budget import GcState, WriteQuota
 from .index import Index
 from .index_sync import LedgerIndex
 from .layout import Layout
-from .reading import read_content
 from .stat_file import Basis
 from .writer import StoreWriter
 
@@ -162,6 +161,8 @@ class Store:
 
     def content(self, entry: manifest.Entry) -> Iterator[bytes]:
         """Yield a file's bytes in pieces, verified."""
+        from .reading import read_content
+
         return read_content(self.read, entry)
 
     def verify_records(self) -> None:

@@ -15,11 +15,11 @@ from ..model import digest as digests
 from ..model import manifest
 from . import packs
 from .packs import BlobLocation, FinishedPacks, PackWriter
-from .reading import TreeCache, read_content
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # not needed by a save without writes, or without large files
     from . import chunker
+    from .reading import TreeCache
 
 _BATCH_BYTES = 4 << 20
 _BATCH_BLOBS = 1000
@@ -52,8 +52,10 @@ class StoreWriter:
         self._known: set[bytes] = set()
 
     @cached_property
-    def load_tree(self) -> TreeCache:
+    def load_tree(self) -> "TreeCache":
         """Loads trees: the scan, the count of its changes and a restore load the same."""
+        from .reading import TreeCache
+
         return TreeCache(lambda digest: manifest.decode_node(self.read(digest, packs.TREE)))
 
     @property
@@ -200,6 +202,8 @@ class StoreWriter:
 
     def content(self, entry: manifest.Entry) -> Iterator[bytes]:
         """Yield a file's bytes in pieces, each verified."""
+        from .reading import read_content
+
         return read_content(self.read, entry)
 
 

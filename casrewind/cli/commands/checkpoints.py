@@ -8,11 +8,13 @@ from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...messages import age, plural
 from ...ops.save import Saved, read_index, save_by_hand
-from ..show.text import counted, signed, size, skipped_lines
 from ..terminal.lines import as_json, print_error, print_line, print_lines, raw, remark
 from . import OK, REMARKS, Done
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...model.domain import Skip
     from ...ops.context import Context
     from ...ops.pins import Marking
     from ..grammar.command_line import ParsedOptions
@@ -29,6 +31,8 @@ def save(context: "Context", options: "ParsedOptions", done: Done) -> int:
     elif not options.quiet:
         point = report.checkpoint
         if report.created:
+            from ..show.text import signed, size
+
             print_line(
                 f"saved {point.id}: {plural(point.files, 'file')}, {size(point.size)} ({signed(report.changes)}) "
                 f"in {report.elapsed_ms / 1000:.2f} s"
@@ -37,7 +41,7 @@ def save(context: "Context", options: "ParsedOptions", done: Done) -> int:
             print_line(f"nothing changed since {point.id}, saved {age(point.created_ns)}")
         if point.files == 0:
             remark(f"WARNING: nothing was captured: no file here, or all are ignored ({report.ignored} ignored entries)")
-        print_lines(skipped_lines(report.skipped))
+        _print_skipped(report.skipped)
         if report.created and not point.parent and report.ignored:
             from ...worktree.ignored import find_ignored
             from .include import unprotected
@@ -48,6 +52,14 @@ def save(context: "Context", options: "ParsedOptions", done: Done) -> int:
             for line in unprotected(found, complete=complete):
                 print_line(line)
     return REMARKS if report.faults else OK
+
+
+def _print_skipped(skipped: "Sequence[Skip]") -> None:
+    """Name paths that were not captured. A save without them imports less."""
+    if skipped:
+        from ..show.text import skipped_lines
+
+        print_lines(skipped_lines(skipped))
 
 
 def _label(options: "ParsedOptions") -> str:
@@ -95,7 +107,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     done()
     if not options.quiet:
         remark(f"saved {before.checkpoint.id} before the command")
-    print_lines(skipped_lines(before.faults))
+    _print_skipped(before.faults)
     # the child handles an interrupt from the terminal; this process still has to make the second checkpoint
     handler = signal.signal(signal.SIGINT, lambda *_: None)
     try:
@@ -110,7 +122,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
         done()
         if not options.quiet:
             _print_run(before, after)
-        print_lines(skipped_lines(after.faults))
+        _print_skipped(after.faults)
     return 128 - code if code < 0 else code
 
 
@@ -126,6 +138,8 @@ def _print_run(before: Saved, after: Saved) -> None:
     if counts == (0, 0, 0):
         remark(f"saved {after.checkpoint.id} after the command: nothing changed")
         return
+    from ..show.text import counted
+
     remark(
         f"saved {after.checkpoint.id} after the command: {counted(counts)}; "
         f"casrewind restore {before.checkpoint.id} takes it back"
