@@ -273,7 +273,8 @@ def test_the_rule_files_of_real_projects_are_accepted(casrewind, root, tmp_path)
 
     planted(root, {"pypi": Dir()})
     real_trees.unpack(real_trees.once("rule-files-1.tar", fetch), str(root / "pypi"))
-    kernel = real_trees.kernel(str(tmp_path))
+    (tmp_path / "kernel").mkdir()
+    kernel = real_trees.kernel(str(tmp_path / "kernel"))
     for place, _, names in os.walk(kernel):
         if ".gitignore" in names:
             below = root / "linux" / os.path.relpath(place, kernel)
