@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than 
     from .model.domain import Domain, RuleRef, Skip
     from .model.history import Operation
     from .model.manifest import Entry
-    from .model.plan import Action, Kept, Plan
+    from .model.plan import Action, Kept, Merged, Plan
     from .model.retention import Dropped, Limits
     from .model.turn_records import Turn
     from .ops.adopt import Adopted, Moved
@@ -83,6 +83,7 @@ __all__ = [
     "Logged",
     "Marked",
     "Marking",
+    "Merged",
     "Moved",
     "NothingToUndo",
     "Operation",
@@ -133,7 +134,7 @@ _ROOMS = {
     "model.domain": "Domain RuleRef Skip",
     "model.history": "Operation",
     "model.manifest": "Entry",
-    "model.plan": "Action Kept Plan",
+    "model.plan": "Action Kept Merged Plan",
     "model.retention": "Dropped Limits",
     "model.turn_records": "Turn",
     "ops.adopt": "Adopted Moved",

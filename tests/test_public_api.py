@@ -40,7 +40,7 @@ def modules_after(script, environment=None, *arguments):
 
 FUNCTIONS = "adopt adopt_moved default_settings open prune_missing stores"
 VALUES = (
-    "Action Adopted Change Chat Checkpoint CheckpointUsage Circumstances Collected Comparison Counts Covered Domain Dropped Entry Found Gone Holder Kept "
+    "Action Adopted Change Chat Checkpoint CheckpointUsage Circumstances Collected Comparison Counts Covered Domain Dropped Entry Found Gone Holder Kept Merged "
     "Limits Logged Marked Marking Moved Operation PathChange PathUsage Place Plan Problem Pruned Purged Restored Rewound Root RuleRef Saved SessionUsage Settings Skip "
     "Spared Status TextPurged Timeline Turn Usage Verified"
 )

@@ -31,6 +31,11 @@ class LineRange(NamedTuple):
     start: int
     end: int
 
+    @property
+    def size(self) -> int:
+        """How many lines."""
+        return self.end - self.start
+
 
 class LineGroup(NamedTuple):
     """Adjacent lines that differ in the three texts, and which `side` changed them."""

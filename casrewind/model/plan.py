@@ -18,6 +18,8 @@ from .diff import Captured, Change
 from .manifest import DIR, LINK, PURGED, Entry, decode_entry, encode_entry
 
 MAGIC = b"CRP1"
+EDITED = "edited since"
+"""Why a path is kept whose content is not the one that an operation left."""
 
 
 class Action(NamedTuple):
@@ -35,11 +37,29 @@ class Action(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """A path left unchanged, and the reason. `benign`: unchanged by design, not because a restore was impossible."""
+    """A path left unchanged, and the reason. `benign`: unchanged by design, not because a restore was impossible.
+
+    `why`: the reason as one word, "" if there is none. `lines`: the lines (first, last) that conflict, from 1. `by`: the
+    numbers of the turns that edited them.
+    """
 
     path: bytes
     reason: str
     benign: bool
+    why: str = ""
+    lines: tuple[tuple[int, int], ...] = ()
+    by: tuple[int, ...] = ()
+
+
+class Merged(NamedTuple):
+    """A file that becomes a merge: its bytes `data`, the number of places `taken` back, and how many lines are `kept`
+    that were changed since. `conflicts`: how many places have markers."""
+
+    path: bytes
+    data: bytes
+    taken: int
+    kept: int
+    conflicts: int = 0
 
 
 class OutsideEdits(NamedTuple):
@@ -123,10 +143,11 @@ class Actions(Sequence[Action]):
 
 
 class Plan(NamedTuple):
-    """The actions, sorted by path, and the paths left unchanged."""
+    """The actions, sorted by path, the paths left unchanged, and the files that a revert merges."""
 
     actions: Sequence[Action]
     kept: tuple[Kept, ...]
+    merged: tuple[Merged, ...] = ()
 
 
 def build(changes: Iterable[Change], why_unknown: Captured, scope: Sequence[bytes] = ()) -> Plan:
@@ -215,6 +236,16 @@ def with_modes(actions: Iterable[Action], modes: Mapping[bytes, int]) -> Actions
         return action if mode is None or action.after is None else action._replace(after=action.after._replace(mode=mode))
 
     return pack(map(with_mode, actions))
+
+
+def with_times(actions: Sequence[Action], chosen: Collection[bytes], now_ns: int) -> Sequence[Action]:
+    """The actions, with this mtime for the new files at these paths."""
+
+    def with_time(action: Action) -> Action:
+        after = action.after
+        return action if after is None or action.path not in chosen else action._replace(after=after._replace(mtime_ns=now_ns))
+
+    return pack(map(with_time, actions)) if chosen else actions
 
 
 def keep_paths(plan: Plan, extra: Iterable[Kept]) -> Plan:

@@ -6,6 +6,7 @@ reported.
 
 import stat
 from collections.abc import Callable, Container, Iterable, Sequence
+from functools import partial
 from itertools import islice
 
 from .. import errors
@@ -25,6 +26,10 @@ from .capture import scan_now
 from .context import Context
 from .restorable import DomainComparer, JudgedChanges, has_safety, naming
 from .save import all_skips
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # only a large file needs it
+    from ..store.chunker import ByteSource
 
 _SHOWN = 3  # paths named in a message
 _MOST_SEARCHED = 300
@@ -149,15 +154,17 @@ def _readers(context: Context) -> tuple[_Bytes, _Bytes]:
     def read_stored(_path: bytes, entry: Entry) -> bytes | None:
         return b"".join(context.store.content(entry))
 
-    def read_present(path: bytes, entry: Entry) -> bytes | None:
-        keeper = _Keeper()
-        try:
-            captured = context.tree.capture(path, keeper)
-        except (OSError, NotCapturable):
-            return None
-        return keeper.data if captured is not None and captured.entry.digest == entry.digest else None
+    return read_stored, partial(read_present, context)
 
-    return read_stored, read_present
+
+def read_present(context: Context, path: bytes, entry: Entry) -> bytes | None:
+    """The bytes of a file in the worktree, None if they are not those of this entry."""
+    keeper = _Keeper()
+    try:
+        captured = context.tree.capture(path, keeper)
+    except (OSError, NotCapturable):
+        return None
+    return keeper.data if captured is not None and captured.entry.digest == entry.digest else None
 
 
 class _Keeper(DryRunWriter):
@@ -168,6 +175,12 @@ class _Keeper(DryRunWriter):
     def put_file(self, data: bytes) -> bytes:
         self.data = data
         return super().put_file(data)
+
+    def put_stream(self, source: "ByteSource", size: int) -> tuple[int, bytes, bytes]:
+        data, buffer = bytearray(), memoryview(bytearray(size + 1))
+        while count := source.readinto(buffer):
+            data += buffer[:count]
+        return len(data), self.put_file(bytes(data)), b""
 
 
 def _sorted(changes: Iterable[Change], scope: Sequence[bytes]) -> tuple[Change, ...]:

@@ -18,7 +18,7 @@ from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
 from ..model.history import Operation
 from ..model.manifest import FILE, Entry
-from ..model.plan import Action, Actions, Kept, content_differs
+from ..model.plan import Action, Actions, Kept, Merged, content_differs
 from ..store import packs
 from ..store.store import Store
 from ..store.writer import StoreWriter
@@ -33,7 +33,8 @@ _FILES, _BYTES = 100, 4 << 20  # limits of one read-ahead: number of files, tota
 class Restored(NamedTuple):
     """The result of a restore, undo or redo (with `dry_run`: what it would do). `actions` were done; `kept` paths were
     not changed, with the reason. `target` and `safety` are ids of the target and safety checkpoints (`safety` is "" if
-    nothing had to change). `unchanged` counts the paths of the target that needed no change."""
+    nothing had to change). `unchanged` counts the paths of the target that needed no change. `merged`: the files among the
+    actions that a revert merged by lines."""
 
     op: str
     target: str
@@ -42,11 +43,12 @@ class Restored(NamedTuple):
     kept: tuple[Kept, ...]
     unchanged: int
     dry_run: bool
+    merged: tuple[Merged, ...] = ()
 
     @property
     def incomplete(self) -> bool:
-        """True if a planned action was not done."""
-        return any(not item.benign for item in self.kept)
+        """True if a planned action was not done, or a file has markers of a conflict."""
+        return any(not item.benign for item in self.kept) or any(item.conflicts for item in self.merged)
 
 
 def execute(
@@ -109,8 +111,9 @@ def finish(
     if outcome.narrowed:
         done = plans.with_modes(done, {each.path: each.after.mode for each in outcome.done if each.after is not None})
     return report._replace(
-        actions=done, kept=tuple(sorted({*report.kept, *outcome.kept, *outcome.narrowed})), dry_run=False
-    )
+        actions=done, kept=tuple(sorted({*report.kept, *outcome.kept, *outcome.narrowed})), dry_run=False,
+        merged=tuple(item for item in report.merged if item.path not in left),
+    )  # fmt: skip
 
 
 class Contents:

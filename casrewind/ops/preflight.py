@@ -9,7 +9,7 @@ import fcntl
 import os
 import stat
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from .. import errors, fsio
 from ..messages import is_process_limit, printable
@@ -55,16 +55,18 @@ def refuse_forgotten(context: Context, target: Checkpoint) -> None:
 
 
 def checked_plan(
-    context: Context, now: CapturedState, plan: Plan, *, hint: str, lost: Sequence[Kept] = (), skip_damaged: bool = False, benign: bool
-) -> Plan:
+    context: Context, now: CapturedState, plan: Plan, *, hint: str, lost: Sequence[Kept] = (), made: Container[bytes] = (),
+    skip_damaged: bool = False, benign: bool,
+) -> Plan:  # fmt: skip
     """The plan without damaged content (with `skip_damaged`) and without directories that contain unplanned files.
-    Reads every blob that will be written. `benign` is the flag of these kept directories.
+    Reads every blob that will be written, but for those with the digests `made`: the operation itself has made them.
+    `benign` is the flag of these kept directories.
 
     Raises StoreFull. Raises StoreDamaged for damaged content and for `lost`, unless `skip_damaged`; its message ends
     with `hint`. Raises ContentInTheWay if a directory with unplanned files would have to become a file.
     """
     check_room(context.root.path, plan.actions)
-    damaged = unreadable(context, plan.actions)
+    damaged = unreadable(context, plan.actions, made)
     if not skip_damaged:
         refuse([*lost, *damaged], hint)
     plan = without_lost(plan, damaged)
@@ -144,10 +146,13 @@ def check_room(directory: str, actions: Sequence[Action], copied: int = 0) -> No
         )
 
 
-def unreadable(context: Context, actions: Sequence[Action]) -> list[Kept]:
-    """The paths with new content that is damaged or missing in the store. Reads all content that will be written.
-    Raises ManifestCorrupt for intact content of another size than its entry declares."""
-    wanted = [number for number, action in enumerate(actions) if content_differs(action)]
+def unreadable(context: Context, actions: Sequence[Action], made: Container[bytes] = ()) -> list[Kept]:
+    """The paths with new content that is damaged or missing in the store. Reads all content that will be written, but for
+    that with the digests `made`. Raises ManifestCorrupt for intact content of another size than its entry declares."""
+    wanted = [
+        number for number, action in enumerate(actions)
+        if content_differs(action) and action.after is not None and action.after.digest not in made
+    ]  # fmt: skip
     lost: list[Kept] = []
     for start in range(0, len(wanted), _AT_ONCE):
         part = [actions[number] for number in wanted[start : start + _AT_ONCE]]

@@ -1,20 +1,18 @@
-"""Undo, redo and revert: reverse the newest restore, or take back what one turn changed, path by path.
+"""Undo and redo: reverse the newest restore, path by path.
 
-The danger prevented here: work done after a restore, or after the turn, is lost when that is reversed. Paths edited
-since are kept. A revert also keeps each path that another turn may have changed at the same time.
+The danger prevented here: work done after a restore is lost when that is reversed. Paths edited since are kept.
+`prepare` and `carry_out` also serve a revert (ops/revert.py), which decides in another way what a path becomes.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from .. import errors
 from ..model import history as undo_history
 from ..model import manifest, paths
 from ..model import plan as plans
 from ..model import rewind_record as rewinds
-from ..model.checkpoint import Checkpoint
-from ..model.diff import Change
-from ..model.history import RESTORE, REVERT, Operation
+from ..model.history import RESTORE, Operation
 from ..model.manifest import DIR, Entry
 from ..model.plan import Action, Actions, Kept, Plan
 from ..store import packs
@@ -27,10 +25,10 @@ from .context import Context
 from .execute import Restored, execute
 from .restore import Confirm, Declined
 
-_UNCLEAR = "not captured at the end of the turn, and not as it was before"
-
-_Prepare = Callable[[StoreWriter | DryRunWriter], tuple[Restored, CapturedState]]
+Prepared = Callable[[StoreWriter | DryRunWriter], tuple[Restored, CapturedState]]
 """Returns (what would be done and kept, the current state), with new blobs in the given writer."""
+Resolve = Callable[[Action, Entry | None], Entry | Kept | None]
+"""Returns what a path becomes, given the wanted action and the present entry, or why it is kept."""
 
 
 def undo(context: Context, *, everything: bool = False, dry_run: bool = False, confirm: Confirm | None = None) -> Restored:
@@ -63,43 +61,6 @@ def newer_rewind(context: Context) -> rewinds.Rewind | None:
     return next((one for one in reversed(found) if one.safety in ("", rewinds.CHAT_ONLY)), None)
 
 
-def revert(
-    context: Context,
-    before: Checkpoint,
-    changes: Sequence[Change],
-    left: Iterable[Kept] = (),
-    *,
-    unclear: Collection[bytes] = (),
-    dry_run: bool = False,
-    confirm: Confirm | None = None,
-) -> Restored:
-    """Take back the `changes` of the turn that the checkpoint `before` opened. `left`: paths that are kept, and why.
-    `unclear`: changed paths that were not captured after the turn. They come back where nothing is in their place.
-
-    `dry_run` changes nothing. `confirm` is asked with the plan; without its consent, Declined is raised. `undo` undoes
-    a revert. Raises as a restore does.
-    """
-    kept = tuple(left)
-
-    def reversed_actions() -> Actions:
-        return plans.pack(Action(change.path, change.new, change.old, change.path) for change in changes)
-
-    def prepared(writer: StoreWriter | DryRunWriter) -> tuple[Restored, CapturedState]:
-        hint = f"casrewind restore {before.id} PATH takes back what is sound"
-        report, now = _prepare(context, writer, reversed_actions, REVERT, before.id, hint, unclear=unclear)
-        return report._replace(kept=tuple(sorted((*report.kept, *kept)))), now
-
-    preflight.refuse_open_journal(context)
-    if dry_run:
-        return _dry_run(context, prepared)
-    with context.store.restoring(context.root.key), context.store.writing() as writer:
-        preflight.refuse_open_journal(context)
-        preflight.refuse_forgotten(context, before)
-        report, now = prepared(writer)
-        operation = Operation(RESTORE, 0, context.root.key, before.id, "", b"", "")
-        return _confirmed(context, writer, operation, report, now, confirm) if report.actions else report
-
-
 def _take_back(
     context: Context, op: str, step: undo_history.Step, *, everything: bool, dry_run: bool, confirm: Confirm | None
 ) -> Restored:
@@ -109,20 +70,26 @@ def _take_back(
     def reversed_actions() -> Actions:
         return plans.reverse(context.store.plan(step.plan))
 
+    def exactly(action: Action, there: Entry | None) -> Entry | Kept | None:
+        is_done = action.source == action.path and manifest.same(there, action.after)
+        if is_done or everything or manifest.same(there, action.before):
+            return action.after
+        return Kept(action.path, plans.EDITED, benign=False)
+
     def prepared(writer: StoreWriter | DryRunWriter) -> tuple[Restored, CapturedState]:
         hint = f"What is sound can be had with casrewind restore {step.safety or step.target} --skip-damaged"
-        return _prepare(context, writer, reversed_actions, op, aim, hint, everything=everything)
+        return prepare(context, writer, reversed_actions, op, aim, hint, exactly, everything=everything)
 
     preflight.refuse_open_journal(context)
     if dry_run:
-        return _dry_run(context, prepared)
+        return only_plan(context, prepared)
     with context.store.restoring(context.root.key), context.store.writing() as writer:
         preflight.refuse_open_journal(context)
         report, now = prepared(writer)
         current = step.safety if op == undo_history.UNDO else step.before
         operation = Operation(op, 0, context.root.key, step.target, "", b"", current)
         if report.actions:
-            return _confirmed(context, writer, operation, report, now, confirm)
+            return carry_out(context, writer, operation, report, now, confirm)
         if not report.kept:  # otherwise nothing was reversed, so the step remains
             empty = writer.put(packs.PLAN, plans.encode(()))
             context.store.add_blobs(writer)
@@ -130,28 +97,30 @@ def _take_back(
         return report
 
 
-def _dry_run(context: Context, prepare: _Prepare) -> Restored:
+def only_plan(context: Context, prepared: Prepared) -> Restored:
     """What would be done. Publishes and changes nothing. Raises as the operation would."""
-    report, now = prepare(DryRunWriter(context.store.read))
+    report, now = prepared(DryRunWriter(context.store.read))
     preflight.check_actions(context, now, report.actions)
     return report._replace(dry_run=True)
 
 
-def _confirmed(
+def carry_out(
     context: Context, writer: StoreWriter, operation: Operation, report: Restored, now: CapturedState, confirm: Confirm | None
 ) -> Restored:
     """Execute the actions of a report if the user confirms them, else raise Declined."""
-    if confirm is not None and not confirm(Plan(report.actions, report.kept)):
+    if confirm is not None and not confirm(Plan(report.actions, report.kept, report.merged)):
         raise Declined
+    report = report._replace(actions=plans.with_times(report.actions, {item.path for item in report.merged}, time.time_ns()))
     actions = preflight.check_actions(context, now, report.actions)  # only now: the user may confirm late
     return execute(context, writer, operation, report, now, actions)
 
 
-def _prepare(
-    context: Context, writer: StoreWriter | DryRunWriter, actions_of: Callable[[], Actions], op: str, aim: str, hint: str, *,
-    everything: bool = False, unclear: Collection[bytes] = ()
-) -> tuple[Restored, CapturedState]:
-    """Returns (what reversed actions would do and keep, the current state). A path that was edited since is kept."""
+def prepare(
+    context: Context, writer: StoreWriter | DryRunWriter, actions_of: Callable[[], Actions], op: str, aim: str, hint: str,
+    resolve: Resolve, *, made: Container[bytes] = (), everything: bool = False, skip_damaged: bool = False,
+) -> tuple[Restored, CapturedState]:  # fmt: skip
+    """Returns (what these actions would do and keep, the current state). `made`: digests that `resolve` stores itself. With
+    `everything`, a path that cannot be stored is an obstacle, else it is kept."""
     scan = capture.scan_now(context, writer)
     wanted = actions_of()  # after the scan, to limit memory
     wanted, stores = NestedStores(context.tree, context.policy.excluded).leave_alone(wanted)
@@ -167,8 +136,9 @@ def _prepare(
             raise in_the_way(obstacles)
     kept = list(stores)
     finder, points = manifest.Finder(load, tree), context.tree.mounts.points
-    actions = plans.pack(_choose(wanted, finder, strangers, points, kept, everything=everything, unclear=unclear))
-    plan = preflight.checked_plan(context, now, plans.keep_paths(Plan(actions, ()), kept), hint=hint, benign=False)
+    actions = plans.pack(_choose(wanted, finder, strangers, points, kept, resolve))
+    plan = plans.keep_paths(Plan(actions, ()), kept)
+    plan = preflight.checked_plan(context, now, plan, hint=hint, made=made, skip_damaged=skip_damaged, benign=False)
     unchanged = len(wanted) - len(plan.actions) - len({item.path for item in plan.kept} - {item.path for item in stores})
     return Restored(op, aim, "", plan.actions, plan.kept, unchanged, dry_run=False), now
 
@@ -185,29 +155,28 @@ def _choose(
     strangers: Mapping[bytes, str],
     mounts: frozenset[bytes],
     kept: list[Kept],
-    *,
-    everything: bool,
-    unclear: Collection[bytes] = (),
+    resolve: Resolve,
 ) -> Iterator[Action]:
-    """Yield the possible actions of a reversed plan, and add the paths that are kept to `kept`. `strangers` are paths
-    that cannot be stored, `mounts` are mount points. Parents come first; a path without a directory to go into is kept
-    absent."""
+    """Yield the possible actions of a plan, and add the paths that are kept to `kept`. `strangers` are paths that cannot be
+    stored, `mounts` are mount points. Parents come first; a path without a directory to go into is kept absent."""
     will_be: dict[bytes, Entry | None] = {}
     for action in wanted:
         there = finder.find(action.source)
         stranger = _stranger(action.source, strangers) if strangers else None
         if stranger is not None and (stranger in mounts or stranger == action.source or action.after is not None):
             kept.append(Kept(action.path, f"edited since: {strangers[stranger]}", benign=False))
-        elif manifest.same(there, action.after) and action.source == action.path:
             continue
-        elif not (everything or manifest.same(there, action.before)):
-            kept.append(Kept(action.path, _UNCLEAR if action.path in unclear else "edited since", benign=False))
-        elif action.after is not None and not _has_parents(action.path, finder, will_be):
+        after = resolve(action, there)
+        if isinstance(after, Kept):
+            kept.append(after)
+        elif manifest.same(there, after) and action.source == action.path:
+            continue
+        elif after is not None and not _has_parents(action.path, finder, will_be):
             kept.append(Kept(action.path, "its directory was replaced or removed since", benign=False))
         else:
-            if DIR in (there and there.kind, action.after and action.after.kind):
-                will_be[action.path] = action.after  # only directories affect other paths
-            yield Action(action.path, there, action.after, action.source)
+            if DIR in (there and there.kind, after and after.kind):
+                will_be[action.path] = after  # only directories affect other paths
+            yield Action(action.path, there, after, action.source)
 
 
 def _stranger(path: bytes, strangers: Mapping[bytes, str]) -> bytes | None:

@@ -271,6 +271,15 @@ def test_lines_that_repeat_make_no_long_patch(casrewind, root):
     assert sum(line[:1] in ("+", "-") for line in said) == 2 + 2 * 19
 
 
+def test_the_patch_of_a_large_file_of_the_worktree_has_only_what_differs(casrewind, root):
+    lines = [b"%060d\n" % number for number in range(20_000)]
+    plant(root, {"large": b"".join(lines)})
+    casrewind.json("save")
+    plant(root, {"large": b"".join([*lines[:7], b"seven\n", *lines[8:]])})
+    said = casrewind("diff", "-p", code=0).out.splitlines()
+    assert [line for line in said[4:] if line[:1] in "+-"] == ["-" + "7".zfill(60), "+seven"]
+
+
 def test_show_says_what_a_checkpoint_changed(casrewind, root):
     plant(root, {"f": b"1\n"})
     first = casrewind.json("save")["checkpoint"]

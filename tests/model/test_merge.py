@@ -108,8 +108,9 @@ class Triples:
 
     def __call__(self):
         self.end = b"\r\n" if self.random.random() < 0.15 else b"\n"
-        self.words = self.random.choice([0, 0, 8, 40, 400])
-        base = [self.line() for _ in range(self.random.choice([0, 1, 2, 5, 10, 30, 100, 400]))]
+        size = self.random.choice([0, 1, 2, 5, 10, 30, 100, 400])
+        self.words = self.random.choice([0, 0, max(8, size // 4), 40, 400])
+        base = [self.line() for _ in range(size)]
         ours, theirs = self.edited(base), self.edited(base)
         kind = self.random.random()
         if kind < 0.04:

@@ -38,7 +38,7 @@ class Mutant(NamedTuple):
 def mutants():
     """All of them, in the order of their numbers. Raises ValueError for a patch without its two lines."""
     found = []
-    for patch in sorted(HERE.glob("*.patch")):
+    for patch in sorted(HERE.glob("*.patch"), key=lambda patch: int(patch.name.partition("-")[0])):
         first, second = patch.read_text().splitlines()[:2]
         promise, killer = re.fullmatch(r"# breaks: (.+)", first), re.fullmatch(r"# killed by: (tests/\S+\.py::test_\w+(\[.+\])?)", second)
         if promise is None or killer is None:

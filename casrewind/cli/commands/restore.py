@@ -2,15 +2,13 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from ... import errors, launch
 from ..._typing import TYPE_CHECKING
 from ...messages import age, printable
-from ...model import paths
-from ...model.diff import Change, topmost
 from ...model.history import REVERT, Step
-from ...model.plan import NO_EDITS, Kept
+from ...model.plan import NO_EDITS
 from ...ops import restore as restores
 from ...ops.execute import Restored
 from ..plan.facts import branches_of, lost_rules, target_of
@@ -140,8 +138,7 @@ def _report(report: Restored, options: "ParsedOptions", question: PlanQuestion |
 
 def revert(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind revert."""
-    from ...model.turn_records import NOT_SAVED
-    from ...ops.undo import revert as take_back
+    from ...ops.revert import revert as take_back
     from ..show.rows import end_of
 
     named = words.Words(context, options)
@@ -149,29 +146,11 @@ def revert(context: "Context", options: "ParsedOptions", done: Done) -> int:
     side = named.side(options.ref)
     if side.turn is None or side.side != "before" or side.point is None:
         raise errors.UsageError("revert takes one turn, as in @2", f"casrewind restore {words.quoted(options.ref)} restores a state")
-    if side.turn.not_saved:
-        raise errors.CheckpointNotFound(
-            f"what @{side.turn.n} changed cannot be told from the edits of the turns beside it: {NOT_SAVED}",
-            "casrewind diff shows them together, and casrewind restore takes a state back"
-        )
     before, turn = side.point, named.filled(side.turn)
     scope = words.paths_of(context, [*options.paths, *options.rest], named.states(turn), options, worktree=turn.to_now)
-    found = named.view.comparison(turn, scope)
-    if turn.damaged:
-        raise errors.StoreDamaged(f"a part of what @{turn.n} changed cannot be read", "casrewind verify shows what is damaged")
-    another = named.another_turn(options.paths, found.changes)
+    another = named.another_turn(options.paths, turn.changes or ())
     if another is not None:
         raise errors.UsageError(f"revert takes one turn at a time, and {another} is another", f"casrewind revert {another} after it")
-    if scope and not found.changes and not found.unclear:
-        names = ", ".join(map(printable, scope))
-        raise errors.PathNotFound(f"@{turn.n} changed nothing at {names}", f"casrewind show @{turn.n} lists what it changed")
-    known = {change.path for change in found.changes}
-    unclear = [change for change in found.unclear if change.path not in known]
-    left = [*_left_alone(turn, scope, with_shared=options.shared), *_unknown_before(unclear)]
-    away = {item.path for item in left}
-    gone = [change for change in unclear if change.new is None]
-    changes = [change for change in (*found.changes, *gone) if change.path not in away]
-    unseen = {change.path for change in gone}
     moment = turn.ended_ns or turn.started_ns
     when = f"{age(moment)}, " if moment is not None else ""
     end = f", {ended}" if (ended := end_of(turn)) else ""
@@ -184,27 +163,10 @@ def revert(context: "Context", options: "ParsedOptions", done: Done) -> int:
     )  # fmt: skip
     facts = {"running": turn.running, "mixed": turn.mixed}
     return _carry_out(
-        lambda: take_back(context, before, changes, left, unclear=unseen, dry_run=options.dry_run, confirm=question),
+        lambda: take_back(context, named.view, [turn], scope, shared=options.shared, dry_run=options.dry_run, confirm=question),
         options, done, question, facts, is_titled=options.dry_run,
     )  # fmt: skip
 
-
-def _left_alone(turn: "Turn", scope: Sequence[bytes], *, with_shared: bool) -> Iterator[Kept]:
-    """The paths of a turn that are left alone whatever they are now."""
-    places = paths.PathScope(scope)
-    for path, numbers in () if with_shared else turn.shared:
-        if places.cover(path):
-            others = " and ".join(f"@{number}" for number in numbers)
-            yield Kept(path, f"changed while {others} ran, too; --shared takes it back as well", benign=False)
-    for path in turn.purged:
-        if places.cover(path):
-            yield Kept(path, "its content was purged", benign=False)
-
-
-def _unknown_before(unclear: Sequence[Change]) -> Iterator[Kept]:
-    """The paths that the turn may not have made. As in a restore, they stay; a directory stands for what is in it."""
-    for change in topmost([change for change in unclear if change.old is None]):
-        yield Kept(change.path, "not captured before the turn, so it may be older", benign=True)
 
 # -- the newest restore
 

@@ -6,7 +6,7 @@ from ..._typing import TYPE_CHECKING, NamedTuple
 from ...messages import plural, printable
 from ...model.checkpoint import Checkpoint
 from ...model.diff import Change
-from ...model.plan import Action, Kept, OutsideEdits
+from ...model.plan import EDITED, Action, Kept, OutsideEdits
 from ...store.catalog import Marked
 from .text import RED_BOLD, SHOWN, Line, Part, cut_to, styled
 
@@ -65,7 +65,7 @@ def restored_lines(report: "Restored", name: str = "", *, is_inside: bool = Fals
     yield from _kept(report.kept, report.actions)
     if report.op in ("restore", "revert") and report.safety:
         yield Line(f"  the state before is {report.safety}; casrewind undo goes back to it")
-    if report.op == "undo" and any(item.reason == "edited since" for item in report.kept):
+    if report.op == "undo" and any(item.reason == EDITED for item in report.kept):
         more = f"restore {report.target} -- PATH ..." if actions else "undo --all"
         yield Line(f"  to put those back too: casrewind {more}")
     elif report.op == "undo" and actions:

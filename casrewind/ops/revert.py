@@ -1,0 +1,257 @@
+"""Revert: takes back what turns changed, path by path, and keeps everything that was done since.
+
+The danger prevented here: work of a person or of another turn is lost, or a path is left in a state that never was. So a
+path is merged or left alone, as a whole and for all turns at once: one conflict leaves it where it is. A path that
+another turn may have changed at the same time, and one that the turn may not have made, are left alone, too.
+"""
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+
+from .. import errors
+from .._typing import NamedTuple
+from ..messages import plural, printable
+from ..model import digest as digests
+from ..model import manifest, merge, paths
+from ..model import plan as plans
+from ..model.diff import Change, topmost
+from ..model.history import RESTORE, REVERT, Operation
+from ..model.manifest import FILE, LARGE, Entry
+from ..model.merge import LineMerge
+from ..model.plan import Action, Actions, Kept, Merged
+from ..model.turn_records import NOT_SAVED, Turn
+from ..store.dry_run import DryRunWriter
+from ..store.writer import StoreWriter
+from . import preflight
+from .capture import CapturedState
+from .compare import read_present
+from .context import Context
+from .execute import Restored
+from .restore import Confirm
+from .turn_view import TurnView
+from .undo import carry_out, only_plan, prepare
+
+ASIDE, THEIRS, MARKERS = "", "theirs", "markers"
+"""What becomes of a file with conflicts: it is left alone, it gets the lines of before the turn, or markers."""
+SHARED, DAMAGED = "shared", "damaged"
+"""Words for why a path is left alone, besides those of model/merge.py."""
+_UNCLEAR = "not captured at the end of the turn, and not as it was before"
+_SHOWN = 3  # ranges of lines
+
+
+class RevertStep(NamedTuple):
+    """What one turn did to a path. `is_unclear`: the path was not captured after the turn."""
+
+    turn: int
+    change: Change
+    is_unclear: bool
+
+
+class WhatTurnsDid(NamedTuple):
+    """What turns did to each path, the newest turn first, and the paths that are left alone whatever they are now."""
+
+    steps: Mapping[bytes, Sequence[RevertStep]]
+    kept: tuple[Kept, ...]
+
+
+def revert(
+    context: Context,
+    view: TurnView,
+    turns: Sequence[Turn],
+    scope: Sequence[bytes] = (),
+    *,
+    shared: bool = False,
+    conflicts: str = ASIDE,
+    skip_damaged: bool = False,
+    dry_run: bool = False,
+    confirm: Confirm | None = None,
+) -> Restored:
+    """Take back what `turns` (of `view`, the newest first) changed, at the paths in `scope` or everywhere.
+
+    `shared`: also where other turns may have changed a path at the same time. `conflicts`: see ASIDE. `dry_run` changes
+    nothing. `confirm` is asked with the plan; without its consent, Declined is raised. `undo` undoes a revert. Raises
+    CheckpointNotFound if it is not known what a turn changed, PathNotFound if no turn changed a path in `scope`,
+    StoreDamaged unless `skip_damaged`, else as a restore does.
+    """
+    done = what_turns_did(view, turns, scope, shared=shared, skip_damaged=skip_damaged)
+    before = view.points[turns[-1].before or ""]
+    hint = f"casrewind revert --skip-damaged takes back the rest, casrewind restore {before.id} PATH what is sound"
+    files = _Files(context, done.steps, conflicts, is_one=len(turns) == 1, skip_damaged=skip_damaged, hint=hint)
+
+    def actions() -> Actions:
+        return plans.pack(Action(path, steps[0].change.new, steps[-1].change.old, path) for path, steps in done.steps.items())
+
+    def prepared(writer: StoreWriter | DryRunWriter) -> tuple[Restored, CapturedState]:
+        files.start(writer)
+        report, now = prepare(
+            context, writer, actions, REVERT, before.id, hint, files.resolve, made=files.made, skip_damaged=skip_damaged
+        )
+        merged = tuple(item for item in files.merged if plans.pack(report.actions).get(item.path) is not None)
+        return report._replace(kept=tuple(sorted((*report.kept, *done.kept))), merged=merged), now
+
+    preflight.refuse_open_journal(context)
+    if dry_run:
+        return only_plan(context, prepared)
+    with context.store.restoring(context.root.key), context.store.writing() as writer:
+        preflight.refuse_open_journal(context)
+        preflight.refuse_forgotten(context, before)
+        report, now = prepared(writer)
+        operation = Operation(RESTORE, 0, context.root.key, before.id, "", b"", "")
+        return carry_out(context, writer, operation, report, now, confirm) if report.actions else report
+
+
+def what_turns_did(
+    view: TurnView, turns: Sequence[Turn], scope: Sequence[bytes] = (), *, shared: bool = False, skip_damaged: bool = False
+) -> WhatTurnsDid:
+    """What these turns, the newest first, changed at the paths in `scope`. Raises as `revert`."""
+    steps: dict[bytes, list[RevertStep]] = {}
+    kept: dict[bytes, Kept] = {}
+    places = paths.PathScope(scope)
+    for turn in turns:
+        if turn.not_saved:
+            raise errors.CheckpointNotFound(
+                f"what @{turn.n} changed cannot be told from the edits of the turns beside it: {NOT_SAVED}",
+                "casrewind diff shows them together, and casrewind restore takes a state back"
+            )
+        if turn.to_now and turn.before is not None:
+            view.scan()
+        turn = view.filled(turn)
+        found = view.comparison(turn, scope)
+        if turn.damaged and not skip_damaged:
+            raise errors.StoreDamaged(f"a part of what @{turn.n} changed cannot be read", "casrewind verify shows what is damaged")
+        known = {change.path for change in found.changes}
+        unclear = [change for change in found.unclear if change.path not in known]
+        gone = [change for change in unclear if change.new is None]
+        left = [*_left_alone(turn, is_shared=shared), *_unknown_before(unclear)]
+        for item in left:
+            if places.cover(item.path):
+                kept.setdefault(item.path, item if len(turns) == 1 else item._replace(reason=f"@{turn.n}: {item.reason}"))
+        for change in found.changes:
+            steps.setdefault(change.path, []).append(RevertStep(turn.n, change, is_unclear=False))
+        for change in gone:
+            steps.setdefault(change.path, []).append(RevertStep(turn.n, change, is_unclear=True))
+    if scope and not steps and not kept:
+        names, what = ", ".join(map(printable, scope)), f"@{turns[0].n}" if len(turns) == 1 else "these turns"
+        raise errors.PathNotFound(f"{what} changed nothing at {names}", f"casrewind show @{turns[0].n} lists what it changed")
+    return WhatTurnsDid({path: found for path, found in steps.items() if path not in kept}, tuple(kept.values()))
+
+
+def _left_alone(turn: Turn, *, is_shared: bool) -> Iterator[Kept]:
+    """The paths of a turn that are left alone whatever they are now."""
+    for path, numbers in () if is_shared else turn.shared:
+        others = " and ".join(f"@{number}" for number in numbers)
+        reason = f"changed while {others} ran, too; --shared takes it back as well"
+        yield Kept(path, reason, benign=False, why=SHARED, by=numbers)
+    for path in turn.purged:
+        yield Kept(path, "its content was purged", benign=False, why=merge.IS_PURGED)
+
+
+def _unknown_before(unclear: Sequence[Change]) -> Iterator[Kept]:
+    """The paths that the turn may not have made. As in a restore, they stay; a directory stands for what is in it."""
+    for change in topmost([change for change in unclear if change.old is None]):
+        yield Kept(change.path, "not captured before the turn, so it may be older", benign=True)
+
+
+class _Files:
+    """Decides for each path what it becomes. `merged`: the files that were merged by lines, `made`: their digests."""
+
+    def __init__(
+        self, context: Context, steps: Mapping[bytes, Sequence[RevertStep]], conflicts: str, *, is_one: bool, skip_damaged: bool, hint: str
+    ) -> None:
+        self._context, self._steps, self._conflicts = context, steps, conflicts
+        self._is_one, self._skip_damaged, self._hint = is_one, skip_damaged, hint
+        self._writer: StoreWriter | DryRunWriter = DryRunWriter(context.store.read)
+        self.merged: list[Merged] = []
+        self.made: set[bytes] = set()
+
+    def start(self, writer: StoreWriter | DryRunWriter) -> None:
+        """New contents go into this writer."""
+        self._writer = writer
+
+    def resolve(self, action: Action, there: Entry | None) -> Entry | Kept | None:
+        """What a path becomes, given its present entry, or why it is left alone."""
+        path, entry = action.path, there
+        result: Merged | None = None
+        contents: dict[bytes, bytes] = {}
+
+        def read(wanted: Entry) -> bytes:
+            if wanted.digest not in contents:
+                contents[wanted.digest] = self._read(path, wanted, is_present=wanted is there)
+            return contents[wanted.digest]
+
+        for step in self._steps[path]:
+            try:
+                found = merge.merge(step.change.new, entry, step.change.old, read)
+            except _Moving:
+                return self._kept(path, step, "it changed just now", merge.CONFLICTS)
+            except (errors.BlobMissing, errors.BlobCorrupt) as error:
+                damaged = self._kept(path, step, f"damaged in the store: {error}", DAMAGED)
+                preflight.refuse([] if self._skip_damaged else [damaged], self._hint)
+                return damaged
+            if found.why:
+                return self._kept(path, step, _UNCLEAR if step.is_unclear else found.reason, found.why)
+            if found.lines is None:
+                entry = found.entry
+                continue
+            if found.lines.conflicts and self._conflicts == ASIDE:
+                return self._conflicting(path, step, found.lines, is_present=entry is there)
+            result = self._merged(path, step.turn, found.lines, result)
+            digest = digests.of(result.data)
+            contents[digest] = result.data
+            entry = Entry(FILE, found.mode, len(result.data), 0 if there is None else there.mtime_ns, digest)
+        if result is None or entry is None or manifest.same(entry, there) or entry.digest != digests.of(result.data):
+            return entry
+        self.merged.append(result)
+        self.made.add(entry.digest)
+        return self._stored(entry, result.data)
+
+    def _merged(self, path: bytes, turn: int, lines: LineMerge, before: Merged | None) -> Merged:
+        """The file after one more turn was taken back."""
+        if self._conflicts == MARKERS:
+            data = lines.marked(b"now", b"after @%d" % turn, b"before @%d" % turn)
+        else:
+            data = lines.taking([*lines.clean, *lines.conflicts])
+        marks = len(lines.conflicts) if self._conflicts == MARKERS else 0
+        taken = len(lines.clean) + len(lines.conflicts) - marks
+        kept = sum(max(group.ours.size, group.base.size) for group in lines.groups if group.side == merge.OURS)
+        if before is None:
+            return Merged(path, data, taken, kept, marks)
+        return Merged(path, data, before.taken + taken, max(before.kept, kept), before.conflicts + marks)
+
+    def _kept(self, path: bytes, step: RevertStep, reason: str, why: str) -> Kept:
+        return Kept(path, reason if self._is_one else f"@{step.turn}: {reason}", benign=False, why=why)
+
+    def _conflicting(self, path: bytes, step: RevertStep, lines: LineMerge, *, is_present: bool) -> Kept:
+        """Why a file with conflicts is left alone. Its lines are named if they are those of the present file."""
+        if not is_present:
+            return self._kept(path, step, plans.EDITED, merge.CONFLICTS)
+        found = tuple((group.ours.start + 1, max(group.ours.end, group.ours.start + 1)) for group in lines.conflicts)
+        reason = f"{_lines_in_words(found)} {'was' if len(found) == 1 and found[0][0] == found[0][1] else 'were'} edited since"
+        return self._kept(path, step, reason, merge.CONFLICTS)._replace(lines=found)
+
+    def _read(self, path: bytes, wanted: Entry, *, is_present: bool) -> bytes:
+        """The content of an entry. A writer that writes nothing has not stored the present files."""
+        if not is_present:
+            return b"".join(self._context.store.content(wanted))
+        if isinstance(self._writer, StoreWriter):
+            return b"".join(self._writer.content(wanted))
+        data = read_present(self._context, path, wanted)
+        if data is None:
+            raise _Moving
+        return data
+
+    def _stored(self, entry: Entry, data: bytes) -> Entry:
+        if len(data) < LARGE:
+            self._writer.put_file(data)
+            return entry
+        return entry._replace(chunks=self._writer.put_stream(io.BytesIO(data), len(data))[2])
+
+
+class _Moving(Exception):
+    """A file changed between the scan and its merge."""
+
+
+def _lines_in_words(found: Sequence[tuple[int, int]]) -> str:
+    shown = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in found[:_SHOWN])
+    more = f" and {plural(len(found) - _SHOWN, 'more place')}" if len(found) > _SHOWN else ""
+    return f"line{'' if shown.isdigit() else 's'} {shown}{more}"

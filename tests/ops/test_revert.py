@@ -1,0 +1,222 @@
+"""A revert takes back what turns did and keeps what was done since; a path with a conflict stays as it is, as a whole."""
+
+import os
+
+import pytest
+
+from casrewind import errors
+from casrewind.ops import revert as reverts
+from casrewind.ops.restore import Declined
+from casrewind.ops.turn_view import TurnView
+from casrewind.ops.undo import undo
+from casrewind.workspace import open as opened
+from support.agent_turns import AgentTurns
+from support.picture import picture
+from support.trees import plant
+
+LINES = [b"line %d\n" % number for number in range(1, 10)]
+
+
+def text(**changed):
+    """The lines, some of them replaced: text(l3=b"new") or removed: text(l3=None)."""
+    lines = {f"l{number}": line for number, line in enumerate(LINES, 1)}
+    return b"".join(line if isinstance(line, bytes) else b"" for line in {**lines, **{at: line and line + b"\n" for at, line in changed.items()}}.values())
+
+
+@pytest.fixture
+def agent(root, settings):
+    plant(root, {"a.py": text(), "b.py": text()})
+    with opened(root, settings) as workspace:
+        yield AgentTurns(workspace, root)
+
+
+def turn(agent, name, edits, modes=None):
+    """One turn of the agent. An edit to None removes the file."""
+    agent.prompt(name, name)
+    write(agent.root, edits)
+    for path, mode in (modes or {}).items():
+        (agent.root / path).chmod(mode)
+    agent.stop(name)
+
+
+def write(root, edits):
+    plant(root, {path: data for path, data in edits.items() if data is not None})
+    for path, data in edits.items():
+        if data is None:
+            (root / path).unlink()
+
+
+def revert(agent, *numbers, **options):
+    view = TurnView(agent.context)
+    return reverts.revert(agent.context, view, [view.turn(f"@{number}") for number in numbers], **options)
+
+
+def read(agent, path="a.py"):
+    return (agent.root / path).read_bytes()
+
+
+def reasons(report):
+    return {item.path: item.reason for item in report.kept}
+
+
+def test_two_turns_change_line_1_and_line_7_and_the_older_one_is_taken_back(agent):
+    turn(agent, "first", {"a.py": text(l1=b"first")})
+    turn(agent, "second", {"a.py": text(l1=b"first", l7=b"second")})
+    before = picture(agent.root)
+    report = revert(agent, 2)
+    assert read(agent) == text(l7=b"second") and not report.kept
+    assert [(item.path, item.taken, item.kept, item.data) for item in report.merged] == [(b"a.py", 1, 1, text(l7=b"second"))]
+    undo(agent.context)
+    assert picture(agent.root) == before
+
+
+def test_an_edit_by_hand_that_no_checkpoint_has_is_kept_and_the_plan_knows_the_result(agent):
+    turn(agent, "first", {"a.py": text(l1=b"first"), "b.py": text(l2=b"x")})
+    write(agent.root, {"a.py": text(l1=b"first", l9=None)})
+    plan = revert(agent, 1, dry_run=True)
+    assert [item.data for item in plan.merged] == [text(l9=None)] and len(plan.actions) == 2
+    assert read(agent) == text(l1=b"first", l9=None)
+    report = revert(agent, 1)
+    assert read(agent) == text(l9=None) and read(agent, "b.py") == text()
+    assert [item[:4] for item in report.merged] == [item[:4] for item in plan.merged]
+
+
+def test_a_merged_file_gets_the_time_of_the_merge(agent):
+    turn(agent, "first", {"a.py": text(l1=b"first")})
+    write(agent.root, {"a.py": text(l1=b"first", l9=b"x")})
+    os.utime(agent.root / "a.py", ns=(0, 10**18))
+    revert(agent, 1)
+    assert (agent.root / "a.py").stat().st_mtime_ns > 10**18  # so that make builds again
+
+
+def test_a_conflict_leaves_the_whole_file_alone_and_names_the_lines(agent):
+    turn(agent, "first", {"a.py": text(l1=b"first", l5=b"fifth"), "b.py": text(l1=b"x")})
+    write(agent.root, {"a.py": text(l1=b"first", l5=b"mine\nmine", l9=b"mine")})
+    report = revert(agent, 1)
+    assert read(agent) == text(l1=b"first", l5=b"mine\nmine", l9=b"mine") and read(agent, "b.py") == text()
+    assert reasons(report) == {b"a.py": "lines 5-6 were edited since"} and report.incomplete
+    assert [(item.why, item.lines) for item in report.kept] == [("conflict", ((5, 6),))]
+
+
+def test_with_theirs_the_lines_in_conflict_are_those_before_the_turn(agent):
+    turn(agent, "first", {"a.py": text(l1=b"first", l5=b"fifth")})
+    write(agent.root, {"a.py": text(l1=b"first", l5=b"mine", l9=b"mine")})
+    report = revert(agent, 1, conflicts=reverts.THEIRS)
+    assert read(agent) == text(l9=b"mine") and not report.incomplete
+    assert [(item.taken, item.kept) for item in report.merged] == [(2, 1)]
+
+
+def test_with_markers_the_file_has_all_three_and_counts_as_incomplete(agent):
+    turn(agent, "first", {"a.py": text(l1=b"first", l5=b"fifth")})
+    write(agent.root, {"a.py": text(l1=b"first", l5=b"mine")})
+    report = revert(agent, 1, conflicts=reverts.MARKERS)
+    marks = b"<<<<<<< now\nmine\n||||||| after @1\nfifth\n=======\nline 5\n>>>>>>> before @1"
+    assert read(agent) == text(l5=marks) and report.incomplete
+    assert [(item.taken, item.conflicts) for item in report.merged] == [(1, 1)]
+
+
+def test_several_turns_are_taken_back_newest_first_as_one_operation(agent):
+    turn(agent, "first", {"a.py": text(l1=b"first"), "new": b"1\n"})
+    turn(agent, "second", {"a.py": text(l1=b"second"), "new": b"2\n"})
+    turn(agent, "third", {"a.py": text(l1=b"second", l5=b"third")})
+    write(agent.root, {"a.py": text(l1=b"second", l5=b"third", l9=b"mine")})
+    before = picture(agent.root)
+    report = revert(agent, 2, 3)  # and not @1
+    assert read(agent) == text(l5=b"third", l9=b"mine") and not (agent.root / "new").exists()
+    assert [(item.path, item.taken, item.kept) for item in report.merged] == [(b"a.py", 2, 2)]
+    undo(agent.context)
+    assert picture(agent.root) == before
+    revert(agent, 1, 2, 3)
+    assert read(agent) == text(l9=b"mine") and not (agent.root / "new").exists()
+
+
+def test_the_first_conflict_of_a_path_leaves_it_where_it_was_at_the_start(agent):
+    turn(agent, "first", {"a.py": text(l1=b"first"), "b.py": text(l1=b"first")})
+    write(agent.root, {"a.py": text(l1=b"mine")})
+    turn(agent, "second", {"a.py": text(l1=b"mine", l5=b"second"), "b.py": text(l1=b"first", l5=b"second")})
+    report = revert(agent, 1, 2)
+    assert read(agent) == text(l1=b"mine", l5=b"second") and read(agent, "b.py") == text()
+    assert reasons(report) == {b"a.py": "@2: edited since"}
+
+
+def test_all_turns_are_taken_back_exactly_if_nothing_was_edited_between(agent):
+    before = picture(agent.root)
+    turn(agent, "first", {"a.py": text(l1=b"1"), "new/x": b"1\n", "b.py": None}, {"a.py": 0o755})
+    turn(agent, "second", {"a.py": text(l1=b"2"), "new/x": b"2\n", "b.py": b"other\n"})
+    turn(agent, "third", {"a.py": None, "new/y": b"\0"})
+    report = revert(agent, 1, 2, 3)
+    assert picture(agent.root) == before and not report.kept and not report.merged
+
+
+@pytest.mark.parametrize(
+    ("made", "since", "why", "reason"),
+    [
+        ({"new": b"1\n"}, {"new": b"2\n"}, "conflict", "the turn made it, and it was edited since"),
+        ({"a.py": None}, {"a.py": b"again\n"}, "conflict", "made again since"),
+        ({"a.py": text(l1=b"1")}, {"a.py": None}, "removed_since", "removed since"),
+        ({"a.py": b"\0one\n"}, {"a.py": b"\0two\n"}, "binary", "edited since, and binary"),
+    ],
+)
+def test_a_path_that_cannot_be_merged_is_left_alone(agent, made, since, why, reason):
+    turn(agent, "first", made)
+    write(agent.root, since)
+    before = picture(agent.root)
+    report = revert(agent, 1)
+    assert [(item.reason, item.why) for item in report.kept] == [(reason, why)] and picture(agent.root) == before
+
+
+def test_the_mode_is_taken_back_on_its_own(agent):
+    turn(agent, "first", {"a.py": text(l1=b"first")}, {"a.py": 0o755, "b.py": 0o600})
+    write(agent.root, {"a.py": text(l1=b"first", l9=b"mine"), "b.py": text(l9=b"mine")})
+    (agent.root / "a.py").chmod(0o755)
+    report = revert(agent, 1)
+    assert not report.kept and read(agent) == text(l9=b"mine") and read(agent, "b.py") == text(l9=b"mine")
+    assert [(agent.root / path).stat().st_mode & 0o777 for path in ("a.py", "b.py")] == [0o644, 0o644]
+
+
+def test_reverting_twice_changes_nothing(agent):
+    turn(agent, "first", {"a.py": text(l1=b"first"), "new": b"1\n"})
+    write(agent.root, {"a.py": text(l1=b"first", l9=b"mine")})
+    assert len(revert(agent, 1).actions) == 2
+    again = revert(agent, 1)
+    assert not again.actions and not again.kept and again.unchanged == 2
+
+
+def test_a_file_of_a_megabyte_is_merged_too(agent):
+    lines = [b"%d %s\n" % (number, b"x" * 60) for number in range(20_000)]
+    write(agent.root, {"large": b"".join(lines)})
+    turn(agent, "first", {"large": b"".join([*lines[:10], b"first\n", *lines[11:]])})
+    write(agent.root, {"large": b"".join([*lines[:10], b"first\n", *lines[11:-1]])})
+    assert len(revert(agent, 1, dry_run=True).merged) == 1
+    revert(agent, 1)
+    assert read(agent, "large") == b"".join(lines[:-1])
+    undo(agent.context)
+    assert read(agent, "large") == b"".join([*lines[:10], b"first\n", *lines[11:-1]])
+
+
+def test_a_file_that_changes_behind_the_question_is_left_alone(agent):
+    turn(agent, "first", {"a.py": text(l1=b"first"), "b.py": text(l1=b"first")})
+    write(agent.root, {"a.py": text(l1=b"first", l9=b"mine")})
+
+    def edit_and_agree(_plan):
+        write(agent.root, {"a.py": b"quite another text\n"})
+        return True
+
+    report = revert(agent, 1, confirm=edit_and_agree)
+    assert read(agent) == b"quite another text\n" and read(agent, "b.py") == text()
+    assert [item.path for item in report.kept] == [b"a.py"] and not report.merged
+
+
+def test_who_declines_changes_nothing(agent):
+    turn(agent, "first", {"a.py": text(l1=b"first")})
+    write(agent.root, {"a.py": text(l1=b"first", l9=b"mine")})
+    before = picture(agent.root)
+    with pytest.raises(Declined):
+        revert(agent, 1, confirm=lambda plan: bool(plan.merged) and False)
+    assert picture(agent.root) == before
+
+
+def test_a_path_outside_of_the_turns_is_named(agent):
+    turn(agent, "first", {"a.py": text(l1=b"first")})
+    with pytest.raises(errors.PathNotFound, match="@1 changed nothing at b.py"):
+        revert(agent, 1, scope=(b"b.py",))
