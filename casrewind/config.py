@@ -12,7 +12,10 @@ parts in a key is refused before parsing.
 from collections.abc import Mapping
 
 from . import errors
-from ._typing import Any, NamedTuple
+from ._typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from .fastjson import JsonObject
 
 PROJECT_FILE = ".casrewind.toml"
 
@@ -134,14 +137,14 @@ class Setting(NamedTuple):
 
     name: str
     kind: str
-    value: Any
+    value: Any  # its type follows from `kind`
     source: str
 
 
 def explain(text: str, origin: str, environ: Mapping[str, str]) -> list[Setting]:
     """Every setting of the user's configuration: the file's text ("" = none), overridden by `CASREWIND_<KEY>`
     variables. Raises UsageError for an invalid setting; `origin` names the file in the error."""
-    found: dict[str, tuple[Any, str]] = {}
+    found: dict[str, tuple[object, str]] = {}
     for section, values in _tables(text, origin).items():
         known = _KEYS.get(section)
         if known is None:
@@ -187,7 +190,7 @@ def read_project(text: str) -> Project:
     return Project(rules, limit, tuple(faults), lost)
 
 
-def _project_limit(capture: dict[str, Any], faults: list[str]) -> int | None:
+def _project_limit(capture: "JsonObject", faults: list[str]) -> int | None:
     """The file size limit in a project's section [capture]; other keys are added to `faults`."""
     limit = None
     for key, value in capture.items():
@@ -215,7 +218,7 @@ def _refused(origin: str, why: str) -> errors.UsageError:
     return errors.UsageError(f"{origin}: {why}" if origin else why)
 
 
-def _tables(text: str, origin: str) -> dict[str, Any]:
+def _tables(text: str, origin: str) -> "JsonObject":
     if not text.strip():
         return {}
     import re
@@ -230,7 +233,7 @@ def _tables(text: str, origin: str) -> dict[str, Any]:
         raise _refused(origin, said if len(said) <= _LONGEST else f"{said[:_SHOWN]} ... {said[-_SHOWN:]}") from error
 
 
-def _value(kind: str, value: Any, what: str) -> Any:
+def _value(kind: str, value: object, what: str) -> Any:  # its type follows from `kind`
     if isinstance(value, int) and abs(value) > _MAX_BYTES:  # Python refuses to print a number of thousands of digits
         raise errors.UsageError(f"{what}: a number of {value.bit_length()} bits is too large")
     if not isinstance(value, (str, int, float)):

@@ -34,7 +34,7 @@ else:
     except ImportError:  # another interpreter
         _scan = None
 
-    def loads(text: str) -> Any:
+    def loads(text: str) -> Any:  # as `json.loads` has it
         """The value of a JSON text. Raises ValueError, RecursionError."""
         if _scan is not None:
             try:

@@ -9,7 +9,7 @@ import os
 import shlex
 
 from .. import errors, fsio
-from .._typing import Any
+from ..fastjson import JsonObject
 from ..messages import is_full, printable, reason_of
 from .client import Client
 from .settings_edit import groups, hook_command
@@ -110,7 +110,7 @@ def launcher() -> bytes:
     return _LAUNCHER_TEXT.encode()
 
 
-def hook_groups(client: Client, tier: str, *, resident: bool = False) -> dict[str, dict[str, Any]]:
+def hook_groups(client: Client, tier: str, *, resident: bool = False) -> dict[str, JsonObject]:
     """As `settings_edit.groups`, but the hooks run the plugin's launcher."""
     own, found = shlex.join(hook_command(client.name)), groups(client, tier, resident=resident)
     line = f'sh "{ROOT}/{LAUNCHER}" hook {client.name}'
@@ -199,5 +199,5 @@ def _is_plugin(directory: str) -> bool:
     return isinstance(value, dict) and value.get("name") == "casrewind"
 
 
-def _json(value: dict[str, Any]) -> bytes:
+def _json(value: JsonObject) -> bytes:
     return json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n"

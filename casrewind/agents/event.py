@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 
 from .. import errors
-from .._typing import Any, NamedTuple
+from .._typing import NamedTuple
 from ..fastjson import JsonObject, loads
 from .client import TIERS, Client
 from .payload import LIMIT
@@ -193,7 +193,7 @@ class _Fields:
         self._payload = payload
         self.odd: list[str] = [] if odd is None else odd
 
-    def value(self, field: str) -> Any:
+    def value(self, field: str) -> object:
         """The field's value under the first name that is present, or None."""
         values = (self._payload.get(name) for name in self._names.get(field, ()))
         return next((value for value in values if value is not None), None)

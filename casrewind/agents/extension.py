@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 
 from .. import errors, launch
-from .._typing import Any, NamedTuple
+from .._typing import NamedTuple
 from ..messages import printable
 from . import settings_files
 from .client import TIERS, Client
@@ -121,7 +121,7 @@ def _digest(data: bytes) -> bytes:
     return hashlib.sha256(_DIGEST.sub(b"// digest 0", data, count=1)).hexdigest().encode()
 
 
-def _parsed(text: bytes) -> Any:
+def _parsed(text: bytes) -> object:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

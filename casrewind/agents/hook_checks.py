@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from .. import errors, fsio
-from .._typing import Any, NamedTuple
+from .._typing import NamedTuple
 from ..messages import printable
 from . import claude_plugin, extension, json_edit, settings_edit, settings_files
 from .client import TIERS, USUAL_TIER, Client, HookFile
@@ -360,9 +360,9 @@ class _Settings:
             )
 
 
-def _hook(client: Client, scope: str, path: str, event: str, hook: Mapping[str, Any]) -> InstalledHook:
+def _hook(client: Client, scope: str, path: str, event: str, hook: Mapping[str, object]) -> InstalledHook:
     line, arguments = settings_edit.line_of(hook), hook.get("args")
-    timeout: Any = hook.get("timeout")
+    timeout = hook.get("timeout")
     try:
         words = tuple(shlex.split(settings_edit.bare(line)))
     except ValueError:
@@ -371,7 +371,9 @@ def _hook(client: Client, scope: str, path: str, event: str, hook: Mapping[str, 
         words = tuple(word.replace(claude_plugin.ROOT, os.path.dirname(os.path.dirname(path))) for word in words)
     if isinstance(arguments, list):  # it runs without a shell
         words = tuple(word for word in (hook.get("command"), *arguments) if isinstance(word, str))
-    seconds = float(timeout) / client.settings.timeout_unit if type(timeout) in (int, float) and timeout > 0 else _TIMEOUT
+    seconds = _TIMEOUT
+    if isinstance(timeout, (int, float)) and timeout is not True and timeout > 0:
+        seconds = float(timeout) / client.settings.timeout_unit
     return InstalledHook(scope, path, event, line, words, seconds, as_ours=False)
 
 

@@ -16,7 +16,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from .. import launch
-from .._typing import Any, NamedTuple
+from .._typing import NamedTuple
+from ..fastjson import JsonObject
 from .client import TIERS, Client
 
 _KEPT = 64 << 10
@@ -107,7 +108,7 @@ def _kill(child: "subprocess.Popen[bytes]") -> None:
         child.returncode = -signal.SIGKILL  # unkillable; a return code avoids Popen's warning
 
 
-def converse(command: Sequence[str], cwd: str, environ: Mapping[str, str], data: bytes, number: int) -> tuple[dict[str, Any], str]:
+def converse(command: Sequence[str], cwd: str, environ: Mapping[str, str], data: bytes, number: int) -> tuple[JsonObject, str]:
     """Start a program that answers JSON lines, and send it `data`. Returns (the answer with the id `number`, the
     reason for no answer or ""). The program is ended afterwards."""
     try:
@@ -131,7 +132,7 @@ def converse(command: Sequence[str], cwd: str, environ: Mapping[str, str], data:
         child.stdout.close()
 
 
-def _answer(fd: int, number: int) -> tuple[dict[str, Any], str]:
+def _answer(fd: int, number: int) -> tuple[JsonObject, str]:
     kept, end = b"", time.monotonic() + ANSWER_SECONDS
     while (left := end - time.monotonic()) > 0 and len(kept) < _ANSWER_MOST:
         if not select.select([fd], (), (), left)[0]:

@@ -22,6 +22,12 @@ _MARGIN = re.compile(r"[ \t]*")
 _FIRST_LINE = re.compile(r"[{\[][ \t]*\r?\n([ \t]+)\S")
 
 
+JsonValue = Any
+"""A value of JSON. The code that reads one checks its type."""
+ExactValue = Any
+"""As JsonValue, but an object is a tuple ("object", ((key, value), ...)), and a number ("number", its digits)."""
+
+
 class JsonItem(NamedTuple):
     """A member of an object or an element of an array. `start` and `end` enclose all of it, including a member's key;
     `value` is the start of its value; `key` is "" for an element."""
@@ -65,18 +71,18 @@ def comments(text: str) -> list[str]:
     return [found[2] for found in _TOKEN.finditer(text) if found[2]]
 
 
-def parse(text: str) -> Any:
+def parse(text: str) -> JsonValue:
     """The value of a whole document. Raises ValueError unless it is JSON, with or without comments (RecursionError if
     too deep)."""
     return _VALUES.decode(plain(text))
 
 
-def exact(text: str) -> Any:
+def exact(text: str) -> ExactValue:
     """A document for exact comparison: order, duplicate keys and number formats count, comments do not."""
     return _EXACT.decode(plain(text))
 
 
-def value_at(text: str, start: int) -> Any:
+def value_at(text: str, start: int) -> JsonValue:
     """The value that starts at a position of a valid document."""
     return _VALUES.raw_decode(plain(text), start)[0]
 
@@ -109,7 +115,7 @@ def repeated(text: str) -> list[str]:
     """Keys that occur twice in one object, anywhere in a document. A program reads only the last of them."""
     found: list[str] = []
 
-    def collect(pairs: list[tuple[str, Any]]) -> None:
+    def collect(pairs: list[tuple[str, object]]) -> None:
         seen: set[str] = set()
         found.extend(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
 
@@ -151,7 +157,7 @@ def without(text: str, pieces: Collection[Removal]) -> str:
     return text
 
 
-def append(text: str, start: int, value: Any, key: str | None = None) -> str:
+def append(text: str, start: int, value: object, key: str | None = None) -> str:
     """The text with an element (or, with `key`, a member) appended to the array or object at `start`. It is laid out
     like the container's other items; in an empty container, like the document."""
     unit, line = _unit(text), "\r\n" if "\r\n" in text else "\n"
@@ -197,10 +203,10 @@ def _unit(text: str) -> str:
     return match[1] if match is not None else "  "
 
 
-def _laid_out(value: Any, unit: str, margin: str, line: str) -> str:
+def _laid_out(value: object, unit: str, margin: str, line: str) -> str:
     return json.dumps(value, ensure_ascii=False, indent=unit).replace("\n", line + margin)
 
 
-def _flat(named: str, value: Any, space: str) -> str:
+def _flat(named: str, value: object, space: str) -> str:
     separators = ("," + space, ":" + space)
     return (named if space else named.replace('": ', '":')) + json.dumps(value, ensure_ascii=False, separators=separators)

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 
 from .. import errors
-from .._typing import TYPE_CHECKING, Any, NamedTuple
+from .._typing import TYPE_CHECKING, NamedTuple
 from . import client, transcript
 from .transcript import Prompt, Value, find_line, fork_title, title_of
 
@@ -302,7 +302,7 @@ def _closed(data: bytes, session: PiSession, at: int) -> bytes | None:
     return None
 
 
-def _labels(data: bytes, cut: bytes, kept: PiSession) -> Iterator[tuple[str, dict[str, Any]]]:
+def _labels(data: bytes, cut: bytes, kept: PiSession) -> Iterator[tuple[str, Value]]:
     """The labels of kept entries that `cut` lacks: a label is an entry, often after the entry that it names."""
     names = {entry.id for entry in kept.entries}
     own = _labels_in(cut)
@@ -321,7 +321,7 @@ def _labels_in(data: bytes) -> dict[str, str]:
     return dict(reversed(found.items()))
 
 
-def _appended(session: PiSession, more: Sequence[tuple[str, dict[str, Any]]], parent: str = "") -> Iterator[bytes]:
+def _appended(session: PiSession, more: Sequence[tuple[str, Value]], parent: str = "") -> Iterator[bytes]:
     """Lines of further entries, each the child of the entry before; the first is a child of `parent` or the last."""
     taken = {entry.id for entry in session.entries}
     parent = parent or (session.entries[-1].id if session.entries else "")

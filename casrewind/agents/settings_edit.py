@@ -12,11 +12,12 @@ import shlex
 from collections.abc import Collection, Iterator, Mapping
 
 from .. import errors, launch
-from .._typing import Any, NamedTuple
+from .._typing import NamedTuple
+from ..fastjson import JsonObject
 from ..messages import printable
 from . import json_edit
 from .client import Client, Hook, HookFile
-from .json_edit import JsonItem, Removal
+from .json_edit import ExactValue, JsonItem, Removal
 
 RESIDENT = "--resident"
 """The option of a hook that starts the helper (casrewind watch) if none runs."""
@@ -50,15 +51,16 @@ def is_ours(hook: object, agent: str) -> bool:
     return re.search(words, bare(line_of(hook)), re.DOTALL) is not None
 
 
-def line_of(hook: Mapping[str, Any]) -> str:
+def line_of(hook: Mapping[str, object]) -> str:
     """The command line of a hook in a client's settings."""
-    words = [hook.get("command"), *(hook["args"] if isinstance(hook.get("args"), list) else [])]
+    arguments = hook.get("args")
+    words = [hook.get("command"), *(arguments if isinstance(arguments, list) else [])]
     return " ".join(word for word in words if isinstance(word, str))
 
 
-def groups(client: Client, tier: str, *, resident: bool = False) -> dict[str, dict[str, Any]]:
+def groups(client: Client, tier: str, *, resident: bool = False) -> dict[str, JsonObject]:
     """{event: our hook's entry in the client's settings}; `resident`: with the helper."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, JsonObject] = {}
     for hook in client.hooks_of(tier):
         run = _command(client, hook, resident=resident)
         if any(file.flat for file in client.settings.files):
@@ -68,7 +70,7 @@ def groups(client: Client, tier: str, *, resident: bool = False) -> dict[str, di
     return found
 
 
-def _command(client: Client, hook: Hook, *, resident: bool) -> dict[str, Any]:
+def _command(client: Client, hook: Hook, *, resident: bool) -> JsonObject:
     words = hook_command(client.name, client.argument_for(hook.event))
     if client.events.triggers[hook.event] in _STARTS:
         words += [RESIDENT] if resident else []
@@ -181,7 +183,7 @@ def has_resident(text: str, file: HookFile, agent: str) -> bool:
     return any(is_resident(line_of(hook)) for hook in _ours(text, file, agent))
 
 
-def _ours(text: str, file: HookFile, agent: str) -> list[Any]:
+def _ours(text: str, file: HookFile, agent: str) -> list[JsonObject]:
     found = _find(text, file, agent)
     return [json_edit.value_at(text, found.hooks[place][index].value) for place, indices in found.ours.items() for index in indices]
 
@@ -226,7 +228,7 @@ def _whole(text: str, file: HookFile, events: list[JsonItem], before: str | None
     return json_edit.cuts(text, members, [keys.index(file.key)])
 
 
-def merged(text: str, file: HookFile, agent: str, wanted: Mapping[str, Any], before: str | None) -> str:
+def merged(text: str, file: HookFile, agent: str, wanted: Mapping[str, object], before: str | None) -> str:
     """The settings with the groups `wanted` (by event) and no other hooks of ours. Correct hooks are not rewritten.
     `before`: the settings before the first installation, if known."""
     found = _find(text, file, agent)
@@ -268,14 +270,14 @@ def foreign(text: str, file: HookFile, agent: str) -> object:
     )
 
 
-def _foreign_events(pairs: Any, agent: str, *, flat: bool) -> tuple[Any, ...]:
+def _foreign_events(pairs: ExactValue, agent: str, *, flat: bool) -> tuple[object, ...]:
     return tuple(
         (event, found) for event, value in pairs
         if (found := list(_foreign_groups(value, agent, flat=flat)) if isinstance(value, list) else value) != []
     )  # fmt: skip
 
 
-def _foreign_groups(value: list[Any], agent: str, *, flat: bool) -> Iterator[Any]:
+def _foreign_groups(value: list[ExactValue], agent: str, *, flat: bool) -> Iterator[object]:
     for group in value:
         if flat:
             if not is_ours(_plain(group), agent):
@@ -295,5 +297,5 @@ def _foreign_groups(value: list[Any], agent: str, *, flat: bool) -> Iterator[Any
             yield members
 
 
-def _plain(exact: Any) -> object:
+def _plain(exact: ExactValue) -> object:
     return dict(exact[1]) if isinstance(exact, tuple) and exact[0] == "object" else exact

@@ -7,13 +7,13 @@ output may be invalid UTF-8. An unreadable line is still a line: it keeps its po
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from .. import errors
-from .._typing import TYPE_CHECKING, Any, NamedTuple, Protocol
-from ..fastjson import loads
+from .._typing import TYPE_CHECKING, NamedTuple, Protocol
+from ..fastjson import JsonObject, loads
 
 if TYPE_CHECKING:
     from ..model.cursor import Cursor
 
-Value = dict[str, Any]
+Value = JsonObject
 """A line's JSON object."""
 
 

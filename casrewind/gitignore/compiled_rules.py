@@ -10,14 +10,17 @@ from itertools import groupby
 
 from pathspec import PathSpec
 
-from .._typing import TYPE_CHECKING, Any, NamedTuple
+from .._typing import TYPE_CHECKING, NamedTuple
 from .wildmatch import PYTHON, RE2, exactly, expression, literal_length, parse
 
 if TYPE_CHECKING:
+    import re
+
+    from pathspec.pattern import Pattern
+
     from .wildmatch import RegexDialect
 
-    Specs = list[PathSpec[Any]]
-    """Of any patterns: our classes of them are made when pathspec is imported."""
+    Specs = list[PathSpec[Pattern]]
 
 _MANY = 32
 """Plain rules in a row that are worth one pattern for all of them."""
@@ -72,14 +75,14 @@ class _Expression:
 
     def __init__(self, line: RuleLine, *, fold: bool) -> None:
         self._line, self._fold = line, fold
-        self._compiled: Any = None
+        self._compiled: re.Pattern[str] | None = None
 
     @property
     def pattern(self) -> str:
         """The text for google-re2."""
         return self._line.expression(RE2, fold=self._fold)
 
-    def search(self, path: str) -> Any:
+    def search(self, path: str) -> "re.Match[str] | None":
         if self._compiled is None:
             line = self._line
             start = (line.text[line.text[:1] == b"/" : line.literal]).decode("latin-1")
@@ -98,7 +101,7 @@ def matches(line: RuleLine, path: str, *, fold: bool) -> bool:
 
 
 @cache
-def _pattern_class() -> Callable[[RuleLine, bool], Any]:
+def _pattern_class() -> "Callable[[RuleLine, bool], Pattern]":
     from pathspec.pattern import RegexPattern
 
     class GitPattern(RegexPattern):
@@ -115,7 +118,7 @@ def _pattern_class() -> Callable[[RuleLine, bool], Any]:
 
 
 @cache
-def _plain_class() -> Callable[[Sequence[RuleLine], bool], Any]:
+def _plain_class() -> "Callable[[Sequence[RuleLine], bool], Pattern]":
     from pathspec.pattern import Pattern
 
     class PlainPattern(Pattern):

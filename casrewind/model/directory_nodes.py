@@ -13,8 +13,11 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 
 from .. import errors
-from .._typing import Any, NamedTuple
+from .._typing import TYPE_CHECKING, NamedTuple
 from . import digest as digests
+
+if TYPE_CHECKING:
+    from .manifest import Entry
 
 MAGIC = b"CRN1"
 MOST_LEVELS = 8
@@ -54,7 +57,7 @@ class NodeList(NamedTuple):
         return self.parts[max(behind - 1, 0)].digest
 
 
-Rows = list[tuple[bytes, Any]]
+Rows = list[tuple[bytes, "Entry"]]
 """Entries with their names, sorted by name (model/manifest.py)."""
 Load = Callable[[bytes], Rows | NodeList]
 """Loads a node by its digest."""
@@ -168,7 +171,7 @@ def ends(node: Rows | NodeList) -> tuple[int, bytes, bytes]:
     return (0, node[0][0], node[-1][0]) if node else (0, b"", b"")
 
 
-def rows(load: Load, top: NodeList) -> list[tuple[bytes, Any]]:
+def rows(load: Load, top: NodeList) -> Rows:
     """All entries below a list of nodes."""
     return [row for _, part in below(load, top) if isinstance(part, list) for row in part]
 

@@ -43,7 +43,7 @@ class CheckedTable:
 
     __slots__ = ("_handle", "_is_sealed", "_transaction")
 
-    def __init__(self, transaction: Any, name: bytes, handle: Any) -> None:
+    def __init__(self, transaction: Any, name: bytes, handle: Any) -> None:  # lmdb has no types
         """`transaction` and `handle` are LMDB's. With `buffers`, values point into LMDB's memory until the transaction
         ends, so they are copied."""
         self._transaction, self._handle, self._is_sealed = transaction, handle, name != _UNSEALED

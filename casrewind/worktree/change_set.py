@@ -29,6 +29,10 @@ class ChangedDirectories(NamedTuple):
     full: bool
 
 
+PlainRecords = dict[bytes, tuple[Any, ...]]
+"""{directory: the fields of its DirRecord, of many types}: `marshal`, which writes them, knows no named tuples."""
+
+
 class WatchResult(NamedTuple):
     """The result of a save, in values that can be sent to another process.
 
@@ -44,7 +48,7 @@ class WatchResult(NamedTuple):
     is_known: bool
     basis: Basis | None
     value: bytes
-    records: dict[bytes, tuple[Any, ...]]
+    records: PlainRecords
     proof: tuple[tuple[int, ...], str] | None
 
     def updated_index(self, before: StatIndex | None) -> StatIndex | None:
@@ -105,5 +109,5 @@ class ChangeSet:
 
     def result(self) -> WatchResult:
         """The results of the scan."""
-        records: dict[bytes, tuple[Any, ...]] = {path: tuple(record) for path, record in self._records.items()}
+        records: PlainRecords = {path: tuple(record) for path, record in self._records.items()}
         return WatchResult(self._entered, self.rest, self._failed, self._is_known, self._basis, self._value, records, self.proof)

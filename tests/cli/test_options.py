@@ -154,7 +154,7 @@ def test_a_save_of_what_is_saved_imports_nothing_that_only_others_need(casrewind
     assert verbs == {f"casrewind.ops.{name}" for name in ("save", "context")}
 
 
-RESTORE = "capture context execute lookup preflight references restorable restore save"
+RESTORE = "capture checkpoint_names context execute lookup preflight restorable restore save"
 """Our modules in ops that a restore needs."""
 MOST_OF_A_RESTORE = 68
 """Our modules that a restore imports, those of packages not counted."""

@@ -3,7 +3,7 @@ reads the command lines.
 """
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ..._typing import Any
 from . import help as texts
@@ -33,12 +33,13 @@ def build() -> argparse.ArgumentParser:
 
 def _add(parser: argparse.ArgumentParser, options: Iterable[Option], *, inherited: bool) -> None:
     """Add options to a parser. An inherited option is hidden and has no default: the parent parser has the default."""
-    groups: dict[str, Any] = {"": parser}
+    groups: dict[str, argparse._ActionsContainer] = {"": parser}
     for option in options:
         if option.group not in groups:
             groups[option.group] = parser.add_mutually_exclusive_group()
         hidden = option.help is None or inherited
-        more: dict[str, Any] = {"help": argparse.SUPPRESS if hidden else (option.help or "").replace("%", "%%")}
+        more: dict[str, Any] = {}  # arguments of add_argument, each with a type of its own
+        more["help"] = argparse.SUPPRESS if hidden else (option.help or "").replace("%", "%%")
         if not option.is_word:
             more["dest"] = option.attribute
         if option.pair:
@@ -53,7 +54,7 @@ def _add(parser: argparse.ArgumentParser, options: Iterable[Option], *, inherite
         groups[option.group].add_argument(*option.names, default=default, **more)
 
 
-def _type(option: Option) -> Any:
+def _type(option: Option) -> Callable[[str], object] | None:
     convert = option.convert
     if convert is None:
         return None

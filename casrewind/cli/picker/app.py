@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Input, Static
 
-from ..._typing import TYPE_CHECKING, Any, ClassVar
+from ..._typing import TYPE_CHECKING, ClassVar
 from ..terminal.lines import BUG, INTERRUPTED
 from . import ProgressRelay, worker
 from .actions import PickerActions
@@ -186,11 +186,11 @@ class Picker(App[int]):
         """Answer no to the open question and to all later questions."""
         self.actions.release()
 
-    def action_look(self, name: str, *given: Any) -> None:
+    def action_look(self, name: str, *given: object) -> None:
         """A key that only looks."""
         getattr(self.keys, name)(*given)
 
-    def action_change(self, name: str, *given: Any) -> None:
+    def action_change(self, name: str, *given: object) -> None:
         """A key that changes something."""
         getattr(self.actions, name)(*given)
 

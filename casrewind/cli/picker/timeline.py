@@ -305,7 +305,7 @@ class TimelineModel:
         _must_agree(ask(Proposal(headline, details, kept="As it is now it is kept beside.")))
         return _rewound(self._rewind(point, in_place=True), name)
 
-    def _rewind(self, point: Checkpoint, **options: Any) -> rewind.Rewound:
+    def _rewind(self, point: Checkpoint, **options: Any) -> rewind.Rewound:  # those of to_checkpoint
         return rewind.to_checkpoint(self._context, point, **options)
 
     def undo(self, *, everything: bool = False) -> ActionResult:

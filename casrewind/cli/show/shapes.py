@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 
 from ... import agents
-from ..._typing import Any
+from ...fastjson import JsonObject
 from ...model import cursor as cursors
 from ...model.checkpoint import Checkpoint
 from ...model.diff import Change, count, topmost
@@ -16,7 +16,7 @@ from ...model.turn_records import Outside, Reset, Row, SavedRow, Turn
 from ...ops.checkpoint_names import label_of
 from ...store.catalog import Marked
 
-Shape = dict[str, Any]
+Shape = JsonObject
 _PATHS = 10
 """Paths that a turn or a row names."""
 

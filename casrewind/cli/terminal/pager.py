@@ -92,7 +92,7 @@ def _start(command: str) -> "subprocess.Popen[bytes] | None":
         return None
 
 
-def _ignore_interrupts() -> Any:
+def _ignore_interrupts() -> Any:  # the type of a handler is private to the stubs of `signal`
     """Ignore interrupts while the pager runs. Returns the previous handler, or None if no handler can be set."""
     import signal
 
