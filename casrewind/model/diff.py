@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from .. import errors
 from .._typing import NamedTuple
 from .manifest import DIR, PURGED, Entry, Loader, PathLimit, differing, same
-from .paths import MAX_DEPTH
+from .paths import MAX_DEPTH, parents
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # a diff of small directories does not need it
@@ -36,7 +36,7 @@ class Change(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Numbers of paths added, modified (including changes of type) and removed."""
+    """Numbers of counted changes: added, modified (including changes of type) and removed."""
 
     added: int
     modified: int
@@ -140,11 +140,40 @@ def lenient(load: Loader) -> Loader:
     return work
 
 
-def count(changes: Iterator[Change] | list[Change]) -> Counts:
-    """Count the changes. If a manifest is refused, return the count so far, so that a save does not fail."""
+def counted_changes(changes: Iterable[Change]) -> list[Change]:
+    """The changes that are counted and shown, sorted by path. A directory that comes or goes with its files is none of
+    them. Of empty directories in each other, the topmost one counts."""
+    return sorted(_counted(changes))
+
+
+def _counted(changes: Iterable[Change]) -> Iterator[Change]:
+    """The same, with empty directories last: of a million files only the directories are remembered."""
+    directories: list[Change] = []  # that come or go
+    whole: set[tuple[bool, bytes]] = set()  # (True if it comes, a directory)
+    holding: set[bytes] = set()  # directories with a change below them
+    for change in changes:
+        was, is_now = (entry is not None and entry.kind == DIR for entry in (change.old, change.new))
+        if was != is_now:
+            whole.add((is_now, change.path))
+        if was != is_now and None in (change.old, change.new):
+            directories.append(change)
+            continue
+        yield change
+        place = change.path.rpartition(b"/")[0]
+        while place and place not in holding:
+            holding.add(place)
+            place = place.rpartition(b"/")[0]
+    for change in directories:
+        comes = change.old is None
+        if change.path not in holding and not any((comes, above) in whole for above in parents(change.path)):
+            yield change
+
+
+def count(changes: Iterable[Change]) -> Counts:
+    """The numbers of counted changes. If a manifest is refused, return the count so far, so that a save does not fail."""
     added = modified = removed = 0
     try:
-        for change in changes:
+        for change in _counted(changes):
             if change.old is None:
                 added += 1
             elif change.new is None:

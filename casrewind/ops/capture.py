@@ -33,14 +33,14 @@ _FORGET = 1000  # after this many absent paths, drop those with no later path be
 
 class CapturedState(NamedTuple):
     """The manifest of the current state, as far as the target concerns it, and the scan behind it. `load` loads its
-    trees and the target's trees. `target` is the readable part of the target, if there is one; `paths` is its number of
-    paths. `kept`: directories of the target that are mount points now; they are not changed."""
+    trees and the target's trees. `target` is the readable part of the target, if there is one; `files` is its number of
+    files and links. `kept`: directories of the target that are mount points now; they are not changed."""
 
     tree: bytes
     scan: scans.Scan
     load: Loader
     target: ReadableTarget = NOTHING
-    paths: int = 0
+    files: int = 0
     kept: tuple[Kept, ...] = ()
 
 
@@ -189,7 +189,7 @@ def capture_for(context: Context, writer: StoreWriter | DryRunWriter, target: by
         for path, old, new in diff(load, scan.tree, aim.tree):
             if old is None and stores.around(path) is not None:
                 continue  # nothing is read there, because nothing will be written
-            gained += (old is None) - (new is None)
+            gained += _is_file(new) - _is_file(old)
             if not places.cover(path):
                 continue
             if old is not None:
@@ -205,7 +205,12 @@ def capture_for(context: Context, writer: StoreWriter | DryRunWriter, target: by
     tree = add_paths(context, writer, scan.tree, wanted())
     if covered:
         tree = manifest.patch(load, writer.put_tree, tree, covered)
-    return CapturedState(tree, scan, load, aim, scan.entries + gained if aim.named is None else len(aim.named), tuple(kept))
+    files = scan.entries + gained if aim.named is None else sum(kind != DIR for kind in aim.named.values())
+    return CapturedState(tree, scan, load, aim, files, tuple(kept))
+
+
+def _is_file(entry: Entry | None) -> bool:
+    return entry is not None and entry.kind != DIR
 
 
 def _is_covered(context: Context, path: bytes, new: Entry, kept: list[Kept]) -> bool:

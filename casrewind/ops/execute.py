@@ -33,7 +33,7 @@ _FILES, _BYTES = 100, 4 << 20  # limits of one read-ahead: number of files, tota
 class Restored(NamedTuple):
     """The result of a restore, undo or redo (with `dry_run`: what it would do). `actions` were done; `kept` paths were
     not changed, with the reason. `target` and `safety` are ids of the target and safety checkpoints (`safety` is "" if
-    nothing had to change). `unchanged` counts the paths of the target that needed no change. `merged`: the files among the
+    nothing had to change). `unchanged` counts the files and links of the target that needed no change. `merged`: the files among the
     actions that a revert merged by lines."""
 
     op: str

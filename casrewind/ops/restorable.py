@@ -34,15 +34,15 @@ _BYTES, _LINES = 64 << 20, 1_000_000
 
 
 class ReadableTarget(NamedTuple):
-    """A target without its unreadable parts: its root `tree`, its paths (`named`, None = not requested), and the `lost`
-    directories."""
+    """A target without its unreadable parts: its root `tree`, its paths with their kinds (`named`, None = not requested), and
+    the `lost` directories."""
 
     tree: bytes
-    named: tuple[bytes, ...] | None
+    named: Mapping[bytes, str] | None
     lost: tuple[Kept, ...]
 
 
-NOTHING = ReadableTarget(b"", (), ())
+NOTHING = ReadableTarget(b"", {}, ())
 
 
 def survey(load: Loader, root: bytes, lost: list[Kept]) -> Iterator[tuple[bytes, Entry]]:
@@ -81,7 +81,7 @@ def sound(load: Loader, put: Callable[[bytes], bytes], target: bytes, now: bytes
     lost: list[Kept] = []
     if not names and _is_whole(load, target, now):
         return ReadableTarget(target, None, ())
-    named = tuple(path for path, _ in survey(load, target, lost))
+    named = {path: entry.kind for path, entry in survey(load, target, lost)}
     if not lost:
         return ReadableTarget(target, named, ())
     finder = manifest.Finder(load, now)

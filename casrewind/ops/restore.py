@@ -14,6 +14,7 @@ from ..model import history, manifest, paths
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
 from ..model.history import Operation
+from ..model.manifest import DIR
 from ..model.plan import Action, Kept, Plan
 from ..store.dry_run import DryRunWriter
 from ..store.writer import StoreWriter
@@ -134,16 +135,16 @@ def _torn(plan: Plan, record: RecordedPaths) -> list[Kept]:
 
 
 def _report(target: Checkpoint, now: CapturedState, plan: Plan, kept: list[Kept], scope: Sequence[bytes]) -> Restored:
-    written = (action.path for action in plan.actions if action.after is not None)
+    written = (action.path for action in plan.actions if action.after is not None and action.after.kind != DIR)
     if scope:
         places = paths.PathScope(scope)
-        named = [path for path in now.target.named or () if places.cover(path)]
+        named = {path: kind for path, kind in (now.target.named or {}).items() if places.cover(path)}
         seen = {*named, *(action.path for action in plan.actions), *(item.path for item in kept)}
         kept += [
             Kept(place, "not in the checkpoint", benign=False)  # so that a misspelled path does not look unchanged
             for place in places.missed(seen)
         ]
-        unchanged = len(named) - len(set(written).intersection(named))
+        unchanged = sum(kind != DIR for kind in named.values()) - len(named.keys() & set(written))
     else:
-        unchanged = now.paths - sum(1 for _ in written)
+        unchanged = now.files - sum(1 for _ in written)
     return Restored(history.RESTORE, target.id, "", plan.actions, tuple(sorted(kept)), unchanged, dry_run=True)

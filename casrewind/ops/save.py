@@ -140,11 +140,9 @@ def _save(context: Context, moment: Moment, budget: int | None, *, rehash: bool)
         policy = context.policy._replace(as_of=moment.at_ns)
         scan = scans.scan(context.tree, writer, policy, index, context.watch, context.progress)
         head, newest = context.store.heads(context.root.key)
-        counts = Counts(scan.entries, 0, 0)  # without an earlier checkpoint everything is new
-        if head is not None and head.tree == scan.tree:
-            counts = Counts(0, 0, 0)
-        elif head is not None:
-            counts = diffs.count(diffs.diff(diffs.lenient(writer.load_tree), head.tree, scan.tree))
+        counts = Counts(0, 0, 0)
+        if head is None or head.tree != scan.tree:  # without an earlier checkpoint everything is new
+            counts = diffs.count(diffs.diff(diffs.lenient(writer.load_tree), head.tree if head else None, scan.tree))
         is_other = newest is head and any(counts)
         if newest is not None and not is_other and moment.may_be_nothing and _is_same_checkpoint(context, writer, newest, scan):
             if _heals(writer, newest, scan):

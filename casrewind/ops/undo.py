@@ -139,8 +139,13 @@ def prepare(
     actions = plans.pack(_choose(wanted, finder, strangers, points, kept, resolve))
     plan = plans.keep_paths(Plan(actions, ()), kept)
     plan = preflight.checked_plan(context, now, plan, hint=hint, made=made, skip_damaged=skip_damaged, benign=False)
-    unchanged = len(wanted) - len(plan.actions) - len({item.path for item in plan.kept} - {item.path for item in stores})
+    left = {item.path for item in plan.kept}
+    unchanged = _files(action for action in wanted if action.path not in left) - _files(plan.actions)
     return Restored(op, aim, "", plan.actions, plan.kept, unchanged, dry_run=False), now
+
+
+def _files(actions: Iterable[Action]) -> int:
+    return sum(any(entry is not None and entry.kind != DIR for entry in (action.before, action.after)) for action in actions)
 
 
 def _touched(wanted: Actions) -> Iterable[bytes]:

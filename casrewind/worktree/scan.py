@@ -27,9 +27,9 @@ if TYPE_CHECKING:  # a save without a watch does not import it
 
 
 class Scan(NamedTuple):
-    """The result of a scan: the root tree's digest, its domain, and numbers of paths, files and bytes. `records`: new
-    records for the stat index, by directory. `life`: the life of the file system during the scan. `trees`: the new
-    trees, by directory. `fresh`: the files read. `known`: the previous stat index."""
+    """The result of a scan: the root tree's digest, its domain, and numbers of entries (paths that are no directories), files
+    and bytes. `records`: new records for the stat index, by directory. `life`: the life of the file system during the
+    scan. `trees`: the new trees, by directory. `fresh`: the files read. `known`: the previous stat index."""
 
     tree: bytes
     domain: Domain

@@ -68,7 +68,7 @@ class ScanState:
         self._report, self.seen, self._next = report, 0, 0
 
     def add(self, entries: int, files: int, size: int, ignored: int) -> None:
-        """Add the totals of a directory or subtree: manifest paths, files, bytes, ignored entries."""
+        """Add the totals of a directory or subtree: paths that are no directories, files, bytes, ignored entries."""
         self.entries += entries
         self.files += files
         self.size += size
@@ -392,14 +392,14 @@ class DirectoryScan:
         if self._changed:
             self._unpack()
         if not self._changed and old is not None:
-            shared.add(old.names.count(b"\0") + bool(old.names) + len(self._done), self._files, self._size, self._ignored)
+            shared.add(old.names.count(b"\0") + bool(old.names), self._files, self._size, self._ignored)
             shared.reused.add(old.tree)
             return manifest.Entry(manifest.DIR, self._mode, digest=old.tree)
         others = sorted(self._rows)
         self._rows.update(self._done)
         tree = shared.sink.put_tree(manifest.encode_tree(self._rows.items()))
         shared.trees[self.path] = tree
-        shared.add(len(self._rows), self._files, self._size, self._ignored)
+        shared.add(len(others), self._files, self._size, self._ignored)
         shared.records[self.path] = DirRecord(
             stamp=stamps.PACKED.pack(*self._unless_racy(self._stamp)),
             rules=self.rules.digest,

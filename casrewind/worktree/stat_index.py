@@ -258,7 +258,7 @@ class StatIndex:
             sum(columns.files[number:end]),
             sum(columns.sizes[number:end]),
             sum(columns.ignored[number:end]),
-            sum(columns.counts[number:end]) + end - number - 1,
+            sum(columns.counts[number:end]),
             [Skip(path, reason) for path, reason in _of(columns.skips, self._skip_owners, number, end)],
             [_rule(path, digest) for path, digest, _ in _of(columns.rule_files, self._rule_owners, number, end)],
             sum(columns.weights[number:end]),

@@ -128,7 +128,7 @@ def test_the_json_has_turns_and_rows(story):
     ]  # fmt: skip
     points = {point["id"]: point for point in found["checkpoints"]}
     newest, slow, look, long, alpha = found["turns"]
-    assert alpha["prompt"] == "make alpha\nand explain it" and alpha["changes"] == {"added": 3, "modified": 0, "removed": 0}
+    assert alpha["prompt"] == "make alpha\nand explain it" and alpha["changes"] == {"added": 2, "modified": 0, "removed": 0}
     assert alpha["paths"] == ["alpha", "new/deep"] and (alpha["cut_short"], long["cut_short"], long["mixed"]) == (False, True, True)
     assert slow["also"] == ["queued one"] and slow["shared"] == [{"path": "beta", "turns": [1]}]
     assert newest["shared"] == [{"path": "beta", "turns": [2]}] and look["changes"] == {"added": 0, "modified": 0, "removed": 0}

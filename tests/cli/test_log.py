@@ -94,7 +94,7 @@ def test_the_json_has_both_sides_and_the_checkpoint_as_in_list(told):
     assert (oldest["before"], oldest["status"], oldest["old_kind"], oldest["old_size"]) == (None, "added", None, None)
     directory = told.json("log", "src")["changes"]
     assert [row["counts"] for row in directory[-2:]] == [
-        {"added": 0, "modified": 1, "removed": 0}, {"added": 2, "modified": 0, "removed": 0}
+        {"added": 0, "modified": 1, "removed": 0}, {"added": 1, "modified": 0, "removed": 0}
     ]  # fmt: skip
     assert directory[0]["new_size"] is None
 

@@ -138,7 +138,7 @@ def _diff_json(found: "Comparison", *, with_renames: bool) -> "Shape":
 
     moved = rename_detection.find(found) if with_renames else ()
     return {
-        "changes": [shapes.change(change) for change in found.changes],
+        "changes": shapes.changes(found.changes),
         **shapes.unclear(found.unclear),
         "missing": [shapes.path(path) for path in found.missing],
         "renames": [

@@ -72,7 +72,7 @@ def _show_turn(context: "Context", options: "ParsedOptions", named: words.Words,
     done()
     if options.json:
         shown = None if before is None else shapes.checkpoint(before, view.marks[before.id], lookup.current(context), turn)
-        changes = None if turn.changes is None else [shapes.change(change) for change in turn.changes]
+        changes = None if turn.changes is None else shapes.changes(turn.changes)
         as_json(
             {
                 "turn": shapes.turn(turn),

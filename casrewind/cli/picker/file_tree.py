@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from ..._typing import NamedTuple
 from ...messages import printable
 from ...model.diff import Change
+from ...model.manifest import DIR
+from ..show.changes import shown_path
 from ..show.text import SIGNS
 
 _MANY = 20
@@ -34,7 +36,7 @@ class FileTree:
     """The changed files, and which directories are folded."""
 
     def __init__(self, changes: Sequence[Change]) -> None:
-        """`changes`: those of files and links."""
+        """`changes`: the counted ones (model/diff.py)."""
         self._removed, self._others = [one for one in changes if one.new is None], [one for one in changes if one.new is not None]
         self.changes: list[Change] = []
         self.lines: list[TreeLine] = []
@@ -56,8 +58,12 @@ class FileTree:
         self._arrange()
 
     def below(self, line: TreeLine) -> list[bytes]:
-        """The paths of the files of a line."""
-        return [change.path for change in self.changes[line.start : line.end]]
+        """The paths of a line that can be chosen. The mode of a directory cannot: its path stands for all that is in it."""
+        return [change.path for change in self.changes[line.start : line.end] if not _is_mode_of_directory(change)]
+
+    def everything(self) -> set[bytes]:
+        """All paths that can be chosen."""
+        return {change.path for change in self.changes if not _is_mode_of_directory(change)}
 
     def above(self, index: int) -> int:
         """The place of the directory that a line is in, or its own place."""
@@ -96,7 +102,8 @@ class FileTree:
             waiting.append((last, stop, length, depth))
             if last == at + 1:
                 change = self.changes[at]
-                yield TreeLine(mark + path, depth, printable(path[length:]), SIGNS[change.status], change, at, last)
+                name = printable(shown_path(change)[length:])
+                yield TreeLine(mark + path, depth, name, SIGNS[change.status], change, at, last)
                 continue
             above = path[: _shared(path, paths[last - 1])]
             key = mark + above
@@ -108,6 +115,10 @@ class FileTree:
     def _sign(self, start: int, end: int) -> str:
         signs = {SIGNS[change.status] for change in self.changes[start:end]}
         return signs.pop() if len(signs) == 1 else "~"
+
+
+def _is_mode_of_directory(change: Change) -> bool:
+    return change.old is not None and change.new is not None and change.old.kind == change.new.kind == DIR
 
 
 def _shared(one: bytes, other: bytes) -> int:

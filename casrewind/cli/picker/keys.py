@@ -171,7 +171,7 @@ class PickerKeys:
                 parts = {one.part for one in self.state.patch if one.part >= 0}
                 self._choose_parts(line.change.path, set() if self.state.parts.get(line.change.path) == parts else parts)
             return
-        self.state.choose({change.path for change in self.state.tree.changes})
+        self.state.choose(self.state.tree.everything())
         self._refresh_choice()
 
     def check(self) -> None:
@@ -200,8 +200,11 @@ class PickerKeys:
         line = self.view.file()
         if line is None:
             return
-        self.state.choose(set(self.state.tree.below(line)), only_add=only_add)
+        paths = set(self.state.tree.below(line))
+        self.state.choose(paths, only_add=only_add)
         self._refresh_choice()
+        if not paths:
+            self.view.say("the mode of a directory cannot be chosen: c without a choice restores it, too")
 
     def _may_choose_parts(self) -> bool:
         """True if hunks can be chosen. Only a restore has hunks to choose, so the view of a restore is shown first."""

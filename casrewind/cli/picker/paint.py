@@ -101,7 +101,10 @@ def tree_line(
 
 
 def _box(paths: Sequence[bytes], checked: Collection[bytes], parts: Collection[bytes]) -> str:
-    """The box before a line: [x] chosen, [~] a part of it, [ ] not chosen. `parts`: files with some parts chosen."""
+    """The box before a line: [x] chosen, [~] a part of it, [ ] not chosen. `parts`: files with some parts chosen. Without a
+    path that can be chosen there is no box."""
+    if not paths:
+        return "    "
     chosen = sum(path in checked for path in paths)
     if chosen == len(paths):
         return "[x] "

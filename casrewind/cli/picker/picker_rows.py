@@ -14,7 +14,6 @@ from ...model.diff import Change, Counts, count
 from ...model.turn_records import Forgotten, Outside, Reset, Row, SavedRow, Turn
 from ...ops.checkpoint_names import is_named, label_of
 from ...store.catalog import UNMARKED, Marked
-from ..show.changes import telling
 from ..show.rows import RowWords, first_line, searched, why_unknown, words_of
 
 _SESSION = 4
@@ -207,9 +206,7 @@ def changes_of(row: PickerRow) -> tuple[Change, ...] | None:
 def counted(row: PickerRow) -> Counts | None:
     """The numbers of changes of a row, as `list` counts them. None: not known."""
     changes = changes_of(row)
-    if changes is None:
-        return None
-    return count(telling(changes))
+    return None if changes is None else count(changes)
 
 
 def state_of(row: PickerRow) -> str:

@@ -5,13 +5,14 @@ cursor is dropped.
 """
 
 from ...messages import age, plural
+from ...model.diff import counted_changes
 from ...model.turn_records import SavedRow, Turn
 from ..show.text import cut_to
 from . import picker_rows
 from .file_tree import FileTree, TreeLine
 from .patch_lines import PatchLine
 from .picker_rows import PickerRow, PickerTimeline
-from .timeline import HERE, TURN, RowPreview, counts, files
+from .timeline import HERE, TURN, RowPreview, counts
 
 _DROPPED = "what was chosen is no longer shown: choose again"
 
@@ -176,7 +177,7 @@ class PickerState:
         """Show a preview, with the files that have all `words`. False if it is not of the row at the cursor."""
         if row is None or (found.key, found.what, found.base) != (row.key, self.shows(row), self.base.key if self.base else ""):
             return False
-        self.preview, self.tree = found, FileTree(files(found.found))
+        self.preview, self.tree = found, FileTree(counted_changes(found.found.changes))
         self.tree.filter(words)
         return True
 

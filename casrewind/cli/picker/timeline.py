@@ -15,7 +15,7 @@ from ...messages import age, plural, printable
 from ...model import diff as diffs
 from ...model.checkpoint import MANUAL, SAFETY, Checkpoint
 from ...model.diff import Change
-from ...model.manifest import DIR, FILE, Entry
+from ...model.manifest import FILE, Entry
 from ...model.plan import Plan
 from ...model.turn_records import Outside, Reset, Row, SavedRow, Turn
 from ...ops import compare, conversation, lookup, pins, rewind
@@ -370,14 +370,9 @@ def _marked(report: "Marking") -> ActionResult:
     return ActionResult(tuple(marking_lines(report)), is_mark=True)
 
 
-def files(found: "Comparison") -> list[Change]:
-    """The changes of files and links, without directories."""
-    return [change for change in found.changes if any(e is not None and e.kind != DIR for e in (change.old, change.new))]
-
-
 def counts(found: "Comparison", what: str) -> str:
     """The number of files for each kind of change. `what`: TURN or HERE."""
-    counted = diffs.count(files(found))
+    counted = diffs.count(found.changes)
     notes = unclear_notes(found.unclear)
     if counted == (0, 0, 0):
         return ", ".join(["no file differs" if what == HERE else "no file changed", *notes])

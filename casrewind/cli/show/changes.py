@@ -1,12 +1,12 @@
-"""Changes as lines, one for each path: added, modified, removed or renamed. A directory added or removed whole is one
-line.
+"""Changes as lines, one for each counted path: added, modified, removed or renamed. A directory added or removed whole is
+one line.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 
 from ..._typing import TYPE_CHECKING, NamedTuple
 from ...messages import plural, printable
-from ...model.diff import Change, topmost
+from ...model.diff import Change, counted_changes, topmost
 from ...model.manifest import DIR, FILE, Entry
 from .text import COLOURS, SHOWN, SIGNS, Line, size, styled
 
@@ -66,24 +66,27 @@ def rows(changes: Sequence[Change], renames: "Iterable[Rename]" = ()) -> list[Ro
     in_moved = {item.path for items in moved_dirs.values() for item in items}
     found += [_renamed(item) for item in moved if item.path not in in_moved]
     folded: dict[tuple[str, bytes], list[Change]] = {}
-    for change in changes:
+    for change in counted_changes(changes):
         if (change.new is None and change.path in sources) or (change.old is None and change.path in places):
             continue
         sign = SIGNS[change.status]
         above = None if sign == "~" else _highest(change.path, gone if sign == "-" else come)
         if above is None:
-            found.append(Row(sign, _shown(change), None, details(change.old, change.new), 1))
+            found.append(Row(sign, shown_path(change), None, details(change.old, change.new), 1))
         else:
             folded.setdefault((sign, above), []).append(change)
-    ends = _all_above({path for item in moved for path in (item.path, item.source)})
-    for (sign, above), below in folded.items():
-        found += _folded(sign, above, below, ends)
+    found += (_folded(sign, above, below) for (sign, above), below in folded.items())
     return sorted(found, key=lambda row: (row.path, row.sign))
+
+
+def shown_path(change: Change) -> bytes:
+    """The path of a change, with a slash behind a directory."""
+    return change.path + b"/" if _is_dir(change.new or change.old) else change.path
 
 
 def unclear_lines(unclear: Iterable[Change]) -> Iterator[Line]:
     """The paths that one side did not capture, which are no changes. A directory stands for everything in it."""
-    return (Line(f" {words}: {named([_shown(change) for change in some])}") for words, some in _unclear(unclear) if some)
+    return (Line(f" {words}: {named([shown_path(change) for change in some])}") for words, some in _unclear(unclear) if some)
 
 
 def named(paths: Sequence[bytes]) -> str:
@@ -109,10 +112,6 @@ def _is_dir(entry: Entry | None) -> bool:
     return entry is not None and entry.kind == DIR
 
 
-def _shown(change: Change) -> bytes:
-    return change.path + b"/" if _is_dir(change.new or change.old) else change.path
-
-
 def _renamed(item: "Rename") -> Row:
     parts = [f"{item.similarity}% the same" if item.similarity < 100 else "", details(item.old, item.new)]
     return Row(RENAMED, item.path, item.source, ", ".join(part for part in parts if part), 1)
@@ -128,25 +127,11 @@ def _highest(path: bytes, directories: set[bytes]) -> bytes | None:
     return path if path in directories else None
 
 
-def _all_above(paths: Iterable[bytes]) -> set[bytes]:
-    """Every directory that contains one of these paths."""
-    found = set()
-    for path in paths:
-        place = path.rpartition(b"/")[0]
-        while place and place not in found:
-            found.add(place)
-            place = place.rpartition(b"/")[0]
-    return found
-
-
-def _folded(sign: str, above: bytes, below: Sequence[Change], ends: set[bytes]) -> list[Row]:
+def _folded(sign: str, above: bytes, below: Sequence[Change]) -> Row:
     """The line of a directory added or removed whole, or the line of its only file."""
-    files = [change for change in below if not _is_dir(change.new or change.old)]
-    if len(files) == 1:
-        return [Row(sign, files[0].path, None, "", 1)]
-    if not files and above in ends:
-        return []  # the line of the rename covers it
-    return [Row(sign, above + b"/", None, plural(len(files), "file") if files else "", max(len(files), 1))]
+    if len(below) == 1:
+        return Row(sign, shown_path(below[0]), None, "", 1)
+    return Row(sign, above + b"/", None, plural(len(below), "file"), len(below))
 
 
 def _moved_directories(
@@ -171,16 +156,3 @@ def _moved_directories(
         if len(items) > 1 and files[source] == len(items) and len(ends) == 1 and place in come:
             found[source, place] = items
     return found
-
-
-def telling(changes: Sequence[Change]) -> list[Change]:
-    """The changes without directories that were only added or removed together with their contents."""
-    above = set()
-    for change in changes:
-        entry = change.new or change.old
-        if entry is not None and entry.kind != DIR:
-            path = change.path.rpartition(b"/")[0]
-            while path and path not in above:
-                above.add(path)
-                path = path.rpartition(b"/")[0]
-    return [change for change in changes if change.path not in above or (change.old is not None and change.new is not None)]

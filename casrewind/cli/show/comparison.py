@@ -5,8 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from ..._typing import TYPE_CHECKING, NamedTuple
 from ...messages import printable
-from ...model.diff import Change, Counts
-from ...model.diff import count as count_changes
+from ...model.diff import Change, Counts, count, counted_changes
 from ...ops.rename_detection import find
 from . import changes, diffstat, patch
 from .text import BOLD, COLOURS, CYAN, Line, counted
@@ -50,7 +49,7 @@ def lines(found: "Comparison", form: Form, columns: int, shared: Collection[byte
     A table fits into `columns`.
     """
     renames = find(found) if form.renames else ()
-    changed = pairs(changes.telling(found.changes), renames)
+    changed = pairs(counted_changes(found.changes), renames)
     if form.name == PATCH:
         for change, rename in changed:
             yield from _patch(patch.lines(found, change, rename, context=form.context, words=form.words), words=form.words)
@@ -81,7 +80,7 @@ def pairs(found: Sequence[Change], renames: "Sequence[Rename]") -> "Iterator[tup
 
 
 def _sum(found: Sequence[Change], renames: "Sequence[Rename]") -> str:
-    counts = count_changes(list(found))
+    counts = count(found)
     if not renames:
         return counted(counts)
     left = Counts(counts.added - len(renames), counts.modified, counts.removed - len(renames))

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ..._typing import TYPE_CHECKING, NamedTuple
 from ...messages import plural, printable
 from ...model.checkpoint import Checkpoint
-from ...model.diff import Change
+from ...model.diff import Change, count
 from ...model.plan import EDITED, Action, Kept, OutsideEdits
 from ...store.catalog import Marked
 from .text import RED_BOLD, SHOWN, Line, Part, cut_to, styled
@@ -182,12 +182,9 @@ def really_changes(actions: Iterable[Action]) -> Iterator[Action]:
 
 
 def numbers(actions: Iterable[Action]) -> tuple[int, int]:
-    """Returns (number of paths written, number of paths removed)."""
-    written = removed = 0
-    for found in really_changes(actions):
-        written += found.after is not None
-        removed += found.after is None
-    return written, removed
+    """Returns (number of paths written, number of paths removed), as every list counts them (model/diff.py)."""
+    counts = count(Change(found.path, found.before, found.after) for found in really_changes(actions))
+    return counts.added + counts.modified, counts.removed
 
 
 def shape(report: "Restored", outside: Sequence[bytes] = (), target: RestoreTarget = NO_TARGET) -> "Shape":
@@ -209,7 +206,5 @@ def shape(report: "Restored", outside: Sequence[bytes] = (), target: RestoreTarg
         "turn": target.turn,
         "target_made_at": made_at,
         "dry_run": report.dry_run,
-        "changes": [
-            shapes.change(Change(found.path, found.before, found.after)) for found in really_changes(report.actions)
-        ],
+        "changes": shapes.changes(Change(found.path, found.before, found.after) for found in really_changes(report.actions)),
     }

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from ..._typing import TYPE_CHECKING, NamedTuple
 from ...messages import age, format_moment, plural, printable
 from ...model.checkpoint import Checkpoint
-from ...model.diff import Change
+from ...model.diff import Change, counted_changes
 from ...model.turn_records import BACKGROUND, NOT_SAVED, TYPED, Outside, Reset, Row, SavedRow, Turn
 from ...store.catalog import Marked
-from .changes import telling, unclear_notes
+from .changes import unclear_notes
 from .restored import name_of, shortened
 from .text import BOLD, COLOURS, CYAN, DIM, PIPED, SIGNS, Line, Part, cells, cut_to, styled
 
@@ -275,7 +275,7 @@ def _with_changes(found: RowText, changes: Sequence[Change] | None) -> RowText:
     """The row with its counts and paths."""
     if changes is None:
         return found._replace(counts="cannot be read: damaged in the store")
-    told = telling(changes)
+    told = counted_changes(changes)
     numbers = dict.fromkeys("+~-", 0)
     for change in told:
         numbers[SIGNS[change.status]] += 1
@@ -295,7 +295,7 @@ def _note(
     """What is special about the changes of a row, "" if nothing is, or if they are not known."""
     if changes is None:
         return ""
-    told = telling(changes)
+    told = counted_changes(changes)
     notes = []
     count = len({path for path, _ in shared}.intersection(change.path for change in told))
     if count:

@@ -9,7 +9,7 @@ from ... import agents
 from ...fastjson import JsonObject
 from ...model import cursor as cursors
 from ...model.checkpoint import Checkpoint
-from ...model.diff import Change, count, topmost
+from ...model.diff import Change, count, counted_changes, topmost
 from ...model.domain import Skip
 from ...model.manifest import DIR, Entry
 from ...model.turn_records import Outside, Reset, Row, SavedRow, Turn
@@ -99,6 +99,11 @@ def change(found: Change) -> Shape:
     }
 
 
+def changes(found: Iterable[Change]) -> list[Shape]:
+    """The counted changes as in diff --json, sorted by path."""
+    return [change(one) for one in counted_changes(found)]
+
+
 def unclear(found: Iterable[Change]) -> Shape:
     """The paths that one side did not capture. A directory stands for everything in it."""
     some = topmost(found)
@@ -183,10 +188,8 @@ def _time(nanoseconds: int | None) -> str | None:
 
 
 def _counts(changes: Sequence[Change] | None) -> Shape | None:
-    return None if changes is None else dict(count(list(changes))._asdict())
+    return None if changes is None else dict(count(changes)._asdict())
 
 
 def _paths(changes: Sequence[Change] | None) -> list[str]:
-    from .changes import telling
-
-    return [path(change.path)["path"] for change in telling(changes or ())[:_PATHS]]
+    return [path(change.path)["path"] for change in counted_changes(changes or ())[:_PATHS]]
