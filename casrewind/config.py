@@ -41,7 +41,7 @@ _LONG_KEY = r"""(?:(?:(?<![\w-])[\w-]++|(?<!\\)"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[
 _KEYS: dict[str, dict[str, str]] = {
     "retention": {"max_age": "age", "max_count": "count", "max_size": "size", "thin": "flag", "auto_gc": "flag"},
     "capture": {"max_file_size": "size", "default_excludes": "flag", "transcripts": "flag"},
-    "hooks": {"tier": "tier", "budget": "age", "session_line": "flag", "warn_removed": "most"},
+    "hooks": {"tier": "tier", "budget": "age", "session_line": "flag", "warn_removed": "most", "tell_agent": "flag"},
 }
 _TIERS = ("minimal", "balanced", "aggressive")
 
@@ -61,6 +61,7 @@ class Config(NamedTuple):
     budget: float = 20.0
     session_line: bool = True
     warn_removed: int = 20
+    tell_agent: bool = True
 
 
 class Project(NamedTuple):

@@ -55,6 +55,8 @@ class Settings(NamedTuple):
     `deadline` is the longest wait for a store lock, in seconds. `repair` recreates missing parts of a damaged store so
     that it can be opened for `Workspace.repair`. `processes` is the number of processes for a large scan: with 2, a
     fork of the program scans half. That is only safe in a program without threads.
+
+    Hooks: `tell_agent` lets a prompt's hook tell the agent what was restored.
     """
 
     home: str
@@ -68,6 +70,7 @@ class Settings(NamedTuple):
     repair: bool = False
     processes: int = 1
     limits: Limits = Limits(30 * 86400.0, 20_000, KEEP_LAST, 5 << 30, thin=True)
+    tell_agent: bool = True
 
 
 def default_settings() -> Settings:
@@ -94,6 +97,7 @@ def from_environment(*, store: str | None = None, force: bool = False) -> tuple[
         # forking is safe: the command has no other threads
         processes=min(len(os.sched_getaffinity(0)), 2) if sys.platform.startswith("linux") else 1,
         limits=Limits(found.max_age, found.max_count, KEEP_LAST, found.max_size, found.thin),
+        tell_agent=found.tell_agent,
     ), found
 
 
@@ -131,7 +135,7 @@ def open_context(
         raise
     environ, limits = settings.environ, settings.limits
     shell = (environ.get("CASREWIND_AGENT", ""), environ.get("CASREWIND_SESSION", ""))
-    return Context(root, store, tree, policy, limits, settings.data, settings.home, environ, progress, watch, shell)
+    return Context(root, store, tree, policy, limits, settings.data, settings.home, environ, progress, watch, shell, settings.tell_agent)
 
 
 def close_context(context: "Context") -> None:

@@ -65,6 +65,11 @@ def turn_field(name: str) -> str:
     return load_client(name).events.turn_field if name in NAMES else ""
 
 
+def tells_model(name: str) -> bool:
+    """True if a hook can give a text to the model of the agent `name`."""
+    return name in NAMES and bool(load_client(name).tell_model("", ""))
+
+
 def is_interrupted(name: str, path: str) -> bool:
     """True if the transcript at `path` ends with an interruption by the person. Reads only its end. Never raises."""
     if name not in NAMES or not path:

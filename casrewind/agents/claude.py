@@ -87,6 +87,7 @@ class ClaudeClient(client.ConversationClient):
         root_variables=("CLAUDE_PROJECT_DIR",),
         pid_variables=("CLAUDE_PID",),
         env_file_variables=("CLAUDE_ENV_FILE",),
+        tells_model=True,
     )
     places = client.ClientPlaces(home=".claude", home_variable="CLAUDE_CONFIG_DIR")
     settings = client.ClientSettings(

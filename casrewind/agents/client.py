@@ -116,6 +116,8 @@ class ClientEvents(NamedTuple):
     refusal: Mapping[str, object] = {"decision": "block", "reason": ""}
     """A prompt hook's answer that withholds the prompt from the model, or {}. Its member that is "" here holds the text for
     the user."""
+    tells_model: bool = False
+    """A prompt hook may answer with a text for the model."""
 
 
 class ClientPlaces(NamedTuple):
@@ -225,6 +227,12 @@ class Client:
     def notice(self, text: str) -> dict[str, str]:
         """A hook's answer that shows a text to the person and not to the model, or {}."""
         return {}
+
+    def tell_model(self, event: str, text: str) -> dict[str, object]:
+        """The answer of the prompt hook `event` that gives the model a text beside the prompt, or {}."""
+        if not self.events.tells_model:
+            return {}
+        return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}}
 
     def is_interrupted(self, end: bytes) -> bool:
         """True if the end of a transcript says that the person interrupted the turn. Most clients report that to a hook, or

@@ -81,6 +81,7 @@ class CodexClient(client.ConversationClient):
         fields={**client.FIELDS, "prompt_id": ("turn_id", "turnId")},  # a turn has one prompt, and those typed while it ran
         budgets={"Interrupt": 2.0},
         turn_field="turn_id",
+        tells_model=True,
     )
     places = client.ClientPlaces(home=".codex", home_variable="CODEX_HOME")
     settings = client.ClientSettings(

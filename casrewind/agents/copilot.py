@@ -94,6 +94,10 @@ class CopilotClient(client.ConversationClient):
         version_path=("data", "version"),
     )
 
+    def tell_model(self, event: str, text: str) -> dict[str, object]:
+        """The member that the client gives to the model."""
+        return {"additionalContext": text}
+
     def argument_for(self, event: str) -> str:
         """The event's name, which payloads lack."""
         return event

@@ -53,6 +53,7 @@ class DroidClient(client.ConversationClient):
         root_variables=("FACTORY_PROJECT_DIR", "DROID_PROJECT_DIR", "CLAUDE_PROJECT_DIR"),
         env_file_variables=("CLAUDE_ENV_FILE",),
         refusal={"continue": False, "stopReason": ""},  # Droid ignores a decision
+        tells_model=True,
     )
     places = client.ClientPlaces(home=".factory", home_moved_by="FACTORY_HOME_OVERRIDE")
     settings = client.ClientSettings(

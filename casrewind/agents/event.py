@@ -49,7 +49,8 @@ class Event(NamedTuple):
     tools: tuple[str, ...]
     """The tools that will run or ran."""
     source: str
-    """What started a session or a compaction; "task_notification" for a turn without a typed prompt."""
+    """What started a session or a compaction; "task_notification" for a turn without a typed prompt;
+    "tree" for the first prompt after Pi moved the conversation to another place of its tree."""
     reason: str
     """What ended a session."""
     root: str | None

@@ -67,6 +67,7 @@ class GeminiClient(client.ConversationClient):
         # a prompt has no id: its checkpoint is recognised by its time, so the hook must end within prompts.NEAR_NS
         budgets={"BeforeAgent": 4.0},
         root_variables=("GEMINI_PROJECT_DIR", "CLAUDE_PROJECT_DIR"),
+        tells_model=True,
     )
     places = client.ClientPlaces(home=".gemini", home_moved_by="GEMINI_CLI_HOME")
     settings = client.ClientSettings(

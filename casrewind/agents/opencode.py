@@ -63,6 +63,7 @@ class OpencodeClient(client.ConversationClient):
             {"read", "glob", "grep", "list", "webfetch", "websearch", "codesearch", "todowrite", "todoread", "skill"}
         ),
         pid_variables=("OPENCODE_PID",),
+        tells_model=True,
         refusal={},  # it shows a plugin's refusal as an unexpected error
     )
     places = client.ClientPlaces(home=".config/opencode", home_variable="OPENCODE_CONFIG_DIR", project_home=".opencode")

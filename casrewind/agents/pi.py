@@ -100,6 +100,7 @@ class PiClient(client.ConversationClient):
         harmless_tools=frozenset({"read", "grep", "find", "ls"}),
         fields={**client.FIELDS, "message_id": ("leaf_id",)},  # the entry of the session's tree that the conversation stood at
         turn_field="prompt_id",
+        tells_model=True,
     )
     places = client.ClientPlaces(home=".pi/agent", home_variable="PI_CODING_AGENT_DIR", project_home=".pi")
     settings = client.ClientSettings(hooks=client.hooks_for(_TRIGGERS, {"PreToolUse": "*"}), extension="extensions/casrewind.js")

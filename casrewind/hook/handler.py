@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..ops.context import Context
     from ..ops.save import Saved
     from ..settings import Settings
+    from ..store.agent_sessions import AgentSessions
     from .protocol import Outcome
 
 _CHILD = "--child"
@@ -126,12 +127,12 @@ class _HookCall:
             at = self.words.index(_CHILD)
             self.words, self.at_ns = self.words[:at], int(self.words[at + 1])
 
-    def show_notice(self) -> None:
-        """Print what the client shows to the person."""
-        if self.notice:
+    def show_notice(self, notice: bytes = b"") -> None:
+        """Print what the client shows to the person or gives to the model."""
+        if shown := notice or self.notice:
             from .. import fsio
 
-            fsio.write_all(1, self.notice)
+            fsio.write_all(1, shown)
 
     def left(self, budget: float) -> float:
         """Seconds left of an event's budget. Uses the monotonic clock, because the wall clock may be set."""
@@ -143,6 +144,7 @@ class HookJob:
 
     settings: "Settings"
     config: "Config"
+    _sessions: "AgentSessions | None" = None
 
     def __init__(self, words: list[str], payload: bytes, at_ns: int) -> None:
         """`words`: the agent, perhaps the event. `payload`: the client's JSON, received at `at_ns` (ns since 1970)."""
@@ -191,6 +193,32 @@ class HookJob:
 
         return notices.failed(self.client, error, store)
 
+    def tell_model(self, context: "Context") -> bytes:
+        """The hook's output for the model: what was restored since the session's last prompt, or b"". Call it before the
+        save of the prompt, and `note_told` when the client has it."""
+        event = self.event
+        is_told = context.tells_agent and event.trigger == "prompt" and event.session and event.source != "tree"
+        if not is_told or not self.client.tell_model(event.name, ""):
+            return b""
+        from ..ops import agent_event
+
+        since = agent_event.untold_since(context, event)
+        if since is None:
+            return b""
+        from . import model_notice
+
+        found, self._sessions = model_notice.answer(self.client, event, context, since), context.store.sessions
+        if found:
+            self._sessions.note_untold(event.agent, event.session, since)  # for the next prompt, if this hook is killed
+        else:
+            self.note_told()
+        return found
+
+    def note_told(self) -> None:
+        """Record that the client has what `tell_model` returned, if it returned something."""
+        if self._sessions is not None:
+            self._sessions.note_told(self.event.agent, self.event.session)
+
     def save(self, context: "Context") -> "Saved":
         """Make the checkpoint, and start gc if it is due. Raises as a save does."""
         from ..ops import agent_event
@@ -231,7 +259,6 @@ def _handle(argv: list[str], at_ns: int, began: float, log: HookLog) -> None:
     payload = payloads.drain(0)  # read all of it, valid or not: the client's write must not fail
     outcome = _ask_helper(call, payload)
     if outcome == "done":
-        call.show_notice()
         return
     job = HookJob(call.words, payload, call.at_ns)
     if job.event.command is not None:
@@ -251,6 +278,8 @@ def _handle(argv: list[str], at_ns: int, began: float, log: HookLog) -> None:
             raise
         finally:
             call.show_notice()
+            if call.notice:
+                job.note_told()
         if outcome != "done":
             _leave_to_child(call, job, outcome, log)
 
@@ -265,8 +294,7 @@ def _ask_helper(call: _HookCall, payload: bytes) -> "Outcome":
         return "undone"
     from . import protocol
 
-    outcome, call.notice = protocol.request(helpers, call.words, payload, call.at_ns, call.began - _SPARE)
-    return outcome
+    return protocol.request(helpers, call.words, payload, call.at_ns, call.began - _SPARE, call.show_notice)
 
 
 def _work_here(call: _HookCall, job: HookJob, outcome: "Outcome", log: HookLog) -> "Outcome":
@@ -285,7 +313,7 @@ def _work_here(call: _HookCall, job: HookJob, outcome: "Outcome", log: HookLog) 
                 return "done"
             last = agent_event.last_save_ms(context)
             is_quick = last is not None and last <= event.budget * 1000 / _SLICE
-            call.notice = job.notice(context, None)
+            call.notice = job.notice(context, None) + job.tell_model(context)
             if is_quick and outcome == "undone":
                 call.notice += job.notice(context, job.save(context))
                 return "done"

@@ -402,16 +402,25 @@ def _report_done(talk: socket.socket, notice: bytes = b"") -> None:
         talk.sendall(protocol.DONE + len(notice).to_bytes(4, "big") + notice)
 
 
+def _is_shown(talk: socket.socket) -> bool:
+    """True if the hook has printed what it was sent."""
+    with suppress(OSError):
+        return protocol.receive(talk, 1, time.monotonic() + _HURRY) == protocol.SHOWN
+    return False
+
+
 def _save(talk: socket.socket, parent: int, job: handler.HookJob, watch: ChangeSet | None, log: handler.HookLog) -> None:
     with opened(job.place, job.settings, create=True, watch=watch) as context:
         log.directory = context.store.path
         seen = agent_event.seen(context, job.event, job.at_ns, parent)
         agent_event.write_shell_variables(context, job.event)
-        notice = job.notice(context, None)
+        notice = job.notice(context, None) + job.tell_model(context)
         try:
             if not agent_event.is_too_soon(context, job.event, job.at_ns):
                 notice += job.notice(context, job.save(context))
             _report_done(talk, notice)
+            if notice and _is_shown(talk):
+                job.note_told()
         finally:  # the hook no longer waits: the rest of the bookkeeping
             context.store.sessions.note(seen)
             handler.log_oddities(job.event, log)

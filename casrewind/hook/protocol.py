@@ -7,7 +7,7 @@ the same user.
 
 The request: the lengths of both parts (4 bytes each), the circumstances (texts with NUL between them), the payload. The
 helper answers READY with the event's budget in milliseconds (4 bytes), or nothing. The hook sends GO, and the helper
-ends with DONE, the length of the hook's output (4 bytes) and the output.
+ends with DONE, the length of the hook's output (4 bytes) and the output. The hook prints it, and sends SHOWN.
 """
 
 import os
@@ -15,12 +15,13 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Literal
 
     Outcome = Literal["undone", "done", "unknown"]
     """The state of an event: not begun; the checkpoint is made; GO is sent and the helper has not answered."""
 
-READY, GO, DONE = b"r", b"g", b"d"
+READY, GO, DONE, SHOWN = b"r", b"g", b"d", b"s"
 _ROOT_VARIABLES = b"_PROJECT_DIR"
 """Suffix of the variables with the project's root. A wrong guess is harmless: the helper checks the root."""
 _PATIENCE = 0.05
@@ -35,8 +36,10 @@ def name_of(root: bytes) -> str:
     return f"{crc32(root):08x}"
 
 
-def request(directory: str, words: list[str], payload: bytes, at_ns: int, until: float) -> "tuple[Outcome, bytes]":
-    """Ask the helper to make an event's checkpoint. Returns (outcome, what the hook prints). Raises nothing that a
+def request(
+    directory: str, words: list[str], payload: bytes, at_ns: int, until: float, show: "Callable[[bytes], None]"
+) -> "Outcome":
+    """Ask the helper to make an event's checkpoint. Calls `show` with what the hook has to print. Raises nothing that a
     helper could cause.
 
     Waits for the answer until `until` (seconds on the monotonic clock) plus the event's budget, which the helper sends.
@@ -45,17 +48,17 @@ def request(directory: str, words: list[str], payload: bytes, at_ns: int, until:
         here = os.getcwd()
         there = _open_directory(directory)
     except OSError:
-        return "undone", b""
+        return "undone"
     try:
         told = [os.fsdecode(value) for name, value in os.environb.items() if name.endswith(_ROOT_VARIABLES)]
         found = next(filter(None, (_find(there, os.path.realpath(place)) for place in (*told, here))), None)
         if found is None:
-            return "undone", b""
+            return "undone"
         name, root = found
         said = _encoded((here, identity(root), *words), payload, at_ns)
-        return _talk(there, name, said, until)
+        return _talk(there, name, said, until, show)
     except OSError:
-        return "undone", b""
+        return "undone"
     finally:
         os.close(there)
 
@@ -88,7 +91,7 @@ def _find(directory: int, place: str) -> tuple[str, str] | None:
     return None
 
 
-def _talk(directory: int, name: str, said: bytes, until: float) -> "tuple[Outcome, bytes]":
+def _talk(directory: int, name: str, said: bytes, until: float, show: "Callable[[bytes], None]") -> "Outcome":
     import _socket
 
     end = time.monotonic() + _PATIENCE
@@ -98,20 +101,30 @@ def _talk(directory: int, name: str, said: bytes, until: float) -> "tuple[Outcom
         talk.settimeout(_PATIENCE)
         talk.connect(f"/proc/self/fd/{directory}/{name}")  # the real path may be longer than a socket address allows
         if peer(talk) != os.geteuid():
-            return "undone", b""
+            return "undone"
         talk.sendall(said)
         answer = receive(talk, 5, end)
         if answer[:1] != READY:
-            return "undone", b""
+            return "undone"
         told = True
         talk.sendall(GO)
         if receive(talk, 1, until + int.from_bytes(answer[1:], "big") / 1000) != DONE:
-            return "unknown", b""
-        return "done", _notice(talk)
+            return "unknown"
+        if notice := _notice(talk):
+            _show(talk, notice, show)
+        return "done"
     except OSError:
-        return "unknown" if told else "undone", b""
+        return "unknown" if told else "undone"
     finally:
         talk.close()
+
+
+def _show(talk: "_socket.socket", notice: bytes, show: "Callable[[bytes], None]") -> None:  # type: ignore[name-defined] # noqa: F821
+    try:
+        show(notice)
+        talk.sendall(SHOWN)
+    except OSError:
+        pass  # the client no longer reads
 
 
 def _notice(talk: "_socket.socket") -> bytes:  # type: ignore[name-defined] # noqa: F821 - imported where it is needed only

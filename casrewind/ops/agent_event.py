@@ -35,6 +35,7 @@ _BETWEEN_TOOLS_NS = 15_000_000_000
 """Minimum age of the last tool checkpoint before another one is made after a tool batch."""
 _SHORTLY = 0.02  # seconds
 _SEARCHED = 200  # newest checkpoints among which the newest one of a session is looked for
+_FARTHEST = 2000  # newest checkpoints among which the last prompt of a session is looked for
 
 
 @contextmanager
@@ -140,6 +141,32 @@ def is_too_soon(context: Context, event: Event, at_ns: int) -> bool:
 
     found = [point for point, _ in context.store.checkpoints(1, ends_the_search) if ends_the_search(point)]
     return any(point.trigger == "tool_batch" and 0 <= at_ns - point.created_ns < _BETWEEN_TOOLS_NS for point in found)
+
+
+def untold_since(context: Context, event: Event) -> int | None:
+    """The record of the ledger since which files were restored that the event's session was not told of; None = there is
+    nothing to tell. 0 if no prompt of the session is known. Call it before the checkpoint of the event is made."""
+    noted = context.store.sessions.untold(event.agent, event.session)
+    if noted is not None:
+        return noted
+    if not context.store.has_steps(context.root.key):
+        return None
+    left, own = _FARTHEST, (context.root.key, event.agent, event.session)
+
+    def is_known(point: Checkpoint) -> bool:
+        """True at the session's last prompt. A restore that was not finished then is told later."""
+        is_own = point.trigger == checkpoints.PROMPT and (point.worktree, point.agent, point.session) == own
+        return is_own and not point.flags & checkpoints.DURING_RESTORE
+
+    def ends_the_search(point: Checkpoint) -> bool:
+        nonlocal left
+        left -= 1
+        return left <= 0 or is_known(point)
+
+    since = [point for point, _ in context.store.checkpoints(1, ends_the_search)]
+    if not any(point.trigger == checkpoints.SAFETY and point.worktree == context.root.key for point in since):
+        return None
+    return since[-1].seq if is_known(since[-1]) else 0
 
 
 def last_save_ms(context: Context) -> int | None:

@@ -37,6 +37,8 @@ class Context(NamedTuple):
     """The worktree's changes that a watcher has seen. A save reads them and records its result there."""
     shell: tuple[str, str] = ("", "")
     """The agent and the session that run this process in their shell, "" = none."""
+    tells_agent: bool = True
+    """A prompt's hook tells the agent what was restored."""
 
     @property
     def homes(self) -> "Homes":

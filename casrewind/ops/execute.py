@@ -44,6 +44,8 @@ class Restored(NamedTuple):
     unchanged: int
     dry_run: bool
     merged: tuple[Merged, ...] = ()
+    tells_agent: bool = False
+    """This is the first restore of the worktree, and the hook will tell an agent of it."""
 
     @property
     def incomplete(self) -> bool:
@@ -55,6 +57,7 @@ def execute(
     context: Context, writer: StoreWriter, operation: Operation, report: Restored, now: CapturedState, actions: Actions
 ) -> Restored:
     """Execute `actions`: those of the report, as preflight returned them."""
+    report = report._replace(tells_agent=_is_told_first(context))
     digest = writer.put(packs.PLAN, plans.encode(actions))
     safety = _publish_safety(context, writer, operation, report.op, now)
     operation = operation._replace(safety=safety.id, plan=digest, created_ns=time.time_ns())
@@ -63,6 +66,15 @@ def execute(
     context.store.journals.write(operation)
     outcome = apply(context, actions, safety.id)
     return finish(context, writer, operation, report._replace(safety=safety.id), actions, outcome)
+
+
+def _is_told_first(context: Context) -> bool:
+    """True if no restore of the worktree was finished yet, and the client of an agent here can tell it."""
+    if not context.tells_agent or context.store.has_steps(context.root.key):
+        return False
+    from .. import agents
+
+    return any(agents.tells_model(agent) for agent in context.store.newest_of_agents(context.root.key))
 
 
 def _publish_safety(context: Context, writer: StoreWriter, operation: Operation, op: str, now: CapturedState) -> Checkpoint:

@@ -16,6 +16,7 @@ from ..model import digest as digests
 VERSION = 1
 NEWEST = "session.json"
 _DIRECTORY = "sessions"
+_UNTOLD = ".untold"
 _MOST = 64 << 10  # bytes of a session file
 
 
@@ -74,6 +75,27 @@ class AgentSessions:
         """One session."""
         return _read(os.path.join(self._place, _name(agent, session)))
 
+    def untold(self, agent: str, session: str) -> int | None:
+        """The record of the ledger after which a session was not yet told what was restored, None = it was told."""
+        try:
+            return int(fsio.read_file(self._untold(agent, session), _MOST))
+        except (OSError, ValueError):
+            return None
+
+    def note_untold(self, agent: str, session: str, seq: int) -> None:
+        """Record, before a session is told, that it was not told since the record `seq`. Errors are ignored."""
+        path = self._untold(agent, session)
+        with suppress(OSError):
+            self._replace(os.path.dirname(path), os.path.basename(path), b"%d\n" % seq)
+
+    def note_told(self, agent: str, session: str) -> None:
+        """Record that a session was told. Errors are ignored: then it is told once more."""
+        with suppress(OSError):
+            os.unlink(self._untold(agent, session))
+
+    def _untold(self, agent: str, session: str) -> str:
+        return os.path.join(self._place, _name(agent, session) + _UNTOLD)
+
     def rename_events(self, is_bad: Callable[[str], bool], name: str, *, dry: bool) -> int:
         """Set the event of each row for which `is_bad` is true to `name`, unless `dry`. Returns the number of rows.
         Raises OSError."""
@@ -92,6 +114,7 @@ class AgentSessions:
         for session in gone:
             with suppress(OSError):
                 os.unlink(os.path.join(self._place, _name(session.agent, session.session)))
+            self.note_told(session.agent, session.session)
         return len(gone)
 
     def _replace(self, directory: str, name: str, data: bytes) -> None:

@@ -245,6 +245,10 @@ class Store:
         """The undo history of a worktree."""
         return self._ledger_index.query(lambda tables: catalog.worktree_row(tables, worktree).history())
 
+    def has_steps(self, worktree: bytes) -> bool:
+        """True if a restore of the worktree was ever finished. Does not decode the history."""
+        return bool(self._ledger_index.query(lambda tables: catalog.worktree_row(tables, worktree).steps))
+
     # -- stat files (store/stat_file.py)
 
     def basis(self, point: Checkpoint, life: bytes) -> Basis:
@@ -367,11 +371,12 @@ class Store:
         kind = {undo_history.RESTORE: ledger.RESTORE, undo_history.UNDO: ledger.UNDO, undo_history.REDO: ledger.REDO}
         self.append(kind[operation.op], undo_history.encode_operation(operation))
 
-    def operations(self) -> "list[undo_history.Operation]":
-        """Every restore, undo and redo that the ledger still contains, oldest first. Reads the whole ledger."""
+    def operations(self, since: int = 0) -> "list[undo_history.Operation]":
+        """Every restore, undo and redo in the ledger after the record `since`, oldest first. Reads the whole ledger."""
         from ..model import history as undo_history
 
-        return [undo_history.decode_operation(record.payload) for record in self._ledger_index.records(*ledger.OPERATIONS)]
+        found = self._ledger_index.records(*ledger.OPERATIONS)
+        return [undo_history.decode_operation(record.payload) for record in found if record.seq > since]
 
     def adoptions(self) -> "list[undo_history.Adoption]":
         """Every move of a project that the ledger contains, oldest first. Reads the whole ledger."""
@@ -390,6 +395,13 @@ class Store:
         from ..model import rewind_record as rewinds
 
         return [rewinds.decode(record.payload) for record in self._ledger_index.records(ledger.SESSION) if record.seq > since]
+
+    def seq_of_rewind(self, session: str) -> int | None:
+        """The number of the newest record of a rewind that made or cut a session, or None. Reads the whole ledger."""
+        from ..model import rewind_record as rewinds
+
+        made = (record.seq for record in self._ledger_index.records(ledger.SESSION) if rewinds.decode(record.payload).session == session)
+        return max(made, default=None)
 
     @contextmanager
     def restoring(self, worktree: bytes) -> Iterator[None]:

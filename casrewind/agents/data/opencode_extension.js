@@ -18,19 +18,30 @@ async function run(event, payload) {
   const words = [...COMMAND, "hook", "opencode", ...(RESIDENT && (event === "SessionStart" || event === "UserPromptSubmit") ? ["--resident"] : [])]
   const environment = { ...process.env, OPENCODE_PID: String(process.pid) }
   const input = Buffer.from(JSON.stringify({ hook_event_name: event, ...payload }))
-  const child = Bun.spawn(words, { stdin: input, stdout: "ignore", stderr: "ignore", env: environment })
+  const child = Bun.spawn(words, { stdin: input, stdout: "pipe", stderr: "ignore", env: environment })
   const timer = setTimeout(() => child.kill(), EVENTS[event] * 1000)
+  const said = new Response(child.stdout).text()
   await child.exited
   clearTimeout(timer)
+  return event === "UserPromptSubmit" ? await said : ""
 }
 
 async function tell(event, session, directory, more) {
   if (!(event in EVENTS) || typeof session !== "string") return
   const payload = { session_id: session, cwd: directory, turn_id: seen.get(session) || "", ...more }
-  const work = run(event, payload).catch(() => {})
+  const work = run(event, payload).catch(() => "")
   pending.add(work)
-  await work
+  const said = await work
   pending.delete(work)
+  return said
+}
+
+/** What casrewind says to the model, as a part beside the prompt's own. */
+function aside(said, output) {
+  const text = said ? JSON.parse(said).hookSpecificOutput?.additionalContext : ""
+  if (!text) return
+  const id = output.parts.at(-1).id.slice(0, START) + "z".repeat(14) // behind the parts that are there
+  output.parts.push({ id, sessionID: output.message.sessionID, messageID: output.message.id, type: "text", text, synthetic: true })
 }
 
 function start(session, directory, source) {
@@ -59,8 +70,9 @@ export const Casrewind = async ({ directory }) => ({
     await starting.get(session)
     const id = output.message.id.slice(0, START)
     const text = prompt(output.parts)
-    if (text) await tell("UserPromptSubmit", session, directory, { message_id: id, prompt: text })
+    const said = text ? await tell("UserPromptSubmit", session, directory, { message_id: id, prompt: text }) : ""
     seen.set(session, id)
+    aside(said, output)
   }),
   "tool.execute.before": (input) => safely(() =>
     tell("PreToolUse", input.sessionID, directory, { tool_name: input.tool, tool_use_id: input.callID })),

@@ -107,6 +107,12 @@ const place = (ctx) => {
 /** The person's messages on the branch on which the session stands. */
 const prompts = (ctx) => ctx.sessionManager.getBranch().filter((entry) => isMessage(entry, "user"));
 
+/** True if the conversation was moved in the tree to where this prompt follows. */
+const isMoved = (user, ctx) => {
+  const above = ctx.sessionManager.getEntry(user.parentId);
+  return above?.type === "branch_summary" || (above?.type === "custom" && above.customType === "casrewind");
+};
+
 /** The ids that stand for an entry: its own, those of entries above it that changed no file, and of its tools' results. */
 const idsOf = (id, ctx) => {
   const manager = ctx.sessionManager;
@@ -190,6 +196,7 @@ export default function casrewind(pi) {
   let answer = null; // what another extension answered beforehand
   let here = null; // the newest context
   let isLooking = false;
+  const told = new Map(); // what the model is told beside a prompt, by the prompt's timestamp: Pi does not keep it
   let labels = new Map(); // the labels of the session that have their pins
   let work = Promise.resolve(); // pins are made one after the other
 
@@ -199,7 +206,8 @@ export default function casrewind(pi) {
     here = ctx;
     if (IS_TRIAL || !(name in EVENTS)) return;
     const words = ["hook", "pi", ...(RESIDENT && STARTS.includes(name) ? ["--resident"] : [])];
-    await run(words, { payload: { hook_event_name: name, ...place(ctx), ...more }, seconds: EVENTS[name], cwd: ctx.cwd });
+    const payload = { hook_event_name: name, ...place(ctx), ...more };
+    return run(words, { payload, seconds: EVENTS[name], cwd: ctx.cwd });
   };
 
   // A Pi that another Pi's tool started is a subagent: nobody types its prompts.
@@ -217,7 +225,10 @@ export default function casrewind(pi) {
     const user = prompts(ctx).at(-1);
     if (!user || user.id === reported || isSubagent(ctx)) return;
     reported = user.id; // before the wait: calls of tools may come at once
-    await hook("UserPromptSubmit", ctx, { prompt_id: user.id, parent_id: user.parentId, prompt: textOf(user) });
+    const source = isMoved(user, ctx) ? "tree" : undefined;
+    const done = await hook("UserPromptSubmit", ctx, { prompt_id: user.id, parent_id: user.parentId, prompt: textOf(user), source });
+    const text = parsed(done?.out)?.hookSpecificOutput?.additionalContext;
+    if (text) told.set(user.message.timestamp, text);
     count(ctx);
   };
 
@@ -234,8 +245,13 @@ export default function casrewind(pi) {
     count(ctx);
     mirror(ctx);
   });
-  pi.on("before_provider_request", async (_event, ctx) => {
+  pi.on("context", async (event, ctx) => {
     await prompted(ctx);
+    const messages = event.messages.flatMap((message) => {
+      const text = message.role === "user" ? told.get(message.timestamp) : undefined;
+      return text ? [message, { role: "user", content: [{ type: "text", text }], timestamp: message.timestamp + 1 }] : [message];
+    });
+    return messages.length > event.messages.length ? { messages } : undefined;
   });
   pi.on("tool_call", async (event, ctx) => {
     await prompted(ctx);

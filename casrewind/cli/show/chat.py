@@ -26,7 +26,9 @@ def rewound_lines(
     if is_inside:
         yield from _chat(report, is_inside=True)
     if report.restored is not None:
-        yield from restored_lines(report.restored, name, is_inside=is_inside)
+        # the conversation that goes on from here is not told: it ends before
+        done = report.restored if not report.transcript else report.restored._replace(tells_agent=False)
+        yield from restored_lines(done, name, is_inside=is_inside)
         if report.dry_run or is_inside:
             yield from outside_lines(outside)
         yield from foreign_lines(report.foreign)

@@ -65,6 +65,8 @@ def restored_lines(report: "Restored", name: str = "", *, is_inside: bool = Fals
     yield from _kept(report.kept, report.actions)
     if report.op in ("restore", "revert") and report.safety:
         yield Line(f"  the state before is {report.safety}; casrewind undo goes back to it")
+    if report.tells_agent:
+        yield Line("  the agent will be told (hooks.tell_agent)")
     if report.op == "undo" and any(item.reason == EDITED for item in report.kept):
         more = f"restore {report.target} -- PATH ..." if actions else "undo --all"
         yield Line(f"  to put those back too: casrewind {more}")

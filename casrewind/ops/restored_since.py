@@ -1,0 +1,108 @@
+"""What restores, reverts, undos and redos did to the files since a session's last prompt.
+
+The danger prevented here: an agent believes in files that a person took back, and writes them again. A session is told
+what it cannot know, and nothing else: not what its own shell did, and not a restore to where its conversation was cut.
+"""
+
+from collections.abc import Sequence
+
+from .. import errors
+from .._typing import NamedTuple
+from ..agents.event import Event
+from ..model import checkpoint as checkpoints
+from ..model import manifest
+from ..model import rewind_record as rewinds
+from ..model.history import REDO, RESTORE, UNDO, Operation
+from ..model.manifest import DIR, Entry
+from .context import Context
+
+_REVERSED = {UNDO: (RESTORE, REDO), REDO: (UNDO,)}
+"""{operation: those that it reverses}."""
+
+
+class Done(NamedTuple):
+    """One operation on the files."""
+
+    op: str
+    """The operation that was asked for, as its safety checkpoint names it."""
+    by_session: str
+    """The session whose shell ran it, "" = a person did."""
+    turn: str
+    """Whose turn it is about: "own", "other", "" = it is about no turn."""
+    prompt: str
+    """The prompt of the session's own turn, or ""."""
+
+
+class RestoredSince(NamedTuple):
+    """The operations that were not reversed again, oldest first, and what they did together."""
+
+    done: tuple[Done, ...]
+    written: tuple[bytes, ...]
+    """The paths that have another content now, or are there again."""
+    removed: tuple[bytes, ...]
+    """The paths that are gone."""
+    is_whole: bool
+    """False if the paths of an operation cannot be read."""
+
+
+def restored_since(context: Context, event: Event, since: int) -> RestoredSince | None:
+    """What was done after the record `since` of the ledger that the event's session cannot know; None = nothing. `since`
+    0: the session had no prompt here, so it knows what was before the rewind that made it. Reads the whole ledger."""
+    if not since:
+        made = context.store.seq_of_rewind(event.session)
+        if made is None:
+            return None
+        since = made
+    cut = {
+        one.safety for one in context.store.rewinds(since)
+        if one.worktree == context.root.key and one.agent == event.agent and one.session == event.session
+        if one.mode == rewinds.IN_PLACE
+    }  # fmt: skip
+    found = [
+        operation for operation in context.store.operations(since)
+        if operation.worktree == context.root.key and operation.session != event.session and operation.safety not in cut
+    ]  # fmt: skip
+    written, removed, is_whole = _paths(context, found)
+    if not written and not removed and is_whole:
+        return None
+    left = _not_reversed(found) or found[-1:]  # an undo that kept a path is no whole reversal
+    return RestoredSince(tuple(_done(context, event, operation) for operation in left), written, removed, is_whole)
+
+
+def _not_reversed(operations: Sequence[Operation]) -> list[Operation]:
+    left: list[Operation] = []
+    for operation in operations:
+        if left and left[-1].op in _REVERSED.get(operation.op, ()):
+            left.pop()
+        else:
+            left.append(operation)
+    return left
+
+
+def _paths(context: Context, operations: Sequence[Operation]) -> tuple[tuple[bytes, ...], tuple[bytes, ...], bool]:
+    """Returns (paths written, paths removed, True if all plans could be read) of operations, oldest first. A directory
+    counts only if no file changed."""
+    sides: dict[bytes, tuple[Entry | None, Entry | None]] = {}
+    is_whole = True
+    for operation in operations:
+        try:
+            for action in context.store.plan(operation.plan):
+                first, _ = sides.get(action.path, (action.before, None))
+                sides[action.path] = first, action.after
+        except errors.StoreDamaged:
+            is_whole = False
+    changed = {path: side for path, side in sides.items() if not manifest.same(*side)}
+    files = {path: side for path, side in changed.items() if not any(entry is not None and entry.kind == DIR for entry in side)}
+    shown = sorted((files or changed).items())
+    written = tuple(path for path, (_, after) in shown if after is not None)
+    return written, tuple(path for path, (_, after) in shown if after is None), is_whole
+
+
+def _done(context: Context, event: Event, operation: Operation) -> Done:
+    safety, target = context.store.checkpoint(operation.safety), context.store.checkpoint(operation.target)
+    turn = prompt = ""
+    if target is not None and target.trigger == checkpoints.PROMPT:
+        is_own = (target.agent, target.session) == (event.agent, event.session)
+        turn, prompt = ("own", target.prompt) if is_own else ("other", "")
+    op = safety.more.op if safety is not None and safety.more.op else operation.op
+    return Done(op, operation.session, turn, prompt)

@@ -1,0 +1,155 @@
+"""What the model's server sees after a turn was taken back from outside: the text of the hook, once, in the sessions that need it."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from support import chat_model, claude_model, codex_gemini_model
+from support.claude_client import wait
+from support.codex_client import CodexClient
+from support.copilot_client import CopilotClient
+from support.droid_client import DroidClient
+from support.gemini_client import GeminiClient
+from support.opencode_client import OpencodeClient
+from support.pi_client import PiClient
+from support.trees import plant
+
+pytestmark = [pytest.mark.xdist_group("client-told"), pytest.mark.timeout(600)]
+
+TOLD = "casrewind: since your last answer"
+MADE = "make a helper"
+COMMAND = "echo made >> helper.py"
+
+
+def times(client, text=TOLD):
+    """How often the newest request has a text."""
+    return json.dumps(client.model.requests[-1].body).count(text)
+
+
+def newest(client):
+    """What the newest request says of what was taken back."""
+    text = json.dumps(client.model.requests[-1].body, ensure_ascii=False).replace("\\", "")
+    return text[text.rindex(TOLD) :][:600] if TOLD in text else ""
+
+
+def in_a_front(client, prompt, session):
+    front = client.front(session)
+    front.say(prompt)
+    front.close()
+    return front.session
+
+
+def continued(client, prompt, session):
+    ends = len([point for point in client.points() if point["trigger"] == "turn_end"])
+    client.say(prompt, *(["--continue"] if session else []))
+    client.wait_for("turn_end", ends + 1)
+    return client.points()[-1]["session"]
+
+
+def in_one_process(client, prompt, session):
+    front = session or client.front()
+    front.say(prompt)
+    return front
+
+
+def said(client, prompt, session):
+    return client.say(prompt, session)
+
+
+OTHERS = {
+    "codex": (CodexClient, said, codex_gemini_model.call("exec_command", cmd=COMMAND)),
+    "gemini": (GeminiClient, said, codex_gemini_model.call("run_shell_command", command=COMMAND)),
+    "droid": (DroidClient, in_a_front, claude_model.call("Execute", command=COMMAND, summary="x", riskLevel="low", riskLevelReason="x")),
+    "copilot": (CopilotClient, continued, chat_model.call("bash", command=COMMAND, description="x")),
+    "opencode": (OpencodeClient, continued, chat_model.call("bash", command=COMMAND, description="x")),
+    "pi": (PiClient, in_one_process, claude_model.call("bash", command=COMMAND)),
+}
+"""{client: (its kind, how a prompt is said, the call of a tool)}"""
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_turn_that_was_taken_back_is_told_once(tmp_path_factory, name):
+    kind, say, call = OTHERS[name]
+    client = kind(tmp_path_factory.mktemp("t"))
+    try:
+        plant(client.project, {"kept.txt": b"kept\n"})
+        client.casrewind("install", name, code=0)
+        if name == "codex":
+            client.trust()
+        client.casrewind("save", code=0)
+        client.model.script = {MADE: [[call], ["Made."]]}
+        session = say(client, MADE, None)
+        wait(lambda: client.points()[-1]["trigger"] in ("turn_end", "session_end"))
+        assert (client.project / "helper.py").exists() and times(client) == 0
+        assert "the agent will be told (hooks.tell_agent)" in client.casrewind("revert", "@1", "--yes", code=0).out
+        say(client, "go on", session)
+        assert times(client) == 1 and f'took back your turn "{MADE}"' in newest(client) and 'Gone: "helper.py"' in newest(client)
+        say(client, "and on", session)
+        assert times(client) == 1, "it stays in the conversation, and is not said again"
+    finally:
+        client.stop()
+
+
+@pytest.fixture(scope="module")
+def went(start):
+    """Claude Code on two terminals in one project: how often the newest request has the text, after each prompt."""
+    client = start()
+    plant(client.project, {"kept.txt": b"kept\n"})
+    client.casrewind("install", "claude", code=0)
+    client.model.script = {MADE: [[claude_model.bash(COMMAND)], ["Made."]]}
+    first, second = client.terminal(), client.terminal()
+    found = SimpleNamespace(client=client, times={}, texts={})
+
+    def say(terminal, prompt):
+        terminal.say(prompt)
+        found.times[prompt], found.texts[prompt] = times(client), newest(client)
+
+    def restored(*words):
+        return client.casrewind(*words, "--yes", code=0).out
+
+    say(first, MADE)
+    say(second, "a question")
+    found.session = next(point["session"] for point in client.points() if point["prompt"] == MADE)
+    restored("revert", "@2")
+    say(first, "go on")
+    say(second, "you too")
+    say(first, "and on")
+    restored("undo")
+    restored("redo")
+    say(first, "after an undo")
+    settings = client.home / ".config" / "casrewind" / "config.toml"
+    plant(settings.parent, {settings.name: b"[hooks]\ntell_agent = false\n"})
+    restored("undo")
+    say(first, "switched off")
+    settings.unlink()
+    say(first, MADE + " once more")
+    report = client.casrewind.json("back", "1", "--session", found.session, "--yes")
+    found.fork = report["fork"]["session_id"]
+    client.resume(report["fork"]["resume"], "in the fork")
+    found.times["in the fork"] = times(client)
+    say(first, "where it was forked")
+    return found
+
+
+def test_the_session_whose_turn_it_was_is_told_at_its_next_prompt_alone(went):
+    assert [went.times[prompt] for prompt in (MADE, "go on", "and on")] == [0, 1, 1]
+    assert f'the user took back your turn "{MADE}"' in went.texts["go on"] and 'Gone: "helper.py"' in went.texts["go on"]
+
+
+def test_another_session_is_told_without_that_prompt(went):
+    assert [went.times[prompt] for prompt in ("a question", "you too")] == [0, 1]
+    assert "took back another session's turn" in went.texts["you too"] and MADE not in went.texts["you too"]
+
+
+def test_what_was_done_and_reversed_between_two_prompts_is_not_told(went):
+    assert went.times["after an undo"] == 1
+
+
+def test_nothing_is_told_where_the_setting_is_off(went):
+    assert went.times["switched off"] == 1
+
+
+def test_a_fork_is_not_told_of_its_own_restore_and_the_conversation_that_goes_on_is(went):
+    assert went.times["in the fork"] == went.times[MADE + " once more"] == 1
+    assert went.times["where it was forked"] == 2
