@@ -47,6 +47,14 @@ With `--json`, a command prints one JSON object on standard output. `format` is 
 report, the object is `{"format": 1, "error": {"code", "message", "hint"}}`: `code` is the exit code, `hint` may be null. The message is on
 standard error, too. [casrewind.schema.json](json/casrewind.schema.json) is a JSON schema of the output of each command.
 
+## Hunks
+
+`restore -p REF [PATH ...]` shows the change of each file that a restore would make, hunk by hunk, and asks. The letters are those of `git add -p`:
+`y` `n` apply it or not; `a` `d` the same for all that follow in the file; `q` ask no more; `j` `k` leave it undecided and go to the next or the previous
+undecided one; `g` go to a hunk by its number; `s` split it; `?` show the letters. A new, removed or binary file, a link and a change of a mode are one
+hunk each. Nothing changes before the last answer. Then the plan is shown and carried out without a further question. Answers may come from a pipe,
+one in a line; the end of the input is `q`. If a chosen file changes while it asks, nothing is changed.
+
 """
 
 PICKER = """### casrewind alone
@@ -78,7 +86,7 @@ made afresh.
 | `/` | filter by words of prompts, labels, sessions and changed paths; in the files by words of paths |
 | `a` | show every checkpoint, those of other worktrees too; in the files choose all; in an open file choose all hunks |
 | space, `J`, `K` | choose a file or a directory, or several while moving; in an open file choose a hunk |
-| `c`, `t`, `b` | restore files, fork the conversation, or both; only chosen files and hunks, if there are any. The picker shows the plan and asks |
+| `c`, `t`, `b` | restore files, fork the conversation, or both; only chosen files and hunks, if there are any. In an open file, and in filtered files, something must be chosen first. The picker shows the plan and asks |
 | `i` | cut the conversation in its own session; it asks, and keeps a copy |
 | `u`, `U`, `r` | undo, undo with later edits too, redo; they ask first |
 | `o` | finish or reverse an interrupted restore |

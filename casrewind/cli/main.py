@@ -148,7 +148,8 @@ def _is_bare_restore(options: ParsedOptions) -> bool:
     """True for a restore without a checkpoint and without special options."""
     if options.command != "restore" or options.ref is not None or options.what != "code":
         return False
-    return not (options.to or options.resume or options.dashed or options.yes or options.dry_run or options.json or options.skip_damaged)
+    special = (options.to, options.patch, options.resume, options.dashed, options.yes, options.dry_run, options.json, options.skip_damaged)
+    return not any(special)
 
 
 def _called(given: list[str]) -> int:

@@ -4,24 +4,24 @@ The danger prevented here: a restore overwrites or deletes bytes that no checkpo
 current state, plan the changes, check everything that could refuse the restore, and only then change the first file.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from .. import errors
-from .._typing import NamedTuple
 from ..messages import printable
 from ..model import diff as diffs
-from ..model import history, manifest, paths
+from ..model import history, paths
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
 from ..model.history import Operation
 from ..model.manifest import DIR
-from ..model.plan import Action, Kept, Plan
+from ..model.plan import Kept, Plan
 from ..store.dry_run import DryRunWriter
 from ..store.writer import StoreWriter
 from ..worktree.nested_stores import NestedStores
 from . import capture, preflight
 from .capture import CapturedState
 from .context import Context
+from .edits import Edits, chosen_actions
 from .execute import Restored, execute
 from .restorable import RecordedPaths, naming, recorded
 
@@ -36,14 +36,6 @@ class Declined(Exception):
     """The user declined. Nothing was changed."""
 
 
-class Edit(NamedTuple):
-    """New bytes of a file if the user chose parts of its change. They replace the checkpoint's bytes. `present`: the
-    digest of the worktree's file from which the new bytes were made."""
-
-    present: bytes
-    data: bytes
-
-
 def restore(
     context: Context,
     target: Checkpoint,
@@ -52,13 +44,13 @@ def restore(
     dry_run: bool = False,
     skip_damaged: bool = False,
     confirm: Confirm | None = None,
-    edits: Mapping[bytes, Edit] | None = None,
+    edits: Edits | None = None,
 ) -> Restored:
     """Reset the worktree (or the paths in `scope`) to `target`.
 
     `dry_run` publishes and changes nothing. `confirm` is called with the plan before anything is published.
-    `skip_damaged` keeps paths with damaged content in the store as they are. `edits`: paths in `scope` that get other
-    bytes. Raises JournalOpen, RootRefused, PathNotFound (no path in `scope` exists), ContentInTheWay, StoreFull,
+    `skip_damaged` keeps paths with damaged content in the store as they are. `edits`: the paths in `scope` that are
+    chosen, and what of each. Raises JournalOpen, RootRefused, PathNotFound (no path in `scope` exists), ContentInTheWay, StoreFull,
     StoreDamaged and others; then nothing was changed.
     """
     if target.worktree != context.root.key:
@@ -68,27 +60,26 @@ def restore(
         )
     preflight.refuse_open_journal(context)
     if dry_run:
-        report, now = _prepare(context, DryRunWriter(context.store.read), target, scope, skip_damaged=skip_damaged)
+        report, now = _prepare(context, DryRunWriter(context.store.read), target, scope, edits, skip_damaged=skip_damaged)
         preflight.check_actions(context, now, report.actions)
         return report
     with context.store.restoring(context.root.key), context.store.writing() as writer:
         preflight.refuse_open_journal(context)
         preflight.refuse_forgotten(context, target)
-        report, now = _prepare(context, writer, target, scope, skip_damaged=skip_damaged)
-        if edits:
-            report = report._replace(actions=plans.pack(_edited(writer, one, edits.get(one.path)) for one in report.actions))
+        report, now = _prepare(context, writer, target, scope, edits, skip_damaged=skip_damaged)
         if not report.actions:
             return report._replace(dry_run=False)
         if confirm is not None and not confirm(Plan(report.actions, report.kept)):
             raise Declined
         actions = preflight.check_actions(context, now, report.actions)  # only now: the user may confirm late
-        operation = Operation(history.RESTORE, 0, context.root.key, target.id, "", b"", target.id if not scope else "")
+        operation = Operation(history.RESTORE, 0, context.root.key, target.id, "", b"", "" if scope or edits is not None else target.id)
         return execute(context, writer, operation, report, now, actions)
 
 
 def _prepare(
-    context: Context, writer: StoreWriter | DryRunWriter, target: Checkpoint, scope: Sequence[bytes], *, skip_damaged: bool
-) -> tuple[Restored, CapturedState]:
+    context: Context, writer: StoreWriter | DryRunWriter, target: Checkpoint, scope: Sequence[bytes], edits: Edits | None, *,
+    skip_damaged: bool,
+) -> tuple[Restored, CapturedState]:  # fmt: skip
     """Returns (what a restore would do and keep, the current state)."""
     if scope:
         from .compare import missing
@@ -103,18 +94,9 @@ def _prepare(
     plan = preflight.checked_plan(
         context, now, plan, hint=preflight.SKIP_DAMAGED, lost=lost, skip_damaged=skip_damaged, benign=True
     )
+    if edits is not None:
+        plan = plan._replace(actions=chosen_actions(plans.pack(plan.actions), edits, writer))
     return _report(target, now, plan, [*plan.kept, *lost, *now.kept, *_torn(plan, record)], scope), now
-
-
-def _edited(writer: StoreWriter, action: Action, edit: Edit | None) -> Action:
-    """The action with the edited bytes. Raises ContentInTheWay if the file has changed since the edit was made."""
-    if edit is None:
-        return action
-    if action.before is None or action.after is None or action.before.digest != edit.present:
-        name = paths.display(action.path)
-        raise errors.ContentInTheWay(f"{name} has changed since its parts were chosen: nothing was changed", "choose them again")
-    after = manifest.Entry(manifest.FILE, action.before.mode, len(edit.data), action.after.mtime_ns, writer.put_file(edit.data))
-    return action._replace(after=after)
 
 
 def _plan(context: Context, now: CapturedState, record: RecordedPaths, scope: Sequence[bytes]) -> Plan:

@@ -384,9 +384,9 @@ def test_chosen_hunks_are_restored_and_undone(hunky, casrewind, root, home):
 def test_all_hunks_are_the_other_side_and_none_are_this_one():
     from casrewind.cli.show import patch
     from casrewind.cli.picker import patch_lines
+    from casrewind.cli.plan import hunks
     from casrewind.model import digest
     from casrewind.model.diff import Change
-    from casrewind.model.line_diff import blocks
     from casrewind.model.manifest import FILE, Entry
     from casrewind.ops.compare import Comparison
 
@@ -400,9 +400,9 @@ def test_all_hunks_are_the_other_side_and_none_are_this_one():
         change = Change(b"f", *(Entry(FILE, 0o644, len(side), 0, digest.of(side)) for side in sides))
         found = Comparison((change,), (), lambda *_, sides=sides: sides[0], lambda *_, sides=sides: sides[1])
         texts = patch.texts(found, change)
-        count = len(list(patch.hunks(blocks(texts.old, texts.new), texts, patch.CONTEXT)))
-        assert patch_lines.edit_of(found, change, range(count)).data == sides[1]
-        assert patch_lines.edit_of(found, change, ()).data == sides[0]
+        count = len(list(patch.hunks(texts, change.path)))
+        assert hunks.edit_of(found, change, range(count)).wanted == change.new
+        assert hunks.edit_of(found, change, ()).wanted.digest == change.old.digest
         shown = max((line.part for line in patch_lines.patch_of(found, change)), default=-1) + 1
         assert shown == count, "the hunks that are shown are those that are applied"
 

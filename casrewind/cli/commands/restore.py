@@ -1,6 +1,7 @@
 """casrewind restore, jump, revert, undo and redo."""
 
 import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 
@@ -15,13 +16,14 @@ from ..plan.facts import branches_of, lost_rules, target_of
 from ..plan.question import PlanQuestion
 from ..show import restored
 from ..terminal.lines import as_json, print_line, print_lines
-from ..terminal.questions import must_ask
+from ..terminal.questions import must_ask, question_stream
 from . import OK, REMARKS, Done, words
 
 if TYPE_CHECKING:
     from ...model.checkpoint import Checkpoint
     from ...model.turn_records import Turn
     from ...ops.context import Context
+    from ...ops.edits import Edits
     from ..grammar.command_line import ParsedOptions
     from ..show.shapes import Shape
 
@@ -31,6 +33,8 @@ _SESSION = 8  # characters of a session id in output
 
 def restore(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind restore."""
+    if options.patch:
+        _check_hunks(options)
     if options.resume is not None:
         return _resume(context, options, done)
     if options.ref is None:
@@ -47,18 +51,36 @@ def restore(context: "Context", options: "ParsedOptions", done: Done) -> int:
         return back.restore(context, options, point, done)
     if options.to is not None:
         return _restore_to(context, options, point, done)
+    return _restore_files(context, options, point, done)
+
+
+def _restore_files(context: "Context", options: "ParsedOptions", point: "Checkpoint", done: Done) -> int:
     scope = words.paths_of(context, options.rest, [point], options)
     if options.dashed and not scope:
         raise errors.UsageError("restore REF -- needs at least one path behind the dashes")
-    target, moved = target_of(context, point), words.Words(context, options).moved(options.ref)
+    target, moved = target_of(context, point), words.Words(context, options).moved(options.ref or "")
+    edits: Edits | None = None
+
+    def restoring(*, dry_run: bool = False) -> Restored:
+        skips = options.skip_damaged
+        return restores.restore(context, point, scope=scope, dry_run=dry_run, confirm=question, skip_damaged=skips, edits=edits)
 
     def title() -> str:
         return f"restore {target.name}{branches_of(context, point)}"
 
-    is_asked = not options.dry_run and (must_ask(options, _CHANGES) or bool(moved))
-    question = PlanQuestion(context, options, done, title, is_asked=is_asked, since=point, target=target, moved=moved)
+    is_asked = not (options.dry_run or options.patch) and (must_ask(options, _CHANGES) or bool(moved))
+    if options.patch:
+        target = target._replace(name=f"{target.name}, chosen hunks only")
+    question = PlanQuestion(
+        context, options, done, title, is_asked=is_asked, is_shown=options.patch, since=point, target=target, moved=moved
+    )
+    if options.patch:
+        edits = _chosen_hunks(context, options, done, restoring(dry_run=True), moved)
+        if edits == {} and not options.json:
+            question.declined()
+            return OK
     if options.dry_run:
-        report = restores.restore(context, point, scope=scope, dry_run=True, skip_damaged=options.skip_damaged)
+        report = restoring(dry_run=True)
         done()
         if not options.json:
             print_lines(restored.unprotected_lines(lost_rules(context, report.actions)))
@@ -66,10 +88,32 @@ def restore(context: "Context", options: "ParsedOptions", done: Done) -> int:
         question.look(report.actions)
         return _report(report, options, question)
 
-    def restoring() -> Restored:
-        return restores.restore(context, point, scope=scope, confirm=question, skip_damaged=options.skip_damaged)
-
     return _carry_out(restoring, options, done, question)
+
+
+def _check_hunks(options: "ParsedOptions") -> None:
+    """Raise UsageError for what hunks cannot be chosen with, or if nobody can be asked."""
+    others = {"--chat": options.what == "chat", "--both": options.what == "both", "--to": options.to, f"--{options.resume}": options.resume}
+    if other := next((name for name, given in others.items() if given), ""):
+        raise errors.UsageError(f"{other} and -p exclude each other: hunks are parts of files")
+    if options.yes:
+        raise errors.UsageError("-p asks about each hunk: it takes no --yes")
+    if options.typed is not None:
+        raise errors.UsageError("-p asks about each hunk, and here nobody can answer", "type it in a terminal")
+
+
+def _chosen_hunks(context: "Context", options: "ParsedOptions", done: Done, plan: Restored, moved: str) -> "Edits | None":
+    """What a person chooses of a plan; None if there is nothing to choose from."""
+    from ...ops import compare
+    from ..plan import hunk_questions
+
+    done()
+    if not plan.actions:
+        return None
+    stream = sys.stderr if options.json else question_stream()
+    if moved:
+        print_line(moved, stream)
+    return hunk_questions.ask(compare.planned(context, restored.really_changes(plan.actions)), stream)
 
 
 def _as_it_is(turn: "Turn", options: "ParsedOptions") -> int:

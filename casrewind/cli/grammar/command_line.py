@@ -71,6 +71,7 @@ class ParsedOptions(_Namespace):
     old: str
     older: bool
     oneline: bool
+    patch: bool
     path: "Any"  # one word or several, by command
     paths: list[str]
     pin: bool

@@ -104,6 +104,7 @@ YES = flag("-y", "--yes", "do not ask")
 DRY_RUN = flag("-n", "--dry-run", "show the plan and change nothing")
 REF = Option(("ref",), "the checkpoint", "REF")
 NUMBER = Option(("-n",), "show at most N", "N", "number", convert=count)
+HUNKS = flag("-p", "--patch", "ask about each hunk, with the letters of git add -p, and change only what is chosen")
 SKIP_DAMAGED = flag("--skip-damaged", "skip paths with damaged content in the store")
 SESSION = Option(("--session",), "use this agent session: its id, or 4 characters of it (default: the newest of the project)", "ID")
 _MESSAGE = Option(("-m", "--message"), "label of the checkpoint; saves even if nothing changed", "MESSAGE", default="")
@@ -180,12 +181,13 @@ COMMANDS = {
         Option(("ref",), "the checkpoint; without it, on a terminal, the picker opens", "REF", nargs="?"), _PATHS,
         choice("what", "code", "--code", "the files (default)"),
         choice("what", "chat", "--chat", "the conversation"),
-        choice("what", "both", "--both", "files and conversation"), DRY_RUN, SKIP_DAMAGED, YES, JSON,
+        choice("what", "both", "--both", "files and conversation"), HUNKS, DRY_RUN, SKIP_DAMAGED, YES, JSON,
         Option(("--to",), "write the checkpoint into DIR, which must be new or empty", "DIR"),
         choice("resume", "continue", "--continue", "finish an interrupted restore"),
         choice("resume", "abort", "--abort", "reverse an interrupted restore"),
         ), (
         "[--code | --chat | --both] [-n] [--skip-damaged] [-y] [--json] REF [--] [PATH ...]",
+        "-p [-n] [--skip-damaged] [--json] REF [--] [PATH ...]",
         "[--skip-damaged] [--json] REF --to DIR", "[--json] (--continue | --abort)",
         ), {"what": "code"}, more="Saves the current state first, so casrewind undo can reverse it. On a terminal it shows the plan and "
         "asks.",

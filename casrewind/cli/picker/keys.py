@@ -10,8 +10,8 @@ from textual.widgets import Input
 from ... import programs
 from ...messages import printable
 from ...model.turn_records import Turn
+from ..plan.hunks import has_hunks
 from . import picker_rows
-from .patch_lines import has_parts
 from .read_jobs import TimelineReader
 from .state import PickerState
 from .timeline import TURN
@@ -216,7 +216,7 @@ class PickerKeys:
             self.switch()
             self.view.say("hunks are parts of a restore: this is what a restore to here changes")
             return False
-        if not has_parts(line.change):
+        if not has_hunks(line.change):
             self.view.say("this file can only be restored as a whole: space in the list of files chooses it")
             return False
         return True

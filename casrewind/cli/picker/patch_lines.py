@@ -4,16 +4,13 @@ The danger prevented here: bytes of a file that control the terminal. All text i
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from ..._typing import TYPE_CHECKING, NamedTuple
 from ...messages import printable
 from ...model.diff import Change
-from ...model.line_diff import blocks
-from ...model.manifest import FILE, LARGE
-from ...ops.restore import Edit
+from ...model.manifest import FILE
 from ..show import diffstat, patch
-from ..show.patch import Texts
 from ..show.text import size
 
 if TYPE_CHECKING:
@@ -122,26 +119,3 @@ def line_counts(found: "Comparison", changes: Sequence[Change]) -> dict[bytes, s
         row = None if is_large else diffstat.count(found, change)
         counted[change.path] = f"  +{row.added} -{row.removed}" if row is not None and (row.added or row.removed) else ""
     return counted
-
-
-def has_parts(change: Change) -> bool:
-    """True if hunks of a file can be restored alone: it is a file on both sides, and not a large one."""
-    return all(entry is not None and entry.kind == FILE and entry.size < LARGE for entry in (change.old, change.new))
-
-
-def edit_of(found: "Comparison", change: Change, chosen: Collection[int]) -> Edit | None:
-    """The old side with the chosen hunks of the new side. None if a side is no longer available."""
-    texts = patch.texts(found, change)
-    if texts is None or change.old is None:
-        return None
-    return Edit(change.old.digest, b"".join(_merged(texts, chosen)))
-
-
-def _merged(texts: Texts, chosen: Collection[int]) -> Iterator[bytes]:
-    at = 0
-    for number, hunk in enumerate(patch.hunks(blocks(texts.old, texts.new), texts, patch.CONTEXT)):
-        for block in hunk.blocks:
-            yield from texts.old[at : block.old_start]
-            yield from texts.new[block.new_start : block.new_end] if number in chosen else texts.old[block.old_start : block.old_end]
-            at = block.old_end
-    yield from texts.old[at:]

@@ -23,11 +23,13 @@ from ...ops import restore as restores
 from ...ops import status as statuses
 from ...ops import undo as undos
 from ...ops.checkpoint_names import is_named
+from ...ops.edits import Edit, Edits
 from ...ops.outside_edits import edited_outside
 from ...ops.turn_view import TurnView
 from ...ops.unfinished_restore import finish_restore
 from ...store.catalog import Marked
 from ..plan.facts import branches_of, lost_rules, title_of
+from ..plan.hunks import edit_of
 from ..show.changes import details, unclear_notes
 from ..show.chat import removed_prompts, rewound_lines
 from ..show.pinned import marking_lines
@@ -45,7 +47,7 @@ from ..show.rows import is_shown, sides_of
 from ..show.text import Line, size
 from ..terminal.questions import Ask, Proposal
 from . import picker_rows
-from .patch_lines import MOST_LINES, edit_of, patch_of
+from .patch_lines import MOST_LINES, patch_of
 from .picker_rows import PickerRow, PickerTimeline
 
 if TYPE_CHECKING:
@@ -222,42 +224,44 @@ class TimelineModel:
     ) -> ActionResult:
         """Restore files, conversation or both after `ask` returns True. `parts`: hunks of files that are chosen beside
         `scope`. Raises Declined and others."""
-        edits = self._edits(parts) if parts is not None else {}
+        edits = {**dict.fromkeys(scope), **self._edits(parts)} if parts is not None else None
+        scope = scope if edits is None else [*edits]
         try:
-            return self._restore(row, what, [*scope, *edits], ask, edits, skip_damaged=False)
+            return self._restore(row, what, scope, ask, edits, skip_damaged=False)
         except errors.StoreDamaged as error:
             if what == CHAT or self._context.store.is_interrupted(self._context.root.key):
                 raise
             question = "Damaged in the store. Leave alone what is damaged, and plan all the rest?"
             _must_agree(ask(Proposal(Line(question), [Line(printable(str(error)))])))
-        return self._restore(row, what, [*scope, *edits], ask, edits, skip_damaged=True)
+        return self._restore(row, what, scope, ask, edits, skip_damaged=True)
 
-    def _edits(self, parts: ChosenParts) -> dict[bytes, restores.Edit]:
+    def _edits(self, parts: ChosenParts) -> dict[bytes, Edit | None]:
         changes = {change.path: change for change in parts.preview.found.changes}
-        found = {}
+        found: dict[bytes, Edit | None] = {}
         for path, chosen in parts.hunks.items():
             edit = edit_of(parts.preview.found, changes[path], chosen)
             if edit is None:
                 what = f"{printable(path)} has changed since its parts were chosen: nothing was changed"
-                raise errors.ContentInTheWay(what, "choose them again")
+                raise errors.ContentInTheWay(what, "choose again")
             found[path] = edit
         return found
 
     def _restore(
-        self, row: PickerRow, what: str, scope: Sequence[bytes], ask: Ask, edits: Mapping[bytes, restores.Edit], *, skip_damaged: bool
+        self, row: PickerRow, what: str, scope: Sequence[bytes], ask: Ask, edits: Edits | None, *, skip_damaged: bool
     ) -> ActionResult:
         context = self._context
+        parts = {} if edits is None else {path: edit for path, edit in edits.items() if edit is not None}
         point = self._target(row)
         name = title_of(context, point)
         taken: list[Line] = []
 
         def confirm(plan: Plan, strange: tuple[bytes, ...] = ()) -> bool:
-            some = f", parts of {plural(len(edits), 'file')} only" if edits else ""
+            some = f", parts of {plural(len(parts), 'file')} only" if parts else ""
             headline = f"Restore {'chat and files' if what == BOTH else 'files'} to {name}: {summary(plan)}{some}"
             outside = edited_outside(context, point, plan.actions)
             planned = [*plan_lines(plan.actions, plan.kept), *outside_lines(outside), *foreign_lines(strange)]
             notes = self._notes(point, plan)
-            return ask(Proposal(Line(headline), [*planned, *taken], notes, UNDO_KEEPS, lambda: self._patch_of(plan, edits)))
+            return ask(Proposal(Line(headline), [*planned, *taken], notes, UNDO_KEEPS, lambda: self._patch_of(plan, parts)))
 
         if what == CODE:
             report = restores.restore(context, point, scope=scope, confirm=confirm, skip_damaged=skip_damaged, edits=edits)
@@ -277,12 +281,13 @@ class TimelineModel:
         branches = branches_of(context, point).removeprefix(", ")
         return [*unprotected_lines(lost_rules(context, plan.actions)), *([Line(f"NOTE: {branches}")] if branches else [])]
 
-    def _patch_of(self, plan: Plan, edits: Mapping[bytes, restores.Edit]) -> Iterator[Line]:
+    def _patch_of(self, plan: Plan, parts: Mapping[bytes, Edit]) -> Iterator[Line]:
         """The patch of a plan."""
         found = compare.planned(self._context, really_changes(plan.actions))
 
         def new(path: bytes, entry: Entry) -> bytes | None:
-            return edits[path].data if path in edits else found.new(path, entry)
+            edit = parts.get(path)
+            return found.new(path, entry) if edit is None or edit.data is None else edit.data
 
         count = 0
         for change in sorted(found.changes, key=lambda change: change.new is not None):

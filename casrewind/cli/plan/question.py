@@ -35,16 +35,18 @@ class PlanQuestion:
         title: Callable[[], str],
         *,
         is_asked: bool,
+        is_shown: bool = False,
         since: Checkpoint | None = None,
         anchor: str = "",
         what: str = "",
         target: restored.RestoreTarget = restored.NO_TARGET,
         moved: str = "",
     ) -> None:
-        """`target` names the result. `moved`: that numbers moved, or "". `since`: the checkpoint to go back to, if edits
-        after it are to be named. `anchor` and `what`: see typed.code_of; by default the anchor is `since`."""
+        """`is_shown`: the plan is printed, and nobody is asked. `target` names the result. `moved`: that numbers moved, or
+        "". `since`: the checkpoint to go back to, if edits after it are to be named. `anchor` and `what`: see
+        typed.code_of; by default the anchor is `since`."""
         self._context, self._options, self._done, self._title = context, options, done, title
-        self._is_asked, self._since, self._what = is_asked, since, what
+        self._is_asked, self._is_shown, self._since, self._what = is_asked, is_shown and not options.json, since, what
         self._anchor = anchor or ("" if since is None else since.id)
         self._typed = None if options.typed is None else _typed_line(options)
         self._lines: list[Line] = []
@@ -56,13 +58,16 @@ class PlanQuestion:
         self._done()
         if self._typed is not None:
             return self._is_agreed(plan, strange)
-        if self._is_asked or self._options.json:
+        if self._is_asked or self._is_shown or self._options.json:
             self.look(plan.actions)
         notes = self._notes(plan)
-        if not self._is_asked:
+        if not (self._is_asked or self._is_shown):
             print_lines(line._replace(is_remark=True) for line in notes)
             return True
         title = restored.headline(self._title(), plan.actions)
+        if self._is_shown:
+            print_lines([*notes, title, *self._details(plan, strange)])
+            return True
         return ask(Proposal(title, self._details(plan, strange), notes, restored.UNDO_KEEPS, lambda: self._patch(plan)))
 
     def declined(self) -> None:
@@ -74,7 +79,7 @@ class PlanQuestion:
 
     def title(self) -> str:
         """The line above the result, if no plan with it was shown."""
-        return "" if self._is_asked else self._title()
+        return "" if self._is_asked or self._is_shown else self._title()
 
     def look(self, actions: Iterable[Action]) -> None:
         """Look up which of these actions take back edits made outside of a turn."""

@@ -52,7 +52,7 @@ def lines(found: "Comparison", form: Form, columns: int, shared: Collection[byte
     changed = pairs(counted_changes(found.changes), renames)
     if form.name == PATCH:
         for change, rename in changed:
-            yield from _patch(patch.lines(found, change, rename, context=form.context, words=form.words), words=form.words)
+            yield from patch_lines(patch.lines(found, change, rename, context=form.context, words=form.words), words=form.words)
     elif form.name == STAT:
         table = [(pair[0].path, diffstat.count(found, *pair)) for pair in changed]
         rows = [row._replace(name=f"{row.name} ?") if path in shared else row for path, row in table]
@@ -96,7 +96,7 @@ def _name(change: Change, rename: "Rename | None", *, with_status: bool) -> str:
     return f"R{rename.similarity:03}\t{printable(rename.source)}\t{name}"
 
 
-def _patch(found: Iterable[bytes], *, words: bool) -> Iterator[Line]:
+def patch_lines(found: Iterable[bytes], *, words: bool = False) -> Iterator[Line]:
     """The lines of a patch in git's colours."""
     is_head = True
     for data in found:

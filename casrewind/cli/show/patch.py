@@ -52,13 +52,15 @@ class Texts(NamedTuple):
 
 
 class Hunk(NamedTuple):
-    """Blocks in one hunk: lines `start` to `end` of the old text, `new_start` to `new_end` of the new text."""
+    """Blocks in one hunk: lines `start` to `end` of the old text, `new_start` to `new_end` of the new text. `place`: the
+    line above it that says where it is, with a space before it, or b""."""
 
     start: int
     end: int
     new_start: int
     new_end: int
     blocks: list[Block]
+    place: bytes
 
 
 def lines(
@@ -104,7 +106,9 @@ def lines(
         return
     for sign, name in ((b"--- ", left_name), (b"+++ ", right_name)):
         yield sign + (name + b"\t" if b" " in name else name)  # patch ends a name at a space
-    yield from _hunks(Texts(lines_of(before), lines_of(after)), change.path, context, words=words)
+    both = Texts(lines_of(before), lines_of(after))
+    for hunk in hunks(both, change.path, context):
+        yield from hunk_lines(both, hunk, words=words)
 
 
 def texts(found: "Comparison", change: Change, source: bytes | None = None) -> Texts | None:
@@ -169,35 +173,47 @@ def _sides(found: "Comparison", change: Change, source: bytes) -> tuple[bytes | 
     return before, after
 
 
-def hunks(found: Sequence[Block], texts: Texts, context: int) -> Iterator[Hunk]:
-    """Group the blocks: two blocks are in one hunk if all lines between them are context."""
-    group: list[Block] = []
-    for block in found:
-        if group and block.old_start - group[-1].old_end > 2 * context:
-            yield _hunk(group, texts, context)
-            group = []
-        group.append(block)
-    if group:
-        yield _hunk(group, texts, context)
-
-
-def _hunk(group: list[Block], texts: Texts, context: int) -> Hunk:
-    before = min(context, group[0].old_start)
-    after = min(context, len(texts.old) - group[-1].old_end)
-    return Hunk(group[0].old_start - before, group[-1].old_end + after, group[0].new_start - before, group[-1].new_end + after, group)
-
-
-def _hunks(found: Texts, path: bytes, context: int, *, words: bool) -> Iterator[bytes]:
+def hunks(texts: Texts, path: bytes, context: int = CONTEXT) -> Iterator[Hunk]:
+    """The hunks of a file: two blocks are in one hunk if all lines between them are context."""
+    groups: list[list[Block]] = []
+    for block in blocks(texts.old, texts.new):
+        if groups and block.old_start - groups[-1][-1].old_end <= 2 * context:
+            groups[-1].append(block)
+        else:
+            groups.append([block])
     searched, place = 0, b""
     is_place = next((pattern for ends, pattern in _PLACES.items() if path.endswith(ends)), _ANY_PLACE)
-    for hunk in hunks(blocks(found.old, found.new), found, context):
-        for line in reversed(found.old[searched : hunk.start]):
+    for group in groups:
+        start = max(group[0].old_start - context, 0)
+        for line in reversed(texts.old[searched:start]):
             if is_place.match(line):
                 place = b" " + line[:_MOST_HEADING].rstrip()
                 break
-        searched = hunk.start
-        yield b"@@ -" + _range(hunk.start, hunk.end) + b" +" + _range(hunk.new_start, hunk.new_end) + b" @@" + place
-        yield from _word_body(found, hunk) if words else _body(found, hunk)
+        searched = start
+        yield _hunk(group, start, min(group[-1].old_end + context, len(texts.old)), place)
+
+
+def split(hunk: Hunk) -> list[Hunk]:
+    """The hunk in parts of one block each. As in git, the lines between two blocks are context of both."""
+    starts = [hunk.start, *(block.old_end for block in hunk.blocks[:-1])]
+    ends = [*(block.old_start for block in hunk.blocks[1:]), hunk.end]
+    return [_hunk([block], start, end, hunk.place) for block, start, end in zip(hunk.blocks, starts, ends, strict=True)]
+
+
+def _hunk(group: list[Block], start: int, end: int, place: bytes) -> Hunk:
+    first, last = group[0], group[-1]
+    return Hunk(start, end, first.new_start - (first.old_start - start), last.new_end + (end - last.old_end), group, place)
+
+
+def hunk_lines(found: Texts, hunk: Hunk, *, words: bool = False) -> Iterator[bytes]:
+    """The patch of one hunk, as lines of bytes without line ends."""
+    yield b"@@ " + ranges(hunk) + b" @@" + hunk.place
+    yield from _word_body(found, hunk) if words else _body(found, hunk)
+
+
+def ranges(hunk: Hunk) -> bytes:
+    """The lines of a hunk on both sides, as its first line has them."""
+    return b"-" + _range(hunk.start, hunk.end) + b" +" + _range(hunk.new_start, hunk.new_end)
 
 
 def _range(start: int, end: int) -> bytes:

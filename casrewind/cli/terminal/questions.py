@@ -52,9 +52,9 @@ def may_ask(options: "ParsedOptions") -> bool:
     return not options.yes and not options.json and may_answer()
 
 
-def asked(question: str) -> str:
+def asked(question: str, stream: "TextIO | None" = None) -> str:
     """Ask and read an answer. `input` itself may write the question to a discarded stream. Raises EOFError."""
-    stream = _stream()
+    stream = stream or question_stream()
     stream.write(question)
     stream.flush()
     return input()
@@ -80,13 +80,13 @@ Ask = Callable[[Proposal], bool]
 
 def ask(proposal: Proposal) -> bool:
     """Show a proposal on the terminal, and ask. Any answer but yes is no; `d` shows the patch and asks again."""
-    stream, patch = _stream(), proposal.patch
+    stream, patch = question_stream(), proposal.patch
     print_lines([*proposal.notes, proposal.headline, *proposal.lines], stream)
     question = f"Go on? {proposal.kept}".rstrip()
     return agreed(question, None if patch is None else lambda: print_lines(patch(), stream))
 
 
-def _stream() -> TextIO:
+def question_stream() -> TextIO:
     """Where a person reads a question: standard error, if standard output alone is no terminal."""
     return sys.stdout if sys.stdout.isatty() or not sys.stderr.isatty() else sys.stderr
 

@@ -1,0 +1,47 @@
+"""The parts of a change that can be chosen alone, and what a choice of them makes of the path."""
+
+from collections.abc import Collection, Iterable
+
+from ..._typing import TYPE_CHECKING
+from ...model import digest as digests
+from ...model.diff import Change
+from ...model.line_diff import Block
+from ...model.manifest import FILE, LARGE, Entry
+from ...ops.edits import Edit
+from ..show import patch
+from ..show.patch import Texts
+
+if TYPE_CHECKING:
+    from ...ops.compare import Comparison
+
+
+def has_hunks(change: Change) -> bool:
+    """True if hunks of a file can be chosen: it is a file on both sides, and not a large one."""
+    return all(entry is not None and entry.kind == FILE and entry.size < LARGE for entry in (change.old, change.new))
+
+
+def edit_of(found: "Comparison", change: Change, numbers: Collection[int]) -> Edit | None:
+    """The old side with these hunks of the new side. None if a side is no longer available."""
+    texts = patch.texts(found, change)
+    if texts is None or change.old is None:
+        return None
+    chosen = [block for number, hunk in enumerate(patch.hunks(texts, change.path)) if number in numbers for block in hunk.blocks]
+    return edit_with(change, texts, chosen, change.old.mode)
+
+
+def edit_with(change: Change, texts: Texts, chosen: Iterable[Block], mode: int) -> Edit:
+    """The old side with these blocks of the new side, and with this mode."""
+    data = b"".join(_lines(texts, chosen))
+    wanted = Entry(FILE, mode, len(data), 0, digests.of(data))
+    if change.new is not None and change.new.digest == wanted.digest:
+        return Edit(change, change.new._replace(mode=mode))
+    return Edit(change, wanted, data)
+
+
+def _lines(texts: Texts, chosen: Iterable[Block]) -> Iterable[bytes]:
+    at = 0
+    for block in sorted(chosen):
+        yield from texts.old[at : block.old_start]
+        yield from texts.new[block.new_start : block.new_end]
+        at = block.old_end
+    yield from texts.old[at:]

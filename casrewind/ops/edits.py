@@ -1,0 +1,83 @@
+"""What a person chose of the changes of a plan: some of its paths, some hunks of a file.
+
+The danger prevented here: a file that changed after a person saw it. Its change is then another one than that which the
+person chose from, so nothing is changed at all.
+"""
+
+import io
+import time
+from collections.abc import Mapping
+
+from .. import errors
+from .._typing import NamedTuple
+from ..model import paths
+from ..model import plan as plans
+from ..model.diff import Change
+from ..model.manifest import DIR, LARGE, Entry, same
+from ..model.plan import Action, Actions
+from ..store.dry_run import DryRunWriter
+from ..store.writer import StoreWriter
+
+
+class Edit(NamedTuple):
+    """What a person chose of the change of one path. `shown`: the change as they saw it. `wanted`: what the path becomes;
+    `data`: its bytes, if chosen hunks made them."""
+
+    shown: Change
+    wanted: Entry | None
+    data: bytes | None = None
+
+
+Edits = Mapping[bytes, Edit | None]
+"""The chosen paths. None: the whole change, whatever it is when it is made."""
+
+
+def chosen_actions(actions: Actions, edits: Edits, writer: StoreWriter | DryRunWriter) -> Actions:
+    """The actions on the chosen paths, with what was chosen of them; new bytes go into `writer`. A chosen path has its new
+    directories made, and an emptied directory goes with the last chosen path in it. Raises ContentInTheWay if a change is
+    not the one that was shown."""
+    above = {parent for path in edits for parent in paths.parents(path)}
+    replaced: set[bytes] = set()  # chosen directories that something else replaces: what is in them goes
+    holding: set[bytes] = set()  # directories with something that stays
+    seen: set[bytes] = set()
+    found: list[Action] = []
+    for action in actions:
+        path, before, after = action.path, action.before, action.after
+        seen.add(path)
+        if path in edits:
+            found.append(_edited(action, edits[path], writer))
+            if _is_directory(before) and after is not None and not _is_directory(after):
+                replaced.add(path)
+        elif (path in above and (before is None or after is None)) or (replaced and not replaced.isdisjoint(paths.parents(path))):
+            found.append(action)
+        elif path in above and not _is_directory(before):
+            raise errors.ContentInTheWay(f"{paths.display(path)} is in the way of a chosen path, and is not chosen", "choose it too")
+        else:
+            holding.update(paths.parents(path))
+    for path, edit in edits.items():
+        if edit is not None and path not in seen:
+            raise _other(path)
+    return plans.pack(action for action in found if action.after is not None or action.path not in holding)
+
+
+def _is_directory(entry: Entry | None) -> bool:
+    return entry is not None and entry.kind == DIR
+
+
+def _edited(action: Action, edit: Edit | None, writer: StoreWriter | DryRunWriter) -> Action:
+    if edit is None:
+        return action
+    if not (same(action.before, edit.shown.old) and same(action.after, edit.shown.new)):
+        raise _other(action.path)
+    wanted, data = edit.wanted, edit.data
+    if wanted is not None and data is not None:
+        wanted = wanted._replace(mtime_ns=time.time_ns())  # no state ever had these bytes
+        if len(data) < LARGE:
+            writer.put_file(data)
+        else:
+            wanted = wanted._replace(chunks=writer.put_stream(io.BytesIO(data), len(data))[2])
+    return action._replace(after=wanted)
+
+
+def _other(path: bytes) -> errors.ContentInTheWay:
+    return errors.ContentInTheWay(f"{paths.display(path)} has changed since its parts were chosen: nothing was changed", "choose again")
