@@ -53,13 +53,16 @@ class Kept(NamedTuple):
 
 class Merged(NamedTuple):
     """A file that becomes a merge: its bytes `data`, the number of places `taken` back, and how many lines are `kept`
-    that were changed since. `conflicts`: how many places have markers."""
+    that were changed since. `conflicts`: how many places have markers. `by`: the numbers of the turns that edited the file
+    since. `is_yours`: a person did, too."""
 
     path: bytes
     data: bytes
     taken: int
     kept: int
     conflicts: int = 0
+    by: tuple[int, ...] = ()
+    is_yours: bool = False
 
 
 class OutsideEdits(NamedTuple):

@@ -27,6 +27,7 @@ from .capture import CapturedState
 from .compare import read_present
 from .context import Context
 from .execute import Restored
+from .later_edits import LaterEdits
 from .restore import Confirm
 from .turn_view import TurnView
 from .undo import carry_out, only_plan, prepare
@@ -76,7 +77,8 @@ def revert(
     done = what_turns_did(view, turns, scope, shared=shared, skip_damaged=skip_damaged)
     before = view.points[turns[-1].before or ""]
     hint = f"casrewind revert --skip-damaged takes back the rest, casrewind restore {before.id} PATH what is sound"
-    files = _Files(context, done.steps, conflicts, is_one=len(turns) == 1, skip_damaged=skip_damaged, hint=hint)
+    later = LaterEdits(context, view, turns[-1], [turn.n for turn in turns])
+    files = _Files(context, done.steps, later, conflicts, is_one=len(turns) == 1, skip_damaged=skip_damaged, hint=hint)
 
     def actions() -> Actions:
         return plans.pack(Action(path, steps[0].change.new, steps[-1].change.old, path) for path, steps in done.steps.items())
@@ -156,9 +158,10 @@ class _Files:
     """Decides for each path what it becomes. `merged`: the files that were merged by lines, `made`: their digests."""
 
     def __init__(
-        self, context: Context, steps: Mapping[bytes, Sequence[RevertStep]], conflicts: str, *, is_one: bool, skip_damaged: bool, hint: str
-    ) -> None:
-        self._context, self._steps, self._conflicts = context, steps, conflicts
+        self, context: Context, steps: Mapping[bytes, Sequence[RevertStep]], later: LaterEdits, conflicts: str, *,
+        is_one: bool, skip_damaged: bool, hint: str,
+    ) -> None:  # fmt: skip
+        self._context, self._steps, self._later, self._conflicts = context, steps, later, conflicts
         self._is_one, self._skip_damaged, self._hint = is_one, skip_damaged, hint
         self._writer: StoreWriter | DryRunWriter = DryRunWriter(context.store.read)
         self.merged: list[Merged] = []
@@ -194,14 +197,15 @@ class _Files:
                 entry = found.entry
                 continue
             if found.lines.conflicts and self._conflicts == ASIDE:
-                return self._conflicting(path, step, found.lines, is_present=entry is there)
+                return self._conflicting(path, step, found.lines, there if entry is there else None, read)
             result = self._merged(path, step.turn, found.lines, result)
             digest = digests.of(result.data)
             contents[digest] = result.data
             entry = Entry(FILE, found.mode, len(result.data), 0 if there is None else there.mtime_ns, digest)
         if result is None or entry is None or manifest.same(entry, there) or entry.digest != digests.of(result.data):
             return entry
-        self.merged.append(result)
+        by = self._later.of_file(path, there)
+        self.merged.append(result._replace(by=by.turns, is_yours=by.is_person))
         self.made.add(entry.digest)
         return self._stored(entry, result.data)
 
@@ -221,13 +225,15 @@ class _Files:
     def _kept(self, path: bytes, step: RevertStep, reason: str, why: str) -> Kept:
         return Kept(path, reason if self._is_one else f"@{step.turn}: {reason}", benign=False, why=why)
 
-    def _conflicting(self, path: bytes, step: RevertStep, lines: LineMerge, *, is_present: bool) -> Kept:
-        """Why a file with conflicts is left alone. Its lines are named if they are those of the present file."""
-        if not is_present:
+    def _conflicting(self, path: bytes, step: RevertStep, lines: LineMerge, present: Entry | None, read: merge.Reader) -> Kept:
+        """Why a file with conflicts is left alone. Its lines are named if they are those of the file `present`."""
+        if present is None:
             return self._kept(path, step, plans.EDITED, merge.CONFLICTS)
         found = tuple((group.ours.start + 1, max(group.ours.end, group.ours.start + 1)) for group in lines.conflicts)
-        reason = f"{_lines_in_words(found)} {'was' if len(found) == 1 and found[0][0] == found[0][1] else 'were'} edited since"
-        return self._kept(path, step, reason, merge.CONFLICTS)._replace(lines=found)
+        by = self._later.of_lines(path, present, lines.ours, found, read)
+        were = "was" if len(found) == 1 and found[0][0] == found[0][1] else "were"
+        reason = f"{_lines_in_words(found)} {were} edited since{f' by {by}' if str(by) else ''}"
+        return self._kept(path, step, reason, merge.CONFLICTS)._replace(lines=found, by=by.turns)
 
     def _read(self, path: bytes, wanted: Entry, *, is_present: bool) -> bytes:
         """The content of an entry. A writer that writes nothing has not stored the present files."""

@@ -176,7 +176,7 @@ def test_revert_takes_one_turn_back_and_undo_takes_that_back(three, casrewind, r
 def test_revert_keeps_what_was_edited_since_and_may_be_limited(three, casrewind, root):
     plant(root, {"till.py": b"mine\n"})
     found = casrewind("revert", "@2", "-y", code=3)
-    assert "left alone: till.py: line 1 was edited since" in found.err and (root / "till.py").read_bytes() == b"mine\n"
+    assert "left alone: till.py: line 1 was edited since by you" in found.err and (root / "till.py").read_bytes() == b"mine\n"
     assert (root / "prices").read_bytes() == b"5\n"
     casrewind("undo", "--yes", code=0)
     casrewind("revert", "@2", "prices", "-y", code=0)

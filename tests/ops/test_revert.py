@@ -94,8 +94,40 @@ def test_a_conflict_leaves_the_whole_file_alone_and_names_the_lines(agent):
     write(agent.root, {"a.py": text(l1=b"first", l5=b"mine\nmine", l9=b"mine")})
     report = revert(agent, 1)
     assert read(agent) == text(l1=b"first", l5=b"mine\nmine", l9=b"mine") and read(agent, "b.py") == text()
-    assert reasons(report) == {b"a.py": "lines 5-6 were edited since"} and report.incomplete
-    assert [(item.why, item.lines) for item in report.kept] == [("conflict", ((5, 6),))]
+    assert reasons(report) == {b"a.py": "lines 5-6 were edited since by you"} and report.incomplete
+    assert [(item.why, item.lines, item.by) for item in report.kept] == [("conflict", ((5, 6),), ())]
+
+
+def test_a_conflict_names_the_turn_that_edited_these_lines_last(agent):
+    turn(agent, "first", {"a.py": text(l5=b"first")})
+    turn(agent, "second", {"a.py": text(l5=b"second")})
+    turn(agent, "third", {"a.py": text(l1=b"a\nb\nthird", l5=b"second")})
+    write(agent.root, {"a.py": text(l1=b"a\nb\nthird", l5=b"second", l9=b"mine")})
+    report = revert(agent, 3)
+    assert [(item.reason, item.lines, item.by) for item in report.kept] == [("line 7 was edited since by @2", ((7, 7),), (2,))]
+    write(agent.root, {"a.py": text(l1=b"a\nb\nthird", l5=b"mine")})
+    assert reasons(revert(agent, 3)) == {b"a.py": "line 7 was edited since by you"}
+    turn(agent, "fourth", {"b.py": text(l1=b"x")})
+    assert reasons(revert(agent, 4)) == {b"a.py": "line 7 was edited since by you"}
+
+
+def test_a_merge_names_all_who_edited_the_file_since(agent):
+    turn(agent, "first", {"a.py": text(l1=b"first")})
+    turn(agent, "second", {"a.py": text(l1=b"first", l3=b"second")})
+    write(agent.root, {"a.py": text(l1=b"first", l3=b"second", l5=b"mine")})
+    turn(agent, "third", {"a.py": text(l1=b"first", l3=b"second", l5=b"mine", l7=b"third"), "b.py": None})
+    turn(agent, "fourth", {"b.py": b"\n"})
+    plan = revert(agent, 4, dry_run=True)
+    assert [(item.by, item.is_yours, item.kept) for item in plan.merged] == [((2, 3), True, 3)]
+    plan = revert(agent, 3, 4, dry_run=True)
+    assert [(item.by, item.is_yours, item.kept) for item in plan.merged] == [((2,), True, 2)]
+
+
+def test_a_turn_that_still_runs_is_named_too(agent):
+    turn(agent, "first", {"a.py": text(l1=b"first")})
+    agent.prompt("second", "second")
+    write(agent.root, {"a.py": text(l1=b"second")})
+    assert reasons(revert(agent, 2)) == {b"a.py": "line 1 was edited since by @1"}
 
 
 def test_with_theirs_the_lines_in_conflict_are_those_before_the_turn(agent):
