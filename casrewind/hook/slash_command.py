@@ -36,7 +36,10 @@ _KNOWN: dict[str, dict[str, bool]] = {
     "pin": {},
     "redo": {"-n": False, "--dry-run": False, "--list": False, "-y": False, "--yes": False},
     "restore": {**_RESTORES, "--continue": False, "--abort": False},
-    "revert": {"--shared": False, "-n": False, "--dry-run": False, "-y": False, "--yes": False},
+    "revert": {
+        "--session": True, "--theirs": False, "--markers": False, "--shared": False, "--running": False, "--known": False,
+        "--skip-damaged": False, "-n": False, "--dry-run": False, "-y": False, "--yes": False,
+    },
     "save": {"-m": True, "--pin": False, "--rehash": False},
     "show": {"-p": False, "--patch": False, "--stat": False, "--name-status": False, "--name-only": False},
     "status": {},
@@ -62,7 +65,7 @@ _HELP = """\
 {0} show @2          what a turn changed
 {0} log PATH         the turns that changed a file
 {0} restore @2 PATH  the files of before a turn, or one of them
-{0} revert @2        take back what one turn changed, and nothing else
+{0} revert @2        take back what one turn changed, and keep what was done since; @4..@2: several
 {0} undo             take the newest restore back; redo does it again
 {0} save -m TEXT     a checkpoint by hand
 What changes files is shown first, with the line to type to do it. Only {0} back does one small turn at once.

@@ -18,7 +18,7 @@ from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
 from ..model.domain import Domain, Skip
 from ..model.manifest import DIR, FILE, Entry, Loader
-from ..model.plan import Action
+from ..model.plan import Action, Merged
 from ..store.dry_run import DryRunWriter
 from ..store.packs import ReadBlob
 from ..worktree.reader import HashSink, NotCapturable
@@ -141,11 +141,16 @@ def towards(context: Context, seen: ScannedWorktree, point: Checkpoint, scope: S
     return Comparison(_sorted(told.changes, scope), seen.skipped, present, stored, (), _sorted(told.unclear, scope))
 
 
-def planned(context: Context, actions: Iterable[Action]) -> Comparison:
-    """What the actions of a plan change in the worktree."""
+def planned(context: Context, actions: Iterable[Action], merged: Iterable[Merged] = ()) -> Comparison:
+    """What the actions of a plan change in the worktree. The store does not have the files that become a merge."""
     stored, present = _readers(context)
+    made = {item.path: item.data for item in merged}
+
+    def planned_bytes(path: bytes, entry: Entry) -> bytes | None:
+        return made[path] if path in made else stored(path, entry)
+
     changes = (Change(action.path, action.before, action.after) for action in actions if action.before != action.after)
-    return Comparison(tuple(changes), (), present, stored)
+    return Comparison(tuple(changes), (), present, planned_bytes)
 
 
 def _readers(context: Context) -> tuple[_Bytes, _Bytes]:

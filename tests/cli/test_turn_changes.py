@@ -292,7 +292,11 @@ def test_a_restore_to_after_a_turn_that_runs_says_that_it_runs(three, casrewind,
     said = casrewind("restore", "after:@1", "-n", code=0).out
     assert said.startswith('@1 "slow job" still runs: the state after it is the files as they are now')
     assert casrewind.json("restore", "after:@1", "-n")["running"] is True and (root / "till.py").read_bytes() == b"half\n"
-    assert "running, or stopped with Esc" in casrewind("revert", "@1", "-n", code=0).out.splitlines()[0]
+    refused = casrewind("revert", "@1", "-y", code=11).err
+    assert "@1 has not ended: its agent still works, or was stopped with Esc; wait, or add --running" in refused
+    assert "running, or stopped with Esc" in casrewind("revert", "@1", "-n", "--running", code=0).out.splitlines()[0]
+    casrewind("revert", "@1", "-y", "--running", code=0)
+    assert (root / "till.py").read_bytes() == b"one\ntwo\nthree\n"
 
 
 def test_the_plan_of_revert_says_that_the_end_of_the_turn_was_not_seen(agent, casrewind, root):

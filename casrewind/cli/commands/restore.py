@@ -7,16 +7,17 @@ from collections.abc import Callable, Sequence
 
 from ... import errors, launch
 from ..._typing import TYPE_CHECKING
-from ...messages import age, printable
+from ...messages import age, plural, printable
 from ...model.history import REVERT, Step
-from ...model.plan import NO_EDITS
+from ...model.plan import NO_EDITS, Plan
 from ...ops import restore as restores
 from ...ops.execute import Restored
 from ..plan.facts import branches_of, lost_rules, target_of
 from ..plan.question import PlanQuestion
 from ..show import restored
+from ..show.text import cut_to
 from ..terminal.lines import as_json, print_line, print_lines
-from ..terminal.questions import must_ask, question_stream
+from ..terminal.questions import agreed, must_ask, question_stream
 from . import OK, REMARKS, Done, words
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 _CHANGES = "changes files"
 _SESSION = 8  # characters of a session id in output
+_PROMPT = 24  # characters of a prompt in the title of several turns
 
 
 def restore(context: "Context", options: "ParsedOptions", done: Done) -> int:
@@ -162,6 +164,8 @@ def _carry_out(
         return OK
     done()
     is_named = is_titled or (options.typed is not None and not question.target.name)
+    if not options.json and report.dry_run:
+        print_lines(question.notes)
     if not options.json and is_named and (title := question.title()):
         print_line(f"{title}:")
     return _report(report, options, question, facts)
@@ -177,39 +181,120 @@ def _report(report: Restored, options: "ParsedOptions", question: PlanQuestion |
             print_lines(restored.outside_lines(outside))
     return REMARKS if report.incomplete else OK
 
-# -- one turn
+# -- turns
 
 
 def revert(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind revert."""
+    from ...ops.revert import MARKERS
     from ...ops.revert import revert as take_back
-    from ..show.rows import end_of
 
     named = words.Words(context, options)
-    assert options.ref is not None
-    side = named.side(options.ref)
-    if side.turn is None or side.side != "before" or side.point is None:
-        raise errors.UsageError("revert takes one turn, as in @2", f"casrewind restore {words.quoted(options.ref)} restores a state")
-    before, turn = side.point, named.filled(side.turn)
-    scope = words.paths_of(context, [*options.paths, *options.rest], named.states(turn), options, worktree=turn.to_now)
-    another = named.another_turn(options.paths, turn.changes or ())
+    turns, name = _named_turns(context, options, named)
+    turns, unknown = _known_turns(options, turns)
+    still = next((turn for turn in turns if turn.running), None)
+    if still is not None and not options.running:
+        raise errors.StoreBusy(
+            f"@{still.n} has not ended: its agent still works, or was stopped with Esc",
+            "wait, or add --running to reverse what it did so far"
+        )
+    points = [point for turn in turns for point in named.states(turn)]
+    scope = words.paths_of(context, [*options.paths, *options.rest], points, options, worktree=turns[0].to_now)
+    changes = [change for turn in turns for change in named.filled(turn).changes or ()] if options.paths else []
+    another = named.another_turn(options.paths, changes)
     if another is not None:
-        raise errors.UsageError(f"revert takes one turn at a time, and {another} is another", f"casrewind revert {another} after it")
+        several = f"casrewind revert {_range_with(turns, another)} reverses all from one to the other"
+        raise errors.UsageError(f"{another} is another turn, and behind a turn revert takes paths", several)
+    oldest = named.view.points[turns[-1].before or ""]
+    moved = named.moved(f"@{turns[0].n}")
+    is_asked = not options.dry_run and (must_ask(options, _CHANGES) or bool(moved))
+    one = turns[0].n if len(turns) == 1 else None
+    question = PlanQuestion(
+        context, options, done, lambda: f"revert {name}", is_asked=is_asked, anchor=oldest.id,
+        what=" ".join(("revert", *(turn.id for turn in turns))), target=restored.RestoreTarget(name, one, oldest.created_ns),
+        moved=moved, notes=restored.unknown_lines(unknown),
+    )  # fmt: skip
+
+    def agreed_twice(plan: Plan) -> bool:
+        marked = [item.path for item in plan.merged if item.conflicts]
+        return question(plan) and (not (marked and is_asked) or agreed(f"Write markers of conflicts into {restored.first_names(marked)}?"))
+
+    facts = {
+        "running": any(turn.running for turn in turns), "mixed": any(turn.mixed for turn in turns),
+        "turns": [turn.n for turn in turns], "unknown_turns": [turn.n for turn in unknown],
+    }  # fmt: skip
+    return _carry_out(
+        lambda: take_back(
+            context, named.view, turns, scope, shared=options.shared, conflicts=options.conflicts, skip_damaged=options.skip_damaged,
+            dry_run=options.dry_run, confirm=agreed_twice if options.conflicts == MARKERS else question,
+        ),
+        options, done, question, facts, is_titled=options.dry_run,
+    )  # fmt: skip
+
+
+def _named_turns(context: "Context", options: "ParsedOptions", named: words.Words) -> "tuple[list[Turn], str]":
+    """The turns that the words of a revert name, newest first, and what the title says of them. The paths are left in
+    `options.paths`."""
+    word = options.ref
+    if options.session is not None:
+        from ...ops.conversation import whole_session
+
+        if word is not None:  # it is a path
+            options.paths, options.ref = [word, *options.paths], None
+        session = whole_session(context, options.session)
+        turns = [turn for turn in named.view.turns if turn.session == session]
+        if not turns:
+            what = f"session {printable(options.session)!r} has no turns here"
+            raise errors.CheckpointNotFound(what, "casrewind list shows the sessions")
+        return turns, f"session {printable(session[:_SESSION])} ({_told(turns)})"
+    if word is None:
+        raise errors.UsageError("revert: which turn?", "casrewind list shows them, casrewind revert @1 reverses the newest")
+    ends = [end.removeprefix("@") for end in word.split("..")]
+    if len(ends) == 2 and all(end.isascii() and end.isdigit() for end in ends):
+        first, last = (named.view.turn(f"@{end}").n for end in ends)
+        if first < last:
+            what = f"{word}: the older turn comes first, and it has the higher number"
+            raise errors.UsageError(what, f"casrewind revert @{last}..@{first}")
+        turns = list(named.view.turns[last - 1 : first])
+        return turns, f"@{first}..@{last} ({_told(turns)})"
+    side = named.side(word)
+    if side.turn is None or side.side != "before" or side.point is None:
+        raise errors.UsageError("revert takes turns, as in @2 or @4..@2", f"casrewind restore {words.quoted(word)} restores a state")
+    from ..show.rows import end_of
+
+    turn = side.turn
     moment = turn.ended_ns or turn.started_ns
     when = f"{age(moment)}, " if moment is not None else ""
     end = f", {ended}" if (ended := end_of(turn)) else ""
-    name = f'@{turn.n} "{restored.shortened(turn.prompt)}" ({when}{before.id}){end}'
-    moved = named.moved(options.ref)
-    is_asked = not options.dry_run and (must_ask(options, _CHANGES) or bool(moved))
-    question = PlanQuestion(
-        context, options, done, lambda: f"revert {name}", is_asked=is_asked, anchor=before.id, what=f"revert {turn.id}",
-        target=restored.RestoreTarget(name, turn.n, before.created_ns), moved=moved,
-    )  # fmt: skip
-    facts = {"running": turn.running, "mixed": turn.mixed}
-    return _carry_out(
-        lambda: take_back(context, named.view, [turn], scope, shared=options.shared, dry_run=options.dry_run, confirm=question),
-        options, done, question, facts, is_titled=options.dry_run,
-    )  # fmt: skip
+    return [turn], f'@{turn.n} "{restored.shortened(turn.prompt)}" ({when}{side.point.id}){end}'
+
+
+def _told(turns: "Sequence[Turn]") -> str:
+    """Several turns in words."""
+    ends = [cut_to(restored.shortened(turn.prompt), _PROMPT) for turn in (turns[-1], turns[0])]
+    return f'{plural(len(turns), "turn")}: "{ends[0]}"' + (f' to "{ends[1]}"' if len(turns) > 1 else "")
+
+
+def _known_turns(options: "ParsedOptions", turns: "Sequence[Turn]") -> "tuple[list[Turn], list[Turn]]":
+    """The turns whose change is known, and the others. Raises CheckpointNotFound if there are others, unless they may be
+    left out."""
+    from ...model.turn_records import NOT_SAVED
+
+    unknown = [turn for turn in turns if turn.not_saved or turn.before is None or not (turn.after or turn.to_now)]
+    known = [turn for turn in turns if turn not in unknown]
+    if unknown and len(turns) > 1 and not (options.known and known):
+        one = unknown[0]
+        why = NOT_SAVED if one.not_saved else f"the state {'before' if one.before is None else 'after'} it was forgotten"
+        raise errors.CheckpointNotFound(
+            f"what @{one.n} changed is not known: {why}",
+            "--known reverses the other turns" if known else "casrewind list shows what is known"
+        )
+    return (known, unknown) if len(turns) > 1 else (list(turns), [])
+
+
+def _range_with(turns: "Sequence[Turn]", another: str) -> str:
+    numbers = sorted([turns[0].n, turns[-1].n, int(another.removeprefix("@"))])
+    return f"@{numbers[-1]}..@{numbers[0]}"
 
 
 # -- the newest restore

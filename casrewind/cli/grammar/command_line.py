@@ -45,6 +45,7 @@ class ParsedOptions(_Namespace):
     auto: bool
     by: str | None
     color: str
+    conflicts: str
     context: int | None
     copy: bool
     depth: int | None
@@ -59,6 +60,7 @@ class ParsedOptions(_Namespace):
     idle: str
     in_place: bool
     json: bool
+    known: bool
     label: str | None
     max_age: str | None
     max_count: str | None
@@ -85,6 +87,7 @@ class ParsedOptions(_Namespace):
     resident: bool | None
     resume: str | None
     reverse: bool
+    running: bool
     scope: str | None
     session: str | None
     shared: bool

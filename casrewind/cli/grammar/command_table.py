@@ -204,10 +204,20 @@ COMMANDS = {
         flag("--nearest", "if the prompt has no checkpoint, use the nearest older one"), DRY_RUN, YES, JSON,
     ), (), {"what": "both"}, more="The conversation before the prompt becomes a new session; the old session is kept.",
         saves=True, tells_restore=True),
-    "revert": Command("Reverse what one turn changed, and nothing else", ("casrewind revert @2", "casrewind revert @2 src/till.py"), (
-        REF._replace(help="the turn, as in @2"), _PATHS,
-        flag("--shared", "also paths that another turn may have changed at the same time"), DRY_RUN, YES, JSON,
-    ), more="Keeps what you edited since, and what was not captured before the turn. To reverse it, type casrewind undo.",
+    "revert": Command(
+        "Reverse what turns changed, and nothing else",
+        ("casrewind revert @2", "casrewind revert @2 src/till.py", "casrewind revert @4..@2"), (
+        REF._replace(help="the turn, as in @2, or all from one to another, as in @4..@2", nargs="?"), _PATHS,
+        Option(("--session",), "reverse all turns of this agent session: its id, or 4 characters of it", "ID"),
+        choice("conflicts", "theirs", "--theirs", "where the same lines were edited since: restore those of before the turn"),
+        choice("conflicts", "markers", "--markers", "where the same lines were edited since: write all versions, between markers"),
+        flag("--shared", "also paths that another turn may have changed at the same time"),
+        flag("--running", "also what a turn that still runs has changed so far"),
+        flag("--known", "of several turns, leave out those whose change is no longer known"), SKIP_DAMAGED, DRY_RUN, YES, JSON,
+        ), (
+        "[OPTIONS] @N [--] [PATH ...]", "[OPTIONS] @N..@M [--] [PATH ...]", "[OPTIONS] --session ID [--] [PATH ...]",
+        ), {"conflicts": ""}, more="Merges files that were edited since, line by line. Leaves a file alone if the same lines were edited "
+        "since. Keeps what was not captured before the turn. To reverse it, type casrewind undo.",
         behind="paths go", saves=True, function="restore.revert"),
     "undo": Command("Undo the newest restore", ("casrewind undo", "casrewind undo --list"), (
         DRY_RUN, flag("--list", "list the restores that can be undone"),

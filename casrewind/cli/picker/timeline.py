@@ -259,7 +259,7 @@ class TimelineModel:
             some = f", parts of {plural(len(parts), 'file')} only" if parts else ""
             headline = f"Restore {'chat and files' if what == BOTH else 'files'} to {name}: {summary(plan)}{some}"
             outside = edited_outside(context, point, plan.actions)
-            planned = [*plan_lines(plan.actions, plan.kept), *outside_lines(outside), *foreign_lines(strange)]
+            planned = [*plan_lines(plan), *outside_lines(outside), *foreign_lines(strange)]
             notes = self._notes(point, plan)
             return ask(Proposal(Line(headline), [*planned, *taken], notes, UNDO_KEEPS, lambda: self._patch_of(plan, parts)))
 

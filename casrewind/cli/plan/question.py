@@ -41,17 +41,18 @@ class PlanQuestion:
         what: str = "",
         target: restored.RestoreTarget = restored.NO_TARGET,
         moved: str = "",
+        notes: Iterable[Line] = (),
     ) -> None:
         """`is_shown`: the plan is printed, and nobody is asked. `target` names the result. `moved`: that numbers moved, or
         "". `since`: the checkpoint to go back to, if edits after it are to be named. `anchor` and `what`: see
-        typed.code_of; by default the anchor is `since`."""
+        typed.code_of; by default the anchor is `since`. `notes`: what else stands above the plan."""
         self._context, self._options, self._done, self._title = context, options, done, title
         self._is_asked, self._is_shown, self._since, self._what = is_asked, is_shown and not options.json, since, what
         self._anchor = anchor or ("" if since is None else since.id)
         self._typed = None if options.typed is None else _typed_line(options)
         self._lines: list[Line] = []
         self.outside = NO_EDITS
-        self.target, self._moved = target, moved
+        self.target, self._moved, self.notes = target, moved, tuple(notes)
 
     def __call__(self, plan: Plan, strange: tuple[bytes, ...] = ()) -> bool:
         """Show the plan and ask; or decide without a question."""
@@ -64,7 +65,7 @@ class PlanQuestion:
         if not (self._is_asked or self._is_shown):
             print_lines(line._replace(is_remark=True) for line in notes)
             return True
-        title = restored.headline(self._title(), plan.actions)
+        title = restored.headline(self._title(), plan)
         if self._is_shown:
             print_lines([*notes, title, *self._details(plan, strange)])
             return True
@@ -89,18 +90,18 @@ class PlanQuestion:
             self.outside = edited_outside(self._context, self._since, actions)
 
     def _notes(self, plan: Plan) -> list[Line]:
-        return list(restored.unprotected_lines(lost_rules(self._context, plan.actions)))
+        return [*self.notes, *restored.unprotected_lines(lost_rules(self._context, plan.actions))]
 
     def _details(self, plan: Plan, strange: tuple[bytes, ...]) -> list[Line]:
         """The lines below the title of a plan."""
-        found = [*restored.plan_lines(plan.actions, plan.kept), *restored.outside_lines(self.outside), *restored.foreign_lines(strange)]
+        found = [*restored.plan_lines(plan), *restored.outside_lines(self.outside), *restored.foreign_lines(strange)]
         return [*found, Line(f"  {self._moved}")] if self._moved else found
 
     def _patch(self, plan: Plan) -> Iterator[Line]:
         from ...ops import compare
         from ..show import comparison
 
-        found = compare.planned(self._context, restored.really_changes(plan.actions))
+        found = compare.planned(self._context, restored.really_changes(plan.actions), plan.merged)
         return comparison.lines(found, comparison.Form(comparison.PATCH), PIPED)
 
     def _is_agreed(self, plan: Plan, strange: tuple[bytes, ...]) -> bool:
@@ -135,7 +136,7 @@ class PlanQuestion:
         if self._typed.code is not None:
             yield Line("that plan is no longer the same; nothing was changed. The plan now:")
         yield from self._notes(plan)
-        yield restored.headline(self._title(), plan.actions)
+        yield restored.headline(self._title(), plan)
         yield from self._details(plan, strange)
         yield Line("nothing has changed yet; to go ahead, type:")
         yield Line(f"  {self._typed.with_yes(code)}")

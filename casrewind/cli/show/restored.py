@@ -5,12 +5,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from ..._typing import TYPE_CHECKING, NamedTuple
 from ...messages import plural, printable
 from ...model.checkpoint import Checkpoint
-from ...model.diff import Change, count
-from ...model.plan import EDITED, Action, Kept, OutsideEdits
+from ...model.diff import Change, count, counted_changes
+from ...model.plan import EDITED, Action, Kept, Merged, OutsideEdits, Plan
 from ...store.catalog import Marked
-from .text import RED_BOLD, SHOWN, Line, Part, cut_to, styled
+from .text import RED_BOLD, SHOWN, Line, Part, cells, cut_to, styled
 
 if TYPE_CHECKING:
+    from ...model.turn_records import Turn
     from ...ops.execute import Restored
     from ...ops.inclusion import LostRule
     from .changes import Row
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _TITLE = 40
 """Characters of a label or prompt in the title of a plan."""
 _OUTSIDE = 3  # paths that were edited outside of a turn, by name
+_WIDTH = 80
 _NAMED = 10
 """Paths that a result names in a client."""
 
@@ -44,7 +46,7 @@ def restored_lines(report: "Restored", name: str = "", *, is_inside: bool = Fals
     actions = wrote + removed
     if report.dry_run:
         yield Line(f"would restore {plural(wrote, 'path')} and remove {removed}; {plural(report.unchanged, 'path')} would stay")
-        yield from plan_lines(report.actions, report.kept)
+        yield from plan_lines(Plan(report.actions, report.kept, report.merged))
         return
     verb = _DONE.get(report.op, "written")
     if report.op == "materialise":
@@ -52,9 +54,10 @@ def restored_lines(report: "Restored", name: str = "", *, is_inside: bool = Fals
     elif not actions and report.kept and not report.unchanged:
         yield Line(f"nothing was {verb}")
     elif not actions:
-        yield Line(f"nothing to do: the worktree has it already ({plural(report.unchanged, 'path')} unchanged)")
+        has_it = "already taken back" if report.op == "revert" else "the worktree has it already"
+        yield Line(f"nothing to do: {has_it} ({plural(report.unchanged, 'path')} unchanged)")
     else:
-        counts = f"{plural(wrote, 'path')} written, {removed} removed, {report.unchanged} unchanged"
+        counts = f"{plural(wrote, 'path')} written{_merged_count(report.merged)}, {removed} removed, {report.unchanged} unchanged"
         if name:
             yield Line(f"{verb} {name}")
         yield Line(f"  {counts}" if name else f"{verb}: {counts}")
@@ -63,6 +66,7 @@ def restored_lines(report: "Restored", name: str = "", *, is_inside: bool = Fals
     if name and not actions:
         yield Line(f"  asked for: {report.op} {name}")
     yield from _kept(report.kept, report.actions)
+    yield from _marked_lines(report.merged)
     if report.op in ("restore", "revert") and report.safety:
         yield Line(f"  the state before is {report.safety}; casrewind undo goes back to it")
     if report.tells_agent:
@@ -91,25 +95,64 @@ def _sides(actions: Sequence[Action]) -> "tuple[list[Row], list[Row]]":
     return [row for row in found if row.sign == "-"], [row for row in found if row.sign != "-"]
 
 
-def headline(title: str, actions: Iterable[Action]) -> Line:
+def headline(title: str, plan: Plan) -> Line:
     """A plan's title with the numbers of written and removed paths: 2 written, 39 REMOVED."""
-    written, removed = numbers(actions)
+    written, removed = numbers(plan.actions)
     parts: list[Part] = [f"{title}: "]
     if written or not removed:
-        parts.append(f"{written:,} written{', ' if removed else ''}")
+        parts.append(f"{written:,} written{_merged_count(plan.merged)}{', ' if removed else ''}")
     if removed:
         parts.append((f"{removed:,} REMOVED", RED_BOLD))
     return styled(*parts)
 
 
-def plan_lines(actions: Sequence[Action], left: Sequence[Kept]) -> Iterator[Line]:
+def plan_lines(plan: Plan) -> Iterator[Line]:
     """The changes of a plan, removals first, and only some of many."""
-    for side in _sides(actions):
+    merged = {item.path: item for item in plan.merged}
+    for side in _sides(plan.actions):
         for row in side[:SHOWN]:
-            yield row.line().between("  ")
+            if row.path in merged:
+                yield from _merged_lines(row, merged[row.path])
+            else:
+                yield row.line().between("  ")
         if len(side) > SHOWN:
             yield Line(f"  ... and {len(side) - SHOWN:,} more; --dry-run --json lists all of them")
-    yield from _kept(left)
+    yield from _kept(plan.kept)
+
+
+def _merged_lines(row: "Row", item: Merged) -> Iterator[Line]:
+    """A file that becomes a merge: in one line if it has room."""
+    line, words = row._replace(more="").line().between("  "), _merge_in_words(item)
+    if cells(line.text) + 2 + cells(words) <= _WIDTH:
+        yield line.between("", f"  {words}")
+    else:
+        yield from (line, Line(f"      {words}"))
+
+
+def _merge_in_words(item: Merged) -> str:
+    """What a merge takes back, and whose lines it keeps."""
+    names = [*(f"@{number}" for number in item.by), *(["yours"] if item.is_yours else [])]
+    whose = " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    parts = [f"{plural(item.taken, 'place')} taken back"] if item.taken or not item.conflicts else []
+    parts += [f"{plural(item.kept, 'line' if whose else 'later line')}{f' of {whose}' if whose else ''} kept"] if item.kept else []
+    return "merged: " + ", ".join([*parts, *([f"markers at {plural(item.conflicts, 'place')}"] if item.conflicts else [])])
+
+
+def _marked_lines(merged: Sequence[Merged]) -> Iterator[Line]:
+    """The files that have markers now."""
+    marked = [item.path for item in merged if item.conflicts]
+    if marked:
+        yield Line(f"  conflicts to resolve, between markers: {first_names(marked)}", is_remark=True)
+
+
+def _merged_count(merged: Sequence[Merged]) -> str:
+    return f" ({len(merged):,} merged with later edits)" if merged else ""
+
+
+def unknown_lines(turns: "Sequence[Turn]") -> Iterator[Line]:
+    """The turns that a revert leaves out."""
+    if turns:
+        yield Line(f"NOTE: not taken back, because it is not known what they changed: {', '.join(f'@{turn.n}' for turn in turns)}")
 
 
 def _kept(left: Sequence[Kept], done: Sequence[Action] = ()) -> Iterator[Line]:
@@ -129,15 +172,16 @@ def outside_lines(found: OutsideEdits) -> Iterator[Line]:
     if found.proved:
         were, lose = ("was", "loses") if len(found.proved) == 1 else ("were", "lose")
         yield Line(f"  {len(found.proved):,} of these paths {were} edited outside of a turn since then, and {lose} that:")
-        yield _first_names(found.proved)
+        yield Line(f"    {first_names(found.proved)}")
     if found.possible:
         yield Line(f"  {len(found.possible):,} of these paths may contain your edits (their turn has no seen end):")
-        yield _first_names(found.possible)
+        yield Line(f"    {first_names(found.possible)}")
 
 
-def _first_names(paths: Sequence[bytes]) -> Line:
+def first_names(paths: Sequence[bytes]) -> str:
+    """The first paths, and how many more there are."""
     more = f" and {len(paths) - _OUTSIDE:,} more" if len(paths) > _OUTSIDE else ""
-    return Line(f"    {', '.join(map(printable, paths[:_OUTSIDE]))}{more}")
+    return f"{', '.join(map(printable, paths[:_OUTSIDE]))}{more}"
 
 
 def foreign_lines(paths: Sequence[bytes]) -> Iterator[Line]:
@@ -195,12 +239,14 @@ def shape(report: "Restored", outside: Sequence[bytes] = (), target: RestoreTarg
     from . import shapes
 
     written, removed = numbers(report.actions)
+    merged = {item.path: item for item in report.merged}
+    changes = (Change(found.path, found.before, found.after) for found in really_changes(report.actions))
     made_at = None if target.made_ns is None else shapes.time_of(target.made_ns)
     return {
         "restored": written,
         "removed": removed,
         "unchanged": report.unchanged,
-        "skipped": [{**shapes.path(item.path), "reason": item.reason} for item in report.kept],
+        "skipped": [_kept_shape(item) for item in report.kept],
         "foreign": [],
         "edited_outside": [path.decode("utf-8", "replace") for path in outside],
         "safety": report.safety or None,
@@ -208,5 +254,20 @@ def shape(report: "Restored", outside: Sequence[bytes] = (), target: RestoreTarg
         "turn": target.turn,
         "target_made_at": made_at,
         "dry_run": report.dry_run,
-        "changes": shapes.changes(Change(found.path, found.before, found.after) for found in really_changes(report.actions)),
+        "changes": [_change_shape(found, merged.get(found.path)) for found in counted_changes(changes)],
     }
+
+
+def _kept_shape(item: Kept) -> "Shape":
+    from . import shapes
+
+    lines = [list(places) for places in item.lines]
+    return {**shapes.path(item.path), "reason": item.reason, "why": item.why or None, "lines": lines, "by": list(item.by)}
+
+
+def _change_shape(found: Change, merged: Merged | None) -> "Shape":
+    from . import shapes
+
+    how = "removed" if found.new is None else "written" if merged is None else "merged"
+    counts = None if merged is None else {"taken": merged.taken, "kept": merged.kept, "conflicts": merged.conflicts}
+    return {**shapes.change(found), "how": how, "merged": counts}
