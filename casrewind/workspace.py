@@ -259,6 +259,46 @@ class Workspace:
 
         return undo.redo(self._context, dry_run=dry_run, confirm=confirm)
 
+    def plan_revert(
+        self, turns: "Sequence[int | str | Turn]", scope: Sequence[bytes] = (), *, shared: bool = False, running: bool = False
+    ) -> "Restored":
+        """The plan of a revert. Changes and publishes nothing. Raises as `revert`."""
+        return self.revert(turns, scope, shared=shared, running=running, dry_run=True)
+
+    def revert(
+        self,
+        turns: "Sequence[int | str | Turn]",
+        scope: Sequence[bytes] = (),
+        confirm: "Confirm | None" = None,
+        *,
+        shared: bool = False,
+        running: bool = False,
+        conflicts: str = "",
+        skip_damaged: bool = False,
+        dry_run: bool = False,
+    ) -> "Restored":
+        """Reverse what these turns changed, and nothing else; `turns` are numbers (3 or "@3"), ids or values of `turns()`.
+        `undo` reverses it.
+
+        Files that were edited since are merged by lines: `Restored.merged`. A path with a conflict stays as it is, and
+        `Restored.kept` has the reason. With `conflicts`, its file gets the lines of before the turn ("theirs"), or
+        "markers". `scope`, `confirm` and `skip_damaged` as for `restore`. `shared`: also paths that other turns may have
+        changed at the same time. `running`: also turns that still run, otherwise StoreBusy is raised. Raises
+        CheckpointNotFound if a turn, or what it changed, is not known, PathNotFound if no turn changed a path in `scope`,
+        else as `restore`.
+        """
+        from .ops import revert
+        from .ops.turn_view import TurnView
+
+        view = TurnView(self._context)
+        chosen = {turn.n: turn for turn in (view.turn(getattr(one, "id", "") or str(one)) for one in turns)}
+        if not chosen or conflicts not in (revert.ASIDE, revert.THEIRS, revert.MARKERS):
+            raise errors.UsageError("revert takes one turn or more, and conflicts as theirs or markers")
+        return revert.revert(
+            self._context, view, [chosen[number] for number in sorted(chosen)], paths.scope(scope), shared=shared, running=running,
+            conflicts=conflicts, skip_damaged=skip_damaged, dry_run=dry_run, confirm=confirm,
+        )  # fmt: skip
+
     # -- conversations
 
     def turns(self, most: int | None = None) -> "list[Turn]":

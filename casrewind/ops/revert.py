@@ -62,6 +62,7 @@ def revert(
     scope: Sequence[bytes] = (),
     *,
     shared: bool = False,
+    running: bool = False,
     conflicts: str = ASIDE,
     skip_damaged: bool = False,
     dry_run: bool = False,
@@ -69,11 +70,17 @@ def revert(
 ) -> Restored:
     """Take back what `turns` (of `view`, the newest first) changed, at the paths in `scope` or everywhere.
 
-    `shared`: also where other turns may have changed a path at the same time. `conflicts`: see ASIDE. `dry_run` changes
-    nothing. `confirm` is asked with the plan; without its consent, Declined is raised. `undo` undoes a revert. Raises
-    CheckpointNotFound if it is not known what a turn changed, PathNotFound if no turn changed a path in `scope`,
-    StoreDamaged unless `skip_damaged`, else as a restore does.
+    `shared`: also where other turns may have changed a path at the same time. `running`: also a turn that still runs; else
+    StoreBusy is raised. `conflicts`: see ASIDE. `dry_run` changes nothing. `confirm` is asked with the plan; without its
+    consent, Declined is raised. `undo` undoes a revert. Raises CheckpointNotFound if it is not known what a turn changed,
+    PathNotFound if no turn changed a path in `scope`, StoreDamaged unless `skip_damaged`, else as a restore does.
     """
+    still = next((turn for turn in turns if turn.running), None)
+    if still is not None and not running:
+        raise errors.StoreBusy(
+            f"@{still.n} has not ended: its agent still works, or was stopped with Esc",
+            "wait, or add --running to reverse what it did so far"
+        )
     done = what_turns_did(view, turns, scope, shared=shared, skip_damaged=skip_damaged)
     before = view.points[turns[-1].before or ""]
     hint = f"casrewind revert --skip-damaged takes back the rest, casrewind restore {before.id} PATH what is sound"

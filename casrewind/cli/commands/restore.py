@@ -192,12 +192,6 @@ def revert(context: "Context", options: "ParsedOptions", done: Done) -> int:
     named = words.Words(context, options)
     turns, name = _named_turns(context, options, named)
     turns, unknown = _known_turns(options, turns)
-    still = next((turn for turn in turns if turn.running), None)
-    if still is not None and not options.running:
-        raise errors.StoreBusy(
-            f"@{still.n} has not ended: its agent still works, or was stopped with Esc",
-            "wait, or add --running to reverse what it did so far"
-        )
     points = [point for turn in turns for point in named.states(turn)]
     scope = words.paths_of(context, [*options.paths, *options.rest], points, options, worktree=turns[0].to_now)
     changes = [change for turn in turns for change in named.filled(turn).changes or ()] if options.paths else []
@@ -225,8 +219,8 @@ def revert(context: "Context", options: "ParsedOptions", done: Done) -> int:
     }  # fmt: skip
     return _carry_out(
         lambda: take_back(
-            context, named.view, turns, scope, shared=options.shared, conflicts=options.conflicts, skip_damaged=options.skip_damaged,
-            dry_run=options.dry_run, confirm=agreed_twice if options.conflicts == MARKERS else question,
+            context, named.view, turns, scope, shared=options.shared, running=options.running, conflicts=options.conflicts,
+            skip_damaged=options.skip_damaged, dry_run=options.dry_run, confirm=agreed_twice if options.conflicts == MARKERS else question,
         ),
         options, done, question, facts, is_titled=options.dry_run,
     )  # fmt: skip
