@@ -54,6 +54,7 @@ standard error, too. [casrewind.schema.json](json/casrewind.schema.json) is a JS
 undecided one; `g` go to a hunk by its number; `s` split it; `?` show the letters. A new, removed or binary file, a link and a change of a mode are one
 hunk each. Nothing changes before the last answer. Then the plan is shown and carried out without a further question. Answers may come from a pipe,
 one in a line; the end of the input is `q`. If a chosen file changes while it asks, nothing is changed.
+`revert -p @N [PATH ...]` asks in the same way about what a revert would change; files with conflicts are not asked about.
 
 """
 

@@ -7,6 +7,7 @@ current state, plan the changes, check everything that could refuse the restore,
 from collections.abc import Callable, Sequence
 
 from .. import errors
+from .._typing import TYPE_CHECKING
 from ..messages import printable
 from ..model import diff as diffs
 from ..model import history, paths
@@ -21,9 +22,11 @@ from ..worktree.nested_stores import NestedStores
 from . import capture, preflight
 from .capture import CapturedState
 from .context import Context
-from .edits import Edits, chosen_actions
 from .execute import Restored, execute
 from .restorable import RecordedPaths, naming, recorded
+
+if TYPE_CHECKING:  # few restores have edits
+    from .edits import Edits
 
 _LATE = "it changed after the checkpoint's time, and was stored as changed"
 _TORN = "was changing while it was saved: its stored bytes may be torn"
@@ -44,7 +47,7 @@ def restore(
     dry_run: bool = False,
     skip_damaged: bool = False,
     confirm: Confirm | None = None,
-    edits: Edits | None = None,
+    edits: "Edits | None" = None,
 ) -> Restored:
     """Reset the worktree (or the paths in `scope`) to `target`.
 
@@ -77,7 +80,7 @@ def restore(
 
 
 def _prepare(
-    context: Context, writer: StoreWriter | DryRunWriter, target: Checkpoint, scope: Sequence[bytes], edits: Edits | None, *,
+    context: Context, writer: StoreWriter | DryRunWriter, target: Checkpoint, scope: Sequence[bytes], edits: "Edits | None", *,
     skip_damaged: bool,
 ) -> tuple[Restored, CapturedState]:  # fmt: skip
     """Returns (what a restore would do and keep, the current state)."""
@@ -95,6 +98,8 @@ def _prepare(
         context, now, plan, hint=preflight.SKIP_DAMAGED, lost=lost, skip_damaged=skip_damaged, benign=True
     )
     if edits is not None:
+        from .edits import chosen_actions
+
         plan = plan._replace(actions=chosen_actions(plans.pack(plan.actions), edits, writer))
     return _report(target, now, plan, [*plan.kept, *lost, *now.kept, *_torn(plan, record)], scope), now
 

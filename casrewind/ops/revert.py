@@ -9,7 +9,7 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 
 from .. import errors
-from .._typing import NamedTuple
+from .._typing import TYPE_CHECKING, NamedTuple
 from ..messages import plural, printable
 from ..model import digest as digests
 from ..model import manifest, merge, paths
@@ -31,6 +31,9 @@ from .later_edits import LaterEdits
 from .restore import Confirm
 from .turn_view import TurnView
 from .undo import carry_out, only_plan, prepare
+
+if TYPE_CHECKING:  # few reverts have edits
+    from .edits import Edits
 
 ASIDE, THEIRS, MARKERS = "", "theirs", "markers"
 """What becomes of a file with conflicts: it is left alone, it gets the lines of before the turn, or markers."""
@@ -67,13 +70,15 @@ def revert(
     skip_damaged: bool = False,
     dry_run: bool = False,
     confirm: Confirm | None = None,
+    edits: "Edits | None" = None,
 ) -> Restored:
     """Take back what `turns` (of `view`, the newest first) changed, at the paths in `scope` or everywhere.
 
     `shared`: also where other turns may have changed a path at the same time. `running`: also a turn that still runs; else
     StoreBusy is raised. `conflicts`: see ASIDE. `dry_run` changes nothing. `confirm` is asked with the plan; without its
-    consent, Declined is raised. `undo` undoes a revert. Raises CheckpointNotFound if it is not known what a turn changed,
-    PathNotFound if no turn changed a path in `scope`, StoreDamaged unless `skip_damaged`, else as a restore does.
+    consent, Declined is raised. `edits`: the paths of the plan that are chosen, and what of each. `undo` undoes a revert.
+    Raises ContentInTheWay if a chosen path is no longer as it was shown, CheckpointNotFound if it is not known what a turn
+    changed, PathNotFound if no turn changed a path in `scope`, StoreDamaged unless `skip_damaged`, else as a restore does.
     """
     still = next((turn for turn in turns if turn.running), None)
     if still is not None and not running:
@@ -95,8 +100,13 @@ def revert(
         report, now = prepare(
             context, writer, actions, REVERT, before.id, hint, files.resolve, made=files.made, skip_damaged=skip_damaged
         )
-        merged = tuple(item for item in files.merged if plans.pack(report.actions).get(item.path) is not None)
-        return report._replace(kept=tuple(sorted((*report.kept, *done.kept))), merged=merged), now
+        planned = plans.pack(report.actions)
+        if edits is not None:
+            from .edits import chosen_actions
+
+            planned = chosen_actions(planned, edits, writer)
+        merged = tuple(item for item in files.merged if _becomes(planned.get(item.path), item.data))
+        return report._replace(actions=planned, kept=tuple(sorted((*report.kept, *done.kept))), merged=merged), now
 
     preflight.refuse_open_journal(context)
     if dry_run:
@@ -107,6 +117,11 @@ def revert(
         report, now = prepared(writer)
         operation = Operation(RESTORE, 0, context.root.key, before.id, "", b"", "")
         return carry_out(context, writer, operation, report, now, confirm) if report.actions else report
+
+
+def _becomes(action: Action | None, data: bytes) -> bool:
+    """True if a path becomes a file of these bytes."""
+    return action is not None and action.after is not None and action.after.digest == digests.of(data)
 
 
 def what_turns_did(

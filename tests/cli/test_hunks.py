@@ -9,11 +9,13 @@ import sys
 
 import pytest
 
+import casrewind as api
 from casrewind.cli.plan import hunk_questions
 from casrewind.model import digest
 from casrewind.model.diff import Change
 from casrewind.model.manifest import FILE, Entry
 from casrewind.ops.compare import Comparison
+from support.agent_turns import AgentTurns
 from support.picture import picture
 from support.trees import Dir, Link, Mode, plant
 from support.unchanged import unchanged
@@ -177,6 +179,54 @@ def test_a_file_that_is_not_chosen_may_change(changed, terminal, root):
     code, _ = session.end()
     assert code == 0 and not (root / "new").exists() and (root / "other").exists()
     assert (root / "a.py").read_bytes() == b"edited meanwhile\n"
+
+
+# -- a turn
+
+
+@pytest.fixture
+def turned(root, home):
+    """An older turn changed a.py in three hunks, made `made` and removed `gone`; a person and a newer turn edited other lines."""
+    settings = api.default_settings()._replace(data=str(home / "data"), home=str(home))
+    plant(root, {"a.py": b"".join(OLD), "gone": b"g\n"})
+    with api.open(root, settings) as workspace:
+        agent = AgentTurns(workspace, root)
+        agent.prompt("p1", "change it")
+        plant(root, {"a.py": with_changes(PLACES), "made": b"m\n"})
+        (root / "gone").unlink()
+        agent.stop("p1")
+        plant(root, {"a.py": with_changes((*PLACES, 18))})
+        agent.prompt("p2", "more of it")
+        plant(root, {"a.py": with_changes((*PLACES, 18, 70))})
+        agent.stop("p2")
+
+
+def test_chosen_hunks_of_a_turn_are_taken_back(turned, casrewind, answered, root):
+    before = picture(root)
+    done = answered("n\ny\nn\ny\ny\n", "revert", "-p", "@2")
+    assert (root / "a.py").read_bytes() == with_changes({5, 8, 18, 50, 53, 56, 70}), done.out
+    assert (root / "gone").read_bytes() == b"g\n" and not (root / "made").exists()
+    assert "-changed 30\n+line 30\n" in done.out and "chosen hunks only: 2 written, 1 REMOVED\n" in done.out and "Go on?" not in done.out
+    casrewind("undo", "--yes", code=0)
+    assert picture(root) == before
+    done = answered("a\n", "revert", "-p", "@2", "a.py")
+    assert (root / "a.py").read_bytes() == with_changes({18, 70}) and "merged" in done.out
+
+
+def test_a_revert_of_no_hunk_changes_nothing(turned, answered, root, home):
+    with unchanged(root, home / "data"):
+        assert answered("d\nn\nq\n", "revert", "-p", "@2").out.endswith("nothing was changed\n")
+        assert "it takes no --yes" in answered("", "revert", "-p", "--yes", "@2", code=64).err
+
+
+def test_a_file_that_changes_while_a_revert_asks(turned, terminal, root):
+    session = terminal("revert", "-p", "@2", environment={"NO_COLOR": "1"})
+    session.read_until(b"(1/3) Apply")
+    plant(root, {"a.py": with_changes((*PLACES, 18, 70, 75))})
+    before = picture(root)
+    session.type("y\nn\nn\ny\ny\n")
+    code, shown = session.end()
+    assert code == 14 and b"a.py has changed since its parts were chosen" in shown and picture(root) == before
 
 
 # -- what is one hunk

@@ -35,8 +35,7 @@ _PROMPT = 24  # characters of a prompt in the title of several turns
 
 def restore(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind restore."""
-    if options.patch:
-        _check_hunks(options)
+    _check_hunks(options)
     if options.resume is not None:
         return _resume(context, options, done)
     if options.ref is None:
@@ -95,9 +94,12 @@ def _restore_files(context: "Context", options: "ParsedOptions", point: "Checkpo
 
 def _check_hunks(options: "ParsedOptions") -> None:
     """Raise UsageError for what hunks cannot be chosen with, or if nobody can be asked."""
-    others = {"--chat": options.what == "chat", "--both": options.what == "both", "--to": options.to, f"--{options.resume}": options.resume}
-    if other := next((name for name, given in others.items() if given), ""):
-        raise errors.UsageError(f"{other} and -p exclude each other: hunks are parts of files")
+    if not options.patch:
+        return
+    if options.command == "restore":
+        others = {f"--{options.what}": options.what != "code", "--to": options.to, f"--{options.resume}": options.resume}
+        if other := next((name for name, given in others.items() if given), ""):
+            raise errors.UsageError(f"{other} and -p exclude each other: hunks are parts of files")
     if options.yes:
         raise errors.UsageError("-p asks about each hunk: it takes no --yes")
     if options.typed is not None:
@@ -115,7 +117,7 @@ def _chosen_hunks(context: "Context", options: "ParsedOptions", done: Done, plan
     stream = sys.stderr if options.json else question_stream()
     if moved:
         print_line(moved, stream)
-    return hunk_questions.ask(compare.planned(context, restored.really_changes(plan.actions)), stream)
+    return hunk_questions.ask(compare.planned(context, restored.really_changes(plan.actions), plan.merged), stream)
 
 
 def _as_it_is(turn: "Turn", options: "ParsedOptions") -> int:
@@ -189,6 +191,7 @@ def revert(context: "Context", options: "ParsedOptions", done: Done) -> int:
     from ...ops.revert import MARKERS
     from ...ops.revert import revert as take_back
 
+    _check_hunks(options)
     named = words.Words(context, options)
     turns, name = _named_turns(context, options, named)
     turns, unknown = _known_turns(options, turns)
@@ -201,29 +204,37 @@ def revert(context: "Context", options: "ParsedOptions", done: Done) -> int:
         raise errors.UsageError(f"{another} is another turn, and behind a turn revert takes paths", several)
     oldest = named.view.points[turns[-1].before or ""]
     moved = named.moved(f"@{turns[0].n}")
-    is_asked = not options.dry_run and (must_ask(options, _CHANGES) or bool(moved))
+    name = f"{name}, chosen hunks only" if options.patch else name
+    is_asked = not (options.dry_run or options.patch) and (must_ask(options, _CHANGES) or bool(moved))
+    edits: Edits | None = None
     one = turns[0].n if len(turns) == 1 else None
     question = PlanQuestion(
         context, options, done, lambda: f"revert {name}", is_asked=is_asked, anchor=oldest.id,
         what=" ".join(("revert", *(turn.id for turn in turns))), target=restored.RestoreTarget(name, one, oldest.created_ns),
-        moved=moved, notes=restored.unknown_lines(unknown),
+        moved=moved, notes=restored.unknown_lines(unknown), is_shown=options.patch,
     )  # fmt: skip
 
     def agreed_twice(plan: Plan) -> bool:
         marked = [item.path for item in plan.merged if item.conflicts]
         return question(plan) and (not (marked and is_asked) or agreed(f"Write markers of conflicts into {restored.first_names(marked)}?"))
 
+    def taking_back(*, dry_run: bool = options.dry_run) -> Restored:
+        return take_back(
+            context, named.view, turns, scope, shared=options.shared, running=options.running, conflicts=options.conflicts,
+            skip_damaged=options.skip_damaged, dry_run=dry_run, confirm=agreed_twice if options.conflicts == MARKERS else question,
+            edits=edits,
+        )  # fmt: skip
+
+    if options.patch:
+        edits = _chosen_hunks(context, options, done, taking_back(dry_run=True), moved)
+        if edits == {} and not options.json:
+            question.declined()
+            return OK
     facts = {
         "running": any(turn.running for turn in turns), "mixed": any(turn.mixed for turn in turns),
         "turns": [turn.n for turn in turns], "unknown_turns": [turn.n for turn in unknown],
     }  # fmt: skip
-    return _carry_out(
-        lambda: take_back(
-            context, named.view, turns, scope, shared=options.shared, running=options.running, conflicts=options.conflicts,
-            skip_damaged=options.skip_damaged, dry_run=options.dry_run, confirm=agreed_twice if options.conflicts == MARKERS else question,
-        ),
-        options, done, question, facts, is_titled=options.dry_run,
-    )  # fmt: skip
+    return _carry_out(taking_back, options, done, question, facts, is_titled=options.dry_run)
 
 
 def _named_turns(context: "Context", options: "ParsedOptions", named: words.Words) -> "tuple[list[Turn], str]":

@@ -213,7 +213,8 @@ COMMANDS = {
         choice("conflicts", "markers", "--markers", "where the same lines were edited since: write all versions, between markers"),
         flag("--shared", "also paths that another turn may have changed at the same time"),
         flag("--running", "also what a turn that still runs has changed so far"),
-        flag("--known", "of several turns, leave out those whose change is no longer known"), SKIP_DAMAGED, DRY_RUN, YES, JSON,
+        flag("--known", "of several turns, leave out those whose change is no longer known"), HUNKS, SKIP_DAMAGED, DRY_RUN, YES,
+        JSON,
         ), (
         "[OPTIONS] @N [--] [PATH ...]", "[OPTIONS] @N..@M [--] [PATH ...]", "[OPTIONS] --session ID [--] [PATH ...]",
         ), {"conflicts": ""}, more="Merges files that were edited since, line by line. Leaves a file alone if the same lines were edited "
