@@ -58,7 +58,8 @@ class Point(NamedTuple):
 
 
 class PastOperation(NamedTuple):
-    """A restore, undo or redo: its target, its safety checkpoint, and the digest of the plan that was carried out."""
+    """A restore, undo or redo: its target, its safety checkpoint, and the digest of the plan that was carried out.
+    `current`: the id of the checkpoint that the worktree then was, or "" if only some paths were restored."""
 
     op: str
     created_ns: int
@@ -67,6 +68,7 @@ class PastOperation(NamedTuple):
     plan: bytes
     agent: str = ""
     session: str = ""
+    current: str = ""
 
 
 class State(NamedTuple):
@@ -109,7 +111,8 @@ class Turn(NamedTuple):
     paths that other turns may have changed, with the numbers of these turns. `purged`: purged paths, which cannot be
     compared. `damaged`: a part of the change could not be read. `unclear`: paths that were not captured before the turn,
     or not after it. `checkpoints`: the ids of all that belong to it, oldest first. `not_saved`: the project was too slow
-    for a checkpoint at its start, its end, or the next event.
+    for a checkpoint at its start, its end, or the next event. `taken_back`: a restore or a revert took its change back,
+    and nothing brought it again.
     """
 
     n: int
@@ -136,6 +139,7 @@ class Turn(NamedTuple):
     damaged: bool = False
     unclear: tuple[Change, ...] = ()
     not_saved: bool = False
+    taken_back: bool = False
 
 
 class Outside(NamedTuple):

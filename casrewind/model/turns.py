@@ -12,6 +12,7 @@ from . import checkpoint as checkpoints
 from .diff import Change
 from .history import RESTORE, REVERT
 from .manifest import PURGED, Entry, same
+from .taken_back import find_taken_back
 from .turn_order import Session, TurnPositions, order_of, overlapping
 from .turn_records import (
     BACKGROUND,
@@ -68,6 +69,7 @@ class Outline:
         self._operations = [operations.get(point.id, []) for point in self._points]
         self._order = order_of(self._points, alive)
         self._runners = overlapping(self._order.turns, len(self._points))
+        self._taken_back = find_taken_back(self._points, self._operations, [turn.opened for turn in self._order.turns], self._runners)
         count = len(self._order.turns)
         self.turns = tuple(self._turn(count - number, self._order.turns[number]) for number in reversed(range(count)))
         self._owners: dict[str, Turn] = {}
@@ -105,7 +107,12 @@ class Outline:
         for span in positions.spans:
             self._follow(span.first, span.last, len(self.turns) - turn.n, differ, found)
             found.settle()
-        return found.into(turn, len(self.turns))
+        turn = found.into(turn, len(self.turns))
+        plan = self._taken_back.get(len(self.turns) - turn.n)
+        if not plan or not turn.changes:
+            return turn
+        paths = {change.path for change in differ.plan(plan).changes or ()}
+        return turn._replace(taken_back=all(change.path in paths for change in turn.changes))
 
     def turn_of(self, identity: str) -> Turn | None:
         """The turn that a checkpoint belongs to. What is the before of a turn belongs to that turn."""
@@ -154,6 +161,7 @@ class Outline:
             branch=points[positions.opened].branch,
             checkpoints=tuple(points[at].id for at in positions.inside),
             not_saved=is_unsaved,
+            taken_back=self._taken_back.get(len(self._order.turns) - number) == b"",
         )
 
     def _is_unsaved(self, before: int | None, after: int | None) -> bool:

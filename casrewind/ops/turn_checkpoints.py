@@ -26,7 +26,9 @@ def find_inseparable(everything: Iterable[tuple[Checkpoint, Marked]]) -> tuple[f
 def records_of(found: list[tuple[Checkpoint, Marked]], operations: "list[history.Operation] | tuple[()]") -> list[Point | PastOperation]:
     """The records of one worktree, oldest first. `found` has the checkpoints, newest first."""
     records: list[Point | PastOperation] = [_point(point, marked) for point, marked in reversed(found)]
-    records += (PastOperation(one.op, one.created_ns, one.target, one.safety, one.plan, one.agent, one.session) for one in operations)
+    records += (
+        PastOperation(one.op, one.created_ns, one.target, one.safety, one.plan, one.agent, one.session, one.current) for one in operations
+    )
     return records
 
 

@@ -88,8 +88,8 @@ def test_rows_on_eighty_columns(story, monkeypatch):
     lines = story("list", code=0).out.splitlines()
     assert all(len(line) <= 80 for line in lines)
     assert shown("\n".join(lines)) == [
-        '      restored to before "make beta"  AGO +1 -2      beta, gone, slow2',
-        "  @1  make beta                 AGO +1         beta (shared)        d0f5",
+        "      restored to @1            AGO +1 -2",
+        "  @1  make beta (taken back)    AGO +1         beta (shared)        d0f5",
         "  @2  slow job                  AGO +3 -1      4 paths (1 shared)   01c2",
         "      + queued one",
         "      edited outside of a turn  AGO +1         person",
@@ -112,9 +112,9 @@ def test_no_line_is_wider_than_the_terminal_and_every_row_is_there(story, monkey
 
 def test_in_a_pipe_nothing_is_cut_and_a_row_is_a_line(story):
     found = story("list", code=0).out
-    assert "beta, gone, slow1, slow2 (1 shared)  claude 01c2" in found and 'restored to before "make beta"' in found
+    assert "-gone, beta, slow1 and 1 more (1 shared)  claude 01c2" in found and "restored to @1" in found
     assert len(found.splitlines()) == 9 and "\x1b" not in found
-    assert story("ls", code=0).out.count("@") == 5
+    assert story("ls", code=0).out.count("\n  @") == 5
     assert [line.split()[0] for line in story("list", "--reverse", code=0).out.splitlines()][:1] == ["@5"]
 
 
@@ -165,7 +165,7 @@ def test_all_is_every_checkpoint_with_its_turn_and_prompt(story):
 def test_oneline(story):
     lines = story("list", "--oneline", code=0).out.splitlines()
     assert len(lines) == 8 and all(re.search(r" c[0-9a-f]{14} ", line) for line in lines)
-    assert lines[1].startswith(" @1  c") and lines[1].endswith("  make beta")
+    assert lines[1].startswith(" @1  c") and lines[1].endswith("  make beta (taken back)")
 
 
 def test_a_project_without_turns_says_so(casrewind, root, agent):

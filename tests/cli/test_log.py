@@ -195,10 +195,10 @@ def test_without_a_path_it_is_the_history_turn_by_turn(turns):
     found = turns("log", code=0).out
     heads = [line for line in found.splitlines() if not line.startswith("      ~") and not line.startswith("      +")]
     assert [line[:32].strip() for line in heads] == [
-        'restored to before "round', "@2  round to cents", "edited outside of a turn", "@3  make alpha",
+        "restored to @2", "@2  round to cents (taken back", "edited outside of a turn", "@3  make alpha",
     ]  # fmt: skip
     assert "      + alpha\n" in found and "(4 B -> 6 B)" in found
-    assert turns("log", "-n", "1", code=0).out.count("@") == 1
+    assert turns("log", "-n", "1", code=0).out.count("\n  @") == 1
     patch = turns("log", "-p", code=0).out
     assert patch.count("--- a/till.py") == 4 and "+4\n" in patch and "-4\n" in patch
     assert " till.py | 1 +\n" in turns("log", "--stat", code=0).out

@@ -164,7 +164,7 @@ def test_revert_takes_one_turn_back_and_undo_takes_that_back(three, casrewind, r
     assert (root / "alpha").exists() and (root / "person").exists(), "nobody else's work goes"
     row = casrewind.json("list")["rows"][0]
     assert (row["row"], row["paths"]) == ("reverted", ["prices", "till.py"])
-    assert 'reverted "round to cents"' in casrewind("list", code=0).out.splitlines()[0]
+    assert "reverted @2  " in casrewind("list", code=0).out.splitlines()[0]
     assert casrewind("undo", "--list", code=0).out.startswith('  1  undo the revert of "round to cents" (')
     assert casrewind("log", "prices", code=0).out.startswith("prices: ")
     casrewind("undo", "--yes", code=0)

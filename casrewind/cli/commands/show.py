@@ -123,6 +123,8 @@ def _described(turn: Turn, left_out: Sequence[Skip]) -> Iterator[str]:
     yield f"  states    {turn.before or 'forgotten'} -> {turn.after or ('the files now' if turn.to_now else 'forgotten')}"
     if turn.running or turn.cut_short or turn.mixed:
         yield f"  {end_of(turn)}"
+    if turn.taken_back:
+        yield "  taken back by a restore or a revert"
     late = [skip.path for skip in left_out if skip.reason == domains.LATE]
     if late:
         yield f"  changed while the checkpoint was made: {named(late)}"

@@ -39,7 +39,7 @@ def timeline_row(found: PickerTimeline, row: PickerRow, width: int, *, is_base: 
     if picker_rows.is_pinned(found, row):
         text.append("* ", style="yellow")
     is_turn = bool(picker_rows.number(row))
-    text.append(picker_rows.title(found, row), style="" if is_turn else "dim")
+    text.append(picker_rows.title(found, row), style="" if is_turn and not picker_rows.is_taken_back(row) else "dim")
     if is_unfolded:
         text.append(" ▾", style="dim")
     if row.is_inside and found.points.get(row.target) is None:

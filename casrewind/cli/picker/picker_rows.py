@@ -234,6 +234,11 @@ def session_of(row: PickerRow) -> str:
     return row.item.session if isinstance(row.item, Turn | Checkpoint) else ""
 
 
+def is_taken_back(row: PickerRow) -> bool:
+    """True for a turn whose change a restore or a revert took back."""
+    return isinstance(row.item, Turn) and row.item.taken_back
+
+
 def is_pinned(timeline: PickerTimeline, row: PickerRow) -> bool:
     """True if a row has the sign of what is pinned. A checkpoint has it for a label that keeps it, too."""
     if not isinstance(row.item, Checkpoint):

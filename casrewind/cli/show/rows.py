@@ -1,7 +1,7 @@
 """Rows of turns as text, for 40 columns and for 400.
 
-A terminal of fewer than 72 columns gets two lines a row. Output that is no terminal gets one line a row, and nothing is
-cut.
+A terminal of fewer than 72 columns gets two lines a row. Output that is no terminal gets one line a row: nothing is cut,
+and at most three paths are named. Of the paths, removals are first, with a minus.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from ...model.checkpoint import Checkpoint
 from ...model.diff import Change, counted_changes
 from ...model.turn_records import BACKGROUND, NOT_SAVED, TYPED, Outside, Reset, Row, SavedRow, Turn
 from ...store.catalog import Marked
-from .changes import unclear_notes
+from .changes import shown_path, unclear_notes
 from .restored import name_of, shortened
 from .text import BOLD, COLOURS, CYAN, DIM, PIPED, SIGNS, Line, Part, cells, cut_to, styled
 
@@ -23,6 +23,8 @@ NOTHING, NOT_COUNTED = "nothing changed", "not counted"
 _NARROW, _WIDE = 72, 100
 _NAMES = 10
 """Paths that a row names at most."""
+_PIPED_NAMES = 3
+"""The same in output that is no terminal."""
 _LEAST_NAME = 8
 """Columns of a path that is cut."""
 _WHEN, _COUNTS = 10, 9
@@ -51,7 +53,7 @@ class RowWords(NamedTuple):
 class RowText(NamedTuple):
     """A row of `list`. `mark`: "@3" of a turn. `ending`: words behind the title, which are never cut. `counts`:
     "+2 ~1", or words in place of counts and paths.
-    `note`: words after the paths. `below`: lines of their own."""
+    `note`: words after the paths. `below`: lines of their own. `is_dim`: it was taken back."""
 
     mark: str
     title: str
@@ -63,6 +65,7 @@ class RowText(NamedTuple):
     session: str = ""
     below: tuple[str, ...] = ()
     ending: str = ""
+    is_dim: bool = False
 
     def titled(self, room: int) -> str:
         """The title and its ending in at most `room` columns."""
@@ -90,7 +93,7 @@ class RowWriter:
         """`columns`: those of the output. `highest`: the highest number that is printed. `names`: the paths that a row names
         at most. `names_sessions`: a turn's row has its agent and session."""
         self._view, self._columns = view, columns
-        self._names = names
+        self._names = names if columns < PIPED else min(names, _PIPED_NAMES)
         self._highest = highest
         self._sides = sides_of(view.turns)
         self._names_sessions = names_sessions
@@ -104,9 +107,10 @@ class RowWriter:
         if not paths and found.total:
             found = found._replace(counts=f"{found.counts} {found.note}".rstrip(), paths=(), total=0, note="")
         found = found._replace(paths=found.paths[: self._names])
-        yield from (_narrow if self._layout.width < _NARROW else _in_columns)(found, self._layout)
-        for line in found.below:
-            yield styled((cut_to(self.indent + line, self._layout.width), DIM))
+        for line in (_narrow if self._layout.width < _NARROW else _in_columns)(found, self._layout):
+            yield styled((line.text, DIM)) if found.is_dim else line
+        for text in found.below:
+            yield styled((cut_to(self.indent + text, self._layout.width), DIM))
 
     @property
     def indent(self) -> str:
@@ -118,7 +122,7 @@ class RowWriter:
         words = self.words(row)
         title = ("* " if words.is_pinned else "") + words.title
         if isinstance(row, Turn):
-            return self._turn(row, RowText(f"@{row.n}", title, ending=words.ending, note=words.note))
+            return self._turn(row, RowText(f"@{row.n}", title, ending=words.ending, note=words.note, is_dim=row.taken_back))
         if isinstance(row, Outside):
             seen = "now" if row.seen_ns is None else ("seen " if self._layout.width >= _WIDE else "") + age(row.seen_ns)
             return _with_changes(RowText("", title, seen, note=words.note), row.changes)
@@ -126,7 +130,7 @@ class RowWriter:
             return RowText("", title, age(row.at_ns), plural(row.files, "file"))
         if isinstance(row, Reset):
             found = RowText("", title, age(row.at_ns), note=words.note)
-            return _with_changes(found, row.changes) if _is_counted(row) else found._replace(counts=NOT_COUNTED)
+            return _with_changes(found, row.changes)._replace(paths=(), total=0) if _is_counted(row) else found._replace(counts=NOT_COUNTED)
         return RowText("", title)
 
     def words(self, row: Row) -> RowWords:
@@ -188,7 +192,8 @@ def words_of(row: Row, points: Mapping[str, Checkpoint], marks: Mapping[str, Mar
     if isinstance(row, Turn):
         pinned = any(one is not None and marks[one].pinned for one in (row.before, row.after))
         note = _note(row.changes, shared=row.shared, purged=len(row.purged), unclear=row.unclear, damaged=row.damaged)
-        return RowWords(title_of(row), " (cut short)" if row.cut_short else "", note, pinned)
+        ending = ", ".join(words for words, is_so in (("cut short", row.cut_short), ("taken back", row.taken_back)) if is_so)
+        return RowWords(title_of(row), f" ({ending})" if ending else "", note, pinned)
     if isinstance(row, Outside):
         return RowWords(outside_title(row), note=_note(row.changes, purged=len(row.purged), unclear=row.unclear, damaged=row.damaged))
     if isinstance(row, SavedRow):
@@ -196,7 +201,8 @@ def words_of(row: Row, points: Mapping[str, Checkpoint], marks: Mapping[str, Mar
         title = first_line(f"saved: {row.label}" if row.label else description or "saved")
         return RowWords(title + _while(row.during), is_pinned=marks[row.checkpoint].pinned)
     if isinstance(row, Reset):
-        title = done_title(row.kind, row.target, points, marks, sides) + (", with what was edited after it" if row.loose else "")
+        title = done_title(row.kind, row.target, points, marks, sides, is_short=True)
+        title += ", with what was edited after it" if row.loose else ""
         return RowWords(title + _while(row.during), note=_note(row.changes, unclear=row.unclear, damaged=row.damaged))
     return RowWords("older checkpoints were forgotten here")
 
@@ -224,9 +230,12 @@ def sides_of(turns: Sequence[Turn]) -> dict[str, Turn]:
     return {turn.after: turn for turn in oldest_first if turn.after} | {turn.before: turn for turn in oldest_first if turn.before}
 
 
-def done_title(kind: str, target: str, points: Mapping[str, Checkpoint], marks: Mapping[str, Marked], sides: Mapping[str, Turn]) -> str:
+def done_title(
+    kind: str, target: str, points: Mapping[str, Checkpoint], marks: Mapping[str, Marked], sides: Mapping[str, Turn], *,
+    is_short: bool = False
+) -> str:  # fmt: skip
     """A restore, undo, redo or revert with its target: before or after a prompt, or a name. For undo and redo: that of
-    their restore. `points` and `marks` by id; `sides`: see `sides_of`.
+    their restore. `points` and `marks` by id; `sides`: see `sides_of`. `is_short`: a turn's number stands for its prompt.
     """
     if kind in ("undone", "redone") and target in points and points[target].more.op:
         target = points[target].more.target
@@ -234,7 +243,9 @@ def done_title(kind: str, target: str, points: Mapping[str, Checkpoint], marks: 
     is_before = turn is not None and target == turn.before
     if turn is not None and (is_before or kind != "reverted"):
         name = f'"{shortened(turn.prompt)}"'
-        if kind != "reverted":
+        if is_short:
+            name = f"@{turn.n}" if is_before else f"after:@{turn.n}"
+        elif kind != "reverted":
             name = f"{'before' if is_before else 'after'} {name}"
     elif target in points and kind != "reverted":
         name = name_of(points[target], marks[target])
@@ -280,7 +291,8 @@ def _with_changes(found: RowText, changes: Sequence[Change] | None) -> RowText:
     for change in told:
         numbers[SIGNS[change.status]] += 1
     counts = " ".join(f"{sign}{number:,}" for sign, number in numbers.items() if number)
-    names = tuple(printable(change.path) for change in told[:_NAMES])
+    removed = [f"-{printable(shown_path(change))}" for change in told if change.new is None]
+    names = (*removed, *(printable(shown_path(change)) for change in told if change.new is not None))[:_NAMES]
     return found._replace(counts=counts or NOTHING, paths=names, total=len(told))
 
 

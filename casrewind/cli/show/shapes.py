@@ -17,8 +17,6 @@ from ...ops.checkpoint_names import label_of
 from ...store.catalog import Marked
 
 Shape = JsonObject
-_PATHS = 10
-"""Paths that a turn or a row names."""
 
 
 def path(raw: bytes, key: str = "path") -> Shape:
@@ -138,6 +136,7 @@ def turn(found: Turn) -> Shape:
         "purged": len(found.purged),
         "damaged": found.damaged,
         "not_saved": found.not_saved,
+        "taken_back": found.taken_back,
         "branch": found.branch or None,
     }
 
@@ -192,4 +191,4 @@ def _counts(changes: Sequence[Change] | None) -> Shape | None:
 
 
 def _paths(changes: Sequence[Change] | None) -> list[str]:
-    return [path(change.path)["path"] for change in counted_changes(changes or ())[:_PATHS]]
+    return [path(change.path)["path"] for change in counted_changes(changes or ())]
