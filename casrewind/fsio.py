@@ -20,6 +20,15 @@ _DRAFT = "casrewind-draft-"
 _FILE, _DIRECTORY = 0o600, 0o700
 
 
+@contextmanager
+def closing(fd: int) -> Iterator[int]:
+    """Close a file descriptor at the end of a with-statement."""
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
 def write_all(fd: int, data: bytes | bytearray | memoryview) -> None:
     """Write every byte: continue after a short write."""
     view = memoryview(data)
@@ -41,11 +50,8 @@ def sync_fd(fd: int) -> None:
 
 def sync_directory(path: str | bytes) -> None:
     """Make the names in a directory durable."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with closing(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as fd:
         sync_fd(fd)
-    finally:
-        os.close(fd)
 
 
 def sync_tree(fd: int) -> None:
@@ -113,13 +119,9 @@ def remove_orphans(directory: str) -> None:
         if not name.startswith(_DRAFT):
             continue
         path = os.path.join(directory, name)
-        with suppress(OSError):
-            fd = os.open(path, READ_FLAGS)
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                os.unlink(path)
-            finally:
-                os.close(fd)
+        with suppress(OSError), closing(os.open(path, READ_FLAGS)) as fd:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(path)
 
 
 def open_regular(path: str) -> int:
@@ -133,13 +135,10 @@ def open_regular(path: str) -> int:
 
 def read_file(path: str, limit: int | None = None, *, start: int = 0) -> bytes:
     """The bytes of a regular file from an offset, at most `limit`. Never follows a link, never hangs on a fifo."""
-    fd = open_regular(path)
-    try:
+    with closing(open_regular(path)) as fd:
         if start:
             os.lseek(fd, start, os.SEEK_SET)
         return read_fd(fd, limit)
-    finally:
-        os.close(fd)
 
 
 def read_fd(fd: int, limit: int | None = None) -> bytes:
@@ -201,20 +200,15 @@ def undo_umask(path: str | bytes, *, dir_fd: int | None = None) -> None:
         os.chmod(path, mode, dir_fd=dir_fd, follow_symlinks=False)
         return
     fd = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)  # O_PATH also opens an unreadable file
-    try:
+    with closing(fd):
         if os.path.samestat(os.fstat(fd), status):
             os.chmod(f"/proc/self/fd/{fd}", mode)  # fchmod refuses such a descriptor
-    finally:
-        os.close(fd)
 
 
 def make_file(path: str) -> None:
     """Create an empty file, mode 0600, unless it exists. Raises OSError."""
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, _FILE)
-    try:
+    with closing(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, _FILE)) as fd:
         undo_umask_fd(fd)
-    finally:
-        os.close(fd)
 
 
 def make_directory(path: str | bytes, *, dir_fd: int | None = None) -> None:

@@ -9,6 +9,8 @@ import os
 import stat
 from collections.abc import Collection
 
+from . import fsio
+
 FORMAT, LEDGER, PACKS = "FORMAT", "ledger", "packs"
 _FORMAT_LINE, _LEDGER_HEAD = b"casrewind store ", b"CRLG"
 _STORES = "stores"
@@ -59,10 +61,8 @@ def _is_store_at(path: str, directory: int | None = None) -> bool:
         fd = os.open(path, _FLAGS | os.O_DIRECTORY, dir_fd=directory)
     except OSError:
         return False
-    try:
+    with fsio.closing(fd):
         return is_store(fd)
-    finally:
-        os.close(fd)
 
 
 def _is_private(directory: int) -> bool:
@@ -71,11 +71,8 @@ def _is_private(directory: int) -> bool:
 
 
 def _start(name: str, directory: int, size: int) -> bytes:
-    fd = os.open(name, _FLAGS, dir_fd=directory)
-    try:
+    with fsio.closing(os.open(name, _FLAGS, dir_fd=directory)) as fd:
         return os.read(fd, size) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
-    finally:
-        os.close(fd)
 
 
 def find_store_around(path: str) -> str:

@@ -80,11 +80,8 @@ def append_shell_lines(path: str, data: bytes) -> None:
             return  # clients name only regular files
         if data in fsio.read_file(path, _MOST):
             return
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
-    try:
+    with fsio.closing(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)) as fd:
         fsio.write_all(fd, data)
-    finally:
-        os.close(fd)
 
 
 def _start_of(pid: int) -> str:

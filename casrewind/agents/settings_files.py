@@ -127,12 +127,9 @@ def locked(directory: str, mode: int) -> Iterator[None]:
     they are missing."""
     with _writing(directory):
         fsio.make_directories(directory, mode)
-        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+        with fsio.closing(os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as fd:
             locks.acquire(fd, exclusive=True, deadline=_WAIT, holder=f"{printable(directory)} installation")
             yield
-        finally:
-            os.close(fd)
 
 
 @contextmanager
@@ -160,13 +157,9 @@ def remove_drafts(path: str) -> None:
         return
     for left in names:
         if left.startswith(_draft_stem(name)):
-            with suppress(OSError):
-                fd = os.open(os.path.join(directory, left), fsio.READ_FLAGS)
-                try:
-                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    os.unlink(os.path.join(directory, left))
-                finally:
-                    os.close(fd)
+            with suppress(OSError), fsio.closing(os.open(os.path.join(directory, left), fsio.READ_FLAGS)) as fd:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(os.path.join(directory, left))
 
 
 class Document(NamedTuple):

@@ -365,10 +365,8 @@ def read_regular(name: bytes, directory: int, most: int) -> bytes | None:
         if error.errno in (errno.ELOOP, errno.ENXIO, errno.ENODEV):
             return None
         raise
-    try:
+    with fsio.closing(fd):
         return fsio.read_fd(fd, most) if stat.S_ISREG(os.fstat(fd).st_mode) else None
-    finally:
-        os.close(fd)
 
 
 Accepted = Callable[[bytes, str], bytes | None]

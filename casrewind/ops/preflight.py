@@ -306,10 +306,8 @@ class FileFlags:
             if is_process_limit(error):
                 raise
             return ""
-        try:
+        with fsio.closing(fd):
             return self.of_open(fd, status)
-        finally:
-            os.close(fd)
 
     def of_open(self, fd: int, status: os.stat_result) -> str:
         """As `of`, for an open file or directory."""

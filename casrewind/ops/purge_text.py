@@ -328,8 +328,7 @@ def _outside(context: Context, secret: SecretText) -> Iterator[bytes]:
 
 def _file_holds(path: bytes, secret: SecretText) -> bool:
     try:
-        fd = os.open(path, fsio.READ_FLAGS)
-        try:
+        with fsio.closing(os.open(path, fsio.READ_FLAGS)) as fd:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
                 return False
             kept = b""
@@ -338,8 +337,6 @@ def _file_holds(path: bytes, secret: SecretText) -> bool:
                 if secret.is_in(kept):
                     return True
                 kept = kept[-secret.reach :]
-        finally:
-            os.close(fd)
     except OSError:
         pass
     return False

@@ -69,7 +69,7 @@ class FailureLog:
                 fd = fsio.open_regular(path)
             except FileNotFoundError:
                 continue
-            try:
+            with fsio.closing(fd):
                 lines = fsio.read_fd(fd, _MOST_READ).split(b"\n")
                 bad = {number for number, line in enumerate(lines) if is_bad(line)}
                 is_longer = len(os.pread(fd, 1, _MOST_READ)) > 0
@@ -81,26 +81,18 @@ class FailureLog:
                     fsio.replace_file(directory, name, data, temporary=drafts if os.path.isdir(drafts) else None)
                     if not is_longer:
                         self._append(path, fsio.read_fd(fd, _MOST_READ))  # lines that a hook appended since the read
-            finally:
-                os.close(fd)
         return count
 
     @staticmethod
     def _append(path: str, data: bytes) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        fd = os.open(path, flags, 0o600)
-        try:
+        with fsio.closing(os.open(path, flags, 0o600)) as fd:
             fsio.undo_umask_fd(fd)
             fsio.write_all(fd, data)
-        finally:
-            os.close(fd)
 
     def _note(self, offset: int) -> None:
         with suppress(OSError):
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            fd = os.open(self._seen, flags, 0o600)
-            try:
+            with fsio.closing(os.open(self._seen, flags, 0o600)) as fd:
                 fsio.undo_umask_fd(fd)
                 fsio.write_all(fd, str(offset).encode())
-            finally:
-                os.close(fd)

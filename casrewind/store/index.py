@@ -237,16 +237,13 @@ class Index:
         because a power cut must not leave the note of another data file."""
         with suppress(OSError):
             flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            fd = os.open(os.path.join(self._directory, "written"), flags, 0o600)
-            try:
+            with fsio.closing(os.open(os.path.join(self._directory, "written"), flags, 0o600)) as fd:
                 if not stat.S_ISREG(os.fstat(fd).st_mode):
                     return  # the next user of the index finds it and rebuilds the index
                 fsio.undo_umask_fd(fd)
                 fsio.write_all(fd, written.ljust(_NOTE).encode())
                 if hasattr(os, "posix_fadvise"):
                     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)  # starts writeback without waiting
-            finally:
-                os.close(fd)
 
     def _check_written(self) -> None:
         """Raise IndexUnusable if the data file differs from our last write: a wrong page pointer kills the process.

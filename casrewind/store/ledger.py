@@ -128,11 +128,8 @@ class Ledger:
 
     def sync(self) -> None:
         """Sync the file."""
-        fd = os.open(self.path, fsio.READ_FLAGS)
-        try:
+        with fsio.closing(os.open(self.path, fsio.READ_FLAGS)) as fd:
             fsio.sync_fd(fd)
-        finally:
-            os.close(fd)
 
     def identity(self) -> bytes:
         """The 16-byte id of this ledger file; a rewrite changes it to its successor. Raises LedgerCorrupt."""
@@ -153,8 +150,7 @@ class Ledger:
         record."""
         base = max(start, HEAD.size)  # read only what is new: the index has followed the rest
         least = max(acknowledged, HEAD.size)
-        fd = fsio.open_regular(self.path)
-        try:
+        with fsio.closing(fsio.open_regular(self.path)) as fd:
             size = os.fstat(fd).st_size
             if size < least:
                 raise errors.LedgerCorrupt(
@@ -174,8 +170,6 @@ class Ledger:
                     return
                 position = first + record.end
                 yield record._replace(end=position)
-        finally:
-            os.close(fd)
 
     def _refuse_damage(self, data: bytes, position: int, size: int, acknowledged: int) -> None:
         """Raise LedgerCorrupt if the bytes from offset `position` to the end (`size`) are no torn append. `data` are
@@ -195,8 +189,7 @@ class Ledger:
         """Write encoded records at offset `end` (the end of the last sound record) and sync them. Returns the new
         end. First cuts a torn tail after `end`; its bytes are kept in a file beside the ledger. The caller holds the
         publish lock. After a failure none of the new records count, and the file is truncated again."""
-        fd = os.open(self.path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
+        with fsio.closing(os.open(self.path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)) as fd:
             size = os.fstat(fd).st_size
             if size > end:
                 self._cut(fd, end, size)
@@ -208,8 +201,6 @@ class Ledger:
                 with suppress(OSError):  # an uncut rest is a torn tail, or counts without acknowledgement
                     os.ftruncate(fd, end)
                 raise
-        finally:
-            os.close(fd)
         return end + len(records)
 
     def _cut(self, fd: int, end: int, size: int) -> None:

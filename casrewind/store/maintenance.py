@@ -220,11 +220,8 @@ class Maintenance:
             fsio.remove_orphans(self._layout.temporary)
             for path in self._set_aside():
                 os.unlink(path)
-            root = os.open(self._layout.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
+            with fsio.closing(os.open(self._layout.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as root:
                 fsio.sync_tree(root)  # a power cut must not bring back a draft or an index
-            finally:
-                os.close(root)
         self.forget_purge()
 
 

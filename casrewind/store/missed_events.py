@@ -54,14 +54,11 @@ class MissedEvents:
 
     @contextmanager
     def _held(self) -> Iterator[int]:
-        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
+        with fsio.closing(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)) as fd:
             fsio.undo_umask_fd(fd)
             with suppress(OSError):  # no locks on this file system
                 fcntl.flock(fd, fcntl.LOCK_EX)
             yield fd
-        finally:
-            os.close(fd)
 
 
 def _replace(fd: int, lines: list[bytes]) -> None:

@@ -386,15 +386,12 @@ class PackReader:
 
 def sizes(packs: str) -> dict[str, int]:
     """{id: bytes} of every pack on disk."""
-    directory = os.open(packs, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with fsio.closing(os.open(packs, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
         return {
             name[: -len(SUFFIX)]: os.stat(name, dir_fd=directory, follow_symlinks=False).st_size
             for name in os.listdir(directory)
             if name.endswith(SUFFIX)
         }
-    finally:
-        os.close(directory)
 
 
 def names(packs: str) -> set[str]:
@@ -410,8 +407,7 @@ def path_of(packs: str, pack: str) -> str:
 def records(packs: str, pack: str) -> Iterator[tuple[bytes, BlobLocation]]:
     """Yield (digest, location) of every record of a pack, in order, from the records' heads alone. A damaged head
     does not hide later records: the next sound head is searched."""
-    fd = os.open(os.path.join(packs, pack + SUFFIX), fsio.READ_FLAGS)
-    try:
+    with fsio.closing(os.open(os.path.join(packs, pack + SUFFIX), fsio.READ_FLAGS)) as fd:
         end = os.fstat(fd).st_size
         position = len(HEAD)
         while position < end:
@@ -424,8 +420,6 @@ def records(packs: str, pack: str) -> Iterator[tuple[bytes, BlobLocation]]:
             if position + length <= end:
                 yield digest, BlobLocation(pack, position, length, raw)
             position += length
-    finally:
-        os.close(fd)
 
 
 def _next_head(fd: int, position: int, end: int) -> int:

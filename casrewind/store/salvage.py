@@ -169,7 +169,7 @@ def _sound_records(path: str) -> tuple[bytes, list[ledger.Record], int]:
         fd = fsio.open_regular(path)
     except FileNotFoundError:
         return b"", [], ledger.HEAD.size
-    try:
+    with fsio.closing(fd):
         size, found, damaged = os.fstat(fd).st_size, list[ledger.Record](), False
         position = end = ledger.HEAD.size
         data, first = b"", position  # the bytes from offset `first` that were read last
@@ -189,8 +189,6 @@ def _sound_records(path: str) -> tuple[bytes, list[ledger.Record], int]:
                 found.append(record._replace(end=first + record.end))
             position = end = first + record.end
         return os.pread(fd, ledger.HEAD.size, 0), found, -1 if damaged or size - end > ledger.LONGEST else end
-    finally:
-        os.close(fd)
 
 
 def _is_foreign(found: list[ledger.Record], known: IndexedState) -> bool:

@@ -61,12 +61,9 @@ def clear() -> None:
             status = os.lstat(path)
             if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
                 continue
-            fd = os.open(path, fsio.DIRECTORY_FLAGS)
-            try:
+            with fsio.closing(os.open(path, fsio.DIRECTORY_FLAGS)) as fd:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(path, ignore_errors=True)
-            finally:
-                os.close(fd)
 
 
 def _parent() -> str:

@@ -71,8 +71,7 @@ def read_basis(directory: str, worktree: bytes) -> Basis | None:
 def read(directory: str, worktree: bytes) -> tuple[Basis, bytes] | None:
     """The basis and the value in a worktree's stat file, None if it is missing or damaged."""
     with suppress(OSError):
-        fd = fsio.open_regular(path_of(directory, worktree))
-        try:
+        with fsio.closing(fsio.open_regular(path_of(directory, worktree))) as fd:
             head = fsio.read_fd(fd, _MOST_HEAD)
             found = _parse(head, worktree)
             if found is None:
@@ -84,8 +83,6 @@ def read(directory: str, worktree: bytes) -> tuple[Basis, bytes] | None:
             if length > _LARGE and _digest_of(fd, start) != seal:  # a file of gigabytes that nobody wrote needs no memory
                 return None
             value = os.pread(fd, length, start)
-        finally:
-            os.close(fd)
         whole = digests.Hasher()
         whole.update(head[_SEALED:start])
         whole.update(value)

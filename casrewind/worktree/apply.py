@@ -394,11 +394,8 @@ def _write_content(fd: int, pieces: Iterable[bytes]) -> None:
 
 def _copy_content(fd: int, name: bytes, directory: int) -> None:
     """Copy the bytes of another file. Raises OSError."""
-    source = os.open(name, fsio.READ_FLAGS, dir_fd=directory)
-    try:
+    with fsio.closing(os.open(name, fsio.READ_FLAGS, dir_fd=directory)) as source:
         _write_content(fd, iter(lambda: os.read(source, _PIECE), b""))
-    finally:
-        os.close(source)
 
 
 def _chmod(name: bytes, directory: int, mode: int, ino: int) -> bool:

@@ -79,10 +79,8 @@ class DisplacedFiles:
     def parent(self, path: bytes) -> Iterator[tuple[int, bytes]]:
         """Yields (descriptor of the current parent directory, last component). Raises OSError."""
         fd, name = self.tree.open_parent(self.now(path))
-        try:
+        with fsio.closing(fd):
             yield fd, name
-        finally:
-            os.close(fd)
 
     def now(self, path: bytes) -> bytes:
         """The current location of a path, if a directory above it was moved aside."""
@@ -212,28 +210,22 @@ class DisplacedFiles:
         above = os.fstat(fd)
         if self._is_trusted(above) and not self._makes_for_another():
             return
-        made = os.open(name, fsio.DIRECTORY_FLAGS, dir_fd=fd)
-        try:
+        with fsio.closing(os.open(name, fsio.DIRECTORY_FLAGS, dir_fd=fd)) as made:
             if os.fstat(made).st_uid == self._me and not os.listdir(made):  # else another user has exchanged it
                 if not self._is_trusted(above):
                     _drop_acl(made, _DEFAULT_ACL)
                 self._own(made, above)
                 if not self._inherits_group(above):
                     os.fchmod(made, stat.S_IRWXU)
-        finally:
-            os.close(made)
 
     def give_link_owner(self, fd: int, name: bytes) -> None:
         """Give a link that root made to the owner of the root directory."""
         if not self._makes_for_another() or not hasattr(os, "O_PATH"):
             return
-        link = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
-        try:
+        with fsio.closing(os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)) as link:
             if stat.S_ISLNK(os.fstat(link).st_mode):  # a name alone may be another file by now
                 with suppress(OSError):
                     os.chown(f"/proc/self/fd/{link}", self._top.st_uid, self._top.st_gid)
-        finally:
-            os.close(link)
 
     def _is_trusted(self, status: os.stat_result) -> bool:
         return status.st_uid in (self._me, self._top.st_uid)

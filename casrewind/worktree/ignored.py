@@ -170,7 +170,7 @@ def find_ignored(
             fd = tree.open_directory(where)
         except OSError:
             continue
-        try:
+        with fsio.closing(fd):
             status = os.fstat(fd)
             if (status.st_dev, status.st_ino) in policy.excluded or status.st_dev != tree.status.st_dev:
                 continue
@@ -189,8 +189,6 @@ def find_ignored(
                         found.append(IgnoredEntry(path, size, is_dir))
                 elif is_dir and (entered is None or path in entered) and not rules.default_excluded(name):
                     pending.append((path, rules.enter(name)))
-        finally:
-            os.close(fd)
     found.sort(key=lambda each: (each.size, each.path))
     return found, left > 0
 
@@ -220,13 +218,11 @@ def _size(tree: Worktree, path: bytes, most: int) -> tuple[int, int]:
             fd = tree.open_directory(where)
         except OSError:
             continue
-        try:
+        with fsio.closing(fd):
             for entry in _entries(fd):
                 used += 1
                 if entry.is_dir(follow_symlinks=False):
                     pending.append(where + b"/" + os.fsencode(entry.name))
                 else:
                     total += _file_size(entry)
-        finally:
-            os.close(fd)
     return total, used

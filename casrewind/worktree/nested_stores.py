@@ -8,7 +8,7 @@ import os
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 
-from .. import store_detection
+from .. import fsio, store_detection
 from ..model import plan as plans
 from ..model.manifest import DIR
 from ..model.plan import Action, Actions, Kept
@@ -49,11 +49,8 @@ class NestedStores:
                 if (status.st_dev, status.st_ino) in self._excluded:
                     return True
             os.stat(place + _MARK, dir_fd=self._tree.fd, follow_symlinks=False)
-            fd = self._tree.open_directory(place)
-            try:
+            with fsio.closing(self._tree.open_directory(place)) as fd:
                 return store_detection.is_store(fd)
-            finally:
-                os.close(fd)
         return False
 
     def leave_alone(self, actions: Sequence[Action]) -> tuple[Actions, tuple[Kept, ...]]:

@@ -303,11 +303,8 @@ class Worktree:
 
     def names(self, path: bytes) -> Sequence[bytes]:
         """The names in a directory, sorted. Raises OSError."""
-        fd = self.open_directory(path)
-        try:
+        with fsio.closing(self.open_directory(path)) as fd:
             return sorted(os.fsencode(name) for name in os.listdir(fd))
-        finally:
-            os.close(fd)
 
     def may_change(self, path: bytes) -> bool:
         """True if this process can create and remove names in the directory `path` (b"" = the root)."""
@@ -315,10 +312,8 @@ class Worktree:
             fd = self.open_directory(path)
         except OSError:
             return False
-        try:
+        with fsio.closing(fd):
             return os.access(b".", os.W_OK | os.X_OK, dir_fd=fd, effective_ids=os.access in os.supports_effective_ids)
-        finally:
-            os.close(fd)
 
     def accepts_name(self, name: bytes) -> bool:
         """False if the root's file system does not allow this name (too long, not UTF-8)."""
