@@ -44,6 +44,13 @@ def store_error(error: OSError, doing: str, path: bytes | str) -> errors.Casrewi
     return errors.StoreError(f"failed while {doing} {printable(path)}: {reason}")
 
 
+def write_error(error: OSError, what: str, hint: str = "") -> errors.CasrewindError:
+    """The casrewind error for an OSError on a client's file. `hint` is for any cause but a full disk."""
+    if is_full(error):
+        return errors.StoreFull(f"{reason_of(error)} while writing {what}", "free some space and try again")
+    return errors.AgentError(f"cannot write {what}: {reason_of(error)}", hint)
+
+
 @contextmanager
 def store_errors(doing: str, path: bytes | str) -> Iterator[None]:
     """Convert an OSError to the casrewind error that names the action and the store file."""

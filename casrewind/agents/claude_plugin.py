@@ -10,7 +10,7 @@ import shlex
 
 from .. import errors, fsio
 from ..fastjson import JsonObject
-from ..messages import is_full, printable, reason_of
+from ..messages import printable, write_error
 from .client import Client
 from .settings_edit import groups, hook_command
 from .settings_files import SHARED
@@ -167,10 +167,7 @@ def write(directory: str, client: Client, tier: str, version: str, *, resident: 
             fsio.replace_file(os.path.dirname(place), os.path.basename(place), data)
             os.chmod(place, 0o644)  # the plugin is meant to be shared
     except OSError as error:
-        if is_full(error):
-            raise errors.StoreFull(f"{reason_of(error)} while writing the plugin to {where}") from error
-        reason = error.strerror or str(error)
-        raise errors.AgentError(f"the plugin cannot be written to {where}: {reason}", "name another directory") from error
+        raise write_error(error, f"the plugin to {where}", "name another directory") from error
     return [os.path.join(directory, path) for path in wanted]
 
 

@@ -152,7 +152,7 @@ class CopilotClient(client.ConversationClient):
     def write_fork(self, original: str, session: str, data: bytes, path: str, root: str, environ: Mapping[str, str]) -> str:
         """Write the directory of a new session next to that of its original session. The events are written last."""
         from .. import fsio
-        from ..messages import is_full, printable, reason_of
+        from ..messages import printable, write_error
 
         old = os.path.dirname(original)
         directory = os.path.join(os.path.dirname(old), session)
@@ -167,9 +167,7 @@ class CopilotClient(client.ConversationClient):
             fsio.replace_file(directory, os.path.basename(original), data)
         except OSError as error:
             _remove(directory)
-            if is_full(error):
-                raise errors.StoreFull(f"{reason_of(error)} for the session {where}", "free some and try again") from error
-            raise errors.AgentError(f"cannot write the session {where}: {error.strerror or error}") from error
+            raise write_error(error, f"the session {where}") from error
         return os.path.join(directory, os.path.basename(original))
 
 

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 
-from .. import errors, launch
+from .. import errors, fsio, launch
 from .._typing import NamedTuple
 from ..messages import printable
 from . import settings_files
@@ -92,7 +92,7 @@ def install(client: Client, directory: str, data: bytes, mode: int) -> bool:
 def uninstall(client: Client, directory: str) -> tuple[str, tuple[str, ...]] | None:
     """Remove the extension; (its path, its events), None where there was none. Raises AgentError."""
     path = path_in(client, directory)
-    settings_files.remove_drafts(path)
+    fsio.remove_orphans(os.path.dirname(path))
     found = find(client, directory)
     if found is None:
         return None

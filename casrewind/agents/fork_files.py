@@ -8,7 +8,7 @@ import os
 from contextlib import suppress
 
 from .. import errors, fsio
-from ..messages import is_full, printable, reason_of
+from ..messages import printable, write_error
 from ..model.cursor import MOST
 from .transcript import is_id
 
@@ -35,9 +35,7 @@ def write_fork(transcript: str, session: str, data: bytes, path: str, companions
         for made in (*(os.path.join(directory, session + ending) for ending in companions), path):
             with suppress(OSError):
                 os.unlink(made)
-        if is_full(error):
-            raise errors.StoreFull(f"{reason_of(error)} for the session {printable(path)}", "free some and try again") from error
-        raise errors.AgentError(f"cannot write the session {printable(path)}: {error.strerror or error}") from error
+        raise write_error(error, f"the session {printable(path)}") from error
     return path
 
 

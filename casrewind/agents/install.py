@@ -8,7 +8,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 
-from .. import errors, locations
+from .. import errors, fsio, locations
 from .._typing import NamedTuple, TypeVar
 from ..messages import printable
 from . import claude_plugin, extension, json_edit, settings_edit, settings_files
@@ -294,9 +294,9 @@ def _uninstall(target: Target) -> tuple[tuple[Written, ...], tuple[str, ...], li
 
 def _remove_leftovers(present: SettingsFile) -> None:
     """Remove what a killed installation or uninstallation may have left next to settings without hooks of ours."""
-    settings_files.remove_drafts(present.target)
     backup = present.path + BACKUP
-    settings_files.remove_drafts(backup)
+    for place in {os.path.dirname(present.target), os.path.dirname(backup)}:
+        fsio.remove_orphans(place)
     if os.path.isfile(backup):
         kept = settings_files.read(backup)
         if kept.data == present.data:
@@ -325,7 +325,7 @@ def _remove_command(target: Target) -> tuple[str | None, tuple[str, ...]]:
     path = target.client.command_path(target.directory)
     if path is None:
         return None, ()
-    settings_files.remove_drafts(path)
+    fsio.remove_orphans(os.path.dirname(path))
     try:
         present = settings_files.read(path)
         if present.data is None or claude_plugin.MARK not in present.data:

@@ -187,7 +187,7 @@ class OpencodeClient(client.ConversationClient):
         import tempfile
 
         from .. import programs
-        from ..messages import is_full, printable, reason_of
+        from ..messages import printable, write_error
         from . import hook_trial
 
         program = programs.find(self.program, environ)
@@ -205,9 +205,7 @@ class OpencodeClient(client.ConversationClient):
                 command = [program, "--pure", "import", file]
                 ran = hook_trial.run(command, cwd=root, environ={**environ, **moved}, seconds=_SECONDS)
         except OSError as error:
-            if is_full(error):
-                raise errors.StoreFull(f"{reason_of(error)} for the session", "free some and try again") from error
-            raise errors.AgentError(f"cannot write the session: {error.strerror or error}") from error
+            raise write_error(error, "the session") from error
         made = os.path.join(os.path.dirname(original), f"{session}.jsonl")
         if ran.trouble or ran.code or not self.read_session(made):
             said = ran.trouble or hook_trial.last_line(ran.err or ran.out)

@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from .. import errors, fsio, locations
 from .._typing import NamedTuple
-from ..messages import is_full, printable, reason_of
+from ..messages import printable, write_error
 from . import fork_files, load_conversation_clients
 from . import transcript as transcripts
 from .client import ConversationClient
@@ -179,11 +179,7 @@ def replace(client: ConversationClient, transcript: str, data: bytes, now: str, 
             fsio.replace_file(directory, os.path.basename(backup), before)
         fsio.replace_file(directory, name, data)
     except OSError as error:
-        where = printable(transcript)
-        if is_full(error):
-            raise errors.StoreFull(f"{reason_of(error)} to rewrite {where}; the file is unchanged", "free some and try again") from error
-        reason = error.strerror or str(error)
-        raise errors.AgentError(f"{client.title}'s {where} cannot be rewritten: {reason}; the file is unchanged") from error
+        raise write_error(error, f"{client.title}'s {printable(transcript)}, which is unchanged") from error
     return backup
 
 

@@ -6,16 +6,14 @@ client ignores.
 """
 
 import errno
-import fcntl
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from .. import errors, fsio, locks
 from .._typing import NamedTuple
-from ..messages import is_full, printable, reason_of
+from ..messages import printable, write_error
 from . import settings_edit
 from .client import Client, HookFile
 
@@ -71,7 +69,7 @@ def put(present: SettingsFile, data: bytes, mode: int, like: os.stat_result | No
     """Replace the file that was read: atomic, and durable on return; link, mode and owner are preserved. A new file
     gets those of `like`, else `mode`. Raises FileChanged if the file is no longer what was read, or its directory became
     a link. Raises AgentError and StoreFull if it cannot be written."""
-    directory, name = os.path.split(present.target)
+    directory = os.path.dirname(present.target)
     with _writing(present.path):
         if not os.path.isdir(directory):
             if os.path.lexists(os.path.dirname(present.path)):
@@ -80,11 +78,8 @@ def put(present: SettingsFile, data: bytes, mode: int, like: os.stat_result | No
                     "make it, or remove the link"
                 )
             fsio.make_directories(directory, SHARED)
-        remove_drafts(present.target)
-        draft = os.path.join(directory, f"{_draft_stem(name)}{secrets.token_hex(6)}")
-        fd = os.open(draft, fsio.CREATE_FLAGS, 0o600)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fsio.remove_orphans(directory)
+        with fsio.drafted(directory) as (draft, fd):
             like = present.status or like
             if like is not None:
                 mode = like.st_mode & 0o777
@@ -96,12 +91,6 @@ def put(present: SettingsFile, data: bytes, mode: int, like: os.stat_result | No
             if read(present.path).data != present.data or os.path.realpath(directory) != directory:
                 raise FileChanged
             os.rename(draft, present.target)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(draft)
-            raise
-        finally:
-            os.close(fd)
         fsio.sync_directory(directory)
 
 
@@ -137,29 +126,7 @@ def _writing(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        where = printable(path)
-        if is_full(error):
-            raise errors.StoreFull(f"{reason_of(error)} while writing {where}", "free some space and try again") from error
-        reason = error.strerror or str(error)
-        raise errors.AgentError(f"{where} cannot be written: {reason}", "make it (and its directory) writable, then try again") from error
-
-
-def _draft_stem(name: str) -> str:
-    return f".{name[:100]}.casrewind-draft-"
-
-
-def remove_drafts(path: str) -> None:
-    """Remove a file's drafts that a killed installation left and no process has locked."""
-    directory, name = os.path.split(path)
-    try:
-        names = os.listdir(directory)
-    except OSError:
-        return
-    for left in names:
-        if left.startswith(_draft_stem(name)):
-            with suppress(OSError), fsio.closing(os.open(os.path.join(directory, left), fsio.READ_FLAGS)) as fd:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                os.unlink(os.path.join(directory, left))
+        raise write_error(error, printable(path), "make it (and its directory) writable, then try again") from error
 
 
 class Document(NamedTuple):

@@ -537,11 +537,11 @@ def test_many_at_once_leave_one_set_of_hooks(place):
 
 def test_drafts_of_the_dead_are_cleared_away_and_nothing_else(place):
     put(place.path, "{}")
-    for name in (".settings.json.casrewind-draft-00", ".settings.json.other", "2024-1-notes", ".other.casrewind-draft-00"):
+    for name in ("casrewind-draft-00", ".settings.json.other", "2024-1-notes", "casrewind-notes"):
         put(os.path.join(os.path.dirname(place.path), name), "x")
     place.install()
     left = set(os.listdir(os.path.dirname(place.path)))
-    assert left == {".settings.json.other", "2024-1-notes", ".other.casrewind-draft-00", "settings.json", "settings.json" + BACKUP, "commands"}
+    assert left == {".settings.json.other", "2024-1-notes", "casrewind-notes", "settings.json", "settings.json" + BACKUP, "commands"}
 
 
 def test_the_command_comes_and_goes(place):
