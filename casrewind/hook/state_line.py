@@ -35,14 +35,7 @@ def not_protected(error: Exception, store: str = "") -> str:
 
 
 def _newest_prompt(context: Context) -> Checkpoint | None:
-    left = _SEARCHED
-
-    def ends_the_search(point: Checkpoint) -> bool:
-        nonlocal left
-        left -= 1
-        return left <= 0 or is_prompt(point)
-
     def is_prompt(point: Checkpoint) -> bool:
         return point.worktree == context.root.key and point.trigger == checkpoints.PROMPT
 
-    return next((point for point, _ in context.store.checkpoints(1, ends_the_search) if is_prompt(point)), None)
+    return next((point for point, _ in context.store.checkpoints(1, is_prompt, _SEARCHED) if is_prompt(point)), None)

@@ -151,19 +151,14 @@ def untold_since(context: Context, event: Event) -> int | None:
         return noted
     if not context.store.has_steps(context.root.key):
         return None
-    left, own = _FARTHEST, (context.root.key, event.agent, event.session)
+    own = (context.root.key, event.agent, event.session)
 
     def is_known(point: Checkpoint) -> bool:
         """True at the session's last prompt. A restore that was not finished then is told later."""
         is_own = point.trigger == checkpoints.PROMPT and (point.worktree, point.agent, point.session) == own
         return is_own and not point.flags & checkpoints.DURING_RESTORE
 
-    def ends_the_search(point: Checkpoint) -> bool:
-        nonlocal left
-        left -= 1
-        return left <= 0 or is_known(point)
-
-    since = [point for point, _ in context.store.checkpoints(1, ends_the_search)]
+    since = [point for point, _ in context.store.checkpoints(1, is_known, _FARTHEST)]
     if not any(point.trigger == checkpoints.SAFETY and point.worktree == context.root.key for point in since):
         return None
     return since[-1].seq if is_known(since[-1]) else 0
@@ -303,16 +298,9 @@ def _newest_of(context: Context, event: Event) -> tuple[Checkpoint | None, bool]
     def is_of_session(point: Checkpoint) -> bool:
         return (point.worktree, point.agent, point.session) == (context.root.key, event.agent, event.session)
 
-    left = _SEARCHED
-
-    def ends_the_search(point: Checkpoint) -> bool:
-        nonlocal left
-        left -= 1
-        return left <= 0 or is_of_session(point)
-
-    found = context.store.checkpoints(1, ends_the_search)
+    found = context.store.checkpoints(1, is_of_session, _SEARCHED)
     own = next((point for point, _ in found if is_of_session(point)), None)
-    return own, own is None and left > 0
+    return own, own is None and len(found) < _SEARCHED
 
 
 def is_made(context: Context, event: Event, at_ns: int) -> bool:

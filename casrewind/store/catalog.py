@@ -132,16 +132,18 @@ def _whole(tables: "Tables", name: bytes, rows: int) -> dict[bytes, bytes]:
 
 
 def points(
-    tables: "Tables", most: int | None = None, wanted: Callable[[checkpoints.Checkpoint], bool] = lambda _: True
-) -> list[tuple[checkpoints.Checkpoint, Marked]]:
-    """All checkpoints with their marks, newest first; with `most`, up to and including that many `wanted` ones."""
+    tables: "Tables", most: int | None = None, wanted: Callable[[checkpoints.Checkpoint], bool] = lambda _: True,
+    farthest: int | None = None,
+) -> list[tuple[checkpoints.Checkpoint, Marked]]:  # fmt: skip
+    """All checkpoints with their marks, newest first; with `most`, up to and including that many `wanted` ones; with
+    `farthest`, at most that many in all."""
     state = read_state(tables)
     count, rows = tables[b"points"].backwards()
     if count != state.points:
         raise IndexUnusable("a row of the index is missing")
     marks = _whole(tables, b"marks", state.marks)
     found = []
-    for key, payload in rows:
+    for key, payload in islice(rows, farthest):
         point = checkpoints.decode(int.from_bytes(key), payload)
         found.append((point, marked(marks.get(point.id.encode()))))
         if most is not None and wanted(point):

@@ -204,10 +204,11 @@ class Store:
     # -- queries of the ledger's contents
 
     def checkpoints(
-        self, most: int | None = None, wanted: Callable[[Checkpoint], bool] = lambda _: True
+        self, most: int | None = None, wanted: Callable[[Checkpoint], bool] = lambda _: True, farthest: int | None = None
     ) -> list[tuple[Checkpoint, catalog.Marked]]:
-        """All checkpoints with their marks, newest first; with `most`, up to and including that many `wanted`."""
-        return self._ledger_index.query(lambda tables: catalog.points(tables, most, wanted))
+        """All checkpoints with their marks, newest first; with `most`, up to and including that many `wanted`; with
+        `farthest`, at most that many in all."""
+        return self._ledger_index.query(lambda tables: catalog.points(tables, most, wanted, farthest))
 
     def checkpoint(self, identity: str) -> Checkpoint | None:
         """A checkpoint by its full id."""
