@@ -13,11 +13,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 
 from .. import errors
-from .._typing import TYPE_CHECKING, NamedTuple
+from .._typing import Any, NamedTuple
 from . import digest as digests
-
-if TYPE_CHECKING:
-    from .manifest import Entry
 
 MAGIC = b"CRN1"
 MOST_LEVELS = 8
@@ -57,8 +54,8 @@ class NodeList(NamedTuple):
         return self.parts[max(behind - 1, 0)].digest
 
 
-Rows = list[tuple[bytes, "Entry"]]
-"""Entries with their names, sorted by name (model/manifest.py)."""
+Rows = list[tuple[bytes, Any]]
+"""Entries with their names, sorted by name. What an entry is, only model/manifest.py knows, which imports this module."""
 Load = Callable[[bytes], Rows | NodeList]
 """Loads a node by its digest."""
 LOST: Rows = []

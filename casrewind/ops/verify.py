@@ -21,8 +21,6 @@ from .gc import NOT_BEGUN, step_plans, unfinished_purge
 LEDGER, BLOB, TREE, DOMAIN, PLAN, JOURNAL, STORE = "ledger", "blob", "tree", "domain", "plan", "journal", "store"
 _BATCH = 2000
 _SHOWN = 5
-_ANY_ENTRY = manifest.Entry(manifest.DIR, 0)
-"""Stands for an entry of which only the name counts."""
 """The advice in error texts; it is removed here, because verify is already running."""
 
 
@@ -230,7 +228,7 @@ class _NodeCheck:
         """Record a tree or node."""
         if isinstance(node, NodeList):
             self._parts.update(part.digest for part in node.parts)
-        self._nodes[digest] = node if isinstance(node, NodeList) else [(name, _ANY_ENTRY) for name, _ in (*node[:1], *node[1:][-1:])]
+        self._nodes[digest] = node if isinstance(node, NodeList) else [(name, None) for name, _ in (*node[:1], *node[1:][-1:])]
 
     def refuse(self, trees: dict[bytes, tuple[int, list[bytes]]]) -> Iterator[tuple[bytes, str]]:
         """Yields (top list, why it is refused). `trees`: {node: (number of entries, references)}; this adds up the

@@ -37,7 +37,7 @@ class FailureLog:
                 if os.stat(self._path).st_size > _MOST:
                     os.replace(self._path, self._path + ".old")
                     self._note(0)
-            self._append(self._path, line.encode("utf-8", "surrogateescape"))
+            self._write(self._path, line.encode("utf-8", "surrogateescape"))
             return True
         return False
 
@@ -80,19 +80,16 @@ class FailureLog:
                     drafts = os.path.join(directory, "tmp")  # the data directory has none
                     fsio.replace_file(directory, name, data, temporary=drafts if os.path.isdir(drafts) else None)
                     if not is_longer:
-                        self._append(path, fsio.read_fd(fd, _MOST_READ))  # lines that a hook appended since the read
+                        self._write(path, fsio.read_fd(fd, _MOST_READ))  # lines that a hook appended since the read
         return count
 
     @staticmethod
-    def _append(path: str, data: bytes) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    def _write(path: str, data: bytes, how: int = os.O_APPEND) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | how | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with fsio.closing(os.open(path, flags, 0o600)) as fd:
             fsio.undo_umask_fd(fd)
             fsio.write_all(fd, data)
 
     def _note(self, offset: int) -> None:
         with suppress(OSError):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            with fsio.closing(os.open(self._seen, flags, 0o600)) as fd:
-                fsio.undo_umask_fd(fd)
-                fsio.write_all(fd, str(offset).encode())
+            self._write(self._seen, str(offset).encode(), os.O_TRUNC)
