@@ -41,6 +41,7 @@ def _see_nobody_elses_mounts():
         library.mount(None, b"/", None, 0x4000 | 1 << 18, None)  # MS_REC | MS_PRIVATE
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config, items):
     """Three sizes: what runs at every push, `long` (minutes each), `release` (ten minutes and more)."""
     for size, most in (("long", 1800), ("release", 7200)):
@@ -51,6 +52,39 @@ def pytest_collection_modifyitems(config, items):
                     item.add_marker(pytest.mark.timeout(most))
                 if not config.getoption(f"--run-{size}"):
                     item.add_marker(skip)
+
+
+    if getattr(config.option, "loadgroup", False):
+        _keep_modules_together(items)
+        items[:] = _waiting_beside_working(items)
+
+
+HEAVY = ("tests/faults/", "tests/property/", "tests/real/", "tests/scale/")
+
+
+def _keep_modules_together(items):
+    """What a module shares is made once: its tests are run by one worker."""
+    for item in items:
+        fixtures = item._fixtureinfo.name2fixturedefs.values()
+        if item.get_closest_marker("xdist_group") is None and any(found[-1].scope == "module" for found in fixtures):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
+def _waiting_beside_working(items):
+    """The order of a run in several workers. A test with a real client waits most of its time, and a heavy one works: they run
+    beside each other, and first, so that no long one is left for the end."""
+    groups, heavy, others = {}, [], []
+    for item in items:
+        mark = item.get_closest_marker("xdist_group")
+        if mark is not None:
+            groups.setdefault(mark.args[0], []).append(item)
+        else:
+            (heavy if item.nodeid.startswith(HEAVY) else others).append(item)
+    order, share = [], -(-len(heavy) // (len(groups) or 1))
+    for _, group in sorted(groups.items(), key=lambda named: (not named[0].startswith("client-"), -len(named[1]))):
+        order += group + heavy[:share]
+        del heavy[:share]
+    return order + heavy + others
 
 
 def pytest_collection_finish(session):

@@ -8,8 +8,10 @@ import sys
 
 import pytest
 
+from casrewind.workspace import Settings
 from casrewind.workspace import open as opened
 from support.agent_turns import AgentTurns
+from support.command_in_process import InProcess
 from support.trees import plant
 
 pytestmark = pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="no small pipes here")
@@ -18,25 +20,27 @@ TURNS = 260
 PIPE = 4096
 
 
-@pytest.fixture
-def many(casrewind, root, settings):
-    """More turns than are read at once."""
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    """More turns than are read at once. The last test forgets most of them."""
+    base = tmp_path_factory.mktemp("many")
+    root, home = base / "project", base / "home"
     plant(root, {"f": b"0"})
-    with opened(root, settings) as workspace:
+    with opened(root, Settings(home=str(home), data=str(home / "data"), environ={"HOME": str(home)})) as workspace:
         agent = AgentTurns(workspace, root)
         for number in range(TURNS):
             agent.prompt(f"p{number}", f"prompt {number}")
             plant(root, {"f": b"%d" % (number + 1)})
             agent.stop(f"p{number}")
-    return casrewind
+    return InProcess(root, home)
 
 
 @pytest.fixture
-def waiting(many, root):
+def waiting(many):
     """`casrewind list` that waits for the reader of its output, after the first lines."""
     reader, writer = os.pipe()
     fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, PIPE)
-    process = subprocess.Popen([sys.executable, "-m", "casrewind", "-C", str(root), "list"], env=many.environment, stdout=writer)
+    process = subprocess.Popen([sys.executable, "-m", "casrewind", "-C", many.root, "list"], env=many.environment, stdout=writer)
     os.close(writer)
     with open(reader, encoding="utf-8") as lines:
         yield process, lines
@@ -57,21 +61,21 @@ def test_all_rows_are_printed_in_steps_and_at_once(many):
     assert many("list", "--oneline", code=0).out.count("\n") == TURNS
 
 
-def test_a_save_and_gc_go_on_while_a_reader_waits_and_what_they_forget_ends_the_list(waiting, many, root):
+def test_a_reader_that_leaves_ends_the_work(waiting):
+    process, lines = waiting
+    assert lines.readline()
+    lines.close()
+    assert process.wait(30) in (0, 141, -13)
+
+
+def test_a_save_and_gc_go_on_while_a_reader_waits_and_what_they_forget_ends_the_list(waiting, many):
     process, lines = waiting
     shown = [lines.readline()]
     assert shown[0].split()[0] == "@1" and process.poll() is None, "the others are still to come"
-    plant(root, {"g": b"1"})
+    plant(many.root, {"g": b"1"})
     many("save", "-m", "meanwhile", code=0)
     assert json.loads(many("gc", "--max-count", "20", "--json", code=0).out)
     shown += lines.read().splitlines()
     assert process.wait() == 0
     assert shown[-1].strip() == "older checkpoints were forgotten here" and numbers(shown) == list(range(1, len(shown)))
     assert len(shown) < TURNS
-
-
-def test_a_reader_that_leaves_ends_the_work(waiting):
-    process, lines = waiting
-    assert lines.readline()
-    lines.close()
-    assert process.wait(30) in (0, 141, -13)
