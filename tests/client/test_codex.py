@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from casrewind.agents.codex import CLIENT as codex
-from support import three_turns
+from support import real_clients, three_turns
 from support.claude_client import wait
 from support.codex_client import CodexClient, Server
 from support.codex_gemini_model import call
@@ -18,6 +18,7 @@ from support.three_turns import EFFECTS, triggers
 from support.trees import plant
 
 pytestmark = pytest.mark.xdist_group("client-codex")
+further = real_clients.further("codex")
 
 HOOKS = b'{ "hooks": {"Stop" :[{"hooks":[{"type":"command","command":"true","timeout":5}]}],\n\t"Interrupt":[]  } }'
 FIRST, SECOND, THIRD = three_turns.turns("exec_command", ["exec_command"], "exec_command")
@@ -222,6 +223,7 @@ def test_a_fork_that_the_client_made_can_be_gone_back_in(client, told):
     assert client.model.requests[-1].told == [*FIRST, "user: where are we"]
 
 
+@further
 def test_two_sessions_in_one_project_keep_their_own_conversations(client):
     one, two = client.say("first of one"), client.say("first of two")
     client.say("second of one", one)
@@ -233,6 +235,7 @@ def test_two_sessions_in_one_project_keep_their_own_conversations(client):
         assert client.model.requests[-1].told == [f"user: first of {name}", "assistant: OK.", "user: and on"]
 
 
+@further
 def test_a_conversation_is_compacted_and_turns_before_it_can_be_gone_back_to(client):
     session = client.say("please create alpha")
     client.say("please edit alpha", session)
@@ -249,6 +252,7 @@ def test_a_conversation_is_compacted_and_turns_before_it_can_be_gone_back_to(cli
     assert client.model.requests[-1].told == [*FIRST, "user: so"]
 
 
+@further
 def test_the_aggressive_tier_saves_before_a_tool(client, told):
     client.casrewind("install", "codex", "--tier", "aggressive", code=0)
     client.trust()
@@ -260,6 +264,7 @@ def test_the_aggressive_tier_saves_before_a_tool(client, told):
     client.casrewind("install", "codex", code=0)
 
 
+@further
 def test_a_project_that_moved_keeps_its_checkpoints_and_its_conversation(client, told, gone_back):
     three_turns.check_moved(client, told, lambda report: client.say("moved on", report["fork"]["session_id"]))
 

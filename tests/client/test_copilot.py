@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from casrewind.agents.copilot import CLIENT as copilot
-from support import three_turns
+from support import real_clients, three_turns
 from support.chat_model import call
 from support.claude_client import wait
 from support.copilot_client import CopilotClient
@@ -18,6 +18,7 @@ from support.three_turns import PROMPTS
 from support.trees import plant
 
 pytestmark = pytest.mark.xdist_group("client-copilot")
+further = real_clients.further("copilot")
 
 FIRST, SECOND, THIRD = three_turns.turns("create", ["edit"], "bash")
 EFFECTS = "mkdir made; python3 -c \"open('made/by_program','w').write('x')\"; rm gone.txt; sed -i s/v2/v3/ alpha.txt; chmod 644 bin/tool"
@@ -114,6 +115,7 @@ def test_undo_takes_the_files_back(client, told, gone_back):
     three_turns.check_undo(client, told)
 
 
+@further
 def test_the_fork_s_prompts_have_their_parents_checkpoints(client, told, gone_back):
     report = client.casrewind.json("back", client.casrewind.turn("please edit alpha"), "--both", "--yes", "--session", gone_back.id)
     assert report["prompts"] == ["please edit alpha", "what now"]
@@ -130,6 +132,7 @@ def test_a_command_typed_in_the_client_is_answered_without_the_model(client, tol
     assert [prompt.text for prompt in copilot.prompts(client.transcript(told.session).read_bytes())] == PROMPTS
 
 
+@further
 def test_a_client_killed_in_the_middle_of_a_tool(client, told, gone_back):
     before = picture(client.project)
     client.model.script["hang on"] = [[execute("echo half > half.txt; sleep 30")], ["Never."]]
@@ -144,6 +147,7 @@ def test_a_client_killed_in_the_middle_of_a_tool(client, told, gone_back):
     assert client.model.requests[-1].told == [*FIRST, *SECOND, *THIRD, "user: still there"]
 
 
+@further
 def test_two_sessions_do_not_mix(client, told, gone_back):
     client.model.script["other work"] = [[execute("echo other > other.txt")], ["Done."]]
     client.say("other work")
@@ -165,6 +169,7 @@ def test_in_place_cuts_the_session_itself(client, told, gone_back):
     assert client.model.requests[-1].told == [*FIRST, *SECOND, "user: on we go"]
 
 
+@further
 def test_a_project_that_was_moved_keeps_its_checkpoints(client, told, gone_back):
     moved = client.project.with_name("moved")
     client.project.rename(moved)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from support import three_turns
+from support import real_clients, three_turns
 from support.claude_client import wait
 from support.codex_gemini_model import call
 from support.gemini_client import GeminiClient
@@ -17,6 +17,7 @@ from support.three_turns import EFFECTS, triggers
 from support.trees import plant
 
 pytestmark = pytest.mark.xdist_group("client-gemini")
+further = real_clients.further("gemini")
 
 FIRST, SECOND, THIRD = three_turns.turns("write_file", ["run_shell_command"], "run_shell_command")
 
@@ -114,6 +115,7 @@ def test_undo_has_the_files_of_after_the_turn(client, told, gone_back):
     three_turns.check_undo(client, told)
 
 
+@further
 def test_back_in_the_fork_goes_to_before_a_prompt_of_its_parent_too(client, told, gone_back):
     report = client.casrewind.json("back", client.casrewind.turn("please edit alpha"), "--both", "--yes", "--session", gone_back.id)
     assert report["prompts"] == ["please edit alpha", "what now"]
@@ -122,6 +124,7 @@ def test_back_in_the_fork_goes_to_before_a_prompt_of_its_parent_too(client, told
     assert client.model.requests[-1].told == [*FIRST, "user: once more"]
 
 
+@further
 def test_a_cancelled_turn_can_be_taken_back(client, told):
     """The client has no event for it; the end of the session is the next one."""
     before = picture(client.project)
@@ -136,6 +139,7 @@ def test_a_cancelled_turn_can_be_taken_back(client, told):
     assert client.model.requests[-1].told == [*FIRST, *SECOND, *THIRD, "user: where are we"]
 
 
+@further
 def test_a_session_is_cut_in_place_when_its_client_has_ended(client):
     """And another session of the project goes on undisturbed."""
     one, two = client.say("first of one"), client.say("first of two")
@@ -156,6 +160,7 @@ def test_a_command_typed_in_the_client_is_answered_without_the_model(client, tol
     assert "restored to before" in shown and "turns of other sessions: a terminal lists them" in shown and "@1" not in shown, said
 
 
+@further
 def test_the_aggressive_tier_saves_before_a_tool(client, told):
     client.casrewind("install", "gemini", "--tier", "aggressive", code=0)
     count = len(client.points())
@@ -164,6 +169,7 @@ def test_the_aggressive_tier_saves_before_a_tool(client, told):
     assert "tool_batch" in triggers(client.points()[count:])
 
 
+@further
 def test_a_project_that_moved_keeps_its_checkpoints_and_its_conversation(client, told, gone_back):
     """The client finds sessions by the project's path, so there it is given the file."""
     three_turns.check_moved(client, told, lambda report: client.finish(client.start("moved on", "--session-file", report["fork"]["path"])))

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from casrewind.agents.opencode import CLIENT as opencode
-from support import three_turns
+from support import real_clients, three_turns
 from support.chat_model import call
 from support.claude_client import wait
 from support.opencode_client import OpencodeClient
@@ -16,6 +16,7 @@ from support.three_turns import PROMPTS
 from support.trees import plant
 
 pytestmark = pytest.mark.xdist_group("client-opencode")
+further = real_clients.further("opencode")
 
 FIRST, SECOND, THIRD = three_turns.turns("write", ["read", "edit"], "bash")
 EFFECTS = "mkdir made; python3 -c \"open('made/by_program','w').write('x')\"; rm gone.txt; sed -i s/v2/v3/ alpha.txt; chmod 644 bin/tool"
@@ -108,12 +109,14 @@ def test_undo_takes_the_files_back(client, told, gone_back):
     three_turns.check_undo(client, told)
 
 
+@further
 def test_the_fork_s_prompts_have_their_parents_checkpoints(client, told, gone_back):
     report = client.casrewind.json("back", client.casrewind.turn("please edit alpha"), "--both", "--yes", "--session", gone_back.id)
     assert report["prompts"] == ["please edit alpha", "what now"]
     assert differences(picture(client.project), told.pictures[1]) == {}
 
 
+@further
 def test_a_turn_s_end_has_the_conversation_of_its_moment(client, told, gone_back):
     point = next(point for point in told.points if point["trigger"] == "turn_end")
     report = client.casrewind.json("restore", point["id"], "--chat")
@@ -121,6 +124,7 @@ def test_a_turn_s_end_has_the_conversation_of_its_moment(client, told, gone_back
     assert [prompt.text for prompt in kept] == PROMPTS[:1]
 
 
+@further
 def test_a_client_killed_in_the_middle_of_a_tool(client, told, gone_back):
     before = picture(client.project)
     client.model.script["hang on"] = [[execute("echo half > half.txt; sleep 30")], ["Never."]]
@@ -134,6 +138,7 @@ def test_a_client_killed_in_the_middle_of_a_tool(client, told, gone_back):
     assert client.model.requests[-1].told == [*FIRST, *SECOND, *THIRD, "user: still there"]
 
 
+@further
 def test_two_sessions_do_not_mix(client, told, gone_back):
     client.model.script["other work"] = [[execute("echo other > other.txt")], ["Done."]]
     client.say('other work, "quoted"')

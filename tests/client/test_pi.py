@@ -10,18 +10,19 @@ from types import SimpleNamespace
 import pytest
 
 from casrewind.agents.pi import CLIENT as pi
-from support import three_turns
-from support import real_clients
+from support import real_clients, three_turns
 from support.claude_client import wait
 from support.claude_model import call
 from support.fake_client import line_to_type
 from support.pi_client import PiClient
 from support.picture import differences, picture
+from support.sample_start import by_turns
 from support.three_turns import EFFECTS, PROMPTS, triggers
 from support.transcripts import values
 from support.trees import plant
 
 pytestmark = pytest.mark.xdist_group("client-pi")
+further = real_clients.further("pi")
 
 FIRST, SECOND, THIRD = three_turns.turns("write", ["edit"], "bash")
 CHAT, FILES, BOTH = "Conversation only, the files stay", "Files only, the conversation stays", "Files and conversation"
@@ -135,6 +136,7 @@ def test_undo_takes_the_files_forward_again(client, told, gone_back):
     three_turns.check_undo(client, told, "--yes")
 
 
+@further
 def test_the_fork_goes_on_and_back_there_is_before_its_own_prompt(client, told, gone_back):
     front = client.front("--session", gone_back.id)
     front.say("wreck it")
@@ -150,14 +152,30 @@ def test_the_fork_goes_on_and_back_there_is_before_its_own_prompt(client, told, 
     client.casrewind("undo", "--yes", code=0)
 
 
+@pytest.fixture(scope="module")
+def kept():
+    """The process that tests with `front` share while they follow each other: no, or one."""
+    return []
+
+
+@pytest.fixture(autouse=True)
+def nobody_else_has_a_session(request, kept):
+    if "front" not in request.fixturenames and kept:
+        kept.pop().close()
+
+
 @pytest.fixture
-def front(client, told, gone_back):
-    """The first session again, with the files of before its third prompt and one more turn."""
+def front(client, told, gone_back, kept):
+    """The first session again, with the files of before its third prompt and one more turn. A test may close it."""
     client.casrewind("restore", told.points[5]["id"], "--yes", code=0)
-    front = client.front("--session", told.session)
+    if kept and kept[0].is_open:
+        kept[0].ask("switch_session", sessionPath=str(client.transcript(told.session)))
+    else:
+        kept[:] = [client.front("--session", told.session)]
+    front = kept[0]
+    front.asked, front.answers, front.notes = [], [], []
     front.say("spoil it")
-    yield front
-    front.close()
+    return front
 
 
 def alpha(client):
@@ -287,7 +305,7 @@ def test_on_a_terminal_the_question_is_asked_at_fork_and_tree(client, told):
     assert alpha(client) == b"alpha v2\n" and "~ alpha.txt" in terminal.screen()
 
 
-@pytest.mark.parametrize("way", ["/fork", "/casrewind back", "/casrewind back --fork"])
+@pytest.mark.parametrize("way", by_turns(["/fork", "/casrewind back", "/casrewind back --fork"], 1))
 def test_on_a_terminal_the_counts_follow_files_and_conversation(client, told, way):
     """Pi draws the conversation anew after a move, and with it goes what was said before."""
     client.casrewind("restore", told.points[5]["id"], "--yes", code=0)
@@ -345,6 +363,7 @@ def test_messages_during_a_run_are_prompts_and_the_checkpoints_of_tools_are_aggr
     client.casrewind("restore", points[0]["id"], "--yes", code=0)
 
 
+@further
 def test_a_compaction_has_a_checkpoint_and_the_conversation_before_it_comes_back_whole(client, told, front):
     before = client.model.requests[-1].prompts
     front.ask("compact")
@@ -370,6 +389,7 @@ def test_a_turn_that_is_cancelled_has_its_checkpoints(client, told, front):
     assert not any("hang on" in text for text in client.model.requests[-1].told)
 
 
+@further
 def test_a_client_that_was_killed_in_a_tool(client, told):
     client.model.script["die now"] = [[bash("echo half > dead.txt; sleep 30")], ["Never."]]
     front = client.front("--session", told.session)
@@ -424,6 +444,7 @@ def test_a_pi_that_a_tool_starts_is_a_subagent(client, told, front):
     assert not (client.project / "sub.txt").exists()
 
 
+@further
 def test_two_sessions_at_once_are_told_apart(client, told):
     first, second = client.front(), client.front()
     client.model.script["left"] = [[bash("echo l > left.txt")], ["Left."]]
@@ -439,6 +460,7 @@ def test_two_sessions_at_once_are_told_apart(client, told):
     assert len(set(sessions)) == 2
 
 
+@further
 def test_in_place_the_client_goes_on_in_the_same_file(client, told):
     session = told.session
     before = client.transcript(session).read_bytes()
@@ -479,6 +501,7 @@ def cpu_seconds():
     return used.ru_utime + used.ru_stime
 
 
+@further
 def test_a_hook_costs_little_and_a_missing_casrewind_nothing(client, told):
     extension = client.config / "extensions" / "casrewind.js"
     whole = extension.read_text()

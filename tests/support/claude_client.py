@@ -12,7 +12,6 @@ import pytest
 
 from support import real_clients
 from support.claude_model import Model
-from support.command import Command
 from support.command_in_process import InProcess
 from support.fake_client import line_to_type
 from support.model_server import PATIENCE
@@ -38,7 +37,7 @@ class ClaudeClient:
         self.config = directory / "config" if moved else self.home / ".claude"
         self.config.mkdir()
         told = {"CLAUDE_CONFIG_DIR": str(self.config)} if moved else {}
-        self.casrewind, self._look = (kind(self.project, self.home, **told) for kind in (Command, InProcess))
+        self.casrewind = InProcess(self.project, self.home, **told)
         self.model = Model()
         self.environment = {
             **self.casrewind.environment,
@@ -108,7 +107,7 @@ class ClaudeClient:
 
     def points(self):
         """The checkpoints, oldest first, as `list --json` has them."""
-        found = self._look("list", "--json")  # in this process: it is asked for many times
+        found = self.casrewind("list", "--json")
         return found.json["checkpoints"][::-1] if found.code == 0 else []
 
     def wait_for_more(self, before, number=1, trigger=""):

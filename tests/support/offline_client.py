@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.claude_client import wait
-from support.command import Command
+from support.command_in_process import InProcess
 from support.model_server import PATIENCE
 
 
@@ -33,7 +33,7 @@ class OfflineClient:
         self.command = [*self.model.inside, *words]
         (programs / name).write_text(f'#!/bin/sh\nexec {shlex.join(self.command)} "$@"\n')
         (programs / name).chmod(0o755)
-        self.casrewind = Command(self.project, self.home, PATH=f"{programs}:{os.environ['PATH']}", TMPDIR=str(scratch))  # doctor runs it, too
+        self.casrewind = InProcess(self.project, self.home, PATH=f"{programs}:{os.environ['PATH']}", TMPDIR=str(scratch))  # doctor runs it, too
         self.environment = {**self.casrewind.environment, "SHELL": "/bin/sh", "TERM": "dumb"}
 
     def stop(self):
@@ -83,6 +83,10 @@ class JsonProcess:
             if line.startswith("{"):
                 self._lines.put(json.loads(line))
         self._lines.put(None)
+
+    @property
+    def is_open(self):
+        return not self._process.stdout.closed
 
     def receive(self):
         """The client's next message."""

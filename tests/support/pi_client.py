@@ -8,7 +8,6 @@ from pathlib import Path
 from support import real_clients
 from support.claude_client import Terminal, wait
 from support.claude_model import Model
-from support.command import Command
 from support.command_in_process import InProcess
 from support.model_server import PATIENCE
 from support.offline_client import JsonProcess
@@ -27,7 +26,7 @@ class PiClient:
         (self.programs / "pi").write_text(f'#!/bin/sh\nexec {" ".join(real_clients.pi())} "$@"\n')
         (self.programs / "pi").chmod(0o755)
         told = {"PATH": f"{self.programs}:{os.environ['PATH']}", "TMPDIR": str(self._scratch)}  # doctor runs the client, too
-        self.casrewind, self._look = (kind(self.project, self.home, **told) for kind in (Command, InProcess))
+        self.casrewind = InProcess(self.project, self.home, **told)
         self.model = Model()
         self.environment = {
             **self.casrewind.environment,
@@ -90,7 +89,7 @@ class PiClient:
 
     def points(self):
         """The checkpoints, oldest first, as `list --json` has them."""
-        found = self._look("list", "--json")
+        found = self.casrewind("list", "--json")
         return found.json["checkpoints"][::-1] if found.code == 0 else []
 
 

@@ -13,6 +13,7 @@ import sys
 import pytest
 
 from support import real_trees
+from support.sample_start import start_below
 
 CLAUDE = os.environ.get("CASREWIND_CLAUDE_VERSION") or "2.1.329"
 DROID = os.environ.get("CASREWIND_DROID_VERSION") or "0.225.2"
@@ -23,6 +24,15 @@ COPILOT = os.environ.get("CASREWIND_COPILOT_VERSION") or "1.0.102"
 OPENCODE = os.environ.get("CASREWIND_OPENCODE_VERSION") or "1.18.33"
 NODE = "22.23.3"
 """Pi wants a newer one than many systems have."""
+ALIKE = ("codex", "copilot", "gemini", "opencode", "pi")
+"""Clients whose tests ask the same once more, beyond the three turns."""
+
+
+def further(client):
+    """The mark of what the clients do alike beyond the three turns. A push asks one of them for it, another one after a change
+    of the product; `--run-long` asks all."""
+    is_asked = ALIKE[start_below(len(ALIKE))] == client
+    return (lambda test: test) if is_asked else pytest.mark.long
 
 
 def claude():

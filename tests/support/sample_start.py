@@ -1,9 +1,11 @@
-"""Where a sample begins, the product's own bytes decide: a push looks at other places after every change of the product,
+"""What a sample has in it, the product's own bytes decide: a push looks at other places after every change of the product,
 and at the same ones for the same product."""
 
 import functools
 import hashlib
 from pathlib import Path
+
+import pytest
 
 PRODUCT = Path(__file__).resolve().parents[2] / "casrewind"
 
@@ -19,3 +21,12 @@ def _number():
 def start_below(limit):
     """A number from 0 to below `limit`."""
     return _number() % limit
+
+
+def by_turns(values, number):
+    """Values to parametrise with: a push takes `number` that follow each other, `--run-long` takes all."""
+    start = start_below(len(values))
+    return [
+        pytest.param(*value, marks=[pytest.mark.long] if (place - start) % len(values) >= number else [])
+        for place, value in enumerate(value if isinstance(value, tuple) else (value,) for value in values)
+    ]
