@@ -1,6 +1,7 @@
 """A newcomer's path, once for each way to install: every command line is in README, and README alone is enough.
 
-A stand-in calls the hooks as Claude Code does (tests/client/test_newcomer.py follows one way with the real client).
+A stand-in calls the hooks as Claude Code does. tests/client/test_newcomer.py follows the way by venv with the real client, so
+a push leaves that one out here.
 """
 
 import os
@@ -107,12 +108,12 @@ def away(newcomer, readme, way):
     newcomer.type(ways[way])
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["uv", "pipx", pytest.param("venv", marks=pytest.mark.long)])
 def test_every_step_of_the_readme_works(tmp_path, way):
     newcomer, readme = Newcomer(tmp_path, way), Readme()
     try:
         project, client = works(newcomer, readme, way)
-        if way == "venv":  # the package is the same whatever installed it: one way shows what it does
+        if way == "uv":  # the package is the same whatever installed it: one way shows what it does
             serves(newcomer, readme, project, client)
         away(newcomer, readme, way)
         shown, code = newcomer.run("casrewind --version")

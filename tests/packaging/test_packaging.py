@@ -98,6 +98,7 @@ def test_uv_tool_installs_it_and_removes_it(built, tmp_path):
     assert not (tmp_path / "bin" / "casrewind").exists()
 
 
+@pytest.mark.long  # a push has it in tests/packaging/test_newcomer_path.py, from a clone
 def test_pipx_installs_it_and_removes_it(built, tmp_path):
     variables = {"PIPX_HOME": str(tmp_path / "pipx"), "PIPX_BIN_DIR": str(tmp_path / "bin"), "PIPX_MAN_DIR": str(tmp_path / "man")}
     run(sys.executable, "-m", "pipx", "install", "--python", sys.executable, built[0], **variables)

@@ -16,20 +16,17 @@ from support.command import Command
 from support.fake_client import Client
 from support.hostile_files import limited
 from support.picture import picture
+from support.sample_start import by_turns
 from support.trees import plant
 
 GiB = 1 << 30
 MOST = 400 << 10
 """KiB of address space for each command (ulimit -v)."""
-INSIDE = ["ledger", "log", "journals/*", "index/stat-*"]
-REST = [
-    "FORMAT", "log.old", "log.seen", "gc", "purging", "ballast", "session.json", "sessions/*.json", "index/data.mdb", "index/written",
-    "packs/*.pack", "locks/publish",
+INSIDE = [
+    "log", "journals/*", "index/stat-*", "FORMAT", "log.old", "log.seen", "gc", "purging", "ballast", "session.json", "sessions/*.json",
+    "index/data.mdb", "index/written", "packs/*.pack", "locks/publish",
 ]  # fmt: skip
-INSIDE += [pytest.param(name, marks=pytest.mark.long) for name in REST]
-OUTSIDE = ["transcript", "settings"]
-REST = [".gitignore", ".casrewind.toml", "config", ".git/HEAD", ".git/config", ".git/packed-refs"]
-OUTSIDE += [pytest.param(name, marks=pytest.mark.long) for name in REST]
+OUTSIDE = ["transcript", "settings", ".gitignore", ".casrewind.toml", "config", ".git/HEAD", ".git/config", ".git/packed-refs"]
 
 
 @pytest.fixture
@@ -77,7 +74,7 @@ def find(command, name):
     return (glob.glob(os.path.join(store, name)) or [os.path.join(store, name)])[0]
 
 
-@pytest.mark.parametrize("name", INSIDE)
+@pytest.mark.parametrize("name", ["ledger", *by_turns(INSIDE, 2)])
 def test_a_file_of_the_store_that_has_grown(command, root, name):
     before = [point["id"] for point in command.json("list", "--all")["checkpoints"]]
     here = picture(root)
@@ -100,7 +97,7 @@ def test_a_file_of_the_store_that_has_grown(command, root, name):
     command("verify", code=0)
 
 
-@pytest.mark.parametrize("name", OUTSIDE)
+@pytest.mark.parametrize("name", by_turns(OUTSIDE, 1))
 def test_a_file_outside_of_the_store_that_has_grown(command, root, home, name):
     places = {
         "transcript": glob.glob(f"{home}/.claude/projects/*/*.jsonl")[0], "settings": home / ".claude" / "settings.json",

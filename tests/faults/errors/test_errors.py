@@ -6,10 +6,13 @@ kill leaves (support/fault_sweep.py): nothing lost, the old state or the new one
 back.
 """
 
+from itertools import product
+
 import pytest
 
 from support import failing_calls
 from support.failing_calls import FAULTS, HARMLESS, PUSHED, QUOTA
+from support.sample_start import by_turns
 
 PLANNED_CODES = {0, 1, 11, 13, 20}
 """Success, some other failure, busy or a restore open, no space, store damaged (it read garbage: never 70, never 2)."""
@@ -19,8 +22,7 @@ def judge(report, operation, fault):
     return failing_calls.judge(report, operation, fault, PLANNED_CODES, f"{report['journals']} left a restore open")
 
 
-@pytest.mark.parametrize("fault", PUSHED)
-@pytest.mark.parametrize("operation", ("save", "restore", "undo"))
+@pytest.mark.parametrize(("fault", "operation"), by_turns(list(product(PUSHED, ("save", "restore", "undo"))), 6))
 def test_failing_call(sweep, operation, fault):
     act, error, forever = FAULTS[fault]
     stride = {"save": 5, "restore": 23, "undo": 29}[operation]

@@ -4,11 +4,14 @@ What it leaves is judged like what a kill leaves (support/fault_sweep_maintenanc
 taken, and the next gc or repair does the rest. Success is only said when all was done.
 """
 
+from itertools import product
+
 import pytest
 
 from support import failing_calls
 from support.failing_calls import FAULTS, HARMLESS, PUSHED, QUOTA
 from support.fault_sweep_maintenance import GC, REPAIRS
+from support.sample_start import by_turns, start_below
 
 PLANNED_CODES = {0, 1, 11, 13}
 """Success, some other failure, busy, no space. Of a repair also 20: done, and something is lost; or the index, which is made
@@ -21,13 +24,17 @@ def judge(report, operation, fault):
     return failing_calls.judge(report, operation, fault, planned, left, damage="the index cannot be rebuilt", lossy=lossy)
 
 
-@pytest.mark.parametrize("fault", PUSHED)
-@pytest.mark.parametrize("operation", ("gc", "repair everything"))
+INDEX = "gc", "input/output error"
+"""The commits of the index are the delicate calls; the shortest commit has three."""
+
+
+@pytest.mark.parametrize(
+    ("operation", "fault"), [INDEX, *by_turns([pair for pair in product(("gc", "repair everything"), PUSHED) if pair != INDEX], 3)]
+)
 def test_failing_call(sweep, operation, fault):
     act, error, forever = FAULTS[fault]
-    # the commits of the index are the delicate ones; the shortest has three calls
-    stride = 3 if (operation, fault) == ("gc", "input/output error") else {"gc": 19, "repair everything": 23}[operation]
-    report = sweep(operation, act, error=error, forever=forever, stride=stride, thorough_every=5, back_every=2)
+    stride, offset = ({"gc": 19, "repair everything": 23}[operation], 0) if (operation, fault) != INDEX else (9, 3 * start_below(3))
+    report = sweep(operation, act, error=error, forever=forever, stride=stride, offset=offset, thorough_every=5, back_every=2)
     codes = judge(report, operation, fault)
     done = 0 if operation == "gc" else 20
     is_overcome = (operation, fault) == ("gc", "no space, once")  # gc gives up its ballast, and goes on
@@ -35,10 +42,10 @@ def test_failing_call(sweep, operation, fault):
 
 
 def test_an_error_that_passes_does_not_cost_what_only_the_index_knows(sweep):
-    """One failing call, each in turn: also the one that opens the index, which remembers what the ledger has lost."""
+    """One failing call, every third in turn: also the one that opens the index, which remembers what the ledger has lost."""
     fault = "input/output error"
     act, error, _ = FAULTS[fault]
-    judge(sweep("repair ledger", act, error=error, thorough_every=40), "repair ledger", fault)
+    judge(sweep("repair ledger", act, error=error, stride=3, offset=start_below(3), thorough_every=40), "repair ledger", fault)
 
 
 @pytest.mark.parametrize("operation", ("gc", "repair everything"))

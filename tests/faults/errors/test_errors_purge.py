@@ -3,11 +3,14 @@
 What it leaves is judged like what a kill leaves (support/fault_sweep_purge.py). Success is only said when not one byte is left.
 """
 
+from itertools import product
+
 import pytest
 
 from support import failing_calls
 from support.failing_calls import FAULTS, HARMLESS, PUSHED, QUOTA
 from support.fault_sweep_purge import CASES
+from support.sample_start import by_turns
 
 PLANNED_CODES = {0, 1, 11, 13, 20}
 """Success, some other failure, busy, no space; and an index that could not be made anew."""
@@ -18,8 +21,7 @@ def judge(report, operation, fault):
     return failing_calls.judge(report, operation, fault, PLANNED_CODES, left, damage="the index cannot be rebuilt")
 
 
-@pytest.mark.parametrize("fault", PUSHED)
-@pytest.mark.parametrize("operation", CASES)
+@pytest.mark.parametrize(("fault", "operation"), by_turns(list(product(PUSHED, CASES)), 4))
 def test_failing_call(sweep, operation, fault):
     act, error, forever = FAULTS[fault]
     stride = {"purge": 41, "purge text": 37}[operation]

@@ -106,9 +106,9 @@ def said(done, refused, most):
 
 
 def test_decoders_refuse_or_answer(root, settings, tmp_path):
-    done, refused, most = fuzz(seeds(root, settings, tmp_path / "files"), 10_000)
+    done, refused, most = fuzz(seeds(root, settings, tmp_path / "files"), 5_000)
     said(done, refused, most)
-    assert min(done.values()) > 250
+    assert min(done.values()) > 125
     assert refused > 1000
 
 

@@ -10,7 +10,7 @@ from support.sample_start import start_below
 
 COMMANDS = {"first save": 60, "save": 30, "restore": 200, "undo": 150}
 """What is killed, and how many calls there must be at least for that to mean something."""
-PUSHED = {"first save": 3, "save": 2, "restore": 4, "undo": 5}
+PUSHED = {"first save": 6, "save": 4, "restore": 8, "undo": 10}
 """Of how many calls a push takes one. Where it begins, the product's own bytes decide: others after every change of it."""
 OTHERS = ("redo", "continue", "abort", "rebuild")
 

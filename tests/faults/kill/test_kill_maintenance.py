@@ -12,7 +12,7 @@ from support.fault_sweep_maintenance import GC, REPAIRS
 from support.sample_start import start_below
 
 MAIN = {"gc": 150, "repair everything": 120}
-"""What is killed at every fourth call, and how many calls there must be at least for that to mean something."""
+"""What is killed at every eighth call, and how many calls there must be at least for that to mean something."""
 OTHERS = tuple(operation for operation in (*GC, *REPAIRS) if operation not in MAIN)
 
 
@@ -27,9 +27,9 @@ def judge(report, operation, *, every=1):
 
 
 @pytest.mark.parametrize("operation", MAIN)
-def test_killed_at_every_fourth_call(sweep, operation):
-    """At which of four it begins, the product's own bytes decide: others after every change of it."""
-    report = judge(sweep(operation, "kill", stride=4, offset=start_below(4), thorough_every=20, back_every=2), operation, every=4)
+def test_killed_at_every_eighth_call(sweep, operation):
+    """At which of eight it begins, the product's own bytes decide: others after every change of it."""
+    report = judge(sweep(operation, "kill", stride=8, offset=start_below(8), thorough_every=10, back_every=2), operation, every=8)
     assert report["counted"] >= MAIN[operation]
     assert len(report["states"]) == (3 if operation == "gc" else 2)  # before, in the middle, done
 

@@ -11,9 +11,12 @@ import pytest
 from casrewind.workspace import Settings
 from casrewind.workspace import open as opened
 from support.race_programs import KEPT, contents
+from support.sample_start import start_below
 
 TESTS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
+LONG = [pytest.mark.long] if start_below(2) else []
+"""A push runs this race or that of tests/faults/stress/test_killed_savers.py, by turns: both keep both cores busy."""
 ROLES = [
     ("saver", "one", "."),
     ("saver", "two", "."),
@@ -104,7 +107,7 @@ def judge(place, records, counts):
     counts["listed"], counts["blobs"] = len(listed), verified.blobs
 
 
-@pytest.mark.parametrize("seconds", [10, pytest.param(120, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seconds", [pytest.param(10, marks=LONG), pytest.param(120, marks=pytest.mark.long)])
 def test_gc_against_concurrent_savers(tmp_path, seconds):
     records, counts = race(tmp_path, seconds)
     judge(tmp_path, records, counts)

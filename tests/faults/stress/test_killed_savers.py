@@ -22,9 +22,12 @@ import pytest
 from casrewind.workspace import open as opened
 from support.command import Command
 from support.killed_programs import KEPT, KILLED, STUCK, change, contents, settings
+from support.sample_start import start_below
 from support.trees import plant
 
 TESTS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+LONG = [] if start_below(2) else [pytest.mark.long]
+"""A push runs this race or that of tests/faults/stress/test_gc_race.py, by turns: both keep both cores busy."""
 KILLS_A_SECOND = 22.0
 STOPS_A_SECOND = 1.5
 AT_LEAST = {KILLED: 9, "saves": 16, "hooks": 3, "gcs": 2}
@@ -143,7 +146,7 @@ def told(counts, *beginnings):
     return ", ".join(f"{what} {number}" for what, number in sorted(counts.items()) if what.startswith(beginnings))
 
 
-@pytest.mark.parametrize("seconds", [8, pytest.param(600, marks=pytest.mark.release)])
+@pytest.mark.parametrize("seconds", [pytest.param(8, marks=LONG), pytest.param(600, marks=pytest.mark.release)])
 def test_eight_savers_two_restorers_and_gc_under_random_kills(scratch, seconds):
     home, roots = str(scratch / "home"), [str(scratch / f"project{number}") for number in range(10)]
     for directory in (home, *roots):

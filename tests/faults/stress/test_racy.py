@@ -1,4 +1,4 @@
-"""No edit is missed, however soon after a save it comes: 260 rounds of save, edit of the same size, save, edit again.
+"""No edit is missed, however soon after a save it comes: 130 rounds of save, edit of the same size, save, edit again.
 
 Once with the times that the file system gives, once with whole seconds in every stat result (the fault shim): then
 nearly every edit of these rounds leaves the very stamp that the file had before.
@@ -13,7 +13,8 @@ import pytest
 
 from support.race_after_save import rounds
 
-ROUNDS = 260
+ROUNDS = 130
+PUT_BACK = 100
 TESTS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
@@ -47,16 +48,16 @@ def test_edits_right_after_a_save_with_whole_seconds(shim, scratch):
 def test_mtime_put_back_after_an_edit(scratch):
     from support.race_after_save import put_back
 
-    found = put_back(str(scratch), 200)
+    found = put_back(str(scratch), PUT_BACK)
     print(found)
-    assert found == {"edited": 200, "missed": []}
+    assert found == {"edited": PUT_BACK, "missed": []}
 
 
 def test_mtime_put_back_after_an_edit_with_whole_seconds(shim, scratch):
     """The edit comes seconds after the save, when the stamps are believed: the change time tells of it."""
-    found = in_process(shim, scratch, "put_back", "200")
+    found = in_process(shim, scratch, "put_back", str(PUT_BACK))
     print(found)
-    assert found == {"edited": 200, "missed": []}
+    assert found == {"edited": PUT_BACK, "missed": []}
 
 
 @pytest.mark.long
