@@ -13,6 +13,7 @@ from support.droid_client import DroidClient
 from support.gemini_client import GeminiClient
 from support.opencode_client import OpencodeClient
 from support.pi_client import PiClient
+from support.sample_start import by_turns
 from support.trees import plant
 
 pytestmark = [pytest.mark.xdist_group("client-told"), pytest.mark.timeout(600)]
@@ -68,7 +69,7 @@ OTHERS = {
 """{client: (its kind, how a prompt is said, the call of a tool)}"""
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", by_turns(list(OTHERS), 2))
 def test_a_turn_that_was_taken_back_is_told_once(tmp_path_factory, name):
     kind, say, call = OTHERS[name]
     client = kind(tmp_path_factory.mktemp("t"))
