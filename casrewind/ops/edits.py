@@ -56,7 +56,7 @@ def chosen_actions(actions: Actions, edits: Edits, writer: StoreWriter | DryRunW
             holding.update(paths.parents(path))
     for path, edit in edits.items():
         if edit is not None and path not in seen:
-            raise _other(path)
+            raise changed_since(path)
     return plans.pack(action for action in found if action.after is not None or action.path not in holding)
 
 
@@ -68,7 +68,7 @@ def _edited(action: Action, edit: Edit | None, writer: StoreWriter | DryRunWrite
     if edit is None:
         return action
     if not (same(action.before, edit.shown.old) and same(action.after, edit.shown.new)):
-        raise _other(action.path)
+        raise changed_since(action.path)
     wanted, data = edit.wanted, edit.data
     if wanted is not None and data is not None:
         wanted = wanted._replace(mtime_ns=time.time_ns())  # no state ever had these bytes
@@ -79,5 +79,6 @@ def _edited(action: Action, edit: Edit | None, writer: StoreWriter | DryRunWrite
     return action._replace(after=wanted)
 
 
-def _other(path: bytes) -> errors.ContentInTheWay:
+def changed_since(path: bytes) -> errors.ContentInTheWay:
+    """The error for a path that has changed since a person chose from its change."""
     return errors.ContentInTheWay(f"{paths.display(path)} has changed since its parts were chosen: nothing was changed", "choose again")

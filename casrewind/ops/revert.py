@@ -6,6 +6,7 @@ another turn may have changed at the same time, and one that the turn may not ha
 """
 
 import io
+import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from .. import errors
@@ -33,7 +34,7 @@ from .turn_view import TurnView
 from .undo import carry_out, only_plan, prepare
 
 if TYPE_CHECKING:  # few reverts have edits
-    from .edits import Edits
+    from .edits import Edit, Edits
 
 ASIDE, THEIRS, MARKERS = "", "theirs", "markers"
 """What becomes of a file with conflicts: it is left alone, it gets the lines of before the turn, or markers."""
@@ -71,13 +72,15 @@ def revert(
     dry_run: bool = False,
     confirm: Confirm | None = None,
     edits: "Edits | None" = None,
+    hunks: "Mapping[bytes, Edit] | None" = None,
 ) -> Restored:
     """Take back what `turns` (of `view`, the newest first) changed, at the paths in `scope` or everywhere.
 
     `shared`: also where other turns may have changed a path at the same time. `running`: also a turn that still runs; else
     StoreBusy is raised. `conflicts`: see ASIDE. `dry_run` changes nothing. `confirm` is asked with the plan; without its
-    consent, Declined is raised. `edits`: the paths of the plan that are chosen, and what of each. `undo` undoes a revert.
-    Raises ContentInTheWay if a chosen path is no longer as it was shown, CheckpointNotFound if it is not known what a turn
+    consent, Declined is raised. `edits`: the paths of the plan that are chosen, and what of each. `hunks`: for files
+    of a single turn, what it changed of them, and what they become if only the chosen hunks of that are taken back. `undo`
+    undoes a revert. Raises ContentInTheWay if a chosen path is no longer as it was shown, CheckpointNotFound if it is not known what a turn
     changed, PathNotFound if no turn changed a path in `scope`, StoreDamaged unless `skip_damaged`, else as a restore does.
     """
     still = next((turn for turn in turns if turn.running), None)
@@ -87,10 +90,13 @@ def revert(
             "wait, or add --running to reverse what it did so far"
         )
     done = what_turns_did(view, turns, scope, shared=shared, skip_damaged=skip_damaged)
+    if hunks:
+        done = done._replace(steps={path: _chosen(steps, hunks.get(path)) for path, steps in done.steps.items()})
     before = view.points[turns[-1].before or ""]
     hint = f"casrewind revert --skip-damaged takes back the rest, casrewind restore {before.id} PATH what is sound"
     later = LaterEdits(context, view, turns[-1], [turn.n for turn in turns])
     files = _Files(context, done.steps, later, conflicts, is_one=len(turns) == 1, skip_damaged=skip_damaged, hint=hint)
+    files.chosen = {edit.wanted.digest: edit.data for edit in (hunks or {}).values() if edit.wanted is not None and edit.data is not None}
 
     def actions() -> Actions:
         return plans.pack(Action(path, steps[0].change.new, steps[-1].change.old, path) for path, steps in done.steps.items())
@@ -117,6 +123,18 @@ def revert(
         report, now = prepared(writer)
         operation = Operation(RESTORE, 0, context.root.key, before.id, "", b"", "")
         return carry_out(context, writer, operation, report, now, confirm) if report.actions else report
+
+
+def _chosen(steps: Sequence[RevertStep], edit: "Edit | None") -> Sequence[RevertStep]:
+    """The step of a single turn, with the chosen hunks of it."""
+    if edit is None:
+        return steps
+    (step,) = steps
+    if not (manifest.same(step.change.new, edit.shown.old) and manifest.same(step.change.old, edit.shown.new)):
+        from .edits import changed_since
+
+        raise changed_since(step.change.path)
+    return [step._replace(change=step.change._replace(old=edit.wanted))]
 
 
 def _becomes(action: Action | None, data: bytes) -> bool:
@@ -177,7 +195,8 @@ def _unknown_before(unclear: Sequence[Change]) -> Iterator[Kept]:
 
 
 class _Files:
-    """Decides for each path what it becomes. `merged`: the files that were merged by lines, `made`: their digests."""
+    """Decides for each path what it becomes. `chosen`: contents that are not in the store, by digest. `merged`: the files that
+    were merged by lines. `made`: the digests of what is stored."""
 
     def __init__(
         self, context: Context, steps: Mapping[bytes, Sequence[RevertStep]], later: LaterEdits, conflicts: str, *,
@@ -186,6 +205,7 @@ class _Files:
         self._context, self._steps, self._later, self._conflicts = context, steps, later, conflicts
         self._is_one, self._skip_damaged, self._hint = is_one, skip_damaged, hint
         self._writer: StoreWriter | DryRunWriter = DryRunWriter(context.store.read)
+        self.chosen: Mapping[bytes, bytes] = {}
         self.merged: list[Merged] = []
         self.made: set[bytes] = set()
 
@@ -224,6 +244,9 @@ class _Files:
             digest = digests.of(result.data)
             contents[digest] = result.data
             entry = Entry(FILE, found.mode, len(result.data), 0 if there is None else there.mtime_ns, digest)
+        if result is None and entry is not None and entry.digest in self.chosen:
+            self.made.add(entry.digest)
+            return self._stored(entry._replace(mtime_ns=time.time_ns()), self.chosen[entry.digest])
         if result is None or entry is None or manifest.same(entry, there) or entry.digest != digests.of(result.data):
             return entry
         by = self._later.of_file(path, there)
@@ -259,6 +282,8 @@ class _Files:
 
     def _read(self, path: bytes, wanted: Entry, *, is_present: bool) -> bytes:
         """The content of an entry. A writer that writes nothing has not stored the present files."""
+        if wanted.digest in self.chosen:
+            return self.chosen[wanted.digest]
         if not is_present:
             return b"".join(self._context.store.content(wanted))
         if isinstance(self._writer, StoreWriter):

@@ -10,11 +10,13 @@ import sys
 import pytest
 
 import casrewind as api
-from casrewind.cli.plan import hunk_questions
+from casrewind.cli.plan import hunk_questions, hunks
 from casrewind.model import digest
 from casrewind.model.diff import Change
 from casrewind.model.manifest import FILE, Entry
+from casrewind.ops import revert as reverts
 from casrewind.ops.compare import Comparison
+from casrewind.ops.turn_view import TurnView
 from support.agent_turns import AgentTurns
 from support.picture import picture
 from support.trees import Dir, Link, Mode, plant
@@ -227,6 +229,46 @@ def test_a_file_that_changes_while_a_revert_asks(turned, terminal, root):
     session.type("y\nn\nn\ny\ny\n")
     code, shown = session.end()
     assert code == 14 and b"a.py has changed since its parts were chosen" in shown and picture(root) == before
+
+
+@pytest.fixture
+def taking_back(turned, root, home):
+    """Take back chosen hunks of the older turn in a.py, which is then edited to have changes in these lines."""
+    settings = api.default_settings()._replace(data=str(home / "data"), home=str(home))
+
+    def call(places, numbers):
+        plant(root, {"a.py": with_changes(places)})
+        with api.open(root, settings) as workspace:
+            context = workspace._context
+            view = TurnView(context)
+            turn = view.turn("@2")
+            found = view.comparison(view.filled(turn), (b"a.py",))
+            edit = hunks.taken_back_of(found, found.changes[0], numbers)
+            return reverts.revert(context, view, [turn], [b"a.py"], hunks={b"a.py": edit})
+
+    return call
+
+
+@pytest.mark.parametrize("since", [(), (18, 70)])
+def test_hunks_of_what_a_turn_did_are_taken_back_alone(taking_back, casrewind, root, since):
+    report = taking_back((*PLACES, *since), {1})
+    assert (root / "a.py").read_bytes() == with_changes({*PLACES, *since} - {30}) and not report.kept
+    assert [item.path for item in report.merged] == ([b"a.py"] if since else [])
+    casrewind("verify", code=0)
+    casrewind("undo", "--yes", code=0)
+    assert (root / "a.py").read_bytes() == with_changes((*PLACES, *since))
+
+
+def test_all_hunks_of_a_turn_are_its_whole_change(taking_back, root):
+    taking_back(PLACES, {0, 1, 2})
+    assert (root / "a.py").read_bytes() == b"".join(OLD)
+
+
+def test_a_hunk_that_was_edited_since_does_not_keep_the_others_from_being_taken_back(taking_back, root):
+    assert [item.path for item in taking_back((5, 8, 31, 50, 53, 56), {1}).kept] == [b"a.py"]
+    assert (root / "a.py").read_bytes() == with_changes((5, 8, 31, 50, 53, 56))
+    assert not taking_back((5, 8, 31, 50, 53, 56), {0, 2}).kept
+    assert (root / "a.py").read_bytes() == with_changes({31})
 
 
 # -- what is one hunk

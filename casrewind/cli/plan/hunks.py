@@ -29,6 +29,16 @@ def edit_of(found: "Comparison", change: Change, numbers: Collection[int]) -> Ed
     return edit_with(change, texts, chosen, change.old.mode)
 
 
+def taken_back_of(found: "Comparison", change: Change, numbers: Collection[int]) -> Edit | None:
+    """The new side without these hunks of it. None if a side is no longer available."""
+    texts = patch.texts(found, change)
+    if texts is None or change.new is None:
+        return None
+    hunks = [hunk for number, hunk in enumerate(patch.hunks(texts, change.path)) if number in numbers]
+    chosen = [Block(one.new_start, one.new_end, one.old_start, one.old_end) for hunk in hunks for one in hunk.blocks]
+    return edit_with(Change(change.path, change.new, change.old), Texts(texts.new, texts.old), chosen, change.new.mode)
+
+
 def edit_with(change: Change, texts: Texts, chosen: Iterable[Block], mode: int) -> Edit:
     """The old side with these blocks of the new side, and with this mode."""
     data = b"".join(_lines(texts, chosen))
