@@ -72,9 +72,12 @@ def _is_told_first(context: Context) -> bool:
     """True if no restore of the worktree was finished yet, and the client of an agent here can tell it."""
     if not context.tells_agent or context.store.has_steps(context.root.key):
         return False
+    worked = context.store.newest_of_agents(context.root.key)
+    if not worked:
+        return False
     from .. import agents
 
-    return any(agents.tells_model(agent) for agent in context.store.newest_of_agents(context.root.key))
+    return any(agents.tells_model(agent) for agent in worked)
 
 
 def _publish_safety(context: Context, writer: StoreWriter, operation: Operation, op: str, now: CapturedState) -> Checkpoint:
