@@ -110,14 +110,12 @@ class Merge(NamedTuple):
 
 def merge(base: Entry | None, ours: Entry | None, theirs: Entry | None, read: Reader) -> Merge:
     """Merge three entries of one path. Times are not compared."""
-    if same(base, theirs):
+    if same(base, theirs) or same(ours, theirs):
         return Merge(ours)
     if PURGED in {entry.kind for entry in (base, theirs) if entry is not None}:
         return Merge(ours, why=IS_PURGED, reason="its content was purged")
     if same(ours, base):
         return Merge(theirs)
-    if same(ours, theirs):
-        return Merge(ours)
     if base is None or theirs is None or ours is None:
         if ours is None:
             return Merge(ours, why=REMOVED, reason="removed since")

@@ -17,7 +17,7 @@ from ..model import manifest, merge, paths
 from ..model import plan as plans
 from ..model.diff import Change, topmost
 from ..model.history import RESTORE, REVERT, Operation
-from ..model.manifest import FILE, LARGE, Entry
+from ..model.manifest import FILE, LARGE, PURGED, Entry
 from ..model.merge import LineMerge
 from ..model.plan import Action, Actions, Kept, Merged
 from ..model.turn_records import NOT_SAVED, Turn
@@ -99,7 +99,7 @@ def revert(
     files.chosen = {edit.wanted.digest: edit.data for edit in (hunks or {}).values() if edit.wanted is not None and edit.data is not None}
 
     def actions() -> Actions:
-        return plans.pack(Action(path, steps[0].change.new, steps[-1].change.old, path) for path, steps in done.steps.items())
+        return plans.pack(_action(path, steps) for path, steps in done.steps.items())
 
     def prepared(writer: StoreWriter | DryRunWriter) -> tuple[Restored, CapturedState]:
         files.start(writer)
@@ -176,6 +176,12 @@ def what_turns_did(
         names, what = ", ".join(map(printable, scope)), f"@{turns[0].n}" if len(turns) == 1 else "these turns"
         raise errors.PathNotFound(f"{what} changed nothing at {names}", f"casrewind show @{turns[0].n} lists what it changed")
     return WhatTurnsDid({path: found for path, found in steps.items() if path not in kept}, tuple(kept.values()))
+
+
+def _action(path: bytes, steps: Sequence[RevertStep]) -> Action:
+    """What the turns did to a path, reversed. A plan holds nothing that was purged."""
+    before, after = (None if one is None or one.kind == PURGED else one for one in (steps[0].change.new, steps[-1].change.old))
+    return Action(path, before, after, path)
 
 
 def _left_alone(turn: Turn, *, is_shared: bool) -> Iterator[Kept]:

@@ -5,14 +5,17 @@ import os
 import pytest
 
 from casrewind import errors
+from casrewind.model import digest
+from casrewind.model.retention import Limits
 from casrewind.ops import revert as reverts
 from casrewind.ops.restore import Declined
 from casrewind.ops.turn_view import TurnView
 from casrewind.ops.undo import undo
 from casrewind.workspace import open as opened
 from support.agent_turns import AgentTurns
+from support.packfile import flip_blob
 from support.picture import picture
-from support.trees import plant
+from support.trees import Dir, Link, plant
 
 LINES = [b"line %d\n" % number for number in range(1, 10)]
 
@@ -27,7 +30,9 @@ def text(**changed):
 def agent(root, settings):
     plant(root, {"a.py": text(), "b.py": text()})
     with opened(root, settings) as workspace:
-        yield AgentTurns(workspace, root)
+        found = AgentTurns(workspace, root)
+        found.settings = settings
+        yield found
 
 
 def turn(agent, name, edits, modes=None):
@@ -226,7 +231,7 @@ def test_a_file_of_a_megabyte_is_merged_too(agent):
     assert read(agent, "large") == b"".join([*lines[:10], b"first\n", *lines[11:-1]])
 
 
-def test_a_file_that_changes_behind_the_question_is_left_alone(agent):
+def test_if_a_file_changes_behind_the_question_nothing_is_changed(agent):
     turn(agent, "first", {"a.py": text(l1=b"first"), "b.py": text(l1=b"first")})
     write(agent.root, {"a.py": text(l1=b"first", l9=b"mine")})
 
@@ -234,9 +239,9 @@ def test_a_file_that_changes_behind_the_question_is_left_alone(agent):
         write(agent.root, {"a.py": b"quite another text\n"})
         return True
 
-    report = revert(agent, 1, confirm=edit_and_agree)
-    assert read(agent) == b"quite another text\n" and read(agent, "b.py") == text()
-    assert [item.path for item in report.kept] == [b"a.py"] and not report.merged
+    with pytest.raises(errors.ContentInTheWay, match=r"a.py has changed since the plan was made: nothing was changed"):
+        revert(agent, 1, confirm=edit_and_agree)
+    assert read(agent) == b"quite another text\n" and read(agent, "b.py") == text(l1=b"first")
 
 
 def test_who_declines_changes_nothing(agent):
@@ -252,3 +257,96 @@ def test_a_path_outside_of_the_turns_is_named(agent):
     turn(agent, "first", {"a.py": text(l1=b"first")})
     with pytest.raises(errors.PathNotFound, match="@1 changed nothing at b.py"):
         revert(agent, 1, scope=(b"b.py",))
+
+
+@pytest.mark.parametrize(
+    ("before", "made", "since", "reason"),
+    [
+        (Link("a"), Link("b"), Link("c"), "edited since"),
+        (b"1\n", Link("b"), b"2\n", "what it is was changed since"),
+        (Dir(0o755), Dir(0o700), Dir(0o711), "its mode was changed since"),
+        (b"", b"1\n", b"2\n", "line 1 was edited since by you"),
+        (None, b"", b"1\n", "the turn made it, and it was edited since"),
+        (Dir(), b"file\n", b"other\n", "what it is was changed since"),
+    ],
+)
+def test_kinds_are_all_or_nothing(agent, before, made, since, reason):
+    """The first value without an edit since, the last one with it."""
+    become(agent.root, before)
+    turn_at(agent, made)
+    after = picture(agent.root)
+    become(agent.root, since)
+    edited = picture(agent.root)
+    assert reasons(revert(agent, 1)) == {b"x": reason} and picture(agent.root) == edited
+    become(agent.root, made)
+    assert picture(agent.root) == after
+    report = revert(agent, 1)
+    assert not report.kept
+    expected = picture(agent.root)
+    become(agent.root, before)
+    assert picture(agent.root) == expected
+
+
+def become(root, what):
+    path = root / "x"
+    if path.is_dir() and not path.is_symlink():
+        path.rmdir()
+    elif os.path.lexists(path):
+        path.unlink()
+    if what is not None:
+        plant(root, {"x": what})
+
+
+def turn_at(agent, what):
+    agent.prompt("it", "it")
+    become(agent.root, what)
+    agent.stop("it")
+
+
+def test_a_directory_of_the_turn_stays_with_what_was_put_into_it_since(agent):
+    turn(agent, "first", {"new/one": b"1\n", "new/two": b"2\n"})
+    write(agent.root, {"new/mine": b"mine\n"})
+    report = revert(agent, 1)
+    assert os.listdir(agent.root / "new") == ["mine"] and reasons(report) == {b"new": "still holds mine"}
+
+
+def test_rule_files_are_merged_as_any_text(agent):
+    write(agent.root, {".casrewindignore": text()})
+    turn(agent, "first", {".casrewindignore": text(l1=b"*.first")})
+    write(agent.root, {".casrewindignore": text(l1=b"*.first", l9=b"!mine")})
+    revert(agent, 1)
+    assert read(agent, ".casrewindignore") == text(l9=b"!mine")
+
+
+def test_what_was_purged_meanwhile_is_left_alone(agent):
+    turn(agent, "first", {"a.py": text(l1=b"secret"), "secret": text(l1=b"secret"), "b.py": text(l1=b"first")})
+    write(agent.root, {"a.py": text(l1=b"secret", l9=b"mine"), "secret": None})
+    agent.workspace.purge([b"secret"])
+    report = revert(agent, 1)
+    assert [(item.path, item.why) for item in report.kept] == [(b"a.py", "purged")] and read(agent, "b.py") == text()
+    assert read(agent) == text(l1=b"secret", l9=b"mine")
+
+
+def test_a_turn_between_two_forgotten_ones_is_taken_back(agent):
+    for number in range(5):
+        turn(agent, f"turn {number}", {"a.py": text(**{f"l{n * 2 + 1}": b"turn" for n in range(number + 1)})})
+    view = TurnView(agent.context)
+    for identity in (view.turn("@3").before, view.turn("@3").after, view.turn("@1").after):
+        agent.workspace.pin(identity)
+    agent.workspace.gc(Limits(None, 1))
+    number = next(one.n for one in TurnView(agent.context).turns if one.prompt == "turn 2")
+    revert(agent, number)
+    assert read(agent) == text(l1=b"turn", l3=b"turn", l7=b"turn", l9=b"turn")
+
+
+def test_content_that_is_damaged_is_refused_or_skipped(agent):
+    turn(agent, "first", {"a.py": text(l1=b"first"), "b.py": text(l1=b"other")})
+    write(agent.root, {"a.py": text(l1=b"first", l9=b"mine")})
+    flip_blob(agent.context.store.path, digest.of(text(l1=b"first")))
+    agent.workspace.close()
+    with opened(agent.root, agent.settings) as workspace:
+        again = AgentTurns(workspace, agent.root)
+        with pytest.raises(errors.StoreDamaged, match=r"a.py: damaged in the store"):
+            revert(again, 1)
+        report = revert(again, 1, skip_damaged=True)
+        assert [(item.path, item.why) for item in report.kept] == [(b"a.py", "damaged")] and read(again, "b.py") == text()

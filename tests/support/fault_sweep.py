@@ -22,7 +22,7 @@ from support.store_checks import leftovers, read_everything
 from support.two_states import AFTER, NOW, THEN, build, copy
 
 OPERATIONS = ("first save", "save", "restore", "undo", "redo", "continue", "abort", "rebuild")
-REVERSE = {"restore": "undo", "undo": "redo", "redo": "undo", "continue": "undo"}
+REVERSE = {"restore": "undo", "revert": "undo", "undo": "redo", "redo": "undo", "continue": "undo"}
 ACTS = {"kill": KILL, "fail": FAIL, "half": HALF, "tear": TEAR}
 
 
@@ -282,7 +282,7 @@ def prepare():
     import pkgutil
 
     import casrewind
-    from support import fault_sweep_maintenance, fault_sweep_prune, fault_sweep_purge, fault_sweep_budget
+    from support import fault_sweep_maintenance, fault_sweep_prune, fault_sweep_purge, fault_sweep_budget, fault_sweep_revert
 
     global SHIM, CASES
     os.umask(0o022)
@@ -291,7 +291,7 @@ def prepare():
             importlib.import_module(module.name)
     _believe_stamps()
     SHIM = Shim()
-    CASES = {**fault_sweep_maintenance.CASES, **fault_sweep_purge.CASES, **fault_sweep_prune.CASES, **fault_sweep_budget.CASES}
+    CASES = {**fault_sweep_maintenance.CASES, **fault_sweep_purge.CASES, **fault_sweep_prune.CASES, **fault_sweep_budget.CASES, **fault_sweep_revert.CASES}
 
 
 def begin(directory):
