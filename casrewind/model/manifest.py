@@ -63,6 +63,11 @@ def link_entry(target: bytes) -> Entry:
     return Entry(LINK, 0o777, len(target), target=target)
 
 
+def is_directory(entry: Entry | None) -> bool:
+    """True if a path has an entry, and it is a directory's."""
+    return entry is not None and entry.kind == DIR
+
+
 def same(one: Entry | None, other: Entry | None) -> bool:
     """True if two entries are equal for a restore: same kind, permission bits, bytes and target. mtimes do not count.
     Directories are compared without their contents."""

@@ -13,7 +13,7 @@ from .._typing import NamedTuple
 from ..model import paths
 from ..model import plan as plans
 from ..model.diff import Change
-from ..model.manifest import DIR, LARGE, Entry, same
+from ..model.manifest import LARGE, Entry, is_directory, same
 from ..model.plan import Action, Actions
 from ..store.dry_run import DryRunWriter
 from ..store.writer import StoreWriter
@@ -46,11 +46,11 @@ def chosen_actions(actions: Actions, edits: Edits, writer: StoreWriter | DryRunW
         seen.add(path)
         if path in edits:
             found.append(_edited(action, edits[path], writer))
-            if _is_directory(before) and after is not None and not _is_directory(after):
+            if is_directory(before) and after is not None and not is_directory(after):
                 replaced.add(path)
         elif (path in above and (before is None or after is None)) or (replaced and not replaced.isdisjoint(paths.parents(path))):
             found.append(action)
-        elif path in above and not _is_directory(before):
+        elif path in above and not is_directory(before):
             raise errors.ContentInTheWay(f"{paths.display(path)} is in the way of a chosen path, and is not chosen", "choose it too")
         else:
             holding.update(paths.parents(path))
@@ -58,10 +58,6 @@ def chosen_actions(actions: Actions, edits: Edits, writer: StoreWriter | DryRunW
         if edit is not None and path not in seen:
             raise changed_since(path)
     return plans.pack(action for action in found if action.after is not None or action.path not in holding)
-
-
-def _is_directory(entry: Entry | None) -> bool:
-    return entry is not None and entry.kind == DIR
 
 
 def _edited(action: Action, edit: Edit | None, writer: StoreWriter | DryRunWriter) -> Action:

@@ -16,7 +16,7 @@ from ..messages import is_process_limit, printable
 from ..model import manifest, paths
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
-from ..model.manifest import DIR, FILE, LINK, Entry, same
+from ..model.manifest import DIR, FILE, LINK, Entry, is_directory, same
 from ..model.plan import Action, Actions, Kept, Plan, content_differs, needs_opening
 from ..store import packs
 from ..worktree.reader import is_absence
@@ -208,7 +208,7 @@ def _kept_directories(context: Context, now: CapturedState, actions: Sequence[Ac
     """Check the directories that the actions remove or replace, as they are now. Returns (directories kept because of
     unplanned files in them, obstacles where a directory must become a file)."""
     planned = plans.pack(actions)
-    going = [each for each in planned if each.before is not None and each.before.kind == DIR and not _is_directory(each.after)]
+    going = [each for each in planned if each.before is not None and each.before.kind == DIR and not is_directory(each.after)]
     if not going:
         return [], []
     replaced = {action.path for action in going if action.after is not None}
@@ -233,10 +233,6 @@ def _kept_directories(context: Context, now: CapturedState, actions: Sequence[Ac
             reason = f"still holds {paths.display(strangers[0])}" + ("" if known else ", which is not captured")
             kept.append(Kept(action.path, reason, benign=benign))
     return kept, obstacles
-
-
-def _is_directory(entry: Entry | None) -> bool:
-    return entry is not None and entry.kind == DIR
 
 
 def _forbidden(context: Context, actions: Sequence[Action]) -> list[str]:

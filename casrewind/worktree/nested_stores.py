@@ -57,7 +57,7 @@ class NestedStores:
         """Returns (actions that change no store, the stores that the remaining actions would change)."""
         inside: dict[bytes, bytes] = {}
         for action in actions:
-            place = self.around(action.path, itself=action.before is None or _is_directory(action))
+            place = self.around(action.path, itself=action.before is None or _touches_directory(action))
             if place is not None:
                 inside[action.path] = place
         kept = tuple(Kept(place, LEFT, benign=False) for place in sorted(set(inside.values())))
@@ -65,9 +65,9 @@ class NestedStores:
 
     def changed_by(self, actions: Sequence[Action]) -> tuple[Kept, ...]:
         """The paths of the actions that would change a store."""
-        inside = (each.path for each in actions if self.around(each.path, itself=_is_directory(each)) is not None)
+        inside = (each.path for each in actions if self.around(each.path, itself=_touches_directory(each)) is not None)
         return tuple(Kept(path, LEFT, benign=False) for path in inside)
 
 
-def _is_directory(action: Action) -> bool:
+def _touches_directory(action: Action) -> bool:
     return any(entry is not None and entry.kind == DIR for entry in (action.before, action.after))

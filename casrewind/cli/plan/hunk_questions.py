@@ -12,7 +12,7 @@ from ... import errors
 from ..._typing import TYPE_CHECKING, NamedTuple, TextIO
 from ...messages import printable
 from ...model.diff import Change, counted_changes
-from ...model.manifest import DIR, FILE, PERMISSIONS, Entry
+from ...model.manifest import DIR, FILE, PERMISSIONS, is_directory
 from ...model.paths import parents
 from ...ops.edits import Edit
 from ..show import patch
@@ -69,7 +69,7 @@ def _grouped(changes: Sequence[Change]) -> Iterator[tuple[Change, list[Change]]]
     """Each change that is asked about; with those below it, if a directory takes the place of something else, or loses its
     own, or is empty. Any other directory comes and goes with what is in it."""
     counted = counted_changes(changes)
-    below: dict[bytes, list[Change]] = {one.path: [] for one in counted if _is_directory(one.old) != _is_directory(one.new)}
+    below: dict[bytes, list[Change]] = {one.path: [] for one in counted if is_directory(one.old) != is_directory(one.new)}
     inside: set[bytes] = set()
     for one in changes:
         above = next((parent for parent in parents(one.path) if parent in below), None)
@@ -77,10 +77,6 @@ def _grouped(changes: Sequence[Change]) -> Iterator[tuple[Change, list[Change]]]
             below[above].append(one)
             inside.add(one.path)
     yield from ((one, below.get(one.path, [])) for one in counted if one.path not in inside)
-
-
-def _is_directory(entry: Entry | None) -> bool:
-    return entry is not None and entry.kind == DIR
 
 
 class _FileQuestions:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ..._typing import TYPE_CHECKING, NamedTuple
 from ...messages import plural, printable
 from ...model.diff import Change, counted_changes, topmost
-from ...model.manifest import DIR, FILE, Entry
+from ...model.manifest import FILE, Entry, is_directory
 from .text import COLOURS, SHOWN, SIGNS, Line, size, styled
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ def details(old: Entry | None, new: Entry | None) -> str:
 def rows(changes: Sequence[Change], renames: "Iterable[Rename]" = ()) -> list[Row]:
     """The lines of these changes, sorted by path. A directory added or removed whole is one line."""
     moved = list(renames)
-    gone = {change.path for change in changes if _is_dir(change.old) and not _is_dir(change.new)}
-    come = {change.path for change in changes if _is_dir(change.new) and not _is_dir(change.old)}
+    gone = {change.path for change in changes if is_directory(change.old) and not is_directory(change.new)}
+    come = {change.path for change in changes if is_directory(change.new) and not is_directory(change.old)}
     sources, places = {item.source for item in moved}, {item.path for item in moved}
     found: list[Row] = []
     moved_dirs = _moved_directories(changes, moved, gone, come)
@@ -81,7 +81,7 @@ def rows(changes: Sequence[Change], renames: "Iterable[Rename]" = ()) -> list[Ro
 
 def shown_path(change: Change) -> bytes:
     """The path of a change, with a slash behind a directory."""
-    return change.path + b"/" if _is_dir(change.new or change.old) else change.path
+    return change.path + b"/" if is_directory(change.new or change.old) else change.path
 
 
 def unclear_lines(unclear: Iterable[Change]) -> Iterator[Line]:
@@ -106,10 +106,6 @@ def _unclear(unclear: Iterable[Change]) -> list[tuple[str, list[Change]]]:
         ("captured since", [change for change in found if change.old is None]),
         ("no longer captured", [change for change in found if change.new is None]),
     ]
-
-
-def _is_dir(entry: Entry | None) -> bool:
-    return entry is not None and entry.kind == DIR
 
 
 def _renamed(item: "Rename") -> Row:
@@ -145,7 +141,7 @@ def _moved_directories(
             groups.setdefault(above, []).append(item)
     files: dict[bytes, int] = {}
     for change in changes:
-        if change.new is None and not _is_dir(change.old):
+        if change.new is None and not is_directory(change.old):
             above = _highest(change.path, gone)
             if above is not None:
                 files[above] = files.get(above, 0) + 1
