@@ -41,6 +41,7 @@ _LONG_KEY = r"""(?:(?:(?<![\w-])[\w-]++|(?<!\\)"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[
 _KEYS: dict[str, dict[str, str]] = {
     "retention": {"max_age": "age", "max_count": "count", "max_size": "size", "thin": "flag", "auto_gc": "flag"},
     "capture": {"max_file_size": "size", "default_excludes": "flag", "transcripts": "flag"},
+    "restore": {"keep_edits": "flag"},
     "hooks": {"tier": "tier", "budget": "age", "session_line": "flag", "warn_removed": "most", "tell_agent": "flag"},
 }
 _TIERS = ("minimal", "balanced", "aggressive")
@@ -57,6 +58,7 @@ class Config(NamedTuple):
     max_file_size: int = 1 << 30
     default_excludes: bool = True
     transcripts: bool = True
+    keep_edits: bool = False
     tier: str = ""
     budget: float = 20.0
     session_line: bool = True

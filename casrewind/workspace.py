@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .ops.pins import Marking
     from .ops.purge import Purged
     from .ops.purge_text import TextPurged
-    from .ops.restore import Confirm
+    from .ops.restore import Confirm, NewKeeper
     from .ops.rewind import Rewound
     from .ops.status import Status
     from .ops.usage import Usage
@@ -202,13 +202,13 @@ class Workspace:
     # -- restoring
 
     def plan_restore(
-        self, point: Checkpoint | str, scope: Sequence[bytes] = (), *, skip_damaged: bool = False
+        self, point: Checkpoint | str, scope: Sequence[bytes] = (), *, skip_damaged: bool = False, keep_edits: bool = False
     ) -> "Restored":
         """The plan of a restore. Changes and publishes nothing. Raises as `restore`."""
         from .ops import restore
 
-        target = self.checkpoint(point)
-        return restore.restore(self._context, target, scope=paths.scope(scope), dry_run=True, skip_damaged=skip_damaged)
+        target, chosen = self.checkpoint(point), paths.scope(scope)
+        return restore.restore(self._context, target, scope=chosen, dry_run=True, skip_damaged=skip_damaged, keeper=_keeper(keep_edits))
 
     def restore(
         self,
@@ -217,13 +217,16 @@ class Workspace:
         confirm: "Confirm | None" = None,
         *,
         skip_damaged: bool = False,
+        keep_edits: bool = False,
     ) -> "Restored":
         """Restore the worktree, or the paths in `scope` (as in `diff`), to a checkpoint. `undo` reverts it.
 
         `confirm` is called with the Plan before any change; if it returns False, Declined is raised. With
         `skip_damaged`, paths with damaged content are left unchanged; otherwise StoreDamaged is raised. Paths left
         unchanged are not an error: `Restored.kept` names them, and `incomplete` is True if some of them should have
-        changed.
+        changed. With `keep_edits`, only what turns did since the checkpoint is taken back: a file that was also edited
+        outside of turns is merged by lines, and one that no turn changed is not touched. `Restored.edited` names the files
+        that are not as in the checkpoint. UsageError is raised if no turn began since.
 
         Raises RootRefused (checkpoint of another root), PathNotFound (no path in `scope` exists), JournalOpen,
         ContentInTheWay, UnsafePath, StoreFull; nothing is changed then. If WorkspaceError or StoreFull reports an
@@ -233,7 +236,9 @@ class Workspace:
 
         chosen = paths.scope(scope)
         target = self.checkpoint(point)
-        return restore.restore(self._context, target, scope=chosen, confirm=confirm, skip_damaged=skip_damaged)
+        return restore.restore(
+            self._context, target, scope=chosen, confirm=confirm, skip_damaged=skip_damaged, keeper=_keeper(keep_edits)
+        )
 
     def materialise(
         self, point: Checkpoint | str, directory: str | os.PathLike[str], *, skip_damaged: bool = False
@@ -436,3 +441,11 @@ class Workspace:
     def scope(self, given: Sequence[str], start: str | os.PathLike[str] = ".") -> tuple[bytes, ...]:
         """Convert paths relative to `start` to paths below the root. Raises UnsafePath for a path outside the root."""
         return roots.below(self.root.path, given, os.fspath(start))
+
+
+def _keeper(keep_edits: bool) -> "NewKeeper | None":  # noqa: FBT001 - one argument
+    if not keep_edits:
+        return None
+    from .ops.keep_edits import KeptEdits
+
+    return KeptEdits

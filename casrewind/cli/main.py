@@ -132,7 +132,7 @@ def _run(options: ParsedOptions) -> int:
     from ..settings import from_environment
 
     settings, config = from_environment(store=options.store, force=getattr(options, "force", False))
-    options.budget, options.configured_tier = config.max_size, config.tier
+    options.budget, options.configured_tier, options.configured_keep_edits = config.max_size, config.tier, config.keep_edits
     if command.is_alone:
         return _function(command, options)(settings, options)
     settings = settings._replace(repair=getattr(options, "repair", False))
@@ -148,8 +148,8 @@ def _is_bare_restore(options: ParsedOptions) -> bool:
     """True for a restore without a checkpoint and without special options."""
     if options.command != "restore" or options.ref is not None or options.what != "code":
         return False
-    special = (options.to, options.patch, options.resume, options.dashed, options.yes, options.dry_run, options.json, options.skip_damaged)
-    return not any(special)
+    given = (options.to, options.patch, options.resume, options.dashed, options.yes, options.dry_run, options.json, options.skip_damaged)
+    return not any(given) and options.keep_edits is None
 
 
 def _called(given: list[str]) -> int:

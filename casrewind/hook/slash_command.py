@@ -17,13 +17,13 @@ from ..messages import did_you_mean
 _PATIENCE = 20.0
 """Seconds after which the answer reports that the command is still running."""
 _RESTORES = {
-    "--code": False, "--chat": False, "--both": False, "-n": False, "--dry-run": False, "--skip-damaged": False, "-y": False,
-    "--yes": False,
+    "--code": False, "--chat": False, "--both": False, "--keep-edits": False, "--exact": False, "-n": False, "--dry-run": False,
+    "--skip-damaged": False, "-y": False, "--yes": False,
 }  # fmt: skip
 _KNOWN: dict[str, dict[str, bool]] = {
     "back": {
-        "--code": False, "--chat": False, "--both": False, "--nearest": False, "--copy": False, "-n": False, "--dry-run": False,
-        "-y": False, "--yes": False,
+        "--code": False, "--chat": False, "--both": False, "--keep-edits": False, "--exact": False, "--nearest": False, "--copy": False,
+        "-n": False, "--dry-run": False, "-y": False, "--yes": False,
     },
     "diff": {"--stat": False, "-p": False, "--patch": False, "--name-status": False},
     "doctor": {},

@@ -18,6 +18,8 @@ from .diff import Captured, Change
 from .manifest import DIR, LINK, PURGED, Entry, decode_entry, encode_entry
 
 MAGIC = b"CRP1"
+OUTSIDE = "outside"
+"""The word for why a path is kept that no turn changed."""
 EDITED = "edited since"
 """Why a path is kept whose content is not the one that an operation left."""
 

@@ -33,8 +33,8 @@ _FILES, _BYTES = 100, 4 << 20  # limits of one read-ahead: number of files, tota
 class Restored(NamedTuple):
     """The result of a restore, undo or redo (with `dry_run`: what it would do). `actions` were done; `kept` paths were
     not changed, with the reason. `target` and `safety` are ids of the target and safety checkpoints (`safety` is "" if
-    nothing had to change). `unchanged` counts the files and links of the target that needed no change. `merged`: the files among the
-    actions that a revert merged by lines."""
+    nothing had to change). `unchanged` counts the files and links of the target that needed no change. `merged`: the files
+    among the actions that were merged by lines. `edited`: the paths that keep edits, and so are not as in the target."""
 
     op: str
     target: str
@@ -44,8 +44,14 @@ class Restored(NamedTuple):
     unchanged: int
     dry_run: bool
     merged: tuple[Merged, ...] = ()
+    edited: tuple[bytes, ...] = ()
     tells_agent: bool = False
     """This is the first restore of the worktree, and the hook will tell an agent of it."""
+
+    @property
+    def exact(self) -> bool:
+        """True if every path in question is as in the target."""
+        return not self.edited and not self.incomplete
 
     @property
     def incomplete(self) -> bool:

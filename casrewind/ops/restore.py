@@ -4,10 +4,11 @@ The danger prevented here: a restore overwrites or deletes bytes that no checkpo
 current state, plan the changes, check everything that could refuse the restore, and only then change the first file.
 """
 
+import time
 from collections.abc import Callable, Sequence
 
 from .. import errors
-from .._typing import TYPE_CHECKING
+from .._typing import TYPE_CHECKING, Protocol
 from ..messages import printable
 from ..model import diff as diffs
 from ..model import history, paths
@@ -15,7 +16,7 @@ from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
 from ..model.history import Operation
 from ..model.manifest import DIR
-from ..model.plan import Kept, Plan
+from ..model.plan import Kept, Merged, Plan
 from ..store.dry_run import DryRunWriter
 from ..store.writer import StoreWriter
 from ..worktree.nested_stores import NestedStores
@@ -39,6 +40,29 @@ class Declined(Exception):
     """The user declined. Nothing was changed."""
 
 
+class EditsKept(Declined):
+    """The user declined this plan, and asks for one that keeps edits made outside of turns."""
+
+
+class EditKeeper(Protocol):
+    """Makes the plan that keeps edits from that of an exact restore. `made`: the digests of contents that it made itself."""
+
+    made: set[bytes]
+
+    def plan(self, writer: StoreWriter | DryRunWriter, now: CapturedState, exact: Plan) -> Plan:
+        """The plan. New contents go into `writer`."""
+
+    def merged(self, plan: Plan) -> tuple[Merged, ...]:
+        """The files of the checked plan that are merged by lines."""
+
+    def edited(self, plan: Plan) -> tuple[bytes, ...]:
+        """The paths that do not get the content of the checkpoint, because they keep edits."""
+
+
+NewKeeper = Callable[[Context, Checkpoint, Sequence[bytes], bool], EditKeeper]
+"""Makes the keeper for a restore of these paths to a checkpoint (keep_edits.KeptEdits). The last argument: skip damaged paths."""
+
+
 def restore(
     context: Context,
     target: Checkpoint,
@@ -46,15 +70,16 @@ def restore(
     scope: Sequence[bytes] = (),
     dry_run: bool = False,
     skip_damaged: bool = False,
+    keeper: NewKeeper | None = None,
     confirm: Confirm | None = None,
     edits: "Edits | None" = None,
 ) -> Restored:
     """Reset the worktree (or the paths in `scope`) to `target`.
 
     `dry_run` publishes and changes nothing. `confirm` is called with the plan before anything is published.
-    `skip_damaged` keeps paths with damaged content in the store as they are. `edits`: the paths in `scope` that are
-    chosen, and what of each. Raises JournalOpen, RootRefused, PathNotFound (no path in `scope` exists), ContentInTheWay, StoreFull,
-    StoreDamaged and others; then nothing was changed.
+    `skip_damaged` keeps paths with damaged content in the store as they are. With a `keeper`, only what turns did since is
+    taken back. `edits`: the paths in `scope` that are chosen, and what of each. Raises JournalOpen, RootRefused,
+    PathNotFound (no path in `scope` exists), ContentInTheWay, StoreFull, StoreDamaged and others; then nothing was changed.
     """
     if target.worktree != context.root.key:
         raise errors.RootRefused(
@@ -63,27 +88,31 @@ def restore(
         )
     preflight.refuse_open_journal(context)
     if dry_run:
-        report, now = _prepare(context, DryRunWriter(context.store.read), target, scope, edits, skip_damaged=skip_damaged)
+        dry = DryRunWriter(context.store.read)
+        report, now = _prepare(context, dry, target, scope, edits, skip_damaged=skip_damaged, keeper=keeper)
         preflight.check_actions(context, now, report.actions)
         return report
     with context.store.restoring(context.root.key), context.store.writing() as writer:
         preflight.refuse_open_journal(context)
         preflight.refuse_forgotten(context, target)
-        report, now = _prepare(context, writer, target, scope, edits, skip_damaged=skip_damaged)
+        report, now = _prepare(context, writer, target, scope, edits, skip_damaged=skip_damaged, keeper=keeper)
         if not report.actions:
             return report._replace(dry_run=False)
-        if confirm is not None and not confirm(Plan(report.actions, report.kept)):
+        if confirm is not None and not confirm(Plan(report.actions, report.kept, report.merged)):
             raise Declined
+        report = report._replace(actions=plans.with_times(report.actions, {item.path for item in report.merged}, time.time_ns()))
         actions = preflight.check_actions(context, now, report.actions)  # only now: the user may confirm late
-        operation = Operation(history.RESTORE, 0, context.root.key, target.id, "", b"", "" if scope or edits is not None else target.id)
+        current = "" if scope or keeper is not None or edits is not None else target.id
+        operation = Operation(history.RESTORE, 0, context.root.key, target.id, "", b"", current)
         return execute(context, writer, operation, report, now, actions)
 
 
 def _prepare(
     context: Context, writer: StoreWriter | DryRunWriter, target: Checkpoint, scope: Sequence[bytes], edits: "Edits | None", *,
-    skip_damaged: bool,
+    skip_damaged: bool, keeper: NewKeeper | None,
 ) -> tuple[Restored, CapturedState]:  # fmt: skip
     """Returns (what a restore would do and keep, the current state)."""
+    keeping = None if keeper is None else keeper(context, target, scope, skip_damaged)
     if scope:
         from .compare import missing
 
@@ -94,14 +123,18 @@ def _prepare(
     places = paths.PathScope(scope)
     lost = [*(item for item in now.target.lost if places.cover(item.path)), *record.lost]
     plan = _plan(context, now, record, scope)
+    if keeping is not None:
+        plan = keeping.plan(writer, now, plan)
     plan = preflight.checked_plan(
-        context, now, plan, hint=preflight.SKIP_DAMAGED, lost=lost, skip_damaged=skip_damaged, benign=True
-    )
+        context, now, plan, hint=preflight.SKIP_DAMAGED, lost=lost, made=() if keeping is None else keeping.made,
+        skip_damaged=skip_damaged, benign=True,
+    )  # fmt: skip
     if edits is not None:
         from .edits import chosen_actions
 
         plan = plan._replace(actions=chosen_actions(plans.pack(plan.actions), edits, writer))
-    return _report(target, now, plan, [*plan.kept, *lost, *now.kept, *_torn(plan, record)], scope), now
+    report = _report(target, now, plan, [*plan.kept, *lost, *now.kept, *_torn(plan, record)], scope)
+    return report if keeping is None else report._replace(merged=keeping.merged(plan), edited=keeping.edited(plan)), now
 
 
 def _plan(context: Context, now: CapturedState, record: RecordedPaths, scope: Sequence[bytes]) -> Plan:

@@ -7,7 +7,7 @@ another turn may have changed at the same time, and one that the turn may not ha
 
 import io
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from .. import errors
 from .._typing import TYPE_CHECKING, NamedTuple
@@ -95,7 +95,7 @@ def revert(
     before = view.points[turns[-1].before or ""]
     hint = f"casrewind revert --skip-damaged takes back the rest, casrewind restore {before.id} PATH what is sound"
     later = LaterEdits(context, view, turns[-1], [turn.n for turn in turns])
-    files = _Files(context, done.steps, later, conflicts, is_one=len(turns) == 1, skip_damaged=skip_damaged, hint=hint)
+    files = PathMerger(context, done.steps, later, conflicts, is_one=len(turns) == 1, skip_damaged=skip_damaged, hint=hint)
     files.chosen = {edit.wanted.digest: edit.data for edit in (hunks or {}).values() if edit.wanted is not None and edit.data is not None}
 
     def actions() -> Actions:
@@ -149,6 +149,7 @@ def what_turns_did(
     steps: dict[bytes, list[RevertStep]] = {}
     kept: dict[bytes, Kept] = {}
     places = paths.PathScope(scope)
+    taken = frozenset(turn.n for turn in turns)
     for turn in turns:
         if turn.not_saved:
             raise errors.CheckpointNotFound(
@@ -164,7 +165,7 @@ def what_turns_did(
         known = {change.path for change in found.changes}
         unclear = [change for change in found.unclear if change.path not in known]
         gone = [change for change in unclear if change.new is None]
-        left = [*_left_alone(turn, is_shared=shared), *_unknown_before(unclear)]
+        left = [*_left_alone(turn, taken, is_shared=shared), *_unknown_before(unclear)]
         for item in left:
             if places.cover(item.path):
                 kept.setdefault(item.path, item if len(turns) == 1 else item._replace(reason=f"@{turn.n}: {item.reason}"))
@@ -184,9 +185,12 @@ def _action(path: bytes, steps: Sequence[RevertStep]) -> Action:
     return Action(path, before, after, path)
 
 
-def _left_alone(turn: Turn, *, is_shared: bool) -> Iterator[Kept]:
-    """The paths of a turn that are left alone whatever they are now."""
-    for path, numbers in () if is_shared else turn.shared:
+def _left_alone(turn: Turn, taken: Container[int], *, is_shared: bool) -> Iterator[Kept]:
+    """The paths of a turn that are left alone whatever they are now. `taken`: the turns that are taken back, too."""
+    for path, every in () if is_shared else turn.shared:
+        numbers = tuple(number for number in every if number not in taken)
+        if not numbers:
+            continue
         others = " and ".join(f"@{number}" for number in numbers)
         reason = f"changed while {others} ran, too; --shared takes it back as well"
         yield Kept(path, reason, benign=False, why=SHARED, by=numbers)
@@ -200,14 +204,15 @@ def _unknown_before(unclear: Sequence[Change]) -> Iterator[Kept]:
         yield Kept(change.path, "not captured before the turn, so it may be older", benign=True)
 
 
-class _Files:
+class PathMerger:
     """Decides for each path what it becomes. `chosen`: contents that are not in the store, by digest. `merged`: the files that
     were merged by lines. `made`: the digests of what is stored."""
 
     def __init__(
-        self, context: Context, steps: Mapping[bytes, Sequence[RevertStep]], later: LaterEdits, conflicts: str, *,
+        self, context: Context, steps: Mapping[bytes, Sequence[RevertStep]], later: LaterEdits, conflicts: str = ASIDE, *,
         is_one: bool, skip_damaged: bool, hint: str,
     ) -> None:  # fmt: skip
+        """`is_one`: there is one turn, which no reason names. `hint`: the hint of the error for damaged content."""
         self._context, self._steps, self._later, self._conflicts = context, steps, later, conflicts
         self._is_one, self._skip_damaged, self._hint = is_one, skip_damaged, hint
         self._writer: StoreWriter | DryRunWriter = DryRunWriter(context.store.read)

@@ -27,7 +27,7 @@ from . import conversation as conversations
 from .context import Context
 from .conversation import Conversation, RewindTarget
 from .execute import Restored
-from .restore import Confirm, Declined, restore
+from .restore import Confirm, Declined, NewKeeper, restore
 
 Confirming = Callable[[Plan, tuple[bytes, ...]], bool]
 """Asks the user to confirm a plan; the second argument lists paths that another session may have changed."""
@@ -118,15 +118,16 @@ def back(
     in_place: bool = False,
     nearest: bool = False,
     dry_run: bool = False,
+    keeper: NewKeeper | None = None,
     choose: Choosing | None = None,
     agree: Choosing | None = None,
     confirm: Confirming | None = None,
 ) -> Rewound:
     """Rewind a conversation to before a prompt, `goal` (see conversation.find_prompt), as a fork or `in_place`.
 
-    `both` restores the files too, except for a conversation without checkpoints. Without `chat` the conversation
-    is unchanged. If the prompt has no checkpoint, `nearest` accepts the nearest one, or `choose` asks. `agree` is
-    called before an `in_place` rewind. With `dry_run` nothing is changed.
+    `both` restores the files too, except for a conversation without checkpoints; `keeper`: see `restore`. Without
+    `chat` the conversation is unchanged. If the prompt has no checkpoint, `nearest` accepts the nearest one, or `choose`
+    asks. `agree` is called before an `in_place` rewind. With `dry_run` nothing is changed.
 
     Raises AgentError (no files to go back, in place while the client may run), CheckpointNotFound, Declined,
     and errors of `restore`.
@@ -149,7 +150,8 @@ def back(
     if both:
         point, said = _point_of(context, goal, nearest=nearest, choose=choose)
         notes += said
-        restored, foreign = _restore(context, point, conversations.own(conversation, goal.points), dry_run=dry_run, confirm=confirm)
+        own = conversations.own(conversation, goal.points)
+        restored, foreign = _restore(context, point, own, dry_run=dry_run, keeper=keeper, confirm=confirm)
         if not chat:
             return Rewound(None, (), restored, foreign, notes, dry_run=dry_run, transcript="")
     made = None if dry_run else _write(context, conversation, cut, point, restored, in_place=in_place)
@@ -166,6 +168,7 @@ def to_checkpoint(
     scope: Sequence[bytes] = (),
     dry_run: bool = False,
     skip_damaged: bool = False,
+    keeper: NewKeeper | None = None,
     confirm: Confirming | None = None,
 ) -> Rewound:
     """Rewind a conversation to a checkpoint, as a fork or `in_place`. With `both`, the files are restored too. The
@@ -181,7 +184,9 @@ def to_checkpoint(
     foreign: tuple[bytes, ...] = ()
     if both:
         own = conversations.own(conversation, conversations.bound(conversation, everything))
-        restored, foreign = _restore(context, point, own, scope=scope, dry_run=dry_run, skip_damaged=skip_damaged, confirm=confirm)
+        restored, foreign = _restore(
+            context, point, own, scope=scope, dry_run=dry_run, skip_damaged=skip_damaged, keeper=keeper, confirm=confirm
+        )
     notes = _notes(context, conversation)
     made = None if dry_run else _write(context, conversation, cut, point, restored, in_place=in_place)
     return Rewound(made, taken, restored, foreign, notes, dry_run=dry_run, transcript=conversation.path)
@@ -244,6 +249,7 @@ def _restore(
     scope: Sequence[bytes] = (),
     dry_run: bool = False,
     skip_damaged: bool = False,
+    keeper: NewKeeper | None = None,
     confirm: Confirming | None = None,
 ) -> tuple[Restored, tuple[bytes, ...]]:
     """Returns (result of the restore, paths that sessions not in `own` may have changed)."""
@@ -255,7 +261,9 @@ def _restore(
         def asking(plan: Plan) -> bool:
             return ask(plan, strangers.among(plan.actions))
 
-    report = restore(context, point, scope=scope, dry_run=dry_run, skip_damaged=skip_damaged, confirm=asking)
+    report = restore(
+        context, point, scope=scope, dry_run=dry_run, skip_damaged=skip_damaged, keeper=keeper, confirm=asking
+    )
     return report, strangers.among(report.actions)
 
 

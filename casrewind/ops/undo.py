@@ -148,7 +148,7 @@ def prepare(
             raise in_the_way(obstacles)
     kept = list(stores)
     finder, points = manifest.Finder(load, tree), context.tree.mounts.points
-    actions = plans.pack(_choose(wanted, finder, strangers, points, kept, resolve))
+    actions = plans.pack(chosen(wanted, finder, strangers, points, kept, resolve))
     plan = plans.keep_paths(Plan(actions, ()), kept)
     plan = preflight.checked_plan(context, now, plan, hint=hint, made=made, skip_damaged=skip_damaged, benign=False)
     left = {item.path for item in plan.kept}
@@ -166,7 +166,7 @@ def _touched(wanted: Actions) -> Iterable[bytes]:
     return (action.path for action in wanted)
 
 
-def _choose(
+def chosen(
     wanted: Actions,
     finder: manifest.Finder,
     strangers: Mapping[bytes, str],

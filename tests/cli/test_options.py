@@ -178,5 +178,5 @@ def test_every_option_of_the_table_has_its_type_and_no_other_has_one():
     """A misspelt option of a command does not pass the type checker: only the attributes that are declared are there."""
     rows = [*command_table.COMMANDS.values(), command_table.PICKER]
     named = {option.attribute for row in rows for option in (*command_table.GLOBAL, *row.options)}
-    by_reader, by_main = {"command", "rest", "dashed", "topic"}, {"relay", "budget", "configured_tier"}
+    by_reader, by_main = {"command", "rest", "dashed", "topic"}, {"relay", "budget", "configured_tier", "configured_keep_edits"}
     assert set(command_line.ParsedOptions.__annotations__) == named | by_reader | by_main

@@ -19,7 +19,7 @@ from ..show import restored, shapes
 from ..show.chat import removed_prompts, rewound_lines
 from ..show.text import Line
 from ..terminal.lines import as_json, note, print_line, print_lines, remark
-from ..terminal.questions import Proposal, ask, may_answer, must_ask
+from ..terminal.questions import YES, Proposal, ask, may_answer, must_ask
 from . import OK, REMARKS, Done
 from .words import Words, paths_of
 
@@ -46,6 +46,8 @@ _PATIENCE = 5.0
 def back(context: Context, options: "ParsedOptions", done: Done) -> int:
     """casrewind back."""
     files, chat = options.what != "chat", options.what != "code"
+    if options.keep_edits is not None and not files:
+        raise errors.UsageError("back --chat changes no files: it takes no --keep-edits and no --exact")
     if options.in_place and not chat:
         raise errors.UsageError("back --in-place cuts the conversation: it excludes --code")
     preferred = os.environ.get("CASREWIND_SESSION", "")
@@ -69,6 +71,7 @@ def back(context: Context, options: "ParsedOptions", done: Done) -> int:
             in_place=options.in_place,
             nearest=options.nearest,
             dry_run=options.dry_run,
+            keeper=question.keeper,
             choose=_agree if asking else None,
             agree=_agree if asking else None,
             confirm=question if files else None,
@@ -111,7 +114,8 @@ def _target_of(target: RewindTarget) -> restored.RestoreTarget:
     moment = target.prompt.time_ns or (0 if point is None else point.created_ns)
     details = filter(None, (_turn_of(target), age(moment) if moment else "", "" if point is None else point.id))
     name = f'to before "{restored.shortened(target.prompt.text)}" ({", ".join(details)})'
-    return restored.RestoreTarget(name, target.turn or None, None if point is None else point.created_ns)
+    state = f"@{target.turn}" if target.turn else ""
+    return restored.RestoreTarget(name, target.turn or None, None if point is None else point.created_ns, state)
 
 
 def _turn_of(target: RewindTarget) -> str:
@@ -135,6 +139,8 @@ def restore(context: Context, options: "ParsedOptions", point: "Checkpoint", don
     both = options.what == "both"
     if options.to is not None:
         raise errors.UsageError(f"restore --to DIR writes files only: it takes no --{options.what}")
+    if options.keep_edits is not None and not both:
+        raise errors.UsageError("restore --chat changes no files: it takes no --keep-edits and no --exact")
     scope = paths_of(context, options.rest, [point], options)
     if options.dashed and not (scope and both):
         raise errors.UsageError("paths behind -- limit what is done to files: they go with --code or --both, and are not none")
@@ -154,6 +160,7 @@ def restore(context: Context, options: "ParsedOptions", point: "Checkpoint", don
             scope=scope,
             dry_run=options.dry_run,
             skip_damaged=options.skip_damaged,
+            keeper=question.keeper,
             confirm=question,
         )
 
@@ -179,10 +186,12 @@ def _carry_out(
     rewinding: Callable[[], Rewound], options: "ParsedOptions", done: Done, question: PlanQuestion, target: RewindTarget | None = None
 ) -> int:
     """Call `rewinding` and report the result. The user may decline the question that it asks."""
-    from ...ops.restore import Declined
+    from ...ops.restore import Declined, EditsKept
 
     try:
         report = rewinding()
+    except EditsKept:
+        return _carry_out(rewinding, options, done, question, target)
     except Declined:
         question.declined()
         return OK
@@ -201,15 +210,15 @@ def _report(report: Rewound, options: "ParsedOptions", target: RewindTarget | No
     if options.json:
         as_json(_shape(report, target, question) | ({"copied": copied is not None} if options.command == "back" else {}))
     else:
-        target_name, outside = ("", NO_EDITS) if question is None else (question.target.name, question.outside)
+        goal, outside = (restored.NO_TARGET, NO_EDITS) if question is None else (question.target, question.outside)
         is_inside = bool(os.environ.get(launch.INSIDE))
-        print_lines(rewound_lines(report, target_name, outside=outside, copied=copied, is_inside=is_inside))
+        print_lines(rewound_lines(report, goal, outside=outside, copied=copied, is_inside=is_inside))
     return REMARKS if report.restored is not None and report.restored.incomplete else OK
 
 
 def _agree(what: str, *more: str) -> bool:
     """Show `what` and ask. Any answer but yes is no."""
-    return ask(Proposal(Line(what), [Line(f"  {words}") for words in more if words]))
+    return ask(Proposal(Line(what), [Line(f"  {words}") for words in more if words])) == YES
 
 
 def _shape(report: Rewound, target: RewindTarget | None, question: PlanQuestion | None) -> shapes.Shape:

@@ -55,7 +55,8 @@ def pick(context: "Context", options: "ParsedOptions", done: Done) -> int:
     except ImportError as error:  # installed without its dependencies
         remark(f"casrewind: note: no full screen ({error}): a plain prompt instead")
         return _plain(context, options, done)
-    code, outcome, incomplete = app.run(context, options.relay, printable(os.path.basename(context.root.path)))
+    name = printable(os.path.basename(context.root.path))
+    code, outcome, incomplete = app.run(context, options.relay, name, keep_edits=options.configured_keep_edits)
     for line in outcome:
         print_line(line)
     if code == INTERRUPTED:
@@ -154,4 +155,5 @@ class _Prompt:
     def _call(self, command: Callable[..., int], line: list[str], paths: list[str] | None = None) -> int:
         options = CommandLine([*line, "--", *paths] if paths else line).read()
         options.directory, options.quiet = self._options.directory, self._options.quiet
+        options.configured_keep_edits = self._options.configured_keep_edits
         return command(self._context, options, self._done)

@@ -63,8 +63,10 @@ def _restore_files(context: "Context", options: "ParsedOptions", point: "Checkpo
     edits: Edits | None = None
 
     def restoring(*, dry_run: bool = False) -> Restored:
-        skips = options.skip_damaged
-        return restores.restore(context, point, scope=scope, dry_run=dry_run, confirm=question, skip_damaged=skips, edits=edits)
+        return restores.restore(
+            context, point, scope=scope, dry_run=dry_run, confirm=question, skip_damaged=options.skip_damaged, keeper=question.keeper,
+            edits=edits,
+        )  # fmt: skip
 
     def title() -> str:
         return f"restore {target.name}{branches_of(context, point)}"
@@ -86,6 +88,7 @@ def _restore_files(context: "Context", options: "ParsedOptions", point: "Checkpo
         if not options.json:
             print_lines(restored.unprotected_lines(lost_rules(context, report.actions)))
             print_line(f"{title()}:")
+            print_lines(question.explained())
         question.look(report.actions)
         return _report(report, options, question)
 
@@ -97,6 +100,8 @@ def _check_hunks(options: "ParsedOptions") -> None:
     if not options.patch:
         return
     if options.command == "restore":
+        if options.keep_edits:
+            raise errors.UsageError("--keep-edits and -p exclude each other: with -p, you choose what is kept")
         others = {f"--{options.what}": options.what != "code", "--to": options.to, f"--{options.resume}": options.resume}
         if other := next((name for name, given in others.items() if given), ""):
             raise errors.UsageError(f"{other} and -p exclude each other: hunks are parts of files")
@@ -135,7 +140,7 @@ def _as_it_is(turn: "Turn", options: "ParsedOptions") -> int:
 def _resume(context: "Context", options: "ParsedOptions", done: Done) -> int:
     from ...ops.unfinished_restore import finish_restore
 
-    if options.ref is not None or options.to or options.dry_run or options.dashed:
+    if options.ref is not None or options.to or options.dry_run or options.dashed or options.keep_edits is not None:
         raise errors.UsageError(f"restore --{options.resume} takes nothing else: what to restore is known")
     report = finish_restore(context, forward=options.resume == "continue")
     done()
@@ -147,6 +152,8 @@ def _restore_to(context: "Context", options: "ParsedOptions", point: "Checkpoint
 
     if options.dashed or options.dry_run:
         raise errors.UsageError("restore --to DIR writes the whole checkpoint: it takes no paths and no --dry-run")
+    if options.keep_edits:
+        raise errors.UsageError("restore --to DIR changes no edits here: it takes no --keep-edits")
     place = os.path.normpath(os.path.join(options.directory, options.to or ""))
     report = materialise(context, point, place, skip_damaged=options.skip_damaged)
     done()
@@ -161,6 +168,8 @@ def _carry_out(
     decline its question."""
     try:
         report = restoring()
+    except restores.EditsKept:
+        return _carry_out(restoring, options, done, question, facts, is_titled=is_titled)
     except restores.Declined:
         question.declined()
         return OK
@@ -178,7 +187,7 @@ def _report(report: Restored, options: "ParsedOptions", question: PlanQuestion |
     if options.json:
         as_json({**restored.shape(report, outside.proved, target), **(facts or {})})
     else:
-        print_lines(restored.restored_lines(report, target.name, is_inside=bool(os.environ.get(launch.INSIDE))))
+        print_lines(restored.restored_lines(report, target.name, state=target.state, is_inside=bool(os.environ.get(launch.INSIDE))))
         if report.dry_run:
             print_lines(restored.outside_lines(outside))
     return REMARKS if report.incomplete else OK

@@ -60,6 +60,7 @@ class ParsedOptions(_Namespace):
     idle: str
     in_place: bool
     json: bool
+    keep_edits: bool | None
     known: bool
     label: str | None
     max_age: str | None
@@ -109,6 +110,7 @@ class ParsedOptions(_Namespace):
     relay: "Any"  # the ProgressRelay of the picker, which the grammar does not know
     budget: int
     configured_tier: str
+    configured_keep_edits: bool
 
     if TYPE_CHECKING:
 

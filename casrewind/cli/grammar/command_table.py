@@ -94,7 +94,7 @@ def flag(*words: str, group: str = "", inherits: bool = False) -> Option:
     return Option(words[:-1], words[-1], const=True, default=False, group=group, inherits=inherits)
 
 
-def choice(dest: str, const: str, *words: str) -> Option:
+def choice(dest: str, const: object, *words: str) -> Option:
     """One of several options that set the same attribute: its names, then its help."""
     return Option(words[:-1], words[-1], dest=dest, const=const, group=dest)
 
@@ -106,6 +106,10 @@ REF = Option(("ref",), "the checkpoint", "REF")
 NUMBER = Option(("-n",), "show at most N", "N", "number", convert=count)
 HUNKS = flag("-p", "--patch", "ask about each hunk, with the letters of git add -p, and change only what is chosen")
 SKIP_DAMAGED = flag("--skip-damaged", "skip paths with damaged content in the store")
+_EDITS = (
+    choice("keep_edits", True, "--keep-edits", "take back what the turns since then changed, and keep what was edited outside of them"),
+    choice("keep_edits", False, "--exact", "restore the state itself, whoever changed it since (default; restore.keep_edits changes it)"),
+)
 SESSION = Option(("--session",), "use this agent session: its id, or 4 characters of it (default: the newest of the project)", "ID")
 _MESSAGE = Option(("-m", "--message"), "label of the checkpoint; saves even if nothing changed", "MESSAGE", default="")
 _PATHS = Option(("paths",), "limit the command to these files and directories", "PATH", nargs="*")
@@ -181,12 +185,12 @@ COMMANDS = {
         Option(("ref",), "the checkpoint; without it, on a terminal, the picker opens", "REF", nargs="?"), _PATHS,
         choice("what", "code", "--code", "the files (default)"),
         choice("what", "chat", "--chat", "the conversation"),
-        choice("what", "both", "--both", "files and conversation"), HUNKS, DRY_RUN, SKIP_DAMAGED, YES, JSON,
+        choice("what", "both", "--both", "files and conversation"), *_EDITS, HUNKS, DRY_RUN, SKIP_DAMAGED, YES, JSON,
         Option(("--to",), "write the checkpoint into DIR, which must be new or empty", "DIR"),
         choice("resume", "continue", "--continue", "finish an interrupted restore"),
         choice("resume", "abort", "--abort", "reverse an interrupted restore"),
         ), (
-        "[--code | --chat | --both] [-n] [--skip-damaged] [-y] [--json] REF [--] [PATH ...]",
+        "[--code | --chat | --both] [--keep-edits | --exact] [-n] [--skip-damaged] [-y] [--json] REF [--] [PATH ...]",
         "-p [-n] [--skip-damaged] [--json] REF [--] [PATH ...]",
         "[--skip-damaged] [--json] REF --to DIR", "[--json] (--continue | --abort)",
         ), {"what": "code"}, more="Saves the current state first, so casrewind undo can reverse it. On a terminal it shows the plan and "
@@ -198,7 +202,7 @@ COMMANDS = {
                convert=_turn, nargs="?"),
         choice("what", "code", "--code", "the files only"),
         choice("what", "chat", "--chat", "the conversation only"),
-        choice("what", "both", "--both", "files and conversation (default)"), SESSION,
+        choice("what", "both", "--both", "files and conversation (default)"), *_EDITS, SESSION,
         flag("--in-place", "cut the session itself and keep a copy; its client must not run"),
         flag("--copy", "copy the removed prompts to the clipboard"),
         flag("--nearest", "if the prompt has no checkpoint, use the nearest older one"), DRY_RUN, YES, JSON,
@@ -323,8 +327,8 @@ COMMANDS = {
         group=STORE, function="status.show_config", is_alone=True),
     "jump": Command(
         "Same as restore --both", ("casrewind jump @2",),
-        (REF, Option(("paths",), "limit the files to these", "PATH", nargs="*"), DRY_RUN, SKIP_DAMAGED, YES, JSON),
-        (), {"what": "both", "to": None, "resume": None}, more="Restores the files and the conversation of a checkpoint.",
+        (REF, Option(("paths",), "limit the files to these", "PATH", nargs="*"), *_EDITS, DRY_RUN, SKIP_DAMAGED, YES, JSON),
+        (), {"what": "both", "to": None, "resume": None, "patch": False}, more="Restores the files and the conversation of a checkpoint.",
         group=ADVANCED, function="restore.restore", behind="paths go", saves=True, tells_restore=True),
     "rewrite-chat": Command(
         "Cut a conversation in its own session", ("casrewind rewrite-chat @2",),

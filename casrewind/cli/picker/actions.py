@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ...ops.restore import Declined
 from ...store.catalog import UNMARKED
 from ..terminal.lines import INTERRUPTED
-from ..terminal.questions import Proposal
+from ..terminal.questions import KEEP_EDITS, Proposal
 from . import picker_rows, worker
 from .read_jobs import TimelineReader
 from .state import PickerState
@@ -16,6 +16,7 @@ from .view import PickerView
 from .widgets import YES, Dialog, PatchDialog, Question
 
 _KEPT = "What was edited since is kept, and named."
+_KEEP = (KEEP_EDITS, "keep my edits")
 _PATCH = ("d", "patch")
 
 
@@ -63,15 +64,15 @@ class PickerActions:
         self.view.tell()
         self.reader.jobs.put(worker.LIST, self.reader.model.timeline, self.reader.fill)
 
-    def ask(self, proposal: Proposal) -> bool:
-        """Ask the person. Called on the worker thread, which waits. The answer is no if the screen closes."""
+    def ask(self, proposal: Proposal) -> str:
+        """Ask the person. Called on the worker thread, which waits. The answer is NO if the screen closes."""
         headline, kept, patch = proposal.headline.text, proposal.kept, proposal.patch
         lines = [line.text for line in (*proposal.notes, *proposal.lines)]
-        answers = (*YES, _PATCH) if patch is not None else YES
+        answers = (*((_KEEP,) if proposal.may_keep else ()), *YES, *((_PATCH,) if patch is not None else ()))
         while True:
             found = self._answer(lambda: Dialog(headline, lines, answers, kept), kept)
             if found != _PATCH[0] or patch is None:
-                return bool(found)
+                return found
             self._answer(functools.partial(PatchDialog, headline, [line.text for line in patch()]), "")
 
     def _answer(self, dialog: Callable[[], Dialog], kept: str) -> str:

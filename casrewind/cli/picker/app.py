@@ -215,12 +215,12 @@ class Picker(App[int]):
         self._deliver(lambda: self.view.show_busy(words))
 
 
-def run(context: "Context", relay: ProgressRelay, name: str) -> tuple[int, list[str], bool]:
+def run(context: "Context", relay: ProgressRelay, name: str, *, keep_edits: bool) -> tuple[int, list[str], bool]:
     """Show the picker until the person exits. Returns (exit code, report lines, True if some work was not done).
 
     The worker owns the open project during this call.
     """
-    model = TimelineModel(context)
+    model = TimelineModel(context, keep_edits=keep_edits)
     jobs = Worker()
     picker = Picker(model, jobs, relay, name)
     try:

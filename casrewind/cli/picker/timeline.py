@@ -16,7 +16,7 @@ from ...model import diff as diffs
 from ...model.checkpoint import MANUAL, SAFETY, Checkpoint
 from ...model.diff import Change
 from ...model.manifest import FILE, Entry
-from ...model.plan import Plan
+from ...model.plan import NO_EDITS, Plan
 from ...model.turn_records import Outside, Reset, Row, SavedRow, Turn
 from ...ops import compare, conversation, lookup, pins, rewind
 from ...ops import restore as restores
@@ -24,17 +24,21 @@ from ...ops import status as statuses
 from ...ops import undo as undos
 from ...ops.checkpoint_names import is_named
 from ...ops.edits import Edit, Edits
+from ...ops.keep_edits import KeptEdits
 from ...ops.outside_edits import edited_outside
 from ...ops.turn_view import TurnView
 from ...ops.unfinished_restore import finish_restore
 from ...store.catalog import Marked
-from ..plan.facts import branches_of, lost_rules, title_of
+from ..plan.facts import branches_of, lost_rules, target_of
 from ..plan.hunks import edit_of
 from ..show.changes import details, unclear_notes
 from ..show.chat import removed_prompts, rewound_lines
 from ..show.pinned import marking_lines
 from ..show.restored import (
+    KEY,
+    NO_TARGET,
     UNDO_KEEPS,
+    RestoreTarget,
     foreign_lines,
     numbers,
     outside_lines,
@@ -45,7 +49,7 @@ from ..show.restored import (
 )
 from ..show.rows import is_shown, sides_of
 from ..show.text import Line, size
-from ..terminal.questions import Ask, Proposal
+from ..terminal.questions import KEEP_EDITS, Ask, Proposal
 from . import picker_rows
 from .patch_lines import MOST_LINES, patch_of
 from .picker_rows import PickerRow, PickerTimeline
@@ -92,9 +96,9 @@ class ChosenParts(NamedTuple):
 class TimelineModel:
     """An open project, its timeline, and the worktree at its last scan."""
 
-    def __init__(self, context: "Context") -> None:
-        """Reads nothing yet."""
-        self._context = context
+    def __init__(self, context: "Context", *, keep_edits: bool = False) -> None:
+        """Reads nothing yet. `keep_edits`: a restore keeps what was edited outside of turns."""
+        self._context, self._keep_edits = context, keep_edits
         self._seen: ScannedWorktree | None = None
         self._view: TurnView | None = None
         self._waiting: Iterator[Row] = iter(())
@@ -222,18 +226,22 @@ class TimelineModel:
     def restore(
         self, row: PickerRow, what: str, scope: Sequence[bytes], ask: Ask, parts: "ChosenParts | None" = None
     ) -> ActionResult:
-        """Restore files, conversation or both after `ask` returns True. `parts`: hunks of files that are chosen beside
+        """Restore files, conversation or both after `ask` returns YES. `parts`: hunks of files that are chosen beside
         `scope`. Raises Declined and others."""
         edits = {**dict.fromkeys(scope), **self._edits(parts)} if parts is not None else None
         scope = scope if edits is None else [*edits]
-        try:
-            return self._restore(row, what, scope, ask, edits, skip_damaged=False)
-        except errors.StoreDamaged as error:
-            if what == CHAT or self._context.store.is_interrupted(self._context.root.key):
-                raise
-            question = "Damaged in the store. Leave alone what is damaged, and plan all the rest?"
-            _must_agree(ask(Proposal(Line(question), [Line(printable(str(error)))])))
-        return self._restore(row, what, scope, ask, edits, skip_damaged=True)
+        keep_edits, skip_damaged = self._keep_edits and edits is None, False
+        while True:
+            try:
+                return self._restore(row, what, scope, ask, edits, skip_damaged=skip_damaged, keep_edits=keep_edits)
+            except restores.EditsKept:
+                keep_edits = True
+            except errors.StoreDamaged as error:
+                if skip_damaged or what == CHAT or self._context.store.is_interrupted(self._context.root.key):
+                    raise
+                question = "Damaged in the store. Leave alone what is damaged, and plan all the rest?"
+                _must_agree(ask(Proposal(Line(question), [Line(printable(str(error)))])))
+                skip_damaged = True
 
     def _edits(self, parts: ChosenParts) -> dict[bytes, Edit | None]:
         changes = {change.path: change for change in parts.preview.found.changes}
@@ -247,33 +255,42 @@ class TimelineModel:
         return found
 
     def _restore(
-        self, row: PickerRow, what: str, scope: Sequence[bytes], ask: Ask, edits: Edits | None, *, skip_damaged: bool
+        self, row: PickerRow, what: str, scope: Sequence[bytes], ask: Ask, edits: Edits | None, *, skip_damaged: bool, keep_edits: bool
     ) -> ActionResult:
         context = self._context
         parts = {} if edits is None else {path: edit for path, edit in edits.items() if edit is not None}
         point = self._target(row)
-        name = title_of(context, point)
+        target = target_of(context, point)
+        name = target.name.removeprefix("to ")
         taken: list[Line] = []
 
         def confirm(plan: Plan, strange: tuple[bytes, ...] = ()) -> bool:
-            some = f", parts of {plural(len(parts), 'file')} only" if parts else ""
+            some = f", parts of {plural(len(parts), 'file')} only" if parts else ", keeping your edits" if keep_edits else ""
             headline = f"Restore {'chat and files' if what == BOTH else 'files'} to {name}: {summary(plan)}{some}"
-            outside = edited_outside(context, point, plan.actions)
-            planned = [*plan_lines(plan), *outside_lines(outside), *foreign_lines(strange)]
+            outside = NO_EDITS if keep_edits else edited_outside(context, point, plan.actions)
+            may_keep = bool(outside.proved) and edits is None
+            planned = [*plan_lines(plan), *outside_lines(outside, KEY if may_keep else ""), *foreign_lines(strange), *taken]
             notes = self._notes(point, plan)
-            return ask(Proposal(Line(headline), [*planned, *taken], notes, UNDO_KEEPS, lambda: self._patch_of(plan, parts)))
+            answer = ask(Proposal(Line(headline), planned, notes, UNDO_KEEPS, lambda: self._patch_of(plan, parts), may_keep))
+            if answer == KEEP_EDITS:
+                raise restores.EditsKept
+            return bool(answer)
 
+        keeper = KeptEdits if keep_edits else None
         if what == CODE:
-            report = restores.restore(context, point, scope=scope, confirm=confirm, skip_damaged=skip_damaged, edits=edits)
-            return _restored(report, f"to {name}")
+            report = restores.restore(
+                context, point, scope=scope, confirm=confirm, skip_damaged=skip_damaged, keeper=keeper, edits=edits
+            )
+            return _restored(report, target)
         before = self._rewind(point, dry_run=True)
         taken = [*map(Line, before.notes), *removed_prompts(before)]
         if what == BOTH:
-            return _rewound(self._rewind(point, both=True, scope=scope, confirm=confirm, skip_damaged=skip_damaged), name)
+            options = {"skip_damaged": skip_damaged, "keeper": keeper}
+            return _rewound(self._rewind(point, both=True, scope=scope, confirm=confirm, **options), target)
         taken_back = f"{plural(len(before.prompts), 'prompt')} taken back, no file changed"
         headline = Line(f"Fork the conversation as it was {name}: {taken_back}")
         _must_agree(ask(Proposal(headline, taken, kept="The conversation itself stays as it is.")))
-        return _rewound(self._rewind(point), name)
+        return _rewound(self._rewind(point), target)
 
     def _notes(self, point: Checkpoint, plan: Plan) -> list[Line]:
         """The lines above a plan: the rules that it takes back, and the branches if git is on another one now."""
@@ -304,11 +321,12 @@ class TimelineModel:
         point = self._target(row)
         before = self._rewind(point, in_place=True, dry_run=True)
         taken_back = f"{plural(len(before.prompts), 'prompt')} taken back, no file changed"
-        name = title_of(self._context, point)
+        target = target_of(self._context, point)
+        name = target.name.removeprefix("to ")
         headline = Line(f"Cut the conversation in its own session, {name}: {taken_back}")
         details = [Line(printable(before.transcript)), *map(Line, before.notes), *removed_prompts(before)]
         _must_agree(ask(Proposal(headline, details, kept="As it is now it is kept beside.")))
-        return _rewound(self._rewind(point, in_place=True), name)
+        return _rewound(self._rewind(point, in_place=True), target)
 
     def _rewind(self, point: Checkpoint, **options: Any) -> rewind.Rewound:  # those of to_checkpoint
         return rewind.to_checkpoint(self._context, point, **options)
@@ -357,18 +375,18 @@ def summary(plan: Plan) -> str:
     return f"{plural(written, 'path')} written{lost}{left}"
 
 
-def _must_agree(answer: bool) -> None:  # noqa: FBT001 - an answer
+def _must_agree(answer: str) -> None:
     if not answer:
         raise restores.Declined
 
 
-def _restored(report: "Restored", name: str = "") -> ActionResult:
-    return ActionResult(tuple(restored_lines(report, name)), report.incomplete)
+def _restored(report: "Restored", target: RestoreTarget = NO_TARGET) -> ActionResult:
+    return ActionResult(tuple(restored_lines(report, target.name, state=target.state)), report.incomplete)
 
 
-def _rewound(report: rewind.Rewound, name: str) -> ActionResult:
+def _rewound(report: rewind.Rewound, target: RestoreTarget) -> ActionResult:
     incomplete = report.restored is not None and report.restored.incomplete
-    return ActionResult(tuple(rewound_lines(report, f"to {name}")), incomplete)
+    return ActionResult(tuple(rewound_lines(report, target)), incomplete)
 
 
 def _marked(report: "Marking") -> ActionResult:

@@ -219,7 +219,7 @@ class Dialog(ModalScreen[str]):
 
     CSS = "Dialog {" + _CSS + "}"
     BINDINGS: ClassVar[list[BindingType]] = [
-        *(Binding(key, f"answer('{key}')", show=False, priority=True) for key in "yaciptd"),
+        *(Binding(key, f"answer('{key}')", show=False, priority=True) for key in "yaciptde"),
         Binding("n,escape,ctrl+c,q", "answer('')", show=False),
         Binding("enter,question_mark", "enter", show=False),
     ]

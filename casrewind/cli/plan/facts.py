@@ -23,7 +23,7 @@ def target_of(context: Context, point: Checkpoint) -> RestoreTarget:
     name, turn = name_of(point, lookup.marks(context, point)), _turn_of(context, point)
     number = "" if turn is None else f"@{turn.n}" if turn.before == point.id else f"after:@{turn.n}"
     details = filter(None, (number, age(point.created_ns), "" if point.id in name else point.id))
-    return RestoreTarget(f"to {name} ({', '.join(details)})", None if turn is None else turn.n, point.created_ns)
+    return RestoreTarget(f"to {name} ({', '.join(details)})", None if turn is None else turn.n, point.created_ns, number or point.id)
 
 
 def title_of(context: Context, point: Checkpoint) -> str:

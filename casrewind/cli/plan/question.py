@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Iterator
 from ..._typing import TYPE_CHECKING
 from ...model.checkpoint import Checkpoint
 from ...model.plan import NO_EDITS, Action, Plan
+from ...ops.restore import EditsKept, NewKeeper
 from ..show import restored
 from ..show.text import PIPED, Line
 from ..terminal.lines import as_json, print_line, print_lines
-from ..terminal.questions import Proposal, ask
+from ..terminal.questions import KEEP_EDITS, YES, Proposal, ask
 from .facts import lost_rules
 
 if TYPE_CHECKING:
@@ -21,10 +22,18 @@ if TYPE_CHECKING:
     from ..grammar.command_line import ParsedOptions
 
 
+def keeps_edits(options: "ParsedOptions") -> bool:
+    """True if a restore keeps what was edited outside of turns: by its option, else as configured. With -p, a person chooses."""
+    if getattr(options, "patch", False):
+        return False
+    return options.configured_keep_edits if options.keep_edits is None else options.keep_edits
+
+
 class PlanQuestion:
     """Called with a plan, and paths that another session may have changed: returns True to go ahead.
 
-    `outside`: after the call, the paths that were edited outside of a turn, if they were looked up.
+    `outside`: after the call, the paths that were edited outside of a turn, if they were looked up. `keep_edits`: whether the plan
+    keeps them. If the person answers so, EditsKept is raised: the caller makes that plan and asks again.
     """
 
     def __init__(
@@ -51,8 +60,18 @@ class PlanQuestion:
         self._anchor = anchor or ("" if since is None else since.id)
         self._typed = None if options.typed is None else _typed_line(options)
         self._lines: list[Line] = []
+        self.keep_edits = since is not None and keeps_edits(options)
         self.outside = NO_EDITS
         self.target, self._moved, self.notes = target, moved, tuple(notes)
+
+    @property
+    def keeper(self) -> NewKeeper | None:
+        """What makes the plan that keeps edits; None for an exact restore."""
+        if not self.keep_edits:
+            return None
+        from ...ops.keep_edits import KeptEdits
+
+        return KeptEdits
 
     def __call__(self, plan: Plan, strange: tuple[bytes, ...] = ()) -> bool:
         """Show the plan and ask; or decide without a question."""
@@ -67,9 +86,19 @@ class PlanQuestion:
             return True
         title = restored.headline(self._title(), plan)
         if self._is_shown:
-            print_lines([*notes, title, *self._details(plan, strange)])
+            print_lines([*notes, title, *self._details(plan, strange, "")])
             return True
-        return ask(Proposal(title, self._details(plan, strange), notes, restored.UNDO_KEEPS, lambda: self._patch(plan)))
+        may_keep = bool(self.outside.proved) and not self.keep_edits
+        details = self._details(plan, strange, restored.KEY)
+        answer = ask(Proposal(title, details, notes, restored.UNDO_KEEPS, lambda: self._patch(plan), may_keep))
+        if answer == KEEP_EDITS:
+            self.keep_edits = True
+            raise EditsKept
+        return answer == YES
+
+    def explained(self) -> list[Line]:
+        """What a plan is, if it keeps edits."""
+        return [restored.EDITS_STAY] if self.keep_edits else []
 
     def declined(self) -> None:
         """Say that nothing was changed. In a client, the plan says so."""
@@ -84,7 +113,7 @@ class PlanQuestion:
 
     def look(self, actions: Iterable[Action]) -> None:
         """Look up which of these actions take back edits made outside of a turn."""
-        if self._since is not None:
+        if self._since is not None and not self.keep_edits:
             from ...ops.outside_edits import edited_outside
 
             self.outside = edited_outside(self._context, self._since, actions)
@@ -92,9 +121,10 @@ class PlanQuestion:
     def _notes(self, plan: Plan) -> list[Line]:
         return [*self.notes, *restored.unprotected_lines(lost_rules(self._context, plan.actions))]
 
-    def _details(self, plan: Plan, strange: tuple[bytes, ...]) -> list[Line]:
-        """The lines below the title of a plan."""
-        found = [*restored.plan_lines(plan), *restored.outside_lines(self.outside), *restored.foreign_lines(strange)]
+    def _details(self, plan: Plan, strange: tuple[bytes, ...], how: str) -> list[Line]:
+        """The lines below the title of a plan. `how`: see outside_lines."""
+        found = [*self.explained(), *restored.plan_lines(plan), *restored.outside_lines(self.outside, how)]
+        found += restored.foreign_lines(strange)
         return [*found, Line(f"  {self._moved}")] if self._moved else found
 
     def _patch(self, plan: Plan) -> Iterator[Line]:
@@ -137,7 +167,7 @@ class PlanQuestion:
             yield Line("that plan is no longer the same; nothing was changed. The plan now:")
         yield from self._notes(plan)
         yield restored.headline(self._title(), plan)
-        yield from self._details(plan, strange)
+        yield from self._details(plan, strange, restored.OPTION)
         yield Line("nothing has changed yet; to go ahead, type:")
         yield Line(f"  {self._typed.with_yes(code)}")
 

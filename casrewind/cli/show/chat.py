@@ -6,7 +6,7 @@ from ..._typing import TYPE_CHECKING
 from ...messages import plural, printable
 from ...model.plan import NO_EDITS, OutsideEdits
 from ...model.rewind_record import FORK
-from .restored import foreign_lines, outside_lines, restored_lines
+from .restored import NO_TARGET, RestoreTarget, foreign_lines, outside_lines, restored_lines
 from .text import SHOWN, Line
 
 if TYPE_CHECKING:
@@ -17,9 +17,10 @@ _WIDTH = 160
 
 
 def rewound_lines(
-    report: "Rewound", name: str = "", *, outside: OutsideEdits = NO_EDITS, copied: str | None = None, is_inside: bool = False
-) -> Iterator[Line]:
-    """The files first; in a client (`is_inside`), first what the person types next. `name`: the target. `outside`: the paths
+    report: "Rewound", target: RestoreTarget = NO_TARGET, *, outside: OutsideEdits = NO_EDITS, copied: str | None = None,
+    is_inside: bool = False,
+) -> Iterator[Line]:  # fmt: skip
+    """The files first; in a client (`is_inside`), first what the person types next. `outside`: the paths
     that were edited outside of a turn. `copied`: the tool that has the removed prompts, or None."""
     for words in report.notes:
         yield Line(f"casrewind: note: {words}", is_remark=True)
@@ -28,12 +29,12 @@ def rewound_lines(
     if report.restored is not None:
         # the conversation that goes on from here is not told: it ends before
         done = report.restored if not report.transcript else report.restored._replace(tells_agent=False)
-        yield from restored_lines(done, name, is_inside=is_inside)
+        yield from restored_lines(done, target.name, state=target.state, is_inside=is_inside)
         if report.dry_run or is_inside:
             yield from outside_lines(outside)
         yield from foreign_lines(report.foreign)
-    elif name and not report.dry_run:
-        yield Line(f"back {name}")
+    elif target.name and not report.dry_run:
+        yield Line(f"back {target.name}")
     if report.dry_run and report.transcript:
         yield Line(f"would take back {plural(len(report.prompts), 'prompt')} of the conversation")
     elif not report.dry_run and not is_inside:

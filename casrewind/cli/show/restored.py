@@ -6,7 +6,7 @@ from ..._typing import TYPE_CHECKING, NamedTuple
 from ...messages import plural, printable
 from ...model.checkpoint import Checkpoint
 from ...model.diff import Change, count, counted_changes
-from ...model.plan import EDITED, Action, Kept, Merged, OutsideEdits, Plan
+from ...model.plan import EDITED, OUTSIDE, Action, Kept, Merged, OutsideEdits, Plan
 from ...store.catalog import Marked
 from .text import RED_BOLD, SHOWN, Line, Part, cells, cut_to, styled
 
@@ -27,31 +27,36 @@ _NAMED = 10
 
 class RestoreTarget(NamedTuple):
     """What a restore goes to. `name`: in words, with its turn, age and id. `turn`: the number of its turn, or None.
-    `made_ns`: when the checkpoint was made, in nanoseconds since 1970, or None."""
+    `made_ns`: when the checkpoint was made, in nanoseconds since 1970, or None. `state`: in one word, as in @3."""
 
     name: str
     turn: int | None
     made_ns: int | None
+    state: str = ""
 
 
+KEY, OPTION = "e", "--keep-edits"
+"""What keeps the edits that a plan would take back: an answer, or an option."""
+EDITS_STAY = Line("  takes back only what turns changed since then; your edits stay")
 UNDO_KEEPS = "The state before is kept for undo."
 NO_TARGET = RestoreTarget("", None, None)
 _DONE = {"restore": "restored", "revert": "reverted", "undo": "undone", "redo": "redone", "abort": "taken back"}
 
 
-def restored_lines(report: "Restored", name: str = "", *, is_inside: bool = False) -> Iterator[Line]:
-    """The result of a restore, undo or redo, or of a dry run. `name`: what it was, behind "restored". `is_inside`: a person
-    reads it in a client, and may not have seen the plan."""
+def restored_lines(report: "Restored", name: str = "", *, state: str = "", is_inside: bool = False) -> Iterator[Line]:
+    """The result of a restore, undo or redo, or of a dry run. `name`: what it was, behind "restored". `state`: its target in one
+    word. `is_inside`: a person reads it in a client, and may not have seen the plan."""
     wrote, removed = numbers(report.actions)
     actions = wrote + removed
     if report.dry_run:
         yield Line(f"would restore {plural(wrote, 'path')} and remove {removed}; {plural(report.unchanged, 'path')} would stay")
         yield from plan_lines(Plan(report.actions, report.kept, report.merged))
+        yield from _exactness(report, state)
         return
     verb = _DONE.get(report.op, "written")
     if report.op == "materialise":
         yield Line(f"written: {plural(wrote, 'path')}")
-    elif not actions and report.kept and not report.unchanged:
+    elif not actions and (report.edited or (report.kept and not report.unchanged)):
         yield Line(f"nothing was {verb}")
     elif not actions:
         has_it = "already taken back" if report.op == "revert" else "the worktree has it already"
@@ -67,6 +72,7 @@ def restored_lines(report: "Restored", name: str = "", *, is_inside: bool = Fals
         yield Line(f"  asked for: {report.op} {name}")
     yield from _kept(report.kept, report.actions)
     yield from _marked_lines(report.merged)
+    yield from _exactness(report, state)
     if report.op in ("restore", "revert") and report.safety:
         yield Line(f"  the state before is {report.safety}; casrewind undo goes back to it")
     if report.tells_agent:
@@ -155,9 +161,32 @@ def unknown_lines(turns: "Sequence[Turn]") -> Iterator[Line]:
         yield Line(f"NOTE: not taken back, because it is not known what they changed: {', '.join(f'@{turn.n}' for turn in turns)}")
 
 
+def _exactness(report: "Restored", state: str) -> Iterator[Line]:
+    """That a restore kept edits, so that the files are not as in the checkpoint."""
+    if report.edited:
+        keep = f"{plural(len(report.edited), 'path')} {'keeps' if len(report.edited) == 1 else 'keep'} your edits"
+        yield Line(f"  not the exact state of {state or report.target}: {keep}")
+
+
+def _yours(left: Sequence[Kept]) -> Iterator[Line]:
+    """The paths that no turn changed, which a restore leaves to the person. A directory stands for what is in it."""
+    found: list[bytes] = []
+    for item in left:
+        if not (found and item.path.startswith(found[-1] + b"/")):
+            found.append(item.path)
+    if found:
+        yield Line(f"  kept, yours ({plural(len(found), 'path')}):")
+    for path in found[:SHOWN]:
+        yield Line(f"    {printable(path)}")
+    if len(found) > SHOWN:
+        yield Line(f"    ... and {len(found) - SHOWN:,} more; --json lists all of them")
+
+
 def _kept(left: Sequence[Kept], done: Sequence[Action] = ()) -> Iterator[Line]:
     """The paths that were left alone, and those of `done` that were not restored as planned. What a person did not ask for
     is a remark."""
+    yield from _yours([item for item in left if item.why == OUTSIDE])
+    left = [item for item in left if item.why != OUTSIDE]
     named = {item.path for item in left[:SHOWN]}
     restored = {action.path for action in done if action.path in named} if named else set()
     for item in left[:SHOWN]:
@@ -167,12 +196,15 @@ def _kept(left: Sequence[Kept], done: Sequence[Action] = ()) -> Iterator[Line]:
         yield Line(f"  ... and {len(left) - SHOWN} more paths, left alone or noted; --json lists all of them")
 
 
-def outside_lines(found: OutsideEdits) -> Iterator[Line]:
-    """The paths of a plan with edits that were made outside of a turn, or may have been."""
+def outside_lines(found: OutsideEdits, how: str = OPTION) -> Iterator[Line]:
+    """The paths of a plan with edits that were made outside of a turn, or may have been. `how`: what keeps them, if
+    it can be had."""
     if found.proved:
         were, lose = ("was", "loses") if len(found.proved) == 1 else ("were", "lose")
         yield Line(f"  {len(found.proved):,} of these paths {were} edited outside of a turn since then, and {lose} that:")
         yield Line(f"    {first_names(found.proved)}")
+        if how:
+            yield Line(f"  ({how} keeps them; casrewind undo brings everything back)")
     if found.possible:
         yield Line(f"  {len(found.possible):,} of these paths may contain your edits (their turn has no seen end):")
         yield Line(f"    {first_names(found.possible)}")
@@ -241,6 +273,7 @@ def shape(report: "Restored", outside: Sequence[bytes] = (), target: RestoreTarg
     written, removed = numbers(report.actions)
     merged = {item.path: item for item in report.merged}
     changes = (Change(found.path, found.before, found.after) for found in really_changes(report.actions))
+    exact = {"exact": report.exact} if report.op == "restore" else {}
     made_at = None if target.made_ns is None else shapes.time_of(target.made_ns)
     return {
         "restored": written,
@@ -248,7 +281,8 @@ def shape(report: "Restored", outside: Sequence[bytes] = (), target: RestoreTarg
         "unchanged": report.unchanged,
         "skipped": [_kept_shape(item) for item in report.kept],
         "foreign": [],
-        "edited_outside": [path.decode("utf-8", "replace") for path in outside],
+        **exact,
+        "edited_outside": [path.decode("utf-8", "replace") for path in report.edited or outside],
         "safety": report.safety or None,
         "target": report.target or None,
         "turn": target.turn,

@@ -72,18 +72,23 @@ class Proposal(NamedTuple):
     """A sentence on what a yes preserves."""
     patch: "Callable[[], Iterable[Line]] | None" = None
     """The lines of what would change, which the answer `d` shows."""
+    may_keep: bool = False
+    """True if the person may choose another plan, which keeps their edits."""
 
 
-Ask = Callable[[Proposal], bool]
-"""Asks a person. Any answer but yes is no."""
+YES, KEEP_EDITS, NO = "y", "e", ""
+"""Answers of a person."""
+Ask = Callable[[Proposal], str]
+"""Asks a person, and returns YES, NO, or KEEP_EDITS if the proposal offers that. Any other answer is no."""
 
 
-def ask(proposal: Proposal) -> bool:
-    """Show a proposal on the terminal, and ask. Any answer but yes is no; `d` shows the patch and asks again."""
+def ask(proposal: Proposal) -> str:
+    """Show a proposal on the terminal, and ask; `d` shows the patch and asks again."""
     stream, patch = question_stream(), proposal.patch
     print_lines([*proposal.notes, proposal.headline, *proposal.lines], stream)
     question = f"Go on? {proposal.kept}".rstrip()
-    return agreed(question, None if patch is None else lambda: print_lines(patch(), stream))
+    show = None if patch is None else lambda: print_lines(patch(), stream)
+    return _answer(question, show, may_keep=proposal.may_keep)
 
 
 def question_stream() -> TextIO:
@@ -91,15 +96,24 @@ def question_stream() -> TextIO:
     return sys.stdout if sys.stdout.isatty() or not sys.stderr.isatty() else sys.stderr
 
 
-def agreed(question: str, show: Callable[[], None] | None = None) -> bool:
-    """Ask. Any answer but yes is no. `d` calls `show`, if present, and asks again."""
+def agreed(question: str) -> bool:
+    """Ask. Any answer but yes is no."""
+    return _answer(question, None, may_keep=False) == YES
+
+
+def _answer(question: str, show: Callable[[], None] | None, *, may_keep: bool) -> str:
+    letters = f"[y/N{'/e' if may_keep else ''}{'' if show is None else '/d'}]"
     while True:
         try:
-            answer = asked(f"{question} {'[y/N]' if show is None else '[y/N/d]'} ").strip().lower()
+            answer = asked(f"{question} {letters} ").strip().lower()
         except EOFError:
-            return False
+            return NO
+        if answer in ("y", "yes"):
+            return YES
+        if answer == KEEP_EDITS and may_keep:
+            return KEEP_EDITS
         if show is None or answer != "d":
-            return answer in ("y", "yes")
+            return NO
         show()
 
 

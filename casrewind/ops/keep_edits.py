@@ -1,0 +1,119 @@
+"""A restore that keeps edits: takes back what all turns since a checkpoint changed, and nothing else.
+
+The danger prevented here: a person's lines go away with the work of an agent. So each turn's change is taken back on its
+own, the newest first, as a revert does (ops/revert.py). One merge with the newest turn's end as base would take back the
+edits between two turns, too. A path that no turn changed is not touched.
+"""
+
+from collections.abc import Sequence
+
+from .. import errors
+from ..model import manifest, merge
+from ..model import plan as plans
+from ..model.checkpoint import Checkpoint
+from ..model.manifest import DIR, Entry
+from ..model.plan import OUTSIDE, Action, Kept, Merged, Plan
+from ..model.turn_records import BACKGROUND, Forgotten, Outside, Row
+from ..store.dry_run import DryRunWriter
+from ..store.writer import StoreWriter
+from .capture import CapturedState
+from .context import Context
+from .later_edits import LaterEdits
+from .preflight import SKIP_DAMAGED
+from .revert import DAMAGED, SHARED, PathMerger, what_turns_did
+from .turn_view import TurnView
+from .undo import chosen
+
+_NOT_EDITS = frozenset({SHARED, BACKGROUND, DAMAGED, merge.IS_PURGED})
+"""Words for why a path is left alone that may have no edit of a person."""
+
+
+class KeptEdits:
+    """Makes the plan that keeps edits from the plan of an exact restore to `target` (restore.EditKeeper)."""
+
+    def __init__(self, context: Context, target: Checkpoint, scope: Sequence[bytes], skip_damaged: bool) -> None:  # noqa: FBT001 - NewKeeper
+        """Finds the turns. Raises UsageError if none began after `target`, CheckpointNotFound if some were forgotten."""
+        self._context = context
+        view = TurnView(context)
+        turns = [turn for turn in view.turns if _is_since(view, turn.id, target)]
+        hint = f"casrewind restore --exact {target.id} restores the state itself"
+        if not turns:
+            raise errors.UsageError("nothing was done by an agent since then, so there is nothing to take back", hint)
+        if any(True for _ in view.rows(wanted=lambda row: isinstance(row, Forgotten) and _is_since(view, row.checkpoint, target))):
+            raise errors.CheckpointNotFound(
+                f"turns between {target.id} and now were forgotten: what they changed cannot be told from your edits", hint
+            )
+        done = what_turns_did(view, turns, scope, skip_damaged=skip_damaged)
+        self._steps = done.steps
+        self._left = {item.path: _without_option(item) for item in done.kept} | _others(view, target)
+        later = LaterEdits(context, view, turns[-1], [turn.n for turn in turns])
+        self._files = PathMerger(context, done.steps, later, is_one=False, skip_damaged=skip_damaged, hint=SKIP_DAMAGED)
+        self._exact: Sequence[Action] = ()
+        self.made = self._files.made
+
+    def plan(self, writer: StoreWriter | DryRunWriter, now: CapturedState, exact: Plan) -> Plan:
+        """The plan that keeps edits. New contents go into `writer`."""
+        self._files.start(writer)
+        self._exact = exact.actions
+        kept: list[Kept] = []
+        finder = manifest.Finder(now.load, now.tree)
+        actions = plans.pack(chosen(plans.pack(exact.actions), finder, {}, self._context.tree.mounts.points, kept, self._resolve))
+        return plans.keep_paths(Plan(actions, exact.kept), kept)
+
+    def _resolve(self, action: Action, there: Entry | None) -> Entry | Kept | None:
+        path = action.path
+        if path in self._steps:
+            return self._files.resolve(action, there)
+        return self._left.get(path) or Kept(path, "it was edited outside of turns", benign=True, why=OUTSIDE)
+
+    def merged(self, plan: Plan) -> tuple[Merged, ...]:
+        """The files of the checked plan that are merged by lines."""
+        actions = plans.pack(plan.actions)
+        return tuple(item for item in self._files.merged if actions.get(item.path) is not None)
+
+    def edited(self, plan: Plan) -> tuple[bytes, ...]:
+        """The paths that do not get the content of the checkpoint, because they keep edits."""
+        actions = plans.pack(plan.actions)
+        others = {item.path for item in plan.kept if item.why in _NOT_EDITS}
+        found = []
+        for wanted in self._exact:
+            done = actions.get(wanted.path)
+            becomes = wanted.before if done is None else done.after
+            is_directory = all(entry is None or entry.kind == DIR for entry in (wanted.before, wanted.after))
+            if not is_directory and wanted.path not in others and not manifest.same(becomes, wanted.after):
+                found.append(wanted.path)
+        return tuple(found)
+
+
+def _without_option(item: Kept) -> Kept:
+    """Why a path is left alone; of a revert, its option is named, too."""
+    if item.why != SHARED:
+        return item
+    return item._replace(reason=f"changed while {' and '.join(f'@{number}' for number in item.by)} ran, too")
+
+
+def _is_since(view: TurnView, identity: str, target: Checkpoint) -> bool:
+    return view.points[identity].seq >= target.seq
+
+
+def _others(view: TurnView, target: Checkpoint) -> dict[bytes, Kept]:
+    """The paths that may have been changed by the work of other turns: that of a turn that was running already at
+    `target`, and that in the background of a turn. Nobody can take it back alone."""
+    found: dict[bytes, Kept] = {}
+    for turn in view.turns:
+        if not _is_since(view, turn.id, target) and (turn.to_now or (turn.after is not None and _is_since(view, turn.after, target))):
+            if turn.to_now:
+                view.scan()
+            for change in view.filled(turn).changes or ():
+                reason = f"@{turn.n} was running already then, and changed it"
+                found[change.path] = Kept(change.path, reason, benign=False, why=SHARED, by=(turn.n,))
+
+    def is_background(row: Row) -> bool:
+        return isinstance(row, Outside) and row.kind == BACKGROUND and _is_since(view, row.checkpoint, target)
+
+    for row in view.rows(wanted=is_background):
+        assert isinstance(row, Outside)
+        for change in row.changes or ():
+            reason = f"background work of @{row.of} changed it"
+            found[change.path] = Kept(change.path, reason, benign=False, why=BACKGROUND, by=(row.of,))
+    return found

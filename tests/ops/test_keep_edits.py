@@ -1,0 +1,251 @@
+"""A restore that keeps edits takes back what turns did since, and nothing that a person edited outside of them."""
+
+import pytest
+
+from casrewind import errors
+from casrewind.cli.picker.timeline import BOTH, CODE, TimelineModel
+from casrewind.cli.terminal.questions import KEEP_EDITS, NO, YES
+from casrewind.model.retention import Limits
+from casrewind.ops.restore import Declined
+from support.agent_turns import AgentTurns
+from support.picture import picture
+from support.trees import plant
+
+BASE = [f"line {number}" for number in range(20)]
+
+
+def text(lines):
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def with_line(lines, at, line):
+    return [*lines[:at], line, *lines[at:]]
+
+
+def replaced(lines, at, line):
+    return [*lines[:at], line, *lines[at + 1 :]]
+
+
+class Person(AgentTurns):
+    """One session in a project with a few files."""
+
+    def turn(self, name, files, removed=()):
+        """One turn that writes and removes files; its first checkpoint."""
+        before = self.prompt(name, f"do {name}")
+        self.edit(files, removed)
+        self.stop(name)
+        return before
+
+    def edit(self, files, removed=()):
+        plant(self.root, files)
+        for path in removed:
+            (self.root / path).unlink()
+
+
+@pytest.fixture
+def told(workspace, root):
+    plant(root, {"till.py": text(BASE), "notes.md": b"n\n", "keep.txt": b"k\n", "old.py": b"old\n"})
+    return Person(workspace, root)
+
+
+@pytest.fixture
+def edited(told):
+    """Two turns, with edits of a person between them and behind them. The checkpoint before the first turn."""
+    first = told.turn("one", {"till.py": text(replaced(BASE, 2, "agent one")), "new.py": b"new\n"}, removed=["old.py"])
+    lines = with_line(replaced(BASE, 2, "agent one"), 10, "mine 1")
+    told.edit({"till.py": text(lines), "keep.txt": b"mine\n", "own/file": b"mine\n"})
+    told.turn("two", {"till.py": text(replaced(lines, 15, "agent two")), "notes.md": b"changed\n"})
+    told.edit({"till.py": text(with_line(replaced(lines, 15, "agent two"), 19, "mine 2"))})
+    return first
+
+
+def test_turns_are_taken_back_and_edits_between_and_behind_them_stay(told, edited, root):
+    before = picture(root)
+    done = told.workspace.restore(edited, keep_edits=True)
+    assert (root / "till.py").read_bytes() == text(with_line(with_line(BASE, 10, "mine 1"), 19, "mine 2"))
+    assert (root / "notes.md").read_bytes() == b"n\n" and (root / "old.py").read_bytes() == b"old\n" and not (root / "new.py").exists()
+    assert (root / "keep.txt").read_bytes() == (root / "own/file").read_bytes() == b"mine\n"
+    assert {item.path: item.why for item in done.kept} == dict.fromkeys([b"keep.txt", b"own", b"own/file"], "outside")
+    assert done.edited == (b"keep.txt", b"own/file", b"till.py") and not done.exact and not done.incomplete
+    assert [(one.path, one.kept) for one in done.merged] == [(b"till.py", 2)]
+    assert told.workspace.current() == "", "it is the state of no checkpoint"
+    after = picture(root)
+    told.workspace.undo()
+    assert picture(root) == before
+    told.workspace.redo()
+    assert picture(root) == after
+    told.workspace.gc(Limits(0.0, 1, 1, 1 << 40, thin=False))
+    told.workspace.undo()
+    assert picture(root) == before
+
+
+def test_what_a_person_sees(edited, casrewind, told):
+    told.workspace.close()
+    plan = casrewind("restore", "@2", "--keep-edits", "-n", code=0).out.splitlines()
+    assert plan[0].startswith('restore to before "do one" (@2, ')
+    assert plan[1:] == [
+        "  takes back only what turns changed since then; your edits stay",
+        "would restore 3 paths and remove 1; 1 path would stay",
+        "  - new.py", "  ~ notes.md (8 B -> 2 B)", "  + old.py", "  ~ till.py  merged: 2 places taken back, 2 lines of yours kept",
+        "  kept, yours (2 paths):", "    keep.txt", "    own",
+        "  not the exact state of @2: 3 paths keep your edits",
+    ]  # fmt: skip
+    found = casrewind.json("restore", "@2", "--keep-edits", "-n")
+    assert found["exact"] is False and found["edited_outside"] == ["keep.txt", "own/file", "till.py"]
+    assert casrewind.json("restore", "@2", "-n")["exact"] is True
+    result = casrewind("restore", "@2", "--keep-edits", "-y", code=0).out
+    assert "  3 paths written (1 merged with later edits), 1 removed" in result and "  not the exact state of @2: 3 paths keep your edits\n" in result
+    assert casrewind.json("undo", "-y")["restored"] == 3
+
+
+def test_the_setting_and_exact(edited, casrewind, told, root, home):
+    told.workspace.close()
+    (home / ".config/casrewind").mkdir(parents=True)
+    (home / ".config/casrewind/config.toml").write_text("[restore]\nkeep_edits = true\n")
+    assert casrewind.json("restore", "@2", "-y")["exact"] is False and (root / "keep.txt").read_bytes() == b"mine\n"
+    casrewind("undo", "-y", code=0)
+    assert casrewind.json("restore", "@2", "-y", "--exact")["exact"] is True and (root / "keep.txt").read_bytes() == b"k\n"
+
+
+def test_a_conflict_leaves_the_file_alone_and_the_rest_is_done(told, root, casrewind):
+    first = told.turn("one", {"notes.md": b"changed\n", "new.py": b"new\n", "till.py": text(BASE[5:])})
+    told.edit({"notes.md": b"changed by me\n", "new.py": b"new\nmine\n"})
+    told.workspace.close()
+    report = casrewind.json("restore", first.id, "--keep-edits", "-y", code=3)
+    assert {item["path"] for item in report["skipped"]} == {"notes.md", "new.py"} and report["exact"] is False
+    assert (root / "notes.md").read_bytes() == b"changed by me\n" and (root / "new.py").read_bytes() == b"new\nmine\n"
+    assert (root / "till.py").read_bytes() == text(BASE)
+
+
+def test_without_a_turn_since_then_it_is_a_usage_error(told, casrewind):
+    told.turn("one", {"notes.md": b"changed\n"})
+    point = told.workspace.save("it works").checkpoint
+    told.edit({"keep.txt": b"mine\n"})
+    told.workspace.close()
+    failed = casrewind("restore", "it works", "--keep-edits", "-y", code=64)
+    assert "nothing was done by an agent since then" in failed.err and f"restore --exact {point.id}" in failed.err
+    assert casrewind.json("restore", "it works", "-y")["restored"] == 1
+
+
+def test_to_a_label_the_turns_that_began_since_count(told, root):
+    told.turn("one", {"notes.md": b"one\n"})
+    told.edit({"keep.txt": b"mine\n"})
+    point = told.workspace.save("it works").checkpoint
+    told.turn("two", {"notes.md": b"two\n"})
+    told.edit({"till.py": b"mine\n"})
+    done = told.workspace.restore(point, keep_edits=True)
+    assert (root / "notes.md").read_bytes() == b"one\n" and done.edited == (b"till.py",)
+
+
+def test_a_turn_that_was_running_already_is_left_out_and_named(told, root, workspace):
+    other = AgentTurns(workspace, root, session="s2")
+    other.prompt("long", "work for an hour")
+    plant(root, {"slow.py": b"1\n"})
+    first = told.turn("one", {"notes.md": b"one\n"})
+    plant(root, {"slow.py": b"2\n"})
+    other.stop("long")
+    told.edit({"keep.txt": b"mine\n"})
+    done = told.workspace.restore(first, keep_edits=True)
+    assert (root / "slow.py").read_bytes() == b"2\n" and (root / "keep.txt").read_bytes() == b"mine\n"
+    kept = {item.path: item for item in done.kept}
+    assert kept[b"slow.py"].reason == "@2 was running already then, and changed it" and not kept[b"slow.py"].benign
+    assert kept[b"notes.md"].why == "shared" and kept[b"notes.md"].by == (2,), "either of the two may have changed it"
+
+
+def test_turns_of_every_session_are_taken_back_also_where_they_ran_together(told, root, workspace):
+    other = AgentTurns(workspace, root, session="s2")
+    first = told.prompt("one", "do one")
+    plant(root, {"till.py": text(replaced(BASE, 2, "one"))})
+    other.prompt("two", "do two")
+    plant(root, {"till.py": text(replaced(replaced(BASE, 2, "one"), 8, "two")), "both.py": b"1\n"})
+    told.stop("one")
+    other.stop("two")
+    plant(root, {"till.py": text(with_line(replaced(replaced(BASE, 2, "one"), 8, "two"), 15, "mine"))})
+    done = workspace.restore(first, keep_edits=True)
+    assert (root / "till.py").read_bytes() == text(with_line(BASE, 15, "mine"))
+    assert not (root / "both.py").exists() and not done.incomplete
+
+
+def test_forgotten_turns_cannot_be_told_from_edits(told, casrewind):
+    first = told.turn("one", {"notes.md": b"one\n"})
+    told.workspace.pin(first)
+    for number in range(4):
+        told.turn(f"t{number}", {"till.py": b"%d\n" % number})
+    told.workspace.gc(Limits(0.0, 1, 1, 1 << 40, thin=False))
+    with pytest.raises(errors.CheckpointNotFound, match="forgotten"):
+        told.workspace.restore(first, keep_edits=True)
+    assert told.workspace.restore(first).exact
+
+
+def test_a_person_who_made_a_directory_or_removed_one_keeps_that(told, root):
+    told.edit({"lib/a.py": b"a\n", "lib/b.py": b"b\n"})
+    first = told.turn("one", {"gen/x.py": b"x\n"}, removed=["lib/a.py"])
+    told.edit({"gen/mine.py": b"mine\n"}, removed=["lib/b.py"])
+    (root / "lib").rmdir()
+    done = told.workspace.restore(first, keep_edits=True)
+    assert (root / "gen/mine.py").read_bytes() == b"mine\n" and not (root / "gen/x.py").exists()
+    assert not (root / "lib").exists() and b"lib/a.py" in {item.path for item in done.kept if not item.benign}
+
+
+def test_paths_limit_it(told, edited, root):
+    done = told.workspace.restore(edited, [b"notes.md", b"keep.txt"], keep_edits=True)
+    assert (root / "notes.md").read_bytes() == b"n\n" and b"agent two" in (root / "till.py").read_bytes()
+    assert done.edited == (b"keep.txt",)
+    with pytest.raises(errors.PathNotFound):
+        told.workspace.restore(edited, [b"keep.txt"], keep_edits=True)
+
+
+def test_purged_content_of_a_turn_is_left_alone(told, root):
+    first = told.turn("one", {"secret": b"s\n", "notes.md": b"one\n"})
+    told.edit({"secret": b"s\nmine\n"})
+    told.workspace.save()
+    told.workspace.purge([b"secret"])
+    done = told.workspace.restore(first, keep_edits=True)
+    assert (root / "secret").read_bytes() == b"s\nmine\n" and (root / "notes.md").read_bytes() == b"n\n"
+
+
+# -- questions
+
+
+class Answers:
+    """A person in front of the picker. `seen`: the proposals."""
+
+    def __init__(self, *answers):
+        self.answers, self.seen = list(answers), []
+
+    def __call__(self, proposal):
+        self.seen.append(proposal)
+        return self.answers.pop(0)
+
+
+def row_of(model, number):
+    return next(row for row in model.timeline().rows if getattr(row.item, "n", 0) == number)
+
+
+@pytest.mark.parametrize("last", [YES, NO])
+def test_the_picker_offers_to_keep_edits_and_shows_that_plan(told, edited, root, last):
+    model, before = TimelineModel(told.context), picture(root)
+    answers = Answers(KEEP_EDITS, last)
+    if last == NO:
+        with pytest.raises(Declined):
+            model.restore(row_of(model, 2), CODE, (), answers)
+        assert picture(root) == before
+    else:
+        result = model.restore(row_of(model, 2), CODE, (), answers)
+        assert "  not the exact state of @2: 3 paths keep your edits" in [line.text for line in result.lines]
+        assert (root / "keep.txt").read_bytes() == b"mine\n" and (root / "notes.md").read_bytes() == b"n\n"
+    first, second = answers.seen
+    assert first.may_keep and not second.may_keep and "keeping your edits" in second.headline.text
+    assert "  (e keeps them; casrewind undo brings everything back)" in [line.text for line in first.lines]
+
+
+def test_the_picker_does_not_offer_it_without_such_edits_and_keeps_them_if_configured(told, root):
+    told.turn("one", {"notes.md": b"one\n"})
+    told.turn("two", {"till.py": b"two\n"})
+    model, answers = TimelineModel(told.context), Answers(NO)
+    with pytest.raises(Declined):
+        model.restore(row_of(model, 2), CODE, (), answers)
+    assert not answers.seen[0].may_keep
+    told.edit({"keep.txt": b"mine\n"})
+    TimelineModel(told.context, keep_edits=True).restore(row_of(model, 2), CODE, (), Answers(YES))
+    assert (root / "keep.txt").read_bytes() == b"mine\n" and (root / "notes.md").read_bytes() == b"n\n"
