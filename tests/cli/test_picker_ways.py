@@ -196,3 +196,33 @@ def test_a_turn_that_was_reverted_has_its_row(casrewind, root, home, settings):
         await stage.shows('reverted "make g"', "@1")
 
     run_picker(root, home, story)
+
+
+def test_x_takes_back_the_turn_and_merges_what_was_edited_since(casrewind, root, home, settings):
+    lines = [b"%d\n" % number for number in range(1, 10)]
+    plant(root, {"f": b"".join(lines), "g": b"1\n"})
+    with opened(root, settings) as workspace:
+        agent = AgentTurns(workspace, root)
+        agent.prompt("a", "change both")
+        plant(root, {"f": b"".join([b"one\n", *lines[1:]]), "g": b"2\n", "h": b"new\n"})
+        agent.stop("a")
+    plant(root, {"f": b"".join([b"one\n", *lines[1:-1], b"mine\n"]), "g": b"mine\n"})
+
+    async def story(stage):
+        await stage.shows("change both")
+        await stage.press("down", "x")
+        await stage.shows('Take back @1 "change both"', ": 1 written (1 merged with later edits), 1", "REMOVED")
+        await stage.shows("merged: 1 place taken back, 1 line of yours kept", "left alone: g: line 1 was edited since by you")
+        await stage.press("d")
+        await stage.shows("-one", "+1")
+        await stage.press("escape")
+        await stage.shows("Go on?")
+        await stage.press("y")
+        await stage.shows("Done, not all of it", "1 path written (1 merged with later edits)")
+        await stage.press("enter")
+        await stage.press("up", "x")
+        await stage.shows("x takes back what a turn changed: go to a turn first")
+
+    run_picker(root, home, story)
+    assert (root / "f").read_bytes() == b"".join([*lines[:-1], b"mine\n"]) and (root / "g").read_bytes() == b"mine\n"
+    assert not (root / "h").exists()

@@ -12,7 +12,7 @@ from ...model.history import REVERT, Step
 from ...model.plan import NO_EDITS, Plan
 from ...ops import restore as restores
 from ...ops.execute import Restored
-from ..plan.facts import branches_of, lost_rules, target_of
+from ..plan.facts import branches_of, lost_rules, target_of, turn_title
 from ..plan.question import PlanQuestion
 from ..show import restored
 from ..show.text import cut_to
@@ -274,13 +274,7 @@ def _named_turns(context: "Context", options: "ParsedOptions", named: words.Word
     side = named.side(word)
     if side.turn is None or side.side != "before" or side.point is None:
         raise errors.UsageError("revert takes turns, as in @2 or @4..@2", f"casrewind restore {words.quoted(word)} restores a state")
-    from ..show.rows import end_of
-
-    turn = side.turn
-    moment = turn.ended_ns or turn.started_ns
-    when = f"{age(moment)}, " if moment is not None else ""
-    end = f", {ended}" if (ended := end_of(turn)) else ""
-    return [turn], f'@{turn.n} "{restored.shortened(turn.prompt)}" ({when}{side.point.id}){end}'
+    return [side.turn], turn_title(side.turn)
 
 
 def _told(turns: "Sequence[Turn]") -> str:

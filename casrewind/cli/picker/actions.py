@@ -4,6 +4,7 @@ import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
+from ...model.turn_records import Turn
 from ...ops.restore import Declined
 from ...store.catalog import UNMARKED
 from ..terminal.lines import INTERRUPTED
@@ -121,6 +122,25 @@ class PickerActions:
         scope = sorted(self.state.checked) if what != CHAT else []
         given = ChosenParts(preview, parts) if preview is not None and parts and what == CODE else None
         self._act("planning", lambda: self.reader.model.restore(row, what, scope, self.ask, given))
+
+    def take_back(self) -> None:
+        """Take back what the turn changed: all of it, the chosen files, or the open file."""
+        row, pane, line = self.view.chosen(), self.view.pane(), self.view.file()
+        if row is None or self.offer():
+            return
+        turn = row.item
+        if not isinstance(turn, Turn):
+            self.view.say("x takes back what a turn changed: go to a turn first")
+            return
+        if self.state.parts:
+            self.view.say("the chosen hunks are parts of a restore: c restores them, escape chooses none")
+            return
+        is_open = pane == "patch" and line is not None and line.change is not None and not self.state.checked
+        if not is_open and (why_not := self.state.why_not_all(row, pane)):
+            self.view.say(why_not)
+            return
+        scope = [line.change.path] if is_open and line is not None and line.change is not None else sorted(self.state.checked)
+        self._act("planning", lambda: self.reader.model.take_back(turn, scope, self.ask))
 
     def rewrite(self) -> None:
         """Rewind a conversation in its own session."""

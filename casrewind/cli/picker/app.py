@@ -36,6 +36,7 @@ KEYS = (
     ("space", "look('check')"),
     ("J,shift+down", "look('check_on', 1)"),
     ("K,shift+up", "look('check_on', -1)"),
+    ("x", "change('take_back')"),
     ("u", "change('undo', False)"),
     ("U", "change('undo', True)"),
     ("r", "change('redo')"),

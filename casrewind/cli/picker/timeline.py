@@ -20,6 +20,7 @@ from ...model.plan import NO_EDITS, Plan
 from ...model.turn_records import Outside, Reset, Row, SavedRow, Turn
 from ...ops import compare, conversation, lookup, pins, rewind
 from ...ops import restore as restores
+from ...ops import revert as reverts
 from ...ops import status as statuses
 from ...ops import undo as undos
 from ...ops.checkpoint_names import is_named
@@ -29,7 +30,7 @@ from ...ops.outside_edits import edited_outside
 from ...ops.turn_view import TurnView
 from ...ops.unfinished_restore import finish_restore
 from ...store.catalog import Marked
-from ..plan.facts import branches_of, lost_rules, target_of
+from ..plan.facts import branches_of, lost_rules, target_of, turn_title
 from ..plan.hunks import edit_of
 from ..show.changes import details, unclear_notes
 from ..show.chat import removed_prompts, rewound_lines
@@ -40,6 +41,7 @@ from ..show.restored import (
     UNDO_KEEPS,
     RestoreTarget,
     foreign_lines,
+    headline,
     numbers,
     outside_lines,
     plan_lines,
@@ -292,6 +294,19 @@ class TimelineModel:
         _must_agree(ask(Proposal(headline, taken, kept="The conversation itself stays as it is.")))
         return _rewound(self._rewind(point), target)
 
+    def take_back(self, turn: Turn, scope: Sequence[bytes], ask: Ask) -> ActionResult:
+        """Take back what a turn changed, after `ask` returns True. Raises Declined and others."""
+        view = TurnView(self._context)
+        turn = view.turn(turn.id)
+        name = turn_title(turn)
+
+        def confirm(plan: Plan) -> bool:
+            notes = list(unprotected_lines(lost_rules(self._context, plan.actions)))
+            title, planned = headline(f"Take back {name}", plan), list(plan_lines(plan))
+            return bool(ask(Proposal(title, planned, notes, UNDO_KEEPS, lambda: self._patch_of(plan, {}))))
+
+        return _restored(reverts.revert(self._context, view, [turn], scope, confirm=confirm), RestoreTarget(name, turn.n, turn.started_ns))
+
     def _notes(self, point: Checkpoint, plan: Plan) -> list[Line]:
         """The lines above a plan: the rules that it takes back, and the branches if git is on another one now."""
         context = self._context
@@ -300,7 +315,7 @@ class TimelineModel:
 
     def _patch_of(self, plan: Plan, parts: Mapping[bytes, Edit]) -> Iterator[Line]:
         """The patch of a plan."""
-        found = compare.planned(self._context, really_changes(plan.actions))
+        found = compare.planned(self._context, really_changes(plan.actions), plan.merged)
 
         def new(path: bytes, entry: Entry) -> bytes | None:
             edit = parts.get(path)

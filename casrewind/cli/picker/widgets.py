@@ -55,6 +55,7 @@ HELP = (
     ("t", "fork the conversation as it was then"),
     ("b", "both, files and conversation"),
     ("i", "cut the conversation in its own session"),
+    ("x", "take back what this turn changed, and keep what was done since"),
     ("u U r", "undo, undo everything (later edits too), redo"),
     ("o", "finish or take back a restore that was interrupted"),
     ("p l", "pin, label"),

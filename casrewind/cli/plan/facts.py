@@ -11,7 +11,7 @@ from ...model.checkpoint import Checkpoint
 from ...model.plan import Action
 from ...ops import lookup
 from ...ops.context import Context
-from ..show.restored import RestoreTarget, name_of
+from ..show.restored import RestoreTarget, name_of, shortened
 
 if TYPE_CHECKING:
     from ...model.turn_records import Turn
@@ -29,6 +29,16 @@ def target_of(context: Context, point: Checkpoint) -> RestoreTarget:
 def title_of(context: Context, point: Checkpoint) -> str:
     """A checkpoint in words: its name, its turn, its age and its id."""
     return target_of(context, point).name.removeprefix("to ")
+
+
+def turn_title(turn: "Turn") -> str:
+    """A turn in words: its number, prompt, age and id, and what a person has to know of its end."""
+    from ..show.rows import end_of
+
+    moment = turn.ended_ns or turn.started_ns
+    details = ", ".join(filter(None, (age(moment) if moment is not None else "", turn.before)))
+    end = f", {ended}" if (ended := end_of(turn)) else ""
+    return f'@{turn.n} "{shortened(turn.prompt)}" ({details}){end}'
 
 
 def _turn_of(context: Context, point: Checkpoint) -> "Turn | None":
