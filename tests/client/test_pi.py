@@ -250,6 +250,7 @@ def test_a_command_in_the_client_goes_back_in_the_same_session_and_stays_there(c
     front.close()
     client.print("still here", "--session", session)
     assert client.model.requests[-1].prompts == [*before[:-1], "still here"], "the move outlived the client"
+    assert "casrewind: since" not in json.dumps(client.model.requests[-1].body), "a move of files and conversation needs no words"
     again = client.front("--session", session)
     plan = again.order("/casrewind undo")
     assert "~ alpha.txt" in plan and alpha(client) == b"alpha v2\n"

@@ -161,6 +161,14 @@ def test_a_command_typed_in_the_client_does_not_carry_it_and_the_next_prompt_doe
     assert 'your turn "rename one"' in session.ask("go on")
 
 
+def test_the_first_prompt_after_a_move_in_pis_tree_carries_nothing(casrewind, session, client):
+    """The extension says so: the conversation was moved there together with the files."""
+    casrewind("restore", "@1", "--yes", code=0)
+    client.send(session._payload("UserPromptSubmit.prompt", prompt="from there", source="tree"))
+    session.end()
+    assert session.ask("and on") is None
+
+
 def test_the_setting_turns_it_off(casrewind, session):
     casrewind("revert", "@1", "--yes", code=0)
     assert session.ask("go on", CASREWIND_TELL_AGENT="no") is None

@@ -5,7 +5,7 @@ import os
 import re
 import time
 
-from support.model_server import ModelHandler, ModelServer, Refused
+from support.model_server import ModelHandler, ModelServer, Refused, typed
 
 _ADDED = re.compile(r"<(current_datetime|reminder|system_reminder|system-reminder)>.*?</\1>\s*", re.DOTALL)
 
@@ -28,7 +28,7 @@ def said(message):
         return ["result"]
     if role not in ("user", "assistant"):
         return []
-    text = _ADDED.sub("", _text(message.get("content"))).strip().strip('"').strip()
+    text = typed(_ADDED.sub("", _text(message.get("content")))).strip().strip('"').strip()
     return [*([f"{role}: {text}"] if text else []), *(f"call {one['function']['name']}" for one in message.get("tool_calls") or [])]
 
 

@@ -4,7 +4,7 @@ import json
 import os
 import re
 
-from support.model_server import ModelHandler, ModelServer, Refused
+from support.model_server import ModelHandler, ModelServer, Refused, typed
 
 SUMMARY = "<summary>The summary of everything so far.</summary>"
 _REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
@@ -28,7 +28,7 @@ def said(message):
         return found
     for part in [{"type": "text", "text": parts}] if isinstance(parts, str) else parts:
         if part["type"] == "text":
-            text = _REMINDER.sub("", part["text"]).strip()
+            text = typed(_REMINDER.sub("", part["text"])).strip()
             found += [f"{message['role']}: {text}"] if text else []
         else:
             found.append({"tool_use": f"call {part.get('name')}", "tool_result": "result"}.get(part["type"], part["type"]))

@@ -5,7 +5,7 @@ import itertools
 import json
 import re
 
-from support.model_server import ModelHandler, ModelServer
+from support.model_server import ModelHandler, ModelServer, typed
 
 SUMMARY = "The summary of everything so far."
 _OWN = ("<environment_context>", "<session_context>", "<user_instructions>", "<turn_aborted>", "# AGENTS.md")
@@ -22,8 +22,8 @@ def told_codex(body):
     for item in body.get("input") or []:
         kind = item.get("type", "message")
         if kind == "message" and item.get("role") in ("user", "assistant"):
-            texts = [part.get("text", "") for part in item.get("content") or []]
-            found += [f"{item['role']}: {text}" for text in texts if not text.lstrip().startswith(_OWN)]
+            texts = [typed(part.get("text", "")) for part in item.get("content") or []]
+            found += [f"{item['role']}: {text}" for text in texts if text and not text.lstrip().startswith(_OWN)]
         elif kind.endswith("_call"):
             found.append(f"call {item.get('name')}")
         elif kind.endswith("_call_output"):
@@ -44,8 +44,8 @@ def told_gemini(body):
                 if name not in seen:
                     found.append("result")
                 seen.add(name)
-            elif "text" in part and not part["text"].lstrip().startswith(_OWN):
-                found.append(f"{role}: {part['text']}")
+            elif "text" in part and (text := typed(part["text"])) and not text.lstrip().startswith(_OWN):
+                found.append(f"{role}: {text}")
     return found
 
 

@@ -8,6 +8,7 @@ import ctypes
 import fcntl
 import json
 import os
+import re
 import shutil
 import socket
 import struct
@@ -17,6 +18,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 
 PATIENCE = 60
+_RESTORED = re.compile(r"\s*(<hook_context>)?\s*casrewind: since your last answer .*? not instructions\.\s*(</hook_context>)?\s*", re.DOTALL)
+
+
+def typed(text):
+    """What a person typed: a text without what casrewind says of a restore beside it (tests/client/test_tell_agent.py)."""
+    return _RESTORED.sub("", text)
+
+
 
 
 class Held(NamedTuple):

@@ -247,11 +247,14 @@ export default function casrewind(pi) {
   });
   pi.on("context", async (event, ctx) => {
     await prompted(ctx);
-    const messages = event.messages.flatMap((message) => {
+    if (told.size === 0) return undefined;
+    const messages = event.messages.map((message) => {
       const text = message.role === "user" ? told.get(message.timestamp) : undefined;
-      return text ? [message, { role: "user", content: [{ type: "text", text }], timestamp: message.timestamp + 1 }] : [message];
+      if (!text) return message;
+      const content = typeof message.content === "string" ? [{ type: "text", text: message.content }] : message.content;
+      return { ...message, content: [...content, { type: "text", text }] };
     });
-    return messages.length > event.messages.length ? { messages } : undefined;
+    return { messages };
   });
   pi.on("tool_call", async (event, ctx) => {
     await prompted(ctx);
