@@ -350,3 +350,11 @@ def test_content_that_is_damaged_is_refused_or_skipped(agent):
             revert(again, 1)
         report = revert(again, 1, skip_damaged=True)
         assert [(item.path, item.why) for item in report.kept] == [(b"a.py", "damaged")] and read(again, "b.py") == text()
+
+
+def test_of_a_renamed_file_that_was_edited_since_the_new_path_is_left_alone(agent):
+    turn(agent, "first", {"a.py": None, "c.py": text()})
+    write(agent.root, {"c.py": text(l5=b"mine")})
+    report = revert(agent, 1)
+    assert reasons(report) == {b"c.py": "the turn made it, and it was edited since"}
+    assert read(agent) == text() and read(agent, "c.py") == text(l5=b"mine")
