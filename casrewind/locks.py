@@ -68,9 +68,26 @@ def acquire(fd: int, *, exclusive: bool, deadline: float, holder: str) -> None:
         else:
             return
         if time.monotonic() >= end:
-            raise errors.StoreBusy(f"the store is busy: the {holder} lock was not free within {deadline:g} s", "try again")
+            by = _holder_of(fd)
+            what = f"the store is busy: the {holder} lock was not free within {deadline:g} s"
+            if by:
+                raise errors.StoreBusy(f"{what}: process {by} holds it", "answer its question, if it asks one, or try again")
+            raise errors.StoreBusy(what, "try again")
         time.sleep(pause)
         pause = min(pause * 2, _POLL_LAST)
+
+
+def _holder_of(fd: int) -> str:
+    """The id of the process that holds a lock, "" if that is not known: outside of Linux, or in another container."""
+    try:
+        status = os.fstat(fd)
+        place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+        with open("/proc/locks", encoding="ascii") as file:
+            rows = [line.split() for line in file]
+    except (OSError, ValueError):
+        return ""
+    holders = (row[4] for row in rows if len(row) > 5 and (row[1], row[5]) == ("FLOCK", place))
+    return next((process for process in holders if process.isdigit() and process != "0"), "")
 
 
 def try_lock(fd: int) -> bool:

@@ -31,7 +31,6 @@ collection costs a twentieth of a save.
 """
 _SCANNING = ("save", "status", "diff")
 """Commands with the memory limit of a hook: an agent runs them in any clone, and they read its rules."""
-_MEMORY, _MAP = 4 << 30, 2 << 30  # as in hook/limits.py, which a save does not import
 _SHOWN = 3
 """Missing roots that a message names in a project without a store."""
 
@@ -120,6 +119,10 @@ def _report(error: BaseException, given: list[str]) -> int:
 def _run(options: ParsedOptions) -> int:
     """Run the named command. Without a name, run the picker on a terminal."""
     on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    if options.command == HELP and getattr(options, "man", False):
+        from .commands import manual
+
+        return manual.show_manual()
     if options.command in (HELP, VERSION) or (not options.command and not on_terminal):
         from .grammar import help as texts
 
@@ -207,14 +210,15 @@ def _inside(
 
 
 def _limit_memory(store: str) -> None:
-    """Limit this process to the memory of a hook (hook/limits.py): 4 GiB beside the map of the index. Only on Linux:
+    """Limit this process to the memory of a hook (hook/limits.py). Only on Linux:
     elsewhere the system maps address space into every process. A limit that exists is kept."""
     if not sys.platform.startswith("linux"):
         return
     import resource
 
-    index = os.path.join(store, "index", "data.mdb")
-    most = _MEMORY + max(_MAP, 8 * os.stat(index).st_size if os.path.exists(index) else 0)
+    from ..store.layout import memory_for
+
+    most = memory_for(store)
     if resource.getrlimit(resource.RLIMIT_AS) == (resource.RLIM_INFINITY, resource.RLIM_INFINITY):
         resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
         lines.is_limited = True

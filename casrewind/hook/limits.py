@@ -5,22 +5,18 @@ see the process and does not wait for it. When it reaches a limit it ends, and w
 command shows that line.
 """
 
-import os
 import resource
 import signal
 import sys
 from contextlib import suppress
 
 from .._typing import NoReturn
+from ..store.layout import LEAST_MEMORY, memory_for
 
-MEMORY = 4 << 30
-"""Bytes of address space, not counting the memory map of the index."""
 SECONDS = 30 * 60
 """Seconds of processor time. A first save of a million files needs some minutes."""
 _GRACE = 60
 """Further seconds of processor time, after which the system ends a process that did not end itself."""
-_MAP = 2 << 30
-"""Bytes of the smallest memory map of an index after it has grown once."""
 
 
 class CpuLimitReached(BaseException):
@@ -32,16 +28,15 @@ def begin() -> None:
     _lower(resource.RLIMIT_CPU, SECONDS, SECONDS + _GRACE)
     signal.signal(signal.SIGXCPU, _stop)
     if sys.platform.startswith("linux"):  # elsewhere the system maps address space into every process
-        _lower(resource.RLIMIT_AS, MEMORY + _MAP)
+        _lower(resource.RLIMIT_AS, LEAST_MEMORY)
 
 
 def allow_index(store: str) -> None:
-    """Raise the limit for the memory map of a large index: up to four times its file, doubled when it grows."""
-    with suppress(OSError):
-        needed = 8 * os.stat(os.path.join(store, "index", "data.mdb")).st_size
-        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-        if soft == MEMORY + _MAP and needed > _MAP:
-            resource.setrlimit(resource.RLIMIT_AS, (_least(MEMORY + needed, hard), hard))
+    """Raise the limit for the memory map of a large index."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    if soft == LEAST_MEMORY:
+        with suppress(OSError):
+            resource.setrlimit(resource.RLIMIT_AS, (_least(memory_for(store), hard), hard))
 
 
 def _lower(kind: int, wanted: int, most: int = resource.RLIM_INFINITY) -> None:

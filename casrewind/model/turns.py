@@ -12,7 +12,6 @@ from . import checkpoint as checkpoints
 from .diff import Change
 from .history import RESTORE, REVERT
 from .manifest import PURGED, Entry, same
-from .taken_back import find_taken_back
 from .turn_order import Session, TurnPositions, order_of, overlapping
 from .turn_records import (
     BACKGROUND,
@@ -69,7 +68,11 @@ class Outline:
         self._operations = [operations.get(point.id, []) for point in self._points]
         self._order = order_of(self._points, alive)
         self._runners = overlapping(self._order.turns, len(self._points))
-        self._taken_back = find_taken_back(self._points, self._operations, [turn.opened for turn in self._order.turns], self._runners)
+        self._taken_back: dict[int, bytes] = {}
+        if operations:
+            from .taken_back import find_taken_back  # a project without a restore does not need it
+
+            self._taken_back = find_taken_back(self._points, self._operations, [turn.opened for turn in self._order.turns], self._runners)
         count = len(self._order.turns)
         self.turns = tuple(self._turn(count - number, self._order.turns[number]) for number in reversed(range(count)))
         self._owners: dict[str, Turn] = {}

@@ -26,6 +26,22 @@ _REMOTE = frozenset({"nfs", "nfs4", "9p", "virtiofs", "cifs", "smb3", "smbfs", "
 """File systems with unreliable memory maps. LMDB needs reliable maps."""
 
 
+LEAST_MEMORY = 6 << 30
+"""Bytes of address space of a process that reads files of a project: 4 GiB, and 2 GiB for the map of an index after it has
+grown once."""
+_MAP = 2 << 30
+
+
+def memory_for(store: str) -> int:
+    """The address space of such a process, given a store's index. Its map is up to four times its file, doubled when it
+    grows."""
+    try:
+        needed = 8 * os.stat(os.path.join(store, "index", "data.mdb")).st_size
+    except OSError:
+        needed = 0
+    return LEAST_MEMORY + max(needed - _MAP, 0)
+
+
 class Layout:
     """The paths inside one store directory."""
 

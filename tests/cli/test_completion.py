@@ -151,3 +151,13 @@ def test_fish_offers_the_same_with_descriptions(told):
     assert {"last", "prev", "first one"} <= set(found) and "ago, first one" in found["first one"]
     assert set(complete("casrewind cat last:src/")) == {"last:src/lost.py", "last:src/till.py"}
     assert set(complete("casrewind diff last -- no")) == {"notes.txt"}
+    for line, wanted in (("restore @", "@1"), ("show @", "@1"), ("back @", "@1"), ("back ", "@1"), ("restore after", "after:@1")):
+        assert set(complete(f"casrewind {line}")) == {wanted}, line
+
+
+def test_why_nothing_is_offered_is_said(told, tmp_path):
+    (tmp_path / "empty").mkdir()
+    line = "casrewind restore @"
+    variables = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_STDOUT_FILENAME": str(tmp_path / "answer"), "COMP_LINE": line, "COMP_POINT": str(len(line))}
+    done = subprocess.run(["casrewind"], env={**told.environment, **variables}, cwd=tmp_path / "empty", capture_output=True, text=True, timeout=60)
+    assert done.stderr.strip().startswith("casrewind: no checkpoints yet") and done.stderr.count("\n") == 2, done

@@ -66,6 +66,14 @@ def test_what_a_reader_sees_has_every_command_with_its_options_and_examples():
     assert "| " not in shown.partition("EXIT STATUS")[2] and "`" not in shown
 
 
+@pytest.mark.skipif(shutil.which("man") is None, reason="man is not installed")
+def test_help_shows_the_page_where_man_does_not_find_it(process, tmp_path):
+    shown = process("help", "--man", code=0, MANPATH=str(tmp_path), MANWIDTH="80").out
+    assert "CASREWIND(1)" in shown and "EXIT STATUS" in shown
+    refused = process("help", "--man", code=64, PATH=str(tmp_path))
+    assert "casrewind.1" in refused.err and "casrewind help --all" in refused.err
+
+
 @pytest.mark.long
 def test_an_installed_package_has_the_page_where_man_looks(tmp_path):
     pytest.importorskip("hatchling")

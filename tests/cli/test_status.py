@@ -206,11 +206,11 @@ def test_an_undo_counts_what_it_left_alone_once_and_says_how_to_get_it(casrewind
     casrewind.json("restore", "last", "--yes")
     plant(root, {"a": b"edited", "b": b"edited"})
     found = casrewind("undo", "--yes", code=3)
-    assert found.out.splitlines()[1] == "nothing was undone" and "casrewind undo --all" in found.out
+    assert found.out.splitlines()[0] == "nothing was undone" and "casrewind undo --all" in found.out
     assert "left alone: a: edited since" in found.err and "nothing to do" not in found.out
     plant(root, {"b": b"1"})
     some = casrewind("undo", "--yes", code=3)
-    assert some.out.splitlines()[1] == "undone: 1 path written, 0 removed, 0 unchanged"
+    assert some.out.splitlines()[1] == "  1 path written, 0 removed, 0 unchanged"
     assert (root / "a").read_bytes() == b"edited" and (root / "b").read_bytes() == b"2"
     reference = some.out.partition("to put those back too: casrewind restore ")[2].split()[0]
     casrewind("restore", reference, "--yes", "--", "a", code=0)

@@ -55,7 +55,7 @@ def test_what_changes_files_is_planned_and_done_with_the_line_that_the_plan_says
     undo = typed(first, "/casrewind undo")
     assert picture(root) == pictures[2] and undo.startswith('undo the restore to before "round to cents"') and "  + plan.md" in undo
     done = typed(first, line_of(undo))
-    assert picture(root) == before and 'undo the restore to before "round to cents"' in done and "  + plan.md" in done
+    assert picture(root) == before and 'undone: the restore to before "round to cents"' in done and "  + plan.md" in done
     redo = line_of(typed(first, "/casrewind redo"))
     assert "  - plan.md" in typed(first, redo) and picture(root) == pictures[2]
 

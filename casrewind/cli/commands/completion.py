@@ -1,7 +1,7 @@
 """casrewind completion, and the answers to a TAB: commands and options by argcomplete, checkpoints and paths by this
 module.
 
-The shell runs `casrewind` with _ARGCOMPLETE set (`answer`). After an error nothing is offered, and no error is printed.
+The shell runs `casrewind` with _ARGCOMPLETE set (`answer`). After an error nothing is offered, and one line says why.
 The store is only read, and its lock is awaited for a short time only.
 """
 
@@ -14,11 +14,12 @@ from contextlib import AbstractContextManager
 
 from argcomplete.completers import SuppressCompleter
 from argcomplete.finders import CompletionFinder
+from argcomplete.io import warn
 from argcomplete.lexers import split_line
 from argcomplete.shell_integration import shellcode
 
 from ... import agents, errors
-from ...messages import age
+from ...messages import age, printable
 from ...model import checkpoint as checkpoints
 from ...model import manifest
 from ...model.checkpoint import Checkpoint
@@ -82,20 +83,22 @@ def _equip(grammar: argparse.ArgumentParser) -> None:
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
             for command in action.choices.values():
                 _equip(command)
-        elif action.metavar in _KINDS:
-            action.completer = _careful(_KINDS[str(action.metavar)])  # type: ignore[attr-defined]
+        elif offer := _KINDS.get(f"{grammar.prog.partition(' ')[2]} {action.metavar}", _KINDS.get(str(action.metavar))):
+            action.completer = _careful(offer)  # type: ignore[attr-defined]
 
 
 Offer = Callable[[str, argparse.Namespace], Candidates]
 
 
 def _careful(offer: Offer) -> Callable[..., Candidates]:
-    """Wrap `offer` for argcomplete: an error offers nothing, and unsafe candidates for a terminal are dropped."""
+    """Wrap `offer` for argcomplete: an error offers nothing but its words, and candidates that a terminal would obey are
+    dropped."""
 
     def offered(prefix: str, parsed_args: argparse.Namespace, **_: object) -> Candidates:
         try:
             found = offer(prefix, parsed_args)
-        except (errors.CasrewindError, OSError, UnicodeError):
+        except (errors.CasrewindError, OSError, UnicodeError) as error:
+            warn(f"casrewind: {printable(str(error))}")
             return {}
         return {word: text for word, text in found.items() if word.isprintable() and word.startswith(prefix)}
 
@@ -121,13 +124,19 @@ def _references(prefix: str, options: argparse.Namespace) -> Candidates:
 
 
 def _turns(prefix: str, context: Context) -> Candidates:
-    """The numbers of turns, with the `@` unless a digit was typed."""
-    sign = "" if prefix[:1].isdigit() else "@"
-    if sign and prefix[:1] not in ("", sign):
+    """The numbers of turns, with the `@` unless a digit was typed, and with `after:` where that was begun."""
+    sign = "" if prefix[:1].isdigit() else "after:@" if prefix.startswith("after") else "@"
+    if not prefix.startswith(sign) and not sign.startswith(prefix):
         return {}
     view = TurnView(context, needs_operations=False)
-    turns = view.turns if prefix not in ("", "@") else view.turns[:_SHOWN]
-    return {f"{sign}{turn.n}": _short(f"before {turn.prompt}", turn.started_ns) for turn in turns}
+    turns = view.turns if prefix.removeprefix(sign) else view.turns[:_SHOWN]
+    side = "after" if sign == "after:@" else "before"
+    return {f"{sign}{turn.n}": _short(f"{side} {turn.prompt}", turn.started_ns) for turn in turns}
+
+
+def _turn_numbers(prefix: str, options: argparse.Namespace) -> Candidates:
+    with _open_project(options) as context:
+        return _turns(prefix, context)
 
 
 def _described(point: Checkpoint, marked: Marked) -> str:
@@ -211,7 +220,9 @@ def _references_and_paths(given: str, options: argparse.Namespace) -> Candidates
     try:
         return _references(given, options) | _paths(given, options)
     except errors.CasrewindError:
-        return _paths(given, options)
+        if found := _paths(given, options):
+            return found
+        raise
 
 
 def _commands(_given: str, _options: argparse.Namespace) -> Candidates:
@@ -220,6 +231,7 @@ def _commands(_given: str, _options: argparse.Namespace) -> Candidates:
 
 _KINDS: dict[str, Offer] = {
     "REF": _references,
+    "back N": _turn_numbers,
     "REF | PATH": _references_and_paths,
     "COMMAND": _commands,
     "REF:PATH": _files_at,

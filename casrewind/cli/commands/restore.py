@@ -329,15 +329,20 @@ def _take_back(context: "Context", options: "ParsedOptions", done: Done, **which
     steps = _steps(context, options.command)
     if options.command == "undo" and not options.older:
         _refuse_older(context, steps)
-    title = f"{options.command} {_restore_of(context, steps[-1])}" if steps else options.command
+    step = _restore_of(context, steps[-1]) if steps else ""
+    title = f"{options.command} {step}".rstrip()
     is_asked = bool(steps) and not options.dry_run and must_ask(options, _CHANGES)
     if steps:
         _refuse_foreign(context, options.command, steps[-1])
     anchor = steps[-1].safety if steps else ""
-    question = PlanQuestion(context, options, done, lambda: title, is_asked=is_asked, anchor=anchor, what=options.command)
+    question = PlanQuestion(
+        context, options, done, lambda: title, is_asked=is_asked, anchor=anchor, what=options.command,
+        target=restored.RestoreTarget(step, None, None),
+    )  # fmt: skip
     change = undos.undo if options.command == "undo" else undos.redo
     return _carry_out(
-        lambda: change(context, confirm=question, dry_run=options.dry_run, **which), options, done, question, is_titled=bool(steps)
+        lambda: change(context, confirm=question, dry_run=options.dry_run, **which), options, done, question,
+        is_titled=bool(steps) and options.dry_run,
     )
 
 

@@ -63,6 +63,7 @@ class ParsedOptions(_Namespace):
     keep_edits: bool | None
     known: bool
     label: str | None
+    man: bool
     max_age: str | None
     max_count: str | None
     max_size: str | None

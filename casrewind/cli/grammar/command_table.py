@@ -355,8 +355,9 @@ COMMANDS = {
         (Option(("shell",), "the shell", choices=("bash", "zsh", "fish")),),
         more="To keep it, add the eval line to the start-up file of the shell.", group=ADVANCED, is_alone=True),
     "help": Command(
-        "Show help for a command, or for all", ("casrewind help restore", "casrewind help --all"),
-        (Option(("topic",), "a command", "COMMAND", nargs="?"), flag("--all", "list every command")), group=ADVANCED, is_alone=True),
+        "Show help for a command, or for all", ("casrewind help restore", "casrewind help --all", "casrewind help --man"),
+        (Option(("topic",), "a command", "COMMAND", nargs="?"), flag("--all", "list every command"),
+         flag("--man", "show the manual page")), group=ADVANCED, is_alone=True),
     "version": Command("Show the version", ("casrewind version",), (), group=ADVANCED, is_alone=True),
 }  # fmt: skip
 """Every command, in the order of the help."""

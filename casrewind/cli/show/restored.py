@@ -64,7 +64,7 @@ def restored_lines(report: "Restored", name: str = "", *, state: str = "", is_in
     else:
         counts = f"{plural(wrote, 'path')} written{_merged_count(report.merged)}, {removed} removed, {report.unchanged} unchanged"
         if name:
-            yield Line(f"{verb} {name}")
+            yield Line(f"{verb}{'' if report.op in ('restore', 'revert') else ':'} {name}")
         yield Line(f"  {counts}" if name else f"{verb}: {counts}")
         if is_inside:
             yield from first_changes(report.actions, _NAMED, "; casrewind list names the restore")
