@@ -14,6 +14,7 @@ from .._typing import NamedTuple
 from ..messages import printable
 from ..model import diff as diffs
 from ..model import manifest, paths
+from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
 from ..model.domain import Domain, Skip
@@ -170,6 +171,16 @@ def read_present(context: Context, path: bytes, entry: Entry) -> bytes | None:
     except (OSError, NotCapturable):
         return None
     return keeper.data if captured is not None and captured.entry.digest == entry.digest else None
+
+
+def refuse_changed(context: Context, actions: Sequence[Action], merged: Sequence[Merged]) -> None:
+    """Raise ContentInTheWay if a file changed that is to become a merge: a person agreed to a merge of other lines."""
+    planned = plans.pack(actions)
+    for item in merged:
+        action = planned.get(item.path)
+        if action is not None and action.before is not None and read_present(context, item.path, action.before) is None:
+            name = paths.display(item.path)
+            raise errors.ContentInTheWay(f"{name} has changed since the plan was made: nothing was changed", "try again")
 
 
 class _Keeper(DryRunWriter):

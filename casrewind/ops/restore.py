@@ -100,7 +100,11 @@ def restore(
             return report._replace(dry_run=False)
         if confirm is not None and not confirm(Plan(report.actions, report.kept, report.merged)):
             raise Declined
-        report = report._replace(actions=plans.with_times(report.actions, {item.path for item in report.merged}, time.time_ns()))
+        if report.merged:
+            from .compare import refuse_changed
+
+            refuse_changed(context, report.actions, report.merged)
+            report = report._replace(actions=plans.with_times(report.actions, {item.path for item in report.merged}, time.time_ns()))
         actions = preflight.check_actions(context, now, report.actions)  # only now: the user may confirm late
         current = "" if scope or keeper is not None or edits is not None else target.id
         operation = Operation(history.RESTORE, 0, context.root.key, target.id, "", b"", current)

@@ -21,7 +21,7 @@ from ..store.writer import StoreWriter
 from ..worktree.nested_stores import NestedStores
 from . import capture, preflight
 from .capture import CapturedState, in_the_way
-from .compare import read_present
+from .compare import refuse_changed
 from .context import Context
 from .execute import Restored, execute
 from .restore import Confirm, Declined
@@ -111,20 +111,10 @@ def carry_out(
     """Execute the actions of a report if the user confirms them, else raise Declined."""
     if confirm is not None and not confirm(Plan(report.actions, report.kept, report.merged)):
         raise Declined
-    _refuse_changed(context, report)
+    refuse_changed(context, report.actions, report.merged)
     report = report._replace(actions=plans.with_times(report.actions, {item.path for item in report.merged}, time.time_ns()))
     actions = preflight.check_actions(context, now, report.actions)  # only now: the user may confirm late
     return execute(context, writer, operation, report, now, actions)
-
-
-def _refuse_changed(context: Context, report: Restored) -> None:
-    """Raise ContentInTheWay if a file changed that is to become a merge: a person agreed to a merge of other lines."""
-    actions = plans.pack(report.actions)
-    for item in report.merged:
-        action = actions.get(item.path)
-        if action is not None and action.before is not None and read_present(context, item.path, action.before) is None:
-            name = paths.display(item.path)
-            raise errors.ContentInTheWay(f"{name} has changed since the plan was made: nothing was changed", "try again")
 
 
 def prepare(

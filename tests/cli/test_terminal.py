@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from support.agent_turns import AgentTurns
 from support.fake_client import Client
 from support.picture import picture
 from support.terminal import Session, with_patience
@@ -282,3 +283,33 @@ def test_a_restore_without_a_checkpoint_and_a_new_project_on_a_terminal(terminal
     session.read_until(b"What now? [q] ")
     session.type("q\n")
     assert session.end()[0] == 0
+
+
+def test_e_keeps_edits_and_shows_that_plan_first(terminal, root, workspace):
+    told = AgentTurns(workspace, root)
+    plant(root, {"f": b"1\n2\n3\n4\n5\n", "mine": b"old\n"})
+    told.prompt("one", "change f")
+    plant(root, {"f": b"1\nagent\n3\n4\n5\n"})
+    told.stop("one")
+    plant(root, {"f": b"1\nagent\n3\n4\n5\nme\n", "mine": b"new\n"})
+    workspace.close()
+    session = terminal("restore", "@1", environment={"NO_COLOR": "1"})
+    session.read_until(b"[y/N/e/d] ")
+    lines = session.shown.decode().splitlines()
+    assert lines[-4:-1] == [
+        "  2 of these paths were edited outside of a turn since then, and lose that:", "    f, mine",
+        "  (e keeps them; casrewind undo brings everything back)",
+    ]  # fmt: skip
+    session.type("e\n")
+    session.read_until(b"[y/N/d] ")
+    second = session.shown.decode().splitlines()[len(lines) :]
+    assert second[0].startswith('restore to before "change f" (@1, ') and second[0].endswith(": 1 written (1 merged with later edits)")
+    assert second[1:-1] == [
+        "  takes back only what turns changed since then; your edits stay",
+        "  ~ f  merged: 1 place taken back, 1 line of yours kept", "  kept, yours (1 path):", "    mine",
+    ]  # fmt: skip
+    assert (root / "f").read_bytes() == b"1\nagent\n3\n4\n5\nme\n", "nothing is changed before the second answer"
+    session.type("y\n")
+    code, shown = session.end()
+    assert code == 0 and b"  not the exact state of @1: 2 paths keep your edits" in shown
+    assert (root / "f").read_bytes() == b"1\n2\n3\n4\n5\nme\n" and (root / "mine").read_bytes() == b"new\n"

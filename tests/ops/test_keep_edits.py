@@ -249,3 +249,13 @@ def test_the_picker_does_not_offer_it_without_such_edits_and_keeps_them_if_confi
     told.edit({"keep.txt": b"mine\n"})
     TimelineModel(told.context, keep_edits=True).restore(row_of(model, 2), CODE, (), Answers(YES))
     assert (root / "keep.txt").read_bytes() == b"mine\n" and (root / "notes.md").read_bytes() == b"n\n"
+
+
+def test_a_file_that_changes_before_the_answer_is_not_merged(told, edited, root):
+    def confirm(_plan):
+        plant(root, {"till.py": text(BASE)})
+        return True
+
+    with pytest.raises(errors.ContentInTheWay, match=r"till\.py has changed since the plan was made"):
+        told.workspace.restore(edited, confirm=confirm, keep_edits=True)
+    assert (root / "till.py").read_bytes() == text(BASE) and (root / "new.py").exists(), "nothing was changed"

@@ -1,4 +1,5 @@
-"""What support/fault_sweep.py does to a restore, done to a revert that merges a file, makes files and removes some.
+"""What support/fault_sweep.py does to a restore, done to a revert that merges a file, makes files and removes some, and to
+a restore that keeps edits.
 
 A merged file gets the time of the merge, so that alone is not looked at.
 """
@@ -27,6 +28,8 @@ NOW = {**TURN, "src/merged.py": b"".join([b"by the turn\n", *_LINES[1:-1], b"by 
 class Reverting(Case):
     """A revert of the only turn, after an edit of a person."""
 
+    command = ("revert", "@1", "--yes")
+
     def _prepare(self, operation, now, after):
         self.wanted, self.target = "new", None
         build(fault_sweep.ROOT, BEFORE)
@@ -36,7 +39,7 @@ class Reverting(Case):
             build(fault_sweep.ROOT, TURN)
             agent.stop("p")
         build(fault_sweep.ROOT, NOW)
-        self.arguments, self.old = ("revert", "@1", "--yes"), self._seen()
+        self.arguments, self.old = self.command, self._seen()
         keep_copy(operation)
         found = run_json(0, *self.arguments)
         assert [change["path"] for change in found["changes"] if change["how"] == "merged"] == [MERGED.decode()]
@@ -53,4 +56,10 @@ class Reverting(Case):
         return "old" if here == self.old else "new" if here == self.new else "neither"
 
 
-CASES = {"revert": Reverting}
+class KeepingEdits(Reverting):
+    """A restore to before the turn that keeps the edit of the person."""
+
+    command = ("restore", "@1", "--keep-edits", "--yes")
+
+
+CASES = {"revert": Reverting, "keep edits": KeepingEdits}

@@ -92,7 +92,7 @@ class PlanQuestion:
         details = self._details(plan, strange, restored.KEY)
         answer = ask(Proposal(title, details, notes, restored.UNDO_KEEPS, lambda: self._patch(plan), may_keep))
         if answer == KEEP_EDITS:
-            self.keep_edits = True
+            self.keep_edits, self.outside = True, NO_EDITS
             raise EditsKept
         return answer == YES
 
