@@ -25,6 +25,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    sys.dont_write_bytecode = False  # else each worker compiles all tests; the commands under test are told by their environment
     config.option.run_long |= config.option.run_release
     config.option.on_disk |= config.option.run_long
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # what a shell starts in the background is deaf to it, and so its children
