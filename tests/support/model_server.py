@@ -17,7 +17,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 
-PATIENCE = 60
+PATIENCE = 120
 _RESTORED = re.compile(r"\s*(<hook_context>)?\s*casrewind: since your last answer .*? not instructions\.\s*(</hook_context>)?\s*", re.DOTALL)
 
 
