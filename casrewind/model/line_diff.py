@@ -5,8 +5,8 @@ still right, but it names more lines than necessary.
 """
 
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Sequence
 from math import isqrt
 
 from .._typing import NamedTuple
@@ -51,8 +51,8 @@ def is_binary(data: bytes) -> bool:
 def blocks(old: Sequence[bytes], new: Sequence[bytes], *, is_lowest: bool = False) -> list[Block]:
     """The blocks of lines that differ, in order. Between two blocks both texts have the same lines.
 
-    Some blocks can be in several places with the same result. Each is in the place that a person expects, or in the
-    lowest if `is_lowest`.
+    Some blocks can be in several places with the same result. Each is in the place that a person expects; for a merge
+    (`is_lowest`) in the lowest, and in as few blocks as possible.
     """
     numbers: dict[bytes, int] = {}
     left = [numbers.setdefault(line, len(numbers)) for line in old]
@@ -75,7 +75,7 @@ def blocks(old: Sequence[bytes], new: Sequence[bytes], *, is_lowest: bool = Fals
         if old_next > old_at or new_next > new_at:
             found.append(Block(old_at, old_next, new_at, new_next))
         old_at, new_at = old_next + 1, new_next + 1
-    return _moved(found, old, new, _lowest if is_lowest else _shift)
+    return _lowest(found, old, new) if is_lowest else _moved(found, old, new)
 
 
 def _same_start(left: list[int], right: list[int], left_at: int, left_end: int, right_at: int, right_end: int) -> int:
@@ -260,10 +260,8 @@ class _Search:
         return best_ahead if is_ahead else best_back
 
 
-def _moved(
-    found: list[Block], old: Sequence[bytes], new: Sequence[bytes], shift: Callable[[Sequence[bytes], int, int, int, int], int]
-) -> list[Block]:
-    """Move each block that only adds or only removes lines by as many lines as `shift` says.
+def _moved(found: list[Block], old: Sequence[bytes], new: Sequence[bytes]) -> list[Block]:
+    """Move each block that only adds or only removes lines to the place that a person expects.
 
     A block can move up if the line before it equals its last line. It can move down if the line after it equals its
     first line. Adjacent blocks are merged.
@@ -276,7 +274,7 @@ def _moved(
             start, end = (block.new_start, block.new_end) if is_new else (block.old_start, block.old_end)
             low = 0 if not made else made[-1].new_end if is_new else made[-1].old_end
             high = after.new_start if is_new else after.old_start
-            by = shift(new if is_new else old, start, end, low, high)
+            by = _shift(new if is_new else old, start, end, low, high)
             block = Block(*(at + by for at in block))
         if made and (made[-1].old_end, made[-1].new_end) == (block.old_start, block.new_start):
             block = Block(made[-1].old_start, block.old_end, made[-1].new_start, block.new_end)
@@ -285,12 +283,45 @@ def _moved(
     return made
 
 
-def _lowest(lines: Sequence[bytes], start: int, end: int, low: int, high: int) -> int:  # noqa: ARG001 - as _shift's
-    """By how many lines a block can be moved down."""
-    down = 0
-    while end + down < high and lines[start + down] == lines[end + down]:
-        down += 1
-    return down
+def _lowest(found: list[Block], old: Sequence[bytes], new: Sequence[bytes]) -> list[Block]:
+    """Merge all blocks that can be moved to each other, as git does, and move each to its lowest place. A block that only
+    adds or only removes lines can be moved."""
+    made: list[Block] = []
+    waiting = deque(found)
+    while waiting:
+        block = waiting.popleft()
+        low = made[-1] if made else Block(0, 0, 0, 0)
+        high = waiting[0] if waiting else Block(len(old), len(old), len(new), len(new))
+        up = _room(block, old, new, low, -1)
+        if made and block.old_start - up == low.old_end and block.new_start - up == low.new_end:
+            made.pop()
+            waiting.appendleft(Block(low.old_start, block.old_end - up, low.new_start, block.new_end - up))
+            continue
+        down = _room(block, old, new, high, 1)
+        block = Block(*(at + down for at in block))
+        if waiting and block.old_end == high.old_start and block.new_end == high.new_start:
+            waiting[0] = Block(block.old_start, high.old_end, block.new_start, high.new_end)
+            continue
+        made.append(block)
+    return made
+
+
+def _room(block: Block, old: Sequence[bytes], new: Sequence[bytes], to: Block, by: int) -> int:
+    """By how many lines a block can be moved up (`by` -1) or down (1), at most up to the block `to`."""
+    if block.old_start < block.old_end and block.new_start < block.new_end:
+        return 0
+    is_new = block.old_start == block.old_end
+    lines, start, end = (new, block.new_start, block.new_end) if is_new else (old, block.old_start, block.old_end)
+    count = 0
+    if by < 0:
+        least = to.new_end if is_new else to.old_end
+        while start - count > least and lines[start - count - 1] == lines[end - count - 1]:
+            count += 1
+    else:
+        most = to.new_start if is_new else to.old_start
+        while end + count < most and lines[start + count] == lines[end + count]:
+            count += 1
+    return count
 
 
 def _shift(lines: Sequence[bytes], start: int, end: int, low: int, high: int) -> int:

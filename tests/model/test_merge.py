@@ -62,6 +62,15 @@ def test_touching_changes_are_a_conflict_and_a_line_between_them_is_enough():
     assert clean(base, [b"one\n", *base[1:]], [*base[:2], b"three\n", base[3]]) == b"one\n2\nthree\n4\n"
 
 
+def test_lines_that_repeat_are_put_where_git_puts_them(tmp_path):
+    """Two additions around an empty line are one addition, if they can be moved to each other."""
+    base = [b"78\n", b"\n", b"\n", b"83\n"]
+    ours = [b"78\n", b"124\n", b"\n", b"\n", b"146\n", b"\n", b"\n", b"83\n"]
+    theirs = [b"78\n", b"\n", b"80\n", b"\n", b"83\n"]
+    assert len(merge_lines(base, ours, base).groups) == 1
+    assert (False, clean(base, ours, theirs)) == git_merge(tmp_path, *map(b"".join, (base, ours, theirs)))
+
+
 def test_one_of_the_groups_can_be_taken():
     base = [b"%d\n" % number for number in range(9)]
     theirs = [b"first\n", *base[1:-1], b"last\n"]
