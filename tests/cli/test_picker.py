@@ -426,22 +426,53 @@ def test_hunks_of_a_file_that_was_edited_meanwhile_change_nothing(hunky, root, h
     assert (root / "a.py").read_bytes() == b"edited meanwhile\n"
 
 
-def test_hunks_are_those_of_a_restore(turned, root, home):
+def test_chosen_hunks_of_a_turn_are_taken_back(turned, root, home):
     async def story(stage):
         await stage.shows("edited since")
         await stage.press("enter", "G", "enter")
-        await stage.shows("this turn: ", "space choose hunk")
+        await stage.shows("this turn: ", "space choose hunk", "[ ] @@ -")
         await stage.press("space")
-        await stage.shows("to here: ", "hunks are parts of a restore", "[ ] @@ -")
-        await stage.press("space")
-        await stage.shows("1 hunk chosen")
+        await stage.shows("1 hunk chosen: x takes back only these", "[x] @@ -")
         await stage.press("c")
-        await stage.shows("path written, parts of 1 file only", "~ till.py")
+        await stage.shows("hunks of this turn are taken back with x; v shows what c restores")
+        await stage.press("x")
+        await stage.shows("Take back @2", "only: 1 written", "~ till.py")
+        await stage.press("d")
+        await stage.shows("-    return 3", "+    return 2")
+        await stage.press("enter")
+        await stage.shows("Go on?")
         await stage.press("y")
-        await stage.shows("Done")
+        await stage.shows("Done", "reverted @2")
 
     run_picker(root, home, story)
     assert (root / "till.py").read_bytes() == b"def total():\n    return 2\n" and not list((root / "old").iterdir())
+    assert (root / "notes.md").read_bytes() == b"n\n"
+
+
+def test_x_takes_back_a_turn_or_chosen_files_of_it(turned, root, home):
+    async def story(stage):
+        await stage.shows("edited since")
+        await stage.press("enter")
+        await stage.shows("this turn: 2 removed, 1 changed")
+        await stage.press("v", "G", "enter")
+        await stage.shows("to here: ", "[ ] @@ -")
+        await stage.press("space")
+        await stage.shows("1 hunk chosen")
+        await stage.press("x")
+        await stage.shows("the chosen hunks are parts of a restore: c restores them, escape chooses none")
+        await stage.press("v", "escape")
+        await stage.shows("this turn: 2 removed, 1 changed")
+        await stage.press("g", "space", "x")
+        await stage.shows("Take back @2", ": 2 written", "+ old/")
+        await stage.press("y")
+        await stage.shows("Done")
+        assert (root / "old/b.py").exists() and (root / "till.py").read_bytes() == b"def total():\n    return 3\n"
+        await stage.press("enter", "escape")
+        await stage.shows("reverted @2")
+        await stage.press("g", "x")
+        await stage.shows("x takes back what a turn changed: go to a turn first")
+
+    run_picker(root, home, story)
 
 
 def test_after_a_switch_nothing_is_restored_that_is_not_marked(turned, root, home):
@@ -449,23 +480,38 @@ def test_after_a_switch_nothing_is_restored_that_is_not_marked(turned, root, hom
         await stage.shows("edited since")
         await stage.press("enter", "G", "enter")
         await stage.shows("this turn: ", "space choose hunk")
-        await stage.press("space")
-        await stage.shows("to here: ", "hunks are parts of a restore", "[ ] @@ -")
-        await stage.press("c")
+        await stage.press("c", "b")
         await stage.shows("no hunk is chosen: space chooses one, escape leaves the file")
-        await stage.press("b")
-        await stage.shows("no hunk is chosen")
+        assert len(stage.app.screen_stack) == 1 and not stage.app.state.acting
         await stage.press("space")
         await stage.shows("1 hunk chosen", "[x] @@ -")
         await stage.press("v")
-        await stage.shows("this turn: ", "what was chosen is no longer shown: choose again")
+        await stage.shows("to here: ", "what was chosen is no longer shown: choose again")
         await stage.press("escape", "c")
         await stage.shows("what was chosen is no longer shown")
         await stage.press("space")
         await stage.shows("1 chosen")
-        await stage.press("escape", "c")
+        await stage.press("escape")
+        await stage.until(lambda text: "chosen" not in text)
+        await stage.press("c")
         await stage.shows("Go on?", "paths written")
         await stage.press("n")
+
+    with unchanged(root, home / "data"):
+        run_picker(root, home, story)
+
+
+def test_space_says_why_it_shows_what_a_restore_changes(turned, root, home):
+    """What a person changed outside of a turn cannot be taken back by hunks."""
+
+    async def story(stage):
+        await stage.shows("edited since")
+        await stage.press("down", "enter", "enter")
+        await stage.shows("what changed: ")
+        await stage.press("space")
+        await stage.shows("to here: ", "hunks are parts of a restore: this is what a restore to here changes")
+        await stage.press("c")
+        await stage.shows("no hunk is chosen")
 
     with unchanged(root, home / "data"):
         run_picker(root, home, story)

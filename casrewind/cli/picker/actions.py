@@ -116,6 +116,9 @@ class PickerActions:
             self.view.say(why_not)
             return
         parts = {path: frozenset(chosen) for path, chosen in self.state.parts.items()}
+        if parts and what != CHAT and self.state.is_of_turn():
+            self.view.say("hunks of this turn are taken back with x; v shows what c restores")
+            return
         if parts and what == BOTH:
             self.view.say("parts of files are restored with c; b restores whole files and the conversation")
             return
@@ -124,23 +127,26 @@ class PickerActions:
         self._act("planning", lambda: self.reader.model.restore(row, what, scope, self.ask, given))
 
     def take_back(self) -> None:
-        """Take back what the turn changed: all of it, the chosen files, or the open file."""
-        row, pane, line = self.view.chosen(), self.view.pane(), self.view.file()
+        """Take back what the turn changed: all of it, the chosen files and hunks of it, or the open file."""
+        row, pane, line, preview = self.view.chosen(), self.view.pane(), self.view.file(), self.state.preview
         if row is None or self.offer():
             return
         turn = row.item
         if not isinstance(turn, Turn):
             self.view.say("x takes back what a turn changed: go to a turn first")
             return
-        if self.state.parts:
+        if self.state.parts and not self.state.is_of_turn():
             self.view.say("the chosen hunks are parts of a restore: c restores them, escape chooses none")
             return
-        is_open = pane == "patch" and line is not None and line.change is not None and not self.state.checked
+        is_chosen = bool(self.state.checked or self.state.parts)
+        is_open = pane == "patch" and line is not None and line.change is not None and not is_chosen
         if not is_open and (why_not := self.state.why_not_all(row, pane)):
             self.view.say(why_not)
             return
         scope = [line.change.path] if is_open and line is not None and line.change is not None else sorted(self.state.checked)
-        self._act("planning", lambda: self.reader.model.take_back(turn, scope, self.ask))
+        parts = {path: frozenset(chosen) for path, chosen in self.state.parts.items()}
+        given = ChosenParts(preview, parts) if preview is not None and parts else None
+        self._act("planning", lambda: self.reader.model.take_back(turn, scope, self.ask, given))
 
     def rewrite(self) -> None:
         """Rewind a conversation in its own session."""

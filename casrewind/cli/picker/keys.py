@@ -207,7 +207,7 @@ class PickerKeys:
             self.view.say("the mode of a directory cannot be chosen: c without a choice restores it, too")
 
     def _may_choose_parts(self) -> bool:
-        """True if hunks can be chosen. Only a restore has hunks to choose, so the view of a restore is shown first."""
+        """True if hunks can be chosen: of a turn, or of a restore. For another row the view of a restore is shown first."""
         row, line = self.view.chosen(), self.view.file()
         if row is None or line is None or line.change is None:
             return False
@@ -217,7 +217,7 @@ class PickerKeys:
             self.view.say("hunks are parts of a restore: this is what a restore to here changes")
             return False
         if not has_hunks(line.change):
-            self.view.say("this file can only be restored as a whole: space in the list of files chooses it")
+            self.view.say("this file has no parts to choose: space in the list of files chooses it")
             return False
         return True
 

@@ -206,8 +206,12 @@ class PickerState:
         return next((at for at, line in enumerate(self.tree.lines) if line.change is not None), 0) if place is None else place
 
     def has_choice(self) -> bool:
-        """True if the patch is that of a restore, so that parts of it can be chosen."""
-        return self.preview is not None and self.preview.what == HERE and not self.preview.base
+        """True if parts of the patch can be chosen: it is that of a restore, or that of a turn."""
+        return self.preview is not None and not self.preview.base and (self.preview.what == HERE or self.preview.is_turn)
+
+    def is_of_turn(self) -> bool:
+        """True if what is chosen is chosen of what a turn did."""
+        return self.preview is not None and self.preview.is_turn and self.preview.what == TURN and not self.preview.base
 
     def choose(self, paths: set[bytes], *, only_add: bool = False) -> None:
         """Choose files, or take them out of the choice if all are chosen. A file is chosen whole, or in parts."""
@@ -229,7 +233,8 @@ class PickerState:
         hunks = sum(map(len, self.parts.values()))
         words = [f"{len(self.checked):,} chosen"] if self.checked else []
         words += [plural(hunks, "hunk") + " chosen"] if hunks else []
-        return f"{', '.join(words)}: only these are restored" if words else ""
+        does = "x takes back only these" if self.is_of_turn() and self.parts else "only these are restored"
+        return f"{', '.join(words)}: {does}" if words else ""
 
     def other_hunk(self, index: int, by: int) -> int:
         """The place of the next hunk in one direction, or the place itself."""

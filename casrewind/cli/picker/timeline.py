@@ -5,7 +5,7 @@ and shown; further rows follow in steps, each a job of its own.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import islice
 
@@ -24,14 +24,14 @@ from ...ops import revert as reverts
 from ...ops import status as statuses
 from ...ops import undo as undos
 from ...ops.checkpoint_names import is_named
-from ...ops.edits import Edit, Edits
+from ...ops.edits import Edit, Edits, changed_since
 from ...ops.keep_edits import KeptEdits
 from ...ops.outside_edits import edited_outside
 from ...ops.turn_view import TurnView
 from ...ops.unfinished_restore import finish_restore
 from ...store.catalog import Marked
 from ..plan.facts import branches_of, lost_rules, target_of, turn_title
-from ..plan.hunks import edit_of
+from ..plan.hunks import edit_of, taken_back_of
 from ..show.changes import details, unclear_notes
 from ..show.chat import removed_prompts, rewound_lines
 from ..show.pinned import marking_lines
@@ -78,14 +78,15 @@ class ActionResult(NamedTuple):
 
 
 class RowPreview(NamedTuple):
-    """The preview of a row. `key`: the row. `what`: the kind of comparison, TURN or HERE. `base`: the key of the row to
-    compare with, or "". `found`: the result of the comparison. `prompt`: the whole prompt."""
+    """The preview of a row. `key`: the row, `is_turn`: whether it is a turn. `what`: the kind of comparison, TURN or HERE.
+    `base`: the key of the row to compare with, or "". `found`: the result of the comparison. `prompt`: the whole prompt."""
 
     key: str
     what: str
     base: str
     found: "Comparison"
     prompt: str
+    is_turn: bool = False
 
 
 class ChosenParts(NamedTuple):
@@ -175,7 +176,7 @@ class TimelineModel:
         if base is not None:
             return RowPreview(row.key, what, base.key, compare.compare(self._context, self._target(base), self._target(row)), prompt)
         found = self._towards(row) if what == HERE else self._own(row)
-        return RowPreview(row.key, what, "", found, prompt)
+        return RowPreview(row.key, what, "", found, prompt, is_turn=isinstance(row.item, Turn))
 
     def _target(self, row: PickerRow) -> Checkpoint:
         if not row.target:
@@ -230,7 +231,7 @@ class TimelineModel:
     ) -> ActionResult:
         """Restore files, conversation or both after `ask` returns YES. `parts`: hunks of files that are chosen beside
         `scope`. Raises Declined and others."""
-        edits = {**dict.fromkeys(scope), **self._edits(parts)} if parts is not None else None
+        edits = {**dict.fromkeys(scope), **_edits(parts, edit_of)} if parts is not None else None
         scope = scope if edits is None else [*edits]
         keep_edits, skip_damaged = self._keep_edits and edits is None, False
         while True:
@@ -245,22 +246,12 @@ class TimelineModel:
                 _must_agree(ask(Proposal(Line(question), [Line(printable(str(error)))])))
                 skip_damaged = True
 
-    def _edits(self, parts: ChosenParts) -> dict[bytes, Edit | None]:
-        changes = {change.path: change for change in parts.preview.found.changes}
-        found: dict[bytes, Edit | None] = {}
-        for path, chosen in parts.hunks.items():
-            edit = edit_of(parts.preview.found, changes[path], chosen)
-            if edit is None:
-                what = f"{printable(path)} has changed since its parts were chosen: nothing was changed"
-                raise errors.ContentInTheWay(what, "choose again")
-            found[path] = edit
-        return found
-
     def _restore(
         self, row: PickerRow, what: str, scope: Sequence[bytes], ask: Ask, edits: Edits | None, *, skip_damaged: bool, keep_edits: bool
     ) -> ActionResult:
         context = self._context
         parts = {} if edits is None else {path: edit for path, edit in edits.items() if edit is not None}
+        made = {path: edit.data for path, edit in parts.items() if edit.data is not None}
         point = self._target(row)
         target = target_of(context, point)
         name = target.name.removeprefix("to ")
@@ -273,7 +264,7 @@ class TimelineModel:
             may_keep = bool(outside.proved) and edits is None
             planned = [*plan_lines(plan), *outside_lines(outside, KEY if may_keep else ""), *foreign_lines(strange), *taken]
             notes = self._notes(point, plan)
-            answer = ask(Proposal(Line(headline), planned, notes, UNDO_KEEPS, lambda: self._patch_of(plan, parts), may_keep))
+            answer = ask(Proposal(Line(headline), planned, notes, UNDO_KEEPS, lambda: self._patch_of(plan, made), may_keep))
             if answer == KEEP_EDITS:
                 raise restores.EditsKept
             return bool(answer)
@@ -294,18 +285,24 @@ class TimelineModel:
         _must_agree(ask(Proposal(headline, taken, kept="The conversation itself stays as it is.")))
         return _rewound(self._rewind(point), target)
 
-    def take_back(self, turn: Turn, scope: Sequence[bytes], ask: Ask) -> ActionResult:
-        """Take back what a turn changed, after `ask` returns True. Raises Declined and others."""
+    def take_back(self, turn: Turn, scope: Sequence[bytes], ask: Ask, parts: "ChosenParts | None" = None) -> ActionResult:
+        """Take back what a turn changed, after `ask` returns YES. `parts`: hunks of it that are chosen beside the files in
+        `scope`. Raises Declined and others."""
         view = TurnView(self._context)
         turn = view.turn(turn.id)
         name = turn_title(turn)
+        hunks = _edits(parts, taken_back_of) if parts is not None else {}
+        some = f", parts of {plural(len(hunks), 'file')} only" if hunks else ""
 
         def confirm(plan: Plan) -> bool:
             notes = list(unprotected_lines(lost_rules(self._context, plan.actions)))
-            title, planned = headline(f"Take back {name}", plan), list(plan_lines(plan))
-            return bool(ask(Proposal(title, planned, notes, UNDO_KEEPS, lambda: self._patch_of(plan, {}))))
+            title, planned = headline(f"Take back {name}{some}", plan), list(plan_lines(plan))
+            merged = {item.path for item in plan.merged}
+            made = {path: edit.data for path, edit in hunks.items() if edit.data is not None and path not in merged}
+            return bool(ask(Proposal(title, planned, notes, UNDO_KEEPS, lambda: self._patch_of(plan, made))))
 
-        return _restored(reverts.revert(self._context, view, [turn], scope, confirm=confirm), RestoreTarget(name, turn.n, turn.started_ns))
+        report = reverts.revert(self._context, view, [turn], [*scope, *hunks], confirm=confirm, hunks=hunks)
+        return _restored(report, RestoreTarget(f"{name}{some}", turn.n, turn.started_ns))
 
     def _notes(self, point: Checkpoint, plan: Plan) -> list[Line]:
         """The lines above a plan: the rules that it takes back, and the branches if git is on another one now."""
@@ -313,13 +310,12 @@ class TimelineModel:
         branches = branches_of(context, point).removeprefix(", ")
         return [*unprotected_lines(lost_rules(context, plan.actions)), *([Line(f"NOTE: {branches}")] if branches else [])]
 
-    def _patch_of(self, plan: Plan, parts: Mapping[bytes, Edit]) -> Iterator[Line]:
-        """The patch of a plan."""
+    def _patch_of(self, plan: Plan, made: Mapping[bytes, bytes]) -> Iterator[Line]:
+        """The patch of a plan. `made`: contents that the store does not have."""
         found = compare.planned(self._context, really_changes(plan.actions), plan.merged)
 
         def new(path: bytes, entry: Entry) -> bytes | None:
-            edit = parts.get(path)
-            return found.new(path, entry) if edit is None or edit.data is None else edit.data
+            return made[path] if path in made else found.new(path, entry)
 
         count = 0
         for change in sorted(found.changes, key=lambda change: change.new is not None):
@@ -366,6 +362,20 @@ class TimelineModel:
     def place_of(self, path: bytes) -> bytes:
         """The absolute path of a file of the worktree."""
         return os.path.join(os.fsencode(self._context.root.path), path)
+
+
+def _edits(
+    parts: ChosenParts, edit_of_file: "Callable[[Comparison, Change, AbstractSet[int]], Edit | None]"
+) -> dict[bytes, Edit]:
+    """What the chosen hunks of each file make of it. Raises ContentInTheWay if a side of its change is no longer there."""
+    changes = {change.path: change for change in parts.preview.found.changes}
+    found: dict[bytes, Edit] = {}
+    for path, chosen in parts.hunks.items():
+        edit = edit_of_file(parts.preview.found, changes[path], chosen)
+        if edit is None:
+            raise changed_since(path)
+        found[path] = edit
+    return found
 
 
 def unfinished(context: "Context") -> list[str]:

@@ -12,11 +12,16 @@ from .timeline import HERE, TURN
 from .widgets import LineList
 
 _KEYS = {
-    "timeline": ("enter open", "c code", "t chat", "b both", "u undo", "r redo", "v to here", "/ filter", "a all", "? help", "q quit"),
-    "files": (
-        "enter open", "space choose", "a all", "c restore", "v to here", "/ filter", "e edit", "y copy", "esc back", "? help", "q quit",
+    "timeline": (
+        "enter open", "c code", "t chat", "b both", "x take back", "u undo", "r redo", "v to here", "/ filter", "a all", "? help", "q quit",
     ),
-    "patch": ("space choose hunk", "[ ] hunks", "c restore", "v to here", "e edit", "y copy", "esc back", "? help", "q quit"),
+    "files": (
+        "enter open", "space choose", "a all", "c restore", "x take back", "v to here", "/ filter", "e edit", "y copy", "esc back",
+        "? help", "q quit",
+    ),
+    "patch": (
+        "space choose hunk", "[ ] hunks", "c restore", "x take back", "v to here", "e edit", "y copy", "esc back", "? help", "q quit",
+    ),
 }  # fmt: skip
 """The keys below the panes. `?` shows all keys."""
 _WIDE, _HIGH = 110, 30
