@@ -143,3 +143,21 @@ def test_another_sessions_work_is_never_part_of_a_step_without_a_plan(shop, root
     second.turn("beside it", **{"till.py": "b", "beside.py": "b"})
     before = picture(root)
     assert "  - beside.py" in (plan := typed(first, "/casrewind back --code")) and line_of(plan) and picture(root) == before
+
+
+def test_back_keeps_edits_if_it_is_typed_so(shop, root, casrewind):
+    first, pictures = shop
+    before = picture(root)
+    assert "\n  (--keep-edits keeps them; /casrewind undo brings everything back)\n" in typed(first, "/casrewind back 3")
+    plan = typed(first, "/casrewind back 3 --keep-edits")
+    assert picture(root) == before
+    assert "\n  takes back only what turns changed since then; your edits stay\n" in plan and "that no turn" not in plan and "lose" not in plan
+    assert "\n  kept, yours (2 paths):\n    README.md\n    plan.md\n" in plan
+    done = typed(first, line_of(plan))
+    assert (root / "till.py").read_bytes() == b"0" and (root / "README.md").read_bytes() == (root / "plan.md").read_bytes() == b"mine"
+    assert not (root / "change.py").exists() and "  not the exact state of @3: 2 paths keep your edits" in done and "taken back: give change" in done
+    casrewind("undo", "-y", code=0)
+    assert picture(root) == before
+    report = casrewind.json("back", "3", "--session", first.session, "-n", "--keep-edits", "--code")
+    assert report["exact"] is False and report["edited_outside"] == ["README.md", "plan.md"]
+    assert "it takes no --keep-edits" in casrewind("back", "2", "--session", first.session, "--chat", "--keep-edits", "-y", code=64).err

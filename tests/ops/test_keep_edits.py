@@ -259,3 +259,13 @@ def test_a_file_that_changes_before_the_answer_is_not_merged(told, edited, root)
     with pytest.raises(errors.ContentInTheWay, match=r"till\.py has changed since the plan was made"):
         told.workspace.restore(edited, confirm=confirm, keep_edits=True)
     assert (root / "till.py").read_bytes() == text(BASE) and (root / "new.py").exists(), "nothing was changed"
+
+
+def test_a_turn_that_still_runs_is_taken_back_so_far(told, root):
+    first = told.turn("one", {"notes.md": b"one\n"})
+    told.edit({"keep.txt": b"mine\n"})
+    told.prompt("two", "go on")
+    plant(root, {"till.py": text(replaced(BASE, 2, "agent"))})
+    done = told.workspace.restore(first, keep_edits=True)
+    assert (root / "till.py").read_bytes() == text(BASE) and (root / "notes.md").read_bytes() == b"n\n"
+    assert (root / "keep.txt").read_bytes() == b"mine\n" and done.edited == (b"keep.txt",)
