@@ -22,10 +22,10 @@ def judge(report, operation, fault):
     return failing_calls.judge(report, operation, fault, PLANNED_CODES, f"{report['journals']} left a restore open")
 
 
-@pytest.mark.parametrize(("fault", "operation"), by_turns(list(product(PUSHED, ("save", "restore", "undo"))), 6))
+@pytest.mark.parametrize(("fault", "operation"), by_turns(list(product(PUSHED, ("save", "restore", "undo", "revert"))), 6))
 def test_failing_call(sweep, operation, fault):
     act, error, forever = FAULTS[fault]
-    stride = {"save": 5, "restore": 23, "undo": 29}[operation]
+    stride = {"save": 5, "restore": 23, "undo": 29, "revert": 17}[operation]
     report = sweep(operation, act, error=error, forever=forever, stride=stride, thorough_every=4, back_every=2)
     codes = judge(report, operation, fault)
     assert 0 in codes if fault in HARMLESS else set(codes) - {0}
@@ -41,7 +41,7 @@ def test_a_quota_that_is_used_up_is_said(sweep, operation):
 
 @pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("operation", ("first save", "save", "restore", "undo", "redo", "continue", "abort", "rebuild"))
+@pytest.mark.parametrize("operation", ("first save", "save", "restore", "undo", "revert", "redo", "continue", "abort", "rebuild"))
 def test_failing_call_at_every_point(sweep, operation, fault):
     act, error, forever = FAULTS[fault]
     judge(sweep(operation, act, error=error, forever=forever, thorough_every=3), operation, fault)
