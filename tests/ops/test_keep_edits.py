@@ -8,6 +8,7 @@ from casrewind.cli.terminal.questions import KEEP_EDITS, NO, YES
 from casrewind.model.retention import Limits
 from casrewind.ops.restore import Declined
 from support.agent_turns import AgentTurns
+from support.picker_screen import run_picker
 from support.picture import picture
 from support.trees import plant
 
@@ -269,3 +270,19 @@ def test_a_turn_that_still_runs_is_taken_back_so_far(told, root):
     done = told.workspace.restore(first, keep_edits=True)
     assert (root / "till.py").read_bytes() == text(BASE) and (root / "notes.md").read_bytes() == b"n\n"
     assert (root / "keep.txt").read_bytes() == b"mine\n" and done.edited == (b"keep.txt",)
+
+
+def test_e_in_the_question_of_the_picker(told, edited, root, home):
+    async def story(stage):
+        await stage.shows("do two")
+        await stage.press("j", "j", "c")
+        await stage.shows("Go on?", "e keep my edits", "y yes", "n no")
+        await stage.press("e")
+        await stage.shows("keeping your edits", "kept, yours")
+        await stage.press("y")
+        await stage.shows("not the exact state of @2: 3 paths keep your edits")
+        await stage.press("enter", "q")
+
+    told.workspace.close()
+    run_picker(root, home, story)
+    assert (root / "keep.txt").read_bytes() == b"mine\n" and (root / "notes.md").read_bytes() == b"n\n"
