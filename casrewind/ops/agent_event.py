@@ -35,7 +35,7 @@ _BETWEEN_TOOLS_NS = 15_000_000_000
 """Minimum age of the last tool checkpoint before another one is made after a tool batch."""
 _SHORTLY = 0.02  # seconds
 _SEARCHED = 200  # newest checkpoints among which the newest one of a session is looked for
-_FARTHEST = 2000  # newest checkpoints among which the last prompt of a session is looked for
+_NEAR, _FARTHEST = 30, 500  # newest records of the ledger among which the last prompt of a session is looked for
 
 
 @contextmanager
@@ -151,17 +151,25 @@ def untold_since(context: Context, event: Event) -> int | None:
         return noted
     if not context.store.has_steps(context.root.key):
         return None
-    own = (context.root.key, event.agent, event.session)
+    own, newest = (context.root.key, event.agent, event.session), context.store.newest_of_agents(context.root.key).get(event.agent)
 
     def is_known(point: Checkpoint) -> bool:
-        """True at the session's last prompt. A restore that was not finished then is told later."""
+        """True at a prompt of the session. A restore that was not finished then is told later."""
         is_own = point.trigger == checkpoints.PROMPT and (point.worktree, point.agent, point.session) == own
         return is_own and not point.flags & checkpoints.DURING_RESTORE
 
-    since = [point for point, _ in context.store.checkpoints(1, is_known, _FARTHEST)]
-    if not any(point.trigger == checkpoints.SAFETY and point.worktree == context.root.key for point in since):
+    opened = context.store.checkpoint(newest.more.turn) if newest is not None and newest.session == event.session else None
+    head = context.store.head(context.root.key)
+    end = 0 if head is None else head.seq
+    points: list[Checkpoint] = []
+    for start in (opened.seq - 1,) if opened is not None and is_known(opened) else (end - _NEAR, end - _FARTHEST):
+        points = context.store.checkpoints_after(max(start, 0))
+        if any(map(is_known, points)):
+            break
+    known = max((at for at, point in enumerate(points) if is_known(point)), default=-1)
+    if not any(point.trigger == checkpoints.SAFETY and point.worktree == context.root.key for point in points[known + 1 :]):
         return None
-    return since[-1].seq if is_known(since[-1]) else 0
+    return points[known].seq if known >= 0 else 0
 
 
 def last_save_ms(context: Context) -> int | None:

@@ -210,6 +210,10 @@ class Store:
         `farthest`, at most that many in all."""
         return self._ledger_index.query(lambda tables: catalog.points(tables, most, wanted, farthest))
 
+    def checkpoints_after(self, seq: int) -> list[Checkpoint]:
+        """Every checkpoint after the record `seq`, oldest first."""
+        return self._ledger_index.query(lambda tables: catalog.points_after(tables, seq))
+
     def checkpoint(self, identity: str) -> Checkpoint | None:
         """A checkpoint by its full id."""
         return self._ledger_index.query(lambda tables: catalog.point(tables, identity))
