@@ -158,14 +158,14 @@ def _names(context: Context, points: Sequence[Checkpoint], *, worktree: bool) ->
         if not before:
             yield from (path for path, entry in manifest.walk(load, point.tree) if _is_leaf(entry))
         elif point.tree != before:
-            yield from _other_names(load, before, point.tree)
+            yield from _added_paths(load, before, point.tree)
         before = point.tree
     if worktree:
         now = scan_worktree(context)
-        yield from _other_names(now.load, before, now.tree)
+        yield from _added_paths(now.load, before, now.tree)
 
 
-def _other_names(load: Loader, before: bytes, tree: bytes) -> Iterator[bytes]:
+def _added_paths(load: Loader, before: bytes, tree: bytes) -> Iterator[bytes]:
     """At least the paths of the second manifest that the first one lacks."""
     return (change.path for change in diffs.diff(load, before, tree) if change.new is not None and _is_leaf(change.new))
 

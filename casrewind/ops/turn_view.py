@@ -224,12 +224,12 @@ class _StoreDiffer:
         if key in self._known:
             return self._known[key]
         found = self._compared(old, new)
-        self._remember()
+        self._limit_caches()
         if len(found.changes or ()) < _LARGE:
             self._known[key] = found
         return found
 
-    def _remember(self) -> None:
+    def _limit_caches(self) -> None:
         """Forget what is known when it grows too large."""
         if len(self._known) + len(self._plans) >= _PAIRS:
             self._known.clear()
@@ -244,7 +244,7 @@ class _StoreDiffer:
             found = Difference(tuple(Change(one.path, one.before, one.after) for one in actions))
         except (errors.StoreDamaged, errors.UnsafePath):
             found = Difference(None, damaged=True)
-        self._remember()
+        self._limit_caches()
         if len(found.changes or ()) < _LARGE:
             self._plans[plan] = found
         return found

@@ -166,10 +166,10 @@ def _stored(context: "Context", point: Checkpoint, before: str, given: str, opti
     folder = given[: given.rfind("/") + 1]
     (place,) = roots.below(context.root.path, [folder or "."], options.directory)
     names = manifest.Finder(context.store.load_tree, point.tree).directory(place).items()
-    return dict(_listed(((name, entry.kind == "dir") for name, entry in names), before + folder))
+    return dict(_candidates(((name, entry.kind == "dir") for name, entry in names), before + folder))
 
 
-def _listed(names: Iterable[tuple[bytes, bool]], before: str) -> Iterable[tuple[str, str]]:
+def _candidates(names: Iterable[tuple[bytes, bool]], before: str) -> Iterable[tuple[str, str]]:
     """Pairs (candidate, "") of the names that are valid text. Directories end in a slash."""
     for name, is_directory in names:
         try:
@@ -182,7 +182,7 @@ def _present(given: str, options: argparse.Namespace) -> Candidates:
     """Paths in the worktree, or anywhere else on the disk."""
     folder = given[: given.rfind("/") + 1]
     with os.scandir(os.path.join(os.fsencode(options.directory), os.fsencode(os.path.expanduser(folder))) or b".") as entries:
-        found = dict(_listed(((entry.name, entry.is_dir()) for entry in entries), folder))
+        found = dict(_candidates(((entry.name, entry.is_dir()) for entry in entries), folder))
     hidden = given.rpartition("/")[2].startswith(".")
     return {path: "" for path in found if hidden or not path[len(folder) :].startswith(".")}
 

@@ -78,7 +78,7 @@ def usage(name: str, columns: int) -> list[str]:
     for form in command.usage or (_form(command),):
         head = f"{start:<6} casrewind {name}"
         indent = " " * (len(head) + 1) if len(head) < columns // 2 else " " * 8
-        parts = textwrap.wrap(f"{head} {_joined(form)}".rstrip(), columns, subsequent_indent=indent, break_on_hyphens=False)
+        parts = textwrap.wrap(f"{head} {_unbreakable(form)}".rstrip(), columns, subsequent_indent=indent, break_on_hyphens=False)
         lines += [part.replace("\x00", " ") for part in parts]
         start = ""
     return lines
@@ -129,9 +129,9 @@ def _form(command: Command) -> str:
         if option.group:
             if option.group not in grouped:
                 parts.append(f"\x01{option.group}")
-            grouped.setdefault(option.group, []).append(_short(option))
+            grouped.setdefault(option.group, []).append(_usage_form(option))
         else:
-            parts.append(f"[{_short(option)}]")
+            parts.append(f"[{_usage_form(option)}]")
     parts = [f"[{' | '.join(grouped[part[1:]])}]" if part.startswith("\x01") else part for part in parts]
     for option in command.options:
         if option.is_word:
@@ -140,7 +140,7 @@ def _form(command: Command) -> str:
     return " ".join(parts)
 
 
-def _joined(form: str) -> str:
+def _unbreakable(form: str) -> str:
     """A form that is never broken inside brackets: their spaces become NUL."""
     depth, found = 0, []
     for character in form:
@@ -149,7 +149,7 @@ def _joined(form: str) -> str:
     return "".join(found)
 
 
-def _short(option: Option) -> str:
+def _usage_form(option: Option) -> str:
     name = option.names[0]
     if option.pair:
         return f"{name} | --no-{name[2:]}"
@@ -157,7 +157,7 @@ def _short(option: Option) -> str:
 
 
 def _shortest(options: Iterable[Option]) -> Iterator[str]:
-    return (_short(option) for option in options if option.help is not None)
+    return (_usage_form(option) for option in options if option.help is not None)
 
 
 def _value(option: Option) -> str:

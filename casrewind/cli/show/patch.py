@@ -190,17 +190,17 @@ def hunks(texts: Texts, path: bytes, context: int = CONTEXT) -> Iterator[Hunk]:
                 place = b" " + line[:_MOST_HEADING].rstrip()
                 break
         searched = start
-        yield _hunk(group, start, min(group[-1].old_end + context, len(texts.old)), place)
+        yield _make_hunk(group, start, min(group[-1].old_end + context, len(texts.old)), place)
 
 
 def split(hunk: Hunk) -> list[Hunk]:
     """The hunk in parts of one block each. As in git, the lines between two blocks are context of both."""
     starts = [hunk.start, *(block.old_end for block in hunk.blocks[:-1])]
     ends = [*(block.old_start for block in hunk.blocks[1:]), hunk.end]
-    return [_hunk([block], start, end, hunk.place) for block, start, end in zip(hunk.blocks, starts, ends, strict=True)]
+    return [_make_hunk([block], start, end, hunk.place) for block, start, end in zip(hunk.blocks, starts, ends, strict=True)]
 
 
-def _hunk(group: list[Block], start: int, end: int, place: bytes) -> Hunk:
+def _make_hunk(group: list[Block], start: int, end: int, place: bytes) -> Hunk:
     first, last = group[0], group[-1]
     return Hunk(start, end, first.new_start - (first.old_start - start), last.new_end + (end - last.old_end), group, place)
 
