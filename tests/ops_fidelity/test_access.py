@@ -15,8 +15,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from casrewind.ops import undo as undos
 from support import unprivileged
+from support.agent_turns import AgentTurns
 from support.other_users import ROOT, User, access_of, acl_of, as_user, require, rights, setfacl
 from casrewind.workspace import Settings, Workspace
 from support.trees import Dir, Link, Mode, plant
@@ -160,16 +160,11 @@ def do(project, op, confirm=None, between=lambda: None):
         between()
         return one, project.work(lambda workspace: report(getattr(workspace, op)(confirm)))
     if op == "revert":
-        one = project.save()
+        one = project.work(lambda workspace: AgentTurns(workspace, project.root).prompt("p", "edit all").id)
         project.edit()
-        two = project.save()
+        project.work(lambda workspace: AgentTurns(workspace, project.root).stop("p").id)
         between()
-
-        def revert(workspace):
-            changes = list(workspace.diff(one, two).changes)
-            return report(undos.revert(workspace._context, workspace.checkpoint(one), changes, confirm=confirm))
-
-        return one, project.work(revert)
+        return one, project.work(lambda workspace: report(workspace.revert([1], confirm=confirm)))
     one = project.save()
     if op != "mode":
         project.edit()
