@@ -83,6 +83,7 @@ class Newcomer:
         told = {
             "ANTHROPIC_BASE_URL": self.model.address, "ANTHROPIC_API_KEY": "dummy", "NO_PROXY": "*",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_TELEMETRY": "1", "DISABLE_ERROR_REPORTING": "1", "DISABLE_AUTOUPDATER": "1",
+            **({} if self.walled else {"CLAUDE_CODE_TMPDIR": str(self._temporary), "XDG_RUNTIME_DIR": str(self._temporary)}),  # it leaves things in /tmp
         }  # fmt: skip
         real = f"{ABOVE}/claude" if self.walled else binary
         line = shlex.join([*self.model.inside, "env", *(f"{name}={value}" for name, value in told.items()), real, "--allowedTools", TOOLS, *MODE])
