@@ -141,7 +141,7 @@ def test_what_a_turn_made_in_a_directory_of_its_own_is_its_own(agent, casrewind,
     agent.prompt("a", "make data")
     plant(root, {".gitignore": b"", "data/x.csv": b"1"})
     agent.stop("a")
-    assert casrewind.json("list")["turns"][0]["changes"] == {"added": 2, "modified": 1, "removed": 0}
+    assert casrewind.json("list")["turns"][0]["changes"] == {"added": 1, "modified": 1, "removed": 0}
     casrewind("revert", "@1", "-y", code=0)
     assert on_disk(root) == {".gitignore", "app"}
 

@@ -133,7 +133,7 @@ def test_back_counts_the_turns_of_the_list(went):
 
 
 def test_in_the_client_the_turns_of_its_session_are_shown(went):
-    lines = [line for line in went.answers[""].splitlines() if "@" in line]
+    lines = [line for line in went.answers[""].splitlines() if line.lstrip().startswith("@")]
     own = [prompt for prompt, is_own in zip(PROMPTS, (False, True, True, False, True), strict=True) if is_own]
     assert [prompt in line for line, prompt in zip(lines, own, strict=True)] == [True] * 3
     assert "2 turns of other sessions" in went.answers[""]
