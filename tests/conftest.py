@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import itertools
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -40,6 +41,13 @@ def _see_nobody_elses_mounts():
     library = ctypes.CDLL(None, use_errno=True)
     if os.geteuid() == 0 and library.unshare(0x20000) == 0:  # CLONE_NEWNS
         library.mount(None, b"/", None, 0x4000 | 1 << 18, None)  # MS_REC | MS_PRIVATE
+
+
+@pytest.hookimpl(tryfirst=True)  # before its fixtures
+def pytest_runtest_setup(item):
+    """A command that was called in this process has limited its memory. A client that a later test starts would not run."""
+    most = resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
