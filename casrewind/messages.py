@@ -7,7 +7,7 @@ what was done to which file.
 import errno
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from . import errors
@@ -101,6 +101,11 @@ def format_moment(moment_ns: int) -> str:
         return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment_ns // 1_000_000_000))
     except (ValueError, OverflowError, OSError):
         return "then"
+
+
+def enumerated(names: Sequence[str]) -> str:
+    """"a", "a and b", "a, b and c"; "" for none."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def plural(number: int, word: str) -> str:

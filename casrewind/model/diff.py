@@ -141,8 +141,8 @@ def lenient(load: Loader) -> Loader:
 
 
 def counted_changes(changes: Iterable[Change]) -> list[Change]:
-    """The changes that are counted and shown, sorted by path. A directory that comes or goes with its files is none of
-    them. Of empty directories in each other, the topmost one counts."""
+    """The changes that are counted and shown, sorted by path. A directory that comes or goes with its files is not counted.
+    Of empty directories in each other, the topmost one counts."""
     return sorted(_counted(changes))
 
 

@@ -21,7 +21,7 @@ MAGIC = b"CRP1"
 OUTSIDE = "outside"
 """The word for why a path is kept that no turn changed."""
 EDITED = "edited since"
-"""Why a path is kept whose content is not the one that an operation left."""
+"""Why a path is kept: its content is not what the operation left there."""
 
 
 class Action(NamedTuple):
@@ -286,6 +286,11 @@ def fold(plan: Plan, target_paths: Iterable[bytes]) -> Plan:
 def reverse(actions: Iterable[Action]) -> Actions:
     """The inverse actions, sorted by path."""
     return pack(action.reversed() for action in actions)
+
+
+def is_of_file(action: Action) -> bool:
+    """True if a file or a link is on one side of the action, not only directories."""
+    return any(entry is not None and entry.kind != DIR for entry in (action.before, action.after))
 
 
 def content_differs(action: Action) -> bool:

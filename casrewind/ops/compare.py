@@ -5,7 +5,7 @@ reported.
 """
 
 import stat
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 
@@ -142,10 +142,13 @@ def towards(context: Context, seen: ScannedWorktree, point: Checkpoint, scope: S
     return Comparison(_sorted(told.changes, scope), seen.skipped, present, stored, (), _sorted(told.unclear, scope))
 
 
-def planned(context: Context, actions: Iterable[Action], merged: Iterable[Merged] = ()) -> Comparison:
-    """What the actions of a plan change in the worktree. The store does not have the files that become a merge."""
+def planned(
+    context: Context, actions: Iterable[Action], merged: Iterable[Merged] = (), chosen: Mapping[bytes, bytes] | None = None
+) -> Comparison:
+    """What the actions of a plan change in the worktree. The store does not have the files that become a merge, nor those
+    of chosen hunks (`chosen`: their bytes, by path)."""
     stored, present = _readers(context)
-    made = {item.path: item.data for item in merged}
+    made = {**{item.path: item.data for item in merged}, **(chosen or {})}
 
     def planned_bytes(path: bytes, entry: Entry) -> bytes | None:
         return made[path] if path in made else stored(path, entry)

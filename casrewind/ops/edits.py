@@ -1,4 +1,4 @@
-"""What a person chose of the changes of a plan: some of its paths, some hunks of a file.
+"""The chosen part of a plan: some of its paths, some hunks of a file.
 
 The danger prevented here: a file that changed after a person saw it. Its change is then another one than that which the
 person chose from, so nothing is changed at all.
@@ -20,7 +20,7 @@ from ..store.writer import StoreWriter
 
 
 class Edit(NamedTuple):
-    """What a person chose of the change of one path. `shown`: the change as they saw it. `wanted`: what the path becomes;
+    """The chosen part of the change of one path. `shown`: the change as they saw it. `wanted`: what the path becomes;
     `data`: its bytes, if chosen hunks made them."""
 
     shown: Change
@@ -33,7 +33,7 @@ Edits = Mapping[bytes, Edit | None]
 
 
 def chosen_actions(actions: Actions, edits: Edits, writer: StoreWriter | DryRunWriter) -> Actions:
-    """The actions on the chosen paths, with what was chosen of them; new bytes go into `writer`. A chosen path has its new
+    """The actions on the chosen paths, with the chosen hunks only; new bytes go into `writer`. A chosen path has its new
     directories made, and an emptied directory goes with the last chosen path in it. Raises ContentInTheWay if a change is
     not the one that was shown."""
     above = {parent for path in edits for parent in paths.parents(path)}
@@ -67,12 +67,16 @@ def _edited(action: Action, edit: Edit | None, writer: StoreWriter | DryRunWrite
         raise changed_since(action.path)
     wanted, data = edit.wanted, edit.data
     if wanted is not None and data is not None:
-        wanted = wanted._replace(mtime_ns=time.time_ns())  # no state ever had these bytes
-        if len(data) < LARGE:
-            writer.put_file(data)
-        else:
-            wanted = wanted._replace(chunks=writer.put_stream(io.BytesIO(data), len(data))[2])
+        wanted = stored(wanted._replace(mtime_ns=time.time_ns()), data, writer)  # no state ever had these bytes
     return action._replace(after=wanted)
+
+
+def stored(entry: Entry, data: bytes, writer: StoreWriter | DryRunWriter) -> Entry:
+    """The entry of a file whose bytes are stored now."""
+    if len(data) < LARGE:
+        writer.put_file(data)
+        return entry
+    return entry._replace(chunks=writer.put_stream(io.BytesIO(data), len(data))[2])
 
 
 def changed_since(path: bytes) -> errors.ContentInTheWay:

@@ -11,7 +11,7 @@ from .. import errors
 from ..model import manifest, merge
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
-from ..model.manifest import DIR, Entry
+from ..model.manifest import Entry
 from ..model.plan import OUTSIDE, Action, Kept, Merged, Plan
 from ..model.turn_records import BACKGROUND, Forgotten, Outside, Row
 from ..store.dry_run import DryRunWriter
@@ -20,7 +20,7 @@ from .capture import CapturedState
 from .context import Context
 from .later_edits import LaterEdits
 from .preflight import SKIP_DAMAGED
-from .revert import DAMAGED, SHARED, PathMerger, what_turns_did
+from .revert import DAMAGED, SHARED, PathMerger, shared_with, what_turns_did
 from .turn_view import TurnView
 from .undo import chosen
 
@@ -68,8 +68,7 @@ class KeptEdits:
 
     def merged(self, plan: Plan) -> tuple[Merged, ...]:
         """The files of the checked plan that are merged by lines."""
-        actions = plans.pack(plan.actions)
-        return tuple(item for item in self._files.merged if actions.get(item.path) is not None)
+        return self._files.merged_by(plans.pack(plan.actions))
 
     def edited(self, plan: Plan) -> tuple[bytes, ...]:
         """The paths that do not get the content of the checkpoint, because they keep edits."""
@@ -79,17 +78,14 @@ class KeptEdits:
         for wanted in self._exact:
             done = actions.get(wanted.path)
             becomes = wanted.before if done is None else done.after
-            is_directory = all(entry is None or entry.kind == DIR for entry in (wanted.before, wanted.after))
-            if not is_directory and wanted.path not in others and not manifest.same(becomes, wanted.after):
+            if plans.is_of_file(wanted) and wanted.path not in others and not manifest.same(becomes, wanted.after):
                 found.append(wanted.path)
         return tuple(found)
 
 
 def _without_option(item: Kept) -> Kept:
     """Why a path is left alone; of a revert, its option is named, too."""
-    if item.why != SHARED:
-        return item
-    return item._replace(reason=f"changed while {' and '.join(f'@{number}' for number in item.by)} ran, too")
+    return item if item.why != SHARED else item._replace(reason=shared_with(item.by))
 
 
 def _is_since(view: TurnView, identity: str, target: Checkpoint) -> bool:

@@ -8,10 +8,11 @@ from functools import cached_property
 
 from .. import errors
 from .._typing import NamedTuple
+from ..messages import enumerated
 from ..model.diff import Change
 from ..model.line_diff import blocks, lines_of
 from ..model.manifest import FILE, Entry, Finder, same
-from ..model.turn_records import Outside, Reset, Row, Turn
+from ..model.turn_records import Outside, Row, Turn
 from .context import Context
 from .turn_view import TurnView
 
@@ -24,8 +25,7 @@ class Editors(NamedTuple):
 
     def __str__(self) -> str:
         """In words: "@1, @3 and you", or ""."""
-        names = [*(f"@{number}" for number in self.turns), *(["you"] if self.is_person else [])]
-        return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+        return enumerated([*(f"@{number}" for number in self.turns), *(["you"] if self.is_person else [])])
 
 
 class _Step(NamedTuple):
@@ -107,23 +107,14 @@ class LaterEdits:
 
     @cached_property
     def _maker_now(self) -> int | None:
-        """Who made what the newest checkpoint lacks."""
+        """Who made the changes since the newest checkpoint."""
         running = [turn.n for turn in self._view.turns if turn.to_now]
         return running[0] if len(running) == 1 else None if running else 0
 
     @cached_property
     def _rows(self) -> list[tuple[Row, Mapping[bytes, Change]]]:
-        rows = self._view.rows(wanted=self._is_later)
+        rows = self._view.rows(wanted=lambda row: self._view.is_after(row, self._start))
         return [(row, {change.path: change for change in getattr(row, "changes", None) or ()}) for row in rows]
-
-    def _is_later(self, row: Row) -> bool:
-        if isinstance(row, Turn):
-            last = row.after
-        elif isinstance(row, Outside | Reset):
-            last = row.checkpoint if isinstance(row, Outside) else row.safety
-        else:
-            return False
-        return not last or self._view.points[last].seq > self._start
 
 
 def _maker(row: Row) -> int | None:

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 
 from .. import errors
 from ..model.checkpoint import Checkpoint
-from ..model.manifest import DIR, Finder, same
-from ..model.plan import NO_EDITS, Action, OutsideEdits
+from ..model.manifest import Finder, same
+from ..model.plan import NO_EDITS, Action, OutsideEdits, is_of_file
 from ..model.turn_records import BACKGROUND, Outside, Row, Turn
 from .context import Context
 from .turn_view import TurnView
@@ -27,7 +27,7 @@ def edited_outside(context: Context, target: Checkpoint, actions: Iterable[Actio
         view = TurnView(context)
         if trace.sought and view.turns:
             trace.from_worktree(view)
-            for row in view.rows(wanted=lambda row: _is_after(view, row, target)):
+            for row in view.rows(wanted=lambda row: _may_have_made(view, row, target)):
                 if not trace.sought:
                     break
                 trace.through(context, view, row)
@@ -40,7 +40,7 @@ class _Trace:
     """Paths that are traced back step by step, each with the content that the next older step may have made."""
 
     def __init__(self, actions: Iterable[Action]) -> None:
-        self.sought = {action.source: action.before for action in actions if not _is_directory(action)}
+        self.sought = {action.source: action.before for action in actions if is_of_file(action)}
         self.proved: set[bytes] = set()
         self.possible: set[bytes] = set()
 
@@ -104,14 +104,6 @@ def is_of_turn_alone(context: Context, before: Checkpoint, actions: Iterable[Act
     return True
 
 
-def _is_directory(action: Action) -> bool:
-    return all(entry is None or entry.kind == DIR for entry in (action.before, action.after))
-
-
-def _is_after(view: TurnView, row: Row, target: Checkpoint) -> bool:
-    """True if a row may have changed something after a checkpoint."""
-    if isinstance(row, Turn):
-        return row.after is None or view.points[row.after].seq > target.seq
-    if isinstance(row, Outside):
-        return not row.checkpoint or view.points[row.checkpoint].seq > target.seq
-    return False  # a restore makes no content
+def _may_have_made(view: TurnView, row: Row, target: Checkpoint) -> bool:
+    """True if a row may have made content after a checkpoint. A restore makes none."""
+    return isinstance(row, Turn | Outside) and view.is_after(row, target.seq)

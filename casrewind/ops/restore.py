@@ -34,6 +34,8 @@ _TORN = "was changing while it was saved: its stored bytes may be torn"
 
 Confirm = Callable[[Plan], bool]
 """Asks the user to confirm a plan."""
+Prepared = Callable[[StoreWriter | DryRunWriter], tuple[Restored, CapturedState]]
+"""Returns (what would be done and kept, the current state), with new blobs in the given writer."""
 
 
 class Declined(Exception):
@@ -87,28 +89,43 @@ def restore(
             "restore it there, or elsewhere with --to DIR"
         )
     preflight.refuse_open_journal(context)
+
+    def prepared(writer: StoreWriter | DryRunWriter) -> tuple[Restored, CapturedState]:
+        return _prepare(context, writer, target, scope, edits, skip_damaged=skip_damaged, keeper=keeper)
+
     if dry_run:
-        dry = DryRunWriter(context.store.read)
-        report, now = _prepare(context, dry, target, scope, edits, skip_damaged=skip_damaged, keeper=keeper)
-        preflight.check_actions(context, now, report.actions)
-        return report
+        return only_plan(context, prepared)
     with context.store.restoring(context.root.key), context.store.writing() as writer:
         preflight.refuse_open_journal(context)
         preflight.refuse_forgotten(context, target)
-        report, now = _prepare(context, writer, target, scope, edits, skip_damaged=skip_damaged, keeper=keeper)
+        report, now = prepared(writer)
         if not report.actions:
             return report._replace(dry_run=False)
-        if confirm is not None and not confirm(Plan(report.actions, report.kept, report.merged)):
-            raise Declined
-        if report.merged:
-            from .compare import refuse_changed
-
-            refuse_changed(context, report.actions, report.merged)
-            report = report._replace(actions=plans.with_times(report.actions, {item.path for item in report.merged}, time.time_ns()))
-        actions = preflight.check_actions(context, now, report.actions)  # only now: the user may confirm late
         current = "" if scope or keeper is not None or edits is not None else target.id
         operation = Operation(history.RESTORE, 0, context.root.key, target.id, "", b"", current)
-        return execute(context, writer, operation, report, now, actions)
+        return carry_out(context, writer, operation, report, now, confirm)
+
+
+def only_plan(context: Context, prepared: Prepared) -> Restored:
+    """What would be done. Publishes and changes nothing. Raises as the operation would."""
+    report, now = prepared(DryRunWriter(context.store.read))
+    preflight.check_actions(context, now, report.actions)
+    return report._replace(dry_run=True)
+
+
+def carry_out(
+    context: Context, writer: StoreWriter, operation: Operation, report: Restored, now: CapturedState, confirm: Confirm | None
+) -> Restored:
+    """Execute the actions of a report if the user confirms them, else raise Declined."""
+    if confirm is not None and not confirm(Plan(report.actions, report.kept, report.merged)):
+        raise Declined
+    if report.merged:
+        from .compare import refuse_changed
+
+        refuse_changed(context, report.actions, report.merged)
+        report = report._replace(actions=plans.with_times(report.actions, {item.path for item in report.merged}, time.time_ns()))
+    actions = preflight.check_actions(context, now, report.actions)  # only now: the user may confirm late
+    return execute(context, writer, operation, report, now, actions)
 
 
 def _prepare(

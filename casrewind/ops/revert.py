@@ -5,19 +5,18 @@ path is merged or left alone, as a whole and for all turns at once: one conflict
 another turn may have changed at the same time, and one that the turn may not have made, are left alone, too.
 """
 
-import io
 import time
 from collections.abc import Container, Iterator, Mapping, Sequence
 
 from .. import errors
-from .._typing import TYPE_CHECKING, NamedTuple
+from .._typing import NamedTuple
 from ..messages import plural, printable
 from ..model import digest as digests
 from ..model import manifest, merge, paths
 from ..model import plan as plans
 from ..model.diff import Change, topmost
 from ..model.history import RESTORE, REVERT, Operation
-from ..model.manifest import FILE, LARGE, PURGED, Entry
+from ..model.manifest import FILE, PURGED, Entry
 from ..model.merge import LineMerge
 from ..model.plan import Action, Actions, Kept, Merged
 from ..model.turn_records import NOT_SAVED, Turn
@@ -27,14 +26,12 @@ from . import preflight
 from .capture import CapturedState
 from .compare import read_present
 from .context import Context
+from .edits import Edit, Edits, changed_since, chosen_actions, stored
 from .execute import Restored
 from .later_edits import LaterEdits
-from .restore import Confirm
+from .restore import Confirm, carry_out, only_plan
 from .turn_view import TurnView
-from .undo import carry_out, only_plan, prepare
-
-if TYPE_CHECKING:  # few reverts have edits
-    from .edits import Edit, Edits
+from .undo import prepare
 
 ASIDE, THEIRS, MARKERS = "", "theirs", "markers"
 """What becomes of a file with conflicts: it is left alone, it gets the lines of before the turn, or markers."""
@@ -71,17 +68,17 @@ def revert(
     skip_damaged: bool = False,
     dry_run: bool = False,
     confirm: Confirm | None = None,
-    edits: "Edits | None" = None,
-    hunks: "Mapping[bytes, Edit] | None" = None,
+    edits: Edits | None = None,
+    hunks: Mapping[bytes, Edit] | None = None,
 ) -> Restored:
     """Take back what `turns` (of `view`, the newest first) changed, at the paths in `scope` or everywhere.
 
     `shared`: also where other turns may have changed a path at the same time. `running`: also a turn that still runs; else
     StoreBusy is raised. `conflicts`: see ASIDE. `dry_run` changes nothing. `confirm` is asked with the plan; without its
-    consent, Declined is raised. `edits`: the paths of the plan that are chosen, and what of each. `hunks`: for files
-    of a single turn, what it changed of them, and what they become if only the chosen hunks of that are taken back. `undo`
-    undoes a revert. Raises ContentInTheWay if a chosen path is no longer as it was shown, CheckpointNotFound if it is not known what a turn
-    changed, PathNotFound if no turn changed a path in `scope`, StoreDamaged unless `skip_damaged`, else as a restore does.
+    consent, Declined is raised. `edits`: the chosen paths of the plan, and the chosen part of each. `hunks`: the chosen
+    hunks of what a single turn changed in its files. `undo` undoes a revert. Raises ContentInTheWay if a chosen path has
+    changed since it was shown, CheckpointNotFound if a turn's change is not known, PathNotFound if no turn changed a path
+    in `scope`, StoreDamaged unless `skip_damaged`, else as a restore does.
     """
     still = next((turn for turn in turns if turn.running), None)
     if still is not None and not running:
@@ -108,11 +105,8 @@ def revert(
         )
         planned = plans.pack(report.actions)
         if edits is not None:
-            from .edits import chosen_actions
-
             planned = chosen_actions(planned, edits, writer)
-        merged = tuple(item for item in files.merged if _becomes(planned.get(item.path), item.data))
-        return report._replace(actions=planned, kept=tuple(sorted((*report.kept, *done.kept))), merged=merged), now
+        return report._replace(actions=planned, kept=tuple(sorted((*report.kept, *done.kept))), merged=files.merged_by(planned)), now
 
     preflight.refuse_open_journal(context)
     if dry_run:
@@ -125,21 +119,14 @@ def revert(
         return carry_out(context, writer, operation, report, now, confirm) if report.actions else report
 
 
-def _chosen(steps: Sequence[RevertStep], edit: "Edit | None") -> Sequence[RevertStep]:
+def _chosen(steps: Sequence[RevertStep], edit: Edit | None) -> Sequence[RevertStep]:
     """The step of a single turn, with the chosen hunks of it."""
     if edit is None:
         return steps
     (step,) = steps
     if not (manifest.same(step.change.new, edit.shown.old) and manifest.same(step.change.old, edit.shown.new)):
-        from .edits import changed_since
-
         raise changed_since(step.change.path)
     return [step._replace(change=step.change._replace(old=edit.wanted))]
-
-
-def _becomes(action: Action | None, data: bytes) -> bool:
-    """True if a path becomes a file of these bytes."""
-    return action is not None and action.after is not None and action.after.digest == digests.of(data)
 
 
 def what_turns_did(
@@ -191,11 +178,14 @@ def _left_alone(turn: Turn, taken: Container[int], *, is_shared: bool) -> Iterat
         numbers = tuple(number for number in every if number not in taken)
         if not numbers:
             continue
-        others = " and ".join(f"@{number}" for number in numbers)
-        reason = f"changed while {others} ran, too; --shared takes it back as well"
-        yield Kept(path, reason, benign=False, why=SHARED, by=numbers)
+        yield Kept(path, f"{shared_with(numbers)}; --shared takes it back as well", benign=False, why=SHARED, by=numbers)
     for path in turn.purged:
         yield Kept(path, "its content was purged", benign=False, why=merge.IS_PURGED)
+
+
+def shared_with(numbers: Sequence[int]) -> str:
+    """Why a path is left alone that these turns may have changed, too."""
+    return f"changed while {' and '.join(f'@{number}' for number in numbers)} ran, too"
 
 
 def _unknown_before(unclear: Sequence[Change]) -> Iterator[Kept]:
@@ -257,13 +247,21 @@ class PathMerger:
             entry = Entry(FILE, found.mode, len(result.data), 0 if there is None else there.mtime_ns, digest)
         if result is None and entry is not None and entry.digest in self.chosen:
             self.made.add(entry.digest)
-            return self._stored(entry._replace(mtime_ns=time.time_ns()), self.chosen[entry.digest])
+            return stored(entry._replace(mtime_ns=time.time_ns()), self.chosen[entry.digest], self._writer)
         if result is None or entry is None or manifest.same(entry, there) or entry.digest != digests.of(result.data):
             return entry
         by = self._later.of_file(path, there)
         self.merged.append(result._replace(by=by.turns, is_yours=by.is_person))
         self.made.add(entry.digest)
-        return self._stored(entry, result.data)
+        return stored(entry, result.data, self._writer)
+
+    def merged_by(self, actions: Actions) -> tuple[Merged, ...]:
+        """The merged files that these actions write."""
+        found = ((item, actions.get(item.path)) for item in self.merged)
+        return tuple(
+            item for item, action in found
+            if action is not None and action.after is not None and action.after.digest == digests.of(item.data)
+        )  # fmt: skip
 
     def _merged(self, path: bytes, turn: int, lines: LineMerge, before: Merged | None) -> Merged:
         """The file after one more turn was taken back."""
@@ -303,12 +301,6 @@ class PathMerger:
         if data is None:
             raise _Moving
         return data
-
-    def _stored(self, entry: Entry, data: bytes) -> Entry:
-        if len(data) < LARGE:
-            self._writer.put_file(data)
-            return entry
-        return entry._replace(chunks=self._writer.put_stream(io.BytesIO(data), len(data))[2])
 
 
 class _Moving(Exception):

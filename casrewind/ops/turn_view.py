@@ -15,7 +15,7 @@ from ..model import turns as rows_of
 from ..model.checkpoint import PROMPT, SAFETY, Checkpoint
 from ..model.diff import Change
 from ..model.manifest import Entry, Loader, Tree
-from ..model.turn_records import NOT_SAVED, OPERATIONS, Difference, PastOperation, Row, State, Turn
+from ..model.turn_records import NOT_SAVED, OPERATIONS, Difference, Outside, PastOperation, Reset, Row, State, Turn
 from ..model.turns import Outline
 from ..store.agent_sessions import AgentSession
 from ..store.catalog import Marked
@@ -95,6 +95,16 @@ class TurnView:
     def rows(self, most: int | None = None, wanted: Callable[[Row], bool] | None = None) -> Iterator[Row]:
         """All rows, newest first, with their changes; down to `most` turns. `wanted`: see Outline.rows."""
         return self._outline.rows(self._differ, most, wanted)
+
+    def is_after(self, row: Row, seq: int) -> bool:
+        """True if a row that can have changes ends after the record `seq` of the ledger, or has no end yet."""
+        if isinstance(row, Turn):
+            last = row.after
+        elif isinstance(row, Outside | Reset):
+            last = row.checkpoint if isinstance(row, Outside) else row.safety
+        else:
+            return False
+        return not last or self.points[last].seq > seq
 
     def filled(self, turn: Turn) -> Turn:
         """A turn with its changes."""

@@ -1,7 +1,7 @@
 """Undo and redo: reverse the newest restore, path by path.
 
 The danger prevented here: work done after a restore is lost when that is reversed. Paths edited since are kept.
-`prepare` and `carry_out` also serve a revert (ops/revert.py), which decides in another way what a path becomes.
+`prepare` also serves a revert (ops/revert.py), which decides in another way what a path becomes.
 """
 
 import time
@@ -21,13 +21,10 @@ from ..store.writer import StoreWriter
 from ..worktree.nested_stores import NestedStores
 from . import capture, preflight
 from .capture import CapturedState, in_the_way
-from .compare import refuse_changed
 from .context import Context
-from .execute import Restored, execute
-from .restore import Confirm, Declined
+from .execute import Restored
+from .restore import Confirm, carry_out, only_plan
 
-Prepared = Callable[[StoreWriter | DryRunWriter], tuple[Restored, CapturedState]]
-"""Returns (what would be done and kept, the current state), with new blobs in the given writer."""
 Resolve = Callable[[Action, Entry | None], Entry | Kept | None]
 """Returns what a path becomes, given the wanted action and the present entry, or why it is kept."""
 
@@ -98,25 +95,6 @@ def _take_back(
         return report
 
 
-def only_plan(context: Context, prepared: Prepared) -> Restored:
-    """What would be done. Publishes and changes nothing. Raises as the operation would."""
-    report, now = prepared(DryRunWriter(context.store.read))
-    preflight.check_actions(context, now, report.actions)
-    return report._replace(dry_run=True)
-
-
-def carry_out(
-    context: Context, writer: StoreWriter, operation: Operation, report: Restored, now: CapturedState, confirm: Confirm | None
-) -> Restored:
-    """Execute the actions of a report if the user confirms them, else raise Declined."""
-    if confirm is not None and not confirm(Plan(report.actions, report.kept, report.merged)):
-        raise Declined
-    refuse_changed(context, report.actions, report.merged)
-    report = report._replace(actions=plans.with_times(report.actions, {item.path for item in report.merged}, time.time_ns()))
-    actions = preflight.check_actions(context, now, report.actions)  # only now: the user may confirm late
-    return execute(context, writer, operation, report, now, actions)
-
-
 def prepare(
     context: Context, writer: StoreWriter | DryRunWriter, actions_of: Callable[[], Actions], op: str, aim: str, hint: str,
     resolve: Resolve, *, made: Container[bytes] = (), everything: bool = False, skip_damaged: bool = False,
@@ -142,12 +120,8 @@ def prepare(
     plan = plans.keep_paths(Plan(actions, ()), kept)
     plan = preflight.checked_plan(context, now, plan, hint=hint, made=made, skip_damaged=skip_damaged, benign=False)
     left = {item.path for item in plan.kept}
-    unchanged = _files(action for action in wanted if action.path not in left) - _files(plan.actions)
+    unchanged = sum(plans.is_of_file(action) for action in wanted if action.path not in left) - sum(map(plans.is_of_file, plan.actions))
     return Restored(op, aim, "", plan.actions, plan.kept, unchanged, dry_run=False), now
-
-
-def _files(actions: Iterable[Action]) -> int:
-    return sum(any(entry is not None and entry.kind != DIR for entry in (action.before, action.after)) for action in actions)
 
 
 def _touched(wanted: Actions) -> Iterable[bytes]:

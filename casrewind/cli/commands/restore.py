@@ -96,7 +96,7 @@ def _restore_files(context: "Context", options: "ParsedOptions", point: "Checkpo
 
 
 def _check_hunks(options: "ParsedOptions") -> None:
-    """Raise UsageError for what hunks cannot be chosen with, or if nobody can be asked."""
+    """Raise UsageError if -p stands beside an option that it excludes, or if there is no terminal to ask on."""
     if not options.patch:
         return
     if options.command == "restore":
@@ -284,8 +284,8 @@ def _told(turns: "Sequence[Turn]") -> str:
 
 
 def _known_turns(options: "ParsedOptions", turns: "Sequence[Turn]") -> "tuple[list[Turn], list[Turn]]":
-    """The turns whose change is known, and the others. Raises CheckpointNotFound if there are others, unless they may be
-    left out."""
+    """Returns (turns with a known change, turns with an unknown one). Without --known, an unknown change raises
+    CheckpointNotFound."""
     from ...model.turn_records import NOT_SAVED
 
     unknown = [turn for turn in turns if turn.not_saved or turn.before is None or not (turn.after or turn.to_now)]

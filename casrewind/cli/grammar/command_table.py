@@ -108,7 +108,7 @@ HUNKS = flag("-p", "--patch", "ask about each hunk, with the letters of git add 
 SKIP_DAMAGED = flag("--skip-damaged", "skip paths with damaged content in the store")
 _EDITS = (
     choice("keep_edits", True, "--keep-edits", "take back what the turns since then changed, and keep what was edited outside of them"),
-    choice("keep_edits", False, "--exact", "restore the state itself, whoever changed it since (default; restore.keep_edits changes it)"),
+    choice("keep_edits", False, "--exact", "restore the exact state (default; restore.keep_edits changes that)"),
 )
 SESSION = Option(("--session",), "use this agent session: its id, or 4 characters of it (default: the newest of the project)", "ID")
 _MESSAGE = Option(("-m", "--message"), "label of the checkpoint; saves even if nothing changed", "MESSAGE", default="")
@@ -217,7 +217,7 @@ COMMANDS = {
         choice("conflicts", "markers", "--markers", "where the same lines were edited since: write all versions, between markers"),
         flag("--shared", "also paths that another turn may have changed at the same time"),
         flag("--running", "also what a turn that still runs has changed so far"),
-        flag("--known", "of several turns, leave out those whose change is no longer known"), HUNKS, SKIP_DAMAGED, DRY_RUN, YES,
+        flag("--known", "of several turns, leave out each one with an unknown change"), HUNKS, SKIP_DAMAGED, DRY_RUN, YES,
         JSON,
         ), (
         "[OPTIONS] @N [--] [PATH ...]", "[OPTIONS] @N..@M [--] [PATH ...]", "[OPTIONS] --session ID [--] [PATH ...]",

@@ -235,7 +235,7 @@ def session_of(row: PickerRow) -> str:
 
 
 def is_taken_back(row: PickerRow) -> bool:
-    """True for a turn whose change a restore or a revert took back."""
+    """True if a restore or a revert took back what the turn changed."""
     return isinstance(row.item, Turn) and row.item.taken_back
 
 

@@ -51,7 +51,7 @@ class PickerState:
         self.parts: dict[bytes, set[int]] = {}
         """The chosen hunks by file."""
         self.dropped = ""
-        """The key of the row of which a choice was dropped, because what was shown of it changed, or ""."""
+        """The key of the row that lost its choice, because the shown change is another one now; or ""."""
         self.patch: list[PatchLine] = []
         self.busy, self.said = "reading the timeline", ""
         """The text about the running job, or "", and the text about the last key."""
@@ -210,7 +210,7 @@ class PickerState:
         return self.preview is not None and not self.preview.base and (self.preview.what == HERE or self.preview.is_turn)
 
     def is_of_turn(self) -> bool:
-        """True if what is chosen is chosen of what a turn did."""
+        """True if the chosen hunks are those of a turn, and not of a restore."""
         return self.preview is not None and self.preview.is_turn and self.preview.what == TURN and not self.preview.base
 
     def choose(self, paths: set[bytes], *, only_add: bool = False) -> None:

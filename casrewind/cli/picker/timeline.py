@@ -15,7 +15,7 @@ from ...messages import age, plural, printable
 from ...model import diff as diffs
 from ...model.checkpoint import MANUAL, SAFETY, Checkpoint
 from ...model.diff import Change
-from ...model.manifest import FILE, Entry
+from ...model.manifest import FILE
 from ...model.plan import NO_EDITS, Plan
 from ...model.turn_records import Outside, Reset, Row, SavedRow, Turn
 from ...ops import compare, conversation, lookup, pins, rewind
@@ -36,7 +36,6 @@ from ..show.changes import details, unclear_notes
 from ..show.chat import removed_prompts, rewound_lines
 from ..show.pinned import marking_lines
 from ..show.restored import (
-    KEY,
     NO_TARGET,
     UNDO_KEEPS,
     RestoreTarget,
@@ -262,7 +261,7 @@ class TimelineModel:
             headline = f"Restore {'chat and files' if what == BOTH else 'files'} to {name}: {summary(plan)}{some}"
             outside = NO_EDITS if keep_edits else edited_outside(context, point, plan.actions)
             may_keep = bool(outside.proved) and edits is None
-            planned = [*plan_lines(plan), *outside_lines(outside, KEY if may_keep else ""), *foreign_lines(strange), *taken]
+            planned = [*plan_lines(plan), *outside_lines(outside, KEEP_EDITS if may_keep else ""), *foreign_lines(strange), *taken]
             notes = self._notes(point, plan)
             answer = ask(Proposal(Line(headline), planned, notes, UNDO_KEEPS, lambda: self._patch_of(plan, made), may_keep))
             if answer == KEEP_EDITS:
@@ -312,14 +311,10 @@ class TimelineModel:
 
     def _patch_of(self, plan: Plan, made: Mapping[bytes, bytes]) -> Iterator[Line]:
         """The patch of a plan. `made`: contents that the store does not have."""
-        found = compare.planned(self._context, really_changes(plan.actions), plan.merged)
-
-        def new(path: bytes, entry: Entry) -> bytes | None:
-            return made[path] if path in made else found.new(path, entry)
-
+        found = compare.planned(self._context, really_changes(plan.actions), plan.merged, made)
         count = 0
         for change in sorted(found.changes, key=lambda change: change.new is not None):
-            for line in patch_of(found._replace(new=new), change, is_plain=True):
+            for line in patch_of(found, change, is_plain=True):
                 if count == MOST_LINES:
                     yield Line(f"... more than {MOST_LINES} lines; casrewind diff --patch shows them all")
                     return

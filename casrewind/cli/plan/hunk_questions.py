@@ -1,7 +1,7 @@
 """Asks about the changes of a plan hunk by hunk, with the letters of `git add -p`. It only asks.
 
-The danger prevented here: an answer that is taken for something else than what was shown. A letter that does not fit
-where it is typed decides nothing, and what was not asked is not chosen.
+The danger prevented here: an answer decides about another change than the one on the screen. A letter that does not fit
+decides nothing, and a hunk that was not asked about is not chosen.
 """
 
 import sys
@@ -158,7 +158,7 @@ class _FileQuestions:
     def _take(self, answer: str, letters: Sequence[str]) -> None:
         """Do what an answer says."""
         at, letter = self._at, answer[:1]
-        if answer and letter != "g" and len(answer) > 1:
+        if letter != "g" and len(answer) > 1:
             letter = "?"
         if letter in _UNFIT and letter not in letters:
             print_line(_UNFIT[letter], self._stream)

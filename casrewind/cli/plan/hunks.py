@@ -1,4 +1,4 @@
-"""The parts of a change that can be chosen alone, and what a choice of them makes of the path."""
+"""The parts of a change that can be chosen alone, and the content that a choice of them gives."""
 
 from collections.abc import Collection, Iterable
 
@@ -25,8 +25,7 @@ def edit_of(found: "Comparison", change: Change, numbers: Collection[int]) -> Ed
     texts = patch.texts(found, change)
     if texts is None or change.old is None:
         return None
-    chosen = [block for number, hunk in enumerate(patch.hunks(texts, change.path)) if number in numbers for block in hunk.blocks]
-    return edit_with(change, texts, chosen, change.old.mode)
+    return edit_with(change, texts, _blocks(texts, change.path, numbers), change.old.mode)
 
 
 def taken_back_of(found: "Comparison", change: Change, numbers: Collection[int]) -> Edit | None:
@@ -34,9 +33,13 @@ def taken_back_of(found: "Comparison", change: Change, numbers: Collection[int])
     texts = patch.texts(found, change)
     if texts is None or change.new is None:
         return None
-    hunks = [hunk for number, hunk in enumerate(patch.hunks(texts, change.path)) if number in numbers]
-    chosen = [Block(one.new_start, one.new_end, one.old_start, one.old_end) for hunk in hunks for one in hunk.blocks]
+    chosen = (Block(one.new_start, one.new_end, one.old_start, one.old_end) for one in _blocks(texts, change.path, numbers))
     return edit_with(Change(change.path, change.new, change.old), Texts(texts.new, texts.old), chosen, change.new.mode)
+
+
+def _blocks(texts: Texts, path: bytes, numbers: Collection[int]) -> list[Block]:
+    """The blocks of the hunks with these numbers."""
+    return [block for number, hunk in enumerate(patch.hunks(texts, path)) if number in numbers for block in hunk.blocks]
 
 
 def edit_with(change: Change, texts: Texts, chosen: Iterable[Block], mode: int) -> Edit:

@@ -52,7 +52,7 @@ class PlanQuestion:
         moved: str = "",
         notes: Iterable[Line] = (),
     ) -> None:
-        """`is_shown`: the plan is printed, and nobody is asked. `target` names the result. `moved`: that numbers moved, or
+        """`is_shown`: the plan is printed without a question. `target` names the result. `moved`: says that numbers moved, or
         "". `since`: the checkpoint to go back to, if edits after it are to be named. `anchor` and `what`: see
         typed.code_of; by default the anchor is `since`. `notes`: what else stands above the plan."""
         self._context, self._options, self._done, self._title = context, options, done, title
@@ -89,7 +89,7 @@ class PlanQuestion:
             print_lines([*notes, title, *self._details(plan, strange, "")])
             return True
         may_keep = bool(self.outside.proved) and not self.keep_edits
-        details = self._details(plan, strange, restored.KEY)
+        details = self._details(plan, strange, KEEP_EDITS)
         answer = ask(Proposal(title, details, notes, restored.UNDO_KEEPS, lambda: self._patch(plan), may_keep))
         if answer == KEEP_EDITS:
             self.keep_edits, self.outside = True, NO_EDITS

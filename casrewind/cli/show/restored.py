@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from ..._typing import TYPE_CHECKING, NamedTuple
-from ...messages import plural, printable
+from ...messages import enumerated, plural, printable
 from ...model.checkpoint import Checkpoint
 from ...model.diff import Change, count, counted_changes
 from ...model.plan import EDITED, OUTSIDE, Action, Kept, Merged, OutsideEdits, Plan
@@ -35,8 +35,8 @@ class RestoreTarget(NamedTuple):
     state: str = ""
 
 
-KEY, OPTION = "e", "--keep-edits"
-"""What keeps the edits that a plan would take back: an answer, or an option."""
+OPTION = "--keep-edits"
+"""The option that keeps the edits that a plan would take back."""
 EDITS_STAY = Line("  takes back only what turns changed since then; your edits stay")
 UNDO_KEEPS = "The state before is kept for undo."
 NO_TARGET = RestoreTarget("", None, None)
@@ -136,9 +136,8 @@ def _merged_lines(row: "Row", item: Merged) -> Iterator[Line]:
 
 
 def _merge_in_words(item: Merged) -> str:
-    """What a merge takes back, and whose lines it keeps."""
-    names = [*(f"@{number}" for number in item.by), *(["yours"] if item.is_yours else [])]
-    whose = " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    """What a merge takes back, and which lines it keeps: those of other turns, and yours."""
+    whose = enumerated([*(f"@{number}" for number in item.by), *(["yours"] if item.is_yours else [])])
     parts = [f"{plural(item.taken, 'place')} taken back"] if item.taken or not item.conflicts else []
     parts += [f"{plural(item.kept, 'line' if whose else 'later line')}{f' of {whose}' if whose else ''} kept"] if item.kept else []
     return "merged: " + ", ".join([*parts, *([f"markers at {plural(item.conflicts, 'place')}"] if item.conflicts else [])])
@@ -174,12 +173,7 @@ def _yours(left: Sequence[Kept]) -> Iterator[Line]:
     for item in left:
         if not (found and item.path.startswith(found[-1] + b"/")):
             found.append(item.path)
-    if found:
-        yield Line(f"  kept, yours ({plural(len(found), 'path')}):")
-    for path in found[:SHOWN]:
-        yield Line(f"    {printable(path)}")
-    if len(found) > SHOWN:
-        yield Line(f"    ... and {len(found) - SHOWN:,} more; --json lists all of them")
+    return _listed("kept, yours", found, f"{len(found) - SHOWN:,} more; --json lists all of them")
 
 
 def _kept(left: Sequence[Kept], done: Sequence[Action] = ()) -> Iterator[Line]:
@@ -218,12 +212,17 @@ def first_names(paths: Sequence[bytes]) -> str:
 
 def foreign_lines(paths: Sequence[bytes]) -> Iterator[Line]:
     """The paths that another session may have changed."""
+    return _listed("changed while another session ran", paths, f"{len(paths) - SHOWN} more")
+
+
+def _listed(title: str, paths: Sequence[bytes], more: str) -> Iterator[Line]:
+    """Paths below their title, and `more` in place of those that are too many. Nothing without a path."""
     if paths:
-        yield Line(f"  changed while another session ran ({plural(len(paths), 'path')}):")
+        yield Line(f"  {title} ({plural(len(paths), 'path')}):")
     for path in paths[:SHOWN]:
         yield Line(f"    {printable(path)}")
     if len(paths) > SHOWN:
-        yield Line(f"    ... and {len(paths) - SHOWN} more")
+        yield Line(f"    ... and {more}")
 
 
 def unprotected_lines(rules: "Sequence[LostRule]") -> Iterator[Line]:
