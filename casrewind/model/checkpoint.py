@@ -21,8 +21,9 @@ NOT_SAVED = 16
 
 (_ID, _CREATED, _WORKTREE, _ROOT, _PARENT, _TRIGGER, _LABEL, _PROMPT, _AGENT, _SESSION, _TREE, _DOMAIN) = range(1, 13)
 (_FILES, _BYTES, _ADDED, _MODIFIED, _REMOVED, _SKIPPED, _FLAGS, _CURSOR, _TRANSCRIPT, _ELAPSED) = range(13, 23)
-(_TURN, _EVENT, _REASON, _SUBAGENTS, _TASKS, _TELLS_ENDS, _AT, _BRANCH, _COMMIT, _OP, _TARGET, _BY_AGENT, _BY_SESSION) = range(23, 36)
-_MORE = range(_TURN, _BY_SESSION + 1)
+(_TURN, _EVENT, _REASON, _SUBAGENTS, _TASKS, _TELLS_ENDS, _AT) = range(23, 30)
+(_BRANCH, _COMMIT, _OP, _TARGET, _BY_AGENT, _BY_SESSION, _MACHINE) = range(30, 37)
+_MORE = range(_TURN, _MACHINE + 1)
 
 
 class Circumstances(NamedTuple):
@@ -33,6 +34,7 @@ class Circumstances(NamedTuple):
     background. `tells_ends`: whether the client's hooks report the ends of turns, None = unknown. `at_ns`: the time of
     the event, 0 = unknown. `branch` and `commit` are git's. `op` and `target`: the operation after a safety checkpoint,
     and its target. `by_agent` and `by_session`: the agent and session that ran a save or a restore in their shell.
+    `machine`: the name of the machine that a pulled checkpoint was made on, "" = made here.
     """
 
     turn: str = ""
@@ -48,6 +50,7 @@ class Circumstances(NamedTuple):
     target: str = ""
     by_agent: str = ""
     by_session: str = ""
+    machine: str = ""
 
 
 NOTHING_ELSE = Circumstances()
@@ -180,6 +183,7 @@ def _decode_more(got: tlv.Fields) -> Circumstances:
         target=got.text(_TARGET),
         by_agent=got.text(_BY_AGENT),
         by_session=got.text(_BY_SESSION),
+        machine=got.text(_MACHINE),
     )
 
 

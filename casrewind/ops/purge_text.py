@@ -36,7 +36,7 @@ DROPPED = "***"
 text."""
 MOST_TEXT = 8 << 10
 """Maximum bytes of a text to purge."""
-_KEPT = frozenset({"id", "parent", "trigger", "agent", "session", "turn", "op", "by_agent", "by_session"})
+_KEPT = frozenset({"id", "parent", "trigger", "agent", "session", "turn", "op", "by_agent", "by_session", "machine"})
 """Text fields of a checkpoint that are not edited: ids, which others refer to, and words of casrewind's own."""
 _LEAST_TEXT = 4
 _BATCH = 500
@@ -305,7 +305,7 @@ def _records(context: Context, secret: SecretText) -> int:
     """The number of records with the text in a field that is not edited: the id of a session, or a path."""
     points = checkpoints_of(context)
     texts: list[tuple[str | bytes, ...]] = [
-        (one.agent, one.session, one.more.by_agent, one.more.by_session, one.root, one.cursor) for one in points
+        (one.agent, one.session, one.more.by_agent, one.more.by_session, one.more.machine, one.root, one.cursor) for one in points
     ]
     rows = [session._replace(event="") for session in context.store.sessions.all()]
     texts += [tuple(value for value in row if isinstance(value, str)) for row in rows]

@@ -5,7 +5,7 @@ import random
 from casrewind import errors
 from casrewind.model import checkpoint as checkpoints
 from casrewind.model import tlv
-from casrewind.model.checkpoint import Checkpoint
+from casrewind.model.checkpoint import Checkpoint, Circumstances
 from casrewind.model.diff import Counts
 from casrewind.model.manifest import FILE, Entry
 
@@ -19,7 +19,7 @@ def made(chance):
         chance.randrange(1 << 40), f"c{chance.randbytes(7).hex()}"[: chance.choice([15, 15, 15, 4, 12])], number(), chance.randbytes(16),
         chance.randbytes(chance.choice([0, 3, 300])), *texts, chance.randbytes(32), chance.randbytes(32), number(), number(),
         Counts(number(), number(), number()), number(), number(), chance.choice([b"", b"cursor"]), chance.choice([None, entry]),
-        chance.choice([0, 7]),
+        chance.choice([0, 7]), chance.choice([checkpoints.NOTHING_ELSE, Circumstances(machine="sandbox-4"), Circumstances("c1", tells_ends=False)]),
     )  # fmt: skip
 
 
@@ -31,6 +31,11 @@ def test_what_is_written_is_read_with_fields_of_a_later_version_before_or_behind
         data = checkpoints.encode(point)
         assert checkpoints.decode(point.seq, data) == point
         assert checkpoints.decode(point.seq, data + later) == checkpoints.decode(point.seq, later + data) == point
+
+
+def test_the_machine_of_a_pulled_checkpoint_has_its_tag():
+    point = made(random.Random(7))._replace(more=Circumstances(machine="sandbox-4"))
+    assert tlv.Fields(checkpoints.encode(point), "checkpoint record").text(36) == "sandbox-4"
 
 
 def test_damaged_bytes_are_corrupt_or_another_checkpoint():

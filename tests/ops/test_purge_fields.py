@@ -39,7 +39,7 @@ OWN = {
 """Digests, keys, ids of checkpoints, words of a fixed list, and what is a record of its own here."""
 KEPT = {
     "Checkpoint": {"root", "agent", "session"},
-    "Circumstances": {"by_agent", "by_session"},
+    "Circumstances": {"by_agent", "by_session", "machine"},
     "Operation": {"agent", "session"},
     "Mark": set(),
     "Adoption": {"root"},
