@@ -30,6 +30,7 @@
     |-- AgentError                 16
     |   |-- UnknownAgent           16   lists the known agents
     |   `-- MalformedEvent         16   a hook's input is not an event
+    |-- RemoteError                17   a remote refuses, cannot be reached, or holds what no push wrote
     `-- UsageError                 64   a bad option, limit or setting; no terminal and no --yes
 
 Partial success (a path that was skipped, an unreadable file) is not an exception: reports list it, and the command
@@ -203,6 +204,12 @@ class UnknownAgent(AgentError):
 
 class MalformedEvent(AgentError):
     """A hook's input is not an event."""
+
+
+class RemoteError(CasrewindError):
+    """A remote refuses something, cannot be reached, or holds other bytes than a push wrote."""
+
+    exit_code = 17
 
 
 class UsageError(CasrewindError):

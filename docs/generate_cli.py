@@ -126,6 +126,7 @@ CODES = """## Exit codes
 | 14 | an unsafe path, a refused root, content in the way that no checkpoint holds, or a store that other users can write to |
 | 15 | no such checkpoint, or more than one; no such file in it; no path that exists; nothing to undo or redo |
 | 16 | an agent, its settings or its conversation cannot be used |
+| 17 | a remote refuses something, cannot be reached, or is damaged |
 | 20 | the store is damaged |
 | 64 | the command line or a setting is wrong, or a question needs a terminal |
 | 70 | a bug in casrewind; the message names the log |

@@ -14,7 +14,7 @@ from casrewind.cli import main as cli
 from support.trees import plant
 from support.unchanged import unchanged
 
-CODES = {0, 1, 3, 10, 11, 12, 13, 14, 15, 16, 20, 64, 70, 130}
+CODES = {0, 1, 3, 10, 11, 12, 13, 14, 15, 16, 17, 20, 64, 70, 130}
 
 
 def every_error(kind=errors.CasrewindError):
@@ -28,7 +28,8 @@ def test_every_error_has_a_code_of_the_contract():
         "WorkspaceNotFound": 10, "UnsafePath": 14, "RootRefused": 14, "ContentInTheWay": 14, "JournalOpen": 11,
         "NothingToUndo": 15, "StoreBusy": 11, "StoreFull": 13, "FormatUnsupported": 12, "StoreForeign": 14,
         "StoreDamaged": 20, "BlobMissing": 20, "BlobCorrupt": 20, "ManifestCorrupt": 20, "LedgerCorrupt": 20,
-        "CheckpointError": 15, "CheckpointNotFound": 15, "AmbiguousReference": 15, "AgentError": 16, "UsageError": 64,
+        "CheckpointError": 15, "CheckpointNotFound": 15, "AmbiguousReference": 15, "AgentError": 16,
+        "RemoteError": 17, "UsageError": 64,
     }  # fmt: skip
     codes = {kind.__name__: kind.exit_code for kind in every_error()}
     assert set(codes.values()) <= CODES

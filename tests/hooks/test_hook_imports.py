@@ -15,6 +15,7 @@ from support.trees import plant
 
 NEVER = {"argparse", "asyncio", "difflib", "hashlib", "http", "logging", "multiprocessing", "pathlib", "pyfastcdc", "random", "rich"}
 NEVER |= {"enum", "platform", "re", "typing", "secrets", "shlex", "shutil", "socket", "subprocess", "tempfile", "threading", "tomllib", "traceback", "urllib"}
+NEVER |= {"casrewind.remote", "cryptography", "obstore"}
 """Modules that no usual hook has a use for, ours or not."""
 STORE = {"blake3", "lmdb", "pathspec", "zstandard", "casrewind.workspace", "casrewind.store", "casrewind.worktree", "casrewind.ops"}
 """Modules without which nothing can be saved, or even looked at."""

@@ -1,0 +1,1 @@
+"""Checkpoints on another machine, or in a bucket: push, pull and clone. Needs the extra `casrewind[remote]`."""

@@ -1,0 +1,30 @@
+"""What needs no remote imports none of its libraries, and works where they are not installed."""
+
+import subprocess
+import sys
+
+import pytest
+
+from support.trees import plant
+
+CODE = """
+import sys
+for name in ("obstore", "cryptography"):
+    sys.modules[name] = None
+from casrewind.cli.main import main
+try:
+    sys.exit(main(sys.argv[1:]))
+finally:
+    assert not any(name.startswith("casrewind.remote") for name in sys.modules), "a remote was imported"
+"""
+"""What None stands for in the table of modules cannot be imported, as if it were not installed."""
+
+
+@pytest.mark.parametrize("line", ["--help", "help --all", "save", "list", "status", "restore last --yes", "gc", "doctor"])
+def test_a_command_that_needs_no_remote(casrewind, root, line):
+    plant(root, {"f": b"1"})
+    casrewind("save", code=0)
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, "-C", str(root), *line.split()], env=casrewind.environment, capture_output=True, text=True, timeout=120
+    )
+    assert "remote was imported" not in done.stderr and "Traceback" not in done.stderr and done.returncode in (0, 1), done.stderr
