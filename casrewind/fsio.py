@@ -108,6 +108,11 @@ def create_draft(directory: str, suffix: str = "") -> tuple[str, int]:
         os.close(fd)  # removed as an orphan just before the lock
 
 
+def is_draft(name: str) -> bool:
+    """True for the name of a temporary file."""
+    return name.startswith(_DRAFT)
+
+
 def remove_orphans(directory: str) -> None:
     """Remove temporary files of dead processes. Errors are ignored. Only the lock tells: pids are meaningless across
     pid namespaces (a container that shares the store). Without locks on a file system, the files remain."""
@@ -116,7 +121,7 @@ def remove_orphans(directory: str) -> None:
     except OSError:
         return
     for name in names:
-        if not name.startswith(_DRAFT):
+        if not is_draft(name):
             continue
         path = os.path.join(directory, name)
         with suppress(OSError), closing(os.open(path, READ_FLAGS)) as fd:

@@ -16,6 +16,7 @@ import pytest
 
 from casrewind.workspace import Settings, Workspace
 from support.command import Command
+from support.s3_server import S3Server
 from support.shim import CLOCK, compile_shim, seconds
 
 
@@ -188,6 +189,13 @@ def workspace(root, settings):
     """The project's workspace, opened through the Python API."""
     with Workspace(str(root), settings, create=True) as opened:
         yield opened
+
+
+@pytest.fixture(scope="module")
+def s3():
+    """An S3 server on loopback: `s3.bucket()` is a URL, `s3.variables` the environment of who uses it, `s3.counts()` what was asked."""
+    with S3Server() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,12 @@
 """What needs no remote imports none of its libraries, and works where they are not installed."""
 
+import os
 import subprocess
 import sys
 
 import pytest
 
+from support.fake_client import Client
 from support.trees import plant
 
 CODE = """
@@ -28,3 +30,9 @@ def test_a_command_that_needs_no_remote(casrewind, root, line):
         [sys.executable, "-c", CODE, "-C", str(root), *line.split()], env=casrewind.environment, capture_output=True, text=True, timeout=120
     )
     assert "remote was imported" not in done.stderr and "Traceback" not in done.stderr and done.returncode in (0, 1), done.stderr
+
+
+def test_without_the_libraries_a_remote_says_what_to_install():
+    code = 'import sys; sys.modules["obstore"] = None\nfrom casrewind.remote.objects import Objects\nObjects("s3://team/shop")'
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd="/", env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    assert done.stderr.splitlines()[-1].endswith("RemoteError: remote commands need casrewind[remote]; uv tool install 'casrewind[remote]'")

@@ -1,0 +1,104 @@
+"""What a failed request to a bucket means, in words.
+
+The danger prevented here: a person reads `Generic S3 error` and 30 lines of XML, and does not know what to do. The
+library tells only some causes apart (its own classes), so the server's codes are looked for in the text.
+"""
+
+import re
+import time
+
+from .. import errors, messages
+
+PUT, GET, LIST, DELETE = "PUT", "GET", "LIST", "DELETE"
+_RIGHTS = {
+    "s3": {PUT: "PutObject", GET: "GetObject", LIST: "ListBucket", DELETE: "DeleteObject"},
+    "gs": {verb: f"storage.objects.{right}" for verb, right in ((PUT, "create"), (GET, "get"), (LIST, "list"), (DELETE, "delete"))},
+    "az": {PUT: "blobs/write", GET: "blobs/read", LIST: "blobs/read", DELETE: "blobs/delete"},
+}
+"""What a person has to allow, by the name that the provider has for it."""
+_CREDENTIALS = {
+    "s3": "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile",
+    "gs": "check GOOGLE_APPLICATION_CREDENTIALS, or sign in: gcloud auth application-default login",
+    "az": "check AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
+}
+_CLOCK = r"RequestTimeTooSkewed|RequestExpired|Request date header too old|reasonable timeframe"
+_EXPIRED = r"ExpiredToken|TokenRefreshRequired|token (?:has|is) expired|invalid_grant"
+_UNKNOWN = "InvalidAccessKeyId|SignatureDoesNotMatch|InvalidToken|InvalidClientTokenId|AuthenticationFailed|401 Unauthorized"
+_NONE = r"169\.254\.169\.254|/latest/api/token|metadata\.google\.internal|Missing(?:Secret)?AccessKey|Account must be specified"
+_NO_BUCKET = r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist"
+_DENIED = r"AccessDenied|Access Denied|PermissionDenied|403 Forbidden|AuthorizationPermissionMismatch|AuthorizationFailure"
+_REGION = r"BareRedirect|PermanentRedirect|AuthorizationHeaderMalformed|incorrectly configured region|301 Moved"
+_NAME = r'object with invalid path: .*?Path "([^"\n]*)"'
+_BUSY = r"\b(5\d\d [A-Z][A-Za-z ]+)|SlowDown"
+_SILENT = r"operation timed out|TimedOut|kind: Timeout"
+_NOT_REACHED = r"error sending request|tcp connect|dns error|HttpError|connection (?:closed|reset)|kind: (?:Connect|Request|Interrupted)"
+_REASONS = (
+    (r"dns error|failed to lookup address", "no machine of that name is known"),
+    (r"UnknownIssuer|invalid peer certificate|CertificateInvalid|self.signed", "its certificate is not trusted"),
+    (r"Connection refused", "connection refused"), (r"Network is unreachable", "no network"), (r"No route to host", "no route to host"),
+    (r"[Cc]onnection reset|IncompleteMessage|connection closed", "the connection broke"),
+)  # fmt: skip
+_STATUS = r"status code: (\d{3}[^:\n]*)"
+_LONGEST = 200
+
+
+def bucket_error(url: str, verb: str, text: str, patience: float) -> errors.RemoteError:
+    """The error for a failed request, from the text of the library's exception. `patience`: seconds that were waited."""
+    scheme = url.partition(":")[0]
+
+    def found(pattern: str) -> bool:
+        return re.search(pattern, text) is not None
+
+    if found(_CLOCK):
+        now = time.strftime("%Y-%m-%d %H:%MZ", time.gmtime())
+        return errors.RemoteError(f"{url} refuses this machine's clock ({now})", "set it, then try again")
+    if found(_EXPIRED):
+        return errors.RemoteError(f"the credentials for {url} have expired", "get new ones, then try again")
+    if found(_NO_BUCKET) or (verb == LIST and "404" in text):
+        return errors.RemoteError(f"the bucket of {url} is gone, or its name is misspelt")
+    if found(_UNKNOWN):
+        return errors.RemoteError(f"{url} does not know these credentials", _CREDENTIALS.get(scheme, ""))
+    if found(_NONE):
+        return errors.RemoteError(f"there are no credentials for {url}", _CREDENTIALS.get(scheme, ""))
+    right = _RIGHTS.get(scheme, _RIGHTS["s3"])[verb]
+    if found(_DENIED):
+        return errors.RemoteError(f"{url} does not allow {right} to the present credentials", "nothing was changed")
+    if found(_REGION):
+        return errors.RemoteError(f"{url} is in another region", "name its region: AWS_REGION, or the option region")
+    if match := re.search(_NAME, text):
+        name = messages.printable(match[1])
+        return errors.RemoteError(f"an object in {url} has the name {name}, which is none of casrewind's", "delete it")
+    return _not_reached(url, text, patience) or errors.RemoteError(f"{url}: {right} failed: {_short(text)}")
+
+
+def _not_reached(url: str, text: str, patience: float) -> errors.RemoteError | None:
+    """The error for a server that did not answer, or that answered that it cannot; None for an answer of another kind."""
+    if match := re.search(_BUSY, text):
+        return errors.RemoteError(f"{url} cannot be reached: the server answers {match[1] or 'that it is busy'}")
+    if re.search(_SILENT, text):
+        return silent(url, patience)
+    if not re.search(_NOT_REACHED, text):
+        return None
+    reason = next((words for pattern, words in _REASONS if re.search(pattern, text)), _short(text))
+    return errors.RemoteError(f"{url} cannot be reached: {reason}")
+
+
+def beyond_end(text: str) -> bool:
+    """True if a range was refused because the object ends before it."""
+    return re.search(r"Invalid ?[Rr]ange|416 ", text) is not None
+
+
+def silent(url: str, patience: float) -> errors.RemoteError:
+    """The error for a server that does not answer."""
+    return errors.RemoteError(f"{url} cannot be reached: no answer in {patience:.0f} seconds")
+
+
+def _short(text: str) -> str:
+    """The server's own words, or the first line of the library's: the rest is its view of itself. One line."""
+    if status := re.search(_STATUS, text):
+        told = re.search(r"<Message>([^<]+)", text)
+        line = f"the server answers {status[1].strip()}{f' ({told[1].strip()})' if told else ''}"
+    else:
+        line = re.sub(r"^Generic \w+ error: ", "", next(filter(None, map(str.strip, text.splitlines())), "no reason given"))
+    line = messages.printable(line)
+    return line if len(line) <= _LONGEST else line[:_LONGEST] + "..."

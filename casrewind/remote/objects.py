@@ -1,0 +1,287 @@
+"""The objects of a remote: put if absent, read, list, delete. In a bucket, in a directory, or in memory for tests.
+
+Three dangers are prevented here. A push replaces what another push wrote: nothing but put-if-absent is offered. A
+command waits forever for a server that is silent: each request has a limit. An exception of a library reaches a
+person: each failure is a RemoteError in words, with the URL as it was typed.
+"""
+
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+from urllib.parse import unquote, urlsplit
+
+from .. import errors, messages
+from .._typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from . import aws_profile
+from .bucket_errors import DELETE, GET, LIST, PUT, beyond_end, bucket_error, silent
+from .object_directory import ObjectDirectory
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Iterator
+
+    from obstore.store import ObjectStore
+
+_T = TypeVar("_T")
+_OPTIONS: dict[str, tuple[str, ...]] = {
+    "s3": ("endpoint", "profile", "region"), "gs": (), "az": ("account", "endpoint"), "file": (), "memory": (),
+}  # fmt: skip
+_SCHEMES = "s3://BUCKET/NAME, gs://BUCKET/NAME, az://CONTAINER/NAME or file:///DIRECTORY"
+_ENDPOINTS, _REGIONS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"), ("AWS_REGION", "AWS_DEFAULT_REGION")
+_PAGE = 1000
+"""Names in one LIST or DELETE."""
+_SILENCE = 10.0
+"""Seconds without an answer where the caller has no patience."""
+_SLOWEST = 100_000
+"""Bytes a second: the slowest line on which a piece still arrives."""
+_DOING = {PUT: "writing", GET: "reading", LIST: "listing", DELETE: "deleting"}
+_memories: "dict[str, ObjectStore]" = {}
+"""The stores of memory:// by URL, of this process."""
+
+
+class ObjectInfo(NamedTuple):
+    """What a remote says of an object. `modified_ns` is by the server's clock."""
+
+    name: str
+    size: int
+    modified_ns: int
+
+
+class ObjectGone(Exception):
+    """There is no object of that name. Internal: the caller knows what that means."""
+
+
+class Objects:
+    """One remote. `requests` by method, `sent_bytes` and `received_bytes` are for reports: repeated tries do not count.
+
+    Threads may share it. Every failure is a RemoteError; a URL or an option that means nothing is a UsageError.
+    """
+
+    def __init__(self, url: str, options: Mapping[str, str] = {}, *, patience: float = 10.0) -> None:
+        """`options`: endpoint, region, profile (s3); account, endpoint (az). `patience`: seconds during which a failed
+        request is tried again; 0 is one try."""
+        self.url = url
+        self.requests: dict[str, int] = {}
+        self.sent_bytes = self.received_bytes = 0
+        self._counting = threading.Lock()
+        scheme, host, path = _parts(url, options)
+        self._place: ObjectDirectory | _Bucket
+        self._place = ObjectDirectory(f"/{path}") if scheme == "file" else _Bucket(url, scheme, host, path, options, patience)
+
+    def put_new(self, name: str, data: bytes) -> bool:
+        """Write an object durably. False: it is there already, and stays as it is."""
+        with self._request(PUT):
+            created = self._place.put_new(name, data)
+        self._count(PUT, 1, sent=len(data))
+        return created
+
+    def get(self, name: str, start: int = 0, end: int | None = None) -> bytes:
+        """The bytes of an object from `start` to before `end`: what there is of them. Raises ObjectGone."""
+        if end is not None and end <= start:
+            return b""
+        with self._request(GET):
+            try:
+                data = self._place.get(name, start, end)
+            except FileNotFoundError:
+                self._count(GET, 1)
+                raise ObjectGone(name) from None
+        self._count(GET, 1, received=len(data))
+        return data
+
+    def list(self, prefix: str = "", after: str = "") -> list[ObjectInfo]:
+        """The objects below `prefix`, a name up to a slash, in the order of their names. `after`: only later names."""
+        with self._request(LIST):
+            found = sorted(ObjectInfo(*row) for row in self._place.list(prefix.strip("/"), after) if row[0] > after)
+        self._count(LIST, max(1, -(-len(found) // _PAGE)))
+        return found
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Delete objects. One that is gone already is no error."""
+        for at in range(0, len(names), _PAGE):
+            with self._request(DELETE):
+                self._place.delete(names[at : at + _PAGE])
+            self._count(DELETE, 1)
+
+    def _count(self, verb: str, requests: int, *, sent: int = 0, received: int = 0) -> None:
+        with self._counting:
+            self.requests[verb] = self.requests.get(verb, 0) + requests
+            self.sent_bytes += sent
+            self.received_bytes += received
+
+    @contextmanager
+    def _request(self, verb: str) -> "Iterator[None]":
+        """Turn what a directory raises into words."""
+        try:
+            yield
+        except OSError as error:
+            raise _directory_error(self.url, verb, error) from error
+
+
+def _parts(url: str, options: Mapping[str, str]) -> tuple[str, str, str]:
+    """(scheme, bucket, path) of a URL. Raises UsageError for a URL or an option that means nothing."""
+    try:
+        found = urlsplit(url)
+    except ValueError:
+        found = urlsplit("")
+    scheme, host, path = found.scheme, found.netloc, found.path.strip("/")
+    if scheme not in _OPTIONS or found.query or found.fragment:
+        raise errors.UsageError(f"{messages.printable(url)} is no place for a remote", f"write {_SCHEMES}")
+    if "@" in host:
+        raise errors.UsageError("a URL with a password in it would be kept in clear", "give credentials as variables of the environment")
+    if bool(host) == (scheme == "file"):
+        what = "directory of this machine" if scheme == "file" else "bucket"
+        raise errors.UsageError(f"{messages.printable(url)} names no {what}", f"write {_SCHEMES}")
+    for name in options:
+        if name not in _OPTIONS[scheme]:
+            raise errors.UsageError(f"{scheme}:// has no option {name}", f"it has {', '.join(_OPTIONS[scheme]) or 'none'}")
+    return scheme, host, unquote(path) if scheme == "file" else path
+
+
+def _directory_error(url: str, verb: str, error: OSError) -> errors.RemoteError:
+    reason = messages.reason_of(error)
+    if messages.is_full(error):
+        return errors.RemoteError(f"{reason} in {url}", "free some space there, then try again")
+    if isinstance(error, PermissionError):
+        return errors.RemoteError(f"{url} does not allow {_DOING[verb]}: {reason}", "nothing was changed")
+    if isinstance(error, FileNotFoundError):
+        return errors.RemoteError(f"the directory of {url} is gone, or its disk is not mounted")
+    return errors.RemoteError(f"{_DOING[verb]} {url} failed: {reason}")
+
+
+class _BeyondEnd(Exception):
+    """The range of a get begins where the object has ended."""
+
+
+class _Bucket:
+    """The calls of obstore, for memory:// too.
+
+    They run in an event loop: obstore's other calls are deaf to Ctrl-C, and stop all threads until the server answers.
+    """
+
+    def __init__(self, url: str, scheme: str, host: str, path: str, options: Mapping[str, str], patience: float) -> None:
+        self._url, self._patience, self._silence = url, patience, patience or _SILENCE
+        self._no_credentials: errors.RemoteError | None = None
+        try:
+            import obstore.exceptions
+            import obstore.store
+        except ModuleNotFoundError:
+            raise errors.RemoteError("remote commands need casrewind[remote]", "uv tool install 'casrewind[remote]'") from None
+        self._library = obstore
+        if scheme == "memory":
+            self._store: ObjectStore = _memories.setdefault(url, obstore.store.MemoryStore())
+            return
+        try:
+            self._store = self._open(scheme, host, path, options)
+        except (obstore.exceptions.BaseError, ValueError) as error:
+            raise bucket_error(url, LIST, str(error), patience) from error
+
+    def _open(self, scheme: str, host: str, path: str, options: Mapping[str, str]) -> "ObjectStore":
+        from datetime import timedelta
+
+        from obstore.store import AzureStore, GCSStore, S3Store
+
+        limit = timedelta(seconds=self._silence)
+        client: dict[str, Any] = {"connect_timeout": limit / 2, "timeout": timedelta(days=1)}  # see _limited
+        retry = {"max_retries": 10 if self._patience else 0, "retry_timeout": limit, "backoff": {"max_backoff": limit / 4}}
+        more: dict[str, Any] = {"prefix": path or None, "client_options": client, "retry_config": retry}
+        if scheme == "gs":
+            return GCSStore(host, **more)
+        endpoint = options.get("endpoint", "")
+        config: Any = {}
+        if scheme == "az":
+            config = {"account_name": options["account"]} if "account" in options else {}
+        else:
+            profile = aws_profile.find(options.get("profile", ""), os.environ)
+            config = dict(profile.keys)
+            region = options.get("region") or ("" if any(map(os.environ.get, _REGIONS)) else profile.region)
+            if region:
+                config["region"] = region
+            endpoint = endpoint or next(filter(None, map(os.environ.get, _ENDPOINTS)), profile.endpoint)
+            if profile.sign_in is not None:
+                more["credential_provider"] = self._signing_in(profile.sign_in)
+        if endpoint:
+            config["endpoint"], client["allow_http"] = endpoint, endpoint.startswith("http://")
+        return AzureStore(host, config=config, **more) if scheme == "az" else S3Store(host, config=config, **more)
+
+    def _signing_in(self, sign_in: "Callable[[], dict[str, Any]]") -> "Callable[[], dict[str, Any]]":
+        """The same for obstore, which would wrap the error: it is kept, for `_run` to raise."""
+
+        def provide() -> dict[str, Any]:
+            try:
+                return sign_in()
+            except errors.RemoteError as error:
+                self._no_credentials = error
+                raise
+
+        return provide
+
+    def put_new(self, name: str, data: bytes) -> bool:
+        put, known = self._library.put_async, self._library.exceptions
+        try:
+            self._run(PUT, lambda: self._limited(len(data), put, self._store, name, data, mode="create", use_multipart=False))
+        except (known.AlreadyExistsError, known.PreconditionError):
+            return False
+        return True
+
+    def get(self, name: str, start: int, end: int | None) -> bytes:
+        wanted: Any = {"range": {"offset": start} if end is None else (start, end)} if start or end is not None else None
+
+        async def read() -> bytes:
+            found = await self._limited(0, self._library.get_async, self._store, name, options=wanted)
+            first, last = found.range
+            return bytes(await self._limited(last - first, found.bytes_async))
+
+        try:
+            return self._run(GET, read)
+        except _BeyondEnd:
+            return b""
+
+    def list(self, prefix: str, after: str) -> list[tuple[str, int, int]]:
+        async def read() -> list[tuple[str, int, int]]:
+            found = []
+            pages = self._library.list(self._store, prefix or None, offset=after or None, chunk_size=_PAGE)
+            while page := await self._limited(0, anext, pages, None):
+                found += [(row["path"], row["size"], int(row["last_modified"].timestamp() * 1_000_000) * 1000) for row in page]
+            return found
+
+        return self._run(LIST, read)
+
+    def delete(self, names: Sequence[str]) -> None:
+        try:
+            self._run(DELETE, lambda: self._limited(0, self._library.delete_async, self._store, list(names)))
+        except FileNotFoundError:  # which some servers answer, and then the others are still there
+            if len(names) > 1:
+                for name in names:
+                    self.delete([name])
+
+    async def _limited(self, size: int, call: "Callable[..., Awaitable[_T]]", *arguments: Any, **named: Any) -> "_T":
+        """The outcome of a call that moves `size` bytes. Raises TimeoutError if the server is silent for too long."""
+        import asyncio
+
+        async with asyncio.timeout(self._limit + size / _SLOWEST):
+            return await call(*arguments, **named)
+
+    @property
+    def _limit(self) -> float:
+        """Longer than the library's own tries: it knows more about what is wrong."""
+        return 1.5 * self._silence
+
+    def _run(self, verb: str, call: "Callable[[], Coroutine[Any, Any, _T]]") -> "_T":
+        """The outcome of a call. What is no failure is raised as it is: an object that is gone, or there already."""
+        import asyncio
+
+        known = self._library.exceptions
+        try:
+            return asyncio.run(call())
+        except TimeoutError as error:
+            raise silent(self._url, self._limit) from error
+        except (known.AlreadyExistsError, known.PreconditionError):
+            raise
+        except (known.BaseError, OSError, ValueError) as error:
+            if self._no_credentials is not None:
+                raise self._no_credentials from error
+            if isinstance(error, FileNotFoundError) and verb in (GET, DELETE) and "NoSuchBucket" not in str(error):
+                raise
+            if verb == GET and beyond_end(str(error)):
+                raise _BeyondEnd from error
+            raise bucket_error(self._url, verb, str(error), self._limit) from error
