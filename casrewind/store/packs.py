@@ -66,6 +66,7 @@ MOST = {
 """Maximum bytes of a blob, by use. A small record may expand to gigabytes, so longer blobs are refused unread."""
 RAW, ZSTD = 0, 1
 _LEVEL = 1
+_LEVEL_TOGETHER = 3
 _PARALLEL_FROM = 1 << 18  # batches from this size (bytes) are compressed on several cores
 SUFFIX = ".pack"
 
@@ -158,6 +159,31 @@ def compress(blobs: Sequence[bytes], *, beside: bool = False) -> list[bytes]:
         return [compressor.compress(blob) for blob in blobs]
     except zstd.ZstdError as error:  # the only possible cause without threads
         raise MemoryError(str(error)) from error
+
+
+def compress_together(parts: Sequence[bytes]) -> bytes:
+    """Compress these bytes to one zstd frame, the same for the same bytes."""
+    try:
+        return zstd.ZstdCompressor(level=_LEVEL_TOGETHER).compress(b"".join(parts))
+    except zstd.ZstdError as error:  # as in compress
+        raise MemoryError(str(error)) from error
+
+
+def decompress(frame: bytes, most: int, length: int | None = None) -> bytes:
+    """The bytes of one zstd frame. Raises BlobCorrupt for other bytes, and for a frame that declares more bytes than
+    `most`, or not exactly `length`. Such a frame is refused before anything is allocated."""
+    try:
+        size = zstd.frame_content_size(frame)
+        if not 0 <= size <= most or length not in (None, size):
+            raise errors.BlobCorrupt(f"a compressed frame declares {size:,} bytes" if size >= 0 else "a compressed frame declares no size")
+        data = zstd.ZstdDecompressor().decompress(frame, max_output_size=size, allow_extra_data=False) if size else b""
+    except zstd.ZstdError as error:
+        if "memory" in str(error):  # a lack of memory in this process, not damage
+            raise MemoryError(str(error)) from error
+        raise errors.BlobCorrupt("a compressed frame does not decompress") from error
+    if len(data) != size:
+        raise errors.BlobCorrupt("a compressed frame has another length than it declares")
+    return data
 
 
 class Compressor:

@@ -1,0 +1,146 @@
+"""The keys of a remote, and the seals of its objects.
+
+The danger prevented here: a person who can read the storage reads a file, or tests for a known one; or a person who can
+write there gets other bytes taken for ours. Every object is sealed with a key of its own. This key follows from the
+MAC of the very bytes that are sealed, and from the object's name. So a nonce never meets two texts, not even on two
+machines with the same random numbers, and bytes under another name do not open.
+"""
+
+import os
+import struct
+import unicodedata
+from collections.abc import Iterable
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
+
+from .. import errors
+from ..model import digest as digests
+from ..model import tlv
+
+KEY = 32
+"""Bytes of a key."""
+OVERHEAD = 16
+"""Bytes by which sealed data is longer."""
+HEAD_NAME = "casrewind"
+"""The name of the object that says what the remote is."""
+VERSION = 1
+_HEAD = b"casrewind remote "
+_IDENTITY = 16
+_CHECK = 16
+_KEY_MAGIC = b"CRK1"
+_SALT = 16
+
+
+class Unsealed(errors.RemoteError):
+    """Bytes that this key does not open: the key, the object's name or the bytes differ."""
+
+
+def new_master() -> bytes:
+    """A new master key."""
+    return os.urandom(KEY)
+
+
+def _keyed(key: bytes, parts: Iterable[bytes]) -> bytes:
+    """Keyed digest of the number of parts and of each part after its length (u64)."""
+    parts = list(parts)
+    hasher = digests.keyed(key)
+    hasher.update(struct.pack("<Q", len(parts)))
+    for part in parts:
+        hasher.update(struct.pack("<Q", len(part)))
+        hasher.update(part)
+    return hasher.digest()
+
+
+class Box:
+    """Seals and opens the parts of one object. No two parts have the same number."""
+
+    def __init__(self, key: bytes) -> None:
+        """`key` is used for this object alone."""
+        self._cipher = ChaCha20Poly1305(key)
+
+    def seal(self, number: int, data: bytes) -> bytes:
+        """Part `number`, encrypted and authenticated."""
+        return self._cipher.encrypt(number.to_bytes(12, "little"), data, None)
+
+    def open(self, number: int, data: bytes) -> bytes:
+        """The data of part `number`. Raises Unsealed."""
+        try:
+            return self._cipher.decrypt(number.to_bytes(12, "little"), data, None)
+        except InvalidTag:
+            raise Unsealed("the key does not open these bytes") from None
+
+
+class Keys:
+    """What a master key is used for."""
+
+    def __init__(self, master: bytes) -> None:
+        """`master` has 32 bytes."""
+        if len(master) != KEY:
+            raise errors.RemoteError(f"a remote's key has {KEY} bytes, not {len(master)}", "check the key")
+        self._macs = digests.derived_key("casrewind remote 1: the MAC of an object", master)
+        self._objects = digests.derived_key("casrewind remote 1: the key of an object", master)
+
+    def mac(self, parts: Iterable[bytes]) -> bytes:
+        """The MAC of an object, from all its parts before they are sealed."""
+        return _keyed(self._macs, parts)
+
+    def box(self, mac: bytes, name: str) -> Box:
+        """The box of the object with this MAC and name."""
+        return Box(_keyed(self._objects, (mac, tlv.text(name))))
+
+
+def _checked(body: bytes) -> bytes:
+    """The bytes with a check at their end. It distinguishes damage from a wrong key, and protects from nothing."""
+    return body + digests.of(body)[:_CHECK]
+
+
+def remote_head(keys: Keys, identity: bytes) -> bytes:
+    """The object `casrewind` of a new remote with this id (16 random bytes)."""
+    plain = _HEAD + b"%d\n" % VERSION + identity
+    return _checked(plain + keys.box(keys.mac((plain,)), HEAD_NAME).seal(0, b""))
+
+
+def check_head(keys: Keys, data: bytes, remote: str = "the remote") -> bytes:
+    """The remote's id from its object `casrewind`. Raises RemoteError if it has another key or format, or is damaged.
+    `remote` names the remote in the error."""
+    line, _, rest = data.partition(b"\n")
+    if not line.startswith(_HEAD):
+        raise errors.RemoteError(f"{remote} is no remote of casrewind: its object {HEAD_NAME} has other bytes", "check the address")
+    version = line[len(_HEAD) :]
+    if version.isdigit() and len(version) < 10 and int(version) > VERSION:
+        raise errors.RemoteError(f"{remote} was made by a newer casrewind", "upgrade casrewind")
+    if version != b"%d" % VERSION or len(rest) != _IDENTITY + OVERHEAD + _CHECK or _checked(data[:-_CHECK]) != data:
+        raise errors.RemoteError(f"{remote} is damaged: its object {HEAD_NAME} is not what was written", "copy it from a backup")
+    identity, sealed = rest[:_IDENTITY], rest[_IDENTITY:-_CHECK]
+    try:
+        keys.box(keys.mac((line + b"\n" + identity,)), HEAD_NAME).open(0, sealed)
+    except Unsealed:
+        raise errors.RemoteError(f"{remote} was made with another key") from None
+    return identity
+
+
+def _passphrase_box(passphrase: str, salt: bytes) -> Box:
+    secret = tlv.text(unicodedata.normalize("NFC", passphrase))  # two keyboards write an accent in two ways
+    return Box(Scrypt(salt, KEY, 1 << 16, 8, 1).derive(secret))
+
+
+def lock_key(master: bytes, passphrase: str) -> bytes:
+    """An object `keys/<id>`: the master key under a passphrase."""
+    salt = os.urandom(_SALT)
+    return _checked(_KEY_MAGIC + salt + _passphrase_box(passphrase, salt).seal(0, master))
+
+
+def unlock_key(data: bytes, passphrase: str) -> bytes:
+    """The master key in an object `keys/<id>`. Raises Unsealed for another passphrase, RemoteError for other bytes."""
+    if data[:3] == _KEY_MAGIC[:3] and data[3:4].isdigit() and data[3:4] > _KEY_MAGIC[3:]:
+        raise errors.RemoteError("the remote's key was locked by a newer casrewind", "upgrade casrewind")
+    length = len(_KEY_MAGIC) + _SALT + KEY + OVERHEAD + _CHECK
+    if len(data) != length or not data.startswith(_KEY_MAGIC) or _checked(data[:-_CHECK]) != data:
+        raise errors.RemoteError("a locked key of the remote is damaged", "use the key itself, or another passphrase")
+    salt, sealed = data[4 : 4 + _SALT], data[4 + _SALT : -_CHECK]
+    try:
+        return _passphrase_box(passphrase, salt).open(0, sealed)
+    except Unsealed:
+        raise Unsealed("this passphrase does not open the remote's key", "try another passphrase") from None
