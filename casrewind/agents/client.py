@@ -349,6 +349,13 @@ class ConversationClient(Client):
 
     # -- where sessions are
 
+    def place(self, transcript: str, session: str, root: str, home: str, environ: Mapping[str, str]) -> str:
+        """The path at which the client looks for a session of the project at `root`. `transcript`: the session's path on the
+        machine that made it."""
+        if self.sessions.derived:
+            return self.find_transcript(session, home, environ)
+        return os.path.join(self.find_sessions(home, environ), dashed(root), os.path.basename(transcript))
+
     def new_session(self) -> str:
         """An id for a new session."""
         import uuid
@@ -392,6 +399,8 @@ class ConversationClient(Client):
 
 _BASES = {".config": "XDG_CONFIG_HOME", ".local/share": "XDG_DATA_HOME"}
 """Directories below a home directory, and the variables that name another directory instead."""
+_LONGEST = 200
+"""Characters of a project's path in a directory's name. A client adds a hash of the rest, and finds a session of it by its id."""
 
 
 def in_home(home: str, directory: str, environ: Mapping[str, str]) -> str:
@@ -401,6 +410,12 @@ def in_home(home: str, directory: str, environ: Mapping[str, str]) -> str:
         if directory.startswith(base + "/") and os.path.isabs(moved):
             return os.path.join(moved, directory[len(base) + 1 :])
     return os.path.join(home, directory)
+
+
+def dashed(path: str) -> str:
+    """The name of a project's directory of sessions: its path with a dash for each UTF-16 unit that is no letter or digit."""
+    plain = "".join(one if one.isascii() and one.isalnum() else "-" * (1 + (ord(one) > 0xFFFF)) for one in path)
+    return plain[:_LONGEST]
 
 
 def hooks_for(

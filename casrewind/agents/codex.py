@@ -175,6 +175,12 @@ class CodexClient(client.ConversationClient):
 
         return os.path.join(os.path.dirname(transcript), f"rollout-{time.strftime('%Y-%m-%dT%H-%M-%S')}-{session}.jsonl")
 
+    def place(self, transcript: str, session: str, root: str, home: str, environ: Mapping[str, str]) -> str:
+        """In the directory of the day that its name has."""
+        name = os.path.basename(transcript)
+        day = name.removeprefix("rollout-")[:10].split("-")
+        return os.path.join(self.find_sessions(home, environ), *day, name)
+
     def ask_about_hooks(
         self, hooks: "Sequence[InstalledHook]", program: str, root: str | None, environ: Mapping[str, str]
     ) -> "ClientAnswer":

@@ -150,17 +150,17 @@ class CopilotClient(client.ConversationClient):
         return os.path.join(os.path.dirname(place), session, name)
 
     def write_fork(self, original: str, session: str, data: bytes, path: str, root: str, environ: Mapping[str, str]) -> str:
-        """Write the directory of a new session next to that of its original session. The events are written last."""
+        """Write the directory of a session. The events are written last."""
         from .. import fsio
         from ..messages import printable, write_error
 
         old = os.path.dirname(original)
-        directory = os.path.join(os.path.dirname(old), session)
+        directory = os.path.dirname(path)
         where = printable(directory)
         if not transcript.is_id(session) or os.path.lexists(directory):
             raise errors.AgentError(f"cannot make the session {where}: it is there already, or its name is no id")
         try:
-            about = _about(_read(os.path.join(old, _ABOUT)), session, self.title_of(data))
+            about = _about(_read(os.path.join(old, _ABOUT)), session, self.title_of(data), root, is_fork=old != directory)
             for place in (directory, *(os.path.join(directory, name) for name in _DIRECTORIES)):
                 fsio.make_directories(place)
             fsio.replace_file(directory, _ABOUT, about)
@@ -192,12 +192,14 @@ def _read(path: str) -> bytes:
         return b""
 
 
-def _about(old: bytes, session: str, title: str) -> bytes:
-    """The file about a new session, made from that of the original session: YAML with one text per line."""
+def _about(old: bytes, session: str, title: str, root: str, *, is_fork: bool) -> bytes:
+    """The file about a session, made from that of the original session: YAML with one text per line. A session whose
+    original has no such file runs in the project's root."""
     import json  # late: a hook does not need it
 
     lines = [line for line in old.decode("utf-8", "replace").splitlines() if not line.startswith(("id:", "name:"))]
-    made = [f"id: {session}", *lines, f"name: {json.dumps(fork_title(title))}"]
+    lines = lines or [f"cwd: {json.dumps(root)}"]
+    made = [f"id: {session}", *lines, f"name: {json.dumps(fork_title(title) if is_fork else title)}"]
     return "".join(f"{line}\n" for line in made).encode()
 
 

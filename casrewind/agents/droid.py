@@ -75,9 +75,15 @@ class DroidClient(client.ConversationClient):
         return {"hooks.json"} if "hooks/hooks.json" in there and "hooks.json" not in there else {"hooks/hooks.json"}
 
     def write_fork(self, original: str, session: str, data: bytes, path: str, root: str, environ: Mapping[str, str]) -> str:
-        """Write a fork with a copy of the session's settings."""
+        """Write a session, with a copy of its original's settings. It names a directory of the project."""
         from . import fork_files
 
+        def change(value: Value) -> Value | None:
+            cwd = transcript.text(value.get("cwd"))
+            there = fork_files.directory(cwd, root)
+            return {**value, "cwd": there} if value.get("type") == "session_start" and cwd != there else None
+
+        data = transcript.replaced(data, change)
         return fork_files.write_fork(original, session, data, path, companions=(".settings.json",))
 
     def kind_of(self, value: Value | None) -> str:

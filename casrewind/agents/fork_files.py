@@ -7,7 +7,7 @@ import errno
 import os
 from contextlib import suppress
 
-from .. import errors, fsio
+from .. import errors, fsio, locations
 from ..messages import printable, write_error
 from ..model.cursor import MOST
 from .transcript import is_id
@@ -37,6 +37,13 @@ def write_fork(transcript: str, session: str, data: bytes, path: str, companions
                 os.unlink(made)
         raise write_error(error, f"the session {printable(path)}") from error
     return path
+
+
+def directory(named: str, root: str) -> str:
+    """The directory that a client runs a session in: the one that its transcript names if that is in the project, else the
+    project's root."""
+    is_inside = os.path.isdir(named) and locations.is_in(os.path.realpath(named), os.path.realpath(root))
+    return named if is_inside or not root else root
 
 
 def read_file(path: str) -> bytes:

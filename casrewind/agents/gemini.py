@@ -7,6 +7,7 @@ its line has an id. Each start of the client writes all messages again, which ad
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from .. import errors
 from .._typing import TYPE_CHECKING, NamedTuple
@@ -27,6 +28,8 @@ _TRIGGERS = {
     "AfterTool": "tool_batch",
 }
 _CONTEXT = "<session_context>"
+_ROOT = ".project_root"
+"""The file with the root of the project that a directory of sessions is for."""
 _SAID = frozenset({transcript.PROMPT, transcript.ASSISTANT})
 
 
@@ -170,6 +173,31 @@ class GeminiClient(client.ConversationClient):
         name = f"session-{time.strftime('%Y-%m-%dT%H-%M', time.gmtime())}-{session[:8]}.jsonl"
         return os.path.join(os.path.dirname(transcript), name)
 
+    def place(self, transcript: str, session: str, root: str, home: str, environ: Mapping[str, str]) -> str:
+        """In the project's directory, which has the root in a file."""
+        sessions, name = self.find_sessions(home, environ), _short_name(root)
+        with suppress(OSError):
+            name = next((one for one in sorted(os.listdir(sessions)) if _root_of(os.path.join(sessions, one)) == root), name)
+        number, free = 0, name
+        while _root_of(os.path.join(sessions, free)) not in ("", root):
+            number += 1
+            free = f"{name}-{number}"
+        return os.path.join(sessions, free, "chats", os.path.basename(transcript))
+
+    def write_fork(self, original: str, session: str, data: bytes, path: str, root: str, environ: Mapping[str, str]) -> str:
+        """Write a session. Without the file with the root, the client does not find the project's directory."""
+        from .. import fsio
+        from ..messages import printable, write_error
+
+        path = super().write_fork(original, session, data, path, root, environ)
+        directory = os.path.dirname(os.path.dirname(path))
+        if not _root_of(directory):
+            try:
+                fsio.replace_file(directory, _ROOT, os.fsencode(root))
+            except OSError as error:
+                raise write_error(error, f"the session {printable(path)}") from error
+        return path
+
     def ask_about_hooks(
         self, hooks: "Sequence[InstalledHook]", program: str, root: str | None, environ: Mapping[str, str]
     ) -> "ClientAnswer":
@@ -195,6 +223,23 @@ class GeminiClient(client.ConversationClient):
 
 
 CLIENT = GeminiClient()
+
+
+def _short_name(root: str) -> str:
+    """The client's name for a project: the letters and digits of its directory's name."""
+    import re
+
+    return re.sub("[^a-z0-9]+", "-", os.path.basename(root).lower()).strip("-") or "project"
+
+
+def _root_of(directory: str) -> str:
+    """The root of the project that a directory of sessions is for; "" if none is named."""
+    from .. import fsio
+
+    try:
+        return os.fsdecode(fsio.read_file(os.path.join(directory, _ROOT), 1 << 16)).strip()
+    except OSError:
+        return ""
 
 
 def _kind_of_user(content: object) -> str:

@@ -174,6 +174,8 @@ class PiClient(client.ConversationClient):
         Pi runs a session in the directory that its header names. The new header names the old directory if that is still in
         the project, else `root`.
         """
+        from . import fork_files
+
         kept = _read(cut)
         old = kept.header or _read(data).header
         made = {
@@ -182,7 +184,7 @@ class PiClient(client.ConversationClient):
             **({} if old else {"version": self.sessions.version}),
             "id": session,
             "timestamp": _now(),
-            "cwd": _directory(transcript.text(old.get("cwd")), root),
+            "cwd": fork_files.directory(transcript.text(old.get("cwd")), root),
             **({"parentSession": original} if original else {}),
         }
         body = cut[kept.start :]
@@ -201,6 +203,21 @@ class PiClient(client.ConversationClient):
         if old.startswith("--") and old.endswith("--") and len((encoded := _encoded(cwd)).encode("utf-8", "surrogatepass")) <= _LONGEST:
             directory = os.path.join(os.path.dirname(directory), encoded)
         return os.path.join(directory, f"{stamp}_{session}.jsonl")
+
+    def place(self, transcript: str, session: str, root: str, home: str, environ: Mapping[str, str]) -> str:
+        """In the directory of the root. A directory of sessions that a variable names has no other directories."""
+        directory = self.find_moved_sessions(environ) or os.path.join(self.find_sessions(home, environ), _encoded(root))
+        return os.path.join(os.path.abspath(directory), os.path.basename(transcript))
+
+    def write_fork(self, original: str, session: str, data: bytes, path: str, root: str, environ: Mapping[str, str]) -> str:
+        """Write a session. Its header names a directory of the project."""
+        from . import fork_files
+
+        found = _read(data)
+        cwd = fork_files.directory(transcript.text(found.header.get("cwd")), root)
+        if found.header and cwd != found.header.get("cwd"):
+            data = transcript.encode({**found.header, "cwd": cwd}) + data[found.start :]
+        return super().write_fork(original, session, data, path, root, environ)
 
     def in_place(self, data: bytes, cut: bytes) -> bytes:
         """The transcript with one more entry, a child of the last entry of `cut`: the conversation continues there.
@@ -339,15 +356,6 @@ def _now() -> str:
     from datetime import UTC, datetime  # 1 ms that hooks do not need
 
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _directory(old: str, root: str) -> str:
-    """The directory that a fork runs in."""
-    from .. import locations
-
-    if not root or (os.path.isdir(old) and locations.is_in(os.path.realpath(old), os.path.realpath(root))):
-        return old
-    return root
 
 
 def _encoded(cwd: str) -> str:

@@ -14,6 +14,7 @@ from .._typing import NamedTuple
 from ..agents import client_process, session_files, session_format, transcript
 from ..agents.client import ConversationClient
 from ..agents.prompt_matching import CheckpointPrompt, bind, resolve
+from ..agents.session_files import Homes
 from ..agents.transcript import Prompt
 from ..messages import printable
 from ..model import checkpoint as checkpoints
@@ -115,24 +116,41 @@ def _format_problem(client: ConversationClient, path: str) -> str:
 
 
 def find_for_checkpoint(context: Context, point: Checkpoint) -> Conversation:
-    """The conversation that a checkpoint belongs to. Raises AgentError."""
+    """The conversation that a checkpoint belongs to. Of another machine's, what was stored counts, and not what a session
+    with its id became here. Raises AgentError."""
     if not (point.agent and point.session):
         raise errors.AgentError(
             f"{point.id} belongs to no conversation: no agent's hook made it",
             "leave --chat or --both out to restore the files"
         )
     mine = [p for p, _ in context.store.checkpoints() if p.worktree == point.worktree and p.session and p.cursor]
-    return _read(context, mine, point.agent, point.session)
+    is_foreign = bool(point.more.machine)
+    mine = [placed(p, context.root.path, context.homes) for p in mine] if is_foreign else mine
+    return _read(context, mine, point.agent, point.session, is_foreign=is_foreign)
 
 
-def _read(context: Context, mine: Sequence[Checkpoint], name: str, session: str, path: str = "") -> Conversation:
+def placed(point: Checkpoint, root: str, homes: Homes) -> Checkpoint:
+    """A checkpoint of another machine, with the path at which its transcript belongs here, for the project at `root`."""
+    if not point.cursor or not (cursor := _cursor(point)).transcript:
+        return point
+    try:
+        client = agents.load_conversation_client(point.agent)
+    except (errors.AgentError, errors.UnknownAgent):  # a later version knows it
+        return point
+    path = client.place(os.fsdecode(cursor.transcript), point.session, root, homes.home, homes.environ)
+    return point._replace(cursor=cursors.encode(cursor._replace(transcript=os.fsencode(path))))
+
+
+def _read(
+    context: Context, mine: Sequence[Checkpoint], name: str, session: str, path: str = "", *, is_foreign: bool = False
+) -> Conversation:
     client = agents.load_conversation_client(name)
     points = tuple(point for point in reversed(mine) if point.agent == name)
     own = [point for point in points if point.session == session]
     path = path or next((name for point in reversed(own) if (name := os.fsdecode(_cursor(point).transcript))), "")
     if path:
         session_files.check_place(client, path, session, context.homes)
-    live = _live(path) if (found := client.read_session(path)) is None else found
+    live = b"" if is_foreign else _live(path) if (found := client.read_session(path)) is None else found
     kept = next((point for point in reversed(own) if point.transcript is not None), None)
     data, stored = live, ""
     if kept is not None and (not live or _is_another(live, own)):
@@ -140,7 +158,7 @@ def _read(context: Context, mine: Sequence[Checkpoint], name: str, session: str,
     if not data and not any(point.trigger == checkpoints.PROMPT for point in own):
         raise errors.AgentError("nothing was asked in this conversation yet: there is nothing to go back to")
     if not data:
-        raise errors.AgentError(f"the transcript {printable(path)} is gone, and none of its bytes were stored")
+        raise errors.AgentError(f"the transcript {printable(path)} is not there, and none of its bytes were stored")
     wrong = session_format.find_version_problem(client, live) or session_format.find_problem(client, data)
     if wrong:
         raise errors.AgentError(f"{wrong}: nothing was changed", session_format.REMEDY)

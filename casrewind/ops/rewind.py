@@ -34,6 +34,9 @@ Confirming = Callable[[Plan, tuple[bytes, ...]], bool]
 Choosing = Callable[[str], bool]
 """Asks the user to confirm the described action."""
 
+HANDED_OVER = "handed_over"
+"""The mode of a conversation of another machine that keeps its id here."""
+
 _CONNECT = "casrewind install connects an agent's client"
 _RUNS = frozenset({checkpoints.PROMPT, "tool_batch", "compact"})
 
@@ -83,8 +86,8 @@ def _is_running(seen: AgentSession) -> bool:
 
 class Chat(NamedTuple):
     """The rewound conversation: its session and the path of its transcript. `resume` is the shell command that opens
-    it, `inside` the text to type in the client ("" = not supported). `mode` is that of model.rewind_record; `backup` is the
-    path of the previous conversation, None for a fork."""
+    it, `inside` the text to type in the client ("" = not supported). `mode` is that of model.rewind_record, or HANDED_OVER;
+    `backup` is the path of the previous conversation, None for a new file."""
 
     mode: str
     session: str
@@ -179,7 +182,8 @@ def to_checkpoint(
         _check_in_place(context, conversation, cut)
     kept = {(prompt.uuid, prompt.text) for prompt in conversation.client.prompts(cut)} if cut is not None else set()
     everything = conversation.client.prompts(conversation.data)
-    taken = tuple(prompt.text for prompt in everything if (prompt.uuid, prompt.text) not in kept)
+    is_foreign = bool(point.more.machine)
+    taken = () if is_foreign else tuple(prompt.text for prompt in everything if (prompt.uuid, prompt.text) not in kept)
     restored: Restored | None = None
     foreign: tuple[bytes, ...] = ()
     if both:
@@ -187,9 +191,23 @@ def to_checkpoint(
         restored, foreign = _restore(
             context, point, own, scope=scope, dry_run=dry_run, skip_damaged=skip_damaged, keeper=keeper, confirm=confirm
         )
-    notes = _notes(context, conversation)
-    made = None if dry_run else _write(context, conversation, cut, point, restored, in_place=in_place)
+    notes = () if is_foreign else _notes(context, conversation)
+    made = None if dry_run else _write(context, conversation, cut, point, restored, in_place=in_place, is_foreign=is_foreign)
     return Rewound(made, taken, restored, foreign, notes, dry_run=dry_run, transcript=conversation.path)
+
+
+def hand_over(context: Context, point: Checkpoint) -> Chat | None:
+    """Write the conversation of a checkpoint that another machine made and that is one of this root's now, as of that
+    checkpoint (see conversation.placed). None if nothing was said before it: start a new session.
+
+    A checkpoint without a conversation means the newest one before it that has one. The session keeps its id, unless the
+    client has a session with that id: then this is a fork. Raises AgentError, StoreFull; then nothing was written.
+    """
+    if not (point.session and point.cursor):
+        earlier = (one for one, _ in context.store.checkpoints() if one.worktree == point.worktree and one.seq < point.seq)
+        point = next((one for one in earlier if one.session and one.cursor), point)
+    conversation = conversations.find_for_checkpoint(context, point)
+    return _write(context, conversation, _cut_at(context, conversation, point), point, None, in_place=False, is_foreign=True)
 
 
 def _cut_at(context: Context, conversation: Conversation, point: Checkpoint) -> bytes | None:
@@ -324,11 +342,15 @@ def _write(
     restored: Restored | None,
     *,
     in_place: bool,
+    is_foreign: bool = False,
 ) -> Chat | None:
-    """Write the conversation up to the cut, then record the rewind in the ledger. None if nothing precedes the cut."""
+    """Write the conversation up to the cut, then record the rewind in the ledger. None if nothing precedes the cut.
+    `is_foreign`: another machine had it, and it keeps its id if no session here has that id."""
     if cut is None:
         return None
     session_files.check_place(conversation.client, conversation.path, conversation.session, context.homes)
+    if is_foreign and not in_place and not _is_there(conversation):
+        return _new(context, conversation, HANDED_OVER, conversation.session, cut, conversation.path)
     chat = _replace(context, conversation, cut) if in_place else _fork(context, conversation, cut)
     original = (chat.backup or "") if in_place else conversation.path
     context.store.record_rewind(
@@ -351,10 +373,19 @@ def _write(
 def _fork(context: Context, conversation: Conversation, cut: bytes) -> Chat:
     client, session = conversation.client, conversation.client.new_session()
     data = client.fork(conversation.data, cut, session, original=conversation.path, root=context.root.path)
-    new_path = client.fork_path(conversation.path, session, data)
+    return _new(context, conversation, rewinds.FORK, session, data, client.fork_path(conversation.path, session, data))
+
+
+def _is_there(conversation: Conversation) -> bool:
+    """True if the client has a session with the conversation's id."""
+    return os.path.lexists(conversation.path) or bool(conversation.client.read_session(conversation.path))
+
+
+def _new(context: Context, conversation: Conversation, mode: str, session: str, data: bytes, path: str) -> Chat:
+    """Write a session that is not there yet."""
     environ = {"HOME": context.homes.home, **context.homes.environ}
-    path = client.write_fork(conversation.path, session, data, new_path, context.root.path, environ)
-    return _chat(conversation, rewinds.FORK, session, path, None)
+    path = conversation.client.write_fork(conversation.path, session, data, path, context.root.path, environ)
+    return _chat(conversation, mode, session, path, None)
 
 
 def _replace(context: Context, conversation: Conversation, cut: bytes) -> Chat:

@@ -90,13 +90,15 @@ def test_a_fork_is_a_directory_beside_the_original(tmp_path):
     fork = copilot.fork(EVENTS, cut, "new-id")
     assert json.loads(fork.splitlines()[0])["data"]["sessionId"] == "new-id"
     assert is_part_of(b"".join(fork.splitlines(keepends=True)[1:]), EVENTS)
-    path = copilot.write_fork(str(old / "events.jsonl"), "new-id", fork, "", "/", {})
+    original = str(old / "events.jsonl")
+    new = copilot.fork_path(original, "new-id", fork)
+    path = copilot.write_fork(original, "new-id", fork, new, "/", {})
     assert Path(path).read_bytes() == fork and os.stat(path).st_mode & 0o777 == 0o600
     about = (tmp_path / "new-id" / "workspace.yaml").read_text()
     assert "id: new-id\n" in about and 'name: "[Fork] TURN1 please create a.txt"\n' in about and SESSION not in about
     assert sorted(os.listdir(tmp_path / "new-id")) == ["checkpoints", "events.jsonl", "files", "workspace.yaml"]
     with pytest.raises(errors.AgentError):
-        copilot.write_fork(str(old / "events.jsonl"), "new-id", fork, "", "/", {})
+        copilot.write_fork(original, "new-id", fork, new, "/", {})
 
 
 def test_torn_and_spoiled_sessions_raise_nothing_else():

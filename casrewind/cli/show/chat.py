@@ -5,13 +5,14 @@ from collections.abc import Iterator
 from ..._typing import TYPE_CHECKING
 from ...messages import plural, printable
 from ...model.plan import NO_EDITS, OutsideEdits
-from ...model.rewind_record import FORK
+from ...model.rewind_record import FORK, IN_PLACE
 from .restored import NO_TARGET, RestoreTarget, foreign_lines, outside_lines, restored_lines
 from .text import SHOWN, Line
 
 if TYPE_CHECKING:
     from ...ops.rewind import Rewound
 
+_DONE = {FORK: "forked", IN_PLACE: "rewritten"}
 _WIDTH = 160
 """Characters of a prompt in output."""
 
@@ -56,7 +57,7 @@ def _chat(report: "Rewound", *, is_inside: bool) -> Iterator[Line]:
     elif is_inside and chat.inside:
         yield Line(f"to go on from there, type {chat.inside}")
     else:
-        yield Line(f"{'forked' if chat.mode == FORK else 'rewritten'}: {chat.resume}")
+        yield Line(f"{_DONE.get(chat.mode, 'continue the conversation')}: {chat.resume}")
     if chat is not None and chat.backup is not None:
         yield Line(f"  as it was: {printable(chat.backup)}")
 

@@ -1,0 +1,216 @@
+"""A session that another machine recorded, written where its client looks for it here: the same id, the same bytes, over nothing."""
+
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from casrewind import agents, errors
+from casrewind.agents import session_files
+from casrewind.model import cursor as cursors
+from casrewind.ops import conversation, rewind
+from support.command import Command
+from support.other_machine import bring, context_of, take_away
+from support.recorded_session import RECORDED, Session, rows
+from support.trees import plant
+
+STORED = [agent for agent in RECORDED if agent != "opencode"]
+PLACES = {
+    "claude": ".claude/projects/{dashed}/{session}.jsonl",
+    "droid": ".factory/sessions/{dashed}/{session}.jsonl",
+    "pi": ".pi/agent/sessions/-{slashless}--/2026-11-22T03-55-44-398Z_{session}.jsonl",
+    "codex": ".codex/sessions/2026/11/20/rollout-2026-11-20T23-27-30-{session}.jsonl",
+    "gemini": ".gemini/tmp/my-shop/chats/session-2026-11-20T23-32-{short}.jsonl",
+    "copilot": ".copilot/session-state/{session}/events.jsonl",
+}
+NAMED = ("pi", "droid")
+"""Clients that run a session in the directory that its transcript names."""
+RESUMED = {
+    "claude": "claude --resume {}", "droid": "droid --resume {}", "pi": "pi --session {}", "codex": "codex resume {}",
+    "gemini": "gemini --resume {}", "copilot": "copilot --resume={}",
+}  # fmt: skip
+
+
+@pytest.fixture
+def here(tmp_path):
+    """Another home, and a project at another path."""
+    root, home = tmp_path / "b" / "My_shop", tmp_path / "b" / "home"
+    for place in (root, home):
+        place.mkdir(parents=True)
+    return Command(root, home)
+
+
+@pytest.fixture
+def sent(tmp_path):
+    """What a machine sent of a recorded session of a client. The machine is gone."""
+
+    def make(agent):
+        root, home = tmp_path / "a" / "work", tmp_path / "a" / "home"
+        for place in (root, home):
+            place.mkdir(parents=True)
+        there = Command(root, home)
+        session = Session(agent, there, root)
+        session.write(rows(agent))
+        plant(root, {"f": b"1"})
+        there("save", code=0)
+        session.event("prompt")
+        session.event("turn_end")
+        data = session.path.read_bytes() if session.path.exists() else b""
+        store = take_away(there, tmp_path / "sent")
+        shutil.rmtree(tmp_path / "a")
+        return SimpleNamespace(id=session.id, data=data, store=store, client=session.client)
+
+    return make
+
+
+def expected_place(agent, session, here):
+    root = os.path.realpath(here.root)
+    names = {"dashed": re.sub("[^A-Za-z0-9]", "-", root), "slashless": root.replace("/", "-"), "session": session, "short": session[:8]}
+    return os.path.join(here.home, PLACES[agent].format(**names))
+
+
+def hand_over(here, point):
+    with context_of(here) as context:
+        return rewind.hand_over(context, context.store.checkpoint(point.id))
+
+
+def to_checkpoint(here, point):
+    with context_of(here) as context:
+        return rewind.to_checkpoint(context, context.store.checkpoint(point.id))
+
+
+@pytest.mark.parametrize("agent", STORED)
+def test_the_session_is_written_where_the_client_looks_for_it(agent, sent, here):
+    there = sent(agent)
+    point = bring(there.store, here)[-1]
+    umask = os.umask(0)
+    try:
+        chat = hand_over(here, point)
+    finally:
+        os.umask(umask)
+    assert (chat.session, chat.mode, chat.resume) == (there.id, "handed_over", RESUMED[agent].format(there.id))
+    assert chat.path == expected_place(agent, there.id, here)
+    assert os.stat(chat.path).st_mode & 0o7777 == 0o600 and os.stat(os.path.dirname(chat.path)).st_mode & 0o7777 == 0o700
+    head, _, rest = Path(chat.path).read_bytes().partition(b"\n")
+    old, _, wanted = there.data.partition(b"\n")
+    assert rest == wanted and json.loads(head) == {**json.loads(old), **({"cwd": os.path.realpath(here.root)} if agent in NAMED else {})}
+    assert agent in NAMED or head == old
+
+
+@pytest.mark.parametrize("agent", STORED)
+def test_it_can_be_gone_back_in_from_there(agent, sent, here):
+    there = sent(agent)
+    point = bring(there.store, here)[-1]
+    path = hand_over(here, point).path
+    report = here.json("restore", point.id, "--chat")
+    assert report["fork"]["mode"] == "fork" and os.path.commonpath([report["fork"]["path"], path]) != "/"
+    client, kept = there.client, Path(report["fork"]["path"]).read_bytes()
+    assert [one.text for one in client.prompts(kept)] == [one.text for one in client.prompts(there.data)]
+    assert report["notes"] == [], "the live file is read"
+
+
+def test_copilot_s_directory_names_the_project(sent, here):
+    there = sent("copilot")
+    chat = hand_over(here, bring(there.store, here)[-1])
+    about = Path(chat.path).with_name("workspace.yaml").read_text().splitlines()
+    assert about[:2] == [f"id: {there.id}", f'cwd: "{os.path.realpath(here.root)}"'] and "Fork" not in about[2]
+
+
+def test_gemini_finds_the_directory_by_the_root_in_it(sent, here):
+    there = sent("gemini")
+    plant(Path(here.home), {".gemini/tmp/my-shop/.project_root": b"/somewhere/else/My_shop"})
+    point = bring(there.store, here)[-1]
+    for place in (chat := hand_over(here, point)).path, hand_over(here, point).path:
+        directory = Path(place).parent.parent
+        assert directory.name == "my-shop-1" and (directory / ".project_root").read_text() == os.path.realpath(here.root)
+    assert chat.session == there.id
+
+
+@pytest.mark.parametrize("agent", STORED)
+@pytest.mark.parametrize("machine", ["", "sandbox-4"])
+def test_a_session_that_is_there_stays_and_a_fork_is_made(agent, machine, sent, here):
+    """Also one that goes on elsewhere: of another machine's conversation what was stored counts."""
+    there = sent(agent)
+    point = bring(there.store, here, machine=machine)[-1]
+    again = (lambda: hand_over(here, point)) if not machine else lambda: to_checkpoint(here, point).chat
+    first = again()
+    assert (first.session, first.path) == (there.id, expected_place(agent, there.id, here))
+    before = Path(first.path).read_bytes()
+    if machine:
+        before = b'{"type":"other"}\n'
+        Path(first.path).write_bytes(before)
+    second = again()
+    assert second.mode == "fork" and second.session not in (there.id, "") and second.path != first.path
+    assert Path(first.path).read_bytes() == before
+    client = there.client
+    assert [one.text for one in client.prompts(Path(second.path).read_bytes())] == [one.text for one in client.prompts(there.data)]
+
+
+@pytest.mark.parametrize("kind", ["link", "directory"])
+def test_nothing_else_is_written_over_either(kind, sent, here):
+    there = sent("claude")
+    point = bring(there.store, here)[-1]
+    path = expected_place("claude", there.id, here)
+    os.makedirs(os.path.dirname(path))
+    if kind == "link":
+        os.symlink(os.path.join(here.home, "settings.json"), path)
+    else:
+        os.mkdir(path)
+    with pytest.raises(errors.AgentError, match="refused"):
+        hand_over(here, point)
+    assert os.listdir(os.path.dirname(path)) == [os.path.basename(path)] and not os.path.exists(os.path.join(here.home, "settings.json"))
+
+
+def test_a_checkpoint_without_a_conversation_means_the_last_one_before_it(sent, here):
+    there = sent("claude")
+    bring(there.store, here)
+    here("save", code=0)
+    with context_of(here) as context:
+        point, _ = context.store.checkpoints(1)[0]
+    assert not point.session and hand_over(here, point).session == there.id
+
+
+def test_a_conversation_that_no_checkpoint_stored_is_named(sent, here):
+    """OpenCode keeps its sessions in a database, which hooks do not read."""
+    there = sent("opencode")
+    point = bring(there.store, here)[-1]
+    with pytest.raises(errors.AgentError, match="none of its bytes were stored"):
+        hand_over(here, point)
+
+
+def test_no_cursor_leads_out_of_the_directory_of_sessions(sent, here, tmp_path):
+    point = next(p for p in bring(sent("claude").store, here) if p.cursor)
+    odd = ["", "/", "..", "/a/../..", "a/..", "rollout-../../../x.jsonl", "rollout-a-b-c.jsonl", "rollout-", "/a\n/b.jsonl", "x" * 5000]
+    homes = session_files.Homes(here.home, {})
+    for agent in STORED + ["opencode", "cursor", "unheard-of"]:
+        for name in odd:
+            for session in (point.session, "../../x", "/x", ""):
+                cursor = cursors.Cursor(agent=agent, session=session, transcript=os.fsencode(name))
+                found = conversation.placed(point._replace(agent=agent, session=session, cursor=cursors.encode(cursor)), here.root, homes)
+                path = os.fsdecode(cursors.decode(found.cursor).transcript)
+                if agent in STORED:
+                    client = agents.load_conversation_client(agent)
+                    try:
+                        session_files.check_place(client, path, session, homes)
+                    except errors.AgentError:
+                        continue
+                    assert os.path.realpath(path).startswith(client.find_sessions(here.home, {}) + "/")
+                else:
+                    assert agent == "opencode" or path == name
+
+
+def test_a_directory_of_sessions_that_a_variable_names_is_used(sent, here, tmp_path):
+    there = sent("pi")
+    moved = str(tmp_path / "moved")
+    point = bring(there.store, here)[-1]
+    root = os.path.realpath(here.root)
+    for variables, wanted in (
+        ({"PI_CODING_AGENT_SESSION_DIR": moved}, moved),
+        ({"PI_CODING_AGENT_DIR": moved}, f"{moved}/sessions/-{root.replace('/', '-')}--"),
+    ):
+        found = conversation.placed(point, root, session_files.Homes(here.home, variables))
+        assert os.path.dirname(os.fsdecode(cursors.decode(found.cursor).transcript)) == wanted
