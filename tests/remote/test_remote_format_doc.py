@@ -1,0 +1,118 @@
+"""docs/internals/remote-format.md is true: its examples decode to the values beside them and encode to the same bytes."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from casrewind.model import digest as digests
+from casrewind.remote import piece, seal
+from casrewind.store import packs
+from support import handmade_pieces as handmade
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "internals" / "remote-format.md"
+TEXT = DOCUMENT.read_text(encoding="utf-8")
+_BLOCK = re.compile(r"```hex\n# example: (.+)\n((?:.*\n)+?)```\n\n```text\n((?:.*\n)+?)```\n")
+EXAMPLES = {
+    name: (
+        bytes.fromhex("".join(line.partition("#")[0] for line in lines.splitlines())),
+        dict(line.split(" = ", 1) for line in values.splitlines()),
+    )
+    for name, lines, values in _BLOCK.findall(TEXT)
+}
+MASTER = bytes(range(32))
+KEYS = seal.Keys(MASTER)
+PIECE, VALUES = EXAMPLES["piece"]
+
+
+def reader():
+    return piece.PieceReader(KEYS, VALUES["name"], len(PIECE), lambda start, end: PIECE[start:end])
+
+
+def test_the_page_has_all_examples():
+    assert EXAMPLES.keys() == {"head of a remote", "locked key", "piece", "table", "records"}
+
+
+def test_the_head_of_a_remote():
+    data, values = EXAMPLES["head of a remote"]
+    assert seal.check_head(KEYS, data).hex() == values["id"] and values["version"] == str(seal.VERSION)
+    assert seal.remote_head(KEYS, bytes.fromhex(values["id"])) == data
+    key = handmade.object_key(MASTER, handmade.mac_of(MASTER, [data[:35]]), "casrewind")
+    assert handmade.opened(key, 0, data[35:51]) == b"" and digests.of(data[:51])[:16] == data[51:]
+
+
+def test_the_locked_key(monkeypatch):
+    data, values = EXAMPLES["locked key"]
+    assert seal.unlock_key(data, values["passphrase"]) == MASTER == bytes.fromhex(values["master key"])
+    monkeypatch.setattr(seal.os, "urandom", lambda length: data[4 : 4 + length])
+    assert seal.lock_key(MASTER, values["passphrase"]) == data
+    import hashlib
+
+    secret = hashlib.scrypt(values["passphrase"].encode(), salt=data[4:20], n=1 << 16, r=8, p=1, maxmem=1 << 27, dklen=32)
+    assert handmade.opened(secret, 0, data[20:68]) == MASTER and digests.of(data[:68])[:16] == data[68:]
+
+
+def test_the_piece_is_what_the_product_reads():
+    found = reader()
+    values = {"name": VALUES["name"], "MAC": found.mac.hex()}
+    uses = {blob.frame: blob.use for blob in found.table.blobs}
+    for n, frame in enumerate(found.table.frames):
+        values[f"frame {n}"] = f"use={uses.get(n, 2)} sealed={frame.sealed} compressed={frame.stored} plain={frame.plain}"
+    data = {digest: data for digest, _, data in found.blobs({blob.digest for blob in found.table.blobs})}
+    for n, blob in enumerate(found.table.blobs):
+        assert digests.of(data[blob.digest]) == blob.digest
+        values[f"blob {n}"] = f"use={blob.use} frame={blob.frame} {data[blob.digest].hex()}"
+    values |= {f"record {n}": f"kind={kind} seq={seq} {payload.hex()}" for n, (kind, seq, payload) in enumerate(found.records())}
+    assert values == VALUES
+
+
+def test_the_piece_is_what_the_product_writes(monkeypatch):
+    table = EXAMPLES["table"][1]
+    monkeypatch.setattr(piece, "__version__", table["version"])
+    found, builder = reader(), piece.PieceBuilder(KEYS)
+    for digest, use, data in found.blobs({blob.digest for blob in found.table.blobs}):
+        builder.add(digest, use, data)
+    builder.add_records(found.records())
+    made = builder.finish(VALUES["name"], bytes.fromhex(table["before"]), bytes.fromhex(table["push"]), table["machine"])
+    assert made == (PIECE, bytes.fromhex(VALUES["MAC"]))
+
+
+def test_a_reader_of_the_document_alone_reads_the_piece():
+    fields, rows, plain = handmade.read_piece(MASTER, VALUES["name"], PIECE)
+    assert handmade.fields_of(fields.items()) == EXAMPLES["table"][0] and plain[2] == EXAMPLES["records"][0]
+    assert [row[0] + 16 for row in rows] == [frame.sealed for frame in reader().table.frames]
+
+
+def test_the_table_and_the_records():
+    table, data = reader().table, EXAMPLES["table"][1]
+    shown = {"frames": len(table.frames), "blobs": len(table.blobs), "records": table.records, "machine": table.machine, "version": table.version}
+    assert {key: str(value) for key, value in shown.items()} | {"before": table.before.hex(), "push": table.push.hex()} == data
+    records = {str(n): f"kind={kind} seq={seq} {payload.hex()}" for n, (kind, seq, payload) in enumerate(reader().records())}
+    assert records == EXAMPLES["records"][1]
+
+
+def test_the_vectors():
+    vectors = dict(re.findall(r"^\| ([^|]+) \| `([0-9a-f]+)` \|$", TEXT, re.MULTILINE))
+    mac = KEYS.mac([b"", b"ab", b"c"])
+    key = handmade.object_key(MASTER, mac, VALUES["name"])
+    assert {name: bytes.fromhex(value) for name, value in vectors.items()} == {
+        "key for MACs": digests.derived_key("casrewind remote 1: the MAC of an object", MASTER),
+        "key for objects": digests.derived_key("casrewind remote 1: the key of an object", MASTER),
+        "MAC of the parts": mac,
+        "key of the object with this MAC": key,
+        "part 3, sealed": KEYS.box(mac, VALUES["name"]).seal(3, b"hello\n"),
+    }
+    assert handmade.sealed(key, 3, b"hello\n").hex() == vectors["part 3, sealed"]
+
+
+def test_the_page_has_the_limits_of_the_code():
+    rows = re.findall(r"^\| (\d) \| [^|]+ \| (\d+) MiB \| (\d+) MiB( \+ 13)? \|$", TEXT, re.MULTILINE)
+    assert {int(use): int(full) << 20 for use, full, _, _ in rows} == piece._FULL
+    assert {int(use): (int(most) << 20) + (13 if more else 0) for use, _, most, more in rows} == piece.MOST
+    assert f"at most {piece.MOST_TABLE >> 20} MiB plain" in TEXT and f"at most {piece.MOST_RECORDS >> 20} MiB." in TEXT
+    assert f"At most {piece.MOST_FRAMES:,} frames" in TEXT and packs.MOST[packs.DOMAIN] == piece.MOST[piece.CONTAINER]
+
+
+@pytest.mark.parametrize("number", [piece._TABLE_NUMBER])
+def test_the_page_has_the_number_of_the_table(number):
+    assert f"{number:,}" in TEXT
