@@ -152,12 +152,17 @@ def test_what_is_damaged_is_left_alone_when_that_is_wanted(damaged, root, home):
 def test_what_is_damaged_on_the_plain_prompt(damaged, process, root):
     session = Session([sys.executable, "-m", "casrewind", "-C", process.root], {**process.environment, "TERM": "dumb", "NO_COLOR": "1"})
     session.read_until(b"What now? [q] ")
-    session.type("c 1\n")
-    session.read_until(b"Leave alone what is damaged, and plan all the rest?")
+    session.type("c last\n")
+    session.read_until(b"Leave alone what is damaged, and plan all the rest?\r\nGo on? [y/N] ")
     session.type("n\n")
     session.read_until(b"nothing was changed")
     assert (root / "sound").read_bytes() == b"changed"
-    session.type("c 1\ny\ny\n")
+    session.shown = b""
+    session.type("c last\n")
+    session.read_until(b"plan all the rest?\r\nGo on? [y/N] ")
+    session.type("y")
+    session.read_until(b"kept for undo. [y/N")
+    session.type("y")
     session.read_until(b"1 path written")
     session.type("q\n")
     code, shown = session.end()

@@ -64,6 +64,10 @@ class Session:
     def type(self, text):
         os.write(self._master, text.encode())
 
+    def settings(self):
+        """The settings of the terminal: whether it echoes, and whether it gives lines or keys."""
+        return termios.tcgetattr(self._master)
+
     def hang_up(self):
         """Close the terminal; the command may still run."""
         os.close(self._master)

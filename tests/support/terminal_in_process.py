@@ -16,13 +16,13 @@ from .command_in_process import _surroundings
 
 def on_terminal(inside, line, *, columns=100, typed="", **variables):
     """Run a command line as `inside` (an InProcess) does: the exit code, and in `out` all that was shown, in `err` nothing.
-    `typed` is what the person has typed before it is asked for."""
+    `typed` is what the person has typed before it is asked for; a question with [y/N] drops that, and gets the next line of it."""
     from casrewind.cli.main import main
 
     master, slave = pty.openpty()
     ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     shown = []
-    reader = threading.Thread(target=_read, args=(master, shown))
+    reader = threading.Thread(target=_read, args=(master, shown, typed.splitlines(keepends=True)))
     reader.start()
     with ExitStack() as stack:
         stack.callback(os.close, master)
@@ -43,7 +43,8 @@ def on_terminal(inside, line, *, columns=100, typed="", **variables):
     return Result(code, b"".join(shown).decode("utf-8", "replace"), "")
 
 
-def _read(master, shown):
+def _read(master, shown, answers):
+    asked = 0
     while True:
         try:
             part = os.read(master, 1 << 16)
@@ -52,6 +53,9 @@ def _read(master, shown):
         if not part:
             return
         shown.append(part)
+        while asked < min(b"".join(shown).count(b"[y/N"), len(answers)):
+            os.write(master, answers[asked].encode())
+            asked += 1
 
 
 def into_nothing(inside, line, **variables):

@@ -1,4 +1,6 @@
-"""Questions to a person on a terminal."""
+"""Questions to a person on a terminal. One key answers a question about what undo takes back; what cannot be taken back
+needs a line.
+"""
 
 import os
 import sys
@@ -78,6 +80,7 @@ class Proposal(NamedTuple):
 
 YES, KEEP_EDITS, NO = "y", "e", ""
 """Answers of a person."""
+_YES = ("y", "yes")
 Ask = Callable[[Proposal], str]
 """Asks a person, and returns YES, NO, or KEEP_EDITS if the proposal offers that. Any other answer is no."""
 
@@ -105,10 +108,10 @@ def _answer(question: str, show: Callable[[], None] | None, *, may_keep: bool) -
     letters = f"[y/N{'/e' if may_keep else ''}{'' if show is None else '/d'}]"
     while True:
         try:
-            answer = asked(f"{question} {letters} ").strip().lower()
+            answer = _key(f"{question} {letters} ").lower()
         except EOFError:
             return NO
-        if answer in ("y", "yes"):
+        if answer in _YES:
             return YES
         if answer == KEEP_EDITS and may_keep:
             return KEEP_EDITS
@@ -117,9 +120,27 @@ def _answer(question: str, show: Callable[[], None] | None, *, may_keep: bool) -
         show()
 
 
+def _key(question: str) -> str:
+    """Ask, and read one key, or a line if standard input has no keys. Raises EOFError."""
+    import termios
+
+    from .single_key import read_key
+
+    try:
+        return read_key(sys.stdin.fileno(), question, question_stream())
+    except (termios.error, ValueError):
+        return asked(question).strip()
+
+
 def agreed_for_good() -> bool:
-    """Ask before a permanent removal. Any answer but yes is no."""
-    return agreed("Go on? This cannot be taken back.")
+    """Ask before a permanent removal. Any answer but a line with yes is no: a key is pressed too easily."""
+    from .single_key import drop_typed
+
+    drop_typed(sys.stdin.fileno())
+    try:
+        return asked("Go on? This cannot be taken back. [y/N] ").strip().lower() in _YES
+    except EOFError:
+        return False
 
 
 def first_step() -> list[str]:
