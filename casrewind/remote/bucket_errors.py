@@ -54,7 +54,7 @@ def bucket_error(url: str, verb: str, text: str, patience: float) -> errors.Remo
         return errors.RemoteError(f"{url} refuses this machine's clock ({now})", "set it, then try again")
     if found(_EXPIRED):
         return errors.RemoteError(f"the credentials for {url} have expired", "get new ones, then try again")
-    if found(_NO_BUCKET) or (verb == LIST and "404" in text):
+    if found(_NO_BUCKET) or (verb == LIST and found("404 Not Found")):
         return errors.RemoteError(f"the bucket of {url} is gone, or its name is misspelt")
     if found(_UNKNOWN):
         return errors.RemoteError(f"{url} does not know these credentials", _CREDENTIALS.get(scheme, ""))

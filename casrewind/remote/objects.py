@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _OPTIONS: dict[str, tuple[str, ...]] = {
-    "s3": ("endpoint", "profile", "region"), "gs": (), "az": ("account", "endpoint"), "file": (), "memory": (),
+    "s3": ("endpoint", "profile", "region"), "gs": ("endpoint",), "az": ("account", "endpoint"), "file": (), "memory": (),
 }  # fmt: skip
 _SCHEMES = "s3://BUCKET/NAME, gs://BUCKET/NAME, az://CONTAINER/NAME or file:///DIRECTORY"
 _ENDPOINTS, _REGIONS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"), ("AWS_REGION", "AWS_DEFAULT_REGION")
@@ -58,7 +58,7 @@ class Objects:
     """
 
     def __init__(self, url: str, options: Mapping[str, str] = {}, *, patience: float = 10.0) -> None:
-        """`options`: endpoint, region, profile (s3); account, endpoint (az). `patience`: seconds during which a failed
+        """`options`: endpoint, and region and profile of s3, account of az. `patience`: seconds during which a failed
         request is tried again; 0 is one try."""
         self.url = url
         self.requests: dict[str, int] = {}
@@ -184,15 +184,13 @@ class _Bucket:
         client: dict[str, Any] = {"connect_timeout": limit / 2, "timeout": timedelta(days=1)}  # see _limited
         retry = {"max_retries": 10 if self._patience else 0, "retry_timeout": limit, "backoff": {"max_backoff": limit / 4}}
         more: dict[str, Any] = {"prefix": path or None, "client_options": client, "retry_config": retry}
-        if scheme == "gs":
-            return GCSStore(host, **more)
         endpoint = options.get("endpoint", "")
         config: Any = {}
-        if scheme == "az":
-            config = {"account_name": options["account"]} if "account" in options else {}
-        else:
+        if "account" in options:
+            config["account_name"] = options["account"]
+        if scheme == "s3":
             profile = aws_profile.find(options.get("profile", ""), os.environ)
-            config = dict(profile.keys)
+            config |= profile.keys
             region = options.get("region") or ("" if any(map(os.environ.get, _REGIONS)) else profile.region)
             if region:
                 config["region"] = region
@@ -200,8 +198,10 @@ class _Bucket:
             if profile.sign_in is not None:
                 more["credential_provider"] = self._signing_in(profile.sign_in)
         if endpoint:
-            config["endpoint"], client["allow_http"] = endpoint, endpoint.startswith("http://")
-        return AzureStore(host, config=config, **more) if scheme == "az" else S3Store(host, config=config, **more)
+            config["base_url" if scheme == "gs" else "endpoint"] = endpoint
+            client["allow_http"] = endpoint.startswith("http://")
+        kind = S3Store if scheme == "s3" else GCSStore if scheme == "gs" else AzureStore
+        return kind(host, config=config, **more)
 
     def _signing_in(self, sign_in: "Callable[[], dict[str, Any]]") -> "Callable[[], dict[str, Any]]":
         """The same for obstore, which would wrap the error: it is kept, for `_run` to raise."""

@@ -1,10 +1,12 @@
 """What a person reads when a remote refuses or is not there: words, with the URL as it was typed, and exit code 17."""
 
-import itertools
 import json
 import os
 import re
+import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,6 +16,7 @@ import pytest
 from casrewind import errors
 from casrewind.remote.objects import Objects
 from support import unprivileged
+from support.s3_server import S3Server
 
 XML = '<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>{}</Code><Message>{}</Message><RequestId>4442587FB7D0A2F9</RequestId></Error>'
 CALLS = {
@@ -38,8 +41,9 @@ def credentials(monkeypatch):
 class Recorded:
     """A server that gives one answer to everything, as S3 gave it: status and XML."""
 
-    def __init__(self, status, code, message, headers=()):
-        body = XML.format(code, message).encode() if code else b""
+    def __init__(self, status, code, message="", headers=()):
+        """`code` may be a whole answer."""
+        body = code.encode() if not code or code.startswith("<") else XML.format(code, message).encode()
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -167,3 +171,160 @@ def test_a_bucket_that_is_not_there(s3, right):
     assert failure(CALLS[right], "s3://nobody-has-it/shop", {"endpoint": s3.endpoint}) == (
         "the bucket of s3://nobody-has-it/shop is gone, or its name is misspelt"
     )
+
+
+@pytest.fixture(scope="module")
+def guarded():
+    """(the URL of a bucket on a server that asks everybody for their rights, {right: the keys of who has all but that one})."""
+    import boto3
+
+    with S3Server(INITIAL_NO_AUTH_ACTION_COUNT="1000") as server:
+        url, keys = server.bucket(), {}
+        bucket = f"arn:aws:s3:::{url.split('/')[2]}"
+        iam = boto3.client("iam", endpoint_url=server.endpoint, region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
+        for right in CALLS:
+            allowed = [f"s3:{other}" for other in CALLS if other != right]
+            policy = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": allowed, "Resource": [bucket, f"{bucket}/*"]}]}
+            iam.create_user(UserName=right)
+            iam.put_user_policy(UserName=right, PolicyName="p", PolicyDocument=json.dumps(policy))
+            keys[right] = iam.create_access_key(UserName=right)["AccessKey"]
+        server.put(url, "a/1", b"x")
+        server.ask("POST", "/moto-api/reset-auth", b"0")
+        yield url, server.endpoint, keys
+
+
+@every_call
+def test_a_server_with_rights_refuses_what_is_not_allowed_and_nothing_else(guarded, monkeypatch, right):
+    url, endpoint, keys = guarded
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", keys[right]["AccessKeyId"])
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", keys[right]["SecretAccessKey"])
+    for name in CALLS.keys() - {right, "DeleteObject"}:
+        CALLS[name](Objects(url, {"endpoint": endpoint}))
+    assert failure(CALLS[right], url, {"endpoint": endpoint}) == f"{url} does not allow {right} to the present credentials; nothing was changed"
+
+
+@every_call
+@pytest.mark.parametrize("key", ["an unknown one", "a known one with another secret"])
+def test_a_server_with_rights_does_not_know_who_asks(guarded, monkeypatch, right, key):
+    url, endpoint, keys = guarded
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", keys["PutObject"]["AccessKeyId"] if key.startswith("a known") else "NOBODY")
+    said = failure(CALLS[right], url, {"endpoint": endpoint})
+    assert said == f"{url} does not know these credentials; check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile"
+
+
+def test_a_delete_that_is_refused_inside_an_answer():
+    """S3 answers 200 to a list of deletions, and says for each what became of it."""
+    told = (
+        '<?xml version="1.0" encoding="UTF-8"?><DeleteResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
+        "<Error><Key>shop/a/1</Key><Code>AccessDenied</Code><Message>Access Denied</Message></Error></DeleteResult>"
+    )
+    with Recorded(200, told) as server:
+        said = failure(CALLS["DeleteObject"], "s3://team/shop", {"endpoint": server.endpoint})
+    assert said == "s3://team/shop does not allow DeleteObject to the present credentials; nothing was changed"
+
+
+@every_call
+def test_no_credentials_at_all(monkeypatch, right):
+    """A laptop: no keys, no profile, and no machine of AWS around it."""
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    said = failure(CALLS[right], "s3://team/shop", {"endpoint": "http://127.0.0.1:1"})
+    assert said == "there are no credentials for s3://team/shop; check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile"
+
+
+AZURE = {
+    "AuthenticationFailed": (403, "az://team/shop does not know these credentials; check AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY"),
+    "AuthorizationPermissionMismatch": (403, "az://team/shop does not allow blobs/write to the present credentials; nothing was changed"),
+    "ContainerNotFound": (404, "the bucket of az://team/shop is gone, or its name is misspelt"),
+}
+
+
+@pytest.mark.parametrize("code", AZURE)
+def test_an_answer_of_azure_in_words(monkeypatch, code):
+    status, words = AZURE[code]
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "c2VjcmV0")
+    with Recorded(status, code, "This request is not authorized.") as server:
+        assert failure(CALLS["PutObject"], "az://team/shop", {"account": "people", "endpoint": server.endpoint}) == words
+
+
+@pytest.mark.parametrize("status, reason, words", [
+    (403, "does not have storage.objects.create access", "gs://team/shop does not allow storage.objects.create to the present credentials; nothing was changed"),
+    (401, "Invalid Credentials",
+     "gs://team/shop does not know these credentials; check GOOGLE_APPLICATION_CREDENTIALS, or sign in: gcloud auth application-default login"),
+    (404, "The specified bucket does not exist.", "the bucket of gs://team/shop is gone, or its name is misspelt"),
+])  # fmt: skip
+def test_an_answer_of_google_in_words(monkeypatch, tmp_path, status, reason, words):
+    with Recorded(status, "Code", reason) as server:
+        key = {"disable_oauth": True, "client_email": "", "private_key": "", "private_key_id": ""}
+        (tmp_path / "key.json").write_text(json.dumps(key))
+        monkeypatch.setenv("GOOGLE_SERVICE_ACCOUNT", str(tmp_path / "key.json"))
+        assert failure(CALLS["PutObject"], "gs://team/shop", {"endpoint": server.endpoint}) == words
+
+
+def test_ctrl_c_ends_a_wait(tmp_path):
+    """A silent server does not make a command deaf."""
+    code = (
+        "from casrewind.remote.objects import Objects\nobjects = Objects('s3://team/shop', {'endpoint': 'http://127.0.0.1:%d'}, patience=200)\n"
+        "import os\nprint('asks', flush=True)\ntry:\n    objects.%s\nexcept KeyboardInterrupt:\n    os._exit(130)"
+    )
+    for call in ("list()", "get('a')", "put_new('a', b'x')", "delete(['a'])"):
+        with socket.socket() as deaf:
+            deaf.bind(("127.0.0.1", 0))
+            deaf.listen()
+            child = subprocess.Popen(
+                [sys.executable, "-c", code % (deaf.getsockname()[1], call)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            )  # fmt: skip
+            child.stdout.readline()
+            asked, _ = deaf.accept()
+            with asked:
+                asked.recv(1)
+                child.send_signal(signal.SIGINT)
+                _, err = child.communicate(timeout=60)
+        assert (child.returncode, err) == (130, b""), call
+
+
+def test_a_disk_that_is_not_mounted_is_not_written_to(tmp_path):
+    """A push to the empty place where a disk is mounted at other times: nothing is made there."""
+    url = f"file://{tmp_path}/shop"
+    words = f"the directory of {url} is gone, or its disk is not mounted"
+    assert failure(lambda objects: objects.put_new("chain/1", b"x"), url, {}) == words
+    assert failure(lambda objects: objects.list(), url, {}) == words
+    assert os.listdir(tmp_path) == []
+    assert Objects(url).put_new("casrewind", b"head") and Objects(url).put_new("chain/1", b"x")
+    url = f"file://{tmp_path}/misspelt/shop"
+    assert failure(lambda objects: objects.put_new("casrewind", b"x"), url, {}) == f"the directory of {url} is gone, or its disk is not mounted"
+
+
+def test_a_directory_of_somebody_else(tmp_path):
+    unprivileged.require()
+    with unprivileged.open_directory() as place:
+        code = (
+            "import sys\nfrom casrewind import errors\nfrom casrewind.remote.objects import Objects\nobjects = Objects('file://' + sys.argv[1])\n"
+            "for call in (lambda: objects.put_new('casrewind', b''), lambda: objects.delete(['a']), lambda: objects.get('b'), objects.list):\n"
+            "    try:\n        call()\n    except errors.RemoteError as error:\n        print(error)"
+        )
+        (place / "a").write_bytes(b"x")
+        (place / "b").write_bytes(b"x")
+        (place / "b").chmod(0)
+        (place / "closed").mkdir(mode=0)
+        said = unprivileged.run(sys.executable, "-c", code, str(place)).stdout.decode().splitlines()
+        (place / "closed").chmod(0o700)
+    assert said == [
+        f"file://{place} does not allow {doing}: Permission denied; nothing was changed" for doing in ("writing", "deleting", "reading", "listing")
+    ]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a small disk")
+def test_a_full_disk(tmp_path):
+    place = tmp_path / "disk"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=100k", "none", str(place)], check=True)
+    try:
+        url = f"file://{place}"
+        assert Objects(url).put_new("chain/1", b"x" * 1000)
+        said = failure(lambda objects: objects.put_new("chain/2", b"x" * 200_000), url, {})
+        assert said == f"no space left in {url}; free some space there, then try again"
+        assert os.listdir(place / "chain") == ["1"]
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
