@@ -48,6 +48,10 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than 
     from .ops.usage import CheckpointUsage, PathUsage, SessionUsage, Usage
     from .ops.verify import Problem, Verified
     from .projects import adopt, adopt_moved, prune_missing, stores
+    from .remote.clone import Cloned, clone
+    from .remote.pull import Pulled
+    from .remote.push import Pushed
+    from .remote.remote_config import RemoteConfig
     from .settings import Settings, default_settings
     from .store.catalog import Marked
     from .workspace import Workspace, open  # noqa: A004 - the public name
@@ -65,6 +69,7 @@ __all__ = [
     "CheckpointError",
     "CheckpointUsage",
     "Circumstances",
+    "Cloned",
     "Collected",
     "Comparison",
     "ContentInTheWay",
@@ -93,7 +98,10 @@ __all__ = [
     "Plan",
     "Problem",
     "Pruned",
+    "Pulled",
     "Purged",
+    "Pushed",
+    "RemoteConfig",
     "Restored",
     "Rewound",
     "Root",
@@ -120,6 +128,7 @@ __all__ = [
     "__version__",
     "adopt",
     "adopt_moved",
+    "clone",
     "default_settings",
     "open",
     "prune_missing",
@@ -154,6 +163,10 @@ _ROOMS = {
     "ops.usage": "CheckpointUsage PathUsage SessionUsage Usage",
     "ops.verify": "Problem Verified",
     "projects": "adopt adopt_moved prune_missing stores",
+    "remote.clone": "Cloned clone",
+    "remote.pull": "Pulled",
+    "remote.push": "Pushed",
+    "remote.remote_config": "RemoteConfig",
     "settings": "Settings default_settings",
     "store.catalog": "Marked",
     "workspace": "Workspace open",

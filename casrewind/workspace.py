@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from .ops.status import Status
     from .ops.usage import Usage
     from .ops.verify import Verified
+    from .remote.pull import Pulled
+    from .remote.push import Pushed
     from .store.catalog import Marked
 
 
@@ -190,6 +192,22 @@ class Workspace:
 
         target = None if new is None else self.checkpoint(new)
         return compare.compare(self._context, self.checkpoint(old), target, paths.scope(scope))
+
+    def push(self) -> "Pushed":
+        """Send the new checkpoints of this store to its remote, which `casrewind remote add` gives it. Needs the extra
+        casrewind[remote]. Raises RemoteError; then the next push continues."""
+        from .remote import remote_config
+        from .remote.push import push
+
+        return push(self._context, remote_config.open_remote(self._context.store, self._context.environ))
+
+    def pull(self, *, newest: bool = False) -> "Pulled":
+        """Take the checkpoints of other machines from the remote, with `newest` only the newest of each. Changes no file of the
+        project. `Pulled.problems` names what could not be taken. Raises RemoteError."""
+        from .remote import remote_config
+        from .remote.pull import pull
+
+        return pull(self._context, remote_config.open_remote(self._context.store, self._context.environ), newest=newest)
 
     def log(self, path: bytes, most: int | None = None, *, safety: bool = False) -> "Logged":
         """The checkpoints of this worktree in which a file or directory changed, newest first, at most `most`. Reads

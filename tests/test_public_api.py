@@ -38,10 +38,10 @@ def modules_after(script, environment=None, *arguments):
     return run(script) - run("")
 
 
-FUNCTIONS = "adopt adopt_moved default_settings open prune_missing stores"
+FUNCTIONS = "adopt adopt_moved clone default_settings open prune_missing stores"
 VALUES = (
-    "Action Adopted Change Chat Checkpoint CheckpointUsage Circumstances Collected Comparison Counts Covered Domain Dropped Entry Found Gone Holder Kept Merged "
-    "Limits Logged Marked Marking Moved Operation PathChange PathUsage Place Plan Problem Pruned Purged Restored Rewound Root RuleRef Saved SessionUsage Settings Skip "
+    "Action Adopted Change Chat Checkpoint CheckpointUsage Circumstances Cloned Collected Comparison Counts Covered Domain Dropped Entry Found Gone Holder Kept Merged "
+    "Limits Logged Marked Marking Moved Operation PathChange PathUsage Place Plan Problem Pruned Pulled Purged Pushed RemoteConfig Restored Rewound Root RuleRef Saved SessionUsage Settings Skip "
     "Spared Status TextPurged Timeline Turn Usage Verified"
 )
 EXCEPTIONS = (

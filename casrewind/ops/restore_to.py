@@ -23,9 +23,11 @@ from .execute import Contents, Restored
 from .restorable import naming, survey
 
 
-def materialise(context: Context, target: Checkpoint, directory: str, *, skip_damaged: bool = False) -> Restored:
+def materialise(
+    context: Context, target: Checkpoint, directory: str, *, skip_damaged: bool = False, is_published: bool = True
+) -> Restored:
     """Write a checkpoint's whole tree into a new or empty directory. Works with a read-only store. After an error
-    everything written is removed.
+    everything written is removed. `is_published` is False for a checkpoint whose blobs are stored and whose record is not yet.
 
     Raises ContentInTheWay if the directory is not empty, UnsafePath if it may not receive a checkpoint, StoreFull,
     StoreDamaged unless `skip_damaged`, WorkspaceError.
@@ -37,7 +39,8 @@ def materialise(context: Context, target: Checkpoint, directory: str, *, skip_da
     except OSError as error:
         raise errors.WorkspaceError(f"cannot use {printable(directory)}: {error.strerror}") from error
     with context.store.holding():
-        preflight.refuse_forgotten(context, target)
+        if is_published:
+            preflight.refuse_forgotten(context, target)
         lost: list[Kept] = []
         with naming(context.store):
             entries = list(survey(TreeCache(context.store.load_tree), target.tree, lost))

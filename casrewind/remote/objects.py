@@ -15,6 +15,7 @@ from .. import errors, messages
 from .._typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from . import aws_profile
 from .bucket_errors import DELETE, GET, LIST, PUT, beyond_end, bucket_error, silent
+from .extra import needing_extra
 from .object_directory import ObjectDirectory
 
 if TYPE_CHECKING:
@@ -161,11 +162,9 @@ class _Bucket:
     def __init__(self, url: str, scheme: str, host: str, path: str, options: Mapping[str, str], patience: float) -> None:
         self._url, self._patience, self._silence = url, patience, patience or _SILENCE
         self._no_credentials: errors.RemoteError | None = None
-        try:
+        with needing_extra():
             import obstore.exceptions
             import obstore.store
-        except ModuleNotFoundError:
-            raise errors.RemoteError("remote commands need casrewind[remote]", "uv tool install 'casrewind[remote]'") from None
         self._library = obstore
         if scheme == "memory":
             self._store: ObjectStore = _memories.setdefault(url, obstore.store.MemoryStore())

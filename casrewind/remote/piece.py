@@ -7,9 +7,10 @@ byte table is in docs/internals/remote-format.md.
 """
 
 import struct
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-from .. import __version__, errors
+from .. import errors
 from .._typing import NamedTuple
 from ..model import tlv
 from ..store import ledger, packs
@@ -178,7 +179,7 @@ class PieceBuilder:
             rows += writer.rows
             writer.frames = []
         values: tuple[tlv.Value, ...] = (
-            rows, b"".join(self._digests.values()), b"".join(self._lengths.values()), before, push, machine, __version__,
+            rows, b"".join(self._digests.values()), b"".join(self._lengths.values()), before, push, machine, _own_version(),
         )  # fmt: skip
         parts.append(packs.compress_together([tlv.encode(enumerate(values, start=_FRAMES))]))
         mac = self._keys.mac(parts)
@@ -187,6 +188,11 @@ class PieceBuilder:
             parts[number] = box.seal(number, part)
         parts[-1] = box.seal(_TABLE_NUMBER, parts[-1])
         return b"".join((MAGIC, *parts, _END.pack(mac, len(parts[-1]), MAGIC))), mac
+
+
+def _own_version() -> str:
+    """The version of casrewind. An import of the package for it would make a circle: the package names every module."""
+    return str(vars(sys.modules[__name__.partition(".")[0]])["__version__"])
 
 
 def _is_plain_text(text: str) -> bool:
@@ -200,10 +206,13 @@ def _blob_rows(rows: Sequence[tuple[int, int, int, int]], digests: bytes, length
     if len(digests) != counts * _DIGEST or len(lengths) != counts * _LENGTH.size:
         raise ValueError("its table names other blobs than it counts")
     last, every = CONTENT, _LENGTH.iter_unpack(lengths)
-    for _, plain, count, use in rows:
-        if not last <= use <= _RECORDS or plain > MOST[use] or (count > 1 and plain > _FULL[use]) or (use == _RECORDS and count):
+    for stored, plain, count, use in rows:
+        if not last <= use <= _RECORDS or not stored or plain > MOST[use] or (count > 1 and plain > _FULL[use]):
             raise ValueError("its table has a frame that no push makes")
-        if use != _RECORDS and (not 1 <= count <= plain + 1 or sum(next(every)[0] for _ in range(count)) != plain):
+        if use == _RECORDS:
+            if count or not plain:
+                raise ValueError("its table has a frame that no push makes")
+        elif not 1 <= count <= plain + 1 or sum(next(every)[0] for _ in range(count)) != plain:
             raise ValueError("the blobs of a frame do not fill it")
         last = use
     return BlobRows([(use, count) for _, _, count, use in rows], digests, lengths)
@@ -330,8 +339,8 @@ class PieceReader:
                     raise self._damaged("a record is cut")
                 kind, seq, length = _RECORD.unpack_from(data, position)
                 position = start + length
-                if position > len(data):
-                    raise self._damaged("a record is longer than its frame")
+                if length > ledger.MAX_PAYLOAD or position > len(data):
+                    raise self._damaged("a record is longer than it may be")
                 found.append((kind, seq, data[start:position]))
         return found
 

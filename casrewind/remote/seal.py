@@ -11,13 +11,10 @@ import struct
 import unicodedata
 from collections.abc import Iterable
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
-from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
-
 from .. import errors
 from ..model import digest as digests
 from ..model import tlv
+from .extra import needing_extra
 
 KEY = 32
 """Bytes of a key."""
@@ -57,8 +54,11 @@ class Box:
     """Seals and opens the parts of one object. No two parts have the same number."""
 
     def __init__(self, key: bytes) -> None:
-        """`key` is used for this object alone."""
-        self._cipher = ChaCha20Poly1305(key)
+        """`key` is used for this object alone. Raises RemoteError without the extra."""
+        with needing_extra():
+            from cryptography.exceptions import InvalidTag
+            from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+        self._cipher, self._invalid = ChaCha20Poly1305(key), InvalidTag
 
     def seal(self, number: int, data: bytes) -> bytes:
         """Part `number`, encrypted and authenticated."""
@@ -68,7 +68,7 @@ class Box:
         """The data of part `number`. Raises Unsealed."""
         try:
             return self._cipher.decrypt(number.to_bytes(12, "little"), data, None)
-        except InvalidTag:
+        except self._invalid:
             raise Unsealed("the key does not open these bytes") from None
 
 
@@ -122,6 +122,8 @@ def check_head(keys: Keys, data: bytes, remote: str = "the remote") -> bytes:
 
 
 def _passphrase_box(passphrase: str, salt: bytes) -> Box:
+    with needing_extra():
+        from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
     secret = tlv.text(unicodedata.normalize("NFC", passphrase))  # two keyboards write an accent in two ways
     return Box(Scrypt(salt, KEY, 1 << 16, 8, 1).derive(secret))
 

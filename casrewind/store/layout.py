@@ -20,7 +20,7 @@ FORMAT = f"casrewind store {FORMAT_VERSION}\n".encode()
 _OLDER_FORMATS = frozenset(f"casrewind store {version}\n".encode() for version in range(1, FORMAT_VERSION))
 _DIRECTORIES = ("packs", "locks", "tmp", "journals")
 _FILES = ("ledger", "purging", "gc", "session.json", "log", "log.seen", "log.old", "ballast", "rules")
-_OWN_NAMES = frozenset({*_DIRECTORIES, *_FILES, "sessions", "index", "damaged"})
+_OWN_NAMES = frozenset({*_DIRECTORIES, *_FILES, "sessions", "index", "damaged", "remotes"})
 _OWN_STARTS = ("ledger.", "index.old-")
 _REMOTE = frozenset({"nfs", "nfs4", "9p", "virtiofs", "cifs", "smb3", "smbfs", "afs", "ceph", "fuse.sshfs"})
 """File systems with unreliable memory maps. LMDB needs reliable maps."""
@@ -55,6 +55,7 @@ class Layout:
         self.format = os.path.join(root, "FORMAT")
         self.ballast = os.path.join(root, "ballast")
         self.rules = os.path.join(root, "rules")
+        self.remotes = os.path.join(root, "remotes")
 
     def lock(self, name: str) -> str:
         """The path of a lock file."""

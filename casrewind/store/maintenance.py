@@ -204,12 +204,22 @@ class Maintenance:
         try:
             with store_errors("purging in", self._layout.root):
                 self._purge_marker.write(ledger.successor(self._ledger_id()))
+                self._end_chains()
                 self._ledger_index.rewrite(convert, histories)
         except BaseException:
             with suppress(OSError, errors.CasrewindError):
                 if self.unfinished_purge() == BEFORE:
                     self._purge_marker.remove()
             raise
+
+    def _end_chains(self) -> None:
+        """Mark what is known of each remote: the next push begins anew, and deletes what it pushed before the purge."""
+        with suppress(FileNotFoundError):
+            for name in os.listdir(self._layout.remotes):
+                place = os.path.join(self._layout.remotes, name)
+                fsio.replace_file(place, PURGED, b"")
+                with suppress(FileNotFoundError):
+                    os.unlink(os.path.join(place, SENT))  # digests of purged content
 
     def end_purge(self) -> None:
         """Remove everything that may still hold purged bytes, then the marker. Requires the exclusive store lock, and
@@ -229,6 +239,8 @@ MAGIC = b"CRX1"
 _BODY = struct.Struct("<4s16s")  # magic, id of the ledger that completes the purge
 _CHECK = 16
 NAME = "purging"
+PURGED, SENT = "purged", "sent"
+"""Files in the directory of a remote: a purge happened since the last push, and the digests of what was pushed."""
 
 
 def encode_purge_marker(identity: bytes) -> bytes:

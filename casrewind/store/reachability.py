@@ -69,12 +69,16 @@ _BATCH = 1000  # blobs that are read together
 class Marker:
     """Collects the digests reachable from the roots added so far."""
 
-    def __init__(self, read: Reader, report: Callable[[int], None] | None = None) -> None:
-        """`read` loads blobs; `report` receives the number of marked digests."""
-        self._read, self._report = read, report
+    def __init__(
+        self, read: Reader, report: Callable[[int], None] | None = None, *, skip: Callable[[int, bytes], bool] | None = None
+    ) -> None:
+        """`read` loads blobs; `report` receives the number of marked digests. A blob for whose use `skip` is true is not
+        marked, nor what it names. With `skip`, `content` has each marked blob that names no others, with its use."""
+        self._read, self._report, self._skip = read, report, skip
         self.marked: set[bytes] = set()
-        # followed blobs, separate from marked ones: a file may hold the very bytes of a tree
-        self._followed: set[tuple[int, bytes]] = set()
+        self.content: dict[bytes, int] = {}
+        self.followed: set[tuple[int, bytes]] = set()
+        """The marked blobs that name others, with their use: a file may hold the very bytes of a tree."""
         self.missing: dict[bytes, errors.StoreDamaged] = {}
 
     def add(
@@ -97,8 +101,12 @@ class Marker:
         for reference in found:
             if reference.kind in HOLDS:
                 pending[reference.kind].append(reference.digest)
-            else:
-                self.marked.add(reference.digest)
+                continue
+            if self._skip is not None:
+                if self._skip(reference.kind, reference.digest):
+                    continue
+                self.content[reference.digest] = reference.kind
+            self.marked.add(reference.digest)
 
     def fresh(self, add: Callable[[], None]) -> set[bytes]:
         """The digests newly marked by the callback `add`, which calls the method `add`."""
@@ -112,8 +120,10 @@ class Marker:
         return new
 
     def _new(self, kind: int, digests: Iterable[bytes]) -> Iterator[bytes]:
-        wanted = [digest for digest in dict.fromkeys(digests) if (kind, digest) not in self._followed]
-        self._followed.update((kind, digest) for digest in wanted)
+        wanted = [digest for digest in dict.fromkeys(digests) if (kind, digest) not in self.followed]
+        if self._skip is not None:
+            wanted = [digest for digest in wanted if not self._skip(kind, digest)]
+        self.followed.update((kind, digest) for digest in wanted)
         self.marked.update(wanted)
         if self._report is not None and wanted:
             self._report(len(self.marked))

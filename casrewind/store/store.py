@@ -19,6 +19,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 
 from .. import errors, fsio, locks
+from .._typing import NamedTuple
 from ..messages import printable, store_error
 from ..model import domain as domains
 from ..model import manifest
@@ -35,6 +36,8 @@ from .writer import StoreWriter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # a save does not need it
+    from contextlib import AbstractContextManager
+
     from ..model import history as undo_history
     from ..model import plan as plans
     from ..model import rewind_record as rewinds
@@ -45,6 +48,15 @@ if TYPE_CHECKING:  # a save does not need it
 
 Recount = Callable[[str], Counts]
 """Counts the changes of a draft since the checkpoint with this id, or since nothing ("")."""
+
+class LedgerPosition(NamedTuple):
+    """A position in a ledger: the id of the ledger's file, the offset there, and the number of the last record before it.
+    The number alone stays valid when the ledger is rewritten."""
+
+    ledger_id: bytes = b""
+    end: int = 0
+    seq: int = 0
+
 
 _NOWHERE = packs.BlobLocation("", 0, 0, 0)
 DEADLINE = 10.0
@@ -196,6 +208,15 @@ class Store:
         from .maintenance import Maintenance
 
         return Maintenance(self._layout, self._ledger_index, self._reader)
+
+    @property
+    def remotes(self) -> str:
+        """The directory with what is known of remotes (casrewind/remote)."""
+        return self._layout.remotes
+
+    def pushing(self) -> "AbstractContextManager[int]":
+        """Hold the lock that limits pushes and pulls to one at a time. Raises StoreBusy."""
+        return locks.locked(self._layout.lock("remote"), exclusive=True, deadline=self.deadline, holder="push or pull")
 
     def size(self) -> int:
         """Bytes on disk."""
@@ -368,6 +389,18 @@ class Store:
         except OSError as error:
             raise store_error(error, "writing the ledger of", self.path) from error
         self._ledger_index.follow_published(end)
+
+    def identities(self) -> dict[str, int]:
+        """{id: sequence number} of every checkpoint."""
+        return self._ledger_index.query(catalog.identities)
+
+    def records_after(self, position: LedgerPosition, *kinds: int) -> tuple[list[ledger.Record], LedgerPosition]:
+        """Returns (the records of these kinds after a position, oldest first; the position behind them). After a rewrite
+        of the ledger the whole ledger is read."""
+        state = self._ledger_index.query(catalog.read_state)
+        start = position.end if position.ledger_id == state.ledger_id else 0
+        found = [one for one in self._ledger_index.ledger.read(start, state.end) if position.seq < one.seq <= state.seq]
+        return [one for one in found if one.kind in kinds], LedgerPosition(state.ledger_id, state.end, state.seq)
 
     def record_operation(self, operation: "undo_history.Operation") -> None:
         """Append a finished restore, undo or redo to the ledger."""

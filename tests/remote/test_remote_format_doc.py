@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import casrewind
 import pytest
 
 from casrewind.model import digest as digests
@@ -68,7 +69,7 @@ def test_the_piece_is_what_the_product_reads():
 
 def test_the_piece_is_what_the_product_writes(monkeypatch):
     table = EXAMPLES["table"][1]
-    monkeypatch.setattr(piece, "__version__", table["version"])
+    monkeypatch.setattr(casrewind, "__version__", table["version"])
     found, builder = reader(), piece.PieceBuilder(KEYS)
     for digest, use, data in found.blobs({blob.digest for blob in found.table.blobs}):
         builder.add(digest, use, data)

@@ -40,6 +40,8 @@ class ParsedOptions(_Namespace):
     dashed: bool
     topic: str | None
 
+    action: str | None
+    add: bool
     agent: str | None
     all: bool
     auto: bool
@@ -47,10 +49,12 @@ class ParsedOptions(_Namespace):
     color: str
     conflicts: str
     context: int | None
+    conversations: bool
     copy: bool
     depth: int | None
     directory: str
     dry_run: bool
+    endpoint: str | None
     entry: str | None
     file: str | None
     force: bool
@@ -61,14 +65,18 @@ class ParsedOptions(_Namespace):
     in_place: bool
     json: bool
     keep_edits: bool | None
+    key_command: str | None
+    key_file: str | None
     known: bool
     label: str | None
+    machine: str | None
     man: bool
     max_age: str | None
     max_count: str | None
     max_size: str | None
     message: str
     nearest: bool
+    newest: bool
     no_pager: bool
     no_renames: bool
     number: int | None
@@ -79,11 +87,14 @@ class ParsedOptions(_Namespace):
     path: "Any"  # one word or several, by command
     paths: list[str]
     pin: bool
+    plain: bool
     plugin: str | None
+    profile: str | None
     prune_missing: str | None
     quick: bool
     quiet: bool
     ref: str | None
+    region: str | None
     rehash: bool
     repair: bool
     resident: bool | None
@@ -94,6 +105,7 @@ class ParsedOptions(_Namespace):
     session: str | None
     shared: bool
     shell: str
+    show: bool
     since: str | None
     skip_damaged: bool
     store: str | None
@@ -102,6 +114,7 @@ class ParsedOptions(_Namespace):
     to: str | None
     turn: int | None
     typed: str | None
+    url: str | None
     what: str
     word_diff: bool
     words: list[str]

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from ..._typing import NamedTuple
 
-EVERYDAY, AGENTS, STORE, ADVANCED = "Everyday", "Agents", "Store", "Advanced"
-GROUPS = (EVERYDAY, AGENTS, STORE, ADVANCED)
+EVERYDAY, AGENTS, STORE, REMOTE, ADVANCED = "Everyday", "Agents", "Store", "Remote", "Advanced"
+GROUPS = (EVERYDAY, AGENTS, STORE, REMOTE, ADVANCED)
 
 
 def count(text: str) -> int:
@@ -144,6 +144,15 @@ _SHARED = flag("--shared", "change .casrewindignore in the project instead: ever
 _TIERS = (
     "minimal: at session start and prompts. balanced (default): also at the end of turns, subagents and the session, and before "
     "compaction. aggressive: also before every tool that may change files"
+)
+_URL = "s3://BUCKET/PATH, gs://..., az://... or file:///DIR, for example on a USB disk"
+_CONNECTION = (
+    Option(("--machine",), "the name of this machine there (default: its host name)", "NAME"),
+    Option(("--key-file",), "read the key from FILE (default: CASREWIND_REMOTE_KEY, or a passphrase)", "FILE"),
+    Option(("--key-command",), "a command that prints the key, run at each push and pull; the key is kept nowhere else", "COMMAND"),
+    Option(("--endpoint",), "the address of a server that speaks S3", "URL"),
+    Option(("--region",), "the region of the bucket", "REGION"),
+    Option(("--profile",), "a profile of the AWS configuration", "NAME"),
 )
 COMMANDS = {
     "save": Command("Save a checkpoint of the project", ("casrewind save", "casrewind save -m 'before the clean-up'"), (
@@ -322,9 +331,49 @@ COMMANDS = {
                "possibly unmounted ones)", "AGE"),
         flag("--force", "also stores with pins or interrupted restores", inherits=True),
         DRY_RUN._replace(help="show what would be deleted, and what is kept and why"), YES, JSON,
-    ), group=STORE, is_alone=True),
+    ), group=ADVANCED, is_alone=True),
     "config": Command("Show every setting, its value and its source", ("casrewind config",), (JSON,),
         group=STORE, function="status.show_config", is_alone=True),
+    "remote": Command(
+        "Show, add or remove the place that push and pull use",
+        ("casrewind remote add s3://team/shop", "casrewind remote key --show", "casrewind remote"), (
+        Option(("action",), "list (default), add URL, key or remove", "ACTION", nargs="?", choices=("list", "add", "key", "remove")),
+        Option(("url",), _URL, "URL", nargs="?"), *_CONNECTION,
+        Option(("--conversations",), "push transcripts of conversations (default)", pair=True, default=True),
+        flag("--show", "with key: print the key, on a terminal only", group="key"),
+        flag("--add", "with key: let one more passphrase open it", group="key"), YES, JSON,
+        ), ("[--json]", "add [OPTIONS] URL", "key (--show | --add)", "remove [-y]"),
+        more="All that is pushed is encrypted. Without the key nobody can read it.", group=REMOTE, creates=True, stays=True,
+        function="remote.remote"),
+    "push": Command(
+        "Send the new checkpoints to the remote", ("casrewind push", "casrewind push -n"),
+        (DRY_RUN._replace(help="show how much would be sent"), JSON),
+        more="Sends each file and conversation once, encrypted. A push that was cut goes on with the next one.",
+        group=REMOTE, stays=True, function="remote.push"),
+    "pull": Command(
+        "Take the checkpoints of other machines from the remote", ("casrewind pull", "casrewind pull --newest"),
+        (flag("--newest", "only the newest checkpoint of each machine"), JSON),
+        more="Changes no file of the project. casrewind back remote:@1 goes to what was pulled.",
+        group=REMOTE, stays=True, function="remote.pull"),
+    "clone": Command(
+        "Make a new project of a checkpoint on a remote", ("casrewind clone s3://team/shop shop",), (
+        Option(("url",), _URL, "URL"),
+        Option(("to",), "the new directory (default: the last name of URL)", "DIR", nargs="?"),
+        Option(("ref",), "an id, its first 4 characters, or a machine (default: the newest of all)", "REF", nargs="?"),
+        flag("--all", "all checkpoints of that machine"), *_CONNECTION, JSON),
+        group=REMOTE, is_alone=True, function="remote.clone"),
+    "export": Command(
+        "Write checkpoints to standard output", ("casrewind export @1 > turn.export", "casrewind export > all.export"), (
+        REF._replace(help="a checkpoint (default: all)", nargs="?"),
+        flag("--plain", "without encryption: everybody who has the stream can read it"), _CONNECTION[1]),
+        more="Encrypted with the key of the remote, or with that of CASREWIND_REMOTE_KEY or --key-file. To another machine: "
+        "casrewind export @1 | ssh HOST casrewind -C shop import -",
+        group=REMOTE, stays=True, function="remote.export"),
+    "import": Command(
+        "Take the checkpoints that export wrote", ("casrewind import shop.export",), (
+        Option(("file",), "the file, or - for standard input", "FILE"), _CONNECTION[1], JSON),
+        more="Changes no file of the project.",
+        group=REMOTE, creates=True, stays=True, function="remote.import_export"),
     "jump": Command(
         "Same as restore --both", ("casrewind jump @2",),
         (REF, Option(("paths",), "limit the files to these", "PATH", nargs="*"), *_EDITS, DRY_RUN, SKIP_DAMAGED, YES, JSON),

@@ -1,0 +1,282 @@
+"""casrewind remote, push, pull, clone, export and import: checkpoints on other machines."""
+
+import os
+import sys
+from typing import BinaryIO
+
+from ... import errors
+from ..._typing import TYPE_CHECKING
+from ...messages import age, plural, printable
+from ...remote import connect
+from ...remote import remote_config as configs
+from ...remote.remote_config import RemoteConfig
+from ..show.text import size
+from ..terminal.lines import as_json, print_line, remark
+from ..terminal.questions import agreed, must_ask
+from . import OK, REMARKS, Done
+
+if TYPE_CHECKING:
+    from ...ops.context import Context
+    from ...remote.pull import Pulled
+    from ...remote.push import Pushed
+    from ...settings import Settings
+    from ..grammar.command_line import ParsedOptions
+
+
+def remote(context: "Context", options: "ParsedOptions", done: Done) -> int:
+    """casrewind remote."""
+    if options.action == "add":
+        return _add(context, options, done)
+    if options.url is not None:
+        raise errors.UsageError(f"remote {options.action or 'list'} takes no URL", "casrewind remote add URL adds one")
+    if options.action == "key":
+        return _key(context, options)
+    if options.action == "remove":
+        return _remove(context, options)
+    return _show(context, options)
+
+
+def _wanted(options: "ParsedOptions", url: str, *, conversations: bool = True) -> RemoteConfig:
+    given = {"endpoint": options.endpoint, "region": options.region, "profile": options.profile}
+    found = {key: value for key, value in given.items() if value}
+    return RemoteConfig(url, options.machine or connect.machine_name(), options.key_command or "", found, conversations)
+
+
+def _add(context: "Context", options: "ParsedOptions", done: Done) -> int:
+    if not options.url:
+        raise errors.UsageError("remote add: missing URL", "casrewind remote --help shows the forms of a URL")
+    wanted = _wanted(options, options.url, conversations=options.conversations)
+    ask = _passphrase if sys.stdin.isatty() else None
+    made = connect.add(context.store, wanted, context.environ, key_file=options.key_file or "", ask=ask)
+    done()
+    if options.json:
+        as_json({"url": wanted.url, "machine": wanted.machine, "new": made.is_new, "passphrase": made.has_passphrase})
+        return OK
+    print_line(f"remote {wanted.url} added; this machine is {printable(wanted.machine)} there")
+    what = "files, prompts and conversations" if wanted.conversations else "files and prompts, no conversations"
+    print_line(f"  a push sends {what}, encrypted")
+    if wanted.key_command:
+        print_line("  the key comes from the command at each push and pull; it is kept nowhere")
+    else:
+        print_line(f"  its key is in {printable(os.path.join(made.directory, 'key'))}")
+    if made.is_new:
+        print_line("  keep the key elsewhere, too: casrewind remote key --show")
+        print_line("  without it nobody can read what was pushed")
+    return OK
+
+
+def _passphrase(is_new: bool) -> str:  # noqa: FBT001 - connect.AskPassphrase
+    from getpass import getpass
+
+    if not is_new:
+        return getpass("passphrase of the remote: ")
+    print_line("A passphrase opens the remote on another machine. Enter for none: then only its key does.")
+    first = getpass("new passphrase: ")
+    if first and getpass("once more: ") != first:
+        raise errors.UsageError("the passphrases differ", "nothing was changed; try again")
+    return first
+
+
+def _key(context: "Context", options: "ParsedOptions") -> int:
+    directory, found = configs.need(context.store)
+    if options.show:
+        if not sys.stdout.isatty():
+            raise errors.UsageError("the key is shown on a terminal only", "run casrewind remote key --show there")
+        print_line(configs.key_text(configs.key(directory, found, context.environ)))
+        print_line(f"who has this key reads all that is pushed to {found.url}")
+        return OK
+    if options.add:
+        if not sys.stdin.isatty():
+            raise errors.UsageError("a passphrase is asked for on a terminal", "run casrewind remote key --add there")
+        opened = configs.open_remote(context.store, context.environ)
+        passphrase = _passphrase(True)
+        if not passphrase:
+            print_line("nothing was changed")
+            return OK
+        connect.add_passphrase(opened.objects, configs.key(directory, found, context.environ), passphrase)
+        print_line(f"this passphrase opens {found.url} now; casrewind clone and remote add ask for it")
+        return OK
+    where = f"the command {found.key_command!r} prints it" if found.key_command else printable(os.path.join(directory, "key"))
+    print_line(f"the key of {found.url}: {where}")
+    print_line("casrewind remote key --show prints it, --add lets a passphrase open it")
+    return OK
+
+
+def _remove(context: "Context", options: "ParsedOptions") -> int:
+    directory, found = configs.need(context.store)
+    print_line(f"Forget the remote {found.url} and its key here. What was pushed stays there.")
+    if must_ask(options, "removes the key") and not agreed("Go on?"):
+        print_line("nothing was changed")
+        return OK
+    configs.remove(directory)
+    print_line(f"forgot the remote {found.url}")
+    return OK
+
+
+def _show(context: "Context", options: "ParsedOptions") -> int:
+    found = configs.find(context.store)
+    waiting = 0 if found is None else _waiting(context, found[0])
+    if options.json:
+        as_json({
+            "url": None if found is None else found[1].url,
+            "machine": None if found is None else found[1].machine,
+            "not_pushed": waiting,
+        })  # fmt: skip
+        return OK
+    if found is None:
+        print_line("this project has no remote: casrewind remote add URL gives it one")
+        return OK
+    print_line(f"{found[1].url}  this machine is {printable(found[1].machine)} there")
+    print_line(f"  {plural(waiting, 'checkpoint')} not pushed" if waiting else "  all checkpoints are pushed")
+    return OK
+
+
+def _waiting(context: "Context", directory: str) -> int:
+    from ...remote.push import unsent
+    from ...remote.sync_state import StateFiles
+
+    return unsent(context, StateFiles(directory).state)
+
+
+def push(context: "Context", options: "ParsedOptions", done: Done) -> int:
+    """casrewind push."""
+    from ...remote import push as pushes
+
+    opened = configs.open_remote(context.store, context.environ)
+    try:
+        found = pushes.push(context, opened, dry_run=options.dry_run)
+    except KeyboardInterrupt:
+        done()
+        remark("casrewind: the push was stopped: what is there stays there, and the next push sends the rest")
+        raise
+    done()
+    if options.json:
+        as_json(_pushed_json(found, opened.config.url))
+    else:
+        for line in _pushed_lines(found, opened.config.url):
+            print_line(line)
+    for name in found.left:
+        remark(f"casrewind: not deleted, it may hold purged content: {opened.config.url}/{name}")
+    return REMARKS if found.left else OK
+
+
+def _pushed_lines(found: "Pushed", url: str) -> list[str]:
+    what = f"{plural(found.checkpoints, 'checkpoint')} ({plural(found.blobs, 'blob')}, {size(found.size)})"
+    if found.dry_run:
+        return [f"would push {what}, before compression" if found.checkpoints else f"nothing to push: all checkpoints are on {url}"]
+    if not found.requests:
+        return [f"nothing to push: all checkpoints are on {url}"]
+    return [*found.notes, f"pushed {what} in {plural(found.requests, 'request')}"]
+
+
+def _pushed_json(found: "Pushed", url: str) -> "dict[str, object]":
+    return {**found._asdict(), "url": url, "notes": list(found.notes), "left": list(found.left)}
+
+
+def pull(context: "Context", options: "ParsedOptions", done: Done) -> int:
+    """casrewind pull."""
+    from ...remote import pull as pulls
+
+    opened = configs.open_remote(context.store, context.environ)
+    found = pulls.pull(context, opened, newest=options.newest)
+    done()
+    return _report_pulled(found, options, opened.config.url)
+
+
+def _report_pulled(found: "Pulled", options: "ParsedOptions", url: str) -> int:
+    if options.json:
+        as_json({"checkpoints": dict(found.checkpoints), "size": found.size, "requests": found.requests, "problems": list(found.problems)})
+    else:
+        for machine, number in found.checkpoints.items():
+            print_line(f"pulled {plural(number, 'checkpoint')} of {machine} ({size(found.size)})")
+        if found.checkpoints:
+            first = "remote" if len(found.checkpoints) == 1 else next(iter(found.checkpoints))
+            print_line(f"casrewind list --remote shows them; casrewind back {first}:@1 goes there")
+        elif not found.problems:
+            print_line(f"nothing new on {url}")
+    for problem in found.problems:
+        remark(f"casrewind: {problem}")
+    return REMARKS if found.problems else OK
+
+
+def clone(settings: "Settings", options: "ParsedOptions") -> int:
+    """casrewind clone."""
+    from ...remote import clone as clones
+
+    assert options.url is not None
+    wanted = _wanted(options, options.url)
+    name = options.to or os.path.basename(options.url.rstrip("/")) or "clone"
+    directory = os.path.join(options.directory, name)
+    ask = _passphrase if sys.stdin.isatty() else None
+    found = clones.clone(
+        wanted, directory, settings, os.environ, reference=options.ref or "", everything=options.all,
+        key_file=options.key_file or "", ask=ask,
+    )  # fmt: skip
+    point = found.point
+    if options.json:
+        as_json({
+            "root": found.root, "checkpoint": point.id, "machine": found.machine, "files": found.files,
+            "checkpoints": found.checkpoints, "resume": None if found.chat is None else found.chat.resume, "problems": list(found.problems),
+        })  # fmt: skip
+    else:
+        print_line(f"restored {plural(found.files, 'file')} into {printable(name)}")
+        prompt = point.label or point.prompt.partition("\n")[0]
+        said = f', "{printable(prompt[:40])}"' if prompt else ""
+        print_line(f"  {point.id}, {age(point.created_ns)}{said}, of {found.machine}")
+        if options.all:
+            print_line(f"  {plural(found.checkpoints, 'checkpoint')} came along: casrewind -C {printable(name)} list")
+        if found.chat is not None:
+            print_line(f"continue the conversation: {found.chat.resume}")
+    for problem in found.problems:
+        remark(f"casrewind: {problem}")
+    return REMARKS if found.problems else OK
+
+
+def export(context: "Context", options: "ParsedOptions", done: Done) -> int:
+    """casrewind export."""
+    from ...ops import lookup
+    from ...remote import archive
+
+    if sys.stdout.isatty():
+        raise errors.UsageError("the export would go to the terminal", "casrewind export > FILE, or | ssh HOST casrewind import -")
+    points = None if options.ref is None else [lookup.checkpoint(context, options.ref)]
+    found = configs.find(context.store)
+    master = None if options.plain else _export_key(context, options, found)
+    if not options.plain and master is None:
+        raise errors.RemoteError(
+            "an export needs a key: this project has no remote",
+            "set CASREWIND_REMOTE_KEY, give --key-file FILE, or --plain for no encryption",
+        )
+    made = archive.export(context, sys.stdout.buffer, master, points, None if found is None else found[1])
+    done()
+    how = "PLAIN: everybody who has it can read it" if master is None else "encrypted; import needs the same key"
+    remark(f"exported {plural(made.checkpoints, 'checkpoint')} ({size(made.size)}), {how}")
+    return OK
+
+
+def _export_key(context: "Context", options: "ParsedOptions", found: "tuple[str, RemoteConfig] | None") -> bytes | None:
+    given = configs.key_from(context.environ, file=options.key_file or "")
+    return given if given is not None or found is None else configs.key(*found, context.environ)
+
+
+def import_export(context: "Context", options: "ParsedOptions", done: Done) -> int:
+    """casrewind import."""
+    from ...remote import archive
+
+    found = configs.find(context.store)
+    master, config = _export_key(context, options, found), None if found is None else found[1]
+    if options.file == "-":
+        taken = archive.import_stream(context, sys.stdin.buffer, master, config)
+    else:
+        with _opened(options) as stream:
+            taken = archive.import_stream(context, stream, master, config)
+    done()
+    return _report_pulled(taken, options, "the export")
+
+
+def _opened(options: "ParsedOptions") -> BinaryIO:
+    assert options.file is not None
+    try:
+        return open(os.path.join(options.directory, options.file), "rb")
+    except OSError as error:
+        raise errors.UsageError(f"cannot read {printable(options.file)}: {error.strerror}") from error

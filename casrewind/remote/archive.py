@@ -1,0 +1,145 @@
+"""Export and import: the pieces of a push as one stream.
+
+The danger prevented here: a stream that looks private and is not. Its first bytes say whether a key is needed.
+"""
+
+import struct
+import tempfile
+from collections.abc import Sequence
+from typing import BinaryIO
+
+from .. import errors
+from ..model import digest as digests
+from ..model.checkpoint import Checkpoint
+from ..ops.context import Context
+from .connect import HEAD, machine_name
+from .objects import ObjectGone, ObjectInfo
+from .pull import Pulled, pull
+from .push import Pushed, push
+from .remote_config import Remote, RemoteConfig
+from .seal import Keys, check_head, remote_head
+from .sync_state import StateFiles, SyncState
+
+SEALED, PLAIN = b"casrewind export 1 sealed\n", b"casrewind export 1 plain\n"
+"""The first bytes of a stream. A plain one is sealed with a key of zeros, so everybody can read it."""
+PLAIN_KEY = bytes(32)
+_ENTRY = struct.Struct("<HQ")  # bytes of the name, bytes of the object
+_MOST_NAME = 200
+
+
+class StreamWriter:
+    """An object store that writes each object to a stream: lengths, name, bytes."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        """Writes at the stream's present position."""
+        self._stream = stream
+        self.requests: dict[str, int] = {}
+        self.sent_bytes = self.received_bytes = 0
+
+    def put_new(self, name: str, data: bytes) -> bool:
+        """True: written."""
+        self._stream.write(_ENTRY.pack(len(name), len(data)) + name.encode() + data)
+        self._stream.flush()
+        self.sent_bytes += len(data)
+        return True
+
+    def get(self, name: str, start: int = 0, end: int | None = None) -> bytes:  # noqa: ARG002 - as ObjectStore
+        """Nothing can be read back."""
+        raise ObjectGone(name)
+
+    def list(self, prefix: str = "", after: str = "") -> list[ObjectInfo]:  # noqa: ARG002 - as ObjectStore
+        """Nothing is listed."""
+        return []
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Nothing can be deleted."""
+
+
+class StreamReader:
+    """The objects in a stream, which is copied to a temporary file as it is read."""
+
+    def __init__(self, stream: BinaryIO, copy: BinaryIO) -> None:
+        """Reads the stream to its end. Raises RemoteError."""
+        self.requests: dict[str, int] = {}
+        self.sent_bytes = self.received_bytes = 0
+        self._copy = copy
+        self._places: dict[str, tuple[int, int]] = {}
+        while head := _filled(stream, _ENTRY.size):
+            if len(head) < _ENTRY.size:
+                raise _cut()
+            length, size = _ENTRY.unpack(head)
+            if length > _MOST_NAME:
+                raise errors.RemoteError("this is not an export of casrewind", "give the output of casrewind export")
+            name = _filled(stream, length).decode("ascii", "replace")
+            self._places[name] = copy.tell(), size
+            while size:
+                piece = stream.read(min(size, 1 << 20))
+                if not piece:
+                    raise _cut()
+                copy.write(piece)
+                size -= len(piece)
+                self.received_bytes += len(piece)
+
+    def put_new(self, name: str, data: bytes) -> bool:  # noqa: ARG002 - as ObjectStore
+        """Nothing can be put."""
+        return False
+
+    def get(self, name: str, start: int = 0, end: int | None = None) -> bytes:
+        """Raises ObjectGone."""
+        if name not in self._places:
+            raise ObjectGone(name)
+        at, size = self._places[name]
+        self._copy.seek(at + start)
+        return self._copy.read((size if end is None else min(end, size)) - start)
+
+    def list(self, prefix: str = "", after: str = "") -> list[ObjectInfo]:
+        """Sorted by name."""
+        return sorted(ObjectInfo(name, size, 0) for name, (_, size) in self._places.items() if name.startswith(prefix) and name > after)
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Nothing can be deleted."""
+
+
+def _filled(stream: BinaryIO, size: int) -> bytes:
+    data = b""
+    while len(data) < size and (more := stream.read(size - len(data))):
+        data += more
+    return data
+
+
+def _cut() -> errors.RemoteError:
+    return errors.RemoteError("the export ends too early: it was cut on its way", "export again; nothing was imported")
+
+
+def export(
+    context: Context, stream: BinaryIO, master: bytes | None, points: Sequence[Checkpoint] | None, config: RemoteConfig | None
+) -> Pushed:
+    """Write checkpoints as a stream, all or only these. `master` None: everybody can read it. `config` is that of the project's
+    remote: its settings count, and the reader sees the same machine. Raises StoreDamaged, OSError."""
+    keys = Keys(PLAIN_KEY if master is None else master)
+    stream.write(PLAIN if master is None else SEALED)
+    chain = digests.of(b"casrewind export" + context.root.key + machine_name().encode())[:16].hex()
+    with tempfile.TemporaryDirectory(prefix="casrewind-export-") as place:
+        files = StateFiles(place)
+        files.save(SyncState(chain=chain))
+        writer = StreamWriter(stream)
+        writer.put_new(HEAD, remote_head(keys, bytes.fromhex(chain)))
+        return push(context, Remote(config or RemoteConfig("the export", machine_name()), writer, keys, files), points=points)
+
+
+def import_stream(context: Context, stream: BinaryIO, master: bytes | None, config: RemoteConfig | None) -> Pulled:
+    """Take the checkpoints in a stream, as rows of another machine. `master`: the key, if there is one. Raises RemoteError."""
+    head = _filled(stream, len(PLAIN))
+    rest = b"" if head == PLAIN else _filled(stream, len(SEALED) - len(PLAIN))
+    if head != PLAIN and head + rest != SEALED:
+        raise errors.RemoteError("this is not an export of casrewind, or one of a later version", "give the output of casrewind export")
+    if head != PLAIN and master is None:
+        raise errors.RemoteError("the export needs its key", "set CASREWIND_REMOTE_KEY, or give --key-file FILE")
+    keys = Keys(PLAIN_KEY if head == PLAIN or master is None else master)
+    with tempfile.TemporaryFile(prefix="casrewind-import-") as copy, tempfile.TemporaryDirectory(prefix="casrewind-import-") as place:
+        objects = StreamReader(stream, copy)
+        try:
+            check_head(keys, objects.get(HEAD), "the export")
+        except ObjectGone:
+            raise _cut() from None
+        return pull(context, Remote(config or RemoteConfig("the export", machine_name()), objects, keys, StateFiles(place)))

@@ -1,0 +1,172 @@
+"""A chain: the pieces of one store on the remote, in their order, and the search for blobs in them.
+
+The danger prevented here: a piece that is missing or belongs elsewhere is not noticed. Each piece names the MAC of the piece
+before it. The first piece that does not fit ends what is read of its chain, and is named.
+"""
+
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+from .. import errors
+from .._typing import TYPE_CHECKING, NamedTuple
+from ..store.reachability import HOLDS
+from .piece import CONTAINER, CONTENT, PieceDamaged, PieceReader
+from .remote_config import ObjectStore
+
+if TYPE_CHECKING:
+    from .objects import ObjectInfo
+    from .seal import Keys
+
+FIRST = 1
+"""The number of the first piece of a chain."""
+_NAME = re.compile(r"([0-9a-f]{32})/(\d{10})-(\d{10})")
+_READERS = 128
+"""Readers that are kept. Each holds the end of its piece."""
+_FRAMES = 24 << 20
+"""Bytes of plain container frames that are kept: each level of the trees asks for some of the same frame."""
+
+
+def piece_name(chain: str, number: int) -> str:
+    """The name of the piece with one number."""
+    return f"{chain}/{number:010}-{number:010}"
+
+
+class PieceInfo(NamedTuple):
+    """A piece in a list of the remote: the numbers of its first and last push, its name, its bytes, and when it was put, by the server."""
+
+    first: int
+    last: int
+    name: str
+    size: int
+    modified_ns: int
+
+
+def chains_of(listed: "Iterable[ObjectInfo]") -> dict[str, list[PieceInfo]]:
+    """{chain: its pieces in order} of a list of all objects. A piece within a longer one is left out."""
+    found: dict[str, list[PieceInfo]] = {}
+    for info in listed:
+        match = _NAME.fullmatch(info.name)
+        if match is not None and int(match[2]) <= int(match[3]):
+            found.setdefault(match[1], []).append(PieceInfo(int(match[2]), int(match[3]), info.name, info.size, info.modified_ns))
+    return {chain: _uncovered(pieces) for chain, pieces in found.items()}
+
+
+def _uncovered(pieces: list[PieceInfo]) -> list[PieceInfo]:
+    kept: list[PieceInfo] = []
+    for piece in sorted(pieces, key=lambda one: (one.first, -one.last)):
+        if not kept or piece.last > kept[-1].last:
+            kept.append(piece)
+    return kept
+
+
+class ChainReader:
+    """Reads one chain of the remote."""
+
+    def __init__(self, objects: ObjectStore, keys: "Keys", pieces: Sequence[PieceInfo]) -> None:
+        """Reads nothing yet."""
+        self.pieces = pieces
+        self._objects, self._keys = objects, keys
+        self._readers: OrderedDict[int, PieceReader] = OrderedDict()
+        self._frames: OrderedDict[tuple[int, int], bytes] = OrderedDict()
+        self._places: dict[bytes, int] = {}
+        """{use and digest: number of the piece in `pieces`} of all tables that were read."""
+        self._tables: set[int] = set()
+        self.damaged: dict[int, PieceDamaged] = {}
+        """{number of the piece in `pieces`: why it cannot be read}."""
+
+    def reader(self, at: int) -> PieceReader:
+        """The reader of a piece, by its place in `pieces`. Raises PieceDamaged, RemoteError."""
+        found = self._readers.get(at)
+        if found is None:
+            info = self.pieces[at]
+            found = PieceReader(self._keys, info.name, info.size, lambda start, end: self._objects.get(info.name, start, end))
+            self._readers[at] = found
+            if len(self._readers) > _READERS:
+                self._readers.popitem(last=False)
+        self._readers.move_to_end(at)
+        if at not in self._tables:
+            self._tables.add(at)
+            for blob in found.table.blobs:
+                self._places.setdefault(bytes((blob.use,)) + blob.digest, at)
+        return found
+
+    def open_ahead(self, places: Iterable[int]) -> None:
+        """Read the ends of these pieces, eight at a time. An error comes again when the piece is read."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        wanted = [at for at in places if at not in self._readers][:_READERS]
+        if len(wanted) < 2:
+            return
+
+        def opened(at: int) -> "tuple[int, PieceReader | None]":
+            info = self.pieces[at]
+            try:
+                return at, PieceReader(self._keys, info.name, info.size, lambda start, end: self._objects.get(info.name, start, end))
+            except errors.RemoteError:
+                return at, None
+
+        with ThreadPoolExecutor(8) as threads:
+            for at, found in threads.map(opened, wanted):
+                if found is not None:
+                    self._readers[at] = found
+
+    def fetch(self, wanted: Mapping[bytes, int]) -> Iterator[tuple[bytes, bytes]]:
+        """Yield (digest, bytes) of the wanted blobs ({digest: kind of its use}) that the chain has, as far as its pieces can be
+        read. The bytes are not hashed yet. Reads older tables only while a blob is not found."""
+        rows = {bytes((CONTAINER if kind in HOLDS else CONTENT,)) + digest for digest, kind in wanted.items()}
+        self._find(rows)
+        by_piece: dict[int, set[bytes]] = {}
+        for row in rows:
+            if row in self._places:
+                by_piece.setdefault(self._places[row], set()).add(row)
+        for at in sorted(by_piece):
+            try:
+                yield from self._read(at, by_piece[at])
+            except PieceDamaged as error:
+                self.damaged[at] = error
+
+    def _find(self, rows: Collection[bytes]) -> None:
+        """Read tables, newest first, until each of these rows is found."""
+        left = {row for row in rows if row not in self._places}
+        unread = [at for at in reversed(range(len(self.pieces))) if at not in self._tables and at not in self.damaged]
+        for start in range(0, len(unread), 32):
+            if not left:
+                return
+            self.open_ahead(unread[start : start + 32])
+            for at in unread[start : start + 32]:
+                try:
+                    self.reader(at)
+                except PieceDamaged as error:
+                    self.damaged[at] = error
+            left = {row for row in left if row not in self._places}
+
+    def _read(self, at: int, rows: Collection[bytes]) -> Iterator[tuple[bytes, bytes]]:
+        reader = self.reader(at)
+        content = {row[1:] for row in rows if row[0] == CONTENT}
+        if content:
+            yield from ((digest, data) for digest, use, data in reader.blobs(content) if use == CONTENT)
+        if len(content) == len(rows):
+            return
+        for blob in reader.table.blobs:
+            if blob.use == CONTAINER and bytes((CONTAINER,)) + blob.digest in rows:
+                yield blob.digest, self._frame(at, reader, blob.frame)[blob.offset : blob.offset + blob.length]
+
+    def _frame(self, at: int, reader: PieceReader, number: int) -> bytes:
+        """The plain bytes of a container frame."""
+        data = self._frames.get((at, number))
+        if data is None:
+            data = self._frames[at, number] = reader.frame(number)
+            while sum(map(len, self._frames.values())) > _FRAMES and len(self._frames) > 1:
+                self._frames.popitem(last=False)
+        return data
+
+
+Report = Callable[[str], None]
+"""Receives a sentence about what is missing or damaged."""
+
+
+def names_of(numbers: Sequence[PieceInfo | tuple[int, int]]) -> str:
+    """Piece numbers in words: `piece 4`, `pieces 4 to 6`."""
+    first, last = numbers[0][0], numbers[-1][1]
+    return f"piece {first}" if first == last else f"pieces {first} to {last}"

@@ -1,0 +1,217 @@
+"""Clone: a checkpoint of a remote becomes a new project on this machine.
+
+The danger prevented here: files over files. The directory must be new or empty. The blobs are stored first, then the files
+are written, and the records last: so the project has no safety checkpoint and no edits outside of a turn.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from .. import errors, fsio
+from .._typing import NamedTuple
+from ..messages import printable
+from ..model import checkpoint as checkpoints
+from ..model import history, rewind_record
+from ..model.checkpoint import Checkpoint
+from ..ops import conversation, restore_to, rewind
+from ..ops.checkpoint_names import LEAST_PREFIX
+from ..ops.context import Context
+from ..ops.rewind import Chat
+from ..settings import Settings, close_context, open_context, store_of
+from ..store import ledger
+from ..store.store import Store
+from ..worktree import root as roots
+from . import remote_config as configs
+from .chain import PieceInfo, chains_of
+from .connect import AskPassphrase, find_key, read_head
+from .objects import Objects
+from .pull import Arriving, ChainRecords, decode_point, read_chain, renamed, store_arriving
+from .remote_config import Remote, RemoteConfig
+from .seal import Keys, check_head
+from .sync_state import ReadChain, StateFiles, SyncState
+
+
+class Cloned(NamedTuple):
+    """The result of a clone: the new root, the checkpoint whose files it has, its machine, the number of files and of
+    checkpoints that are in the new store, the conversation that was written (None: there is none), and sentences about what
+    could not be taken."""
+
+    root: str
+    point: Checkpoint
+    machine: str
+    files: int
+    checkpoints: int
+    chat: Chat | None
+    problems: tuple[str, ...]
+
+
+class _ReadOnlyState(StateFiles):
+    """What is known of a remote before there is a store: nothing."""
+
+    def __init__(self) -> None:
+        self.state = SyncState()
+
+
+def clone(
+    wanted: RemoteConfig, directory: str, settings: Settings, environ: Mapping[str, str], *, reference: str = "",
+    everything: bool = False, key_file: str = "", ask: AskPassphrase | None = None,
+) -> Cloned:  # fmt: skip
+    """Make a new project of a checkpoint of a remote: by default of the newest one of the machine that pushed last.
+
+    `reference`: an id, at least four characters of one, or the name of a machine. With `everything` the project has all checkpoints
+    of that machine. Raises ContentInTheWay (the directory is not empty), RemoteError, CheckpointNotFound, AmbiguousReference,
+    StoreFull. Then there is no new project.
+    """
+    _refuse_contents(directory)
+    objects = Objects(wanted.url, wanted.options)
+    head = read_head(objects)
+    if head is None:
+        raise errors.RemoteError(f"there is no casrewind remote at {wanted.url}", "check the URL; casrewind remote add URL makes one")
+    master, _ = find_key(objects, configs.key_from(environ, file=key_file, command=wanted.key_command), ask)
+    identity = check_head(Keys(master), head, wanted.url)
+    remote = Remote(wanted, objects, Keys(master), _ReadOnlyState())
+    found, point = _choose(remote, reference)
+    context, was_there = _open_new(directory, settings)
+    try:
+        arriving = _arriving(context, found, point, everything=everything)
+        chosen = next(one for _, one in arriving.points if one.id == point.id)
+        def write_files(kept: Sequence[Checkpoint]) -> None:
+            if chosen not in kept:
+                raise errors.RemoteError(
+                    f"the content of {chosen.id} is not complete on {wanted.url}", "casrewind clone URL DIR REF takes another checkpoint"
+                )
+            restore_to.materialise(context, chosen, context.root.path, is_published=False)
+
+        kept, problems = store_arriving(context, found, arriving, write_files)
+        place = configs.write(context.store, identity, wanted, None if wanted.key_command else master)
+        if everything:
+            files = StateFiles(place)
+            files.save(files.state._replace(chains={found.chain: found.read}))
+        chat = None
+        try:
+            if any(one.cursor for one in kept):
+                chat = rewind.hand_over(context, chosen)
+        except errors.CasrewindError as error:
+            problems.append(f"the conversation was not written: {error}")
+    except BaseException:
+        close_context(context)
+        _remove_new(directory, context, was_there=was_there)
+        raise
+    close_context(context)
+    return Cloned(context.root.path, chosen, found.read.machine, chosen.files, len(kept), chat, (*found.problems, *problems))
+
+
+def _refuse_contents(directory: str) -> None:
+    try:
+        if os.path.lexists(directory) and os.listdir(directory):
+            raise errors.ContentInTheWay(f"{printable(directory)} is not empty", "give clone a new or an empty directory")
+    except OSError as error:
+        raise errors.WorkspaceError(f"cannot use {printable(directory)}: {error.strerror}") from error
+
+
+def _open_new(directory: str, settings: Settings) -> tuple[Context, bool]:
+    """Returns (the new project, True if its directory was there)."""
+    was_there = os.path.isdir(directory)
+    if not was_there:
+        try:
+            fsio.make_usual(directory)
+        except OSError as error:
+            raise errors.WorkspaceError(f"cannot make {printable(directory)}: {error.strerror}") from error
+    root = roots.describe(os.path.realpath(directory))
+    try:
+        roots.refuse(root.path, settings.home)
+        with Store(store_of(root, settings), create=True, deadline=settings.deadline) as store:
+            if not store.is_untouched():
+                raise errors.WorkspaceError(
+                    f"there are checkpoints of an earlier project at {printable(root.path)}",
+                    "give clone another directory, or run casrewind pull in this one"
+                )
+        return open_context(root.path, settings, create=True), was_there
+    except BaseException:
+        if not was_there:
+            with suppress(OSError):
+                os.rmdir(directory)
+        raise
+
+
+def _remove_new(directory: str, context: Context, *, was_there: bool) -> None:
+    """Remove what a failed clone made. Files that were written are removed by restore_to."""
+    from ..store import registry
+
+    with suppress(errors.CasrewindError, OSError):
+        registry.remove_empty(context.store.path, 1.0)
+    if not was_there:
+        with suppress(OSError):
+            os.rmdir(directory)
+
+
+def _choose(remote: Remote, reference: str) -> tuple[ChainRecords, Checkpoint]:
+    """The chain and the checkpoint to clone. Raises CheckpointNotFound, AmbiguousReference, RemoteError."""
+    chains = chains_of(remote.objects.list())
+    if not chains:
+        url = remote.config.url
+        raise errors.CheckpointNotFound(f"nothing was pushed to {url} yet", "casrewind push sends the checkpoints of a project")
+    named: list[tuple[ChainRecords, Checkpoint]] = []
+    problems: list[str] = []
+    machines: list[str] = []
+    for chain, pieces in sorted(chains.items(), key=lambda one: _newest_put(one[1]), reverse=True):
+        found = read_chain(remote, chain, pieces, ReadChain())
+        problems += found.problems
+        points = [decode_point(payload) for kind, _, payload in found.items if kind == ledger.CHECKPOINT]
+        listed = [point for point in points if point.trigger != checkpoints.SAFETY and point.is_saved]
+        machines.append(found.read.machine)
+        if not reference or reference == found.read.machine:
+            if listed:
+                return found, listed[-1]
+        elif len(reference) >= LEAST_PREFIX:
+            named += [(found, point) for point in points if point.id.startswith(reference)]
+    if len({point.id for _, point in named}) > 1:
+        shown = ", ".join(point.id for _, point in named[:8])
+        raise errors.AmbiguousReference(f"{reference!r} names {len(named)} checkpoints: {shown}", "give the id of one")
+    if named:
+        return named[0]
+    trouble = f" ({'; '.join(problems)})" if problems else ""
+    if not reference:
+        raise errors.CheckpointNotFound(f"no checkpoint on {remote.config.url} can be read{trouble}")
+    raise errors.CheckpointNotFound(
+        f"no checkpoint {reference!r} on {remote.config.url}{trouble}",
+        f"give an id, the start of one, or a machine: {', '.join(dict.fromkeys(filter(None, machines)))}"
+    )
+
+
+def _newest_put(pieces: Sequence[PieceInfo]) -> int:
+    """When the newest piece was put, by the server."""
+    return pieces[-1].modified_ns
+
+
+def _arriving(context: Context, found: ChainRecords, point: Checkpoint, *, everything: bool) -> Arriving:
+    """The records for the new project. The worktree of the chosen checkpoint becomes the new root, any other one stays
+    another machine's."""
+    records = [(kind, seq, payload) for kind, seq, payload in found.items if everything or kind == ledger.CHECKPOINT]
+    here = {point.worktree}
+    for kind, _, payload in reversed(records):  # the project may have been moved on its machine
+        if kind == ledger.ADOPT:
+            moved = history.decode_adoption(payload)
+            here |= {moved.old} if moved.new in here else set()
+    points, others = [], []
+    for kind, seq, payload in records:
+        if kind == ledger.CHECKPOINT:
+            one = decode_point(payload)
+            if everything or one.id == point.id:
+                points.append((seq, _placed(context, found, one, is_here=one.worktree in here)))
+        elif kind == ledger.SESSION:
+            rewind = rewind_record.decode(payload)
+            key = context.root.key if rewind.worktree in here else renamed(found.chain, rewind.worktree)
+            others.append((kind, seq, rewind_record.encode(rewind._replace(worktree=key))))
+        elif kind != ledger.ADOPT:
+            others.append((kind, seq, payload))
+    return Arriving(points, others)
+
+
+def _placed(context: Context, found: ChainRecords, point: Checkpoint, *, is_here: bool) -> Checkpoint:
+    if not is_here:
+        more = point.more._replace(machine=found.read.machine)
+        return point._replace(worktree=renamed(found.chain, point.worktree), more=more)
+    placed = conversation.placed(point, context.root.path, context.homes)
+    return placed._replace(worktree=context.root.key, root=os.fsencode(context.root.path))

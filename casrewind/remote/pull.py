@@ -1,0 +1,304 @@
+"""Pull: take the checkpoints of other stores from their chains.
+
+The danger prevented here: bytes or records of somebody else count as one's own. Each blob is hashed when it is stored. A
+worktree of another machine gets a key of its own, made of chain and key, because two machines may have the same path. A
+record counts only if all its blobs are here, and a record about another machine's checkpoint is left out.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from .. import errors
+from .._typing import TYPE_CHECKING, NamedTuple
+from ..messages import plural
+from ..model import checkpoint as checkpoints
+from ..model import digest as digests
+from ..model import history, rewind_record
+from ..model.checkpoint import Checkpoint
+from ..ops.context import Context
+from ..store import ledger
+from ..store.reachability import Marker
+from ..store.writer import StoreWriter
+from .chain import ChainReader, PieceInfo, chains_of, names_of
+from .piece import PieceDamaged
+from .remote_config import Remote
+from .sync_state import ReadChain
+
+if TYPE_CHECKING:
+    from .push import Item
+
+_MARKS = (ledger.PIN, ledger.UNPIN, ledger.LABEL)
+_ID = re.compile(r"[0-9a-z]{4,64}")
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+class Pulled(NamedTuple):
+    """The result of a pull: {machine: number of its new checkpoints}, bytes received, requests, and sentences about what could
+    not be taken."""
+
+    checkpoints: Mapping[str, int]
+    size: int
+    requests: int
+    problems: tuple[str, ...] = ()
+
+
+class ChainRecords(NamedTuple):
+    """What is new in one chain: the records of its sound pieces, how far it was read with them, what is wrong."""
+
+    chain: str
+    reader: ChainReader
+    items: "list[Item]"
+    read: ReadChain
+    problems: list[str]
+
+
+class Arriving(NamedTuple):
+    """The checkpoints of a chain that are to be stored, with their worktrees renamed, and its other records. Of two with one
+    sequence number, the first is first."""
+
+    points: list[tuple[int, Checkpoint]]
+    others: "list[Item]"
+
+
+def pull(context: Context, remote: Remote, *, newest: bool = False) -> Pulled:
+    """Take all checkpoints of other machines that are not here yet, with their pins and labels; with `newest` only the newest of each.
+
+    Damage in one chain stops only that chain, and `problems` names it. A repeated pull changes nothing. Raises RemoteError, StoreFull,
+    StoreBusy while another push or pull runs.
+    """
+    taken: dict[str, int] = {}
+    problems: list[str] = []
+    with context.store.pushing():
+        files = remote.files
+        own = {files.state.chain, *files.state.ended}
+        chains = chains_of(remote.objects.list())
+        for chain, pieces in sorted(chains.items(), key=lambda one: (one[1][0].modified_ns, one[0])):  # the first has the plain name
+            if chain in own:
+                continue
+            try:
+                found = read_chain(remote, chain, pieces, files.state.chains.get(chain, ReadChain()))
+                problems += found.problems
+                arriving = _arriving(context, found, newest=newest)
+            except PieceDamaged as error:
+                problems.append(error.problem)
+                continue
+            kept, trouble = store_arriving(context, found, arriving)
+            problems += trouble
+            number = sum(point.trigger != checkpoints.SAFETY for point in kept)
+            if number:
+                taken[found.read.machine] = number
+            if not newest and len(kept) == len(arriving.points):
+                files.save(files.state._replace(chains=files.state.chains | {chain: found.read}))
+    return Pulled(taken, remote.objects.received_bytes, sum(remote.objects.requests.values()), tuple(problems))
+
+
+def read_chain(remote: Remote, chain: str, pieces: Sequence[PieceInfo], read: ReadChain) -> ChainRecords:
+    """The records in a chain behind what was read of it. Raises RemoteError if the remote cannot be read."""
+    reader = ChainReader(remote.objects, remote.keys, pieces)
+    found = ChainRecords(chain, reader, [], read, [])
+    new = [at for at, piece in enumerate(pieces) if piece.last > read.last]
+    reader.open_ahead(new)
+    shown = read.machine or chain[:8]
+    for at in new:
+        piece, next_number = pieces[at], found.read.last + 1
+        if piece.first > next_number:
+            missing = (next_number, piece.first - 1)
+            found.problems.append(f"{names_of([missing])} of {shown} {'is' if missing[0] == missing[1] else 'are'} missing")
+            break
+        try:
+            opened = reader.reader(at)
+            if piece.first == next_number and opened.table.before != found.read.mac:
+                raise PieceDamaged(f"piece {piece.first} of {shown} does not follow the piece before it")
+            if opened.table.records >= 0:
+                found.items.extend(opened.records())
+        except PieceDamaged as error:
+            reader.damaged[at] = error
+            rest = len(new) - new.index(at) - 1
+            behind = f"; {plural(rest, 'piece')} after it cannot be taken either" if rest else ""
+            found.problems.append(f"{names_of([piece])} of {shown} is damaged or cut ({error.problem}){behind}")
+            break
+        name = read.machine or _machine(remote, chain, opened.table.machine)
+        shown = name
+        found = found._replace(read=ReadChain(name, piece.last, opened.mac))
+    return found
+
+
+def _machine(remote: Remote, chain: str, name: str) -> str:
+    """The name that a chain's machine has here: that of another chain is not given twice."""
+    name = _NOT_IN_NAMES.sub("-", name)[:64].strip("-.") or "machine"
+    others = {one.machine for other, one in remote.files.state.chains.items() if other != chain} | {remote.config.machine}
+    return f"{name}.{chain[:4]}" if name in others else name
+
+
+def renamed(chain: str, worktree: bytes) -> bytes:
+    """The key that a worktree of another machine has here."""
+    return digests.of(bytes.fromhex(chain) + worktree)[: len(worktree)]
+
+
+def _arriving(context: Context, found: ChainRecords, *, newest: bool) -> Arriving:
+    """What of a chain is new here. Raises PieceDamaged."""
+    known = context.store.identities()
+    points: list[tuple[int, Checkpoint]] = []
+    others: list[Item] = []
+    first: dict[bytes, str] = {}
+    for kind, seq, payload in found.items:
+        if kind != ledger.CHECKPOINT:
+            others.append((kind, seq, payload))
+            continue
+        point = decode_point(payload)
+        name = first.setdefault(point.worktree, found.read.machine if not first else _of_worktree(found.read.machine, point.root))
+        if point.id not in known and not point.more.machine:
+            key = renamed(found.chain, point.worktree)
+            points.append((seq, point._replace(worktree=key, more=point.more._replace(machine=name))))
+    if newest:
+        listed = [one for one in points if one[1].trigger != checkpoints.SAFETY]
+        return Arriving((listed or points)[-1:], [])
+    return Arriving(points, list(_renamed_others(context, found, others)))
+
+
+def _of_worktree(machine: str, root: bytes) -> str:
+    base = root.rstrip(b"/").rpartition(b"/")[2].decode("ascii", "replace")
+    return f"{machine}/{_NOT_IN_NAMES.sub('-', base)[:64].strip('-.') or 'worktree'}"
+
+
+def decode_point(payload: bytes) -> Checkpoint:
+    """A checkpoint of another machine. Raises RemoteError."""
+    try:
+        point = checkpoints.decode(0, payload)
+    except errors.ManifestCorrupt as error:
+        raise PieceDamaged(str(error)) from error
+    if _ID.fullmatch(point.id) is None:
+        raise PieceDamaged("a checkpoint of another machine has an id that no save makes")
+    return point
+
+
+def _renamed_others(context: Context, found: ChainRecords, others: "Iterable[Item]") -> "Iterator[Item]":
+    """The records besides checkpoints, with the worktrees' keys of here."""
+    known: set[bytes] | None = None
+    for kind, seq, payload in others:
+        try:
+            if kind == ledger.SESSION:
+                rewind = rewind_record.decode(payload)
+                made = rewind_record.encode(rewind._replace(worktree=renamed(found.chain, rewind.worktree)))
+                if known is None:
+                    known = {rewind_record.encode(one) for one in context.store.rewinds()}
+                if made not in known:
+                    yield kind, seq, made
+            elif kind == ledger.ADOPT:
+                moved = history.decode_adoption(payload)
+                here = moved._replace(old=renamed(found.chain, moved.old), new=renamed(found.chain, moved.new))
+                yield kind, seq, history.encode_adoption(here)
+            elif kind in _MARKS:
+                history.decode_mark(payload)
+                yield kind, seq, payload
+        except errors.ManifestCorrupt as error:
+            raise PieceDamaged(str(error)) from error
+
+
+def store_arriving(
+    context: Context, found: ChainRecords, arriving: Arriving, before_records: Callable[[Sequence[Checkpoint]], None] | None = None
+) -> tuple[list[Checkpoint], list[str]]:
+    """Fetch and store what arrives. Returns (the checkpoints that are complete and stored, sentences about the others).
+    `before_records` is called with the checkpoints when their blobs are stored and their records are not."""
+    with context.store.writing() as writer:
+        fetcher = Fetcher(context, writer, found.reader)
+        kept = fetcher.complete([point for _, point in arriving.points])
+        context.store.add_blobs(writer)
+        arrived = arriving._replace(points=[one for one in arriving.points if one[1].id in kept])
+        if before_records is not None:
+            before_records([point for _, point in arrived.points])
+        store_records(context, arrived)
+    return [point for _, point in arrived.points], fetcher.problems(found.read.machine, len(arriving.points) - len(kept), len(kept))
+
+
+def store_records(context: Context, arriving: Arriving) -> None:
+    """Append records to the ledger, in the order of their machine. Their blobs are stored."""
+    items = [*((seq, ledger.CHECKPOINT, checkpoints.encode(point)) for seq, point in arriving.points)]
+    items += [(seq, kind, payload) for kind, seq, payload in arriving.others]
+    worktrees = {point.worktree for _, point in arriving.points}
+    for _, kind, payload in sorted(items, key=lambda item: item[0]):
+        if kind in _MARKS:
+            marked = context.store.checkpoint(history.decode_mark(payload).checkpoint)
+            if marked is None or not (marked.more.machine or marked.worktree in worktrees):
+                continue  # it is another store's, or one of here
+        if kind == ledger.SESSION:
+            at = rewind_record.decode(payload).checkpoint
+            if at and context.store.checkpoint(at) is None:
+                continue
+        context.store.append(kind, payload)
+
+
+class Fetcher:
+    """Brings the blobs of checkpoints from a chain into a store."""
+
+    def __init__(self, context: Context, writer: StoreWriter, reader: ChainReader) -> None:
+        """Blobs are read from the store first, then from the chain, and written by `writer`."""
+        self._context, self._writer, self._reader = context, writer, reader
+        self._wrong = 0
+
+    def complete(self, points: Sequence[Checkpoint]) -> set[str]:
+        """Fetch what these checkpoints need. Returns the ids of those that are complete now."""
+        try:
+            marker = self._marker(points)
+        except (errors.StoreDamaged, PieceDamaged):
+            return {point.id for point in points if self._is_complete(point)}
+        lacking = {digest: kind for digest, kind in marker.content.items() if self._writer.lacks((digest,))}
+        missing = len(lacking) - sum(1 for _ in self._store(lacking))
+        if not marker.missing and not missing:
+            return {point.id for point in points}
+        return {point.id for point in points if self._is_complete(point)}
+
+    def _marker(self, points: Sequence[Checkpoint]) -> Marker:
+        marker = Marker(self._read, self._context.counter("looking for what is new"), skip=lambda _kind, _digest: False)
+        files = [point.transcript for point in points if point.transcript is not None]
+        try:
+            marker.add([point.tree for point in points], [point.domain for point in points], (), files)
+        except errors.UnsafePath as error:  # a tree of another machine with names that no save makes
+            raise PieceDamaged(str(error)) from error
+        return marker
+
+    def _is_complete(self, point: Checkpoint) -> bool:
+        try:
+            marker = self._marker([point])
+        except (errors.StoreDamaged, PieceDamaged):
+            return False
+        lacking = {digest: kind for digest, kind in marker.content.items() if self._writer.lacks((digest,))}
+        return not marker.missing and sum(1 for _ in self._store(lacking)) == len(lacking)
+
+    def _read(self, wanted: list[bytes], kind: int) -> Iterator[tuple[bytes, bytes | errors.StoreDamaged]]:
+        """A Reader of containers (store/reachability.py)."""
+        absent = {digest: kind for digest in wanted if self._writer.lacks((digest,))}
+        found = dict(self._store(absent)) if absent else {}
+        for digest in wanted:
+            if digest in found:
+                yield digest, found[digest]
+            elif digest in absent:
+                yield digest, errors.BlobMissing(f"blob {digest.hex()[:16]} is not on the remote")
+            else:
+                try:
+                    yield digest, self._writer.read(digest, kind)
+                except errors.StoreDamaged as error:
+                    yield digest, error
+
+    def _store(self, wanted: Mapping[bytes, int]) -> Iterator[tuple[bytes, bytes]]:
+        """Fetch and store blobs. Yields (digest, bytes) of those that came and have their digest."""
+        progress, done = self._context.progress_bar("receiving"), 0
+        for digest, data in self._reader.fetch(wanted):
+            if digests.of(data) != digest:
+                self._wrong += 1
+                continue
+            self._writer.put(wanted[digest], data)
+            done += 1
+            if progress is not None and done % 100 == 0:
+                progress(done, len(wanted))
+            yield digest, data
+
+    def problems(self, machine: str, lost: int, taken: int) -> list[str]:
+        """Sentences about damaged pieces, if `lost` checkpoints could not be taken."""
+        if not lost:
+            return []
+        numbers = [f"{self._reader.pieces[at].last}" for at in sorted(self._reader.damaged)]
+        what = f"{'pieces' if len(numbers) > 1 else 'piece'} {', '.join(numbers)} of {machine}" if numbers else f"what {machine} pushed"
+        verb = "are" if len(numbers) > 1 else "is"
+        others = "was" if taken == 1 else "were"
+        return [f"{what} {verb} damaged or cut: {plural(lost, 'checkpoint')} cannot be taken, {taken:,} others {others}"]

@@ -1,0 +1,286 @@
+"""Push: send what the remote does not have, as pieces of the store's own chain.
+
+The danger prevented here: a checkpoint on the remote whose content is not there. Content is sent before the containers
+that name it, and both before the records. A container counts as sent only from a piece with records at or after it. So a
+push that was cut never leaves a tree without its content, and the next push continues it.
+"""
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+
+from .. import errors
+from .._typing import TYPE_CHECKING, NamedTuple
+from ..model import checkpoint as checkpoints
+from ..model import history, rewind_record
+from ..model.checkpoint import Checkpoint
+from ..ops.context import Context
+from ..store import ledger
+from ..store.reachability import HOLDS, Marker
+from ..store.store import LedgerPosition
+from .chain import piece_name
+from .piece import CONTAINER, CONTENT, PieceBuilder, PieceReader
+from .remote_config import Remote
+
+if TYPE_CHECKING:
+    from .sync_state import SyncState
+
+MOST = 16 << 20
+"""Bytes of plain data in a piece. One PUT has one piece, and a push needs the memory of one."""
+_BATCH = 2000
+_MARKS = (ledger.PIN, ledger.UNPIN, ledger.LABEL)
+KINDS = (*_MARKS, ledger.SESSION, ledger.ADOPT)
+"""The kinds of records that are sent besides checkpoints."""
+COPIED = "this store was copied from another machine: it goes on as a machine of its own"
+PURGED = "after the purge everything is pushed anew, and what was pushed before it is deleted"
+
+Item = tuple[int, int, bytes]
+"""A record: its kind, its sequence number in the store of its machine, its payload."""
+
+
+class Pushed(NamedTuple):
+    """The result of a push: the number of checkpoints, of blobs, of bytes sent and of requests. `notes` are sentences about
+    what else happened; `left` are objects of before a purge that could not be deleted. With a dry run `size` counts plain bytes."""
+
+    checkpoints: int
+    blobs: int
+    size: int
+    requests: int
+    notes: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    dry_run: bool = False
+
+
+class _Copied(Exception):
+    """Another store has continued this store's chain."""
+
+
+def push(context: Context, remote: Remote, *, dry_run: bool = False, points: Sequence[Checkpoint] | None = None) -> Pushed:
+    """Send all checkpoints of this store that were made here and are not on the remote yet, and their pins and labels.
+
+    With `dry_run`, only counts. With `points`, sends these and nothing else. Raises RemoteError; then the next push continues.
+    Raises StoreDamaged if a blob of a checkpoint cannot be read, StoreBusy while another push or pull runs.
+    """
+    with context.store.pushing(), context.store.holding():
+        pushing = _Push(context, remote)
+        if dry_run:
+            return pushing.count()
+        notes = pushing.begin()
+        try:
+            done = pushing.run(points)
+        except _Copied:
+            remote.files.begin_chain()
+            notes.append(COPIED)
+            done = _Push(context, remote).run()
+        left = pushing.delete_ended()
+        requests = sum(remote.objects.requests.values())
+        return Pushed(*done, remote.objects.sent_bytes, requests, tuple(notes), left)
+
+
+def unsent(context: Context, state: "SyncState") -> int:
+    """How many checkpoints of this store wait for a push."""
+    return sum(not point.more.machine for point in context.store.checkpoints_after(state.position.seq))
+
+
+class _Push:
+    """One push into one chain."""
+
+    def __init__(self, context: Context, remote: Remote) -> None:
+        """Sends nothing yet."""
+        self._context, self._store, self._remote, self._files = context, context.store, remote, remote.files
+        self._push = os.urandom(16)
+        self._builder = PieceBuilder(remote.keys)
+        self._containers: list[bytes] = []
+        """The rows of containers in pieces without records behind them."""
+        self._piece: list[bytes] = []
+        """The rows of blobs in the piece that is being built."""
+        self._last = LedgerPosition()
+        """The position of the last record in the piece that is being built."""
+        self._blobs = 0
+
+    def begin(self) -> list[str]:
+        """Settle what an earlier push left. Returns what a person has to know."""
+        files, notes = self._files, []
+        if files.is_purged():
+            state, chain = files.state, files.state.chain
+            files.save(state._replace(chain="", ended=state.ended | ({chain: state.next - 1} if chain else {})))
+            notes += [PURGED] if chain else []
+        if not files.state.chain:
+            files.begin_chain()
+            files.end_purge()
+        elif files.state.pending:
+            try:
+                self._settle(files.state.pending, files.state.pending_mac)
+            except _Copied:
+                files.begin_chain()
+                notes.append(COPIED)
+        return notes
+
+    def _settle(self, number: int, mac: bytes) -> bool:
+        """Find out whether the remote has a piece, whose push was begun. Raises _Copied if it has another one."""
+        state, name = self._files.state, piece_name(self._files.state.chain, number)
+        listed = self._remote.objects.list(state.chain, piece_name(state.chain, number - 1))
+        found = next((info for info in listed if info.name == name), None)
+        if found is None:
+            self._files.save(state._replace(pending=0, pending_mac=b""))
+            return False
+        piece = PieceReader(self._remote.keys, name, found.size, lambda start, end: self._remote.objects.get(name, start, end))
+        if piece.mac != mac:
+            raise _Copied
+        records = piece.records() if piece.table.records >= 0 else []
+        rows = [bytes((blob.use,)) + blob.digest for blob in piece.table.blobs if records or blob.use == CONTENT]
+        position = LedgerPosition(b"", 0, max(seq for _, seq, _ in records)) if records else state.position
+        self._files.add_sent(rows, state._replace(next=number + 1, mac=mac, pending=0, pending_mac=b"", position=position))
+        return True
+
+    def _new(self) -> tuple[list[Checkpoint], list[Item], LedgerPosition]:
+        """The checkpoints and the other records to send, and the position behind them."""
+        since = self._files.state.position
+        records, now = self._store.records_after(since, *KINDS)
+        if now.seq < since.seq:  # the ledger lost its end, and numbers come again: readers skip what they know
+            since = LedgerPosition()
+            records, now = self._store.records_after(since, *KINDS)
+        points = [point for point in self._store.checkpoints_after(since.seq) if point.seq <= now.seq]
+        own = [point for point in points if not point.more.machine]
+        return own, [(one.kind, one.seq, one.payload) for one in self._sendable(records)], now
+
+    def _sendable(self, records: Sequence[ledger.Record]) -> Iterator[ledger.Record]:
+        """The records that are about this machine's checkpoints."""
+        if not records:
+            return
+        own: dict[str, bool] = {}
+        foreign = set()
+        for point, _ in self._store.checkpoints():
+            own[point.id] = not point.more.machine
+            foreign |= {point.worktree} if point.more.machine else set()
+        for record in records:
+            if record.kind in _MARKS:
+                is_own = own.get(history.decode_mark(record.payload).checkpoint, False)
+            elif record.kind == ledger.SESSION:
+                rewind = rewind_record.decode(record.payload)
+                is_own = rewind.worktree not in foreign and own.get(rewind.checkpoint, not rewind.checkpoint)
+                is_own = is_own and self._remote.config.conversations
+            else:
+                is_own = history.decode_adoption(record.payload).old not in foreign
+            if is_own:
+                yield record
+
+    def _payload(self, point: Checkpoint) -> bytes:
+        return checkpoints.encode(point if self._remote.config.conversations else point._replace(cursor=b"", transcript=None))
+
+    def _walk(self, points: Sequence[Checkpoint]) -> Marker:
+        """The blobs of these checkpoints that the remote does not have. Raises StoreDamaged."""
+        sent = self._files.sent()
+        marker = Marker(
+            self._store.read_many,
+            self._context.counter("looking for what is new"),
+            skip=lambda kind, digest: bytes((CONTAINER if kind in HOLDS else CONTENT,)) + digest in sent,
+        )
+        with_transcripts = points if self._remote.config.conversations else []
+        marker.add(
+            [point.tree for point in points],
+            [point.domain for point in points],
+            (),
+            [point.transcript for point in with_transcripts if point.transcript is not None],
+        )
+        for error in marker.missing.values():
+            raise error
+        return marker
+
+    def count(self) -> Pushed:
+        """What a push would send, in plain bytes."""
+        points, _, _ = self._new()
+        marker = self._walk(points)
+        blobs = [*marker.content, *(digest for _, digest in marker.followed)]
+        return Pushed(len(points), len(blobs), sum(self._store.lengths(blobs).values()), 0, dry_run=True)
+
+    def run(self, only: Sequence[Checkpoint] | None = None) -> tuple[int, int]:
+        """Send everything, or only these checkpoints. Returns the numbers of checkpoints and blobs."""
+        points, others, now = self._new()
+        if only is not None:
+            points, others = list(only), []
+        if not points and not others:
+            if now.seq > self._files.state.position.seq:
+                self._files.save(self._files.state._replace(position=now))
+            return 0, 0
+        marker = self._walk(points)
+        progress, total = self._context.progress_bar("pushing"), len(marker.content) + len(marker.followed)
+        for data, row in self._unsent(marker):
+            if self._builder.size and self._builder.size + len(data) > MOST:
+                self._put()
+            self._builder.add(row[1:], row[0], data)
+            self._piece.append(row)
+            self._blobs += 1
+            if progress is not None and self._blobs % 100 == 0:
+                progress(self._blobs, total)
+        if progress is not None:
+            progress(total, total)
+        items = [(ledger.CHECKPOINT, point.seq, self._payload(point)) for point in points]
+        self._send_records(sorted((*items, *others), key=lambda item: item[1]), now)
+        return len(points), self._blobs
+
+    def _unsent(self, marker: Marker) -> Iterator[tuple[bytes, bytes]]:
+        """Yield (data, row of `sent`) of each blob, content before containers. Raises StoreDamaged."""
+        content = list(marker.content)
+        for start in range(0, len(content), _BATCH):
+            for digest, data in self._store.read_many(content[start : start + _BATCH]):
+                yield _sound(data), bytes((CONTENT,)) + digest
+        for kind in sorted({kind for kind, _ in marker.followed}):
+            containers = [digest for one, digest in marker.followed if one == kind]
+            for start in range(0, len(containers), _BATCH):
+                for digest, data in self._store.read_many(containers[start : start + _BATCH], kind):
+                    yield _sound(data), bytes((CONTAINER,)) + digest
+
+    def _send_records(self, items: Iterable[Item], now: LedgerPosition) -> None:
+        """Send the records, in one piece with what is left of the blobs if they fit. They are the last to be sent."""
+        records: list[Item] = []
+        size = self._builder.size
+        for item in items:
+            if records and size + len(item[2]) > MOST:
+                self._put(records, LedgerPosition(b"", 0, records[-1][1]))
+                records, size = [], 0
+            records.append(item)
+            size += len(item[2])
+        self._put(records, now)
+
+    def _put(self, records: Sequence[Item] = (), position: LedgerPosition | None = None) -> None:
+        """Finish the present piece with these records, and send it. Raises _Copied, RemoteError."""
+        files, state = self._files, self._files.state
+        if records:
+            self._builder.add_records(records)
+        name = piece_name(state.chain, state.next)
+        data, mac = self._builder.finish(name, state.mac, self._push, self._remote.config.machine)
+        files.save(state._replace(pending=state.next, pending_mac=mac))
+        # it is there already if the answer to an earlier request was lost, or another store has put another one
+        if not self._remote.objects.put_new(name, data) and not self._settle(state.next, mac):
+            raise errors.RemoteError(f"{self._remote.config.url} has the object {name}, and does not list it", "push again")
+        rows = [row for row in self._piece if row[0] == CONTENT or records]
+        self._containers += [row for row in self._piece if row[0] == CONTAINER]
+        if records:
+            rows, self._containers = [*rows, *self._containers], []
+        done = state._replace(next=state.next + 1, mac=mac, pending=0, pending_mac=b"", pushed_ns=time.time_ns())
+        files.add_sent(rows, done if position is None else done._replace(position=position))
+        self._builder, self._piece = PieceBuilder(self._remote.keys), []
+
+    def delete_ended(self) -> tuple[str, ...]:
+        """Delete the own chains that a purge ended. Returns the objects that could not be deleted."""
+        left: list[str] = []
+        for chain, last in self._files.state.ended.items():
+            names = [info.name for info in self._remote.objects.list(chain)]
+            try:
+                if any(name > piece_name(chain, last) for name in names):
+                    left += names  # a store that was copied from this one goes on with it
+                    continue
+                self._remote.objects.delete(names)
+            except errors.RemoteError:
+                left += names
+            else:
+                state = self._files.state
+                self._files.save(state._replace(ended={one: number for one, number in state.ended.items() if one != chain}))
+        return tuple(left)
+
+
+def _sound(data: bytes | errors.StoreDamaged) -> bytes:
+    if isinstance(data, errors.StoreDamaged):
+        raise data
+    return data

@@ -1,0 +1,172 @@
+"""What a store knows of its remote: how far it has pushed, and how far it has read the chains of others.
+
+The danger prevented here: a blob that is believed to be on the remote and is not. A row of `sent` counts only after the
+remote has the piece, and only as far as `state` says. If either file is lost or damaged, the store begins a new chain and
+pushes everything once more.
+"""
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+
+from .. import errors, fsio
+from .._typing import NamedTuple
+from ..messages import store_errors
+from ..model import digest as digests
+from ..model import tlv
+from ..store.maintenance import PURGED, SENT
+from ..store.store import LedgerPosition
+
+STATE = "state"
+_ROW = 1 + digests.SIZE
+(_CHAIN, _NEXT, _MAC, _PENDING, _PENDING_MAC, _LEDGER, _END, _SEQ, _SENT_BYTES, _CHAINS, _ENDED, _TIME) = range(1, 13)
+_NAME, _MACHINE, _LAST, _LAST_MAC = range(1, 5)
+
+
+class ReadChain(NamedTuple):
+    """How far a chain of another store was read: the name that its machine has here, the number of its newest piece that
+    was read, and the MAC of that piece."""
+
+    machine: str = ""
+    last: int = 0
+    mac: bytes = bytes(32)
+
+
+class SyncState(NamedTuple):
+    """How far a store has pushed and read.
+
+    `chain` is the id of its own chain ("" = none yet), `next` the number of the next piece, `mac` that of the newest.
+    `pending` is the number of a piece whose push was begun (0 = none), `pending_mac` its MAC. `position` is that of the last
+    record in the ledger that was sent, `sent_bytes` the valid length of the file `sent`. `chains` has those of other
+    stores by id. `ended` has {id: number of the newest piece} of own chains that a purge ended, which are not deleted yet.
+    `pushed_ns`: the time of the last push.
+    """
+
+    chain: str = ""
+    next: int = 1
+    mac: bytes = bytes(32)
+    pending: int = 0
+    pending_mac: bytes = b""
+    position: LedgerPosition = LedgerPosition()
+    sent_bytes: int = 0
+    chains: dict[str, ReadChain] = {}  # noqa: RUF012 - never changed
+    ended: dict[str, int] = {}  # noqa: RUF012 - never changed
+    pushed_ns: int = 0
+
+
+def encode(state: SyncState) -> bytes:
+    """A state as the bytes of its file: a digest, then the fields."""
+    chains = (
+        tlv.encode(((_NAME, name), (_MACHINE, one.machine), (_LAST, one.last), (_LAST_MAC, one.mac))) for name, one in state.chains.items()
+    )
+    body = tlv.encode(
+        (
+            (_CHAIN, state.chain),
+            (_NEXT, state.next),
+            (_MAC, state.mac),
+            (_PENDING, state.pending),
+            (_PENDING_MAC, state.pending_mac),
+            (_LEDGER, state.position.ledger_id),
+            (_END, state.position.end),
+            (_SEQ, state.position.seq),
+            (_SENT_BYTES, state.sent_bytes),
+            (_CHAINS, tlv.encode_list(chains)),
+            (_ENDED, tlv.encode_list(tlv.encode(((_NAME, chain), (_LAST, last))) for chain, last in state.ended.items())),
+            (_TIME, state.pushed_ns),
+        )
+    )
+    return digests.of(body) + body
+
+
+def decode(data: bytes) -> SyncState:
+    """The state in these bytes. Raises ManifestCorrupt."""
+    body = data[digests.SIZE :]
+    if digests.of(body) != data[: digests.SIZE]:
+        raise errors.ManifestCorrupt("damaged state of a remote")
+    got = tlv.Fields(body, "state of a remote")
+    chains = {}
+    for item in tlv.decode_list(got.raw(_CHAINS), "state of a remote"):
+        one = tlv.Fields(item, "state of a remote")
+        chains[one.text(_NAME)] = ReadChain(one.text(_MACHINE), one.number(_LAST), one.need(_LAST_MAC, 32))
+    ended = [tlv.Fields(item, "state of a remote") for item in tlv.decode_list(got.raw(_ENDED), "state of a remote")]
+    return SyncState(
+        chain=got.text(_CHAIN),
+        next=got.number(_NEXT),
+        mac=got.need(_MAC, 32),
+        pending=got.number(_PENDING),
+        pending_mac=got.raw(_PENDING_MAC),
+        position=LedgerPosition(got.raw(_LEDGER), got.number(_END), got.number(_SEQ)),
+        sent_bytes=got.number(_SENT_BYTES),
+        chains=chains,
+        ended={one.text(_NAME): one.number(_LAST) for one in ended},
+        pushed_ns=got.number(_TIME),
+    )
+
+
+class StateFiles:
+    """The files `state` and `sent` of one remote. Used under the store's lock for pushes and pulls."""
+
+    def __init__(self, directory: str) -> None:
+        """`directory` is that of the remote in the store; it exists."""
+        self._directory = directory
+        self._sent: set[bytes] | None = None
+        self.state = self._read()
+
+    def _read(self) -> SyncState:
+        try:
+            state = decode(fsio.read_file(os.path.join(self._directory, STATE)))
+        except (OSError, errors.ManifestCorrupt):
+            return SyncState()
+        size = 0
+        with suppress(OSError):
+            size = os.stat(os.path.join(self._directory, SENT)).st_size
+        return state if size >= state.sent_bytes or self.is_purged() else self.without_chain(state)
+
+    @staticmethod
+    def without_chain(state: SyncState) -> SyncState:
+        """The state before the first push: the next one begins a new chain. What was read of others stays."""
+        return SyncState(chains=state.chains, ended=state.ended)
+
+    def save(self, state: SyncState) -> None:
+        """Replace the state, durably. Raises StoreError."""
+        with store_errors("writing the state of a remote in", self._directory):
+            fsio.replace_file(self._directory, STATE, encode(state))
+        self.state = state
+
+    def sent(self) -> set[bytes]:
+        """The rows of `sent`: the use of a blob (one byte), and its digest."""
+        if self._sent is None:
+            data = b""
+            if self.state.sent_bytes:
+                with store_errors("reading the state of a remote in", self._directory):
+                    data = fsio.read_file(os.path.join(self._directory, SENT), self.state.sent_bytes)
+            self._sent = {data[at : at + _ROW] for at in range(0, len(data), _ROW)}
+        return self._sent
+
+    def add_sent(self, rows: Iterable[bytes], state: SyncState) -> None:
+        """Note that these blobs are on the remote, and replace the state, durably. Raises StoreError."""
+        known = self.sent()
+        new = [row for row in rows if row not in known]
+        with store_errors("writing the state of a remote in", self._directory):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            with fsio.closing(os.open(os.path.join(self._directory, SENT), flags, 0o600)) as fd:
+                os.ftruncate(fd, self.state.sent_bytes)
+                os.lseek(fd, 0, os.SEEK_END)
+                fsio.write_all(fd, b"".join(new))
+                fsio.sync_fd(fd)
+        known.update(new)
+        self.save(state._replace(sent_bytes=self.state.sent_bytes + len(new) * _ROW))
+
+    def begin_chain(self) -> None:
+        """Begin a new chain: nothing counts as sent."""
+        self.save(self.without_chain(self.state)._replace(chain=os.urandom(16).hex()))
+        self._sent = set()
+
+    def is_purged(self) -> bool:
+        """True if a purge happened since the last push."""
+        return os.path.lexists(os.path.join(self._directory, PURGED))
+
+    def end_purge(self) -> None:
+        """Note that nothing of before the purge is in the own chain."""
+        with suppress(FileNotFoundError):
+            os.unlink(os.path.join(self._directory, PURGED))

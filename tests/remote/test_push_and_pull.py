@@ -1,0 +1,394 @@
+"""Push and pull between real stores: each checkpoint arrives exactly, or not at all, whatever happens to the requests."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from casrewind import errors
+from casrewind.model import manifest
+from casrewind.remote.chain import chains_of
+from casrewind.remote.objects import Objects
+from support.machines import KEY, Machine, objects_in
+
+
+@pytest.fixture
+def url(tmp_path):
+    return f"file://{tmp_path}/bucket"
+
+
+@pytest.fixture
+def machine(tmp_path, url):
+    made = Machine(tmp_path / "one", url)
+    made.add_remote()
+    return made
+
+
+@pytest.fixture
+def other(tmp_path, url):
+    made = Machine(tmp_path / "two", url, "laptop")
+    made.add_remote()
+    return made
+
+
+class Stop(BaseException):
+    """Ends a program at a request."""
+
+
+class Cut:
+    """Objects that end the program at the Nth request, before its effect or after it."""
+
+    def __init__(self, objects, number, *, after):
+        self._objects, self._left, self._after = objects, number, after
+
+    def __getattr__(self, name):
+        found = getattr(self._objects, name)
+        if name not in ("put_new", "get", "list", "delete"):
+            return found
+
+        def call(*arguments):
+            self._left -= 1
+            if self._left == 0 and not self._after:
+                raise Stop
+            result = found(*arguments)
+            if self._left == 0:
+                raise Stop
+            return result
+
+        return call
+
+
+def filled(machine, number=3):
+    """Checkpoints of a machine, with small, large and repeated files."""
+    random = os.urandom(3 << 20)
+    saved = [machine.save({"a": b"one", "sub/b": b"two" * 1000, "large": random, "sub/deep/c": b""}, "first")]
+    for step in range(number):
+        saved.append(machine.save({"a": b"edit %d" % step, f"new{step}": b"%d" % step, "large": random + b"%d" % step}, f"edit {step}"))
+    return saved
+
+
+def assert_arrived(source, target, saved):
+    """Each checkpoint of `source` is in `target`, byte for byte, as one of another machine."""
+    here = target.points()
+    for point in saved:
+        assert here[point.id].tree == point.tree and here[point.id].domain == point.domain
+        assert target.tree(point.id) == source.tree(point.id)
+        assert here[point.id].more.machine.partition(".")[0] == "sandbox-4" and here[point.id].worktree != point.worktree
+    assert not target.problems()
+
+
+def test_what_was_pushed_arrives_exactly_and_once(machine, other):
+    saved = filled(machine)
+    done = machine.push()
+    assert done.checkpoints == 4 and done.requests == 1 and not done.notes
+    assert machine.push()[:4] == (0, 0, 0, 0)
+    taken = other.pull()
+    assert dict(taken.checkpoints) == {"sandbox-4": 4} and not taken.problems
+    assert_arrived(machine, other, saved)
+    again = other.pull()
+    assert not again.checkpoints and again.requests == 1
+    assert other.push().checkpoints == 0, "what was pulled is not pushed again"
+
+
+def test_an_edit_is_one_request_and_little_more_than_its_bytes(machine, other):
+    machine.save({f"d{n}/f{m}": os.urandom(300) for n in range(30) for m in range(30)})
+    machine.push()
+    edit = os.urandom(20_000)
+    point = machine.save({"d3/f3": edit})
+    done = machine.push()
+    assert done.requests == 1 and done.size <= 1.2 * len(edit) + 4096
+    other.pull()
+    assert_arrived(machine, other, [point])
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_push_that_was_cut_goes_on_and_sends_little_twice(machine, other, after, monkeypatch):
+    from casrewind.remote import push
+
+    monkeypatch.setattr(push, "MOST", 1 << 19)
+    saved = filled(machine)
+    number, cuts, sent = 1, 0, 0
+    while True:
+        made = []
+        machine.tampered = lambda objects, number=number, made=made: made.append(objects) or Cut(objects, number, after=after)
+        try:
+            machine.push()
+        except Stop:
+            cuts += 1
+            sent += made[0].sent_bytes
+            fresh = Machine(other.place.parent / f"reader{cuts}", machine.url, "reader")
+            fresh.add_remote()
+            fresh.pull()
+            assert not fresh.problems(), "what can be read of a push that was cut is whole"
+            number = number % 3 + 1
+            assert cuts < 200
+            continue
+        sent += made[0].sent_bytes
+        break
+    machine.tampered = lambda objects: objects
+    assert cuts > 5
+    assert dict(other.pull().checkpoints) == {"sandbox-4": 4}
+    assert_arrived(machine, other, saved)
+    once = sum(map(len, objects_in(machine.url).values()))
+    assert sent <= 1.3 * once + 65536 or not after
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_pull_that_was_cut_goes_on(machine, other, after):
+    saved = filled(machine)
+    machine.push()
+    number = 1
+    while True:
+        other.tampered = lambda objects, number=number: Cut(objects, number, after=after)
+        try:
+            other.pull()
+        except Stop:
+            number += 1
+            assert not other.problems()
+            continue
+        break
+    assert number > 2
+    assert_arrived(machine, other, saved)
+
+
+def test_a_copied_store_goes_on_as_a_machine_of_its_own(machine, other, tmp_path):
+    machine.save({"a": b"1"})
+    machine.push()
+    copy = Machine(tmp_path / "copy", machine.url, root=machine.root)
+    shutil.rmtree(copy.home)
+    shutil.copytree(machine.home, copy.home)
+    mine = machine.save({"a": b"of the first"})
+    machine.push()
+    theirs = copy.save({"a": b"of the copy"})
+    done = copy.push()
+    assert "copied from another machine" in done.notes[0] and done.checkpoints == 2
+    assert sorted(other.pull().checkpoints.values()) == [1, 2]
+    assert sorted(name.partition(".")[0] for name in other.pull_names()) == ["sandbox-4", "sandbox-4"]
+    assert {mine.id, theirs.id} <= set(other.points())
+    assert machine.push().checkpoints == 0 and not machine.problems() and not copy.problems()
+
+
+def test_lost_state_is_a_new_chain_and_never_a_wrong_answer(machine, other):
+    saved = filled(machine)
+    machine.push()
+    (directory,) = (machine.home / "data").glob("stores/*/remotes/*")
+    (directory / "state").write_bytes(b"garbage")
+    saved.append(machine.save({"a": b"later"}))
+    assert machine.push().checkpoints == 5
+    (directory / "sent").unlink()
+    assert machine.push().checkpoints == 5, "without the rows nothing counts as sent"
+    other.pull()
+    assert_arrived(machine, other, saved)
+
+
+def test_after_a_purge_everything_is_pushed_anew_and_the_old_chain_is_deleted(machine, other):
+    secret = os.urandom(40).hex().encode()
+    machine.save({"a": b"1", "secret": secret})
+    machine.push()
+    machine.save({"a": b"2"})
+    before = set(objects_in(machine.url))
+    with machine.open() as workspace:
+        workspace.purge([b"secret"])
+    done = machine.push()
+    assert "purge" in done.notes[0] and not done.left
+    after = set(objects_in(machine.url))
+    assert {name for name in before & after if name != "casrewind"} == set()
+    other.pull()
+    assert all(content == (manifest.PURGED, content[1]) for point in other.points() for path, content in other.tree(point).items() if path == b"secret")
+    assert {content for point in other.points() for path, content in other.tree(point).items() if path == b"a"} == {b"1", b"2"}
+    assert machine.push()[:4] == (0, 0, 0, 0)
+
+
+def test_sixteen_machines_of_one_path_do_not_meet(tmp_path, url):
+    root = tmp_path / "project"
+    machines = []
+    for number in range(16):
+        machine = Machine(tmp_path / str(number), url, "sandbox", root=root)
+        machine.add_remote()
+        machines.append((machine, [machine.save({"f": b"%d %d" % (number, step)}, f"of machine {number}") for step in range(2)]))
+    for machine, _ in machines:
+        machine.push()
+    reader, _ = machines[3]
+    reader.pull()
+    here = reader.points()
+    assert len(here) == 32
+    foreign = [point for point in here.values() if point.more.machine]
+    assert len({point.worktree for point in foreign}) == 15 == len({point.more.machine for point in foreign})
+    for machine, saved in machines:
+        for point in saved:
+            assert reader.tree(point.id) == machine.tree(point.id)
+    assert not reader.problems()
+
+
+def test_a_file_with_the_bytes_of_a_tree_is_sent_for_both_uses(machine, other):
+    machine.save({"sub/a": b"1"})
+    with machine.open() as workspace:
+        tree = workspace._context.store.read(workspace.checkpoint("last").tree)
+    machine.save({"sub/a": b"1", "copy": tree})
+    machine.push()
+    (machine.root / "copy").rename(machine.root / "sub" / "copy")
+    saved = machine.save({"sub/more": tree + b"x"})
+    machine.push()
+    other.pull()
+    assert_arrived(machine, other, [saved])
+
+
+def names_and_contents(name):
+    return [name.encode(), name.encode("utf-16-le"), name.encode("utf-16-be"), name.encode().hex().encode()]
+
+
+def test_no_object_has_a_name_a_prompt_or_a_content(machine):
+    machine.save({"PrivateName.py": b"PrivateContent " * 5000, "sub/PrivateDirectory/x": b"y"}, "PrivateLabel")
+    machine.push()
+    machine.save({"PrivateName.py": b"PrivateContent changed"}, "PrivateLabel2")
+    machine.push()
+    words = ["PrivateName", "PrivateContent", "PrivateDirectory", "PrivateLabel", "sandbox-4", str(machine.root), KEY[5:]]
+    found = objects_in(machine.url)
+    assert len(found) == 3
+    for name, data in found.items():
+        for word in words:
+            for form in names_and_contents(word):
+                assert form not in data and form not in name.encode(), (name, word)
+
+
+def test_a_damaged_piece_stops_only_its_chain_and_is_named(machine, other, tmp_path):
+    saved = [machine.save({"a": b"%d" % step}) for step in range(1)]
+    machine.push()
+    second = machine.save({"a": b"second"})
+    machine.push()
+    third = Machine(tmp_path / "three", machine.url, "third")
+    third.add_remote()
+    theirs = third.save({"z": b"z"})
+    third.push()
+    path = Path(machine.url.removeprefix("file://"), machine.chain(), "0000000002-0000000002")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.chmod(0o600)
+    path.write_bytes(data)
+    taken = other.pull()
+    assert dict(taken.checkpoints) == {"sandbox-4": 1, "third": 1}
+    assert len(taken.problems) == 1 and "piece 2 of sandbox-4 is damaged or cut" in taken.problems[0]
+    assert {saved[0].id, theirs.id} <= set(other.points()) and second.id not in other.points()
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    assert dict(other.pull().checkpoints) == {"sandbox-4": 1}, "the next pull takes the rest"
+    path.unlink()
+    fresh = Machine(tmp_path / "four", machine.url, "fourth")
+    fresh.add_remote()
+    machine.save({"a": b"after the gap"})
+    machine.push()
+    assert "piece 2 of sandbox-4 is missing" in fresh.pull().problems[0]
+
+
+def test_a_pull_takes_marks_and_moves_of_the_other_machine_only(machine, other):
+    own = other.save({"mine": b"1"}, "mine")
+    machine.save({"a": b"1"})
+    machine.push()
+    other.pull()
+    with machine.open() as workspace:
+        workspace.pin("last", "it works")
+    machine.push()
+    other.pull()
+    with other.open() as workspace:
+        (foreign,) = [point for point in other.points().values() if point.more.machine]
+        assert workspace.marks(foreign).pinned and workspace.marks(foreign).label == "it works"
+        assert not workspace.marks(own).pinned
+
+
+def test_only_the_newest_comes_first_and_the_others_later(machine, other):
+    saved = filled(machine)
+    machine.push()
+    assert dict(other.pull(newest=True).checkpoints) == {"sandbox-4": 1}
+    assert set(other.points()) == {saved[-1].id}
+    assert dict(other.pull().checkpoints) == {"sandbox-4": 3}
+    assert_arrived(machine, other, saved)
+
+
+def test_a_clone_has_the_files_one_row_and_goes_on(machine, tmp_path):
+    saved = filled(machine)
+    machine.push()
+    laptop = machine.clone_to(tmp_path / "laptop")
+    assert laptop.cloned.point.id == saved[-1].id and laptop.cloned.files == saved[-1].files and not laptop.cloned.problems
+    assert {point.id: point.more.machine for point in laptop.points().values()} == {saved[-1].id: ""}
+    with laptop.open() as workspace:
+        assert not workspace.save().created, "the files are those of the checkpoint"
+    edit = laptop.save({"a": b"on the laptop"})
+    assert laptop.push().checkpoints == 2
+    assert dict(machine.pull().checkpoints) == {"laptop": 1}
+    assert machine.tree(edit.id)[b"a"] == b"on the laptop"
+    assert dict(laptop.pull().checkpoints) == {"sandbox-4": 3}, "the older ones come with a pull"
+
+
+def test_a_clone_of_all_has_all_rows(machine, tmp_path):
+    saved = filled(machine)
+    with machine.open() as workspace:
+        workspace.pin(saved[1], "kept")
+    machine.push()
+    laptop = machine.clone_to(tmp_path / "laptop", everything=True)
+    assert {point.id: point.worktree for point in laptop.points().values()} == dict.fromkeys(
+        [point.id for point in saved], laptop.points()[saved[0].id].worktree
+    )
+    with laptop.open() as workspace:
+        assert workspace.marks(saved[1].id).label == "kept"
+        assert workspace.checkpoint("last").id == saved[-1].id
+    for point in saved:
+        assert laptop.tree(point.id) == machine.tree(point.id)
+    assert laptop.pull().checkpoints == {}
+
+
+def test_a_clone_never_writes_over_files(machine, tmp_path):
+    machine.save({"a": b"1"})
+    machine.push()
+    place = tmp_path / "laptop"
+    laptop = Machine(place, machine.url)
+    (laptop.root / "mine").write_bytes(b"mine")
+    from casrewind.remote import clone
+    from casrewind.remote.remote_config import RemoteConfig
+
+    with pytest.raises(errors.ContentInTheWay):
+        clone.clone(RemoteConfig(machine.url, "x"), str(laptop.root), laptop.settings, laptop.environ)
+    assert os.listdir(laptop.root) == ["mine"] and not (laptop.home / "data").exists()
+
+
+def test_a_failed_clone_leaves_nothing(machine, tmp_path):
+    filled(machine)
+    machine.push()
+    piece = next(info for pieces in chains_of(Objects(machine.url).list()).values() for info in pieces)
+    path = machine.url.removeprefix("file://") + "/" + piece.name
+    os.chmod(path, 0o600)
+    with open(path, "r+b") as file:
+        file.seek(1000)
+        byte = file.read(1)
+        file.seek(1000)
+        file.write(bytes((byte[0] ^ 1,)))
+    with pytest.raises(errors.CasrewindError):
+        machine.clone_to(tmp_path / "laptop")
+    assert not (tmp_path / "laptop" / "project").exists()
+    assert not list((tmp_path / "laptop" / "home" / "data").glob("stores/*/ledger"))
+
+
+def test_another_key_is_refused_in_words(machine, other, tmp_path):
+    from casrewind.remote import connect, remote_config
+    from casrewind.remote.remote_config import RemoteConfig
+
+    third = Machine(tmp_path / "third", machine.url)
+    with third.open() as workspace, pytest.raises(errors.RemoteError, match="was made with another key"):
+        connect.add(workspace._context.store, RemoteConfig(machine.url, "x"), {"CASREWIND_REMOTE_KEY": remote_config.key_text(b"other" + bytes(27))})
+    with third.open() as workspace:
+        assert remote_config.find(workspace._context.store) is None
+
+
+def test_a_purge_in_a_copied_store_does_not_delete_what_the_first_goes_on_with(machine, tmp_path, other):
+    machine.save({"a": b"1", "secret": b"s"})
+    machine.push()
+    copy = Machine(tmp_path / "copy", machine.url, root=machine.root)
+    shutil.rmtree(copy.home)
+    shutil.copytree(machine.home, copy.home)
+    saved = machine.save({"a": b"2"})
+    machine.push()
+    with copy.open() as workspace:
+        workspace.purge([b"secret"])
+    assert len(copy.push().left) == 2, "it names what it leaves"
+    other.pull()
+    assert other.tree(saved.id) == machine.tree(saved.id)
