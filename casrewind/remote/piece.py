@@ -206,13 +206,10 @@ def _blob_rows(rows: Sequence[tuple[int, int, int, int]], digests: bytes, length
     if len(digests) != counts * _DIGEST or len(lengths) != counts * _LENGTH.size:
         raise ValueError("its table names other blobs than it counts")
     last, every = CONTENT, _LENGTH.iter_unpack(lengths)
-    for stored, plain, count, use in rows:
-        if not last <= use <= _RECORDS or not stored or plain > MOST[use] or (count > 1 and plain > _FULL[use]):
+    for _, plain, count, use in rows:
+        if not last <= use <= _RECORDS or plain > MOST[use] or (count > 1 and plain > _FULL[use]) or (use == _RECORDS and count):
             raise ValueError("its table has a frame that no push makes")
-        if use == _RECORDS:
-            if count or not plain:
-                raise ValueError("its table has a frame that no push makes")
-        elif not 1 <= count <= plain + 1 or sum(next(every)[0] for _ in range(count)) != plain:
+        if use != _RECORDS and (not 1 <= count <= plain + 1 or sum(next(every)[0] for _ in range(count)) != plain):
             raise ValueError("the blobs of a frame do not fill it")
         last = use
     return BlobRows([(use, count) for _, _, count, use in rows], digests, lengths)
@@ -339,8 +336,8 @@ class PieceReader:
                     raise self._damaged("a record is cut")
                 kind, seq, length = _RECORD.unpack_from(data, position)
                 position = start + length
-                if length > ledger.MAX_PAYLOAD or position > len(data):
-                    raise self._damaged("a record is longer than it may be")
+                if position > len(data):
+                    raise self._damaged("a record is longer than its frame")
                 found.append((kind, seq, data[start:position]))
         return found
 

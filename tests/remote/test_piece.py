@@ -176,8 +176,9 @@ def test_a_long_table_is_two_requests():
 # what storage can do to a piece
 
 
-def test_every_flipped_byte_is_refused():
-    data, _ = built(SMALL, RECORDS)
+@pytest.mark.parametrize("parts", [(SMALL, RECORDS), ()], ids=["small", "empty"])
+def test_every_flipped_byte_is_refused(parts):
+    data, _ = built(*parts)
     all_of(reader_of(data))
     for n in range(len(data)):
         for bit in (1, 0x80):
@@ -290,7 +291,6 @@ FALSE_ROWS = {
     "no frames": [],
     "the frame twice": [ROW, ROW],
     "a use that is not known": [(len(HELLO), 5, 1, 3)],
-    "blobs in a frame of records": [(len(HELLO), 5, 1, 2)],
 }
 
 
@@ -306,6 +306,26 @@ def test_false_lengths_of_blobs_are_refused():
     for lengths in ((5, 1), (0xFFFFFFFF, 6), (0xFFFFFFFB, 10), (4, 0)):
         refused(lie(rows, digest=DIGEST * 2, lengths=lengths))
     refused(lie([(ROW[0], 5, 7, CONTENT)], digest=DIGEST * 7, lengths=(5, 0, 0, 0, 0, 0, 0)))  # more blobs than bytes
+    empty = handmade.compressed(b"")
+    all_of(reader_of(lie([(len(empty), 0, 1, CONTENT)], stored=(empty,), lengths=(0,))))
+    refused(lie([(len(empty), 0, 0, CONTENT)], stored=(empty,), digest=b"", lengths=()))
+
+
+def test_a_long_frame_has_one_blob():
+    frame = handmade.compressed(bytes(3 << 20))
+    for count, lengths in ((1, (3 << 20,)), (2, (2 << 20, 1 << 20))):
+        data = lie([(len(frame), 3 << 20, count, CONTENT)], stored=(frame,), digest=DIGEST * count, lengths=lengths)
+        if count == 1:
+            all_of(reader_of(data))
+        else:
+            assert "no push makes" in refused(data)
+
+
+def test_more_frames_than_a_piece_may_have_are_refused(monkeypatch):
+    monkeypatch.setattr(piece, "MOST_FRAMES", 2)
+    for count in (2, 3):
+        data = lie([ROW] * count, stored=(HELLO,) * count, digest=DIGEST * count, lengths=(5,) * count)
+        all_of(reader_of(data)) if count == 2 else refused(data)
 
 
 def test_uses_out_of_order_are_refused():
@@ -418,6 +438,9 @@ def test_false_records_are_refused():
     for frame in (record(3, b"ab"), record(1, b"ab"), record(0xFFFFFFFF, b"ab"), b"\1", record(2, b"ab")[:12], record(0, b"") + b"\0"):
         assert "record" in refused(records_lie(frame))
     assert "no push makes" in refused(records_lie(record(ledger.MAX_PAYLOAD + 1, bytes(ledger.MAX_PAYLOAD + 1))))
+    one = record(0, b"")
+    row = (len(handmade.compressed(one)), len(one), 1, 2)
+    assert "no push makes" in refused(lie([row], stored=(handmade.compressed(one),), lengths=(len(one),)))  # a blob in it
     longest = bytes(ledger.MAX_PAYLOAD)
     assert reader_of(records_lie(record(len(longest), longest))).records() == [(1, 2, longest)]
 
