@@ -18,6 +18,7 @@ from contextlib import suppress
 from .. import launch
 from .._typing import NamedTuple
 from ..fastjson import JsonObject
+from ..messages import printable
 from .client import TIERS, Client
 
 _KEPT = 64 << 10
@@ -164,11 +165,11 @@ def find_version(program: str, environ: Mapping[str, str]) -> tuple[str | None, 
     if ran.trouble:
         return None, ran.trouble
     if ran.code:
-        return None, f"ends with {ran.code}{_quoted(ran.err or ran.out)}"
+        return None, f"ends with {ran.code}{quoted_last_line(ran.err or ran.out)}"
     line = next((line.strip() for line in ran.out.decode("utf-8", "replace").splitlines() if line.strip()), "")
     found = _VERSION.search(line) if line.isprintable() and "\ufffd" not in line and len(line) <= 200 else None
     if found is None or len(found[1]) > 40:
-        return None, f"prints no version{_quoted(ran.out)}"
+        return None, f"prints no version{quoted_last_line(ran.out)}"
     return found[1], ""
 
 
@@ -182,8 +183,9 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part[:9]) for part in version.split("."))
 
 
-def _quoted(data: bytes) -> str:
-    said = last_line(data)
+def quoted_last_line(data: bytes) -> str:
+    """The last line of a program's output behind a colon, or ""."""
+    said = printable(last_line(data))
     return f": {said}" if said else ""
 
 

@@ -134,7 +134,7 @@ def _remove(store: Found, age: float, *, force: bool) -> str:
         with registry.hold_for_removal(store.path, registry.PATIENCE):
             reason = _why_not(describe(registry.inspect(store.path)), age, force=force)
             if reason == "":
-                registry.remove(store.path)
+                registry.unregister(store.path)
                 return ""
     except errors.StoreError as error:
         return str(error)

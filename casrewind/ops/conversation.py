@@ -322,7 +322,7 @@ def find_prompt(context: Context, wanted: int | str | None, session: str = "", p
     view = TurnView(context)
     found, turn, is_other = None, None, False
     try:
-        found = _read_prompts(context, view, session, preferred)
+        found = _bind_conversation(context, view, session, preferred)
     except errors.AgentError:
         if session or wanted is None or not view.turns:
             raise
@@ -332,7 +332,7 @@ def find_prompt(context: Context, wanted: int | str | None, session: str = "", p
         turn = view.turn(f"@{wanted}")
         there = None if found is None else _index_of(turn, found)
         if there is None and not session and (found is None or found.conversation.session != turn.session):
-            found, is_other = _read_prompts(context, view, turn.session, ""), True
+            found, is_other = _bind_conversation(context, view, turn.session, ""), True
             there = _index_of(turn, found)
         assert found is not None
         if there is None:
@@ -361,7 +361,7 @@ def prompt_of_turn(context: Context, number: int, session: str) -> str:
     return turn.prompt_id
 
 
-def _read_prompts(context: Context, view: TurnView, session: str, preferred: str) -> _Bound:
+def _bind_conversation(context: Context, view: TurnView, session: str, preferred: str) -> _Bound:
     """Read a conversation (see `find`) and its prompts. Raises AgentError."""
     conversation = find(context, session, preferred)
     prompts = conversation.client.prompts(conversation.data)

@@ -98,11 +98,11 @@ def collect(context: Context, limits: Limits | None = None, *, dry_run: bool = F
         with maintenance.without_ballast(limits.max_size):
             done = _collect(context, maintenance, limits, target, before, forgotten)
     except errors.StoreFull as error:
-        raise _stopped(context, before, forgotten, error) from error
+        raise _no_room_error(context, before, forgotten, error) from error
     return done._replace(bytes_after=context.store.size())
 
 
-def _stopped(context: Context, before: int, forgotten: Sequence[Dropped], error: errors.StoreFull) -> errors.StoreFull:
+def _no_room_error(context: Context, before: int, forgotten: Sequence[Dropped], error: errors.StoreFull) -> errors.StoreFull:
     """The error of a gc that had too little room: what it did, and what it needs."""
     freed = max(before - context.store.size(), 0)
     needed = error.needed or context.store.maintenance().sweep().room_to_forget()

@@ -166,7 +166,7 @@ def hold_for_removal(path: str, deadline: float) -> Iterator[None]:
         yield
 
 
-def remove(path: str) -> None:
+def unregister(path: str) -> None:
     """Remove the store at `path` from the registry, atomically and durably, by a rename. The caller uses
     `hold_for_removal`, and calls `clear` afterwards to free the space. Raises StoreError."""
     layout = Layout(path)

@@ -87,7 +87,7 @@ class ChangeSet:
         if (root.st_dev, root.st_ino) != self._root:
             self._failed, self.full = "the root was replaced by another directory", True
 
-    def add_watch(self, path: bytes, place: bytes, *, follow: bool = False) -> None:
+    def watch_directory(self, path: bytes, place: bytes, *, follow: bool = False) -> None:
         """Watch the directory `path`, located at `place`, before it is compared."""
         if self._failed:
             return

@@ -49,7 +49,7 @@ class ForkWorker:
         end = len(data) - _END.size
         return data[:end] if end >= 0 and data[end:] == _END.pack(_WHOLE, end) else None
 
-    def close(self) -> None:
+    def kill(self) -> None:
         """Stop the worker without waiting for its result."""
         if self._file >= 0:
             os.close(self._file)
@@ -74,7 +74,7 @@ def in_two_processes(count: int, work: Callable[[int, int], list[int]], keep: It
             reported = _take_shares(queue, work)
             result = fork.result()
         finally:
-            fork.close()
+            fork.kill()
     finally:
         os.close(queue)
     if result is not None:

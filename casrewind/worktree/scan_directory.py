@@ -123,7 +123,7 @@ class DirectoryScan:
         if (status.st_dev, status.st_ino) in self._state.policy.excluded:
             return domains.STORE
         if self._state.watch is not None:
-            self._state.watch.add_watch(self.path, b"/proc/self/fd/%d" % self.fd, follow=True)
+            self._state.watch.watch_directory(self.path, b"/proc/self/fd/%d" % self.fd, follow=True)
             status = os.fstat(self.fd)
             self._mode, self._stamp = stat.S_IMODE(status.st_mode), stamps.of(status)
         old = self._old = self._state.index.record(self.path)

@@ -113,7 +113,7 @@ class Watcher(Protocol):
     changed: frozenset[bytes]
     below: frozenset[bytes]
 
-    def add_watch(self, path: bytes, place: bytes, *, follow: bool = False) -> None:
+    def watch_directory(self, path: bytes, place: bytes, *, follow: bool = False) -> None:
         """Watch the directory `path`, located at `place`, before it is compared."""
 
 
@@ -193,7 +193,7 @@ class StatIndex:
             return
         if watch is not None:
             for path in self._columns.places[1:]:
-                watch.add_watch(path, root + b"/" + path)
+                watch.watch_directory(path, root + b"/" + path)
         never = frozenset(inode for where, inode in excluded if where == device)
         count = len(self._columns.places) + len(self._columns.kinds) + len(self._columns.rule_paths)
         if processes > 1 and count >= _WORTH_A_FORK and hasattr(os, "memfd_create"):

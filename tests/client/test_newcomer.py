@@ -96,7 +96,7 @@ def walk(newcomer, readme):
     undo = readme.word(r"\| `(casrewind undo)` \|")
     newcomer.begin(undo)
     newcomer.shows("[y/N")
-    newcomer.keys("y", "Enter")
+    newcomer.keys("y")
     found.undone = newcomer.end(undo)
     found.wrecked_again = picture(project)
     newcomer.type(readme.lines("Uninstall")[0])

@@ -59,7 +59,7 @@ def run_picker(root, home, story, *, size=(110, 30), store=None):
                 async with app.run_test(size=size) as pilot:
                     await story(PickerScreen(app, pilot))
             finally:
-                app.release()
+                app.refuse_questions()
                 clerk.close()
             return app
 

@@ -19,7 +19,7 @@ def answer(work, keep=()):
     try:
         data = fork.result()
     finally:
-        fork.close()
+        fork.kill()
     return work() if data is None else list(struct.unpack(f"<{len(data) // 4}I", data))
 
 
@@ -78,7 +78,7 @@ def test_one_that_was_not_asked_is_gone_when_it_is_closed():
     others = children()
     fork = ForkWorker(lambda: signal.pause() or b"")
     [pid] = children() - others
-    fork.close()
+    fork.kill()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
 

@@ -215,12 +215,13 @@ def _try_once(client: Client, hook: InstalledHook, settings: Settings, place: Se
         seconds=min(hook.timeout, _MOST),
         data=hook_trial.payload(client, hook.event, session, project, transcript),
     )
+    quoted = hook_trial.quoted_last_line
     if ran.trouble:
-        return ran.milliseconds, f"it {ran.trouble}{_quoted(ran.err)}"
+        return ran.milliseconds, f"it {ran.trouble}{quoted(ran.err)}"
     if ran.code:
-        return ran.milliseconds, f"it ends with {ran.code}{_quoted(ran.err or ran.out)}"
+        return ran.milliseconds, f"it ends with {ran.code}{quoted(ran.err or ran.out)}"
     if ran.out or ran.err:
-        return ran.milliseconds, f"it prints something, which becomes part of the conversation{_quoted(ran.out or ran.err)}"
+        return ran.milliseconds, f"it prints something, which becomes part of the conversation{quoted(ran.out or ran.err)}"
     if hook.event not in client.events.triggers:
         return ran.milliseconds, ""
     end = time.monotonic() + _LATE
@@ -229,11 +230,6 @@ def _try_once(client: Client, hook: InstalledHook, settings: Settings, place: Se
         time.sleep(0.02)
         made, said = _outcome(project, place, session)
     return ran.milliseconds, "" if made else f"it made no checkpoint{f': {said}' if said else ', and does not say why'}"
-
-
-def _quoted(data: bytes) -> str:
-    said = printable(hook_trial.last_line(data))
-    return f": {said}" if said else ""
 
 
 def _outcome(project: str, place: Settings, session: str) -> tuple[bool, str]:

@@ -150,7 +150,7 @@ def _sentence(verdict: Verdict, store: str, saved: str = "") -> str:
     where = ""
     if rule is not None:
         base = f"{printable(rule.file.base)}/" if rule.file.base else ""
-        file = _file_of(rule.file, store)
+        file = _path_of_rules(rule.file, store)
         if rule.file.source == "private":
             file = f"private rules ({printable(file)})"
         where = f": {base}{file}, line {rule.line}: {printable(rule.text)}"
@@ -167,7 +167,7 @@ def _sentence(verdict: Verdict, store: str, saved: str = "") -> str:
     return f"{name} is not captured: {printable(verdict.reason)}"
 
 
-def _file_of(rules: RuleFile, store: str) -> str:
+def _path_of_rules(rules: RuleFile, store: str) -> str:
     """The path of a rule file, in its directory. The file that git's core.excludesFile names has that name."""
     if rules.source == "private":
         return Layout(store).rules
@@ -190,7 +190,7 @@ def _json(verdict: Verdict, store: str) -> shapes.Shape:
         "captured": verdict.reason == ignored.CAPTURED,
         "reason": verdict.reason,
         "rule": None if rule is None else {
-            "file": _file_of(rule.file, store),
+            "file": _path_of_rules(rule.file, store),
             "line": rule.line,
             **shapes.path(rule.file.base, "directory"), **shapes.path(rule.text, "text"),
         },

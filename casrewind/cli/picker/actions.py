@@ -22,14 +22,14 @@ _PATCH = ("d", "patch")
 
 
 class PickerActions:
-    """Keys that change something, after a question. Each public method but `ask`, `offer` and `release` is what one key does."""
+    """Keys that change something, after a question. Each public method but `ask`, `offer` and `refuse_questions` is what one key does."""
 
     def __init__(
         self, state: PickerState, view: PickerView, reader: TimelineReader, deliver: Callable[[Callable[[], None]], None]
     ) -> None:
         """`deliver` runs a function on the screen's thread."""
         self.state, self.view, self.reader, self._deliver = state, view, reader, deliver
-        self._release: Callable[[], object] = lambda: None
+        self._refuse: Callable[[], object] = lambda: None
         self._gone = False
 
     def _act(self, what: str, work: Callable[[], ActionResult]) -> None:
@@ -39,9 +39,9 @@ class PickerActions:
             return
         self.state.acting, self.state.busy, self.state.said = True, what, ""
         self.view.tell()
-        self.reader.jobs.put(worker.ACT, work, self._acted)
+        self.reader.jobs.put(worker.ACT, work, self._take_result)
 
-    def _acted(self, found: ActionResult | Exception) -> None:
+    def _take_result(self, found: ActionResult | Exception) -> None:
         self.state.acting, self.state.busy, self.state.writing, self.state.unfinished = False, "", False, []
         if isinstance(found, Declined):
             self.state.said = "nothing was changed"
@@ -92,17 +92,17 @@ class PickerActions:
             self.view.tell()
             self.view.app.push_screen(dialog(), take)
 
-        self._release = answered.set
+        self._refuse = answered.set
         self._deliver(show)
         if self._gone:
             answered.set()
         answered.wait()
         return answers[0]
 
-    def release(self) -> None:
+    def refuse_questions(self) -> None:
         """Answer no to the open question and to all later questions."""
         self._gone = True
-        self._release()
+        self._refuse()
 
     def restore(self, what: str) -> None:
         """Restore code, chat or both."""

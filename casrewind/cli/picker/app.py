@@ -183,9 +183,9 @@ class Picker(App[int]):
         """Show the timeline."""
         self.reader.fill(found)
 
-    def release(self) -> None:
+    def refuse_questions(self) -> None:
         """Answer no to the open question and to all later questions."""
-        self.actions.release()
+        self.actions.refuse_questions()
 
     def action_look(self, name: str, *given: object) -> None:
         """A key that only looks."""
@@ -228,7 +228,7 @@ def run(context: "Context", relay: ProgressRelay, name: str, *, keep_edits: bool
         jobs.put(worker.LIST, model.timeline, picker.fill)
         code = picker.run()
     finally:
-        picker.release()
+        picker.refuse_questions()
         jobs.close()
         relay.listener = None
     return BUG if code is None else code, picker.state.outcome, picker.state.incomplete  # textual has printed the error

@@ -52,9 +52,9 @@ class TimelineReader:
     def look(self) -> None:
         """Start a job that looks at the worktree."""
         self.view.reads("looking at the files")
-        self.jobs.put(worker.LOOK, self.model.look, self._looked)
+        self.jobs.put(worker.LOOK, self.model.look, self._take_look)
 
-    def _looked(self, found: PickerTimeline | Exception) -> None:
+    def _take_look(self, found: PickerTimeline | Exception) -> None:
         """Show the timeline after a scan of the worktree, and compare again."""
         self.fill(found)
         if not isinstance(found, Exception) and self.state.is_opened:
@@ -68,17 +68,17 @@ class TimelineReader:
         first = lines.first()
         todo = [row for row in self.state.rows[first : first + lines.size.height + 1] if not row.is_final][:_VISIBLE]
         if todo:
-            self.jobs.put(worker.FILL, lambda: self.model.filled(todo), self._filled)
+            self.jobs.put(worker.FILL, lambda: self.model.filled(todo), self._take_changes)
         if not self.state.timeline.is_complete:
-            self.jobs.put(worker.MORE, self.model.more, self._more)
+            self.jobs.put(worker.MORE, self.model.more, self._take_more)
 
-    def _filled(self, found: dict[str, PickerRow] | Exception) -> None:
+    def _take_changes(self, found: dict[str, PickerRow] | Exception) -> None:
         if not isinstance(found, Exception):
             self.state.fill(found)
             self.view.lines("#timeline").refresh()
             self.read_more()
 
-    def _more(self, found: PickerTimeline | Exception) -> None:
+    def _take_more(self, found: PickerTimeline | Exception) -> None:
         if isinstance(found, Exception):
             self.failed(found)
         else:
@@ -116,11 +116,11 @@ class TimelineReader:
 
         def answer(found: RowPreview | Exception) -> None:
             if number == self.state.asked:  # a later question makes an answer outdated
-                self._shown(found)
+                self._show_preview(found)
 
         self.jobs.put(worker.SHOW, lambda: self.model.preview(row, what, base), answer)
 
-    def _shown(self, found: RowPreview | Exception) -> None:
+    def _show_preview(self, found: RowPreview | Exception) -> None:
         if isinstance(found, Exception):
             self.view.put("#about", Text(printable(str(found)), style="red"))
             return
