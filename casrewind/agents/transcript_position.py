@@ -15,8 +15,7 @@ def cursor_at(client: Client, source: str | bytes, event: Event) -> Cursor:
     """The cursor of an event. `source`: the transcript's path, or its bytes. Reads only the start and the end of the
     file. A missing, irregular or unreadable file leads to a cursor without offset and hashes. Follows no link, does not
     block, never raises."""
-    start, tail, offset = _in_bytes(source) if isinstance(source, bytes) else _in_file(source)
-    return Cursor(
+    known = Cursor(
         agent=client.name,
         session=event.session,
         transcript=os.fsencode(event.transcript),
@@ -24,6 +23,14 @@ def cursor_at(client: Client, source: str | bytes, event: Event) -> Cursor:
         message_id=event.message_id,
         turn_id=event.turn_id,
         tool_use_id="" if event.name == client.events.before_tool else event.tool_use_id,
+    )
+    return at_end(client, known, source)
+
+
+def at_end(client: Client, cursor: Cursor, source: str | bytes) -> Cursor:
+    """A cursor with the present end of its transcript. See `cursor_at`."""
+    start, tail, offset = _in_bytes(source) if isinstance(source, bytes) else _in_file(source)
+    return cursor._replace(
         event_id=_last_id(client, tail),
         offset=offset,
         prefix=transcript.hash_of(start[:offset]),

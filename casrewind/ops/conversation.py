@@ -112,7 +112,7 @@ def _format_problem(client: ConversationClient, path: str) -> str:
         found = client.read_session(path)
     except errors.AgentError as error:
         return str(error)
-    return session_format.find_problem(client, _live(path) if found is None else found)
+    return session_format.find_problem(client, _read_file(path) if found is None else found)
 
 
 def find_for_checkpoint(context: Context, point: Checkpoint) -> Conversation:
@@ -150,16 +150,16 @@ def _read(
     path = path or next((name for point in reversed(own) if (name := os.fsdecode(_cursor(point).transcript))), "")
     if path:
         session_files.check_place(client, path, session, context.homes)
-    live = b"" if is_foreign else _live(path) if (found := client.read_session(path)) is None else found
+    there = b"" if is_foreign else live(client, path)
     kept = next((point for point in reversed(own) if point.transcript is not None), None)
-    data, stored = live, ""
-    if kept is not None and (not live or _is_another(live, own)):
+    data, stored = there, ""
+    if kept is not None and (not there or _is_another(there, own)):
         data, stored = stored_bytes(context, kept), kept.id
     if not data and not any(point.trigger == checkpoints.PROMPT for point in own):
         raise errors.AgentError("nothing was asked in this conversation yet: there is nothing to go back to")
     if not data:
         raise errors.AgentError(f"the transcript {printable(path)} is not there, and none of its bytes were stored")
-    wrong = session_format.find_version_problem(client, live) or session_format.find_problem(client, data)
+    wrong = session_format.find_version_problem(client, there) or session_format.find_problem(client, data)
     if wrong:
         raise errors.AgentError(f"{wrong}: nothing was changed", session_format.REMEDY)
     session_files.check_place(client, path, session, context.homes)
@@ -170,7 +170,13 @@ def _cursor(point: Checkpoint) -> Cursor:
     return cursors.decode(point.cursor)
 
 
-def _live(path: str) -> bytes:
+def live(client: ConversationClient, path: str) -> bytes:
+    """The live transcript at a path that `check_place` accepts; b"" if there is none. Raises AgentError."""
+    found = client.read_session(path)
+    return _read_file(path) if found is None else found
+
+
+def _read_file(path: str) -> bytes:
     """The live transcript up to its last complete line; b"" if it cannot be read. Raises AgentError for one that is
     longer than any that is stored."""
     try:

@@ -350,6 +350,7 @@ def _write(
         return None
     session_files.check_place(conversation.client, conversation.path, conversation.session, context.homes)
     if is_foreign and not in_place and not _is_there(conversation):
+        _write_earlier(context, conversation)
         return _new(context, conversation, HANDED_OVER, conversation.session, cut, conversation.path)
     chat = _replace(context, conversation, cut) if in_place else _fork(context, conversation, cut)
     original = (chat.backup or "") if in_place else conversation.path
@@ -374,6 +375,19 @@ def _fork(context: Context, conversation: Conversation, cut: bytes) -> Chat:
     client, session = conversation.client, conversation.client.new_session()
     data = client.fork(conversation.data, cut, session, original=conversation.path, root=context.root.path)
     return _new(context, conversation, rewinds.FORK, session, data, client.fork_path(conversation.path, session, data))
+
+
+def _write_earlier(context: Context, conversation: Conversation) -> None:
+    """Write the earlier files of a session as they were stored last. After a rewind in it, Codex goes on in another file, which
+    refers to the one before."""
+    written = {conversation.path}
+    for point in reversed(conversation.points):
+        path = os.fsdecode(cursors.decode(point.cursor).transcript)
+        if point.session == conversation.session and point.transcript is not None and path not in written:
+            written.add(path)
+            session_files.check_place(conversation.client, path, conversation.session, context.homes)
+            if not os.path.lexists(path):
+                _new(context, conversation, HANDED_OVER, conversation.session, conversations.stored_bytes(context, point), path)
 
 
 def _is_there(conversation: Conversation) -> bool:

@@ -12,7 +12,7 @@ import pytest
 from casrewind import agents, errors
 from casrewind.agents import session_files
 from casrewind.model import cursor as cursors
-from casrewind.ops import conversation, rewind
+from casrewind.ops import conversation, conversation_rest, rewind
 from support.command import Command
 from support.other_machine import bring, context_of, take_away
 from support.recorded_session import RECORDED, Session, rows
@@ -46,9 +46,10 @@ def here(tmp_path):
 
 @pytest.fixture
 def sent(tmp_path):
-    """What a machine sent of a recorded session of a client. The machine is gone."""
+    """What a machine sent of a recorded session of a client. The machine is gone. With `late`, the client wrote all but the
+    first line after its hooks, and the rest was stored before it was sent."""
 
-    def make(agent):
+    def make(agent, *, late=False):
         root, home = tmp_path / "a" / "work", tmp_path / "a" / "home"
         for place in (root, home):
             place.mkdir(parents=True)
@@ -57,9 +58,18 @@ def sent(tmp_path):
         session.write(rows(agent))
         plant(root, {"f": b"1"})
         there("save", code=0)
-        session.event("prompt")
-        session.event("turn_end")
-        data = session.path.read_bytes() if session.path.exists() else b""
+        asked = session.client.prompts(session.read())[-1]
+        session.write(rows(agent)[:1] if late else rows(agent))
+        turn = {"turn_id": asked.message_id} if agent == "opencode" else {}
+        session.event("prompt", prompt=asked.text, **turn)
+        session.event("turn_end", **turn)
+        session.write(rows(agent))
+        if late:
+            with context_of(there) as context:
+                assert conversation_rest.store_rest(context, transcripts=False) is None
+                point = conversation_rest.store_rest(context, transcripts=True)
+                assert point is not None and conversation_rest.store_rest(context, transcripts=True) is None
+        data = session.read()
         store = take_away(there, tmp_path / "sent")
         shutil.rmtree(tmp_path / "a")
         return SimpleNamespace(id=session.id, data=data, store=store, client=session.client)
@@ -165,6 +175,33 @@ def test_nothing_else_is_written_over_either(kind, sent, here):
     assert os.listdir(os.path.dirname(path)) == [os.path.basename(path)] and not os.path.exists(os.path.join(here.home, "settings.json"))
 
 
+def test_a_session_in_two_files_has_both(here, tmp_path):
+    """After a rewind in it, Codex goes on in another file, which refers to the first one."""
+    there = Command(tmp_path / "a", tmp_path / "home")
+    for place in (there.root, there.home):
+        os.mkdir(place)
+    session = Session("codex", there, Path(there.root))
+    there("save", code=0)
+    first = session.path
+    for session.path in (first, first.with_name(f"{first.stem}_01a1fb4c-41d9.jsonl")):
+        session.write(rows("codex")[: 20 if session.path == first else None])
+        session.event("prompt")
+        session.event("turn_end")
+    wanted = {path.name: path.read_bytes() for path in session.files()}
+    chat = hand_over(here, bring(take_away(there, tmp_path / "sent"), here)[-1])
+    assert os.path.basename(chat.path) == session.path.name
+    assert {path.name: path.read_bytes() for path in Path(chat.path).parent.iterdir()} == wanted and len(wanted) == 2
+
+
+def test_opencode_itself_has_to_write_its_session(sent, here):
+    there = sent("opencode", late=True)
+    point = bring(there.store, here)[-1]
+    assert point.transcript is not None
+    here.environment["PATH"] = "/nowhere"
+    with pytest.raises(errors.AgentError, match="opencode is not on the PATH"):
+        hand_over(here, point)
+
+
 def test_a_checkpoint_without_a_conversation_means_the_last_one_before_it(sent, here):
     there = sent("claude")
     bring(there.store, here)
@@ -172,6 +209,56 @@ def test_a_checkpoint_without_a_conversation_means_the_last_one_before_it(sent, 
     with context_of(here) as context:
         point, _ = context.store.checkpoints(1)[0]
     assert not point.session and hand_over(here, point).session == there.id
+
+
+@pytest.mark.parametrize("agent", STORED)
+def test_what_the_client_wrote_after_its_last_hook_goes_along(agent, sent, here):
+    there = sent(agent, late=True)
+    chat = hand_over(here, bring(there.store, here)[-1])
+    client = there.client
+    assert [one.text for one in client.prompts(Path(chat.path).read_bytes())] == [one.text for one in client.prompts(there.data)]
+    assert Path(chat.path).read_bytes().partition(b"\n")[2] == there.data.partition(b"\n")[2]
+
+
+@pytest.mark.parametrize("change", ["another prompt", "a running turn", "nothing new", "gone", "a link"])
+def test_the_rest_is_only_that_of_the_last_turn(change, here, tmp_path):
+    session = Session("claude", here, Path(here.root))
+    session.write(rows("claude"))
+    asked = session.client.prompts(session.read())[-1].text
+    session.write(rows("claude") if change == "nothing new" else rows("claude")[:20])
+    here("save", code=0)
+    session.event("prompt", prompt="something else" if change == "another prompt" else asked)
+    if change != "a running turn":
+        session.event("turn_end")
+    session.write(rows("claude"))
+    if change in ("gone", "a link"):
+        kept = session.path.rename(tmp_path / "kept.jsonl")
+        if change == "a link":
+            session.path.symlink_to(kept)
+    with context_of(here) as context:
+        assert conversation_rest.store_rest(context, transcripts=True) is None
+
+
+def test_the_rest_of_a_turn_changes_no_row_of_the_list(here):
+    session = Session("claude", here, Path(here.root))
+    session.write(rows("claude"))
+    asked = session.client.prompts(session.read())[-1].text
+    session.write(rows("claude")[:20])
+    here("save", code=0)
+    session.event("prompt", prompt=asked)
+    plant(Path(here.root), {"f": b"1"})
+    session.event("turn_end")
+    before = here.json("list")
+    session.write(rows("claude"))
+    with context_of(here) as context:
+        point = conversation_rest.store_rest(context, transcripts=True)
+    after = here.json("list")
+    for listed in (before, after):
+        for row in (*listed["turns"], *listed["rows"]):
+            for name in ("age_s", "checkpoints", "after"):
+                row.pop(name, None)
+    assert after["turns"] == before["turns"] and after["rows"] == before["rows"]
+    assert point.id in str(here.json("list", "--all")["checkpoints"]) and here.json("verify")["ok"]
 
 
 def test_a_conversation_that_no_checkpoint_stored_is_named(sent, here):

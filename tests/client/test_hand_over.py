@@ -9,13 +9,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from casrewind.ops import restore_to, rewind
-from support import chat_model, claude_model, codex_gemini_model
+from casrewind.agents.codex import CLIENT as codex
+from casrewind.ops import conversation_rest, restore_to, rewind
+from support import chat_model, claude_model, codex_gemini_model, real_clients
 from support.claude_client import ClaudeClient, wait
-from support.codex_client import CodexClient
+from support.codex_client import CodexClient, Server
 from support.copilot_client import CopilotClient
 from support.droid_client import DroidClient
 from support.gemini_client import GeminiClient
+from support.opencode_client import OpencodeClient
 from support.other_machine import bring, context_of, take_away
 from support.picture import differences, picture
 from support.pi_client import PiClient
@@ -92,6 +94,10 @@ class Copilot(Claude):
         return chat_model.call("bash", command=command, description="side effects")
 
 
+class Opencode(Copilot):
+    make = OpencodeClient
+
+
 class Droid(Claude):
     make, shell = DroidClient, "Execute"
 
@@ -111,15 +117,18 @@ class Droid(Claude):
         return self.client.print(prompt, "-s", line.split()[-1])
 
 
-@pytest.fixture(scope="module", params=[Claude, *by_turns([Codex, Pi, Gemini, Droid], 1)], ids=lambda kind: kind.__name__)
+@pytest.fixture(scope="module", params=[Claude, *by_turns([Codex, Pi, Copilot, Gemini, Opencode, Droid], 1)], ids=lambda kind: kind.__name__)
 def told(request, tmp_path_factory):
     """One turn at the first place, which is gone then; at the second place the client is resumed and writes where it is."""
     directory = tmp_path_factory.mktemp("o")
     first = request.param(directory)
     first.install()
     first.client.model.script = {"note it": [[first.call("echo one > note.txt")], ["Noted."]]}
+    first.client.casrewind("save", code=0)  # the first one of a project would be left to another process
     first.say("please note it")
     wait(first.client.points, lambda found: any(point["trigger"] == "turn_end" for point in found))
+    with context_of(first.client.casrewind) as context:
+        conversation_rest.store_rest(context, transcripts=True)  # Copilot writes its session when it ends
     store = take_away(first.client.casrewind, directory / "sent")
     first.client.stop()
     before = picture(first.client.project)
@@ -129,7 +138,7 @@ def told(request, tmp_path_factory):
     second = request.param(elsewhere)
     second.install()
     here = second.client.casrewind
-    point = next(point for point in reversed(bring(store, here)) if point.trigger == "turn_end")
+    point = bring(store, here)[-1]
     with context_of(here) as context:
         restore_to.materialise(context, point, str(elsewhere / "files"))
         shutil.copytree(elsewhere / "files", second.client.project, dirs_exist_ok=True)
@@ -146,7 +155,9 @@ def test_the_client_goes_on_with_exactly_the_old_turns(told):
     shell = told.second.shell
     old = ["user: please note it", f"call {shell}", "result", "assistant: Noted."]
     assert told.requests[0].told == [*old, "user: where are we"]
-    assert told.chat.session == told.point.session and os.stat(told.chat.path).st_mode & 0o777 == 0o600
+    assert told.chat.session == told.point.session
+    if not isinstance(told.second, Opencode):  # it keeps its sessions in a database
+        assert os.stat(told.chat.path).st_mode & 0o777 == 0o600
 
 
 def test_its_tools_run_at_the_new_place(told):
@@ -162,3 +173,32 @@ def test_back_goes_to_before_the_prompt_there(told):
     told.second.resume(report["fork"]["resume"], "and now")
     assert told.second.client.model.requests[-1].told[-2:] == ["assistant: Noted.", "user: and now"]
     assert told.second.client.casrewind.json("verify")["ok"]
+
+
+@real_clients.further("codex")
+def test_codex_goes_on_in_a_session_that_was_rewound_in_it(tmp_path_factory):
+    """It writes another file for the session. That file refers to the first one, which comes along."""
+    first = CodexClient(tmp_path_factory.mktemp("x"))
+    first.casrewind("install", "codex", code=0)
+    first.trust()
+    first.casrewind("save", code=0)
+    session = first.say("first of three")
+    for prompt in ("second of three", "third of three"):
+        first.say(prompt, session)
+    turn = codex.prompts(first.transcript(session).read_bytes())[1].prompt_id
+    with Server(first) as server:
+        server.ask("thread/resume", threadId=session)
+        server.ask("thread/revert", threadId=session, beforeTurnId=turn)
+    first.say("instead", session)
+    store = take_away(first.casrewind, tmp_path_factory.mktemp("s") / "sent")
+    first.stop()
+    shutil.rmtree(first.home)
+    second = CodexClient(tmp_path_factory.mktemp("x"))
+    point = bring(store, second.casrewind)[-1]
+    with context_of(second.casrewind) as context:
+        assert rewind.hand_over(context, point).session == session
+    second.say("and on", session)
+    assert second.model.requests[-1].told == [
+        "user: first of three", "assistant: OK.", "user: instead", "assistant: OK.", "user: and on",
+    ]  # fmt: skip
+    second.stop()

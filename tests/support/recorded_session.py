@@ -51,9 +51,15 @@ class Session:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.write_text("".join(json.dumps(row, separators=(",", ":")) + "\n" for row in found))
 
-    def event(self, trigger):
+    def read(self):
+        found = self.client.read_session(str(self.path))
+        return self.path.read_bytes() if found is None else found
+
+    def event(self, trigger, **fields):
+        """Call the hook of an event, with other values for some fields of its payload."""
         name = next(name for name, own in self.client.events.triggers.items() if own == trigger)
         payload = hook_trial.payload(self.client, name, self.id, str(self.root), str(self.path))
+        payload = json.dumps(json.loads(payload) | fields).encode() if fields else payload
         arguments = [word for word in (self.agent, self.client.argument_for(name)) if word]
         done = subprocess.run(
             [sys.executable, "-m", "casrewind", "hook", *arguments], input=payload, capture_output=True, cwd="/", timeout=60,
