@@ -203,6 +203,7 @@ def hand_over(context: Context, point: Checkpoint) -> Chat | None:
     A checkpoint without a conversation means the newest one before it that has one. The session keeps its id, unless the
     client has a session with that id: then this is a fork. Raises AgentError, StoreFull; then nothing was written.
     """
+    point = context.store.checkpoint(point.id) or point
     if not (point.session and point.cursor):
         earlier = (one for one, _ in context.store.checkpoints() if one.worktree == point.worktree and one.seq < point.seq)
         point = next((one for one in earlier if one.session and one.cursor), point)

@@ -12,6 +12,7 @@ from .. import errors, fsio
 from .._typing import NamedTuple
 from ..messages import printable
 from ..model import checkpoint as checkpoints
+from ..model import cursor as cursors
 from ..model import history, rewind_record
 from ..model.checkpoint import Checkpoint
 from ..ops import conversation, restore_to, rewind
@@ -195,10 +196,11 @@ def _arriving(context: Context, found: ChainRecords, point: Checkpoint, *, every
             moved = history.decode_adoption(payload)
             here |= {moved.old} if moved.new in here else set()
     points, others = [], []
+    wanted = _with_conversation([decode_point(payload) for kind, _, payload in records if kind == ledger.CHECKPOINT], point)
     for kind, seq, payload in records:
         if kind == ledger.CHECKPOINT:
             one = decode_point(payload)
-            if everything or one.id == point.id:
+            if everything or one.id in wanted:
                 points.append((seq, _placed(context, found, one, is_here=one.worktree in here)))
         elif kind == ledger.SESSION:
             rewind = rewind_record.decode(payload)
@@ -207,6 +209,15 @@ def _arriving(context: Context, found: ChainRecords, point: Checkpoint, *, every
         elif kind != ledger.ADOPT:
             others.append((kind, seq, payload))
     return Arriving(points, others)
+
+
+def _with_conversation(points: Sequence[Checkpoint], point: Checkpoint) -> set[str]:
+    """The ids of a checkpoint and of those that have its conversation: the last one before it that belongs to a session, and
+    for a session of several files the last one of each file."""
+    before = [one for one in points[: points.index(point) + 1] if one.worktree == point.worktree and one.cursor]
+    session = before[-1].session if before else ""
+    files = {cursors.decode(one.cursor).transcript: one.id for one in before if one.session == session and one.transcript is not None}
+    return {point.id, *(one.id for one in before[-1:]), *files.values()}
 
 
 def _placed(context: Context, found: ChainRecords, point: Checkpoint, *, is_here: bool) -> Checkpoint:

@@ -9,12 +9,13 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
-from .. import errors
+from .. import environment, errors
 from .._typing import TYPE_CHECKING, NamedTuple
 from ..model import checkpoint as checkpoints
 from ..model import history, rewind_record
 from ..model.checkpoint import Checkpoint
 from ..ops.context import Context
+from ..ops.conversation_rest import store_rest
 from ..store import ledger
 from ..store.reachability import HOLDS, Marker
 from ..store.store import LedgerPosition
@@ -61,6 +62,8 @@ def push(context: Context, remote: Remote, *, dry_run: bool = False, points: Seq
     With `dry_run`, only counts. With `points`, sends these and nothing else. Raises RemoteError; then the next push continues.
     Raises StoreDamaged if a blob of a checkpoint cannot be read, StoreBusy while another push or pull runs.
     """
+    if points is None and not dry_run and remote.config.conversations:
+        store_rest(context, transcripts=environment.configuration().transcripts)
     with context.store.pushing(), context.store.holding():
         pushing = _Push(context, remote)
         if dry_run:
