@@ -30,20 +30,20 @@ _DENIED = r"AccessDenied|Access Denied|PermissionDenied|403 Forbidden|Authorizat
 _REGION = r"BareRedirect|PermanentRedirect|AuthorizationHeaderMalformed|incorrectly configured region|301 Moved"
 _NAME = r'object with invalid path: .*?Path "([^"\n]*)"'
 _BUSY = r"\b(5\d\d [A-Z][A-Za-z ]+)|SlowDown"
-_SILENT = r"operation timed out|TimedOut|kind: Timeout"
-_NOT_REACHED = r"error sending request|tcp connect|dns error|HttpError|connection (?:closed|reset)|kind: (?:Connect|Request|Interrupted)"
+_NOT_REACHED = r"error sending request|tcp connect|dns error|HttpError|connection (?:closed|reset)"
 _REASONS = (
     (r"dns error|failed to lookup address", "no machine of that name is known"),
     (r"UnknownIssuer|invalid peer certificate|CertificateInvalid|self.signed", "its certificate is not trusted"),
     (r"Connection refused", "connection refused"), (r"Network is unreachable", "no network"), (r"No route to host", "no route to host"),
+    (r"operation timed out|TimedOut|kind: Timeout", "no answer"),
     (r"[Cc]onnection reset|IncompleteMessage|connection closed", "the connection broke"),
 )  # fmt: skip
 _STATUS = r"status code: (\d{3}[^:\n]*)"
 _LONGEST = 200
 
 
-def bucket_error(url: str, verb: str, text: str, patience: float) -> errors.RemoteError:
-    """The error for a failed request, from the text of the library's exception. `patience`: seconds that were waited."""
+def bucket_error(url: str, verb: str, text: str) -> errors.RemoteError:
+    """The error for a failed request, from the text of the library's exception."""
     scheme = url.partition(":")[0]
 
     def found(pattern: str) -> bool:
@@ -57,9 +57,9 @@ def bucket_error(url: str, verb: str, text: str, patience: float) -> errors.Remo
     if found(_NO_BUCKET) or (verb == LIST and found("404 Not Found")):
         return errors.RemoteError(f"the bucket of {url} is gone, or its name is misspelt")
     if found(_UNKNOWN):
-        return errors.RemoteError(f"{url} does not know these credentials", _CREDENTIALS.get(scheme, ""))
+        return errors.RemoteError(f"{url} does not know these credentials", credentials_hint(scheme))
     if found(_NONE):
-        return errors.RemoteError(f"there are no credentials for {url}", _CREDENTIALS.get(scheme, ""))
+        return errors.RemoteError(f"there are no credentials for {url}", credentials_hint(scheme))
     right = _RIGHTS.get(scheme, _RIGHTS["s3"])[verb]
     if found(_DENIED):
         return errors.RemoteError(f"{url} does not allow {right} to the present credentials", "nothing was changed")
@@ -68,15 +68,13 @@ def bucket_error(url: str, verb: str, text: str, patience: float) -> errors.Remo
     if match := re.search(_NAME, text):
         name = messages.printable(match[1])
         return errors.RemoteError(f"an object in {url} has the name {name}, which is none of casrewind's", "delete it")
-    return _not_reached(url, text, patience) or errors.RemoteError(f"{url}: {right} failed: {_short(text)}")
+    return _not_reached(url, text) or errors.RemoteError(f"{url}: {right} failed: {_short(text)}")
 
 
-def _not_reached(url: str, text: str, patience: float) -> errors.RemoteError | None:
+def _not_reached(url: str, text: str) -> errors.RemoteError | None:
     """The error for a server that did not answer, or that answered that it cannot; None for an answer of another kind."""
     if match := re.search(_BUSY, text):
         return errors.RemoteError(f"{url} cannot be reached: the server answers {match[1] or 'that it is busy'}")
-    if re.search(_SILENT, text):
-        return silent(url, patience)
     if not re.search(_NOT_REACHED, text):
         return None
     reason = next((words for pattern, words in _REASONS if re.search(pattern, text)), _short(text))
@@ -88,9 +86,9 @@ def beyond_end(text: str) -> bool:
     return re.search(r"Invalid ?[Rr]ange|416 ", text) is not None
 
 
-def silent(url: str, patience: float) -> errors.RemoteError:
-    """The error for a server that does not answer."""
-    return errors.RemoteError(f"{url} cannot be reached: no answer in {patience:.0f} seconds")
+def credentials_hint(scheme: str) -> str:
+    """Where the credentials of a provider come from."""
+    return _CREDENTIALS.get(scheme, "")
 
 
 def _short(text: str) -> str:

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 from .. import errors, messages
 from .._typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from . import aws_profile
-from .bucket_errors import DELETE, GET, LIST, PUT, beyond_end, bucket_error, silent
+from .bucket_errors import DELETE, GET, LIST, PUT, beyond_end, bucket_error, credentials_hint
 from .extra import needing_extra
 from .object_directory import ObjectDirectory
 
@@ -29,6 +29,8 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 _SCHEMES = "s3://BUCKET/NAME, gs://BUCKET/NAME, az://CONTAINER/NAME or file:///DIRECTORY"
 _ENDPOINTS, _REGIONS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"), ("AWS_REGION", "AWS_DEFAULT_REGION")
+_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI")
+"""Without any of them a machine of AWS is asked for keys, which is not there on a laptop."""
 _PAGE = 1000
 """Names in one LIST or DELETE."""
 _SILENCE = 10.0
@@ -161,6 +163,8 @@ class _Bucket:
 
     def __init__(self, url: str, scheme: str, host: str, path: str, options: Mapping[str, str], patience: float) -> None:
         self._url, self._patience, self._silence = url, patience, patience or _SILENCE
+        self._keyless = ""
+        """A hint, where a silent server may be the one that is asked for credentials."""
         self._no_credentials: errors.RemoteError | None = None
         with needing_extra():
             import obstore.exceptions
@@ -172,7 +176,7 @@ class _Bucket:
         try:
             self._store = self._open(scheme, host, path, options)
         except (obstore.exceptions.BaseError, ValueError) as error:
-            raise bucket_error(url, LIST, str(error), patience) from error
+            raise bucket_error(url, LIST, str(error)) from error
 
     def _open(self, scheme: str, host: str, path: str, options: Mapping[str, str]) -> "ObjectStore":
         from datetime import timedelta
@@ -194,6 +198,8 @@ class _Bucket:
             if region:
                 config["region"] = region
             endpoint = endpoint or next(filter(None, map(os.environ.get, _ENDPOINTS)), profile.endpoint)
+            if not profile.keys and profile.sign_in is None and not any(map(os.environ.get, _KEYS)):
+                self._keyless = credentials_hint(scheme)
             if profile.sign_in is not None:
                 more["credential_provider"] = self._signing_in(profile.sign_in)
         if endpoint:
@@ -254,16 +260,15 @@ class _Bucket:
                     self.delete([name])
 
     async def _limited(self, size: int, call: "Callable[..., Awaitable[_T]]", *arguments: Any, **named: Any) -> "_T":
-        """The outcome of a call that moves `size` bytes. Raises TimeoutError if the server is silent for too long."""
+        """The outcome of a call that moves `size` bytes. Raises RemoteError if the server is silent for too long."""
         import asyncio
 
-        async with asyncio.timeout(self._limit + size / _SLOWEST):
-            return await call(*arguments, **named)
-
-    @property
-    def _limit(self) -> float:
-        """Longer than the library's own tries: it knows more about what is wrong."""
-        return 1.5 * self._silence
+        limit = 1.5 * self._silence + size / _SLOWEST  # the library's own tries end before: it knows more about what is wrong
+        try:
+            async with asyncio.timeout(limit):
+                return await call(*arguments, **named)
+        except TimeoutError as error:
+            raise errors.RemoteError(f"{self._url} cannot be reached: no answer in {limit:.0f} seconds", self._keyless) from error
 
     def _run(self, verb: str, call: "Callable[[], Coroutine[Any, Any, _T]]") -> "_T":
         """The outcome of a call. What is no failure is raised as it is: an object that is gone, or there already."""
@@ -272,8 +277,6 @@ class _Bucket:
         known = self._library.exceptions
         try:
             return asyncio.run(call())
-        except TimeoutError as error:
-            raise silent(self._url, self._limit) from error
         except (known.AlreadyExistsError, known.PreconditionError):
             raise
         except (known.BaseError, OSError, ValueError) as error:
@@ -283,4 +286,4 @@ class _Bucket:
                 raise
             if verb == GET and beyond_end(str(error)):
                 raise _BeyondEnd from error
-            raise bucket_error(self._url, verb, str(error), self._limit) from error
+            raise bucket_error(self._url, verb, str(error)) from error

@@ -232,6 +232,20 @@ def test_no_credentials_at_all(monkeypatch, right):
     assert said == "there are no credentials for s3://team/shop; check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile"
 
 
+def test_where_keys_are_asked_for_nobody_may_answer(monkeypatch):
+    """The same laptop in a network that swallows what is sent to a machine of AWS."""
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen()
+        monkeypatch.setenv("AWS_METADATA_ENDPOINT", f"http://127.0.0.1:{deaf.getsockname()[1]}")
+        said = failure(CALLS["ListBucket"], "s3://team/shop", {"endpoint": "http://127.0.0.1:1"}, 0.8)
+    assert said == (
+        "s3://team/shop cannot be reached: no answer in 1 seconds; check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile"
+    )
+
+
 AZURE = {
     "AuthenticationFailed": (403, "az://team/shop does not know these credentials; check AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY"),
     "AuthorizationPermissionMismatch": (403, "az://team/shop does not allow blobs/write to the present credentials; nothing was changed"),
