@@ -73,7 +73,7 @@ class Workspace:
     `root.path` is the worktree's real path; `store_path` is the store's path. Entry paths are bytes below the root,
     separated by "/". Sizes are bytes. `..._ns` are nanoseconds; `created_ns` and `mtime_ns` count from 1970. A method
     that accepts a checkpoint also accepts a reference: "last", "prev", the number of a turn (3 or "@3"), a label, an id, or at
-    least four characters of an id.
+    least four characters of an id; of another machine "remote:@3", "remote:last" or "MACHINE:@3".
 
     Use it from one thread at a time. Other threads and processes open their own workspaces, also of the same root.
 
@@ -122,7 +122,7 @@ class Workspace:
 
     def checkpoints(self, *, every_worktree: bool = False) -> "list[tuple[Checkpoint, Marked]]":
         """This worktree's checkpoints with their marks, newest first. Safety checkpoints have the `trigger`
-        "safety"."""
+        "safety". With `every_worktree`, also those of other worktrees and of other machines."""
         from .ops import lookup
 
         return self._context.store.checkpoints() if every_worktree else lookup.checkpoints_of(self._context)

@@ -26,10 +26,15 @@ HEAD = """# The command line
 | `10m`, `2h`, `1h30m`, `3d` | so long ago |
 | `14:30`, `yesterday`, `yesterday 18:00`, `2026-11-20`, `2026-11-20 18:00` | a point in time; a day without a time of day means its end |
 | `c6b1a923358ed39`, `c6b1` | an id, or at least 4 characters that only one id begins with |
+| `remote:@1`, `remote:after:@1`, `remote:last` | a pulled checkpoint of the only other machine |
+| `sandbox-4:@1`, `sandbox-4:after:@1`, `sandbox-4:last` | a pulled checkpoint of the machine with that name |
 
 `show @1`, `diff @1` and `log` report the change of the turn: from the prompt to the end of the agent's work. A time names the newest
 checkpoint that is not later. If no checkpoint is old enough, the exit code is 15. Turns, `last`, `prev` and times belong to the current worktree and
 skip safety checkpoints.
+
+Behind the name of a machine stands any REF of this table but a bare number. `list --remote` lists these checkpoints. `restore`, `back`, `show`, `diff`,
+`cat`, `pin` and `unpin` take them; `revert` and `--keep-edits` do not. Nothing here changes what a name without a machine means.
 
 ## Paths
 

@@ -16,6 +16,7 @@ import pytest
 
 from casrewind.workspace import Settings, Workspace
 from support.command import Command
+from support.pulled_machine import PulledMachine
 from support.s3_server import S3Server
 from support.shim import CLOCK, compile_shim, seconds
 
@@ -196,6 +197,18 @@ def s3():
     """An S3 server on loopback: `s3.bucket()` is a URL, `s3.variables` the environment of who uses it, `s3.counts()` what was asked."""
     with S3Server() as server:
         yield server
+@pytest.fixture
+def machines(tmp_path):
+    """machines("sandbox-4"): another machine, with a project and a store of its own."""
+    made = []
+
+    def make(name="sandbox-4", **more):
+        made.append(PulledMachine(tmp_path, name, **more))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.workspace.close()
 
 
 @pytest.fixture(scope="session")

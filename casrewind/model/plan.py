@@ -69,10 +69,11 @@ class Merged(NamedTuple):
 
 class OutsideEdits(NamedTuple):
     """Paths of a plan with edits of a person, sorted. `proved`: edited outside of all turns. `possible`: others that a turn
-    without a seen end changed; what was edited behind it counts as its work."""
+    without a seen end changed; what was edited behind it counts as its work. `can_stay`: a restore can keep them."""
 
     proved: tuple[bytes, ...]
     possible: tuple[bytes, ...]
+    can_stay: bool = True
 
 
 NO_EDITS = OutsideEdits((), ())

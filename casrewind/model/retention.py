@@ -29,7 +29,7 @@ class Limits(NamedTuple):
 
     `max_age` is in seconds, `max_size` in bytes of the whole store on disk. `max_count` counts the turns of a worktree,
     and its saves outside of turns. Always kept: pins, labels, what undo and redo need, the newest of each live session
-    and of each worktree.
+    and of each worktree. The size limit drops what came from other machines first, and all of it.
 
     The newest `keep_last` of each worktree, safety checkpoints not counted, are never dropped for age. `thin`: see
     `WHOLE` and `HOURLY`.
@@ -78,8 +78,9 @@ def decide(
     each set of `together` are kept or forgotten as one and count as one, with the age of the newest. An id in two sets
     is kept if either is.
     """
-    limits, notes = _without_doubtful_age(points, limits, now_ns)
-    last_ns = min(now_ns, max((point.created_ns for point in points), default=now_ns))
+    own = [point for point in points if not point.more.machine] or points  # the clocks of other machines say nothing here
+    limits, notes = _without_doubtful_age(own, limits, now_ns)
+    last_ns = min(now_ns, max((point.created_ns for point in own), default=now_ns))
     firm: set[str] = set()
     seen: dict[bytes, int] = {}
     first: set[bytes] = set()
@@ -93,7 +94,8 @@ def decide(
         safety = point.trigger == checkpoints.SAFETY
         rank = seen.get(point.worktree, 0) + (not safety)
         is_counted = fates.is_open(point.id)
-        if newest or (not safety and rank == 1) or point.id in needed:
+        is_first = newest or (not safety and rank == 1)
+        if (is_first and not point.more.machine) or point.id in needed:
             firm.add(point.id)
         reason = ""
         if is_counted:
@@ -169,8 +171,8 @@ def _step(age: float) -> int:
 
 
 def by_weight(decision: Decision) -> list[Checkpoint]:
-    """The kept checkpoints by priority: firm, pinned, the newest `FLOOR` of each worktree, the rest, newest first.
-    The newest of all worktrees alternate, so a busy worktree first pushes out its own checkpoints."""
+    """The kept checkpoints by priority: firm, pinned, the newest `FLOOR` of each worktree, the rest, newest first, and
+    those of other machines. The newest of all worktrees alternate, so a busy worktree first pushes out its own checkpoints."""
     ranks: dict[bytes, int] = {}
     order: dict[str, tuple[int, int]] = {}
     for point in decision.kept:
@@ -178,7 +180,7 @@ def by_weight(decision: Decision) -> list[Checkpoint]:
         if point.id in decision.firm or point.id in decision.pinned:
             order[point.id] = (int(point.id in decision.pinned), 0)
         else:
-            order[point.id] = (2, rank) if rank <= FLOOR else (3, 0)
+            order[point.id] = (4, 0) if point.more.machine else (2, rank) if rank <= FLOOR else (3, 0)
     return sorted(decision.kept, key=lambda point: order[point.id])
 
 

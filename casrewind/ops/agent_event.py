@@ -136,7 +136,7 @@ def is_too_soon(context: Context, event: Event, at_ns: int) -> bool:
         return False
 
     def ends_the_search(point: Checkpoint) -> bool:
-        is_old = at_ns - point.created_ns >= _BETWEEN_TOOLS_NS
+        is_old = at_ns - point.created_ns >= _BETWEEN_TOOLS_NS and not point.more.machine
         return is_old or (point.worktree == context.root.key and point.trigger == "tool_batch")
 
     found = [point for point, _ in context.store.checkpoints(1, ends_the_search) if ends_the_search(point)]
@@ -315,16 +315,21 @@ def is_made(context: Context, event: Event, at_ns: int) -> bool:
     """True if an event that happened at `at_ns` already has its checkpoint."""
     prompt = event.prompt.strip()[:PROMPT]  # an end without one is recorded with the prompt of its turn
     wanted = (context.root.key, event.trigger, event.agent, event.session)
-    newest = context.store.checkpoints(1, lambda point: point.created_ns < at_ns)
+    newest = context.store.checkpoints(1, lambda point: _is_before(point, at_ns))
     later = (point for point, _ in newest if point.created_ns >= at_ns)
     same = (point for point in later if (point.worktree, point.trigger, point.agent, point.session) == wanted)
     return any(point.prompt == prompt or not prompt for point in same)
 
 
+def _is_before(point: Checkpoint, at_ns: int) -> bool:
+    """True if a checkpoint was made before a time, and so all older ones. Those of other machines came here in another order."""
+    return point.created_ns < at_ns and not point.more.machine
+
+
 def is_recorded(context: Context, event: Event, at_ns: int) -> bool:
     """True if an event that happened at `at_ns` has a record of that very time."""
     wanted = (context.root.key, event.trigger, event.agent, event.session, at_ns)
-    newest = context.store.checkpoints(1, lambda point: point.created_ns < at_ns)
+    newest = context.store.checkpoints(1, lambda point: _is_before(point, at_ns))
     return any((point.worktree, point.trigger, point.agent, point.session, point.more.at_ns) == wanted for point, _ in newest)
 
 
@@ -351,10 +356,11 @@ def _has_waiting(context: Context, session: str, turn: str) -> bool:
 
     def is_before_it(point: Checkpoint) -> bool:
         begins = point.trigger in (checkpoints.PROMPT, checkpoints.SESSION_START)
-        return point.session == session and begins and cursors.decode(point.cursor).prompt_id != turn
+        return point.worktree == context.root.key and point.session == session and begins and cursors.decode(point.cursor).prompt_id != turn
 
     since = [point for point, _ in context.store.checkpoints(1, is_before_it)]
-    prompts = (point for point in since if point.session == session and point.trigger == checkpoints.PROMPT)
+    own = (point for point in since if point.worktree == context.root.key and point.session == session)
+    prompts = (point for point in own if point.trigger == checkpoints.PROMPT)
     return sum(cursors.decode(point.cursor).prompt_id == turn for point in prompts) > 1
 
 

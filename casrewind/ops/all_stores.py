@@ -52,6 +52,8 @@ def describe(seen: registry.StoreSummary) -> Found:
     counts: dict[str, int] = {}
     newest_of: dict[str, int] = {}
     for point in seen.checkpoints:  # newest first
+        if point.more.machine:
+            continue  # its root is a path of that machine
         root = os.fsdecode(point.root)
         newest_of.setdefault(root, point.created_ns)
         counts[root] = counts.get(root, 0) + (point.trigger != checkpoints.SAFETY)

@@ -5,7 +5,7 @@ the checkpoint of a reference.
 """
 
 from .. import errors
-from .._typing import TYPE_CHECKING
+from .._typing import TYPE_CHECKING, NamedTuple
 from ..model import checkpoint as checkpoints
 from ..model.checkpoint import Checkpoint
 from ..store.catalog import Marked
@@ -15,11 +15,24 @@ if TYPE_CHECKING:
 
 LEAST_PREFIX = 4
 REMOTE = "remote:"
-"""What the name of a checkpoint on another machine is to begin with."""
+"""What the name of a checkpoint of the only other machine begins with."""
 AFTER = "after:"
 """What `after:N` and `after:@N`, the state behind a turn, begin with."""
 NEWEST = {"last": 1, "prev": 2}
 """Names of the newest checkpoints, and their places."""
+
+
+class ReferencePlace(NamedTuple):
+    """Whose checkpoints a reference counts. `machine`: the name of another machine, "" = this one. `reference`: the rest of it."""
+
+    worktree: bytes
+    machine: str
+    reference: str
+
+    @property
+    def prefix(self) -> str:
+        """What stands in front of a turn's number: `sandbox-4:`, or ""."""
+        return f"{self.machine}:" if self.machine else ""
 
 
 def label_of(point: Checkpoint, marked: Marked) -> str:
@@ -55,6 +68,15 @@ def turn_of(reference: str) -> tuple[int, bool] | None:
     return int(digits[:18]), number != reference
 
 
+def machine_of(reference: str) -> tuple[str, str]:
+    """Returns (the name of a machine, the reference there) of `remote:REF` and `MACHINE:REF`. ("", the reference) has another form.
+
+    A colon has other uses, too. So a name counts only if there is a machine of that name.
+    """
+    machine, colon, rest = reference.partition(":")
+    return (machine, rest) if colon and rest and f"{machine}:" != AFTER else ("", reference)
+
+
 def check_label(label: str) -> None:
     """Raise UsageError for a label of the form of another reference: it could not be named, or would hide what it means.
 
@@ -72,14 +94,15 @@ def refuse_label(label: str, why: str) -> "NoReturn":
 
 def _form_of(label: str) -> str | None:
     """What a text means as a reference if it is no label and no id, or None. `run` labels `after: COMMAND` are none."""
-    machine, colon, rest = label.partition(":")
+    machine, rest = machine_of(label)
     if label in NEWEST or label.isdigit():
         return "one of last, prev and the numbers of turns"
     if turn_of(label) is not None:
         return "the number of a turn"
-    if label.startswith(AFTER) and not rest.startswith(" "):
+    if label.startswith(AFTER) and not label.startswith(f"{AFTER} "):
         return "the state after a turn"
-    if label.startswith(REMOTE) or (colon and machine and rest.startswith(("@", AFTER)) and turn_of(rest) is not None):
+    is_turn = rest.startswith(("@", AFTER)) and turn_of(rest) is not None
+    if label.startswith(REMOTE) or (machine and (is_turn or rest in NEWEST)):
         return "a checkpoint of another machine"
     return "a time" if moment_of(label) is not None else None
 

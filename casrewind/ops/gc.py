@@ -199,7 +199,7 @@ def _needed(context: Context) -> dict[str, str]:
         needed.update(dict.fromkeys((journal.target, journal.safety, journal.current), "an open restore"))
     live = {(found.agent, found.session) for found in context.store.sessions.all() if _is_live(found)}
     for point, _ in context.store.checkpoints() if live else ():  # newest first
-        if (point.agent, point.session) in live:
+        if (point.agent, point.session) in live and not point.more.machine:
             needed[point.id] = "a live session"
             live.discard((point.agent, point.session))
     return needed

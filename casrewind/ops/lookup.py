@@ -1,21 +1,23 @@
 """Finds checkpoints: those of a worktree, and the one that a reference or an entry of a conversation names."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from .. import errors
 from ..messages import format_moment
 from ..model import checkpoint as checkpoints
 from ..model.checkpoint import Checkpoint
 from ..store.catalog import Marked
-from .checkpoint_names import LEAST_PREFIX, NEWEST, is_labelled, is_listed, label_of, moment_of, turn_of
+from . import checkpoint_names as names
+from .checkpoint_names import LEAST_PREFIX, NEWEST, REMOTE, ReferencePlace, is_labelled, is_listed, label_of, turn_of
 from .context import Context
 
 _SHOWN = 8
+_Found = tuple[Checkpoint, Marked]
 _ENTRY_ORDER = ("turn_end", "tool_batch", "compact", "session_end", "session_start")
 """Triggers by how well the files of their checkpoints belong to the entry at which the conversation stood."""
 
 
-def checkpoints_of(context: Context) -> list[tuple[Checkpoint, Marked]]:
+def checkpoints_of(context: Context) -> list[_Found]:
     """This worktree's checkpoints with their marks, newest first."""
     return [pair for pair in context.store.checkpoints() if pair[0].worktree == context.root.key]
 
@@ -32,11 +34,40 @@ def marks(context: Context, point: Checkpoint) -> Marked:
     return context.store.marks(point.id)
 
 
+def machines(everything: Iterable[_Found]) -> dict[str, bytes]:
+    """{name of another machine: the key of its worktree}, that with the newest checkpoint first."""
+    found: dict[str, bytes] = {}
+    for point, _ in everything:
+        if point.more.machine:
+            found.setdefault(point.more.machine, point.worktree)
+    return found
+
+
+def place_of(context: Context, reference: str, everything: Sequence[_Found] | None = None) -> ReferencePlace:
+    """Whose checkpoints `reference` counts. Raises AmbiguousReference, CheckpointNotFound for `remote:`."""
+    name, rest = names.machine_of(reference)
+    own = ReferencePlace(context.root.key, "", reference)
+    if not name:
+        return own
+    everything = context.store.checkpoints() if everything is None else everything
+    known = machines(everything)
+    if f"{name}:" == REMOTE:
+        if not known:
+            raise errors.CheckpointNotFound("no checkpoint of another machine is here", "casrewind pull fetches them")
+        if len(known) > 1:
+            lines = " or ".join(f"{one}:{rest}" for one in list(known)[:_SHOWN]) + (" ..." if len(known) > _SHOWN else "")
+            raise errors.AmbiguousReference(f"{reference!r} may mean {len(known)} machines", f"write {lines}")
+        name = next(iter(known))
+    if name not in known or _labelled(everything, context.root.key, reference) is not None:
+        return own
+    return ReferencePlace(known[name], name, rest)
+
+
 def checkpoint(context: Context, reference: str) -> Checkpoint:
     """The checkpoint that `reference` names. Turns, `last`, `prev` and times are this worktree's and skip safety
-    checkpoints. Raises CheckpointNotFound, AmbiguousReference."""
+    checkpoints. With a machine in front of them they are that machine's. Raises CheckpointNotFound, AmbiguousReference."""
     if turn_of(reference) is not None:
-        return _of_turn(context, reference)
+        return _of_turn(context, ReferencePlace(context.root.key, "", reference))
     store, worktree = context.store, context.root.key
     place = NEWEST.get(reference)
     if place is not None:  # the newest ones are enough
@@ -44,39 +75,54 @@ def checkpoint(context: Context, reference: str) -> Checkpoint:
         found = [point for point, _ in newest if is_listed(point, worktree)]
         if len(found) == place:
             return found[-1]
-    return _resolve(store.checkpoints(), worktree, reference)
+    everything = store.checkpoints()
+    return _at_place(context, everything, place_of(context, reference, everything))
 
 
 def checkpoint_and_path(context: Context, text: str) -> tuple[Checkpoint, str]:
     """Parse REF:PATH. Returns (checkpoint, path). Labels may contain colons: the first colon after a valid reference
     counts. Raises UsageError without a colon, else the error of the part before the first colon."""
     if ":" not in text:
-        raise errors.UsageError(f"{text!r} names no file", "write REF:PATH, as in last:README.md")
+        raise errors.UsageError(*_no_file(text))
     everything = context.store.checkpoints()
+    known = {REMOTE[:-1], *machines(everything)}
     failure: errors.CheckpointError | None = None
     cut = _first_colon(text)
     while cut >= 0:
+        part = text[:cut]
         try:
-            if turn_of(text[:cut]) is not None:
-                return _of_turn(context, text[:cut]), text[cut + 1 :]
-            return _resolve(everything, context.root.key, text[:cut]), text[cut + 1 :]
-        except errors.AmbiguousReference as error:
-            if not isinstance(failure, errors.AmbiguousReference):
-                failure = error
+            return _at_place(context, everything, place_of(context, part, everything)), text[cut + 1 :]
         except errors.CheckpointError as error:
-            failure = failure or error
+            is_better = isinstance(error, errors.AmbiguousReference) and not isinstance(failure, errors.AmbiguousReference)
+            if failure is None or is_better or names.machine_of(part)[0] in known:
+                failure = error
         cut = text.find(":", cut + 1)
+    if text.count(":") == 1 and names.machine_of(text)[0] in known:
+        raise errors.UsageError(*_no_file(text))
     assert failure is not None
     raise failure
 
 
-def _of_turn(context: Context, reference: str) -> Checkpoint:
-    """The checkpoint before or after a turn (see references.turn_of). Raises CheckpointNotFound."""
+def _no_file(text: str) -> tuple[str, str]:
+    return f"{text!r} names no file", "write REF:PATH, as in last:README.md"
+
+
+def _at_place(context: Context, everything: Sequence[_Found], place: ReferencePlace) -> Checkpoint:
+    """The checkpoint that a reference names at its place. Raises CheckpointNotFound, AmbiguousReference."""
+    if turn_of(place.reference) is not None and not (place.machine and place.reference.isdigit()):
+        return _of_turn(context, place, everything)
+    if place.machine:
+        everything = [pair for pair in everything if pair[0].worktree == place.worktree]
+    return _resolve(everything, place)
+
+
+def _of_turn(context: Context, place: ReferencePlace, everything: Sequence[_Found] | None = None) -> Checkpoint:
+    """The checkpoint before or after a turn (see checkpoint_names.turn_of). Raises CheckpointNotFound."""
     from .turn_view import TurnView
 
-    turn, point = TurnView(context).state(reference)
+    turn, point = TurnView(context, everything=everything, place=place).state(place.reference)
     if point is None:
-        raise errors.CheckpointNotFound(f"{reference}: turn @{turn.n} has no end yet, so its state is that of the files now")
+        raise errors.CheckpointNotFound(f"{place.reference}: turn @{turn.n} has no end yet, so its state is that of the files now")
     return point
 
 
@@ -110,32 +156,37 @@ def _rank_at_entry(point: Checkpoint, entries: Collection[str]) -> int | None:
     return len(_ENTRY_ORDER) + 1 if is_before else _ENTRY_ORDER.index(point.trigger) + 1
 
 
-def _resolve(everything: Sequence[tuple[Checkpoint, Marked]], worktree: bytes, reference: str) -> Checkpoint:
-    place = NEWEST.get(reference)
-    if place is not None:
+def _resolve(everything: Sequence[_Found], place: ReferencePlace) -> Checkpoint:
+    worktree, machine, reference = place
+    full, listed = place.prefix + reference, f"casrewind list{' --remote' if machine else ''}"
+    number = NEWEST.get(reference)
+    if number is not None:
         numbered = [point for point, _ in everything if is_listed(point, worktree)]
-        if len(numbered) < place:
+        if len(numbered) < number:
             raise errors.CheckpointNotFound(
-                f"no checkpoint {reference!r}: this worktree has {len(numbered)}",
-                "casrewind list shows them"
+                f"no checkpoint {full!r}: {machine or 'this worktree'} has {len(numbered)}", f"{listed} shows them"
             )
-        return numbered[place - 1]
+        return numbered[number - 1]
     labelled = _labelled(everything, worktree, reference)
     if labelled is not None:
         return labelled
-    moment = moment_of(reference)
+    moment = names.moment_of(reference)
     if moment is not None:
-        return _at(everything, worktree, reference, moment)
+        return _at(everything, worktree, full, moment)
     for point, _ in everything:
         if point.id == reference:
             return _saved(point)
     if len(reference) >= LEAST_PREFIX:
         found = [point for point, _ in everything if point.id.startswith(reference)]
-        if found:
-            return _saved(_only(found, reference, "prefix"))
+        if found:  # a pulled checkpoint takes no prefix away from one that was made here
+            return _saved(_only([point for point in found if not point.more.machine] or found, reference, "prefix"))
+    there = next((point for point, marked in everything if point.more.machine and label_of(point, marked) == reference), None)
+    if there is not None and not machine:
+        hint = f"{there.more.machine}:{reference} names one of {there.more.machine}"
+        raise errors.CheckpointNotFound(f"no checkpoint {full!r} was made here", hint)
     raise errors.CheckpointNotFound(
-        f"no checkpoint {reference!r}",
-        f"give a turn (@N), last, prev, a label, a time, an id or at least {LEAST_PREFIX} characters of one; casrewind list shows them"
+        f"no checkpoint {full!r}",
+        f"give a turn (@N), last, prev, a label, a time, an id or at least {LEAST_PREFIX} characters of one; {listed} shows them"
     )
 
 
@@ -149,12 +200,16 @@ def _saved(point: Checkpoint) -> Checkpoint:
     return point
 
 
-def _labelled(everything: Sequence[tuple[Checkpoint, Marked]], worktree: bytes, reference: str) -> Checkpoint | None:
+def _labelled(everything: Sequence[_Found], worktree: bytes, reference: str) -> Checkpoint | None:
     """The checkpoint with this label, or None. In this worktree it is the newest that a person labelled, else the
-    newest. Else it is a checkpoint of another worktree; AmbiguousReference is raised if there are several of them."""
+    newest. Else it is a checkpoint of another worktree of this machine; AmbiguousReference is raised if there are
+    several of them."""
     if not reference:  # an unset variable, say, would name every checkpoint without a label
         return None
-    found = [(point, marked) for point, marked in everything if label_of(point, marked) == reference]
+    found = [
+        (point, marked) for point, marked in everything
+        if label_of(point, marked) == reference and (point.worktree == worktree or not point.more.machine)
+    ]  # fmt: skip
     own = [point for point, _ in found if point.worktree == worktree]
     named = [point for point, marked in found if point.worktree == worktree and is_labelled(point, marked)]
     if named or own:
@@ -162,7 +217,7 @@ def _labelled(everything: Sequence[tuple[Checkpoint, Marked]], worktree: bytes, 
     return _only([point for point, _ in found], reference, "label") if found else None
 
 
-def _at(everything: Sequence[tuple[Checkpoint, Marked]], worktree: bytes, reference: str, moment: int) -> Checkpoint:
+def _at(everything: Sequence[_Found], worktree: bytes, reference: str, moment: int) -> Checkpoint:
     """The newest checkpoint of this worktree that is not later than a moment. Raises CheckpointNotFound."""
     numbered = [point for point, _ in everything if is_listed(point, worktree)]
     for point in numbered:

@@ -18,7 +18,7 @@ from .turn_view import TurnView
 
 def edited_outside(context: Context, target: Checkpoint, actions: Iterable[Action]) -> OutsideEdits:
     """The paths of these actions whose present content has an edit that was made after `target` outside of all turns;
-    none in a worktree without turns.
+    none in a worktree without turns. Of a target of another machine, every edit counts: its time says nothing here.
 
     The worktree is not scanned: an action has the present entry of its path. Of a damaged store nothing is proved.
     """
@@ -33,7 +33,7 @@ def edited_outside(context: Context, target: Checkpoint, actions: Iterable[Actio
                 trace.through(context, view, row)
     except (errors.StoreDamaged, errors.ManifestRefused):
         return NO_EDITS
-    return OutsideEdits(tuple(sorted(trace.proved)), tuple(sorted(trace.possible - trace.proved)))
+    return OutsideEdits(tuple(sorted(trace.proved)), tuple(sorted(trace.possible - trace.proved)), not target.more.machine)
 
 
 class _Trace:
@@ -106,4 +106,4 @@ def is_of_turn_alone(context: Context, before: Checkpoint, actions: Iterable[Act
 
 def _may_have_made(view: TurnView, row: Row, target: Checkpoint) -> bool:
     """True if a row may have made content after a checkpoint. A restore makes none."""
-    return isinstance(row, Turn | Outside) and view.is_after(row, target.seq)
+    return isinstance(row, Turn | Outside) and view.is_after(row, 0 if target.more.machine else target.seq)

@@ -83,7 +83,7 @@ def restore(
     taken back. `edits`: the paths in `scope` that are chosen, and what of each. Raises JournalOpen, RootRefused,
     PathNotFound (no path in `scope` exists), ContentInTheWay, StoreFull, StoreDamaged and others; then nothing was changed.
     """
-    if target.worktree != context.root.key:
+    if target.worktree != context.root.key and not target.more.machine:
         raise errors.RootRefused(
             f"checkpoint {target.id} belongs to {printable(target.root)}, not to {printable(context.root.path)}",
             "restore it there, or elsewhere with --to DIR"

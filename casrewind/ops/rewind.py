@@ -7,7 +7,7 @@ restored first: if that fails, the conversation is not changed. An in-place rewi
 
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
 
 from .. import errors
@@ -47,16 +47,20 @@ class ForeignChanges:
     restore, which is a change itself."""
 
     def __init__(self, context: Context, since: Checkpoint, own: Iterable[str]) -> None:
-        """Reads every checkpoint after `since`. `own` are the sessions that do not count as others."""
+        """Reads every checkpoint after `since`. `own` are the sessions that do not count as others. A checkpoint of another
+        machine has no place among those here: then every turn counts of the sessions that run now."""
         self._paths: set[bytes] = set()
         self._now: manifest.Finder | None = None
         mine = frozenset(own)
-        points = [p for p, _ in reversed(context.store.checkpoints()) if p.worktree == since.worktree]
+        points = [p for p, _ in reversed(context.store.checkpoints()) if p.worktree == context.root.key]
         last = {point.session: point.seq for point in points if point.session and point.session not in mine}
+        if since.more.machine:
+            last = {session: last[session] for session in _running_among(context, last)}
+            since = points[0] if last else since
         if not any(seq > since.seq for seq in last.values()):
             return
         load = diffs.lenient(context.store.load_tree)
-        alive = {one.session for one in context.store.sessions.all() if one.session in last and _is_running(one)}
+        alive = _running_among(context, last)
         running: set[str] = set()
         before = since
         for point in points:
@@ -77,6 +81,11 @@ class ForeignChanges:
     def _is_new(self, action: Action) -> bool:
         """True if a path changed after the newest checkpoint while another session's turn is running."""
         return self._now is not None and not manifest.same(self._now.find(action.path), action.before)
+
+
+def _running_among(context: Context, sessions: Container[str]) -> set[str]:
+    """Those of the sessions that run now."""
+    return {one.session for one in context.store.sessions.all() if one.session in sessions and _is_running(one)}
 
 
 def _is_running(seen: AgentSession) -> bool:
@@ -101,7 +110,7 @@ class Rewound(NamedTuple):
     """The result of a rewind. `chat` is None if nothing precedes the target (start a new session), or with `dry_run`.
     `prompts` are the removed prompts, oldest first. `restored` is the result for the files, None if not requested;
     `foreign` are restored paths that another session may have changed. `notes` are for the user; `transcript` is the
-    conversation's path, "" if the conversation was not requested."""
+    conversation's path, "" if the conversation was not requested. `machine`: the other machine that it is of, or ""."""
 
     chat: Chat | None
     prompts: tuple[str, ...]
@@ -110,6 +119,7 @@ class Rewound(NamedTuple):
     notes: tuple[str, ...]
     dry_run: bool
     transcript: str
+    machine: str = ""
 
 
 def back(
@@ -193,7 +203,9 @@ def to_checkpoint(
         )
     notes = () if is_foreign else _notes(context, conversation)
     made = None if dry_run else _write(context, conversation, cut, point, restored, in_place=in_place, is_foreign=is_foreign)
-    return Rewound(made, taken, restored, foreign, notes, dry_run=dry_run, transcript=conversation.path)
+    return Rewound(
+        made, taken, restored, foreign, notes, dry_run=dry_run, transcript=conversation.path, machine=point.more.machine
+    )
 
 
 def hand_over(context: Context, point: Checkpoint) -> Chat | None:

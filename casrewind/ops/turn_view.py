@@ -21,7 +21,7 @@ from ..store.agent_sessions import AgentSession
 from ..store.catalog import Marked
 from ..store.reading import TreeCache
 from . import compare
-from .checkpoint_names import AFTER, turn_of
+from .checkpoint_names import AFTER, ReferencePlace, turn_of
 from .compare import Comparison, ScannedWorktree
 from .context import Context
 from .restorable import DomainComparer
@@ -53,14 +53,18 @@ class TurnView:
         everything: Sequence[tuple[Checkpoint, Marked]] | None = None,
         *,
         needs_operations: bool = True,
+        place: ReferencePlace | None = None,
     ) -> None:
         """`seen`: the scanned worktree (ops/compare.py), or None without a scan. `everything`: all checkpoints of the
-        store, newest first, if the caller has read them. Without `needs_operations`, a ledger that is too damaged to
-        read them is no error: the view has no rows of operations then, and `is_damaged` is True. Raises StoreDamaged.
+        store, newest first, if the caller has read them. `place`: those of another machine, not of this worktree.
+        Without `needs_operations`, a ledger that is too damaged to read them is no error: the view has no rows of
+        operations then, and `is_damaged` is True. Raises StoreDamaged.
         """
         self._context = context
         everything = context.store.checkpoints() if everything is None else everything
-        found = [pair for pair in everything if pair[0].worktree == context.root.key]
+        worktree = context.root.key if place is None else place.worktree
+        self.machine = "" if place is None else place.machine
+        found = [pair for pair in everything if pair[0].worktree == worktree]
         self.points = {point.id: point for point, _ in found}
         self.marks = {point.id: marked for point, marked in found}
         self.is_damaged = False
@@ -70,8 +74,13 @@ class TurnView:
             if needs_operations:
                 raise
             operations, self.is_damaged = [], True
+        targets = {operation.target for operation in operations}
+        pulled = [pair for pair in everything if pair[0].id in targets and pair[0].more.machine]
+        self.named = {**self.points, **{point.id: point for point, _ in pulled}}
+        """The checkpoints that a row may name: those of the view, and those of other machines that were restored here."""
+        self.marks.update((point.id, marked) for point, marked in pulled)
         self._records = records_of(found, operations)
-        live = _alive(context, found)
+        live = [] if self.machine else _alive(context, found)
         self.live = frozenset((one.agent, one.session) for one in live)
         """The sessions (agent, id) of this worktree with a running client."""
         self._working = frozenset((one.agent, one.session) for one in live if not _is_idle(one))
@@ -84,8 +93,12 @@ class TurnView:
 
     def scan(self) -> None:
         """Scan the worktree, so that the change of a turn without an end is known. The numbers stay what they are."""
-        if self._seen is None:
+        if self._seen is None and not self.machine:
             self._look(compare.scan_worktree(self._context))
+
+    def number(self, turn: Turn) -> str:
+        """A turn as a person types it: @3, or sandbox-4:@3."""
+        return f"{self.machine}:@{turn.n}" if self.machine else f"@{turn.n}"
 
     @property
     def turns(self) -> tuple[Turn, ...]:
@@ -114,10 +127,12 @@ class TurnView:
         """A filled turn's change with both sides' bytes, limited to `scope`. Raises CheckpointNotFound if unknown."""
         for side, name in ((turn.before, "before"), (turn.after or turn.to_now, "after")):
             if not side:
-                what = f"the state {name} @{turn.n} was forgotten, so what it changed is not known{self._nearest(turn)}"
+                what = f"the state {name} {self.number(turn)} was forgotten, so what it changed is not known{self._nearest(turn)}"
                 raise errors.CheckpointNotFound(what)
+        if turn.to_now and self.machine:
+            raise self._not_here(turn)
         if turn.changes is None:
-            raise errors.StoreDamaged(f"what @{turn.n} changed cannot be read", "casrewind verify shows what is damaged")
+            raise errors.StoreDamaged(f"what {self.number(turn)} changed cannot be read", "casrewind verify shows what is damaged")
         return compare.of_changes(self._context, turn.changes, scope, to_now=turn.to_now, unclear=turn.unclear)
 
     def newest_state(self) -> Callable[[bytes], Entry | None]:
@@ -158,6 +173,9 @@ class TurnView:
 
     def _no_turn(self, reference: str, number: int) -> errors.CheckpointNotFound:
         """The error for a number without a turn. A bare number once named a checkpoint, so it names that one."""
+        if self.machine:
+            what = f"no turn '{self.machine}:{reference}': {self.machine} has {len(self.turns)}"
+            return errors.CheckpointNotFound(what, "casrewind list --remote shows them")
         counted = [identity for identity, point in self.points.items() if point.trigger != SAFETY]
         is_old_number = not reference.startswith("@") and 1 <= number <= len(counted)
         place = f"; counted from the newest, checkpoint {number} is {counted[number - 1]}" if is_old_number else ""
@@ -173,15 +191,22 @@ class TurnView:
         None instead of the checkpoint is the worktree as it is. Raises CheckpointNotFound."""
         is_after = reference.startswith(AFTER)
         turn = self.turn(reference.removeprefix(AFTER))
+        what = f"the state {'after' if is_after else 'before'} {self.number(turn)}"
         if is_after and turn.to_now:
+            if self.machine:
+                raise self._not_here(turn)
             return turn, None
         identity = turn.after if is_after else turn.before
         if identity is None:
-            raise errors.CheckpointNotFound(f"the state {'after' if is_after else 'before'} @{turn.n} was forgotten{self._nearest(turn)}")
+            raise errors.CheckpointNotFound(f"{what} was forgotten{self._nearest(turn)}")
         point = self.points[identity]
         if not point.is_saved:
-            raise errors.CheckpointNotFound(f"the state {'after' if is_after else 'before'} @{turn.n} was {NOT_SAVED}{self._nearest(turn)}")
+            raise errors.CheckpointNotFound(f"{what} was {NOT_SAVED}{self._nearest(turn)}")
         return turn, point
+
+    def _not_here(self, turn: Turn) -> errors.CheckpointNotFound:
+        what = f"the state after {self.number(turn)} is not here: the turn had not ended there"
+        return errors.CheckpointNotFound(what, "casrewind pull fetches what is new")
 
     def _nearest(self, turn: Turn) -> str:
         at = self.points[turn.id].seq

@@ -82,7 +82,7 @@ def inspect(path: str) -> StoreSummary:
 
 
 def newest_in(store: Store, *, quickly: bool = False) -> list[Checkpoint]:
-    """The newest checkpoint of each worktree in a store. Raises StoreDamaged, StoreBusy. `quickly`: from the index as
+    """The newest checkpoint of each worktree of this machine in a store. Raises StoreDamaged, StoreBusy. `quickly`: from the index as
     it is, which may be behind; empty if the index is unusable."""
     ledger_index = store._ledger_index  # noqa: SLF001 - same package
     return ledger_index.read_unchecked(_newest) or [] if quickly else ledger_index.query(_newest)
@@ -90,7 +90,7 @@ def newest_in(store: Store, *, quickly: bool = False) -> list[Checkpoint]:
 
 def _newest(tables: Tables) -> list[Checkpoint]:
     found = (catalog.point(tables, catalog.decode_worktree(value).newest) for _, value in tables[b"worktrees"].items())
-    return [point for point in found if point is not None]
+    return [point for point in found if point is not None and not point.more.machine]
 
 
 def by_last_use(data: str) -> list[str]:

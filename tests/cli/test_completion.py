@@ -79,6 +79,19 @@ def test_the_program_offers_commands_options_checkpoints_and_paths(told):
     assert offered(told, "casrewind save -m ") == []
 
 
+def test_machines_are_offered_with_their_turns(told, settings, machines):
+    sandbox = machines()
+    sandbox.turn("a", "make the till", {"till.py": b"1"})
+    with opened(told.root, settings) as workspace:
+        sandbox.pull_into(workspace)
+    assert {"sandbox-4:", "remote:", "last", "@1"} <= set(offered(told, "casrewind restore "))
+    assert offered(told, "casrewind restore remote:") == ["last", "@1"] == offered(told, "casrewind back sandbox-4:")
+    assert offered(told, "casrewind restore remote:after") == ["after:@1"]
+    assert offered(told, "casrewind restore rem") == ["remote:"]
+    assert offered(told, "casrewind cat remote:") == ["last:", "@1:"]
+    assert offered(told, "casrewind cat remote:last:t") == ["till.py"]
+
+
 def test_what_was_said_of_a_checkpoint_stands_beside_it_and_commands_no_terminal(told):
     found = offered(told, "casrewind restore las", "zsh")
     assert len(found) == 1 and re.fullmatch(r"last:\d+ \w+ ago, longer\[31m please", found[0].replace("\\", ""))

@@ -90,10 +90,10 @@ def test_what_a_turn_without_a_seen_end_changed_may_contain_edits(told, root, ca
     told.workspace.close()
     text = casrewind("restore", first.id, "-n", code=0).out
     if how == "cut short":
-        assert found == ((b"README.md", b"notes"), (b"till",)), "what is proved is not named twice"
+        assert found[:2] == ((b"README.md", b"notes"), (b"till",)), "what is proved is not named twice"
         assert "  2 of these paths were edited outside of a turn since then, and lose that:\n    README.md, notes\n" in text
     else:
-        assert found == ((), (b"notes", b"till"))
+        assert found[:2] == ((), (b"notes", b"till"))
     possible = [path.decode() for path in found.possible]
     were = f"{len(possible)} of these paths may contain your edits (their turn has no seen end):"
     assert f"  {were}\n    {', '.join(possible)}\n" in text
@@ -118,7 +118,7 @@ def test_of_a_damaged_store_nothing_is_named(told, root, is_newest):
     load = told.context.store.load_tree
     flip_blob(told.workspace.store_path, point.tree if is_newest else dict(load(point.tree))[b"d"].digest)
     found = edited_outside(told.context, first, actions)
-    assert found == ((), ()), "a directory that cannot be read is not an empty one"
+    assert found[:2] == ((), ()), "a directory that cannot be read is not an empty one"
 
 
 def test_a_plan_names_three_of_them_and_json_all(told, root, casrewind):

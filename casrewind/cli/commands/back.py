@@ -10,6 +10,7 @@ from ..._typing import TYPE_CHECKING
 from ...messages import age, printable
 from ...model.plan import NO_EDITS
 from ...ops import conversation, lookup, rewind
+from ...ops import restore as restores
 from ...ops.context import Context
 from ...ops.conversation import RewindTarget
 from ...ops.rewind import Rewound
@@ -50,10 +51,12 @@ def back(context: Context, options: "ParsedOptions", done: Done) -> int:
         raise errors.UsageError("back --chat changes no files: it takes no --keep-edits and no --exact")
     if options.in_place and not chat:
         raise errors.UsageError("back --in-place cuts the conversation: it excludes --code")
+    if isinstance(options.prompt, str):
+        return _back_elsewhere(context, options, options.prompt, done)
     preferred = os.environ.get("CASREWIND_SESSION", "")
-    target = conversation.find_prompt(context, options.number, options.session or "", preferred)
+    target = conversation.find_prompt(context, options.prompt, options.session or "", preferred)
     changes = (files and target.was_seen) or options.in_place
-    moved = "" if options.number is None or options.dry_run else Words(context, options).moved(f"@{options.number}")
+    moved = "" if options.prompt is None or options.dry_run else Words(context, options).moved(f"@{options.prompt}")
     asking = not options.dry_run and _is_asked(options, target, moved, changes=changes)
     question = PlanQuestion(
         context, options, done, lambda: _title(context, target), is_asked=asking, target=_target_of(target), moved=moved,
@@ -83,6 +86,33 @@ def back(context: Context, options: "ParsedOptions", done: Done) -> int:
             print_line("nothing was changed")
             return OK
     return _carry_out(rewinding, options, done, question, target)
+
+
+def _back_elsewhere(context: Context, options: "ParsedOptions", word: str, done: Done) -> int:
+    """casrewind back MACHINE:@N: the files and the conversation of a checkpoint of another machine come here."""
+    files, chat = options.what != "chat", options.what != "code"
+    if options.in_place:
+        raise errors.UsageError(f"back {word} brings what another machine has: it takes no --in-place")
+    point = lookup.checkpoint(context, word)
+    found = target_of(context, point)
+    question = PlanQuestion(
+        context, options, done, lambda: f"back {found.name}{branches_of(context, point)}", target=found, since=point,
+        is_asked=files and not options.dry_run and must_ask(options, "changes anything"), what=f"back {options.what} {word}",
+    )  # fmt: skip
+
+    def going_back() -> Rewound:
+        if chat:
+            return rewind.to_checkpoint(
+                context, point, both=files, dry_run=options.dry_run, keeper=question.keeper, confirm=question if files else None
+            )
+        report = restores.restore(context, point, dry_run=options.dry_run, keeper=question.keeper, confirm=question)
+        return Rewound(None, (), report, (), (), dry_run=options.dry_run, transcript="")
+
+    try:
+        return _carry_out(going_back, options, done, question)
+    except errors.AgentError as error:
+        hint = f"casrewind back {word} --code takes the files over" if options.what == "both" else error.hint
+        raise errors.AgentError(error.problem, hint) from error
 
 
 def _is_asked(options: "ParsedOptions", target: RewindTarget, moved: str, *, changes: bool) -> bool:

@@ -24,7 +24,7 @@ from ...model import checkpoint as checkpoints
 from ...model import manifest
 from ...model.checkpoint import Checkpoint
 from ...ops import lookup
-from ...ops.checkpoint_names import is_listed, label_of
+from ...ops.checkpoint_names import REMOTE, ReferencePlace, is_listed, label_of
 from ...ops.context import Context
 from ...ops.turn_view import TurnView
 from ...settings import Settings, from_environment, opened
@@ -114,21 +114,35 @@ def _references(prefix: str, options: argparse.Namespace) -> Candidates:
     with _open_project(options) as context:
         everything = context.store.checkpoints()
         mine = [pair for pair in everything if is_listed(pair[0], context.root.key)]
-        turns = _turns(prefix, context)
+        turns = _turns(prefix, context) | _of_machines(prefix, context)
     found = {word: _described(*pair) for word, pair in zip(("last", "prev"), mine, strict=False)}
     found |= turns
-    labelled = [pair for pair in everything if label_of(*pair) and pair[0].trigger != checkpoints.SAFETY]
+    here = [pair for pair in everything if not pair[0].more.machine]
+    labelled = [pair for pair in here if label_of(*pair) and pair[0].trigger != checkpoints.SAFETY]
     labels = Counter(label_of(*pair) for pair in labelled)
     found |= {label_of(*pair): _described(*pair) for pair in labelled if labels[label_of(*pair)] == 1}
     return found | {pair[0].id: _described(*pair) for pair in (everything if prefix else mine[:_SHOWN])}
 
 
-def _turns(prefix: str, context: Context) -> Candidates:
+def _of_machines(prefix: str, context: Context) -> Candidates:
+    """The names of other machines, each with its colon; behind a name that was typed, the turns of that machine."""
+    known = lookup.machines(context.store.checkpoints())
+    found = {f"{name}:": "another machine" for name in known} | ({REMOTE: "the other machine"} if len(known) == 1 else {})
+    if not any(prefix.startswith(name) for name in found):
+        return found
+    place = lookup.place_of(context, f"{prefix}@")
+    typed = prefix.partition(":")[0]
+    return {f"{typed}:last": "its newest checkpoint"} | {
+        f"{typed}:{word}": text for word, text in _turns(prefix.partition(":")[2] or "@", context, place).items()
+    }
+
+
+def _turns(prefix: str, context: Context, place: ReferencePlace | None = None) -> Candidates:
     """The numbers of turns, with the `@` unless a digit was typed, and with `after:` where that was begun."""
     sign = "" if prefix[:1].isdigit() else "after:@" if prefix.startswith("after") else "@"
     if not prefix.startswith(sign) and not sign.startswith(prefix):
         return {}
-    view = TurnView(context, needs_operations=False)
+    view = TurnView(context, needs_operations=False, place=place)
     turns = view.turns if prefix.removeprefix(sign) else view.turns[:_SHOWN]
     side = "after" if sign == "after:@" else "before"
     return {f"{sign}{turn.n}": _short(f"{side} {turn.prompt}", turn.started_ns) for turn in turns}
@@ -136,7 +150,7 @@ def _turns(prefix: str, context: Context) -> Candidates:
 
 def _turn_numbers(prefix: str, options: argparse.Namespace) -> Candidates:
     with _open_project(options) as context:
-        return _turns(prefix, context)
+        return _turns(prefix, context) | _of_machines(prefix, context)
 
 
 def _described(point: Checkpoint, marked: Marked) -> str:
@@ -157,7 +171,12 @@ def _files_at(prefix: str, options: argparse.Namespace) -> Candidates:
     if ":" not in prefix:
         return {f"{word}:": text for word, text in _references(prefix, options).items()}
     with _open_project(options) as context:
-        point, given = lookup.checkpoint_and_path(context, prefix)
+        try:
+            point, given = lookup.checkpoint_and_path(context, prefix)
+        except errors.CasrewindError:
+            if found := _of_machines(prefix, context):
+                return {f"{word}:": text for word, text in found.items()}
+            raise
         return _stored(context, point, prefix.removesuffix(given), given, options)
 
 

@@ -51,12 +51,12 @@ def _turn_diff(context: "Context", options: "ParsedOptions", named: Words, turn:
 
     moment = turn.ended_ns or turn.started_ns
     when = ", so far" if turn.running else "" if moment is None else f", {age(moment)}"
-    heading = f'@{turn.n} "{shortened(turn.prompt)}"{when}: from {turn.before} to {turn.after or "the files now"}'
+    heading = f'{view.number(turn)} "{shortened(turn.prompt)}"{when}: from {turn.before} to {turn.after or "the files now"}'
     _print(options, found, heading, before, after, turn)
     if turn.purged:
         remark(f"casrewind: purged, and not compared: {', '.join(printable(path) for path in turn.purged)}")
     if turn.damaged:
-        remark(f"casrewind: a part of what @{turn.n} changed is damaged in the store; casrewind verify shows what is affected")
+        remark(f"casrewind: a part of what {view.number(turn)} changed is damaged in the store; casrewind verify shows what is affected")
     return errors.StoreDamaged.exit_code if turn.damaged else _missed(found)
 
 
@@ -110,7 +110,7 @@ def _title(context: "Context", side: Side) -> str:
     if side.point is None:
         return "the files now"
     if side.turn is not None:
-        return f'{side.side} "{shortened(side.turn.prompt)}" (@{side.turn.n}, {age(side.point.created_ns)})'
+        return f'{side.side} "{shortened(side.turn.prompt)}" ({side.number}, {age(side.point.created_ns)})'
     return title_of(context, side.point)
 
 

@@ -13,7 +13,7 @@ from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
 from ...model.turn_records import Forgotten, Outside, Reset, Row, Turn
 from ...ops import lookup
-from ...ops.checkpoint_names import is_listed, label_of, moment_of
+from ...ops.checkpoint_names import REMOTE, ReferencePlace, is_listed, label_of, moment_of
 from ...ops.context import Context
 from ...ops.turn_view import TurnView
 from ...store.catalog import Marked
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ..grammar.command_line import ParsedOptions
+    from ..show.shapes import Shape
 _LEAST_SESSION = 2
 """The fewest characters of a session's id; `1` only means that a hook runs this."""
 _STEP = 100
@@ -41,13 +42,14 @@ _Found = tuple[Checkpoint, Marked]
 class _Filter:
     """What the options select."""
 
-    def __init__(self, context: Context, options: "ParsedOptions", view: TurnView) -> None:
+    def __init__(self, context: Context, options: "ParsedOptions", view: TurnView, place: ReferencePlace) -> None:
         """Raises UsageError if `--since` is not a time, AmbiguousReference if `--session` names several sessions."""
-        self._every, self._key = options.all, context.root.key
+        self._every, self._place = options.all, place
         self._text = (options.grep or "").casefold()
         self._since = 0 if options.since is None else _moment(options.since)
         self._sessions: dict[str, int | None] | None = None
-        self._own = None if options.all or options.json or options.session is not None else _own_sessions(context)
+        is_whole = options.all or options.json or options.remote or options.session is not None
+        self._own = None if is_whole else _own_sessions(context)
         self._view = view
         self._writer: RowWriter | None = None
         if options.session is not None:
@@ -61,7 +63,10 @@ class _Filter:
 
     def takes_point(self, point: Checkpoint, marked: Marked) -> bool:
         """True for a selected checkpoint."""
-        if not (self._every or is_listed(point, self._key)) or point.created_ns < self._since:
+        machine, key = self._place.machine, self._place.worktree
+        if point.more.machine != machine or (machine and point.worktree != key):
+            return False
+        if not (self._every or is_listed(point, key)) or point.created_ns < self._since:
             return False
         if not self._is_of(point.session, point.created_ns):
             return False
@@ -121,20 +126,22 @@ def list_turns(context: Context, options: "ParsedOptions", done: Done) -> int:
 
 
 def _list(context: Context, options: "ParsedOptions", done: Done) -> int:
+    if options.remote:
+        return _list_remote(context, options, done)
     with context.store.holding():
         everything = context.store.checkpoints()
         view = TurnView(context, everything=everything, needs_operations=False)
         if any(turn.to_now for turn in view.turns):
             with suppress(errors.CasrewindError):  # then such a turn is not counted
                 view.scan()
-        chosen = _Filter(context, options, view)
+        chosen = _Filter(context, options, view, ReferencePlace(context.root.key, "", ""))
         steps = _steps(view, chosen, options)
         rows = [] if options.all and not options.json else next(steps, [])
     points = _points(everything, chosen, options) if options.all or options.json else []
     done()
     damaged: list[Row] = []
     if options.json:
-        _print_json(view, points, rows, lookup.current(context))
+        as_json(_shape(view, points, rows, lookup.current(context)))
         damaged += filter(_is_damaged, rows)
     elif options.all:
         names = _names_of((point for point, _ in points), context.root.key)
@@ -151,6 +158,68 @@ def _list(context: Context, options: "ParsedOptions", done: Done) -> int:
     if view.is_damaged:
         note("restores are missing here, because the ledger is damaged: casrewind verify shows what is")
     return errors.StoreDamaged.exit_code if view.is_damaged or damaged else OK
+
+
+def _list_remote(context: Context, options: "ParsedOptions", done: Done) -> int:
+    """List the checkpoints of other machines, each machine below a line of its own."""
+    from ..terminal.pager import pager
+
+    with context.store.holding():
+        everything = context.store.checkpoints()
+        known = lookup.machines(everything)
+        places = [ReferencePlace(key, name, "") for name, key in known.items()]
+        parts = [_MachineRows(context, options, everything, place, is_only=len(known) == 1) for place in places]
+    done()
+    if options.json:
+        current = lookup.current(context)
+        as_json({"machines": [part.shape(current) for part in parts]})
+    elif not parts:
+        print_line("no checkpoints of other machines; casrewind pull fetches them")
+    else:
+        with pager(options):
+            for part in parts:
+                part.print(options, lookup.current(context))
+    return errors.StoreDamaged.exit_code if any(map(_is_damaged, (row for part in parts for row in part.rows))) else OK
+
+
+class _MachineRows:
+    """What is listed of one other machine."""
+
+    def __init__(
+        self, context: Context, options: "ParsedOptions", everything: Sequence[_Found], place: ReferencePlace, *, is_only: bool
+    ) -> None:
+        """Reads the rows. `is_only`: there is no other machine, so `remote:` names it, too."""
+        self._place = place
+        self._prefix = REMOTE if is_only else place.prefix
+        self._own = [pair for pair in everything if pair[0].worktree == place.worktree]
+        self._view = TurnView(context, everything=self._own, needs_operations=False, place=place)
+        self._chosen = _Filter(context, options, self._view, place)
+        self._points = _points(self._own, self._chosen, options) if options.all or options.json else []
+        self.rows = [row for step in _steps(self._view, self._chosen, options) for row in step] if options.json or not options.all else []
+
+    def shape(self, current: str) -> "Shape":
+        """The machine as JSON."""
+        from ..show import shapes
+
+        root = shapes.path(self._own[0][0].root, "root")
+        return {"machine": self._place.machine, **root, **_shape(self._view, self._points, self.rows, current)}
+
+    def print(self, options: "ParsedOptions", current: str) -> None:
+        """Print a line for the machine, and its rows."""
+        newest, turns = self._own[0][0], self._view.turns
+        if not options.oneline:
+            count = plural(len(turns), "turn") if turns else plural(len(self._own), "checkpoint")
+            where = f"{printable(self._place.machine)}: {count}, the newest {age(newest.created_ns)}, of {printable(newest.root)}"
+            print_line(cut_to(where, width()))
+        if options.all:
+            is_filtered = not self._chosen.is_any
+            _print_checkpoints(self._view, self._points, {}, current, options, is_filtered=is_filtered, prefix=self._prefix)
+            return
+        writer = RowWriter(self._view, width(), len(turns), names_sessions=False, prefix=self._prefix)
+        for row in self.rows:
+            print_lines([Line(_short(writer, row))] if options.oneline else writer.lines(row))
+        if not self.rows:
+            print_line("  no turn matches" if turns else "  no turns: casrewind list --remote --all has every checkpoint")
 
 
 def _steps(view: TurnView, chosen: _Filter, options: "ParsedOptions") -> Iterator[list[Row]]:
@@ -205,14 +274,14 @@ def _moment(text: str) -> int:
     return found
 
 
-def _print_json(view: TurnView, points: Sequence[_Found], rows: Sequence[Row], current: str) -> None:
+def _shape(view: TurnView, points: Sequence[_Found], rows: Sequence[Row], current: str) -> "Shape":
     from ..show import shapes
 
-    as_json({
+    return {
         "checkpoints": [shapes.checkpoint(point, marked, current, view.turn_of(point.id)) for point, marked in points],
         "turns": [shapes.turn(row) for row in rows if isinstance(row, Turn)],
         "rows": [shapes.row(row) for row in rows],
-    })  # fmt: skip
+    }  # fmt: skip
 
 
 def _own_sessions(context: Context) -> dict[str, int | None] | None:
@@ -248,7 +317,8 @@ def _print_rows(view: TurnView, rows: "Iterable[Row]", chosen: _Filter, options:
 
 def _tell_elsewhere(everything: Sequence[tuple[Checkpoint, Marked]], own: bytes) -> None:
     """One line about the checkpoints of other worktrees in this store, if there are any."""
-    others = {point.worktree: point.root for point, _ in everything if point.worktree != own and is_listed(point, point.worktree)}
+    here = (point for point, _ in everything if point.worktree != own and not point.more.machine)
+    others = {point.worktree: point.root for point in here if is_listed(point, point.worktree)}
     if others:
         names = [printable(root) for root in others.values()]
         subject = f"the worktree {names[0]} has" if len(names) == 1 else f"{len(names)} other worktrees have"
@@ -277,9 +347,11 @@ def _short(writer: RowWriter, row: Row) -> str:
 
 
 def _print_checkpoints(
-    view: TurnView, found: Sequence[_Found], others: dict[bytes, str], current: str, options: "ParsedOptions", *, is_filtered: bool
-) -> None:
-    """Print a table of checkpoints; with --oneline one short line for each. `others`: names of other worktrees."""
+    view: TurnView, found: Sequence[_Found], others: dict[bytes, str], current: str, options: "ParsedOptions", *, is_filtered: bool,
+    prefix: str = "",
+) -> None:  # fmt: skip
+    """Print a table of checkpoints; with --oneline one short line for each. `others`: names of other worktrees. `prefix`: what
+    stands in front of a turn's number."""
     if options.oneline:
         for point, marked in found:
             what = first_line(description(point, marked)) or point.trigger.replace("_", " ")
@@ -300,7 +372,7 @@ def _print_checkpoints(
         what = description(point, marked) or ("" if point.trigger == checkpoints.MANUAL else point.trigger.replace("_", " "))
         signs = ("* " if marked.pinned else "") + first_line(what) + ("  (current)" if point.id == current else "")
         row = (
-            point.id, others.get(point.worktree, ""), "" if turn is None else f"@{turn.n}",
+            point.id, others.get(point.worktree, ""), "" if turn is None else f"{prefix}@{turn.n}",
             age(point.created_ns), signs, f"{point.files:,}", size(point.size), signed(point.changes),
         )  # fmt: skip
         rows.append([cell for cell, is_there in zip(row, chosen, strict=True) if is_there])

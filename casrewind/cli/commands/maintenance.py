@@ -194,7 +194,8 @@ def _checkpoints(found: Sequence[CheckpointUsage], most: int) -> None:
     rows = []
     for row in found[:most]:
         point = row.checkpoint
-        told = printable(("* " if row.marked.pinned else "") + description(point, row.marked))
+        machine = f"{point.more.machine}: " if point.more.machine else ""
+        told = printable(("* " if row.marked.pinned else "") + machine + description(point, row.marked))
         rows.append((size(row.unique), size(row.shared), point.id, age(point.created_ns), point.trigger.replace("_", " "), told))
     table(("unique", "shared", "id", "when", "trigger", "what"), rows, right=("unique", "shared"), last="what", cut=True)
 

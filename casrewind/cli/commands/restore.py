@@ -272,6 +272,9 @@ def _named_turns(context: "Context", options: "ParsedOptions", named: words.Word
         turns = list(named.view.turns[last - 1 : first])
         return turns, f"@{first}..@{last} ({_told(turns)})"
     side = named.side(word)
+    if named.view.machine:
+        what = f"{word} is a turn of {named.view.machine}: revert reverses turns of this machine"
+        raise errors.UsageError(what, f"casrewind restore {words.quoted(word)} restores the state before it")
     if side.turn is None or side.side != "before" or side.point is None:
         raise errors.UsageError("revert takes turns, as in @2 or @4..@2", f"casrewind restore {words.quoted(word)} restores a state")
     return [side.turn], turn_title(side.turn)

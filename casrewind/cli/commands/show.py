@@ -84,7 +84,7 @@ def _show_turn(context: "Context", options: "ParsedOptions", named: words.Words,
         )
         return code
     with pager(options):
-        for line in _described(turn, left_out):
+        for line in _described(turn, view.number(turn), left_out):
             print_line(line)
         if options.form == ENTRIES:
             print_line()
@@ -99,15 +99,15 @@ def _show_turn(context: "Context", options: "ParsedOptions", named: words.Words,
                 print_lines(unclear_lines(view.comparison(turn).unclear))
             _print_shared(turn)
     if turn.damaged:
-        remark(f"casrewind: a part of what @{turn.n} changed is damaged in the store; casrewind verify shows what is affected")
+        remark(f"casrewind: a part of what {view.number(turn)} changed is damaged in the store; casrewind verify shows what is affected")
     return code
 
 
-def _described(turn: Turn, left_out: Sequence[Skip]) -> Iterator[str]:
-    """The lines above a turn's change."""
+def _described(turn: Turn, number: str, left_out: Sequence[Skip]) -> Iterator[str]:
+    """The lines above a turn's change. `number`: the turn as a person types it."""
     from ..show.rows import end_of, why_unknown
 
-    yield f"turn @{turn.n}{' of ' + printable(turn.agent) if turn.agent else ''}"
+    yield f"turn {number}{' of ' + printable(turn.agent) if turn.agent else ''}"
     for name, text in (("prompt", turn.prompt or "(no prompt)"), *(("also", text) for text in turn.also)):
         first, *rest = text.splitlines() or [""]
         yield f"  {name:<8}  {printable(first)}"
@@ -165,12 +165,13 @@ def _print_checkpoint(point: Checkpoint, marked: Marked, turn: Turn | None = Non
     if label:
         print_line(f"  label     {printable(label)}")
     prompt = point.prompt or ("" if turn is None else turn.prompt)
+    machine = printable(point.more.machine)
     if prompt:
-        of = "" if turn is None else f" (turn @{turn.n})"
+        of = "" if turn is None else f" (turn {machine}:@{turn.n})" if machine else f" (turn @{turn.n})"
         print_line(f"  prompt    {printable(' '.join(prompt.split()))}{of}")
     if marked.pinned:
         print_line("  pinned")
-    print_line(f"  root      {printable(point.root)}")
+    print_line(f"  root      {printable(point.root)}{machine and f' on {machine}'}")
     print_line(f"  holds     {plural(point.files, 'file')}, {size(point.size)}; against its parent {signed(point.changes)}")
     if point.flags & checkpoints.DURING_RESTORE:
         print_line("  made while a restore was unfinished")

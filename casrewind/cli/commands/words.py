@@ -15,6 +15,7 @@ from ...messages import age, printable
 from ...model import paths
 from ...model.checkpoint import Checkpoint
 from ...ops import lookup
+from ...ops.checkpoint_names import ReferencePlace
 from ...worktree import root as roots
 from ..terminal.questions import may_answer
 
@@ -65,11 +66,13 @@ def paths_of(
 
 
 class Side(NamedTuple):
-    """A side of a diff. `point` None: the files as they are. `turn`: its turn, or None. `side`: before or after it."""
+    """A side of a diff. `point` None: the files as they are. `turn`: its turn, or None. `side`: before or after it.
+    `number`: the turn as a person types it."""
 
     point: Checkpoint | None
     turn: "Turn | None" = None
     side: str = "checkpoint"
+    number: str = ""
 
 
 NOW = Side(None, None, "now")
@@ -81,27 +84,44 @@ class Words:
     def __init__(self, context: "Context", options: "ParsedOptions") -> None:
         """Nothing is read before a word needs it."""
         self._context, self._options = context, options
-        self._view: TurnView | None = None
+        self._views: dict[bytes, TurnView] = {}
+        self._place = ReferencePlace(context.root.key, "", "")
 
     @property
     def view(self) -> "TurnView":
-        """The turns of the worktree."""
+        """The turns of the worktree, or of the machine that the word resolved last names."""
         from ...ops.turn_view import TurnView
 
-        self._view = self._view or TurnView(self._context)
-        return self._view
+        place = self._place
+        if place.worktree not in self._views:
+            self._views[place.worktree] = TurnView(self._context, place=place)
+        return self._views[place.worktree]
+
+    def _there(self, word: str) -> str:
+        """A word without its machine. Its machine is that of the view from now on."""
+        self._place = lookup.place_of(self._context, word)
+        return self._place.reference
 
     def side(self, word: str) -> Side:
         """The state that a word names. Raises CheckpointNotFound, AmbiguousReference."""
         from ...ops.checkpoint_names import turn_of
 
-        reference = turn_of(word)
-        if reference is not None:
-            of, state = self.view.state(word)
-            return Side(state, of, "after" if reference[1] else "before")
+        there = self._there(word)
+        reference = turn_of(there)
+        if reference is not None and not self._is_bare(there):
+            of, state = self.view.state(there)
+            return Side(state, of, "after" if reference[1] else "before", self.view.number(of))
         point: Checkpoint = lookup.checkpoint(self._context, word)
-        turn = self.view.turn_of(point.id) if point.id.startswith(word) else None
-        return Side(point, turn, "before") if turn is not None and turn.before == point.id else Side(point)
+        if point.more.machine:
+            self._place = ReferencePlace(point.worktree, point.more.machine, there)
+        turn = self.view.turn_of(point.id) if point.id.startswith(there) else None
+        if turn is None or turn.before != point.id:
+            return Side(point)
+        return Side(point, turn, "before", self.view.number(turn))
+
+    def _is_bare(self, there: str) -> bool:
+        """True for a number without `@` behind a machine: turns there have none."""
+        return bool(self._place.machine) and there.isdigit()
 
     def filled(self, turn: "Turn") -> "Turn":
         """A turn with its changes. A turn that has no end yet is compared with the files as they are."""
@@ -125,11 +145,12 @@ class Words:
         word = self._options.ref
         if word is None:
             return self.view.turns[0] if self.view.turns else lookup.checkpoint(self._context, "last")
-        reference = turn_of(word)
-        if reference is not None and not reference[1]:
-            return self.view.turn(word)
+        there = self._there(word)
+        reference = turn_of(there)
+        if reference is not None and not reference[1] and not self._is_bare(there):
+            return self.view.turn(there)
         point = _checkpoint(self._context, word, lambda: f"casrewind log {quoted(word)}", self._options)
-        found = self.side(word) if point.id.startswith(word) else Side(point)
+        found = self.side(word) if point.id.startswith(there) else Side(point)
         return found.turn if found.turn is not None and found.side == "before" else point
 
     def compared(self) -> list[Side]:

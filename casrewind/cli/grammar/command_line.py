@@ -90,12 +90,14 @@ class ParsedOptions(_Namespace):
     plain: bool
     plugin: str | None
     profile: str | None
+    prompt: int | str | None
     prune_missing: str | None
     quick: bool
     quiet: bool
     ref: str | None
     region: str | None
     rehash: bool
+    remote: bool
     repair: bool
     resident: bool | None
     resume: str | None

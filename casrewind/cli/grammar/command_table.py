@@ -20,8 +20,12 @@ def _lines(text: str) -> int:
     return 0 if text == "0" else count(text)
 
 
-def _turn(text: str) -> int:
-    """The number of a turn, with or without `@`. Raises ValueError."""
+def _turn(text: str) -> int | str:
+    """The number of a turn, with or without `@`; the text itself if it names a machine, too. Raises ValueError."""
+    machine, _, there = text.partition(":@")
+    if there and machine not in ("", "after"):
+        count(there)
+        return text
     return count(text.removeprefix("@"))
 
 
@@ -168,6 +172,7 @@ COMMANDS = {
         Option(("--grep",), "only rows with TEXT in the prompt or label", "TEXT"),
         Option(("--session",), "only turns of this agent session (its id, or 4 characters of it) and of the ones it continues", "ID"),
         flag("--all", "every checkpoint, with safety checkpoints and other worktrees"),
+        flag("--remote", "what was pulled from other machines, in place of what was made here"),
         flag("--oneline", "one short line for each row"),
         flag("--reverse", "oldest first"), JSON,
     ), more="@2 names the second newest turn in other commands.", aliases=("ls",),
@@ -207,7 +212,7 @@ COMMANDS = {
         behind="paths go", saves=True, tells_restore=True),
     "back": Command(
         "Go back to before a prompt: files and conversation", ("casrewind back", "casrewind back 3", "casrewind back 2 --code"), (
-        Option(("number",), "the turn, as casrewind list numbers it (default: the newest prompt of the conversation)", "N",
+        Option(("prompt",), "the turn, as casrewind list numbers it (default: the newest prompt of the conversation)", "N",
                convert=_turn, nargs="?"),
         choice("what", "code", "--code", "the files only"),
         choice("what", "chat", "--chat", "the conversation only"),

@@ -149,14 +149,15 @@ class TimelineModel:
             shown = {row.target for row in self._read if isinstance(row.item, SavedRow | Reset)}
             shown |= set() if is_complete else {one.id for one in view.points.values() if one.trigger in (MANUAL, SAFETY)}
             self._inside = picker_rows.inside_of(view.turns, view.points, shown)
-            everywhere = self._context.store.checkpoints()
-            self._elsewhere = [picker_rows.point_row(one) for one, _ in everywhere if one.worktree != self._context.root.key]
+            own, everywhere = self._context.root.key, self._context.store.checkpoints()
+            others = (one for one, _ in everywhere if one.worktree != own and not one.more.machine)
+            self._elsewhere = [picker_rows.point_row(one) for one in others]
         sessions: dict[str, int] = {}
         for turn in view.turns:
             sessions.setdefault(turn.session, len(sessions))
         return PickerTimeline(
             rows=[*self._read, *rest],
-            points=view.points,
+            points=view.named,
             marks=view.marks,
             inside=self._inside,
             sides=self._sides,
@@ -260,7 +261,7 @@ class TimelineModel:
             some = f", parts of {plural(len(parts), 'file')} only" if parts else ", keeping your edits" if keep_edits else ""
             headline = f"Restore {'chat and files' if what == BOTH else 'files'} to {name}: {summary(plan)}{some}"
             outside = NO_EDITS if keep_edits else edited_outside(context, point, plan.actions)
-            may_keep = bool(outside.proved) and edits is None
+            may_keep = bool(outside.proved) and outside.can_stay and edits is None
             planned = [*plan_lines(plan), *outside_lines(outside, KEEP_EDITS if may_keep else ""), *foreign_lines(strange), *taken]
             notes = self._notes(point, plan)
             answer = ask(Proposal(Line(headline), planned, notes, UNDO_KEEPS, lambda: self._patch_of(plan, made), may_keep))

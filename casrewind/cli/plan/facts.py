@@ -10,6 +10,7 @@ from ...messages import age, printable
 from ...model.checkpoint import Checkpoint
 from ...model.plan import Action
 from ...ops import lookup
+from ...ops.checkpoint_names import ReferencePlace
 from ...ops.context import Context
 from ..show.restored import RestoreTarget, name_of, shortened
 
@@ -22,8 +23,11 @@ def target_of(context: Context, point: Checkpoint) -> RestoreTarget:
     """A checkpoint as the target of a restore."""
     name, turn = name_of(point, lookup.marks(context, point)), _turn_of(context, point)
     number = "" if turn is None else f"@{turn.n}" if turn.before == point.id else f"after:@{turn.n}"
+    if number and point.more.machine:
+        name, number = name.removesuffix(f" of {point.more.machine}"), f"{point.more.machine}:{number}"
     details = filter(None, (number, age(point.created_ns), "" if point.id in name else point.id))
-    return RestoreTarget(f"to {name} ({', '.join(details)})", None if turn is None else turn.n, point.created_ns, number or point.id)
+    turn_here = None if turn is None or point.more.machine else turn.n
+    return RestoreTarget(f"to {name} ({', '.join(details)})", turn_here, point.created_ns, number or point.id)
 
 
 def title_of(context: Context, point: Checkpoint) -> str:
@@ -43,12 +47,13 @@ def turn_title(turn: "Turn") -> str:
 
 def _turn_of(context: Context, point: Checkpoint) -> "Turn | None":
     """The turn that a checkpoint is the state before or after of, if it can be read."""
-    if not point.session or point.worktree != context.root.key:
+    if not point.session or (point.worktree != context.root.key and not point.more.machine):
         return None
     from ...ops.turn_view import TurnView
 
     with suppress(errors.CasrewindError):
-        turn = TurnView(context, needs_operations=False).turn_of(point.id)
+        place = ReferencePlace(point.worktree, point.more.machine, "")
+        turn = TurnView(context, needs_operations=False, place=place).turn_of(point.id)
         return turn if turn is not None and point.id in (turn.before, turn.after) else None
     return None
 

@@ -88,7 +88,7 @@ class PlanQuestion:
         if self._is_shown:
             print_lines([*notes, title, *self._details(plan, strange, "")])
             return True
-        may_keep = bool(self.outside.proved) and not self.keep_edits
+        may_keep = bool(self.outside.proved) and self.outside.can_stay and not self.keep_edits
         details = self._details(plan, strange, KEEP_EDITS)
         answer = ask(Proposal(title, details, notes, restored.UNDO_KEEPS, lambda: self._patch(plan), may_keep))
         if answer == KEEP_EDITS:

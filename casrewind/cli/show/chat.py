@@ -36,7 +36,9 @@ def rewound_lines(
         yield from foreign_lines(report.foreign)
     elif target.name and not report.dry_run:
         yield Line(f"back {target.name}")
-    if report.dry_run and report.transcript:
+    if report.dry_run and report.machine:
+        yield Line(f"would bring the conversation of {printable(report.machine)} here")
+    elif report.dry_run and report.transcript:
         yield Line(f"would take back {plural(len(report.prompts), 'prompt')} of the conversation")
     elif not report.dry_run and not is_inside:
         yield from _chat(report, is_inside=False)

@@ -195,9 +195,10 @@ def outside_lines(found: OutsideEdits, how: str = OPTION) -> Iterator[Line]:
     it can be had."""
     if found.proved:
         were, lose = ("was", "loses") if len(found.proved) == 1 else ("were", "lose")
-        yield Line(f"  {len(found.proved):,} of these paths {were} edited outside of a turn since then, and {lose} that:")
+        since = "since then" if found.can_stay else "here"
+        yield Line(f"  {len(found.proved):,} of these paths {were} edited outside of a turn {since}, and {lose} that:")
         yield Line(f"    {first_names(found.proved)}")
-        if how:
+        if how and found.can_stay:
             yield Line(f"  ({how} keeps them; casrewind undo brings everything back)")
     if found.possible:
         yield Line(f"  {len(found.possible):,} of these paths may contain your edits (their turn has no seen end):")
@@ -234,7 +235,11 @@ def unprotected_lines(rules: "Sequence[LostRule]") -> Iterator[Line]:
 
 
 def name_of(point: Checkpoint, marked: Marked) -> str:
-    """A checkpoint's name in a plan: its label or prompt, else its id and trigger."""
+    """A checkpoint's name in a plan: its label or prompt, else its id and trigger, and the other machine that it is of."""
+    return _own_name(point, marked) + (f" of {printable(point.more.machine)}" if point.more.machine else "")
+
+
+def _own_name(point: Checkpoint, marked: Marked) -> str:
     from ...model.checkpoint import MANUAL, PROMPT
     from ...ops.checkpoint_names import is_labelled, label_of
 

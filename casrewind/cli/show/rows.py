@@ -25,6 +25,8 @@ _NAMES = 10
 """Paths that a row names at most."""
 _PIPED_NAMES = 3
 """The same in output that is no terminal."""
+_LEAST_TITLE = 18
+"""Columns of a title in a row of one line."""
 _LEAST_NAME = 8
 """Columns of a path that is cut."""
 _WHEN, _COUNTS = 10, 9
@@ -88,13 +90,14 @@ class RowWriter:
     """Turns rows of one view into lines."""
 
     def __init__(
-        self, view: "TurnView", columns: int = PIPED, highest: int = 1, names: int = _NAMES, *, names_sessions: bool = True
-    ) -> None:
+        self, view: "TurnView", columns: int = PIPED, highest: int = 1, names: int = _NAMES, *, names_sessions: bool = True,
+        prefix: str = "",
+    ) -> None:  # fmt: skip
         """`columns`: those of the output. `highest`: the highest number that is printed. `names`: the paths that a row names
-        at most. `names_sessions`: a turn's row has its agent and session."""
+        at most. `names_sessions`: a turn's row has its agent and session. `prefix`: what stands in front of a number."""
         self._view, self._columns = view, columns
         self._names = names if columns < PIPED else min(names, _PIPED_NAMES)
-        self._highest = highest
+        self._highest, self._prefix = highest, prefix
         self._sides = sides_of(view.turns)
         self._names_sessions = names_sessions
         self._agents = {turn.agent for turn in view.turns}
@@ -107,7 +110,8 @@ class RowWriter:
         if not paths and found.total:
             found = found._replace(counts=f"{found.counts} {found.note}".rstrip(), paths=(), total=0, note="")
         found = found._replace(paths=found.paths[: self._names])
-        for line in (_narrow if self._layout.width < _NARROW else _in_columns)(found, self._layout):
+        is_narrow = self._layout.width < _NARROW or (self._prefix != "" and self._layout.title < _LEAST_TITLE)
+        for line in (_narrow if is_narrow else _in_columns)(found, self._layout):
             yield styled((line.text, DIM)) if found.is_dim else line
         for text in found.below:
             yield styled((cut_to(self.indent + text, self._layout.width), DIM))
@@ -122,20 +126,20 @@ class RowWriter:
         words = self.words(row)
         title = ("* " if words.is_pinned else "") + words.title
         if isinstance(row, Turn):
-            return self._turn(row, RowText(f"@{row.n}", title, ending=words.ending, note=words.note, is_dim=row.taken_back))
+            return self._turn(row, RowText(f"{self._prefix}@{row.n}", title, ending=words.ending, note=words.note, is_dim=row.taken_back))
         if isinstance(row, Outside):
             seen = "now" if row.seen_ns is None else ("seen " if self._layout.width >= _WIDE else "") + age(row.seen_ns)
             return _with_changes(RowText("", title, seen, note=words.note), row.changes)
         if isinstance(row, SavedRow):
             return RowText("", title, age(row.at_ns), plural(row.files, "file"))
         if isinstance(row, Reset):
-            found = RowText("", title, age(row.at_ns), note=words.note)
+            found = RowText("", title, age(row.at_ns), note=words.note, ending=words.ending)
             return _with_changes(found, row.changes)._replace(paths=(), total=0) if _is_counted(row) else found._replace(counts=NOT_COUNTED)
         return RowText("", title)
 
     def words(self, row: Row) -> RowWords:
         """What every list says of a row."""
-        return words_of(row, self._view.points, self._view.marks, self._sides)
+        return words_of(row, self._view.named, self._view.marks, self._sides)
 
     def session_of(self, turn: Turn) -> str:
         """The agent and the short id of a turn's session."""
@@ -144,7 +148,7 @@ class RowWriter:
     def made_by(self, maker: "Maker") -> str:
         """Who made a change, in words."""
         if maker.operation is not None:
-            return done_title(maker.by, maker.operation.target, self._view.points, self._view.marks, self._sides)
+            return done_title(maker.by, maker.operation.target, self._view.named, self._view.marks, self._sides)
         return " or ".join(f"@{turn.n} {title_of(turn)}" for turn in maker.turns) or "edited outside of a turn"
 
     def _turn(self, turn: Turn, found: RowText) -> RowText:
@@ -172,7 +176,7 @@ class RowWriter:
 
     def _measured(self) -> RowLayout:
         columns = self._columns
-        mark = len(f"@{self._highest}")
+        mark = cells(f"{self._prefix}@{self._highest}")
         session = max((cells(self._short_session(turn)) for turn in self._view.turns), default=0)
         if columns >= PIPED:
             return RowLayout(columns, mark, 34, _WHEN + 5, _PIPED_PATHS, session)
@@ -201,9 +205,11 @@ def words_of(row: Row, points: Mapping[str, Checkpoint], marks: Mapping[str, Mar
         title = first_line(f"saved: {row.label}" if row.label else description or "saved")
         return RowWords(title + _while(row.during), is_pinned=marks[row.checkpoint].pinned)
     if isinstance(row, Reset):
-        title = done_title(row.kind, row.target, points, marks, sides, is_short=True)
+        machine = points[row.target].more.machine if row.target in points else ""
+        ending = f" of {printable(machine)}" if machine else ""  # a long prompt in front of it is cut
+        title = done_title(row.kind, row.target, points, marks, sides, is_short=True).removesuffix(ending)
         title += ", with what was edited after it" if row.loose else ""
-        return RowWords(title + _while(row.during), note=_note(row.changes, unclear=row.unclear, damaged=row.damaged))
+        return RowWords(title + _while(row.during), ending, _note(row.changes, unclear=row.unclear, damaged=row.damaged))
     return RowWords("older checkpoints were forgotten here")
 
 
@@ -353,7 +359,8 @@ def _in_columns(found: RowText, layout: RowLayout) -> Iterator[Line]:
     is_cut = layout.width < PIPED
     title = found.title + found.ending
     if is_cut and not found.session and (layout.session or not found.mark):  # a longer title gets more
-        more = min(max(cells(title) - layout.title, 0), layout.session + layout.paths // 3)
+        room = layout.paths - 2 if found.ending and not found.mark else layout.paths // 3
+        more = min(max(cells(title) - layout.title, 0), layout.session + room)
         layout = layout._replace(title=layout.title + more, paths=layout.paths - max(more - layout.session, 0))
     rest: list[Part] = ["  ", _padded(found.when, layout.when)]
     if found.paths or found.note:

@@ -82,6 +82,7 @@ def checkpoint(point: Checkpoint, marked: Marked, current: str, turn: Turn | Non
         "branch": point.more.branch or None,
         "commit": point.more.commit or None,
         "parent": point.parent or None,
+        "machine": point.more.machine or None,
     }
 
 
