@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from .. import errors
 from .._typing import NamedTuple
-from .manifest import DIR, PURGED, Entry, Loader, PathLimit, differing, same
+from .manifest import DIR, PURGED, Entry, Loader, PathLimit, differing_entries, same
 from .paths import MAX_DEPTH, parents
 
 TYPE_CHECKING = False
@@ -59,7 +59,7 @@ def diff(load: Loader, old: bytes | None, new: bytes | None) -> Iterator[Change]
         if place.count(b"/") > MAX_DEPTH:
             raise errors.ManifestRefused(f"more than {MAX_DEPTH} levels", tuple(root for root in (old, new) if root is not None))
         bound.visit(old_tree, new_tree)
-        before, rows = differing(load, old_tree, new_tree)
+        before, rows = differing_entries(load, old_tree, new_tree)
         after = dict(rows)
         start = len(stack)
         for name, was in before:

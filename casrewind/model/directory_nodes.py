@@ -197,7 +197,7 @@ def load_at(load: Load, digest: bytes, place: NodePlace) -> Rows | NodeList:
     return node
 
 
-def differing(load: Load, one: NodeList, other: NodeList) -> tuple[Rows, Rows]:
+def differing_rows(load: Load, one: NodeList, other: NodeList) -> tuple[Rows, Rows]:
     """The entries of two large directories, without their common nodes, which are not loaded. Raises as `below`."""
     mine, theirs = _Level(one.level, dict(places(one))), _Level(other.level, dict(places(other)))
     while True:

@@ -184,7 +184,7 @@ def entries(load: Loader, digest: bytes) -> Tree:
     return directory_nodes.rows(load, node)
 
 
-def differing(load: Loader, one: bytes | None, other: bytes | None) -> tuple[Tree, Tree]:
+def differing_entries(load: Loader, one: bytes | None, other: bytes | None) -> tuple[Tree, Tree]:
     """The entries of two directories; None has no entries. For large directories, nodes present in both are neither
     loaded nor returned."""
     if one is None or other is None:
@@ -194,7 +194,7 @@ def differing(load: Loader, one: bytes | None, other: bytes | None) -> tuple[Tre
         return first if isinstance(first, list) else entries(load, one), second if isinstance(second, list) else entries(load, other)
     from . import directory_nodes
 
-    return directory_nodes.differing(load, first, second)
+    return directory_nodes.differing_rows(load, first, second)
 
 
 def decode_entry(data: bytes, position: int) -> tuple[bytes, Entry, int]:

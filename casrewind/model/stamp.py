@@ -50,7 +50,7 @@ def matches(stamp: Sequence[int], status: os.stat_result) -> bool:
     return stamp == (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_mode)
 
 
-def differing(
+def positions_that_differ(
     names: Sequence[bytes], packed: bytes | memoryview, fd: int, device: int | None = None, never: frozenset[int] = frozenset()
 ) -> list[int]:
     """The positions of the names, relative to the directory open as `fd`, that do not have the stamps in `packed`.

@@ -12,7 +12,7 @@ from . import checkpoint as checkpoints
 from .diff import Change
 from .history import RESTORE, REVERT
 from .manifest import PURGED, Entry, same
-from .turn_order import Session, TurnPositions, order_of, overlapping
+from .turn_boundaries import Session, TurnPositions, find_boundaries, overlapping
 from .turn_records import (
     BACKGROUND,
     EDITED,
@@ -56,7 +56,7 @@ class Outline:
     """The rows of one worktree in their order, before any comparison. Changes are looked up only for requested rows."""
 
     def __init__(self, records: Iterable[Point | PastOperation], alive: Collection[Session], *, now: bool = False) -> None:
-        """`records`: all checkpoints and operations of one worktree, oldest first. `alive`: see turn_order.order_of.
+        """`records`: all checkpoints and operations of one worktree, oldest first. `alive`: see turn_boundaries.find_boundaries.
         `now`: the differ of `rows` can read the worktree."""
         self._now = now
         every = list(records)
@@ -66,15 +66,15 @@ class Outline:
                 operations.setdefault(record.safety, []).append(record)
         self._points = [_with_session(one, operations.get(one.id, ())) for one in every if isinstance(one, Point)]
         self._operations = [operations.get(point.id, []) for point in self._points]
-        self._order = order_of(self._points, alive)
-        self._runners = overlapping(self._order.turns, len(self._points))
+        self._boundaries = find_boundaries(self._points, alive)
+        turns = self._boundaries.turns
+        self._runners = overlapping(turns, len(self._points))
         self._taken_back: dict[int, bytes] = {}
         if operations:
             from .taken_back import find_taken_back  # a project without a restore does not need it
 
-            self._taken_back = find_taken_back(self._points, self._operations, [turn.opened for turn in self._order.turns], self._runners)
-        count = len(self._order.turns)
-        self.turns = tuple(self._turn(count - number, self._order.turns[number]) for number in reversed(range(count)))
+            self._taken_back = find_taken_back(self._points, self._operations, [turn.opened for turn in turns], self._runners)
+        self.turns = tuple(self._turn(len(turns) - number, turns[number]) for number in reversed(range(len(turns))))
         self._owners: dict[str, Turn] = {}
         self._positions: dict[str, int] = {}
         self._sides = self._known_sides()
@@ -103,7 +103,7 @@ class Outline:
 
     def filled(self, turn: Turn, differ: Differ) -> Turn:
         """A turn with its changes."""
-        positions = self._order.turns[-turn.n]
+        positions = self._boundaries.turns[-turn.n]
         if positions.before is None or positions.after is None or (turn.to_now and not self._now):
             return turn
         found = _Composed()
@@ -164,7 +164,7 @@ class Outline:
             branch=points[positions.opened].branch,
             checkpoints=tuple(points[at].id for at in positions.inside),
             not_saved=is_unsaved,
-            taken_back=self._taken_back.get(len(self._order.turns) - number) == b"",
+            taken_back=self._taken_back.get(len(self._boundaries.turns) - number) == b"",
         )
 
     def _is_unsaved(self, before: int | None, after: int | None) -> bool:
@@ -188,7 +188,7 @@ class Outline:
         rows: list[tuple[int, int, _Slot]] = []
         for turn in self.turns:
             opened = len(self.turns) - turn.n
-            rows.append((self._order.turns[opened].opened, _TURN, _Slot(turn, turn=opened)))
+            rows.append((self._boundaries.turns[opened].opened, _TURN, _Slot(turn, turn=opened)))
         for at, point in enumerate(self._points):
             if point.trigger == checkpoints.MANUAL:
                 row = SavedRow(point.id, point.label, point.files, point.created_ns, self._numbers(at))
@@ -202,7 +202,7 @@ class Outline:
 
     def _is_own(self, at: int) -> bool:
         """True for the safety checkpoint of an operation that the agent of a running turn ran."""
-        return at in self._order.own and self._order.own[at] in self._runners[at]
+        return at in self._boundaries.own and self._boundaries.own[at] in self._runners[at]
 
     def _is_loose(self, at: int) -> bool:
         """True for a safety checkpoint without a record of its operation: the step behind it is the operation's."""
@@ -220,19 +220,19 @@ class Outline:
             kind = OPERATIONS.get(point.op, OPERATIONS["restore"])
             during = self._numbers(at)
             row = Reset(kind, point.target, point.id, point.created_ns, during, number, side, loose=True)
-            yield _Slot(row, first=at, last=-1 if at + 1 in self._order.gaps else at + 1)
+            yield _Slot(row, first=at, last=-1 if at + 1 in self._boundaries.gaps else at + 1)
 
     def _outside(self) -> Iterator[tuple[int, int, _Slot]]:
         """The steps in which no turn runs, and the positions where something was forgotten."""
         count = len(self._points)
-        halves = {turn.opened for turn in self._order.turns if turn.before is None}
-        ends = {turn.spans[-1].last + 1 for turn in self._order.turns if turn.after is None}
+        halves = {turn.opened for turn in self._boundaries.turns if turn.before is None}
+        ends = {turn.spans[-1].last + 1 for turn in self._boundaries.turns if turn.after is None}
         first = -1
-        if 0 in self._order.gaps:
+        if 0 in self._boundaries.gaps:
             yield 0, _LAST, _Slot(Forgotten(self._points[0].id))
         for at in range(1, count + self._now):
             is_free = not self._runners[at]
-            is_gap = at in self._order.gaps
+            is_gap = at in self._boundaries.gaps
             if is_free and is_gap and at not in halves and at not in ends:
                 yield at, _LAST, _Slot(Forgotten(self._points[at].id))
             if not is_free or is_gap or at in halves or self._is_loose(at - 1):
@@ -247,15 +247,15 @@ class Outline:
 
     def _ends_row(self, at: int) -> bool:
         count = len(self._points)
-        if at >= count - 1 or at in self._order.typed or at in self._order.opened_again:
+        if at >= count - 1 or at in self._boundaries.typed or at in self._boundaries.opened_again:
             return True
         return self._points[at].trigger in (checkpoints.MANUAL, checkpoints.SAFETY, checkpoints.PROMPT)
 
     def _outside_row(self, first: int, last: int) -> _Slot:
         of = 0
-        kind = TYPED if last in self._order.typed else EDITED
-        if last in self._order.opened_again:
-            kind, of = BACKGROUND, len(self.turns) - self._order.opened_again[last]
+        kind = TYPED if last in self._boundaries.typed else EDITED
+        if last in self._boundaries.opened_again:
+            kind, of = BACKGROUND, len(self.turns) - self._boundaries.opened_again[last]
         seen = self._points[last] if last < len(self._points) else None
         row = Outside(kind, "" if seen is None else seen.id, None if seen is None else seen.created_ns, of)
         return _Slot(row, first=first, last=last)
@@ -310,7 +310,7 @@ class Outline:
                 if start < at:
                     found.add(self._between(start, at, differ), ())
                 start = at
-                is_own = self._order.own.get(at) == turn
+                is_own = self._boundaries.own.get(at) == turn
                 for done in self._operations[at]:
                     plan = differ.plan(done.plan)
                     if is_own:
@@ -432,8 +432,7 @@ def groups(records: Iterable[Point | PastOperation]) -> Iterator[frozenset[str]]
     stopped. Restores while it ran belong to it. A waiting prompt that cut short a turn belongs to that turn.
     """
     points = [record for record in records if isinstance(record, Point)]
-    order = order_of(points, ())
-    for turn in order.turns:
+    for turn in find_boundaries(points, ()).turns:
         found = {at for span in turn.spans for at in span if at < len(points)}
         found |= {turn.opened, *turn.inside[-1:]} if turn.mixed else {turn.opened}
         own_ends = (at for at in turn.inside if points[at].trigger == "turn_end" and not points[at].of_subagent)

@@ -276,7 +276,7 @@ def record_missed(context: Context, line: bytes) -> None:
 def _turn(context: Context, event: Event) -> tuple[str, bool, str]:
     """Returns (id of the checkpoint that opened the event's turn, True if the event opens a turn, the turn's prompt).
 
-    All are empty if only the order of the records can decide. Then model/turn_order.py decides.
+    All are empty if only the order of the records can decide. Then model/turn_boundaries.py decides.
     """
     field = agents.turn_field(event.agent)
     turn_id = getattr(event, field) if field else ""

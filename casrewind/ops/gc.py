@@ -133,7 +133,7 @@ def _collect(
         damaged = () if why else sweep(context, maintenance, reach, seq, most=most)
         if not why:
             with suppress(errors.StoreFull), maintenance.exclusively():  # without room the ledger stays longer, no more
-                maintenance.compact()
+                maintenance.compact_ledger_and_index()
         maintenance.tidy()
         if limits.max_age is not None:
             context.store.sessions.prune(time.time_ns() - round(limits.max_age * 1e9))

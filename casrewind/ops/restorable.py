@@ -64,7 +64,7 @@ def _is_whole(load: Loader, root: bytes, now: bytes) -> bool:
                 raise errors.ManifestRefused(f"more than {paths.MAX_DEPTH} levels", (root,))
             if digest != other and hash((digest, other)) not in seen:
                 seen.add(hash((digest, other)))
-                rows, others = (manifest.entries(load, digest), ()) if other is None else manifest.differing(load, digest, other)
+                rows, others = (manifest.entries(load, digest), ()) if other is None else manifest.differing_entries(load, digest, other)
                 there = {name: entry.digest for name, entry in others if entry.kind == DIR}
                 stack += [(entry.digest, there.get(name), depth + 1) for name, entry in rows if entry.kind == DIR]
     except (errors.BlobMissing, errors.BlobCorrupt):

@@ -275,7 +275,7 @@ class LedgerIndex:
         with suppress(IndexUnusable, OSError):
             self._index.compact()
 
-    def compact(self) -> None:
+    def compact_ledger(self) -> None:
         """Rewrite the ledger without obsolete records if that makes it substantially smaller. Raises OSError."""
         from . import ledger
 
@@ -283,7 +283,7 @@ class LedgerIndex:
             state, _ = self.ledger_state(b"")
             histories = self.view(catalog.histories)
             alive = self.view(catalog.identities)
-            records = b"".join(ledger.compact(self.ledger.read(0, state.end), alive, histories, state.seq))
+            records = b"".join(ledger.compacted_records(self.ledger.read(0, state.end), alive, histories, state.seq))
             if len(records) + _WORTHWHILE > state.end * 0.9:
                 return
             done: list[bool] = []
@@ -311,7 +311,7 @@ class LedgerIndex:
             alive = self.view(catalog.identities)
             found = self.ledger.read(0, state.end)
             made = (record._replace(payload=convert(record.kind, record.seq, record.payload)) for record in found)
-            self.ledger.replace(b"".join(ledger.compact(made, alive, histories, state.seq)))
+            self.ledger.replace(b"".join(ledger.compacted_records(made, alive, histories, state.seq)))
         self.recreate()
 
     def recreate(self) -> None:

@@ -217,7 +217,7 @@ _MARKS = {PIN, UNPIN, LABEL}
 OPERATIONS = frozenset((RESTORE, UNDO, REDO))
 
 
-def compact(
+def compacted_records(
     records: Iterable[Record], alive: Mapping[str, int], histories: "Mapping[bytes, undo_history.History]", seq: int
 ) -> Iterator[bytes]:
     """Yield encoded records equivalent to `records` for the checkpoints `alive` ({id: sequence number}). `histories`

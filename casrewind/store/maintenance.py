@@ -106,10 +106,10 @@ class Maintenance:
         """The operations that repair a damaged store."""
         return Salvage(self._layout, self._ledger_index, self._reader)
 
-    def compact(self) -> None:
+    def compact_ledger_and_index(self) -> None:
         """Rewrite the ledger and the index if that saves space. Requires the exclusive store lock."""
         with store_errors("compacting the ledger of", self._layout.root):
-            self._ledger_index.compact()
+            self._ledger_index.compact_ledger()
         self._ledger_index.compact_index()
 
     def other_bytes(self) -> int:

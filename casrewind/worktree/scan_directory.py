@@ -204,7 +204,7 @@ class DirectoryScan:
         self.children = stat_index.split(old.children)
         names = stat_index.split(old.names)
         self._state.saw(len(names) + len(self.children))
-        moved = stamps.differing(names, old.stamps, self.fd)
+        moved = stamps.positions_that_differ(names, old.stamps, self.fd)
         if moved:
             self._unpack()
             for number in moved:

@@ -219,7 +219,7 @@ class StatIndex:
             low, high = max(start - offset, 0), min(end - offset, len(names))
             if low < high:
                 some = memoryview(packed)[low * _STAMP : high * _STAMP]
-                found += [offset + low + number for number in stamps.differing(names[low:high], some, fd, where, never)]
+                found += [offset + low + number for number in stamps.positions_that_differ(names[low:high], some, fd, where, never)]
             offset += len(packed) // _STAMP
         return found
 

@@ -81,7 +81,7 @@ class Story:
 
 def test_every_list_has_the_same_words_for_a_row():
     pytest.importorskip("textual")
-    from casrewind.cli.picker import paint, picker_rows
+    from casrewind.cli.picker import coloured_lines, picker_rows
 
     story = Story(200)
     view = SimpleNamespace(turns=story.turns, points=story.points, named=story.points, marks=story.marks)
@@ -96,7 +96,7 @@ def test_every_list_has_the_same_words_for_a_row():
         for paths in (True, False):  # `list`, and `log`
             line = next(printed.lines(row, paths=paths)).text
             assert title + words.ending in line and words.note in line
-        picked = paint.timeline_row(timeline, picker_rows.row_of(row, story.points, ""), 400, is_base=False, is_unfolded=False).plain
+        picked = coloured_lines.timeline_row(timeline, picker_rows.row_of(row, story.points, ""), 400, is_base=False, is_unfolded=False).plain
         assert title in picked and f"{words.ending}{f' {words.note}' if words.note else ''}" in picked, picked
     assert len(kinds) == 5
     assert any("(while @" in words_of(row, story.points, story.marks, story.sides).title for row in story.rows)

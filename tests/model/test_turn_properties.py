@@ -38,7 +38,7 @@ def edges(story):
 
 def naive(story, outline, turn):
     """A turn's change put together step by step, as it is defined."""
-    order = outline._order
+    order = outline._boundaries
     number = len(outline.turns) - turn.n
     whole, shared = {}, set()
     points = story.points()
@@ -106,7 +106,7 @@ def check_story(story):
 
     covered = {}  # each step is in one row, or in the turns that run in it
     points = story.points()
-    halves = {one.opened for one in outline._order.turns if one.before is None}
+    halves = {one.opened for one in outline._boundaries.turns if one.before is None}
     for slot in outline._slots:
         if isinstance(slot.row, (Outside, Reset)) and slot.first >= 0:
             for at in range(slot.first + 1, slot.last + 1):
@@ -155,7 +155,7 @@ def check_growth(story, random_):
 def with_fields(story):
     """The records with the fields that later versions write."""
     outline, _ = viewed(story)
-    order = outline._order
+    order = outline._boundaries
     of = {}
     for number, turn in enumerate(order.turns):
         for at in turn.inside:
@@ -229,7 +229,7 @@ def check_gc(story, random_):
     whole, differ = viewed(story, records)
     if not whole.turns:
         return
-    turns_ = whole._order.turns
+    turns_ = whole._boundaries.turns
     newest = {(turn.agent, turn.session): number for number, turn in enumerate(turns_)}  # gc leaves the newest of each session
     gone = {number for number in range(len(turns_)) if number not in newest.values() and random_.random() < 0.5}
     points = story.points()

@@ -4,7 +4,7 @@ from rich.text import Text
 from textual.app import App
 from textual.widgets import Input, Static
 
-from . import paint
+from . import coloured_lines
 from .file_tree import TreeLine
 from .picker_rows import PickerRow
 from .state import PickerState
@@ -82,7 +82,8 @@ class PickerView:
         self.put("#top", Text(f"casrewind · {self.state.name} · {self.state.totals()}", style="bold"))
         self.put("#status", Text(self.state.status(), style="cyan"))
         other = f"v {TURN if self.state.what == HERE else HERE}"
-        self.put("#keys", paint.footer([other if key.startswith("v ") else key for key in _KEYS[self.pane()]], self.app.size.width))
+        keys = [other if key.startswith("v ") else key for key in _KEYS[self.pane()]]
+        self.put("#keys", coloured_lines.footer(keys, self.app.size.width))
 
     def reads(self, words: str) -> None:
         """Show a description of the read job; "" clears it. During an action, the action is shown instead."""
@@ -104,7 +105,7 @@ class PickerView:
         assert self.state.timeline is not None
         row = self.state.rows[index]
         is_base = self.state.base is not None and row.key == self.state.base.key
-        return paint.timeline_row(self.state.timeline, row, width, is_base=is_base, is_unfolded=self.state.is_unfolded(row))
+        return coloured_lines.timeline_row(self.state.timeline, row, width, is_base=is_base, is_unfolded=self.state.is_unfolded(row))
 
     def paint_prompt(self, index: int, _: int) -> Text:
         """A line of the prompt."""
@@ -113,14 +114,14 @@ class PickerView:
     def paint_file(self, index: int, _: int) -> Text:
         """A line of the files."""
         line = self.state.tree.lines[index]
-        return paint.tree_line(line, self.state.tree.below(line), self.state.checked, self.state.parts, self.state.lines_of)
+        return coloured_lines.tree_line(line, self.state.tree.below(line), self.state.checked, self.state.parts, self.state.lines_of)
 
     def paint_patch(self, index: int, _: int) -> Text:
         """A line of the patch."""
         line = self.state.patch[index]
         change = self.file()
         chosen = self.state.parts.get(change.change.path, set()) if change is not None and change.change is not None else set()
-        return paint.patch_line(line, is_choice=self.state.has_choice(), is_chosen=line.part in chosen)
+        return coloured_lines.patch_line(line, is_choice=self.state.has_choice(), is_chosen=line.part in chosen)
 
     def chosen(self) -> PickerRow | None:
         """The row at the cursor."""
@@ -131,7 +132,7 @@ class PickerView:
         lines = self.lines("#prompt")
         text = self.state.preview.prompt if self.state.preview is not None else ""
         width = max((self.lines("#files").size.width or self.app.size.width) - 2, 10)
-        self._prompt = paint.wrapped(text, width, self.app.console) if text.strip() else []
+        self._prompt = coloured_lines.wrapped(text, width, self.app.console) if text.strip() else []
         lines.display = bool(self._prompt)
         lines.styles.height = max(min(len(self._prompt), self.app.size.height // 5), 1)
         lines.fill(len(self._prompt))

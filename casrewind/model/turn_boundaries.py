@@ -49,7 +49,7 @@ class TurnPositions(NamedTuple):
     inside: tuple[int, ...]
 
 
-class Order(NamedTuple):
+class TurnBoundaries(NamedTuple):
     """All turns, in the order in which they were opened. `typed`: the positions of turn ends that a command
     of the user caused. `opened_again`: {position of a notification: the turn, by its index in `turns`}. `gaps`: the
     positions directly behind forgotten checkpoints.
@@ -64,13 +64,13 @@ class Order(NamedTuple):
     own: dict[int, int]
 
 
-def order_of(points: Sequence[Point], alive: Collection[Session]) -> Order:
+def find_boundaries(points: Sequence[Point], alive: Collection[Session]) -> TurnBoundaries:
     """The turns of one worktree's checkpoints, oldest first. `alive`: the sessions whose client may still work on a turn
     without an end."""
     reading = _Reading(points)
     for at, point in enumerate(points):
         reading.take(at, point)
-    return reading.order(alive)
+    return reading.boundaries(alive)
 
 
 class _Draft:
@@ -288,12 +288,12 @@ class _Reading:
 
     # -- where each turn ends
 
-    def order(self, alive: Collection[Session]) -> Order:
+    def boundaries(self, alive: Collection[Session]) -> TurnBoundaries:
         """What was found."""
         gaps = frozenset(at for at, point in enumerate(self.points) if point.parent and point.parent not in self.positions)
         drafts = sorted(self.drafts, key=lambda draft: draft.opened)
         numbers = {draft: number for number, draft in enumerate(drafts)}
-        return Order(
+        return TurnBoundaries(
             tuple(self._positions_of(draft, alive, gaps) for draft in drafts),
             frozenset(self.typed),
             {at: numbers[draft] for at, draft in self.opened_again.items()},
