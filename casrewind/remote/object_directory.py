@@ -3,8 +3,7 @@
 Three dangers are prevented here. After a power cut an object is empty under its final name, and put-if-absent keeps
 it so: each object is written and synced under another name, then renamed, and the directory is synced. (obstore's own
 files are not synced: it offers no way to ask for it.) Two writers replace each other: the rename never replaces. A
-disk that is not mounted is written to as an empty directory: only an object at the top, the first one of a new
-remote, makes the directory.
+disk that is not mounted is written to as an empty directory: only the first objects of a new remote make the directory.
 """
 
 import errno
@@ -15,6 +14,8 @@ from contextlib import suppress
 from .. import fsio
 from ..worktree import safe_rename
 
+_FIRST = ("casrewind", "keys/")
+"""Names, or their beginnings, of the objects that are written while a remote is made."""
 _NO_SYNC = (errno.EINVAL, errno.ENOTSUP)
 """What a network file system answers that cannot sync a directory. Then its server decides when a name is durable."""
 
@@ -30,7 +31,7 @@ class ObjectDirectory:
     def put_new(self, name: str, data: bytes) -> bool:
         """False if the object exists."""
         directory, _, file = self._path(name).rpartition("/")
-        self._make(directory, top="/" not in name)
+        self._make(directory, is_new=name.startswith(_FIRST))
         if os.path.lexists(f"{directory}/{file}"):
             return False
         if directory not in self._tidied:  # only the owner of a chain writes in its directory
@@ -89,14 +90,14 @@ class ObjectDirectory:
             raise OSError(errno.EINVAL, "no name of an object", name)
         return os.path.join(self._root, name)
 
-    def _make(self, directory: str, *, top: bool) -> None:
+    def _make(self, directory: str, *, is_new: bool) -> None:
         """The directory of an object, with durable names down to it."""
         if os.path.isdir(directory):
             return
         parent = os.path.dirname(directory)
         if directory != self._root:
-            self._make(parent, top=top)
-        elif not top:
+            self._make(parent, is_new=is_new)
+        elif not is_new:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), directory)
         with suppress(FileExistsError):
             os.mkdir(directory)

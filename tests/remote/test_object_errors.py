@@ -305,7 +305,7 @@ def test_a_disk_that_is_not_mounted_is_not_written_to(tmp_path):
     assert failure(lambda objects: objects.put_new("chain/1", b"x"), url, {}) == words
     assert failure(lambda objects: objects.list(), url, {}) == words
     assert os.listdir(tmp_path) == []
-    assert Objects(url).put_new("casrewind", b"head") and Objects(url).put_new("chain/1", b"x")
+    assert Objects(url).put_new("keys/1", b"key") and Objects(url).put_new("casrewind", b"head") and Objects(url).put_new("chain/1", b"x")
     url = f"file://{tmp_path}/misspelt/shop"
     assert failure(lambda objects: objects.put_new("casrewind", b"x"), url, {}) == f"the directory of {url} is gone, or its disk is not mounted"
 
