@@ -71,10 +71,11 @@ def turn_of(reference: str) -> tuple[int, bool] | None:
 def machine_of(reference: str) -> tuple[str, str]:
     """Returns (the name of a machine, the reference there) of `remote:REF` and `MACHINE:REF`. ("", the reference) has another form.
 
-    A colon has other uses, too. So a name counts only if there is a machine of that name.
+    A colon has other uses, too. So a name counts only if there is a machine of that name, and a time stays a time.
     """
     machine, colon, rest = reference.partition(":")
-    return (machine, rest) if colon and rest and f"{machine}:" != AFTER else ("", reference)
+    is_one = colon and rest and f"{machine}:" != AFTER and moment_of(reference) is None
+    return (machine, rest) if is_one else ("", reference)
 
 
 def check_label(label: str) -> None:

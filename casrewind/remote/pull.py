@@ -15,6 +15,7 @@ from ..model import checkpoint as checkpoints
 from ..model import digest as digests
 from ..model import history, rewind_record
 from ..model.checkpoint import Checkpoint
+from ..ops.checkpoint_names import AFTER, REMOTE
 from ..ops.context import Context
 from ..store import ledger
 from ..store.reachability import Marker
@@ -124,10 +125,10 @@ def read_chain(remote: Remote, chain: str, pieces: Sequence[PieceInfo], read: Re
 
 
 def _machine(remote: Remote, chain: str, name: str) -> str:
-    """The name that a chain's machine has here: that of another chain is not given twice."""
+    """The name that a chain's machine has here: not that of another chain, and no word that a reference begins with."""
     name = _NOT_IN_NAMES.sub("-", name)[:64].strip("-.") or "machine"
     others = {one.machine for other, one in remote.files.state.chains.items() if other != chain} | {remote.config.machine}
-    return f"{name}.{chain[:4]}" if name in others else name
+    return f"{name}.{chain[:4]}" if name in others or f"{name}:" in (REMOTE, AFTER) else name
 
 
 def renamed(chain: str, worktree: bytes) -> bytes:

@@ -194,7 +194,7 @@ def test_back_takes_the_files_over_and_undo_gives_them_back(sandbox, casrewind, 
     before = picture(root)
     done = casrewind("back", "remote:@1", "--code", "-y", code=0)
     assert shown(done.out) == [
-        'restored to before "now the printer" (sandbox-4:@1, ~, ~)', "  2 paths written, 2 removed, 1 unchanged",
+        'restored to before "now the printer" (sandbox-4:@1, ~)', "  2 paths written, 2 removed, 1 unchanged",
         "  the state before is ~; casrewind undo goes back to it", "  the agent will be told (hooks.tell_agent)",
     ]  # fmt: skip
     assert {path.name for path in root.iterdir()} == {"print.py", "till.py", "lib"}

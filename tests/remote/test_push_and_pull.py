@@ -152,6 +152,16 @@ def test_a_pull_that_was_cut_goes_on(machine, other, after):
     assert_arrived(machine, other, saved)
 
 
+@pytest.mark.parametrize("name", ["remote", "after"])
+def test_a_machine_has_no_name_that_means_something_else(name, url, other, tmp_path):
+    machine = Machine(tmp_path / "odd", url, name)
+    machine.add_remote()
+    point = machine.save({"a": b"1"})
+    machine.push()
+    other.pull()
+    assert other.points()[point.id].more.machine.startswith(f"{name}.")
+
+
 def test_a_copied_store_goes_on_as_a_machine_of_its_own(machine, other, tmp_path):
     machine.save({"a": b"1"})
     machine.push()

@@ -23,11 +23,12 @@ def target_of(context: Context, point: Checkpoint) -> RestoreTarget:
     """A checkpoint as the target of a restore."""
     name, turn = name_of(point, lookup.marks(context, point)), _turn_of(context, point)
     number = "" if turn is None else f"@{turn.n}" if turn.before == point.id else f"after:@{turn.n}"
-    if number and point.more.machine:
-        name, number = name.removesuffix(f" of {point.more.machine}"), f"{point.more.machine}:{number}"
-    details = filter(None, (number, age(point.created_ns), "" if point.id in name else point.id))
-    turn_here = None if turn is None or point.more.machine else turn.n
-    return RestoreTarget(f"to {name} ({', '.join(details)})", turn_here, point.created_ns, number or point.id)
+    identity, here = "" if point.id in name else point.id, None if turn is None else turn.n
+    if number and point.more.machine:  # the line has no room for the id, too
+        name, identity, here = name.removesuffix(f" of {printable(point.more.machine)}"), "", None
+        number = f"{printable(point.more.machine)}:{number}"
+    details = filter(None, (number, age(point.created_ns), identity))
+    return RestoreTarget(f"to {name} ({', '.join(details)})", here, point.created_ns, number or point.id)
 
 
 def title_of(context: Context, point: Checkpoint) -> str:
