@@ -10,20 +10,22 @@ from types import SimpleNamespace
 import pytest
 
 from casrewind.agents.codex import CLIENT as codex
-from casrewind.ops import conversation_rest, restore_to, rewind
 from support import chat_model, claude_model, codex_gemini_model, real_clients
 from support.claude_client import ClaudeClient, wait
 from support.codex_client import CodexClient, Server
+from support.command_in_process import InProcess
 from support.copilot_client import CopilotClient
 from support.droid_client import DroidClient
 from support.gemini_client import GeminiClient
 from support.opencode_client import OpencodeClient
-from support.other_machine import bring, context_of, take_away
+from support.other_machine import context_of
 from support.picture import differences, picture
 from support.pi_client import PiClient
 from support.sample_start import by_turns
 
 pytestmark = pytest.mark.xdist_group("client-hand-over")
+
+KEY = "crk1-" + "5a" * 32
 
 
 class Claude:
@@ -117,62 +119,85 @@ class Droid(Claude):
         return self.client.print(prompt, "-s", line.split()[-1])
 
 
+def add_remote(casrewind, url, machine):
+    casrewind("remote", "add", url, "--machine", machine, code=0, CASREWIND_REMOTE_KEY=KEY)
+
+
+def ids(casrewind):
+    """{id: machine} of the checkpoints in a store."""
+    with context_of(casrewind) as context:
+        return {point.id: point.more.machine for point, _ in context.store.checkpoints()}
+
+
 @pytest.fixture(scope="module", params=[Claude, *by_turns([Codex, Pi, Copilot, Gemini, Opencode, Droid], 1)], ids=lambda kind: kind.__name__)
 def told(request, tmp_path_factory):
-    """One turn at the first place, which is gone then; at the second place the client is resumed and writes where it is."""
-    directory = tmp_path_factory.mktemp("o")
+    """One turn at the first place, pushed; then the place is gone. At the second place it is cloned, the client resumed, gone back
+    and on, and pushed. A third place pulls."""
+    directory, elsewhere = tmp_path_factory.mktemp("o"), tmp_path_factory.mktemp("elsewhere")
+    url = f"file://{directory}/remote"
     first = request.param(directory)
     first.install()
     first.client.model.script = {"note it": [[first.call("echo one > note.txt")], ["Noted."]]}
-    first.client.casrewind("save", code=0)  # the first one of a project would be left to another process
+    there = first.client.casrewind
+    there("save", code=0)  # the first one of a project would be left to another process
     first.say("please note it")
     wait(first.client.points, lambda found: any(point["trigger"] == "turn_end" for point in found))
-    with context_of(first.client.casrewind) as context:
-        conversation_rest.store_rest(context, transcripts=True)  # Copilot writes its session when it ends
-    store = take_away(first.client.casrewind, directory / "sent")
+    add_remote(there, url, "sandbox")
+    there("push", code=0)
+    found = SimpleNamespace(before=picture(first.client.project), sent=ids(there))
     first.client.stop()
-    before = picture(first.client.project)
     for place in (first.client.home, first.client.project):
         shutil.rmtree(place)
-    elsewhere = tmp_path_factory.mktemp("elsewhere")
-    second = request.param(elsewhere)
+
+    found.second = second = request.param(elsewhere)
     second.install()
-    here = second.client.casrewind
-    point = bring(store, here)[-1]
-    with context_of(here) as context:
-        restore_to.materialise(context, point, str(elsewhere / "files"))
-        shutil.copytree(elsewhere / "files", second.client.project, dirs_exist_ok=True)
-        chat = rewind.hand_over(context, context.store.checkpoint(point.id))
-    after = picture(second.client.project)
+    here, root = second.client.casrewind, elsewhere / "work"
+    found.cloned = here.json("clone", url, str(root), "--machine", "laptop", CASREWIND_REMOTE_KEY=KEY)
+    second.client.project, here.root = root, str(root)
+    found.after = picture(root)
     second.client.model.script = {"where are we": [[second.call("pwd > where.txt")], ["There."]]}
-    second.resume(chat.resume, "where are we")
-    requests = list(second.client.model.requests)
-    yield SimpleNamespace(first=first, second=second, before=before, after=after, chat=chat, point=point, requests=requests)
+    second.resume(found.cloned["resume"], "where are we")
+    found.where, found.requests = (root / "where.txt").read_text().strip(), list(second.client.model.requests)
+    words = ["restore", found.cloned["checkpoint"]] if request.param is Droid else ["back", "1"]  # it has no hook at a prompt in print mode
+    found.report = here.json(*words, "--both", "--yes")
+    found.has_where = (root / "where.txt").exists()
+    second.resume(found.report["fork"]["resume"], "and now")
+    found.last = second.client.model.requests[-1]
+    here("push", code=0)
+    found.made = ids(here)
+
+    third = InProcess(tmp_path_factory.mktemp("third"), tmp_path_factory.mktemp("home"))
+    third("save", code=0)
+    add_remote(third, url, "desk")
+    third("pull", code=0)
+    here("pull", code=0)
+    found.pulled, found.home = ids(third), ids(here)
+    found.verified = [casrewind.json("verify")["ok"] for casrewind in (here, third)]
+    yield found
     second.client.stop()
 
 
 def test_the_client_goes_on_with_exactly_the_old_turns(told):
-    shell = told.second.shell
-    old = ["user: please note it", f"call {shell}", "result", "assistant: Noted."]
-    assert told.requests[0].told == [*old, "user: where are we"]
-    assert told.chat.session == told.point.session
-    if not isinstance(told.second, Opencode):  # it keeps its sessions in a database
-        assert os.stat(told.chat.path).st_mode & 0o777 == 0o600
+    old = ["user: please note it", f"call {told.second.shell}", "result", "assistant: Noted."]
+    assert told.requests[0].told == [*old, "user: where are we"] and told.cloned["problems"] == []
+    assert told.last.told == [*old, "user: and now"]
 
 
-def test_its_tools_run_at_the_new_place(told):
-    assert (told.second.client.project / "where.txt").read_text().strip() == os.path.realpath(told.second.client.project)
+def test_files_and_tools_are_at_the_new_place(told):
+    found = differences(told.before, told.after)
+    assert {path for path in found if path.partition(b"/")[0] != b".git"} == set()
+    assert told.where == os.path.realpath(told.second.client.project)
 
 
 def test_back_goes_to_before_the_prompt_there(told):
-    found = differences(told.before, told.after)
-    assert {path for path in found if not path.startswith(b".git")} == set()
-    words = ["restore", told.point.id] if isinstance(told.second, Droid) else ["back", "1"]
-    report = told.second.client.casrewind.json(*words, "--both", "--yes")
-    assert report["prompts"] == ["where are we"] and not (told.second.client.project / "where.txt").exists()
-    told.second.resume(report["fork"]["resume"], "and now")
-    assert told.second.client.model.requests[-1].told[-2:] == ["assistant: Noted.", "user: and now"]
-    assert told.second.client.casrewind.json("verify")["ok"]
+    assert told.report["prompts"] == ["where are we"] and not told.has_where
+
+
+def test_both_timelines_come_to_a_third_place_whole(told):
+    own = {point for point in told.made if point not in told.sent}
+    assert {point for point, machine in told.pulled.items() if machine == "sandbox"} >= set(told.sent)
+    assert {point for point, machine in told.pulled.items() if machine == "laptop"} >= own and own
+    assert set(told.sent) <= set(told.home) and told.verified == [True, True]
 
 
 @real_clients.further("codex")
@@ -190,13 +215,14 @@ def test_codex_goes_on_in_a_session_that_was_rewound_in_it(tmp_path_factory):
         server.ask("thread/resume", threadId=session)
         server.ask("thread/revert", threadId=session, beforeTurnId=turn)
     first.say("instead", session)
-    store = take_away(first.casrewind, tmp_path_factory.mktemp("s") / "sent")
+    url = f"file://{tmp_path_factory.mktemp('r')}"
+    add_remote(first.casrewind, url, "sandbox")
+    first.casrewind("push", code=0)
     first.stop()
     shutil.rmtree(first.home)
     second = CodexClient(tmp_path_factory.mktemp("x"))
-    point = bring(store, second.casrewind)[-1]
-    with context_of(second.casrewind) as context:
-        assert rewind.hand_over(context, point).session == session
+    found = second.casrewind.json("clone", url, str(second.home / "work"), CASREWIND_REMOTE_KEY=KEY)
+    assert found["resume"] == f"codex resume {session}"
     second.say("and on", session)
     assert second.model.requests[-1].told == [
         "user: first of three", "assistant: OK.", "user: instead", "assistant: OK.", "user: and on",
