@@ -59,20 +59,13 @@ def _removed(context: Context, end: Checkpoint) -> list[bytes]:
     changes = list(diffs.diff(diffs.lenient(context.store.load_tree), start.tree, end.tree))
     moved = {change.new.digest for change in changes if change.old is None and change.new is not None}
     if start.domain != end.domain and any(change.new is None for change in changes):
-        known, _ = diffs.split_unclear(changes, lambda *_: None, lambda path, _: "not captured" if _is_on_disk(context, path) else None)
+        there = context.tree.may_exist  # the turn did not remove it, but it is no longer captured
+        known, _ = diffs.split_unclear(changes, lambda *_: None, lambda path, _: "not captured" if there(path) else None)
         changes = list(known)
     return [
         change.path for change in changes if change.new is None and change.old is not None
         if change.old.kind != DIR and change.old.digest not in moved
     ]  # fmt: skip
-
-
-def _is_on_disk(context: Context, path: bytes) -> bool:
-    """True if a path that the checkpoint lacks exists: the turn did not remove it, but it is no longer captured."""
-    try:
-        return context.tree.status_of(path) is not None
-    except OSError:
-        return True
 
 
 def _warning(lost: list[bytes], most: int) -> str:

@@ -79,7 +79,7 @@ def judge_now(
     lacks and the disk has is not captured now."""
 
     def why_unclear(path: bytes, _entry: Entry) -> str | None:
-        return "not captured now" if _exists(context, path) else None
+        return "not captured now" if context.tree.may_exist(path) else None
 
     return comparer.judge(changes, old, seen.domain, present=why_unclear, certain=certain)
 
@@ -229,7 +229,7 @@ def missing(context: Context, points: Sequence[Checkpoint], scope: Sequence[byte
     """The paths in `scope`, sorted, that exist neither in a checkpoint of `points` nor in the worktree. Raises
     PathNotFound if that is every path in `scope`."""
     finders = [manifest.Finder(context.store.load_tree, point.tree) for point in points]
-    found = [path for path in sorted(set(scope)) if path and not _exists(context, path)]
+    found = [path for path in sorted(set(scope)) if path and not context.tree.may_exist(path)]
     found = [path for path in found if not any(_may_hold(finder, path) for finder in finders)]
     if found and len(found) == len(set(scope)):
         raise _not_found(context, points, found)
@@ -238,14 +238,8 @@ def missing(context: Context, points: Sequence[Checkpoint], scope: Sequence[byte
 
 def is_anywhere(context: Context, points: Sequence[Checkpoint], path: bytes) -> bool:
     """True if a checkpoint in `points` or the worktree has exactly this path."""
-    return _exists(context, path) or any(_may_hold(manifest.Finder(context.store.load_tree, point.tree), path) for point in points)
-
-
-def _exists(context: Context, path: bytes) -> bool:
-    try:
-        return context.tree.status_of(path) is not None
-    except OSError:
-        return True  # a parent directory is not searchable: the path may exist
+    finders = (manifest.Finder(context.store.load_tree, point.tree) for point in points)
+    return context.tree.may_exist(path) or any(_may_hold(finder, path) for finder in finders)
 
 
 def _may_hold(finder: manifest.Finder, path: bytes) -> bool:

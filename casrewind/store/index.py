@@ -428,10 +428,6 @@ def _lmdb_errors() -> Iterator[None]:
             "not enough memory to map the index",
             "allow this process more (ulimit -v), and try again"
         ) from error
-    except lmdb.DiskError as error:
-        if (full := _full(error)) is not None:
-            raise full from error
-        raise IndexUnusable(str(error)) from error
     except lmdb.Error as error:
         if os.strerror(errno.ENOENT) in str(error):
             raise IndexGone(str(error)) from error

@@ -284,6 +284,13 @@ class Worktree:
         """lstat of a path; None if it does not exist or a parent is not a directory."""
         return self._at(path, _status_at)
 
+    def may_exist(self, path: bytes) -> bool:
+        """False if nothing is at a path. True also if a parent directory cannot be searched: the path may exist."""
+        try:
+            return self.status_of(path) is not None
+        except OSError:
+            return True
+
     def capture(self, path: bytes, sink: Sink) -> CapturedFile | None:
         """The current content of a path, or None. A directory counts as empty. Raises OSError, NotCapturable (special
         file)."""

@@ -4,6 +4,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from ... import errors
 from ..._typing import TYPE_CHECKING, TypeVar
@@ -48,10 +49,7 @@ def purge(context: "Context", options: "ParsedOptions", done: Done) -> int:
 
 
 def _path(context: "Context", options: "ParsedOptions", done: Done) -> int:
-    def ask(found: Purged) -> bool:
-        return _agreed_on_paths(found, whole=options.glob)
-
-    confirm = _confirmation(options, done, ask)
+    confirm = _confirmation(options, done, partial(_agreed_on_paths, whole=options.glob))
     given = os.fsencode(options.path)
     if given in domains.OUTSIDE_NAMES:  # stored names of external rule files
         places: tuple[bytes, ...] = (given,)

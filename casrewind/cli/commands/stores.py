@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ... import config, errors, projects
 from ..._typing import TYPE_CHECKING
 from ...messages import age, plural, printable
-from ...ops.all_stores import Found, Pruned, Spared
+from ...ops.all_stores import Found, Pruned
 from ..show import shapes
 from ..show.shapes import path
 from ..show.text import size
@@ -86,24 +86,22 @@ def _name(store: Found) -> str:
 
 
 def _show_pruned(found: Pruned) -> None:
-    for store in found.removed:
-        _describe(store)
-    _kept(found.kept)
+    _describe_pruned(found)
     would = "would remove" if found.dry_run else "removed"
     free = "free" if found.dry_run else "freed"
     print_line(f"{would} {plural(len(found.removed), 'store')} and {free} {size(found.freed)}" if found.removed else "nothing to remove")
 
 
-def _kept(kept: Sequence[Spared]) -> None:
-    for item in kept:
+def _describe_pruned(found: Pruned) -> None:
+    for store in found.removed:
+        _describe(store)
+    for item in found.kept:
         print_line(f"kept {_name(item.store)}: {printable(item.reason)}")
 
 
 def _agreed(found: Pruned) -> bool:
     """Show the stores to delete, and ask. Any answer but yes is no."""
-    for store in found.removed:
-        _describe(store)
-    _kept(found.kept)
+    _describe_pruned(found)
     count, freed = plural(len(found.removed), "store"), size(found.freed)
     print_line(f"removing {count}, {freed}; if a project was moved, run casrewind adopt there first")
     return agreed_for_good()
