@@ -464,6 +464,6 @@ class Workspace:
 def _keeper(keep_edits: bool) -> "NewKeeper | None":  # noqa: FBT001 - one argument
     if not keep_edits:
         return None
-    from .ops.keep_edits import KeptEdits
+    from .ops.machine_merge import edit_keeper
 
-    return KeptEdits
+    return edit_keeper

@@ -34,7 +34,8 @@ checkpoint that is not later. If no checkpoint is old enough, the exit code is 1
 skip safety checkpoints.
 
 Behind the name of a machine stands any REF of this table but a bare number. `list --remote` lists these checkpoints. `restore`, `back`, `show`, `diff`,
-`cat`, `pin` and `unpin` take them; `revert` and `--keep-edits` do not. Nothing here changes what a name without a machine means.
+`cat`, `pin` and `unpin` take them; `revert` does not. With `--keep-edits`, `restore` and `back` merge what both machines did since the newest state that
+both had. Nothing here changes what a name without a machine means.
 
 ## Paths
 

@@ -56,7 +56,7 @@ class Kept(NamedTuple):
 class Merged(NamedTuple):
     """A file that becomes a merge: its bytes `data`, the number of places `taken` back, and how many lines are `kept`
     that were changed since. `conflicts`: how many places have markers. `by`: the numbers of the turns that edited the file
-    since. `is_yours`: a person did, too."""
+    since. `is_yours`: a person did, too. `machine`: the other machine whose places were taken over instead, or ""."""
 
     path: bytes
     data: bytes
@@ -65,15 +65,18 @@ class Merged(NamedTuple):
     conflicts: int = 0
     by: tuple[int, ...] = ()
     is_yours: bool = False
+    machine: str = ""
 
 
 class OutsideEdits(NamedTuple):
     """Paths of a plan with edits of a person, sorted. `proved`: edited outside of all turns. `possible`: others that a turn
-    without a seen end changed; what was edited behind it counts as its work. `can_stay`: a restore can keep them."""
+    without a seen end changed; what was edited behind it counts as its work. `can_stay`: a restore can keep them.
+    `is_of_machine`: the target is another machine's."""
 
     proved: tuple[bytes, ...]
     possible: tuple[bytes, ...]
     can_stay: bool = True
+    is_of_machine: bool = False
 
 
 NO_EDITS = OutsideEdits((), ())

@@ -32,14 +32,11 @@ class KeptEdits:
     """Makes the plan that keeps edits from the plan of an exact restore to `target` (restore.EditKeeper)."""
 
     def __init__(self, context: Context, target: Checkpoint, scope: Sequence[bytes], skip_damaged: bool) -> None:  # noqa: FBT001 - NewKeeper
-        """Finds the turns. Raises UsageError if none began after `target`, or if `target` is of another machine.
-        Raises CheckpointNotFound if some were forgotten."""
+        """Finds the turns. Raises UsageError if none began after `target`, CheckpointNotFound if some were forgotten."""
         self._context = context
-        hint = f"casrewind restore --exact {target.id} restores the state itself"
-        if target.more.machine:
-            raise errors.UsageError(f"no turn here began after a checkpoint of {target.more.machine}, so edits cannot be kept apart", hint)
         view = TurnView(context)
         turns = [turn for turn in view.turns if _is_since(view, turn.id, target)]
+        hint = f"casrewind restore --exact {target.id} restores the state itself"
         if not turns:
             raise errors.UsageError("nothing was done by an agent since then, so there is nothing to take back", hint)
         if any(True for _ in view.rows(wanted=lambda row: isinstance(row, Forgotten) and _is_since(view, row.checkpoint, target))):

@@ -33,7 +33,12 @@ def edited_outside(context: Context, target: Checkpoint, actions: Iterable[Actio
                 trace.through(context, view, row)
     except (errors.StoreDamaged, errors.ManifestRefused):
         return NO_EDITS
-    return OutsideEdits(tuple(sorted(trace.proved)), tuple(sorted(trace.possible - trace.proved)), not target.more.machine)
+    proved, possible = tuple(sorted(trace.proved)), tuple(sorted(trace.possible - trace.proved))
+    if not target.more.machine:
+        return OutsideEdits(proved, possible)
+    from .machine_merge import find_common_state
+
+    return OutsideEdits(proved, possible, bool(proved) and find_common_state(context, target) is not None, is_of_machine=True)
 
 
 class _Trace:

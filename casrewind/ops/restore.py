@@ -62,7 +62,7 @@ class EditKeeper(Protocol):
 
 
 NewKeeper = Callable[[Context, Checkpoint, Sequence[bytes], bool], EditKeeper]
-"""Makes the keeper for a restore of these paths to a checkpoint (keep_edits.KeptEdits). The last argument: skip damaged paths."""
+"""Makes the keeper for a restore of these paths to a checkpoint (machine_merge.edit_keeper). The last argument: skip damaged paths."""
 
 
 def restore(

@@ -6,10 +6,10 @@ another turn may have changed at the same time, and one that the turn may not ha
 """
 
 import time
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
 from .. import errors
-from .._typing import NamedTuple
+from .._typing import NamedTuple, Protocol
 from ..messages import plural, printable
 from ..model import digest as digests
 from ..model import manifest, merge, paths
@@ -28,7 +28,7 @@ from .compare import read_present
 from .context import Context
 from .edits import Edit, Edits, changed_since, chosen_actions, stored
 from .execute import Restored
-from .later_edits import LaterEdits
+from .later_edits import Editors, LaterEdits
 from .restore import Confirm, carry_out, only_plan
 from .turn_view import TurnView
 from .undo import prepare
@@ -194,12 +194,24 @@ def _unknown_before(unclear: Sequence[Change]) -> Iterator[Kept]:
         yield Kept(change.path, "not captured before the turn, so it may be older", benign=True)
 
 
+class Makers(Protocol):
+    """Who made the edits that are in a file (LaterEdits)."""
+
+    def of_file(self, path: bytes, present: Entry | None) -> Editors:
+        """Of the whole file."""
+
+    def of_lines(
+        self, path: bytes, present: Entry, lines: Sequence[bytes], chosen: Sequence[tuple[int, int]], read: Callable[[Entry], bytes]
+    ) -> Editors:
+        """Of these lines."""
+
+
 class PathMerger:
     """Decides for each path what it becomes. `chosen`: contents that are not in the store, by digest. `merged`: the files that
     were merged by lines. `made`: the digests of what is stored."""
 
     def __init__(
-        self, context: Context, steps: Mapping[bytes, Sequence[RevertStep]], later: LaterEdits, conflicts: str = ASIDE, *,
+        self, context: Context, steps: Mapping[bytes, Sequence[RevertStep]], later: Makers, conflicts: str = ASIDE, *,
         is_one: bool, skip_damaged: bool, hint: str,
     ) -> None:  # fmt: skip
         """`is_one`: there is one turn, which no reason names. `hint`: the hint of the error for damaged content."""
@@ -286,7 +298,7 @@ class PathMerger:
         found = tuple((group.ours.start + 1, max(group.ours.end, group.ours.start + 1)) for group in lines.conflicts)
         by = self._later.of_lines(path, present, lines.ours, found, read)
         were = "was" if len(found) == 1 and found[0][0] == found[0][1] else "were"
-        reason = f"{_lines_in_words(found)} {were} edited since{f' by {by}' if str(by) else ''}"
+        reason = f"{lines_in_words(found)} {were} edited since{f' by {by}' if str(by) else ''}"
         return self._kept(path, step, reason, merge.CONFLICTS)._replace(lines=found, by=by.turns)
 
     def _read(self, path: bytes, wanted: Entry, *, is_present: bool) -> bytes:
@@ -307,7 +319,8 @@ class _Moving(Exception):
     """A file changed between the scan and its merge."""
 
 
-def _lines_in_words(found: Sequence[tuple[int, int]]) -> str:
+def lines_in_words(found: Sequence[tuple[int, int]]) -> str:
+    """Ranges of lines: "lines 3-5, 9"."""
     shown = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in found[:_SHOWN])
     more = f" and {plural(len(found) - _SHOWN, 'more place')}" if len(found) > _SHOWN else ""
     return f"line{'' if shown.isdigit() else 's'} {shown}{more}"

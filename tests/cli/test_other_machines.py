@@ -162,7 +162,7 @@ def test_words_for_a_checkpoint_of_a_machine(sandbox, casrewind):
     (("cat", "remote:@9:f"), 15, "no turn 'sandbox-4:@9': sandbox-4 has 2;"),
     (("cat", "other:@1:f"), 15, "no checkpoint 'other'; give"),
     (("revert", "remote:@1", "-y"), 64, "remote:@1 is a turn of sandbox-4: revert reverses turns of this machine; casrewind restore remote:@1 "),
-    (("restore", "remote:@1", "--keep-edits", "-y"), 64, "no turn here began after a checkpoint of sandbox-4, so edits cannot be kept apart; "),
+    (("restore", "remote:@1", "--keep-edits", "-y"), 15, "the files here never were those of sandbox-4, so edits cannot be told apart; casrewind restore --exact c"),
     (("save", "-m", "remote:@1"), 64, "'remote:@1' cannot be a label: it would be taken for a checkpoint of another machine"),
     (("save", "-m", "ci:last"), 64, "'ci:last' cannot be a label: it would be taken for a checkpoint of another machine"),
     (("back", "remote:1"), 64, "N: 'remote:1' is not a number"),
@@ -216,6 +216,28 @@ def test_back_plans_and_asks_on_a_terminal(sandbox, terminal, casrewind, root):
     session.type("n\n")
     assert "nothing was changed" in session.end()[1].decode()
     assert (root / "own").exists()
+
+
+def test_edits_here_stay_since_both_machines_had_the_same_files(sandbox, here, casrewind, root, terminal, monkeypatch):
+    casrewind("back", "remote:@1", "--code", "-y", code=0)
+    plant(root, {"print.py": b"old\n\n\n\nedited\n", "mine": b"m"})
+    plant(sandbox.root, {"print.py": b"first\nold\n", "label.py": b"l"})
+    sandbox.turn("c", "labels", {"label.py": b"l2"})
+    sandbox.pull_into(here)
+    assert casrewind("back", "remote:@1", "--code", "--keep-edits", "-n", code=0).out.splitlines() == [
+        "would restore 2 paths and remove 0; 2 paths would stay", "  + label.py",
+        "  ~ print.py  merged: 1 place of sandbox-4 taken over, 4 lines of yours kept", "  kept, yours (1 path):", "    mine",
+        "  not the exact state of sandbox-4:@1: 2 paths keep your edits",
+    ]  # fmt: skip
+    session = terminal("back", "remote:@1", "--code")
+    session.read_until(b"[y/N/e/d] ")
+    assert b"edited outside of a turn here, and lose that:" in session.shown and b"--keep-edits" not in session.shown
+    session.type("e")
+    session.read_until(b"[y/N/d] ")
+    assert b"  takes over only what sandbox-4 changed since both were equal; edits here stay" in session.shown
+    session.type("y")
+    assert session.end()[0] == 0
+    assert (root / "print.py").read_bytes() == b"first\nold\n\n\n\nedited\n" and (root / "mine").exists() and (root / "label.py").exists()
 
 
 def test_a_person_in_a_client_sees_the_plan_first(sandbox, casrewind, root):

@@ -12,9 +12,9 @@ import pytest
 from casrewind import errors, projects
 from casrewind.model import retention
 from casrewind.model.manifest import PURGED
+from casrewind.model.plan import OUTSIDE
 from casrewind.model.retention import Limits
 from casrewind.ops import agent_event, all_stores, gc, lookup, rewind
-from casrewind.ops.keep_edits import KeptEdits
 from casrewind.ops.outside_edits import edited_outside
 from casrewind.ops.restore import restore
 from casrewind.store import registry
@@ -154,7 +154,7 @@ def test_a_record_of_rules_that_is_damaged_deletes_nothing(here, root, machines)
     assert (root / "mine").exists() and (root / "f").exists() and not report.exact
 
 
-def test_edits_of_a_person_are_named_from_the_first_on_and_cannot_be_kept_apart(here, root, machines):
+def test_edits_of_a_person_are_named_from_the_first_on(here, root, machines):
     """The time of a pulled checkpoint says nothing about what was done here: an edit before the pull counts, too."""
     agent = AgentTurns(here, root)
     agent.prompt("a", "work")
@@ -170,10 +170,117 @@ def test_edits_of_a_person_are_named_from_the_first_on_and_cannot_be_kept_apart(
     point = sandbox.pull_into(here)[-1]
     actions = here.plan_restore(point).actions
     found = edited_outside(here._context, point, actions)
-    assert found.proved == (b"mine",) and not found.can_stay
-    with pytest.raises(errors.UsageError, match="sandbox-4") as refused:
-        restore(here._context, point, keeper=KeptEdits)
+    assert found.proved == (b"mine",) and found.is_of_machine and not found.can_stay
+
+
+# -- a merge with what was done here
+
+LINES = [b"%d\n" % number for number in range(20)]
+
+
+def text(**changed):
+    return b"".join(changed.get(f"l{number}", line) for number, line in enumerate(LINES))
+
+
+def parted(here, root, machines):
+    """Both machines had the same files, and went on. Returns (the machine, its newest checkpoint)."""
+    sandbox = machines()
+    plant(sandbox.root, {
+        "both": text(), "clash": text(), "theirs": b"t", "mine": b"m", "goes": b"g", "gone here": b"g", "gone there": b"g", "bin": b"\0a", "d/x": b"x",
+    })  # fmt: skip
+    sandbox.workspace.save()
+    took_over(here, sandbox)
+    plant(sandbox.root, {
+        "both": text(l2=b"sandbox\n"), "clash": text(l9=b"sandbox\n", l2=b"s\n"), "theirs": b"T", "new there": b"n", "gone here": b"G",
+        "bin": b"\0sandbox",
+    })  # fmt: skip
+    for name in ("goes", "gone there", "d/x"):
+        (sandbox.root / name).unlink()
+    sandbox.workspace.save()
+    plant(root, {
+        "both": text(l17=b"laptop\n"), "clash": text(l9=b"laptop\n"), "mine": b"M", "new here": b"n", "bin": b"\0laptop", "gone there": b"edited",
+    })  # fmt: skip
+    (root / "gone here").unlink()
+    return sandbox, sandbox.pull_into(here)[-1]
+
+
+def test_what_both_did_since_they_had_the_same_files_is_merged(here, root, machines):
+    _, point = parted(here, root, machines)
+    before = picture(root)
+    report = here.restore(point, keep_edits=True)
+    found = {name: (root / name).read_bytes() if (root / name).exists() else None for name in (
+        "both", "clash", "theirs", "mine", "new there", "new here", "goes", "gone here", "gone there", "bin", "d/x",
+    )}  # fmt: skip
+    assert found == {
+        "both": text(l2=b"sandbox\n", l17=b"laptop\n"), "clash": text(l9=b"laptop\n"), "theirs": b"T", "mine": b"M", "new there": b"n",
+        "new here": b"n", "goes": None, "gone here": None, "gone there": b"edited", "bin": b"\0laptop", "d/x": None,
+    }  # fmt: skip
+    reasons = {item.path: item.reason for item in report.kept if item.why != OUTSIDE}
+    assert reasons == {
+        b"clash": "line 10 changed here and on sandbox-4", b"gone here": "removed here, and changed on sandbox-4",
+        b"gone there": "changed here and on sandbox-4", b"bin": "changed here and on sandbox-4, and binary",
+    }  # fmt: skip
+    assert {item.path for item in report.kept if item.why == OUTSIDE} == {b"mine", b"new here"}
+    assert [(item.path, item.machine, item.is_yours) for item in report.merged] == [(b"both", "sandbox-4", True)]
+    assert not report.exact
+    again = here.restore(point, keep_edits=True)
+    assert not again.actions, "what was merged is not merged twice"
+    here.undo()
+    assert differences(picture(root), before) == {}
+    assert here.verify().problems == ()
+
+
+def test_a_merge_of_a_path_touches_nothing_else(here, root, machines):
+    _, point = parted(here, root, machines)
+    here.restore(point, [b"both"], keep_edits=True)
+    assert (root / "both").read_bytes() == text(l2=b"sandbox\n", l17=b"laptop\n") and (root / "theirs").read_bytes() == b"t"
+
+
+def test_without_a_common_state_there_is_no_merge(here, root, machines):
+    sandbox = machines()
+    plant(sandbox.root, {"f": b"f"})
+    sandbox.workspace.save()
+    point = sandbox.pull_into(here)[-1]
+    before = picture(root)
+    with pytest.raises(errors.CheckpointNotFound, match="never were those of sandbox-4") as refused:
+        here.restore(point, keep_edits=True)
     assert f"--exact {point.id}" in str(refused.value)
+    here.restore(point)
+    here.undo()
+    plant(sandbox.root, {"f": b"2"})
+    sandbox.workspace.save()
+    with pytest.raises(errors.CheckpointNotFound):  # the restore was undone
+        here.restore(sandbox.pull_into(here)[-1], keep_edits=True)
+    assert differences(picture(root), before) == {}
+
+
+def test_a_common_state_is_found_by_equal_files(here, root, machines):
+    """A clone is no restore: its checkpoint has the files of the machine's."""
+    sandbox = machines()
+    plant(sandbox.root, {"f": text()})
+    first = sandbox.workspace.save().checkpoint
+    sandbox.pull_into(here)
+    for name in list(root.iterdir()):
+        name.unlink()
+    here.materialise(first.id, str(root.parent / "clone"))
+    os.rename(root.parent / "clone" / "f", root / "f")
+    assert here.save().checkpoint.tree == first.tree
+    plant(root, {"f": text(l2=b"laptop\n")})
+    plant(sandbox.root, {"f": text(l9=b"sandbox\n")})
+    sandbox.workspace.save()
+    here.restore(sandbox.pull_into(here)[-1], keep_edits=True)
+    assert (root / "f").read_bytes() == text(l2=b"laptop\n", l9=b"sandbox\n")
+
+
+def test_what_the_machine_stopped_capturing_is_not_deleted_by_a_merge(here, root, machines):
+    sandbox = machines()
+    plant(sandbox.root, {"f": b"f", "data": b"d"})
+    sandbox.workspace.save()
+    took_over(here, sandbox)
+    plant(sandbox.root, {".gitignore": b"data\n"})
+    sandbox.workspace.save()
+    here.restore(sandbox.pull_into(here)[-1], keep_edits=True)
+    assert (root / "data").read_bytes() == b"d" and (root / ".gitignore").exists()
 
 
 def test_paths_of_sessions_that_run_now_are_named(here, root, machines, monkeypatch):
@@ -226,6 +333,15 @@ def test_a_pull_changes_no_name_no_parent_and_no_count_here(here, root, machines
     plant(root, {"x": b"2"})
     saved = here.save().checkpoint
     assert saved.parent == before[2][0].id and saved.changes == (0, 1, 0)
+
+
+def test_a_time_stays_a_time(here, machines):
+    sandbox = machines("23")
+    plant(sandbox.root, {"f": b"f"})
+    sandbox.workspace.save()
+    sandbox.pull_into(here)
+    assert lookup.checkpoint(here._context, "today 23:59").worktree == here.root.key
+    assert lookup.place_of(here._context, "23:59").machine == "" and lookup.place_of(here._context, "23:@1").machine == "23"
 
 
 def test_a_label_names_a_checkpoint_here_or_says_where_it_is(here, machines):

@@ -25,7 +25,7 @@ from ...ops import status as statuses
 from ...ops import undo as undos
 from ...ops.checkpoint_names import is_named
 from ...ops.edits import Edit, Edits, changed_since
-from ...ops.keep_edits import KeptEdits
+from ...ops.machine_merge import edit_keeper
 from ...ops.outside_edits import edited_outside
 from ...ops.turn_view import TurnView
 from ...ops.unfinished_restore import finish_restore
@@ -269,7 +269,7 @@ class TimelineModel:
                 raise restores.EditsKept
             return bool(answer)
 
-        keeper = KeptEdits if keep_edits else None
+        keeper = edit_keeper if keep_edits else None
         if what == CODE:
             report = restores.restore(
                 context, point, scope=scope, confirm=confirm, skip_damaged=skip_damaged, keeper=keeper, edits=edits

@@ -7,6 +7,7 @@ that were made outside of a turn, and in a client nothing but the smallest step 
 from collections.abc import Callable, Iterable, Iterator
 
 from ..._typing import TYPE_CHECKING
+from ...messages import printable
 from ...model.checkpoint import Checkpoint
 from ...model.plan import NO_EDITS, Action, Plan
 from ...ops.restore import EditsKept, NewKeeper
@@ -69,9 +70,9 @@ class PlanQuestion:
         """What makes the plan that keeps edits; None for an exact restore."""
         if not self.keep_edits:
             return None
-        from ...ops.keep_edits import KeptEdits
+        from ...ops.machine_merge import edit_keeper
 
-        return KeptEdits
+        return edit_keeper
 
     def __call__(self, plan: Plan, strange: tuple[bytes, ...] = ()) -> bool:
         """Show the plan and ask; or decide without a question."""
@@ -98,7 +99,9 @@ class PlanQuestion:
 
     def explained(self) -> list[Line]:
         """What a plan is, if it keeps edits."""
-        return [restored.EDITS_STAY] if self.keep_edits else []
+        machine = "" if self._since is None else self._since.more.machine
+        stay = Line(restored.EDITS_HERE_STAY.format(printable(machine))) if machine else restored.EDITS_STAY
+        return [stay] if self.keep_edits else []
 
     def declined(self) -> None:
         """Say that nothing was changed. In a client, the plan says so."""

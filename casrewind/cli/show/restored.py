@@ -38,6 +38,7 @@ class RestoreTarget(NamedTuple):
 OPTION = "--keep-edits"
 """The option that keeps the edits that a plan would take back."""
 EDITS_STAY = Line("  takes back only what turns changed since then; your edits stay")
+EDITS_HERE_STAY = "  takes over only what {} changed since both were equal; edits here stay"
 UNDO_KEEPS = "The state before is kept for undo."
 NO_TARGET = RestoreTarget("", None, None)
 _DONE = {"restore": "restored", "revert": "reverted", "undo": "undone", "redo": "redone", "abort": "taken back"}
@@ -138,7 +139,8 @@ def _merged_lines(row: "Row", item: Merged) -> Iterator[Line]:
 def _merge_in_words(item: Merged) -> str:
     """What a merge takes back, and which lines it keeps: those of other turns, and yours."""
     whose = enumerated([*(f"@{number}" for number in item.by), *(["yours"] if item.is_yours else [])])
-    parts = [f"{plural(item.taken, 'place')} taken back"] if item.taken or not item.conflicts else []
+    taken = f"of {item.machine} taken over" if item.machine else "taken back"
+    parts = [f"{plural(item.taken, 'place')} {taken}"] if item.taken or not item.conflicts else []
     parts += [f"{plural(item.kept, 'line' if whose else 'later line')}{f' of {whose}' if whose else ''} kept"] if item.kept else []
     return "merged: " + ", ".join([*parts, *([f"markers at {plural(item.conflicts, 'place')}"] if item.conflicts else [])])
 
@@ -195,7 +197,7 @@ def outside_lines(found: OutsideEdits, how: str = OPTION) -> Iterator[Line]:
     it can be had."""
     if found.proved:
         were, lose = ("was", "loses") if len(found.proved) == 1 else ("were", "lose")
-        since = "since then" if found.can_stay else "here"
+        since = "here" if found.is_of_machine else "since then"
         yield Line(f"  {len(found.proved):,} of these paths {were} edited outside of a turn {since}, and {lose} that:")
         yield Line(f"    {first_names(found.proved)}")
         if how and found.can_stay:

@@ -1,0 +1,94 @@
+"""A restore to a checkpoint of another machine that keeps what was done here: a merge of both since the newest state that both had.
+
+The danger prevented here: the other machine's state without a common one says nothing about what was edited here. So
+without a common state there is no merge. A path that only this machine changed is not touched.
+"""
+
+from collections.abc import Sequence
+
+from .. import errors
+from ..messages import printable
+from ..model import diff as diffs
+from ..model import merge, paths
+from ..model.checkpoint import Checkpoint
+from ..model.diff import Change
+from ..model.manifest import Entry
+from ..model.plan import Action, Kept, Merged, Plan
+from .checkpoint_names import is_listed
+from .context import Context
+from .keep_edits import KeptEdits
+from .later_edits import Editors
+from .preflight import SKIP_DAMAGED
+from .restorable import DomainComparer, has_safety, naming
+from .restore import EditKeeper
+from .revert import PathMerger, RevertStep, lines_in_words
+
+_WHY = {
+    merge.CONFLICTS: "changed here and on {}", merge.REMOVED: "removed here, and changed on {}",
+    merge.IS_BINARY: "changed here and on {}, and binary", merge.IS_LARGE: "changed here and on {}, and too large to merge",
+}  # fmt: skip
+
+
+def edit_keeper(context: Context, target: Checkpoint, scope: Sequence[bytes], skip_damaged: bool) -> EditKeeper:  # noqa: FBT001 - NewKeeper
+    """The keeper of edits for a target, of whichever machine (restore.NewKeeper)."""
+    return (MachineMerge if target.more.machine else KeptEdits)(context, target, scope, skip_damaged)
+
+
+def find_common_state(context: Context, target: Checkpoint) -> Checkpoint | None:
+    """The newest checkpoint of the target's machine, the target at the latest, that the files here came from: it was restored
+    and that was not undone, or a checkpoint here has the same files. None if there is none."""
+    store, key = context.store, context.root.key
+    everything = [point for point, _ in store.checkpoints()]
+    here = {point.tree for point in everything if is_listed(point, key)}  # that for an undo has what was undone
+    exact = {one.safety for one in store.operations() if one.worktree == key and one.current == one.target}
+    restored = {step.target for step in store.history(key).undo if step.safety in exact}
+    theirs = (point for point in everything if point.worktree == target.worktree and point.seq <= target.seq)
+    return next((point for point in theirs if point.id in restored or point.tree in here), None)
+
+
+class MachineMerge(KeptEdits):
+    """Makes the plan that keeps what was done here from the plan of an exact restore to `target` (restore.EditKeeper)."""
+
+    def __init__(self, context: Context, target: Checkpoint, scope: Sequence[bytes], skip_damaged: bool) -> None:  # noqa: FBT001 - NewKeeper
+        """Finds what the machine changed. Raises CheckpointNotFound without a common state."""
+        self._context, self._machine = context, printable(target.more.machine)
+        base = find_common_state(context, target)
+        if base is None:
+            raise errors.CheckpointNotFound(
+                f"the files here never were those of {self._machine}, so edits cannot be told apart",
+                f"casrewind restore --exact {target.id} restores the state itself",
+            )
+        with naming(context.store):
+            changes = list(diffs.diff(context.store.load_tree, base.tree, target.tree))
+        told = DomainComparer(context.store.read).judge(changes, base.domain, target.domain, strict=has_safety(base, target))
+        covered = paths.PathScope(scope).cover
+        # What the machine changed is taken over as a revert takes a change back, from the other side
+        steps = {
+            change.path: [RevertStep(0, Change(change.path, change.new, change.old), is_unclear=False)]
+            for change in told.changes if covered(change.path)
+        }  # fmt: skip
+        self._steps, self._left = steps, {}
+        self._files = PathMerger(context, steps, _APerson(), is_one=True, skip_damaged=skip_damaged, hint=SKIP_DAMAGED)
+        self._exact: Sequence[Action] = ()
+        self.made = self._files.made
+
+    def _resolve(self, action: Action, there: Entry | None) -> Entry | Kept | None:
+        found = super()._resolve(action, there)
+        if not isinstance(found, Kept) or found.why not in _WHY:
+            return found
+        lines = f"{lines_in_words(found.lines)} " if found.lines else ""
+        return found._replace(reason=lines + _WHY[found.why].format(self._machine))
+
+    def merged(self, plan: Plan) -> tuple[Merged, ...]:
+        """The files of the checked plan that are merged by lines."""
+        return tuple(item._replace(machine=self._machine) for item in super().merged(plan))
+
+
+class _APerson:
+    """Who made the edits that stay: not looked up, because work of turns here stays, too."""
+
+    def of_file(self, _path: bytes, _present: Entry | None) -> Editors:
+        return Editors(is_person=True)
+
+    def of_lines(self, *_: object) -> Editors:
+        return Editors()
