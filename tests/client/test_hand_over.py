@@ -144,7 +144,7 @@ def told(request, tmp_path_factory):
     wait(first.client.points, lambda found: any(point["trigger"] == "turn_end" for point in found))
     add_remote(there, url, "sandbox")
     there("push", code=0)
-    found = SimpleNamespace(before=picture(first.client.project), sent=ids(there))
+    found = SimpleNamespace(url=url, before=picture(first.client.project), sent=ids(there))
     first.client.stop()
     for place in (first.client.home, first.client.project):
         shutil.rmtree(place)
@@ -198,6 +198,27 @@ def test_both_timelines_come_to_a_third_place_whole(told):
     assert {point for point, machine in told.pulled.items() if machine == "sandbox"} >= set(told.sent)
     assert {point for point, machine in told.pulled.items() if machine == "laptop"} >= own and own
     assert set(told.sent) <= set(told.home) and told.verified == [True, True]
+
+
+def test_a_restore_brings_it_to_a_project_that_is_there(told, tmp_path_factory):
+    """In Claude Code: a third machine with files of its own takes over what the second one has."""
+    if type(told.second) is not Claude:
+        pytest.skip("asked of one client")
+    third = Claude(tmp_path_factory.mktemp("t"))
+    third.install()
+    here = third.client.casrewind
+    (third.client.project / "own.txt").write_text("own")
+    here("save", code=0)
+    add_remote(here, told.url, "desk")
+    here("pull", code=0)
+    report = here.json("restore", "laptop:last", "--both", "--yes")
+    assert report["fork"]["mode"] == "handed_over" and report["fork"]["resume"] == told.report["fork"]["resume"]
+    assert sorted(os.listdir(third.client.project)) == ["note.txt"] and report["prompts"] == []
+    third.resume(report["fork"]["resume"], "at last")
+    assert third.client.model.requests[-1].told == [*told.last.told, "assistant: OK.", "user: at last"]
+    here("undo", "--yes", code=0)
+    assert (third.client.project / "own.txt").read_text() == "own" and here.json("verify")["ok"]
+    third.client.stop()
 
 
 @real_clients.further("codex")
