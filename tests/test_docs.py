@@ -22,7 +22,7 @@ def test_every_test_that_the_promises_name_exists():
 
 
 LINES = """install, doctor, three turns, turn list, wreck, back both, resume exact, original untouched, undo, compaction, cancelled turn,
-two sessions, tool tier, lineage, moved project, uninstall exact, bad payloads, client upgraded, no network, hook cost"""
+two sessions, tool tier, lineage, moved project, another machine, uninstall exact, bad payloads, client upgraded, no network, hook cost"""
 
 
 def test_each_client_has_the_same_lines_and_their_tests_exist():
