@@ -6,6 +6,7 @@ person: each failure is a RemoteError in words, with the URL as it was typed.
 """
 
 import os
+import queue
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from .extra import needing_extra
 from .object_directory import ObjectDirectory
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterator
+    from collections.abc import Callable, Iterator
 
     from obstore.store import ObjectStore
 
@@ -158,7 +159,8 @@ class _BeyondEnd(Exception):
 class _Bucket:
     """The calls of obstore, for memory:// too.
 
-    They run in an event loop: obstore's other calls are deaf to Ctrl-C, and stop all threads until the server answers.
+    Each runs in a thread of its own, because it is deaf to Ctrl-C until the server answers. Its asynchronous calls are not:
+    but threads of the library still hold objects of Python after them, and abort the process if it exits right then.
     """
 
     def __init__(self, url: str, scheme: str, host: str, path: str, options: Mapping[str, str], patience: float) -> None:
@@ -184,7 +186,7 @@ class _Bucket:
         from obstore.store import AzureStore, GCSStore, S3Store
 
         limit = timedelta(seconds=self._silence)
-        client: dict[str, Any] = {"connect_timeout": limit / 2, "timeout": timedelta(days=1)}  # see _limited
+        client: dict[str, Any] = {"connect_timeout": limit / 2, "timeout": timedelta(days=1)}  # see _call
         retry = {"max_retries": 10 if self._patience else 0, "retry_timeout": limit, "backoff": {"max_backoff": limit / 4}}
         more: dict[str, Any] = {"prefix": path or None, "client_options": client, "retry_config": retry}
         endpoint = options.get("endpoint", "")
@@ -209,7 +211,7 @@ class _Bucket:
         return kind(host, config=config, **more)
 
     def _signing_in(self, sign_in: "Callable[[], dict[str, Any]]") -> "Callable[[], dict[str, Any]]":
-        """The same for obstore, which would wrap the error: it is kept, for `_run` to raise."""
+        """The same for obstore, which would wrap the error: it is kept, for `_call` to raise."""
 
         def provide() -> dict[str, Any]:
             try:
@@ -221,62 +223,45 @@ class _Bucket:
         return provide
 
     def put_new(self, name: str, data: bytes) -> bool:
-        put, known = self._library.put_async, self._library.exceptions
+        known = self._library.exceptions
         try:
-            self._run(PUT, lambda: self._limited(len(data), put, self._store, name, data, mode="create", use_multipart=False))
+            self._call(PUT, len(data), self._library.put, self._store, name, data, mode="create", use_multipart=False)
         except (known.AlreadyExistsError, known.PreconditionError):
             return False
         return True
 
     def get(self, name: str, start: int, end: int | None) -> bytes:
         wanted: Any = {"range": {"offset": start} if end is None else (start, end)} if start or end is not None else None
-
-        async def read() -> bytes:
-            found = await self._limited(0, self._library.get_async, self._store, name, options=wanted)
-            first, last = found.range
-            return bytes(await self._limited(last - first, found.bytes_async))
-
         try:
-            return self._run(GET, read)
+            found = self._call(GET, 0, self._library.get, self._store, name, options=wanted)
+            first, last = found.range
+            return bytes(self._call(GET, last - first, found.bytes))
         except _BeyondEnd:
             return b""
 
-    def list(self, prefix: str, after: str) -> list[tuple[str, int, int]]:
-        async def read() -> list[tuple[str, int, int]]:
-            found = []
-            pages = self._library.list(self._store, prefix or None, offset=after or None, chunk_size=_PAGE)
-            while page := await self._limited(0, anext, pages, None):
-                found += [(row["path"], row["size"], int(row["last_modified"].timestamp() * 1_000_000) * 1000) for row in page]
-            return found
-
-        return self._run(LIST, read)
+    def list(self, prefix: str, after: str) -> "Iterator[tuple[str, int, int]]":
+        pages = self._library.list(self._store, prefix or None, offset=after or None, chunk_size=_PAGE)
+        while page := self._call(LIST, 0, next, pages, None):
+            for row in page:
+                yield row["path"], row["size"], int(row["last_modified"].timestamp() * 1_000_000) * 1000
 
     def delete(self, names: Sequence[str]) -> None:
         try:
-            self._run(DELETE, lambda: self._limited(0, self._library.delete_async, self._store, list(names)))
+            self._call(DELETE, 0, self._library.delete, self._store, list(names))
         except FileNotFoundError:  # which some servers answer, and then the others are still there
             if len(names) > 1:
                 for name in names:
                     self.delete([name])
 
-    async def _limited(self, size: int, call: "Callable[..., Awaitable[_T]]", *arguments: Any, **named: Any) -> "_T":
-        """The outcome of a call that moves `size` bytes. Raises RemoteError if the server is silent for too long."""
-        import asyncio
-
+    def _call(self, verb: str, size: int, call: "Callable[..., _T]", *arguments: Any, **named: Any) -> "_T":
+        """The outcome of a call that moves `size` bytes. What is no failure is raised as it is: an object that is gone, or
+        there already."""
+        known = self._library.exceptions
         limit = 1.5 * self._silence + size / _SLOWEST  # the library's own tries end before: it knows more about what is wrong
         try:
-            async with asyncio.timeout(limit):
-                return await call(*arguments, **named)
-        except TimeoutError as error:
-            raise errors.RemoteError(f"{self._url} cannot be reached: no answer in {limit:.0f} seconds", self._keyless) from error
-
-    def _run(self, verb: str, call: "Callable[[], Coroutine[Any, Any, _T]]") -> "_T":
-        """The outcome of a call. What is no failure is raised as it is: an object that is gone, or there already."""
-        import asyncio
-
-        known = self._library.exceptions
-        try:
-            return asyncio.run(call())
+            return _in_thread(limit, call, *arguments, **named)
+        except queue.Empty:
+            raise errors.RemoteError(f"{self._url} cannot be reached: no answer in {limit:.0f} seconds", self._keyless) from None
         except (known.AlreadyExistsError, known.PreconditionError):
             raise
         except (known.BaseError, OSError, ValueError) as error:
@@ -287,3 +272,22 @@ class _Bucket:
             if verb == GET and beyond_end(str(error)):
                 raise _BeyondEnd from error
             raise bucket_error(self._url, verb, str(error)) from error
+
+
+def _in_thread(limit: float, call: "Callable[..., _T]", *arguments: Any, **named: Any) -> "_T":
+    """The outcome of a call. Raises queue.Empty after `limit` seconds, and KeyboardInterrupt at once; the thread is left then."""
+    outcome: queue.SimpleQueue[tuple[_T | None, BaseException | None]] = queue.SimpleQueue()
+
+    def work() -> None:
+        try:
+            outcome.put((call(*arguments, **named), None))
+        except BaseException as error:
+            outcome.put((None, error))
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    result, error = outcome.get(timeout=limit)
+    thread.join()
+    if error is not None:
+        raise error
+    return result  # type: ignore[return-value]  # it is what the call returned

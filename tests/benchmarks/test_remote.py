@@ -12,7 +12,7 @@ STEPS = ["first", "edit", "nothing", "pull", "each", "clone", "clone-all", "once
 def test_every_step_is_counted_by_the_server(scratch, tmp_path):
     record = tmp_path / "r.json"
     code, out, err = run("remote", "--files", 40, "--turns", 2, "--tools", "casrewind", "--json", record, scratch=scratch)
-    assert (code, err) == (0, "")
+    assert code == 0 and err == "", err
     assert list(scratch.iterdir()) == []
     costs = {cost["step"]: cost for cost in json.loads(record.read_text())["costs"]}
     assert list(costs) == STEPS

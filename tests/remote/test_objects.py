@@ -2,6 +2,8 @@
 
 import itertools
 import os
+import subprocess
+import sys
 import threading
 import time
 import urllib.parse
@@ -265,3 +267,16 @@ def test_an_object_of_a_directory_is_durable_before_it_has_its_name(tmp_path, mo
     objects.put_new("chain/1", b"piece")
     kinds = [(kind, "draft" if "draft" in what else what.rpartition("/")[2]) for kind, what in seen]
     assert kinds == [("sync", tmp_path.name), ("sync", "draft"), ("name", "1"), ("sync", "chain")]
+
+
+def test_a_process_may_end_right_after_a_request(s3):
+    """Threads of the library that still hold objects of Python would abort it."""
+    code = (
+        "import os, sys\nfrom casrewind.remote.objects import Objects\nobjects = Objects(sys.argv[1])\nobjects.put_new('a', b'x')\nobjects.get('a')\n"
+        "objects.list() if sys.argv[2] == 'list' else objects.delete(['a']) if sys.argv[2] == 'delete' else objects.put_new(sys.argv[2], b'x')"
+    )
+    environment = {**os.environ, **s3.variables, "PYTHONPATH": os.pathsep.join(sys.path)}
+    for number in range(12):
+        word = ("list", "delete", "b")[number % 3]
+        done = subprocess.run([sys.executable, "-c", code, s3.bucket(), word], env=environment, capture_output=True, timeout=120)
+        assert (done.returncode, done.stderr) == (0, b""), word
