@@ -6,7 +6,7 @@ before it. The first piece that does not fit ends what is read of its chain, and
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from .. import errors
 from .._typing import TYPE_CHECKING, NamedTuple
@@ -69,8 +69,8 @@ class ChainReader:
         self._objects, self._keys = objects, keys
         self._readers: OrderedDict[int, PieceReader] = OrderedDict()
         self._frames: OrderedDict[tuple[int, int], bytes] = OrderedDict()
-        self._places: dict[bytes, int] = {}
-        """{use and digest: number of the piece in `pieces`} of all tables that were read."""
+        self._places: tuple[dict[bytes, int], dict[bytes, int]] = ({}, {})
+        """For each use {digest: number of the piece in `pieces`}, of all tables that were read."""
         self._tables: set[int] = set()
         self.damaged: dict[int, PieceDamaged] = {}
         """{number of the piece in `pieces`: why it cannot be read}."""
@@ -88,7 +88,7 @@ class ChainReader:
         if at not in self._tables:
             self._tables.add(at)
             for blob in found.table.blobs:
-                self._places.setdefault(bytes((blob.use,)) + blob.digest, at)
+                self._places[blob.use].setdefault(blob.digest, at)
         return found
 
     def open_ahead(self, places: Iterable[int]) -> None:
@@ -114,21 +114,25 @@ class ChainReader:
     def fetch(self, wanted: Mapping[bytes, int]) -> Iterator[tuple[bytes, bytes]]:
         """Yield (digest, bytes) of the wanted blobs ({digest: kind of its use}) that the chain has, as far as its pieces can be
         read. The bytes are not hashed yet. Reads older tables only while a blob is not found."""
-        rows = {bytes((CONTAINER if kind in HOLDS else CONTENT,)) + digest for digest, kind in wanted.items()}
-        self._find(rows)
-        by_piece: dict[int, set[bytes]] = {}
-        for row in rows:
-            if row in self._places:
-                by_piece.setdefault(self._places[row], set()).add(row)
-        for at in sorted(by_piece):
-            try:
-                yield from self._read(at, by_piece[at])
-            except PieceDamaged as error:
-                self.damaged[at] = error
+        for use in (CONTAINER, CONTENT):
+            digests = [digest for digest, kind in wanted.items() if (kind in HOLDS) == (use == CONTAINER)]
+            self._find(use, digests)
+            if use == CONTENT:
+                self._frames.clear()  # the walk is done
+            by_piece: dict[int, list[bytes]] = {}
+            for digest in digests:
+                at = self._places[use].get(digest)
+                if at is not None:
+                    by_piece.setdefault(at, []).append(digest)
+            for at in sorted(by_piece):
+                try:
+                    yield from self._read(at, use, set(by_piece.pop(at)))
+                except PieceDamaged as error:
+                    self.damaged[at] = error
 
-    def _find(self, rows: Collection[bytes]) -> None:
-        """Read tables, newest first, until each of these rows is found."""
-        left = {row for row in rows if row not in self._places}
+    def _find(self, use: int, wanted: Collection[bytes]) -> None:
+        """Read tables, newest first, until each of these blobs is found."""
+        left = [digest for digest in wanted if digest not in self._places[use]]
         unread = [at for at in reversed(range(len(self.pieces))) if at not in self._tables and at not in self.damaged]
         for start in range(0, len(unread), 32):
             if not left:
@@ -139,18 +143,23 @@ class ChainReader:
                     self.reader(at)
                 except PieceDamaged as error:
                     self.damaged[at] = error
-            left = {row for row in left if row not in self._places}
+            left = [digest for digest in left if digest not in self._places[use]]
 
-    def _read(self, at: int, rows: Collection[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    def _read(self, at: int, use: int, wanted: Collection[bytes]) -> Iterator[tuple[bytes, bytes]]:
         reader = self.reader(at)
-        content = {row[1:] for row in rows if row[0] == CONTENT}
-        if content:
-            yield from ((digest, data) for digest, use, data in reader.blobs(content) if use == CONTENT)
-        if len(content) == len(rows):
+        if use == CONTENT:
+            yield from ((digest, data) for digest, found, data in reader.blobs(wanted) if found == CONTENT)
             return
         for blob in reader.table.blobs:
-            if blob.use == CONTAINER and bytes((CONTAINER,)) + blob.digest in rows:
+            if blob.use == CONTAINER and blob.digest in wanted:
                 yield blob.digest, self._frame(at, reader, blob.frame)[blob.offset : blob.offset + blob.length]
+
+    def forget(self) -> None:
+        """Forget what was read. It is read again if it is needed."""
+        self._readers.clear()
+        self._frames.clear()
+        self._tables.clear()
+        self._places = ({}, {})
 
     def _frame(self, at: int, reader: PieceReader, number: int) -> bytes:
         """The plain bytes of a container frame."""
@@ -160,10 +169,6 @@ class ChainReader:
             while sum(map(len, self._frames.values())) > _FRAMES and len(self._frames) > 1:
                 self._frames.popitem(last=False)
         return data
-
-
-Report = Callable[[str], None]
-"""Receives a sentence about what is missing or damaged."""
 
 
 def names_of(numbers: Sequence[PieceInfo | tuple[int, int]]) -> str:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from .push import Item
 
 _MARKS = (ledger.PIN, ledger.UNPIN, ledger.LABEL)
+_AT_ONCE = 32 << 20
+"""Bytes of packs that are written before they are made durable."""
 _ID = re.compile(r"[0-9a-z]{4,64}")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -206,6 +208,7 @@ def store_arriving(
         kept = fetcher.complete([point for _, point in arriving.points])
         context.store.add_blobs(writer)
         arrived = arriving._replace(points=[one for one in arriving.points if one[1].id in kept])
+        found.reader.forget()
         if before_records is not None:
             before_records([point for _, point in arrived.points])
         store_records(context, arrived)
@@ -235,7 +238,7 @@ class Fetcher:
     def __init__(self, context: Context, writer: StoreWriter, reader: ChainReader) -> None:
         """Blobs are read from the store first, then from the chain, and written by `writer`."""
         self._context, self._writer, self._reader = context, writer, reader
-        self._wrong = 0
+        self._kept = 0
 
     def complete(self, points: Sequence[Checkpoint]) -> set[str]:
         """Fetch what these checkpoints need. Returns the ids of those that are complete now."""
@@ -243,9 +246,11 @@ class Fetcher:
             marker = self._marker(points)
         except (errors.StoreDamaged, PieceDamaged):
             return {point.id for point in points if self._is_complete(point)}
-        lacking = {digest: kind for digest, kind in marker.content.items() if self._writer.lacks((digest,))}
-        missing = len(lacking) - sum(1 for _ in self._store(lacking))
-        if not marker.missing and not missing:
+        lacking, is_whole = marker.content, not marker.missing
+        del marker
+        for digest in [digest for digest in lacking if not self._writer.lacks((digest,))]:
+            del lacking[digest]
+        if sum(1 for _ in self._store(lacking)) == len(lacking) and is_whole:
             return {point.id for point in points}
         return {point.id for point in points if self._is_complete(point)}
 
@@ -286,10 +291,12 @@ class Fetcher:
         progress, done = self._context.progress_bar("receiving"), 0
         for digest, data in self._reader.fetch(wanted):
             if digests.of(data) != digest:
-                self._wrong += 1
                 continue
             self._writer.put(wanted[digest], data)
             done += 1
+            if self._writer.written > self._kept + _AT_ONCE:  # what is in a pack needs no memory
+                self._context.store.add_blobs(self._writer)
+                self._kept = self._writer.written
             if progress is not None and done % 100 == 0:
                 progress(done, len(wanted))
             yield digest, data
