@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from .. import errors
 from .._typing import TYPE_CHECKING, NamedTuple
 from ..store.reachability import HOLDS
-from .piece import CONTAINER, CONTENT, PieceDamaged, PieceReader
+from .objects import ObjectGone
+from .piece import CONTAINER, CONTENT, PieceDamaged, PieceGone, PieceReader
 from .remote_config import ObjectStore
 
 if TYPE_CHECKING:
@@ -60,6 +61,18 @@ def _uncovered(pieces: list[PieceInfo]) -> list[PieceInfo]:
     return kept
 
 
+def open_piece(objects: ObjectStore, keys: "Keys", name: str, size: int) -> PieceReader:
+    """The reader of a piece that was listed with this size. Raises PieceDamaged, also if it was deleted since."""
+
+    def read(start: int, end: int) -> bytes:
+        try:
+            return objects.get(name, start, end)
+        except ObjectGone:
+            raise PieceGone(f"the piece {name} of the remote was deleted just now", "pull again") from None
+
+    return PieceReader(keys, name, size, read)
+
+
 class ChainReader:
     """Reads one chain of the remote."""
 
@@ -80,8 +93,7 @@ class ChainReader:
         found = self._readers.get(at)
         if found is None:
             info = self.pieces[at]
-            found = PieceReader(self._keys, info.name, info.size, lambda start, end: self._objects.get(info.name, start, end))
-            self._readers[at] = found
+            found = self._readers[at] = open_piece(self._objects, self._keys, info.name, info.size)
             if len(self._readers) > _READERS:
                 self._readers.popitem(last=False)
         self._readers.move_to_end(at)
@@ -102,7 +114,7 @@ class ChainReader:
         def opened(at: int) -> "tuple[int, PieceReader | None]":
             info = self.pieces[at]
             try:
-                return at, PieceReader(self._keys, info.name, info.size, lambda start, end: self._objects.get(info.name, start, end))
+                return at, open_piece(self._objects, self._keys, info.name, info.size)
             except errors.RemoteError:
                 return at, None
 

@@ -51,11 +51,21 @@ FIRST = bytes(32)
 
 
 class PieceDamaged(errors.RemoteError):
-    """A piece does not have the bytes that its machine wrote."""
+    """A piece does not have the bytes that its machine wrote, or cannot be read for another reason. `state` says which."""
+
+    state = "is damaged or cut"
 
 
-class PieceNewer(errors.RemoteError):
+class PieceNewer(PieceDamaged):
     """A piece of a later format."""
+
+    state = "was written by a newer casrewind: upgrade casrewind"
+
+
+class PieceGone(PieceDamaged):
+    """A piece that was deleted since it was listed."""
+
+    state = "was deleted just now: pull again"
 
 
 class PieceBlob(NamedTuple):
@@ -319,6 +329,11 @@ class PieceReader:
             group.append(number)
         if group:
             yield group
+
+    @property
+    def is_end(self) -> bool:
+        """True for a piece that holds nothing: it ends its chain, whose other pieces were deleted."""
+        return not self.table.frames
 
     def frame(self, number: int) -> bytes:
         """The plain bytes of one frame."""

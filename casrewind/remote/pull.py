@@ -90,8 +90,11 @@ def pull(context: Context, remote: Remote, *, newest: bool = False) -> Pulled:
             number = sum(point.trigger != checkpoints.SAFETY for point in kept)
             if number:
                 taken[found.read.machine] = number
-            if not newest and len(kept) == len(arriving.points):
-                files.save(files.state._replace(chains=files.state.chains | {chain: found.read}))
+            before = files.state.chains.get(chain, ReadChain())
+            is_complete = not newest and len(kept) == len(arriving.points)
+            read = found.read if is_complete else before._replace(machine=found.read.machine)  # the name is given for good
+            if read != before:
+                files.save(files.state._replace(chains=files.state.chains | {chain: read}))
     return Pulled(taken, remote.objects.received_bytes, sum(remote.objects.requests.values()), tuple(problems))
 
 
@@ -104,6 +107,9 @@ def read_chain(remote: Remote, chain: str, pieces: Sequence[PieceInfo], read: Re
     shown = read.machine or chain[:8]
     for at in new:
         piece, next_number = pieces[at], found.read.last + 1
+        if _is_end(reader, at):
+            found = found._replace(read=found.read._replace(last=piece.last))
+            break
         if piece.first > next_number:
             missing = (next_number, piece.first - 1)
             found.problems.append(f"{names_of([missing])} of {shown} {'is' if missing[0] == missing[1] else 'are'} missing")
@@ -118,12 +124,21 @@ def read_chain(remote: Remote, chain: str, pieces: Sequence[PieceInfo], read: Re
             reader.damaged[at] = error
             rest = len(new) - new.index(at) - 1
             behind = f"; {plural(rest, 'piece')} after it cannot be taken either" if rest else ""
-            found.problems.append(f"{names_of([piece])} of {shown} is damaged or cut ({error.problem}){behind}")
+            detail = f" ({error.problem})" if type(error) is PieceDamaged else ""
+            found.problems.append(f"{names_of([piece])} of {shown} {error.state}{detail}{behind}")
             break
         name = read.machine or _machine(remote, chain, opened.table.machine)
         shown = name
         found = found._replace(read=ReadChain(name, piece.last, opened.mac))
     return found
+
+
+def _is_end(reader: ChainReader, at: int) -> bool:
+    """True if a piece ends its chain: a purge deleted the pieces before it."""
+    try:
+        return reader.reader(at).is_end
+    except PieceDamaged:
+        return False
 
 
 def _machine(remote: Remote, chain: str, name: str) -> str:

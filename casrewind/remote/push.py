@@ -19,8 +19,8 @@ from ..ops.conversation_rest import store_rest
 from ..store import ledger
 from ..store.reachability import HOLDS, Marker
 from ..store.store import LedgerPosition
-from .chain import piece_name
-from .piece import CONTAINER, CONTENT, PieceBuilder, PieceReader
+from .chain import open_piece, piece_name
+from .piece import CONTAINER, CONTENT, FIRST, PieceBuilder, PieceReader
 from .remote_config import Remote
 
 if TYPE_CHECKING:
@@ -105,6 +105,7 @@ class _Push:
         """Settle what an earlier push left. Returns what a person has to know."""
         files, notes = self._files, []
         if files.is_purged():
+            self._find_pending()
             state, chain = files.state, files.state.chain
             files.save(state._replace(chain="", ended=state.ended | ({chain: state.next - 1} if chain else {})))
             notes += [PURGED] if chain else []
@@ -119,15 +120,28 @@ class _Push:
                 notes.append(COPIED)
         return notes
 
+    def _find(self, chain: str, number: int) -> PieceReader | None:
+        """The piece with this number, or None."""
+        name = piece_name(chain, number)
+        listed = self._remote.objects.list(chain, piece_name(chain, number - 1))
+        found = next((info for info in listed if info.name == name), None)
+        return None if found is None else open_piece(self._remote.objects, self._remote.keys, name, found.size)
+
+    def _find_pending(self) -> None:
+        """Before the chain ends: count the piece whose push was begun, if the remote has it."""
+        state = self._files.state
+        if state.chain and state.pending:
+            piece = self._find(state.chain, state.pending)
+            if piece is not None and piece.mac == state.pending_mac:
+                self._files.save(state._replace(next=state.pending + 1, pending=0, pending_mac=b""))
+
     def _settle(self, number: int, mac: bytes) -> bool:
         """Find out whether the remote has a piece, whose push was begun. Raises _Copied if it has another one."""
-        state, name = self._files.state, piece_name(self._files.state.chain, number)
-        listed = self._remote.objects.list(state.chain, piece_name(state.chain, number - 1))
-        found = next((info for info in listed if info.name == name), None)
-        if found is None:
+        state = self._files.state
+        piece = self._find(state.chain, number)
+        if piece is None:
             self._files.save(state._replace(pending=0, pending_mac=b""))
             return False
-        piece = PieceReader(self._remote.keys, name, found.size, lambda start, end: self._remote.objects.get(name, start, end))
         if piece.mac != mac:
             raise _Copied
         records = piece.records() if piece.table.records >= 0 else []
@@ -269,18 +283,29 @@ class _Push:
         """Delete the own chains that a purge ended. Returns the objects that could not be deleted."""
         left: list[str] = []
         for chain, last in self._files.state.ended.items():
-            names = [info.name for info in self._remote.objects.list(chain)]
+            names: list[str] = []
             try:
-                if any(name > piece_name(chain, last) for name in names):
+                is_ended = self._put_end(chain, last + 1)
+                names = [info.name for info in self._remote.objects.list(chain)]
+                if not is_ended:
                     left += names  # a store that was copied from this one goes on with it
                     continue
-                self._remote.objects.delete(names)
+                self._remote.objects.delete([name for name in names if name <= piece_name(chain, last)])
             except errors.RemoteError:
                 left += names
             else:
                 state = self._files.state
                 self._files.save(state._replace(ended={one: number for one, number in state.ended.items() if one != chain}))
         return tuple(left)
+
+    def _put_end(self, chain: str, number: int) -> bool:
+        """Put an empty piece behind the last one of a chain. A store that was copied from this one cannot go on with the chain
+        then: its next push begins a new one. Returns False if it has gone on already."""
+        data, _ = PieceBuilder(self._remote.keys).finish(piece_name(chain, number), FIRST, self._push, self._remote.config.machine)
+        if self._remote.objects.put_new(piece_name(chain, number), data):
+            return True
+        found = self._find(chain, number)
+        return found is not None and found.is_end
 
 
 def _sound(data: bytes | errors.StoreDamaged) -> bytes:

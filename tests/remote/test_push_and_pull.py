@@ -402,3 +402,102 @@ def test_a_purge_in_a_copied_store_does_not_delete_what_the_first_goes_on_with(m
     assert len(copy.push().left) == 2, "it names what it leaves"
     other.pull()
     assert other.tree(saved.id) == machine.tree(saved.id)
+
+
+def test_a_purge_in_a_copied_store_ends_the_chain_for_the_first(machine, tmp_path, other):
+    """The first has pushed nothing since: it must not go on with a chain that is deleted."""
+    saved = [machine.save({"a": b"1", "secret": b"s"}), machine.save({"a": b"2"})]
+    machine.push()
+    early = Machine(tmp_path / "early", machine.url, "early")
+    early.add_remote()
+    early.pull()
+    copy = Machine(tmp_path / "copy", machine.url, root=machine.root)
+    shutil.rmtree(copy.home)
+    shutil.copytree(machine.home, copy.home)
+    with copy.open() as workspace:
+        workspace.purge([b"secret"])
+    assert not copy.push().left
+    saved.append(machine.save({"a": b"3"}))
+    assert machine.push().checkpoints == 3, "everything anew"
+    for reader in (other, early):
+        assert not reader.pull().problems
+        assert {point.id for point in saved} <= set(reader.points())
+    assert other.pull().requests == early.pull().requests == 1, "the end of the chain is read once"
+    assert early.tree(saved[0].id) == machine.tree(saved[0].id)
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_purge_after_a_push_that_was_cut_deletes_all_that_was_pushed(machine, other, after):
+    machine.save({"a": b"1", "secret": b"s"})
+    machine.tampered = lambda objects: Cut(objects, 1, after=after)
+    with pytest.raises(Stop):
+        machine.push()
+    machine.tampered = lambda objects: objects
+    before = set(objects_in(machine.url))
+    with machine.open() as workspace:
+        workspace.purge([b"secret"])
+    assert not machine.push().left
+    assert before & set(objects_in(machine.url)) == {"casrewind"}
+    assert dict(other.pull().checkpoints) == {"sandbox-4": 1}
+
+
+def test_a_chain_that_its_machine_deletes_during_a_pull_is_said(machine, other):
+    machine.save({"a": os.urandom(100_000), "secret": b"s"})
+    machine.push()
+
+    class Meanwhile(Cut):
+        """After the first request, the other machine purges and pushes."""
+
+        def __getattr__(self, name):
+            found = getattr(self._objects, name)
+            if name != "list":
+                return found
+
+            def call(*arguments):
+                listed = found(*arguments)
+                with machine.open() as workspace:
+                    workspace.purge([b"secret"])
+                machine.push()
+                return listed
+
+            return call
+
+    other.tampered = lambda objects: Meanwhile(objects, 0, after=False)
+    taken = other.pull()
+    assert len(taken.problems) == 1 and "was deleted just now: pull again" in taken.problems[0]
+    other.tampered = lambda objects: objects
+    assert dict(other.pull().checkpoints) == {"sandbox-4": 1}
+    assert not other.problems()
+
+
+def test_a_piece_of_a_newer_casrewind_stops_only_its_chain(machine, other, tmp_path):
+    saved = machine.save({"a": b"1"})
+    machine.push()
+    machine.save({"a": b"2"})
+    machine.push()
+    third = Machine(tmp_path / "three", machine.url, "third")
+    third.add_remote()
+    third.save({"z": b"z"})
+    third.push()
+    path = Path(machine.url.removeprefix("file://"), machine.chain(), "0000000002-0000000002")
+    path.chmod(0o600)
+    path.write_bytes(b"CRR2" + path.read_bytes()[4:-4] + b"CRR2")
+    taken = other.pull()
+    assert taken.problems == ("piece 2 of sandbox-4 was written by a newer casrewind: upgrade casrewind",)
+    assert dict(taken.checkpoints) == {"sandbox-4": 1, "third": 1} and saved.id in other.points()
+
+
+def test_machines_of_one_name_have_their_names_for_good(tmp_path, url, other):
+    machines = [Machine(tmp_path / name, url, "sandbox") for name in "ab"]
+    for number, machine in enumerate(machines):
+        machine.add_remote()
+        machine.save({"a": b"%d" % number})
+        machine.push()
+    assert len(other.pull(newest=True).checkpoints) == 2
+    names = {point.worktree: point.more.machine for point in other.points().values()}
+    assert len(set(names.values())) == 2
+    for machine in machines[::-1]:
+        machine.save({"a": b"later"})
+        machine.push()
+    assert set(other.pull().checkpoints) == set(names.values())
+    assert {(point.worktree, point.more.machine) for point in other.points().values()} == set(names.items())

@@ -1,0 +1,398 @@
+"""Machines that share a remote, in any order of work, cuts and accidents: each checkpoint arrives exactly, and none is lost.
+
+`CASREWIND_STEPS` sets how many steps the long test makes, `CASREWIND_SEED` other ones. The remote is in memory, the stores are
+real. What is expected follows from the files alone.
+"""
+
+import collections
+import os
+import random
+import shutil
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+
+from casrewind import errors
+from casrewind.model import manifest
+from casrewind.model.retention import Limits
+from casrewind.remote import clone, objects, piece, push
+from support.machines import Machine
+
+pytest.importorskip("obstore")
+
+STEPS = int(os.environ.get("CASREWIND_STEPS", "100000"))
+SEED = int(os.environ.get("CASREWIND_SEED", "0"))
+RUN = 25
+"""Steps of one run."""
+MOST_SITES = 5
+SHM = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+PATHS = ["a", "b", "d/a", "d/x", "d/e/f", "g"]
+DONE = collections.Counter()
+"""What all runs together did."""
+
+number = st.integers(0, 9999)
+fault = st.one_of(st.tuples(st.integers(1, 4), st.booleans(), st.sampled_from(["killed", "refused"])), st.none())
+"""At which request, after its effect or before it, and what then happens."""
+
+
+class Killed(BaseException):
+    """The program ends here."""
+
+
+class Watched:
+    """Objects that call `meet(after)` before the effect of each request and after it."""
+
+    def __init__(self, found, meet):
+        self._objects, self._meet = found, meet
+
+    def __getattr__(self, name):
+        found = getattr(self._objects, name)
+        if name not in ("put_new", "get", "list", "delete"):
+            return found
+
+        def call(*arguments):
+            self._meet(False)
+            result = found(*arguments)
+            self._meet(True)
+            return result
+
+        return call
+
+
+def at_request(wanted, is_after, do):
+    """A function for `Watched` that calls `do` once, at one request."""
+    count = 0
+
+    def meet(after):
+        nonlocal count
+        count += not after
+        if count == wanted and after == is_after:
+            count += 1000
+            do()
+
+    return meet
+
+
+def content(which):
+    """The bytes of a file: some are equal, some nearly, one is empty."""
+    if which % 5 == 0:
+        return [b"", b"one\n", b"two\n" * 300, b"\0" * 5000][which // 5 % 4]
+    made = random.Random(which % 300)
+    return made.randbytes(made.choice((10, 300, 3000))) * made.choice((1, 1, 3))
+
+
+class Site:
+    """A machine, and what is true of it: the ids of its own checkpoints, and of those that were surely on the remote."""
+
+    def __init__(self, machine):
+        self.machine, self.own, self.pushed = machine, set(), set()
+
+    def look(self):
+        """What its store has as its own."""
+        return {point.id for point in self.machine.points().values() if not point.more.machine}
+
+
+class Machines(RuleBasedStateMachine):
+    def __init__(self):
+        super().__init__()
+        self.top = Path(tempfile.mkdtemp(prefix="casrewind-machines-", dir=SHM))
+        self.url = f"memory://{self.top.name}"
+        self.truth = {}  # checkpoint: ({path: bytes}, label)
+        self.purged = set()  # contents that a purge removed somewhere
+        self.files = collections.defaultdict(dict)  # root: {path: bytes}
+        self.sites, self.gone = [], []
+        self.count = 0
+
+    # -- plumbing
+
+    def place(self, what):
+        self.count += 1
+        return self.top / f"{what}{self.count}"
+
+    def site(self, pick):
+        return self.sites[pick % len(self.sites)]
+
+    def new_site(self, name="sandbox"):
+        site = Site(Machine(self.place("machine"), self.url, name))
+        site.machine.add_remote()
+        return site
+
+    @contextmanager
+    def watching(self, site, meet):
+        """While this lasts, `meet` is called around each request of a machine."""
+        site.machine.tampered = lambda found: Watched(found, meet)
+        try:
+            yield
+        finally:
+            site.machine.tampered = lambda found: found
+
+    def with_fault(self, site, what, work):
+        """Do this work, which a fault may end. Returns its result, or None."""
+        if what is None:
+            return work()
+        wanted, after, kind = what
+
+        def strike():
+            DONE["cuts"] += 1
+            raise Killed if kind == "killed" else errors.RemoteError("the remote cannot be reached")
+
+        try:
+            with self.watching(site, at_request(wanted, after, strike)):
+                return work()
+        except (Killed, errors.RemoteError) as error:
+            assert isinstance(error, Killed) or "cannot be reached" in str(error), error
+            return None
+
+    def save(self, site, label=""):
+        machine = site.machine
+        files = self.files[machine.root]
+        for path in [path for path in machine.root.rglob("*") if path.is_file()]:
+            path.unlink()
+        for path in sorted((path for path in machine.root.rglob("*") if path.is_dir()), reverse=True):
+            path.rmdir()
+        point = machine.save(files, label)
+        DONE["saves"] += 1
+        self.truth.setdefault(point.id, (dict(files), point.label))
+        site.own.add(point.id)
+        return point
+
+    def is_true(self, identity, point, tree):
+        """A checkpoint is what was saved, but for what was purged."""
+        files, label = self.truth[identity]
+        found = {os.fsdecode(path): data for path, data in tree.items() if data[:1] != ("dir",)}
+        assert found.keys() == files.keys()
+        for path, data in found.items():
+            assert data == files[path] or (data[0] == manifest.PURGED and files[path] in self.purged), path
+        assert point.label == label
+
+    def check(self, site, known=()):
+        """Every checkpoint of a store, but the known ones, is what was saved."""
+        for identity, point in site.machine.points().items():
+            if identity not in known:
+                self.is_true(identity, point, site.machine.tree(identity))
+                DONE["checked"] += 1
+
+    def after_push(self, site, done):
+        if done is not None:
+            DONE["pushes"] += 1
+            site.pushed = set(site.own) if any("purge" in note for note in done.notes) else site.pushed | site.own
+
+    # -- work
+
+    @initialize()
+    def begin(self):
+        DONE["runs"] += 1
+        for _ in range(2):
+            self.sites.append(self.new_site())
+            self.files[self.sites[-1].machine.root]["a"] = b"first\n"
+            self.save(self.sites[-1])
+
+    @rule(pick=number, path=st.sampled_from(PATHS), which=number, label=st.sampled_from(["", "", "good"]))
+    def edit_and_save(self, pick, path, which, label):
+        site = self.site(pick)
+        self.files[site.machine.root][path] = content(which)
+        self.save(site, label)
+
+    @rule(pick=number, path=st.sampled_from(PATHS))
+    def remove_and_save(self, pick, path):
+        site = self.site(pick)
+        self.files[site.machine.root].pop(path, None)
+        self.save(site)
+
+    @rule(pick=number, which=number)
+    def save_the_bytes_of_a_tree(self, pick, which):
+        site = self.site(pick)
+        with site.machine.open() as workspace:
+            points = [point for point, _ in workspace.checkpoints()]
+            data = workspace._context.store.read(points[which % len(points)].tree)
+        self.files[site.machine.root]["g"] = data
+        self.save(site)
+
+    @rule(pick=number, most=st.integers(1, 3))
+    def collect_garbage(self, pick, most):
+        site = self.site(pick)
+        with site.machine.open() as workspace:
+            workspace.gc(Limits(None, most, 0, None))
+        left = site.look()
+        assert left <= site.own
+        site.own = left
+        DONE["gcs"] += 1
+
+    @rule(pick=number, path=st.sampled_from(PATHS))
+    def purge(self, pick, path):
+        site = self.site(pick)
+        held = {files[path] for files, _ in self.truth.values() if path in files}
+        try:
+            with site.machine.open() as workspace:
+                workspace.purge([path.encode()])
+        except errors.PathNotFound:
+            return
+        except errors.StoreError as error:  # a file with the bytes of a tree
+            assert "needed by what checkpoints rest on themselves" in str(error)
+            return
+        self.purged |= held
+        for root in {one.machine.root for one in self.sites}:
+            self.files[root].pop(path, None)
+        DONE["purges"] += 1
+
+    @rule(pick=number, what=fault)
+    def push(self, pick, what):
+        site = self.site(pick)
+        done = self.with_fault(site, what, site.machine.push)
+        self.after_push(site, done)
+        if done is not None:
+            again = site.machine.push()
+            assert (again.checkpoints, again.blobs, again.size) == (0, 0, 0), again
+
+    @rule(pick=number, what=fault, newest=st.sampled_from([False, False, False, True]))
+    def pull(self, pick, what, newest):
+        site = self.site(pick)
+        known = set(site.machine.points())
+        taken = self.with_fault(site, what, lambda: site.machine.pull(newest=newest))
+        self.check(site, known)
+        if taken is not None:
+            assert taken.problems == ()
+            assert sum(taken.checkpoints.values()) == len(set(site.machine.points()) - known)
+            DONE["pulls"] += 1
+
+    @precondition(lambda self: len(self.sites) < MOST_SITES and any(site.pushed for site in self.sites))
+    @rule(pick=number, everything=st.booleans(), what=fault)
+    def clone(self, pick, everything, what):
+        source = next(site for site in (*self.sites[pick % len(self.sites) :], *self.sites) if site.pushed)
+        made = Site(Machine(self.place("machine"), self.url))
+        made.machine.root.rmdir()
+        reference = sorted(source.pushed)[pick % len(source.pushed)]
+
+        def work():
+            machine = made.machine
+            return clone.clone(
+                clone.RemoteConfig(self.url, "laptop"), str(machine.root), machine.settings, machine.environ,
+                reference=reference, everything=everything,
+            )  # fmt: skip
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(clone, "Objects", lambda *a: made.machine.tampered(objects.Objects(*a)))
+            done = self.with_fault(made, what, work)
+        if done is None:
+            assert not made.machine.root.exists(), "a clone that failed leaves nothing"
+            return
+        DONE["clones"] += 1
+        assert done.problems == () and done.point.id == reference
+        made.own = made.look()
+        assert reference in made.own and (everything or made.own == {reference})
+        self.check(made)
+        files = {path: data for path, data in self.truth[reference][0].items() if (made.machine.root / path).exists()}
+        assert {str(path.relative_to(made.machine.root)): path.read_bytes() for path in made.machine.root.rglob("*") if path.is_file()} == files
+        assert set(self.truth[reference][0].values()) - set(files.values()) <= self.purged
+        self.files[made.machine.root] = files
+        self.sites.append(made)
+
+    @precondition(lambda self: len(self.sites) < MOST_SITES)
+    @rule(pick=number)
+    def copy(self, pick):
+        """A machine is copied with all that it has: the same paths, the same state."""
+        site = self.site(pick)
+        place = self.place("copy")
+        place.mkdir()
+        shutil.copytree(site.machine.home, place / "home")
+        made = Site(Machine(place, self.url, site.machine.name, root=site.machine.root))
+        made.own, made.pushed = set(site.own), set(site.pushed)
+        self.sites.append(made)
+        DONE["copies"] += 1
+
+    @rule(pick=number, name=st.sampled_from(["state", "sent"]), how=st.sampled_from(["gone", "cut", "garbled"]))
+    def lose_state(self, pick, name, how):
+        site = self.site(pick)
+        for path in site.machine.home.glob(f"data/stores/*/remotes/*/{name}"):
+            data = path.read_bytes()
+            if how == "gone":
+                path.unlink()
+            elif how == "cut" or name == "sent":
+                path.write_bytes(data[: len(data) // 2])
+            else:
+                path.write_bytes(bytes(len(data)))
+            DONE["states lost"] += 1
+
+    @precondition(lambda self: len(self.sites) > 3)
+    @rule(pick=number)
+    def lose_machine(self, pick):
+        site = self.sites.pop(pick % len(self.sites))
+        self.gone.append(site.pushed)
+        DONE["machines lost"] += 1
+
+    @rule(pick=number, other=number, wanted=st.integers(1, 6), after=st.booleans(), does=st.sampled_from(["push", "pull"]), meanwhile=st.sampled_from(["push", "pull", "push after a purge"]))
+    def two_at_once(self, pick, other, wanted, after, does, meanwhile):
+        """Between two requests of one machine another one does all of its work."""
+        site, second = self.site(pick), self.site(other)
+        if site is second:
+            return
+
+        def work():
+            DONE["at once"] += 1
+            if meanwhile == "push after a purge":
+                self.purge(other, PATHS[wanted % len(PATHS)])
+            if meanwhile == "pull":
+                second.machine.pull()
+            else:
+                self.after_push(second, second.machine.push())
+
+        known = set(site.machine.points())
+        with self.watching(site, at_request(wanted, after, work)):
+            if does == "push":
+                self.after_push(site, site.machine.push())
+            else:
+                for problem in site.machine.pull().problems:
+                    assert "deleted just now" in problem or "cannot be taken" in problem, problem
+                self.check(site, known)
+
+    # -- at the end
+
+    def teardown(self):
+        try:
+            self.nothing_is_lost()
+        finally:
+            objects._memories.pop(self.url, None)
+            shutil.rmtree(self.top)
+
+    def nothing_is_lost(self):
+        for count, site in enumerate(self.sites):  # a store whose chain a copy ended notices it at its next checkpoint
+            self.files[site.machine.root]["end"] = b"%d" % count
+            self.save(site)
+        for site in self.sites:
+            self.after_push(site, site.machine.push())
+            assert site.machine.push()[:3] == (0, 0, 0)
+            assert site.look() == site.own
+        reader = self.new_site("reader")
+        assert reader.machine.pull().problems == ()
+        self.check(reader)
+        wanted = set().union(*self.gone, *(site.own | site.pushed for site in self.sites))
+        assert wanted <= set(reader.machine.points())
+        for site in self.sites:
+            assert site.machine.pull().problems == ()
+            self.check(site)
+            assert not site.machine.problems()
+
+
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("steps", [300, pytest.param(STEPS, marks=pytest.mark.long)])
+def test_whatever_machines_do_every_checkpoint_arrives_and_none_is_lost(steps, monkeypatch):
+    monkeypatch.setattr(push, "MOST", 6000)  # several pieces in a push
+    monkeypatch.setattr(piece, "_FULL", {use: 2000 for use in piece._FULL})  # several frames in a piece
+    monkeypatch.setattr(piece, "TAIL", 400)  # tables and frames by ranges
+    monkeypatch.setattr(piece, "_NEAR", 200)
+    DONE.clear()
+    run_state_machine_as_test(
+        seed(SEED)(Machines) if SEED else Machines,
+        settings=settings(
+            max_examples=max(1, steps // RUN), stateful_step_count=RUN, deadline=None, database=None, print_blob=False,
+            derandomize=not SEED, suppress_health_check=list(HealthCheck), phases=(Phase.generate, Phase.shrink) if steps < 1000 else (Phase.generate,),
+        ),
+    )  # fmt: skip
+    print(", ".join(f"{number} {what}" for what, number in DONE.items()))
+    assert min(DONE["saves"], DONE["pushes"], DONE["pulls"], DONE["cuts"], DONE["checked"]) > steps / 60
+    assert min(DONE["clones"], DONE["copies"], DONE["purges"], DONE["gcs"], DONE["states lost"], DONE["at once"]) > steps / 300
