@@ -34,6 +34,7 @@ _NOT_REACHED = r"error sending request|tcp connect|dns error|HttpError|connectio
 _REASONS = (
     (r"dns error|failed to lookup address", "no machine of that name is known"),
     (r"UnknownIssuer|invalid peer certificate|CertificateInvalid|self.signed", "its certificate is not trusted"),
+    (r"InvalidContentType|corrupt message", "it does not speak https: write its endpoint with http://"),
     (r"Connection refused", "connection refused"), (r"Network is unreachable", "no network"), (r"No route to host", "no route to host"),
     (r"operation timed out|TimedOut|kind: Timeout", "no answer"),
     (r"[Cc]onnection reset|IncompleteMessage|connection closed", "the connection broke"),
@@ -97,6 +98,7 @@ def _short(text: str) -> str:
         told = re.search(r"<Message>([^<]+)", text)
         line = f"the server answers {status[1].strip()}{f' ({told[1].strip()})' if told else ''}"
     else:
-        line = re.sub(r"^Generic \w+ error: ", "", next(filter(None, map(str.strip, text.splitlines())), "no reason given"))
+        first = next(filter(None, map(str.strip, text.splitlines())), "no reason given")
+        line = re.sub(r"^(?:Generic \w+ error: )?(?:Error performing .* - )?", "", first)
     line = messages.printable(line)
     return line if len(line) <= _LONGEST else line[:_LONGEST] + "..."

@@ -7,6 +7,7 @@ person: each failure is a RemoteError in words, with the URL as it was typed.
 
 import os
 import queue
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
@@ -30,6 +31,8 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 _SCHEMES = "s3://BUCKET/NAME, gs://BUCKET/NAME, az://CONTAINER/NAME or file:///DIRECTORY"
 _ENDPOINTS, _REGIONS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"), ("AWS_REGION", "AWS_DEFAULT_REGION")
+_HOST, _REGION, _ENDPOINT = r"[A-Za-z0-9][\w.-]*", r"[a-z0-9-]*", r"https?://[\w.-]+(?::\d+)?(?:/[\w./-]*)?|https?://\[[0-9a-fA-F:]+\](?::\d+)?/?"
+"""What the library takes apart without a look: it would panic."""
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI")
 """Without any of them a machine of AWS is asked for keys, which is not there on a laptop."""
 _PAGE = 1000
@@ -128,13 +131,16 @@ def _parts(url: str, options: Mapping[str, str]) -> tuple[str, str, str]:
     except ValueError:
         found = urlsplit("")
     scheme, host, path = found.scheme, found.netloc, found.path.strip("/")
-    if scheme not in _OPTIONS or found.query or found.fragment:
+    is_odd = scheme != "file" and any(part in ("", ".", "..") for part in path.split("/")[: len(path)])
+    if scheme not in _OPTIONS or found.query or found.fragment or is_odd or not url.isprintable():
         raise errors.UsageError(f"{messages.printable(url)} is no place for a remote", f"write {_SCHEMES}")
     if "@" in host:
         raise errors.UsageError("a URL with a password in it would be kept in clear", "give credentials as variables of the environment")
     if bool(host) == (scheme == "file"):
         what = "directory of this machine" if scheme == "file" else "bucket"
         raise errors.UsageError(f"{messages.printable(url)} names no {what}", f"write {_SCHEMES}")
+    if scheme != "file" and not re.fullmatch(_HOST, host):
+        raise errors.UsageError(f"{host} is no name of a bucket", "it has letters, digits, dots, - and _")
     for name in options:
         if name not in _OPTIONS[scheme]:
             raise errors.UsageError(f"{scheme}:// has no option {name}", f"it has {', '.join(_OPTIONS[scheme]) or 'none'}")
@@ -196,7 +202,9 @@ class _Bucket:
         if scheme == "s3":
             profile = aws_profile.find(options.get("profile", ""), os.environ)
             config |= profile.keys
-            region = options.get("region") or ("" if any(map(os.environ.get, _REGIONS)) else profile.region)
+            region = options.get("region") or next(filter(None, map(os.environ.get, _REGIONS)), profile.region)
+            if not re.fullmatch(_REGION, region):
+                raise errors.UsageError(f"{messages.printable(region)} is no name of a region", "it looks like eu-central-1")
             if region:
                 config["region"] = region
             endpoint = endpoint or next(filter(None, map(os.environ.get, _ENDPOINTS)), profile.endpoint)
@@ -205,6 +213,8 @@ class _Bucket:
             if profile.sign_in is not None:
                 more["credential_provider"] = self._signing_in(profile.sign_in)
         if endpoint:
+            if not re.fullmatch(_ENDPOINT, endpoint):
+                raise errors.UsageError(f"the endpoint {messages.printable(endpoint)} is no URL", "write https://HOST or http://HOST:PORT")
             config["base_url" if scheme == "gs" else "endpoint"] = endpoint
             client["allow_http"] = endpoint.startswith("http://")
         kind = S3Store if scheme == "s3" else GCSStore if scheme == "gs" else AzureStore
@@ -264,7 +274,9 @@ class _Bucket:
             raise errors.RemoteError(f"{self._url} cannot be reached: no answer in {limit:.0f} seconds", self._keyless) from None
         except (known.AlreadyExistsError, known.PreconditionError):
             raise
-        except (known.BaseError, OSError, ValueError) as error:
+        except BaseException as error:
+            if not isinstance(error, known.BaseError | OSError | ValueError) and type(error).__name__ != "PanicException":
+                raise
             if self._no_credentials is not None:
                 raise self._no_credentials from error
             if isinstance(error, FileNotFoundError) and verb in (GET, DELETE) and "NoSuchBucket" not in str(error):

@@ -149,6 +149,11 @@ def test_nothing_listens(right, patience):
     assert said == "s3://team/shop cannot be reached: connection refused"
 
 
+def test_a_server_that_does_not_speak_https(s3):
+    said = failure(CALLS["ListBucket"], "s3://team/shop", {"endpoint": s3.endpoint.replace("http:", "https:")})
+    assert said == "s3://team/shop cannot be reached: it does not speak https: write its endpoint with http://"
+
+
 def test_a_name_that_nobody_has():
     said = failure(CALLS["PutObject"], "s3://team/shop", {"endpoint": "http://nowhere.invalid:9000"})
     assert said == "s3://team/shop cannot be reached: no machine of that name is known"
