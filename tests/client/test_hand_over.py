@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from casrewind import agents
 from casrewind.agents.codex import CLIENT as codex
 from support import chat_model, claude_model, codex_gemini_model, real_clients
 from support.claude_client import ClaudeClient, wait
@@ -131,17 +132,22 @@ def ids(casrewind):
 
 @pytest.fixture(scope="module", params=[Claude, *by_turns([Codex, Pi, Copilot, Gemini, Opencode, Droid], 1)], ids=lambda kind: kind.__name__)
 def told(request, tmp_path_factory):
-    """One turn at the first place, pushed; then the place is gone. At the second place it is cloned, the client resumed, gone back
+    """Two turns at the first place, pushed; then the place is gone. At the second place it is cloned, the client resumed, gone back
     and on, and pushed. A third place pulls."""
     directory, elsewhere = tmp_path_factory.mktemp("o"), tmp_path_factory.mktemp("elsewhere")
     url = f"file://{directory}/remote"
     first = request.param(directory)
     first.install()
-    first.client.model.script = {"note it": [[first.call("echo one > note.txt")], ["Noted."]]}
+    first.client.model.script = {
+        "note it": [[first.call("echo one > note.txt")], ["Noted."]], "and more": [[first.call("echo two >> note.txt")], ["More."]],
+    }  # fmt: skip
     there = first.client.casrewind
     there("save", code=0)  # the first one of a project would be left to another process
     first.say("please note it")
-    wait(first.client.points, lambda found: any(point["trigger"] == "turn_end" for point in found))
+    point = wait(lambda: [point for point in first.client.points() if point["trigger"] == "turn_end"])[-1]
+    client = agents.load_conversation_client(point["agent"])
+    first.resume(client.sessions.resume.format(session=point["session"]), "and more")
+    wait(lambda: [point for point in first.client.points() if point["trigger"] == "turn_end"], lambda found: len(found) > 1)
     add_remote(there, url, "sandbox")
     there("push", code=0)
     found = SimpleNamespace(url=url, before=picture(first.client.project), sent=ids(there))
@@ -152,7 +158,8 @@ def told(request, tmp_path_factory):
     found.second = second = request.param(elsewhere)
     second.install()
     here, root = second.client.casrewind, elsewhere / "work"
-    found.cloned = here.json("clone", url, str(root), "--machine", "laptop", CASREWIND_REMOTE_KEY=KEY)
+    more = ["--all"] if request.param is Claude else []
+    found.cloned = here.json("clone", *more, url, str(root), "--machine", "laptop", CASREWIND_REMOTE_KEY=KEY)
     second.client.project, here.root = root, str(root)
     found.after = picture(root)
     second.client.model.script = {"where are we": [[second.call("pwd > where.txt")], ["There."]]}
@@ -178,7 +185,8 @@ def told(request, tmp_path_factory):
 
 
 def test_the_client_goes_on_with_exactly_the_old_turns(told):
-    old = ["user: please note it", f"call {told.second.shell}", "result", "assistant: Noted."]
+    call = [f"call {told.second.shell}", "result"]
+    old = ["user: please note it", *call, "assistant: Noted.", "user: and more", *call, "assistant: More."]
     assert told.requests[0].told == [*old, "user: where are we"] and told.cloned["problems"] == []
     assert told.last.told == [*old, "user: and now"]
 
@@ -191,6 +199,18 @@ def test_files_and_tools_are_at_the_new_place(told):
 
 def test_back_goes_to_before_the_prompt_there(told):
     assert told.report["prompts"] == ["where are we"] and not told.has_where
+
+
+def test_all_turns_of_the_first_place_can_be_gone_back_to(told):
+    if type(told.second) is not Claude:
+        pytest.skip("asked of one client: it cloned all checkpoints")
+    here, client = told.second.client.casrewind, told.second.client
+    report = here.json("back", here.turn("and more"), "--both", "--yes", "--session", told.cloned["resume"].split()[-1])
+    assert report["prompts"][0] == "and more" and (client.project / "note.txt").read_text() == "one\n"
+    told.second.resume(report["fork"]["resume"], "otherwise")
+    assert client.model.requests[-1].told[3:] == ["assistant: Noted.", "user: otherwise"]
+    here("undo", "--yes", code=0)
+    assert (client.project / "note.txt").read_text() == "one\ntwo\n"
 
 
 def test_both_timelines_come_to_a_third_place_whole(told):
