@@ -13,15 +13,13 @@ import pytest
 from casrewind import errors
 from casrewind.remote.objects import ObjectGone, Objects
 
-pytestmark = pytest.mark.xdist_group("remote-objects")  # one S3 server for all
 _numbers = itertools.count()
 
 
 @pytest.fixture(params=["s3", "file", "memory"])
-def url(request, tmp_path, monkeypatch):
+def url(request, s3, tmp_path, monkeypatch):
     """A place without objects."""
     if request.param == "s3":
-        s3 = request.getfixturevalue("s3")
         for name, value in s3.variables.items():
             monkeypatch.setenv(name, value)
         return s3.bucket("team shop/é")
