@@ -94,6 +94,9 @@ def test_uv_tool_installs_it_and_removes_it(built, tmp_path):
     variables = {"UV_TOOL_DIR": str(tmp_path / "tools"), "UV_TOOL_BIN_DIR": str(tmp_path / "bin"), "UV_PYTHON": sys.executable}
     run(sys.executable, "-m", "uv", "tool", "install", built[0], **variables)
     works(tmp_path / "bin" / "casrewind", tmp_path)
+    for url in ("s3://team/shop", f"file://{tmp_path}/shop"):  # without the extra
+        asked = run(tmp_path / "bin" / "casrewind", "remote", "add", url, cwd=tmp_path / "project", check=False, HOME=str(tmp_path / "home"))
+        assert (asked.returncode, asked.stderr) == (17, "casrewind: remote commands need casrewind[remote]; uv tool install 'casrewind[remote]'\n")
     run(sys.executable, "-m", "uv", "tool", "uninstall", "casrewind", **variables)
     assert not (tmp_path / "bin" / "casrewind").exists()
 
