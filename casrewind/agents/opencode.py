@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from .. import errors
 from .._typing import TYPE_CHECKING, NamedTuple
 from . import client, transcript
-from .transcript import Prompt, Value, fork_title, title_of
+from .transcript import Prompt, Value, find_line, fork_title, title_of
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -113,10 +113,7 @@ class OpencodeClient(client.ConversationClient):
     def cut(self, data: bytes, prompt: Prompt) -> bytes | None:
         """The lines before a prompt; None if nothing was said before it."""
         table = _rows(data)
-        at = next((at for at, row in enumerate(table) if row.prompt is not None and row.id == prompt.uuid), None)
-        if at is None:
-            raise errors.AgentError("that prompt is not in this conversation")
-        return _said(data, table, at)
+        return _said(data, table, find_line(table, prompt))
 
     def cut_at(self, data: bytes, cursor: "Cursor", trigger: str) -> bytes | None:
         """The lines at a checkpoint; None if nothing had been said yet. Raises AgentError if its messages are gone.
