@@ -28,15 +28,11 @@ def data_directory() -> str:
     """The directory of all stores, regardless of the configuration."""
     if found := os.environ.get("CASREWIND_HOME"):
         return os.path.abspath(found)
-    return os.path.abspath(_own_directory("XDG_DATA_HOME", ".local/share"))
-
-
-def _own_directory(variable: str, default: str) -> str:
-    """The directory of casrewind below the user's directory for data or settings: `variable`, else `default` in the home."""
     if sys.platform == "darwin":
         return os.path.join(home(), "Library", "Application Support", "casrewind")
-    given = os.environ.get(variable, "")
-    return os.path.join(given if os.path.isabs(given) else os.path.join(home(), default), "casrewind")
+    given = os.environ.get("XDG_DATA_HOME")
+    base = given if given and os.path.isabs(given) else os.path.join(home(), ".local", "share")
+    return os.path.abspath(os.path.join(base, "casrewind"))
 
 
 def helpers() -> str:
@@ -68,7 +64,12 @@ def _config_file() -> tuple[str, str]:
     from . import config, errors, fsio
     from .messages import printable, reason_of
 
-    path = os.path.join(_own_directory("XDG_CONFIG_HOME", ".config"), "config.toml")
+    given = os.environ.get("XDG_CONFIG_HOME")
+    if sys.platform == "darwin":
+        directory = os.path.join(home(), "Library", "Application Support")
+    else:
+        directory = given if given and os.path.isabs(given) else os.path.join(home(), ".config")
+    path = os.path.join(directory, "casrewind", "config.toml")
     try:
         return path, config.decoded(fsio.read_file(os.path.realpath(path), config.MOST_TOML + 1), printable(path))
     except (FileNotFoundError, NotADirectoryError):

@@ -91,23 +91,18 @@ def drafted(directory: str) -> Iterator[tuple[str, int]]:
         os.close(fd)
 
 
-def locks_own(fd: int) -> bool:
-    """Lock a file or directory that was just made, so that no cleanup removes it. Returns False if a cleanup has locked it
-    first. On a file system without locks there is nothing to lock."""
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        return error.errno not in (errno.EAGAIN, errno.EACCES)
-    return True
-
-
 def create_draft(directory: str, suffix: str = "") -> tuple[str, int]:
     """Create a temporary file, mode 0600, open for reading and writing. Returns (path, descriptor). The descriptor
     holds a lock, and remove_orphans keeps the file while it does."""
     while True:
         draft = os.path.join(directory, _DRAFT + os.urandom(6).hex() + suffix)
         fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        if locks_own(fd) and still_names(draft, fd):
+        is_taken = False
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:  # no locks on this file system, or remove_orphans locked it first
+            is_taken = error.errno in (errno.EAGAIN, errno.EACCES)
+        if not is_taken and still_names(draft, fd):
             undo_umask_fd(fd)
             return draft, fd
         os.close(fd)  # removed as an orphan just before the lock

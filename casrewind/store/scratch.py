@@ -4,6 +4,7 @@ The danger prevented here: leftovers of killed processes fill up the temporary d
 directory. gc, and each new scratch directory, remove those without a lock.
 """
 
+import errno
 import fcntl
 import os
 import shutil
@@ -25,7 +26,12 @@ def make(kind: str) -> str:
         path = os.path.join(_parent(), f"{_PREFIX}{kind}-{os.urandom(_TOKEN).hex()}")
         os.mkdir(path, 0o700)
         fd = os.open(path, fsio.DIRECTORY_FLAGS)
-        if fsio.locks_own(fd) and os.path.isdir(path):
+        is_taken = False
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:  # a file system without locks: only the owner removes the directory
+            is_taken = error.errno in (errno.EAGAIN, errno.EACCES)
+        if not is_taken and os.path.isdir(path):
             _held[path] = fd
             return path
         os.close(fd)  # another process took it for an orphan before it was locked
