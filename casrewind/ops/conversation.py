@@ -125,7 +125,8 @@ def find_for_checkpoint(context: Context, point: Checkpoint) -> Conversation:
         )
     mine = [p for p, _ in context.store.checkpoints() if p.worktree == point.worktree and p.session and p.cursor]
     is_foreign = bool(point.more.machine)
-    mine = [placed(p, context.root.path, context.homes) for p in mine] if is_foreign else mine
+    if is_foreign:
+        mine = [placed(p, context.root.path, context.homes) if p.session == point.session else p for p in mine]
     return _read(context, mine, point.agent, point.session, is_foreign=is_foreign)
 
 

@@ -31,7 +31,7 @@ def store_rest(context: Context, *, transcripts: bool) -> Checkpoint | None:
         return None
     cursor = cursors.decode(head.cursor)
     data = _read(context, head, cursor)
-    if len(data) <= (0 if head.transcript is None else head.transcript.size):
+    if not data:
         return None
     if os.path.isfile(cursor.transcript):  # a session in a database has no offsets
         cursor = transcript_position.at_end(agents.load_client(head.agent), cursor, data)
@@ -51,15 +51,18 @@ def store_rest(context: Context, *, transcripts: bool) -> Checkpoint | None:
 
 
 def _read(context: Context, head: Checkpoint, cursor: cursors.Cursor) -> bytes:
-    """The live transcript; b"" if it cannot be read, is another one, or has a prompt that no hook reported yet."""
-    path = os.fsdecode(cursor.transcript)
+    """The live transcript; b"" if it has nothing new, cannot be read, is another one, or has a prompt that no hook reported."""
+    path, stored = os.fsdecode(cursor.transcript), 0 if head.transcript is None else head.transcript.size
     try:
         client = agents.load_conversation_client(head.agent)
         session_files.check_place(client, path, head.session, context.homes)
+        if os.path.isfile(path) and os.path.getsize(path) <= stored:
+            return b""
         data = conversations.live(client, path)
-        prompts = client.prompts(data)
-    except (errors.AgentError, errors.UnknownAgent):
+        prompts = client.prompts(data) if len(data) > stored else []
+    except (errors.AgentError, errors.UnknownAgent, OSError):
+        return b""
+    if not prompts:
         return b""
     own = (point.own_prompt for point, _ in context.store.checkpoints() if point.session == head.session)
-    asked = next(filter(None, own), "")
-    return data if prompts and prompts[-1].text.strip()[:PROMPT] == asked else b""
+    return data if prompts[-1].text.strip()[:PROMPT] == next(filter(None, own), "") else b""

@@ -77,6 +77,20 @@ def sent(tmp_path):
     return make
 
 
+def two_files(there):
+    """A session of Codex that was rewound in the client, in a new project: it goes on in another file. And {name: bytes} of both."""
+    for place in (there.root, there.home):
+        os.mkdir(place)
+    session = Session("codex", there, Path(there.root))
+    there("save", code=0)
+    first = session.path
+    for session.path in (first, first.with_name(f"{first.stem}_01a1fb4c-41d9.jsonl")):
+        session.write(rows("codex")[: 20 if session.path == first else None])
+        session.event("prompt")
+        session.event("turn_end")
+    return session, {path.name: path.read_bytes() for path in session.files()}
+
+
 def expected_place(agent, session, here):
     root = os.path.realpath(here.root)
     names = {"dashed": re.sub("[^A-Za-z0-9]", "-", root), "slashless": root.replace("/", "-"), "session": session, "short": session[:8]}
@@ -176,18 +190,9 @@ def test_nothing_else_is_written_over_either(kind, sent, here):
 
 
 def test_a_session_in_two_files_has_both(here, tmp_path):
-    """After a rewind in it, Codex goes on in another file, which refers to the first one."""
+    """The second one refers to the first one."""
     there = Command(tmp_path / "a", tmp_path / "home")
-    for place in (there.root, there.home):
-        os.mkdir(place)
-    session = Session("codex", there, Path(there.root))
-    there("save", code=0)
-    first = session.path
-    for session.path in (first, first.with_name(f"{first.stem}_01a1fb4c-41d9.jsonl")):
-        session.write(rows("codex")[: 20 if session.path == first else None])
-        session.event("prompt")
-        session.event("turn_end")
-    wanted = {path.name: path.read_bytes() for path in session.files()}
+    session, wanted = two_files(there)
     chat = hand_over(here, bring(take_away(there, tmp_path / "sent"), here)[-1])
     assert os.path.basename(chat.path) == session.path.name
     assert {path.name: path.read_bytes() for path in Path(chat.path).parent.iterdir()} == wanted and len(wanted) == 2
@@ -259,6 +264,23 @@ def test_the_rest_of_a_turn_changes_no_row_of_the_list(here):
                 row.pop(name, None)
     assert after["turns"] == before["turns"] and after["rows"] == before["rows"]
     assert point.id in str(here.json("list", "--all")["checkpoints"]) and here.json("verify")["ok"]
+
+
+@pytest.mark.parametrize("conversations", [True, False])
+def test_a_clone_of_a_save_by_hand_has_the_conversation_before_it(conversations, here, tmp_path):
+    """In both files of a session of Codex. A remote without conversations has none."""
+    there, url, key = Command(tmp_path / "a", tmp_path / "home"), f"file://{tmp_path}/remote", {"CASREWIND_REMOTE_KEY": "crk1-" + "5a" * 32}
+    session, wanted = two_files(there)
+    plant(Path(there.root), {"f": b"by hand"})
+    there("save", code=0)
+    there("remote", "add", url, *([] if conversations else ["--no-conversations"]), code=0, **key)
+    there("push", code=0)
+    found = here.json("clone", url, str(tmp_path / "work"), **key)
+    directory = session.path.relative_to(there.home).parent
+    assert (tmp_path / "work" / "f").read_bytes() == b"by hand" and found["problems"] == []
+    assert found["resume"] == (f"codex resume {session.id}" if conversations else None)
+    made = Path(here.home) / directory
+    assert ({path.name: path.read_bytes() for path in made.iterdir()} if made.exists() else {}) == (wanted if conversations else {})
 
 
 def test_a_conversation_that_no_checkpoint_stored_is_named(sent, here):
