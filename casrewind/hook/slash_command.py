@@ -30,7 +30,8 @@ _KNOWN: dict[str, dict[str, bool]] = {
     "jump": {name: False for name in _RESTORES if name not in ("--code", "--chat", "--both")},
     "help": {},
     "list": {
-        "-n": True, "--all": False, "--session": True, "--since": True, "--grep": True, "--oneline": False, "--reverse": False,
+        "-n": True, "--all": False, "--remote": False, "--session": True, "--since": True, "--grep": True, "--oneline": False,
+        "--reverse": False,
     },
     "log": {"-n": True, "--all": False, "-p": False, "--patch": False},
     "pin": {},

@@ -1,4 +1,4 @@
-"""A restore to a checkpoint of another machine that keeps what was done here: a merge of both since the newest state that both had.
+"""A restore to a checkpoint of another machine that keeps what was done here: a merge of both since the last state that both had.
 
 The danger prevented here: the other machine's state without a common one says nothing about what was edited here. So
 without a common state there is no merge. A path that only this machine changed is not touched.
@@ -19,7 +19,7 @@ from .context import Context
 from .keep_edits import KeptEdits
 from .later_edits import Editors
 from .preflight import SKIP_DAMAGED
-from .restorable import DomainComparer, has_safety, naming
+from .restorable import naming
 from .restore import EditKeeper
 from .revert import PathMerger, RevertStep, lines_in_words
 
@@ -35,15 +35,18 @@ def edit_keeper(context: Context, target: Checkpoint, scope: Sequence[bytes], sk
 
 
 def find_common_state(context: Context, target: Checkpoint) -> Checkpoint | None:
-    """The newest checkpoint of the target's machine, the target at the latest, that the files here came from: it was restored
-    and that was not undone, or a checkpoint here has the same files. None if there is none."""
+    """The checkpoint of the target's machine that the files here came from last: it was restored and that was not undone, or a
+    checkpoint here has the same files. None if there is none."""
     store, key = context.store, context.root.key
-    everything = [point for point, _ in store.checkpoints()]
-    here = {point.tree for point in everything if is_listed(point, key)}  # that for an undo has what was undone
+    points = {point.id: point for point, _ in reversed(store.checkpoints())}  # oldest first
+    theirs = {point.id: point for point in points.values() if point.worktree == target.worktree}
+    by_tree = {point.tree: point for point in theirs.values()}
     exact = {one.safety for one in store.operations() if one.worktree == key and one.current == one.target}
-    restored = {step.target for step in store.history(key).undo if step.safety in exact}
-    theirs = (point for point in everything if point.worktree == target.worktree and point.seq <= target.seq)
-    return next((point for point in theirs if point.id in restored or point.tree in here), None)
+    steps = [step for step in store.history(key).undo if step.target in theirs and step.safety in exact and step.safety in points]
+    found = [(points[step.safety].seq, theirs[step.target]) for step in steps]
+    # A safety checkpoint does not count: that for an undo has what was undone
+    found += [(point.seq, by_tree[point.tree]) for point in points.values() if is_listed(point, key) and point.tree in by_tree]
+    return max(found, key=lambda one: one[0])[1] if found else None
 
 
 class MachineMerge(KeptEdits):
@@ -58,15 +61,11 @@ class MachineMerge(KeptEdits):
                 f"the files here never were those of {self._machine}, so edits cannot be told apart",
                 f"casrewind restore --exact {target.id} restores the state itself",
             )
-        with naming(context.store):
-            changes = list(diffs.diff(context.store.load_tree, base.tree, target.tree))
-        told = DomainComparer(context.store.read).judge(changes, base.domain, target.domain, strict=has_safety(base, target))
         covered = paths.PathScope(scope).cover
+        with naming(context.store):
+            changes = [change for change in diffs.diff(context.store.load_tree, base.tree, target.tree) if covered(change.path)]
         # What the machine changed is taken over as a revert takes a change back, from the other side
-        steps = {
-            change.path: [RevertStep(0, Change(change.path, change.new, change.old), is_unclear=False)]
-            for change in told.changes if covered(change.path)
-        }  # fmt: skip
+        steps = {change.path: [RevertStep(0, Change(change.path, change.new, change.old), is_unclear=False)] for change in changes}
         self._steps, self._left = steps, {}
         self._files = PathMerger(context, steps, _APerson(), is_one=True, skip_damaged=skip_damaged, hint=SKIP_DAMAGED)
         self._exact: Sequence[Action] = ()

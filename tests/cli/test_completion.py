@@ -82,9 +82,11 @@ def test_the_program_offers_commands_options_checkpoints_and_paths(told):
 def test_machines_are_offered_with_their_turns(told, settings, machines):
     sandbox = machines()
     sandbox.turn("a", "make the till", {"till.py": b"1"})
+    sandbox.workspace.save("theirs")
     with opened(told.root, settings) as workspace:
         sandbox.pull_into(workspace)
-    assert {"sandbox-4:", "remote:", "last", "@1"} <= set(offered(told, "casrewind restore "))
+    found = set(offered(told, "casrewind restore "))
+    assert {"sandbox-4:", "remote:", "last", "@1"} <= found and "theirs" not in found
     assert offered(told, "casrewind restore remote:") == ["last", "@1"] == offered(told, "casrewind back sandbox-4:")
     assert offered(told, "casrewind restore remote:after") == ["after:@1"]
     assert offered(told, "casrewind restore rem") == ["remote:"]

@@ -1,11 +1,15 @@
 """Checkpoints of other machines on the command line: how they are named, listed, shown and restored."""
 
+import os
 import re
+import time
 
 import pytest
 
+from casrewind.agents import client_process
 from casrewind.cli.show.text import cells
 from casrewind.cli.terminal import table
+from casrewind.ops import agent_event
 from casrewind.workspace import open as opened
 from support.agent_turns import AgentTurns
 from support.command import Command
@@ -184,6 +188,31 @@ def test_a_turn_that_had_not_ended_has_no_state_behind_it(here, machines, casrew
     assert shown(casrewind("list", "--remote", code=0).out)[1].endswith(" not counted")
     assert casrewind("diff", "remote:@1", code=15).err.startswith("casrewind: the state after sandbox-4:@1")
     assert "long job" in casrewind("show", "remote:@1", code=0).out
+
+
+def test_a_session_that_is_alive_here_runs_no_turn_there(here, machines, casrewind):
+    """A conversation was handed over, and goes on here under its id."""
+    found = machines(session="s1")
+    found.turn("a", "long job", {"f": b"2"}, ends=False)
+    found.pull_into(here)
+    process = client_process.client(os.getpid())
+    event = AgentTurns(here, here.root.path).event("UserPromptSubmit", "z", prompt="more")
+    seen = agent_event.seen(here._context, event, time.time_ns())
+    here._context.store.sessions.note(seen._replace(pid=process.pid, pid_start=process.start))
+    (turn,) = casrewind.json("list", "--remote")["machines"][0]["turns"]
+    assert not turn["running"]
+
+
+def test_the_picker_shows_no_remote_row_and_names_a_restore_of_one(sandbox, here, casrewind):
+    pytest.importorskip("textual")
+    from casrewind.cli.picker import picker_rows
+    from casrewind.cli.picker.timeline import TimelineModel
+
+    casrewind("back", "remote:@1", "--code", "-y", code=0)
+    shown = TimelineModel(here._context).timeline()
+    assert shown.is_complete and shown.elsewhere == []
+    titles = [picker_rows.title(shown, row) + picker_rows.note(shown, row) for row in shown.rows]
+    assert titles[0] == 'restored to before "now the printer" of sandbox-4'
 
 
 # -- back

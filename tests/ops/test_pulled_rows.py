@@ -254,6 +254,40 @@ def test_without_a_common_state_there_is_no_merge(here, root, machines):
     assert differences(picture(root), before) == {}
 
 
+def test_a_restore_of_some_paths_makes_no_common_state(here, root, machines):
+    sandbox = machines()
+    plant(sandbox.root, {"f": b"f", "g": b"g"})
+    sandbox.workspace.save()
+    point = sandbox.pull_into(here)[-1]
+    here.restore(point, [b"f"])
+    with pytest.raises(errors.CheckpointNotFound):
+        here.restore(point, keep_edits=True)
+
+
+def test_a_merge_goes_back_on_the_other_machine_s_line_too(here, root, machines):
+    sandbox = machines()
+    plant(sandbox.root, {"f": text(), "g": b"g"})
+    first = sandbox.workspace.save().checkpoint
+    plant(sandbox.root, {"f": text(l2=b"sandbox\n"), "later": b"l"})
+    sandbox.workspace.save()
+    took_over(here, sandbox)
+    plant(root, {"f": text(l2=b"sandbox\n", l9=b"laptop\n"), "mine": b"m"})
+    here.restore(here._context.store.checkpoint(first.id), keep_edits=True)
+    assert (root / "f").read_bytes() == text(l9=b"laptop\n") and (root / "mine").exists() and not (root / "later").exists()
+
+
+def test_a_file_that_the_machine_captures_since_is_taken_over_unless_one_is_here(here, root, machines):
+    sandbox = machines()
+    plant(sandbox.root, {".gitignore": b".env\nkeys\n", ".env": b"theirs", "keys": b"k"})
+    sandbox.workspace.save()
+    took_over(here, sandbox)
+    plant(sandbox.root, {".gitignore": b"#\n"})
+    sandbox.workspace.save()
+    plant(root, {".env": b"mine"})
+    here.restore(sandbox.pull_into(here)[-1], keep_edits=True)
+    assert (root / ".env").read_bytes() == b"mine" and (root / "keys").read_bytes() == b"k"
+
+
 def test_a_common_state_is_found_by_equal_files(here, root, machines):
     """A clone is no restore: its checkpoint has the files of the machine's."""
     sandbox = machines()
@@ -388,6 +422,11 @@ def test_gc_needs_the_clock_and_the_checkpoints_of_this_machine_only(here, machi
     assert not any("future" in note for note in decided.notes) and any("newest checkpoint is 40 days old" in note for note in decided.notes)
     weighed = retention.by_weight(retention.decide(points, limits, now, frozenset(), {}))
     assert not weighed[0].more.machine and all(point.more.machine for point in weighed[1:])
+    many = [points[-1]._replace(id=f"c{number}", seq=100 - number) for number in range(retention.FLOOR + 5)]
+    theirs = [point._replace(seq=200) for point in points if point.more.machine]
+    decision = retention.decide([*theirs, *many], limits, now, frozenset(), {})
+    kept = retention.fit(decision, {point.id: 10 for point in [*theirs, *many]}, 0, 10 * len(many)).kept
+    assert {point.id for point in kept} == {point.id for point in many}, "all of this machine's are worth more than any other"
     fitted = retention.fit(decision := retention.decide(points, limits, now, frozenset(), {}), {p.id: 10 for p in points}, 0, 15)
     assert [point.id for point in fitted.kept] == [point.id for point in decision.kept if not point.more.machine]
 
@@ -436,10 +475,27 @@ def test_a_tool_that_follows_another_makes_no_checkpoint_although_something_was_
     plant(root, {"x": b"1"})
     event = agent.event("PostToolBatch", "a")
     made = agent_event.record(here._context, event, time.time_ns(), (), transcripts=False).checkpoint
-    assert agent_event.is_too_soon(here._context, event, made.created_ns + 1000)
+    almost = made.created_ns + agent_event._BETWEEN_TOOLS_NS - 1
+    assert agent_event.is_too_soon(here._context, event, almost)
     points = sandbox.pull_into(here)
-    assert points[0].created_ns < made.created_ns
-    assert agent_event.is_too_soon(here._context, event, made.created_ns + 1000)
+    assert points[-1].created_ns < made.created_ns, "these are old enough"
+    assert agent_event.is_too_soon(here._context, event, almost)
+
+
+def test_prompts_that_waited_are_seen_behind_the_same_session_of_another_machine(here, root, machines):
+    def told(session, pulled):
+        agent = AgentTurns(here, root, session=session)
+        for _ in range(2):
+            agent.prompt("a", "work")
+        agent.stop("a")
+        if pulled:
+            other = machines(session=session)
+            other.turn("other", "their work", {"f": b"f"})
+            other.pull_into(here)
+        plant(root, {"x": session.encode()})
+        return agent.stop("b").label
+
+    assert told("s1", False) == told("s2", True) == ""
 
 
 def test_a_root_of_another_machine_is_no_project_here(here, root, machines, tmp_path):

@@ -212,7 +212,8 @@ COMMANDS = {
         behind="paths go", saves=True, tells_restore=True),
     "back": Command(
         "Go back to before a prompt: files and conversation", ("casrewind back", "casrewind back 3", "casrewind back 2 --code"), (
-        Option(("prompt",), "the turn, as casrewind list numbers it (default: the newest prompt of the conversation)", "N",
+        Option(("prompt",), "the turn, as casrewind list numbers it, or remote:@N of another machine (default: the newest prompt of the "
+               "conversation)", "N",
                convert=_turn, nargs="?"),
         choice("what", "code", "--code", "the files only"),
         choice("what", "chat", "--chat", "the conversation only"),
