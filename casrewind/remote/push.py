@@ -283,19 +283,18 @@ class _Push:
         """Delete the own chains that a purge ended. Returns the objects that could not be deleted."""
         left: list[str] = []
         for chain, last in self._files.state.ended.items():
-            names: list[str] = []
-            try:
-                is_ended = self._put_end(chain, last + 1)
-                names = [info.name for info in self._remote.objects.list(chain)]
-                if not is_ended:
-                    left += names  # a store that was copied from this one goes on with it
+            is_ended = self._put_end(chain, last + 1)
+            names = [info.name for info in self._remote.objects.list(chain)]
+            if is_ended:
+                try:
+                    self._remote.objects.delete([name for name in names if name <= piece_name(chain, last)])
+                except errors.RemoteError:  # without the right to delete; the next push tries again
+                    left += names
                     continue
-                self._remote.objects.delete([name for name in names if name <= piece_name(chain, last)])
-            except errors.RemoteError:
-                left += names
             else:
-                state = self._files.state
-                self._files.save(state._replace(ended={one: number for one, number in state.ended.items() if one != chain}))
+                left += names  # a store that was copied from this one has gone on with it: the chain is that store's
+            state = self._files.state
+            self._files.save(state._replace(ended={one: number for one, number in state.ended.items() if one != chain}))
         return tuple(left)
 
     def _put_end(self, chain: str, number: int) -> bool:

@@ -90,7 +90,7 @@ class Site:
     """A machine, and what is true of it: the ids of its own checkpoints, and of those that were surely on the remote."""
 
     def __init__(self, machine):
-        self.machine, self.own, self.pushed = machine, set(), set()
+        self.machine, self.own, self.pushed, self.forgets = machine, set(), set(), False
 
     def look(self):
         """What its store has as its own."""
@@ -220,7 +220,7 @@ class Machines(RuleBasedStateMachine):
             workspace.gc(Limits(None, most, 0, None))
         left = site.look()
         assert left <= site.own
-        site.own = left
+        site.own, site.forgets = left, True
         DONE["gcs"] += 1
 
     @rule(pick=number, path=st.sampled_from(PATHS))
@@ -301,7 +301,7 @@ class Machines(RuleBasedStateMachine):
         place.mkdir()
         shutil.copytree(site.machine.home, place / "home")
         made = Site(Machine(place, self.url, site.machine.name, root=site.machine.root))
-        made.own, made.pushed = set(site.own), set(site.pushed)
+        made.own, made.pushed, made.forgets = set(site.own), set(site.pushed), site.forgets
         self.sites.append(made)
         DONE["copies"] += 1
 
@@ -374,6 +374,7 @@ class Machines(RuleBasedStateMachine):
         assert wanted <= set(reader.machine.points())
         for site in self.sites:
             assert site.machine.pull().problems == ()
+            assert site.forgets or wanted <= set(site.machine.points())
             self.check(site)
             assert not site.machine.problems()
 
