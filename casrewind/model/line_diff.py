@@ -115,9 +115,9 @@ class _Search:
         self._zero = len(right) + 1  # the index of diagonal 0
         self._steps = 0
         self._is_bounded = False  # whether the last search was given up
-        self._all()
+        self._mark_differences()
 
-    def _all(self) -> None:
+    def _mark_differences(self) -> None:
         stack = [(0, len(self._left), 0, len(self._right))]
         while stack:
             left_at, left_end, right_at, right_end = stack.pop()

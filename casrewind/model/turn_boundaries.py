@@ -128,13 +128,13 @@ class _Reading:
         if trigger in ("turn_end", "tool_batch", "compact", "session_end") and not notified:
             self.told.add(session)
         if trigger == checkpoints.PROMPT:
-            self._prompt(at, point, session)
+            self._take_prompt(at, point, session)
         elif trigger == "turn_end":
-            self._turn_end(at, point, session)
+            self._take_turn_end(at, point, session)
         elif trigger == "tool_batch":
-            self._tool(at, point, session)
+            self._take_tool(at, point, session)
         else:
-            self._other(at, point, session)
+            self._take_other(at, point, session)
 
     def _take_back(self, at: int, point: Point) -> None:
         """A restore to before a turn that has no end: a person who goes back does not wait for its end. A target that
@@ -181,7 +181,7 @@ class _Reading:
         if newest is not None:
             newest.closed = True
 
-    def _prompt(self, at: int, point: Point, session: Session) -> None:
+    def _take_prompt(self, at: int, point: Point, session: Session) -> None:
         newest = self.newest.get(session)
         is_free = newest is not None and newest.is_open and not newest.ends and point.turn != point.id
         if newest is not None and is_free and self._find(point, session) is newest:
@@ -191,10 +191,10 @@ class _Reading:
             is_inside = point.turn not in ("", point.id) and point.turn not in self.by_turn
             self._open(session, None if is_inside else at, at, point.prompt, point)
 
-    def _turn_end(self, at: int, point: Point, session: Session) -> None:
+    def _take_turn_end(self, at: int, point: Point, session: Session) -> None:
         found, newest = self._find(point, session), self.newest.get(session)
         if not point.turn_id and point.has_turn_ids:
-            self._notified(found if point.turn else newest, at)
+            self._take_notification(found if point.turn else newest, at)
         elif found is not None:
             self._end(found, at, point)
         elif not point.turn_id and newest is not None and not point.turn:
@@ -211,7 +211,7 @@ class _Reading:
         elif not point.of_subagent and point.turn_id:
             self.typed.add(at)
 
-    def _notified(self, draft: _Draft | None, at: int) -> None:
+    def _take_notification(self, draft: _Draft | None, at: int) -> None:
         """A task notification came: the turn continues from here, if it has ended."""
         if draft is None:
             return
@@ -256,7 +256,7 @@ class _Reading:
         draft.inside = sorted({opened, *waiting})
         return draft
 
-    def _tool(self, at: int, point: Point, session: Session) -> None:
+    def _take_tool(self, at: int, point: Point, session: Session) -> None:
         found, newest = self._find(point, session), self.newest.get(session)
         if found is None and newest is not None and newest.answering and point.turn_id:
             found = self.by_id[session, point.turn_id] = newest
@@ -268,7 +268,7 @@ class _Reading:
         elif found is not None:
             found.inside.append(at)
 
-    def _other(self, at: int, point: Point, session: Session) -> None:
+    def _take_other(self, at: int, point: Point, session: Session) -> None:
         """A session's start or end, or a compaction."""
         found, newest = self._find(point, session), self.newest.get(session)
         by_itself = point.reason in ("auto", "compact") and not point.has_turn_ids

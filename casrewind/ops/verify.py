@@ -85,14 +85,14 @@ class _Check:
         except errors.StoreDamaged as error:  # without the ledger nothing else can be checked
             self._problems = self._problems or [Problem(LEDGER, "ledger", error.problem)]
             return Verified(tuple(self._problems), 0, 0)
-        self._domains(points)
-        self._plans()
+        self._check_domains(points)
+        self._check_plans()
         for point in points:
             if point.transcript is not None:
-                self._content_of(of_file(point.transcript))
-        self._trees(points)
-        self._chunk_lists()
-        self._content()
+                self._expect_content(of_file(point.transcript))
+        self._check_trees(points)
+        self._check_chunk_lists()
+        self._check_content()
         self._report_bad(points)
         unfinished = unfinished_purge(self._context)
         return Verified(tuple(self._problems), self._sound, len(points), notes=(unfinished,) if unfinished else ())
@@ -111,7 +111,7 @@ class _Check:
                 else:
                     self._bad[digest] = (kind, data.problem)
 
-    def _domains(self, points: list[Checkpoint]) -> None:
+    def _check_domains(self, points: list[Checkpoint]) -> None:
         rules: set[bytes] = set()
         for digest, data in self._read(DOMAIN, packs.DOMAIN, {point.domain for point in points}):
             try:
@@ -121,26 +121,26 @@ class _Check:
         for _ in self._read(DOMAIN, packs.RULES, rules):
             pass
 
-    def _plans(self) -> None:
+    def _check_plans(self) -> None:
         """Check the plans that undo and redo need, and open journals."""
         wanted, damaged = needed_plans(self._context)
         self._problems += damaged
         for digest, data in self._read(PLAN, packs.PLAN, wanted):
             try:
                 for reference in references(packs.PLAN, data):
-                    self._content_of(reference)
+                    self._expect_content(reference)
             except errors.CasrewindError as error:
                 self._bad[digest] = (PLAN, error.problem)
         for digest, (kind, why) in self._bad.items():
             if kind == PLAN:
                 self._add_problem(PLAN, digest.hex(), f"an undo or redo step, or an open restore, cannot be carried out: {why}")
 
-    def _content_of(self, file: Reference) -> None:
+    def _expect_content(self, file: Reference) -> None:
         known = self._lists if file.kind == packs.CHUNK_LIST else self._sizes
         if known.setdefault(file.digest, file.size) != file.size:
             self._bad[file.digest] = (BLOB, "two entries record different sizes for it")
 
-    def _trees(self, points: list[Checkpoint]) -> None:
+    def _check_trees(self, points: list[Checkpoint]) -> None:
         roots = {point.tree for point in points}
         wanted, seen = roots, set(roots)
         trees: dict[bytes, tuple[int, list[bytes]]] = {}
@@ -160,7 +160,7 @@ class _Check:
                     if reference.kind == packs.TREE:
                         trees[digest][1].append(reference.digest)
                     else:
-                        self._content_of(reference)
+                        self._expect_content(reference)
                 below.update(trees[digest][1])
             wanted = below - seen
             seen |= wanted
@@ -170,7 +170,7 @@ class _Check:
         for root, why in path_count.refused(lambda digest: trees.get(digest, (0, [])), roots).items():
             self._bad[root] = (TREE, f"refused manifest: {why}")
 
-    def _chunk_lists(self) -> None:
+    def _check_chunk_lists(self) -> None:
         wanted = dict(self._lists)
         while wanted:
             below: dict[bytes, int] = {}
@@ -187,7 +187,7 @@ class _Check:
             wanted = {digest: size for digest, size in below.items() if digest not in self._lists}
             self._lists.update(wanted)
 
-    def _content(self) -> None:
+    def _check_content(self) -> None:
         report = self._context.progress_bar("verifying content")
         wanted = list(self._sizes)
         for start in range(0, len(wanted), _BATCH):

@@ -44,7 +44,7 @@ class _Retries:
         """Created at the first failure; `deadline` is in seconds from then."""
         self._left, self._end = _TRIES, time.monotonic() + deadline
 
-    def failed(self, error: Exception) -> None:
+    def count_failure(self, error: Exception) -> None:
         """Return if the caller should retry. Raises StoreBusy, StoreDamaged."""
         if isinstance(error, IndexGone):
             if time.monotonic() < self._end:
@@ -104,7 +104,7 @@ class LedgerIndex:
                     return work(tables)
             except (IndexUnusable, errors.ManifestCorrupt) as error:
                 tries = tries or _Retries(self._index.deadline)
-                tries.failed(error)
+                tries.count_failure(error)
                 self.rebuild()
 
     def _is_behind(self, tables: Tables) -> bool:
@@ -218,7 +218,7 @@ class LedgerIndex:
                 self._index.discard(doubted)
                 self.follow()
             except IndexUnusable as error:
-                tries.failed(error)
+                tries.count_failure(error)
                 if not isinstance(error, IndexGone):
                     time.sleep(pause)  # another process moved a pack, or is rebuilding too
                     pause += _PAUSE
@@ -254,7 +254,7 @@ class LedgerIndex:
             try:
                 self._index.change(work, afterwards)
             except IndexUnusable as error:
-                tries.failed(error)
+                tries.count_failure(error)
                 self.rebuild()
             else:
                 return
@@ -338,7 +338,7 @@ class LedgerIndex:
                     return state, head  # the rest is a torn tail; the append cuts it
             except IndexUnusable as error:
                 tries = tries or _Retries(self._index.deadline)
-                tries.failed(error)
+                tries.count_failure(error)
                 self.rebuild()
 
     def follow_published(self, end: int, finished: packs.FinishedPacks = packs.NO_PACKS) -> None:

@@ -65,9 +65,9 @@ class InotifyWatcher:
         """Files that got a name without being written (by link, or rename from an unwatched directory), with their last
         compared stamps. A process may write to such a file by another name without an event here."""
         self._gone = (0, False)  # last renamed name: (cookie, was the file in _strange)
-        self._new()
+        self._restart()
 
-    def _new(self) -> None:
+    def _restart(self) -> None:
         """Restart with an empty state that watches only the root."""
         if self.fd >= 0:
             os.close(self.fd)
@@ -99,7 +99,7 @@ class InotifyWatcher:
 
     def forget_all(self) -> None:
         """Discard all known changes and watches."""
-        self._new()
+        self._restart()
 
     def drain(self) -> None:
         """Process all queued events."""
@@ -109,12 +109,12 @@ class InotifyWatcher:
             except BlockingIOError:
                 break
             if not self._take(data):
-                self._new()
+                self._restart()
                 break
             while len(self._strange) > _MOST_STRANGE:
                 del self._strange[next(iter(self._strange))]  # the oldest
         if len(self.changed) > _MOST_CHANGED or (self._poll.poll(0) and self._mounted() != self._known_mounts):
-            self._new()
+            self._restart()
 
     def _mounted(self) -> list[bytes]:
         """The kernel's lines for mounts at or below the root. Containers elsewhere mount and unmount all the time."""
@@ -227,7 +227,7 @@ class InotifyWatcher:
             if path not in places:
                 self._paths[number] = (*places, path)
         if result.failed or self._poll.poll(0):
-            self._new()  # the scan may have read files of a file system that was mounted during the scan
+            self._restart()  # the scan may have read files of a file system that was mounted during the scan
         elif result.is_known:
             self.changed, self.below, self._moves = set(result.rest), set(), 0
             self.full = False

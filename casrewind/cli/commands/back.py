@@ -223,7 +223,7 @@ def _carry_out(
     except EditsKept:
         return _carry_out(rewinding, options, done, question, target)
     except Declined:
-        question.declined()
+        question.say_declined()
         return OK
     done()
     if report.restored is not None and report.dry_run:

@@ -259,17 +259,17 @@ def _show(reports: Sequence[ClientReport], reasons: Sequence[str], helper: Helpe
     absent = [] if everything else [report for report in reports if not _is_here(report)]
     for report in reports:
         if report not in absent:
-            _agent(report)
+            _print_agent(report)
     if absent:
         print_line(f"Not here: {', '.join(report.client.title for report in absent)}")
-    _helper(helper, wanted=any(scope.resident for report in reports for scope in report.looked.scopes))
+    _print_helper(helper, wanted=any(scope.resident for report in reports for scope in report.looked.scopes))
     if reasons:
         print_line("This project")
     for reason in reasons:
         print_line(f"  ! {printable(reason)}")
 
 
-def _helper(found: HelperState, *, wanted: bool) -> None:
+def _print_helper(found: HelperState, *, wanted: bool) -> None:
     """Print the state of the helper (casrewind watch), if it runs or hooks would start it."""
     if found.wrong:
         print_line(f"Helper\n  ! {printable(found.wrong)}")
@@ -284,7 +284,7 @@ def _is_here(report: ClientReport) -> bool:
     return bool(report.program or report.looked.hooks or report.problems or report.seen)
 
 
-def _agent(report: ClientReport) -> None:
+def _print_agent(report: ClientReport) -> None:
     client, looked = report.client, report.looked
     print_line(client.title)
     for problem in report.problems:
@@ -305,14 +305,14 @@ def _agent(report: ClientReport) -> None:
     elif report.tried is not None:
         print_line(f"  tried       {'FAILED' if report.tried.ran else 'NOT RUN'}: {printable(report.tried.detail or '')}")
     if report.seen is not None:
-        _seen(report.seen)
+        _print_seen(report.seen)
     elif looked.hooks:
         print_line("  last event  none in this project; a session that was open before the installation has no hooks: start a new one")
     for note in looked.notes:
         print_line(f"  note: {printable(note)}")
 
 
-def _seen(found: AgentSeen) -> None:
+def _print_seen(found: AgentSeen) -> None:
     if found.event:
         print_line(f"  last event  {printable(found.event)}, {age(found.event_ns)}, session {printable(found.session)}")
     newest = f"{found.checkpoint}, {age(found.checkpoint_ns)}" if found.checkpoint else "none in this project"

@@ -131,7 +131,7 @@ def _show(found: Logged, view: TurnView, form: str) -> None:
     table = [_cells(row, _maker(row, found.path, view)) for row in found.changes]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for row, cells in zip(found.changes, table, strict=True):
-        _line(row, cells, widths, _words(row, found.path, view))
+        _print_row(row, cells, widths, _words(row, found.path, view))
         if form:
             from ..show import comparison
 
@@ -165,7 +165,7 @@ def _cells(row: PathChange, maker: Maker | None) -> tuple[str, ...]:
     return point.id, age(point.created_ns), SAFETY if point.trigger == SAFETY else "", _sizes(row), printable(session)
 
 
-def _line(row: PathChange, cells: tuple[str, ...], widths: list[int], words: str) -> None:
+def _print_row(row: PathChange, cells: tuple[str, ...], widths: list[int], words: str) -> None:
     """Print one row in columns. Words that do not fit beside them on a terminal are printed on further lines."""
     sign, what = SIGNS[row.change.status], printable(words)
     columns = width() - _INDENT

@@ -180,17 +180,17 @@ def _print_usage(found: Usage, budget: int, tables: Sequence[str], most: int) ->
         print_line("  no checkpoints; casrewind save makes one")
         return
     if "checkpoint" in tables:
-        _checkpoints(found.checkpoints, most)
+        _print_checkpoints(found.checkpoints, most)
     if "path" in tables:
-        _paths(found.paths, most, found.trees)
+        _print_paths(found.paths, most, found.trees)
     if "session" in tables:
-        _sessions(found.sessions, most)
+        _print_sessions(found.sessions, most)
     print_line()
     print_line("casrewind gc forgets old checkpoints; casrewind purge PATH removes a path from all")
 
 
-def _checkpoints(found: Sequence[CheckpointUsage], most: int) -> None:
-    _heading(found, most, "checkpoint", "unique = freed if it alone is forgotten, * = pinned")
+def _print_checkpoints(found: Sequence[CheckpointUsage], most: int) -> None:
+    _print_heading(found, most, "checkpoint", "unique = freed if it alone is forgotten, * = pinned")
     rows = []
     for row in found[:most]:
         point = row.checkpoint
@@ -200,17 +200,17 @@ def _checkpoints(found: Sequence[CheckpointUsage], most: int) -> None:
     table(("unique", "shared", "id", "when", "trigger", "what"), rows, right=("unique", "shared"), last="what", cut=True)
 
 
-def _paths(found: Sequence[PathUsage], most: int, trees: int) -> None:
+def _print_paths(found: Sequence[PathUsage], most: int, trees: int) -> None:
     beside = "" if any(row.is_directory for row in found) else f"; lists of directories: {size(trees)}"
-    _heading(found, most, "path", f"stored = all versions together{beside}")
+    _print_heading(found, most, "path", f"stored = all versions together{beside}")
     rows = [
         (size(row.size), f"{row.versions:,}", printable(row.path) + ("/" if row.is_directory else "")) for row in found[:most]
     ]
     table(("stored", "versions", "path"), rows, right=("stored", "versions"), last="path")
 
 
-def _sessions(found: Sequence[SessionUsage], most: int) -> None:
-    _heading(found, most, "session", "unique = what no other session needs")
+def _print_sessions(found: Sequence[SessionUsage], most: int) -> None:
+    _print_heading(found, most, "session", "unique = what no other session needs")
     rows = [
         (
             size(row.unique), size(row.shared), size(row.transcripts), f"{row.checkpoints:,}", age(row.newest_ns),
@@ -222,7 +222,7 @@ def _sessions(found: Sequence[SessionUsage], most: int) -> None:
     table(names, rows, right=names[:4], last="session")
 
 
-def _heading(found: Sequence[object], most: int, word: str, what: str) -> None:
+def _print_heading(found: Sequence[object], most: int, word: str, what: str) -> None:
     of = f"the largest {most:,} of {plural(len(found), word)}, -n N for more" if len(found) > most else plural(len(found), word)
     print_line()
     print_line(f"{of}; {what}")

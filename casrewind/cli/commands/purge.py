@@ -107,7 +107,7 @@ def _show_paths(found: Purged) -> None:
         print_line("nothing to do: it is purged already")
     else:
         print_line(f"{'would purge' if found.dry_run else 'purged'} {_sum(found)}")
-        _paths(found)
+        _print_paths(found)
     for name in found.still_there[:SHOWN]:
         remedy = f"casrewind exclude {shlex.quote(printable(name))} first, if it should not"
         if name == domains.PRIVATE_NAME:
@@ -124,7 +124,7 @@ def _show_paths(found: Purged) -> None:
 def _agreed_on_paths(found: Purged, *, whole: bool) -> bool:
     """Show the paths to remove (all of them with `whole`) and ask. Any answer but yes is no."""
     print_line(f"purging {_sum(found)}:")
-    _paths(found, whole=whole)
+    _print_paths(found, whole=whole)
     return agreed_for_good()
 
 
@@ -133,12 +133,12 @@ def _sum(found: Purged) -> str:
     return f"{plural(len(found.purged) + len(found.equal), 'path')}{conversations}: {plural(found.blobs, 'blob')}, {size(found.size)}"
 
 
-def _paths(found: Purged, *, whole: bool = False) -> None:
-    _list(found.purged, "", whole=whole)
-    _list(found.equal, ", which has equal bytes", whole=whole)
+def _print_paths(found: Purged, *, whole: bool = False) -> None:
+    _print_items(found.purged, "", whole=whole)
+    _print_items(found.equal, ", which has equal bytes", whole=whole)
 
 
-def _list(items: Sequence[Gone], why: str, *, whole: bool) -> None:
+def _print_items(items: Sequence[Gone], why: str, *, whole: bool) -> None:
     shown = len(items) if whole else SHOWN
     for item in items[:shown]:
         safety = f" ({item.safety} of them made for safety, listed by --all alone)" if item.safety else ""

@@ -80,7 +80,7 @@ def _restore_files(context: "Context", options: "ParsedOptions", point: "Checkpo
     if options.patch:
         edits = _chosen_hunks(context, options, done, restoring(dry_run=True), moved)
         if edits == {} and not options.json:
-            question.declined()
+            question.say_declined()
             return OK
     if options.dry_run:
         report = restoring(dry_run=True)
@@ -171,7 +171,7 @@ def _carry_out(
     except restores.EditsKept:
         return _carry_out(restoring, options, done, question, facts, is_titled=is_titled)
     except restores.Declined:
-        question.declined()
+        question.say_declined()
         return OK
     done()
     is_named = is_titled or (options.typed is not None and not question.target.name)
@@ -237,7 +237,7 @@ def revert(context: "Context", options: "ParsedOptions", done: Done) -> int:
     if options.patch:
         edits = _chosen_hunks(context, options, done, taking_back(dry_run=True), moved)
         if edits == {} and not options.json:
-            question.declined()
+            question.say_declined()
             return OK
     facts = {
         "running": any(turn.running for turn in turns), "mixed": any(turn.mixed for turn in turns),

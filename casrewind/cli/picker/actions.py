@@ -49,7 +49,7 @@ class PickerActions:
             return
         if isinstance(found, Exception):
             self.state.stale = True  # the progress of the failed job is unknown
-            self.reader.failed(found)
+            self.reader.show_failure(found)
         else:
             lines = [line.text for line in found.lines]
             self.state.outcome += lines

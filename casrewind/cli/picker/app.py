@@ -127,7 +127,7 @@ class Picker(App[int]):
         with suppress(ValueError, RuntimeError):  # not the main thread, which alone handles signals
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.add_signal_handler(number, self.exit, INTERRUPTED)
-        self._relay.listener = self._progress
+        self._relay.listener = self._show_progress
         self.query_one("#timeline", LineList).focus()
         self.view.tell()
         self._jobs.start(deliver)
@@ -209,7 +209,7 @@ class Picker(App[int]):
         if self.screen_stack and self.screen_stack[0].query("#keys"):
             call()
 
-    def _progress(self, what: str, done: int, total: int) -> None:
+    def _show_progress(self, what: str, done: int, total: int) -> None:
         """Show progress. Called on the worker thread."""
         self._jobs.check()
         words = f"{what} {done:,}" + (f" of {total:,}" if total else "")

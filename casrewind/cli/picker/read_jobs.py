@@ -34,9 +34,9 @@ class TimelineReader:
     def fill(self, found: PickerTimeline | Exception) -> None:
         """Show the timeline, then read what is missing of it."""
         if isinstance(found, Exception):
-            self.failed(found)
+            self.show_failure(found)
             return
-        self.view.reads("")
+        self.view.show_reading("")
         self.state.timeline, self.state.unfinished = found, found.unfinished
         if found.is_complete:
             self.state.known.clear()
@@ -51,7 +51,7 @@ class TimelineReader:
 
     def look(self) -> None:
         """Start a job that looks at the worktree."""
-        self.view.reads("looking at the files")
+        self.view.show_reading("looking at the files")
         self.jobs.put(worker.LOOK, self.model.look, self._take_look)
 
     def _take_look(self, found: PickerTimeline | Exception) -> None:
@@ -80,7 +80,7 @@ class TimelineReader:
 
     def _take_more(self, found: PickerTimeline | Exception) -> None:
         if isinstance(found, Exception):
-            self.failed(found)
+            self.show_failure(found)
         else:
             self.state.timeline = found
             self.arrange()
@@ -171,10 +171,10 @@ class TimelineReader:
         first = next((at for at, line in enumerate(lines) if line.sign == "@"), 0)
         self.view.lines("#patch").fill(len(lines), first)
 
-    def failed(self, error: Exception) -> None:
+    def show_failure(self, error: Exception) -> None:
         """Say what could not be done."""
         self.state.said = ""
-        self.view.reads("")
+        self.view.show_reading("")
         self.view.app.push_screen(Dialog("That could not be done", [printable(str(error))]), self.read_it)
 
     def read_it(self, _: str | None) -> None:

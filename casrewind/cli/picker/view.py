@@ -85,7 +85,7 @@ class PickerView:
         keys = [other if key.startswith("v ") else key for key in _KEYS[self.pane()]]
         self.put("#keys", coloured_lines.footer(keys, self.app.size.width))
 
-    def reads(self, words: str) -> None:
+    def show_reading(self, words: str) -> None:
         """Show a description of the read job; "" clears it. During an action, the action is shown instead."""
         if not self.state.acting:
             self.state.busy = words

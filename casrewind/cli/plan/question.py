@@ -103,7 +103,7 @@ class PlanQuestion:
         stay = Line(restored.EDITS_HERE_STAY.format(printable(machine))) if machine else restored.EDITS_STAY
         return [stay] if self.keep_edits else []
 
-    def declined(self) -> None:
+    def say_declined(self) -> None:
         """Say that nothing was changed. In a client, the plan says so."""
         if self._typed is None:
             print_line("nothing was changed")
