@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 
 from .. import environment, errors
-from .._typing import TYPE_CHECKING, NamedTuple
+from .._typing import NamedTuple
 from ..model import checkpoint as checkpoints
 from ..model import history, rewind_record
 from ..model.checkpoint import Checkpoint
@@ -21,10 +21,8 @@ from ..store.reachability import HOLDS, Marker
 from ..store.store import LedgerPosition
 from .chain import open_piece, piece_name
 from .piece import CONTAINER, CONTENT, FIRST, PieceBuilder, PieceReader
-from .remote_config import Remote
-
-if TYPE_CHECKING:
-    from .sync_state import SyncState
+from .remote_config import Remote, RemoteConfig, find
+from .sync_state import StateFiles
 
 MOST = 16 << 20
 """Bytes of plain data in a piece. One PUT has one piece, and a push needs the memory of one."""
@@ -80,9 +78,25 @@ def push(context: Context, remote: Remote, *, dry_run: bool = False, points: Seq
         return Pushed(*done, remote.objects.sent_bytes, requests, tuple(notes), left)
 
 
-def unsent(context: Context, state: "SyncState") -> int:
-    """How many checkpoints of this store wait for a push."""
-    return sum(not point.more.machine for point in context.store.checkpoints_after(state.position.seq))
+class Unsent(NamedTuple):
+    """What waits for a push: the remote's configuration, the number of checkpoints, when the oldest of them was made (0 =
+    there is none), and the machines whose chains were read."""
+
+    config: RemoteConfig
+    number: int
+    oldest_ns: int
+    machines: tuple[str, ...]
+
+
+def unsent(context: Context) -> Unsent | None:
+    """What of a store waits for a push, or None without a remote. Sends no request, and needs no key."""
+    found = find(context.store)
+    if found is None:
+        return None
+    state = StateFiles(found[0]).state
+    own = [point for point in context.store.checkpoints_after(state.position.seq) if not point.more.machine]
+    machines = tuple(one.machine for one in state.chains.values())
+    return Unsent(found[1], len(own), own[0].created_ns if own else 0, machines)
 
 
 class _Push:

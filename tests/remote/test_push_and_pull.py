@@ -503,3 +503,34 @@ def test_machines_of_one_name_have_their_names_for_good(tmp_path, url, other):
         machine.push()
     assert set(other.pull().checkpoints) == set(names.values())
     assert {(point.worktree, point.more.machine) for point in other.points().values()} == set(names.items())
+
+
+def test_without_conversations_transcripts_and_cursors_stay_at_home(machine, other):
+    import json
+
+    from casrewind import agents
+    from casrewind.agents import event as events
+    from casrewind.ops import agent_event
+    from casrewind.remote import remote_config
+
+    transcript = machine.home / ".claude" / "projects" / "x" / "5a2a4b1e-0000-4000-8000-000000000001.jsonl"
+    transcript.parent.mkdir(parents=True)
+    session = transcript.stem
+    transcript.write_text(json.dumps({"type": "user", "sessionId": session, "uuid": "u1", "cwd": str(machine.root), "message": {"content": "private words"}}) + "\n")
+    with machine.open() as workspace:
+        payload = {
+            "hook_event_name": "UserPromptSubmit", "session_id": session, "cwd": str(machine.root), "prompt": "a prompt",
+            "transcript_path": str(transcript),
+        }  # fmt: skip
+        event = events.read(agents.load_client("claude"), json.dumps(payload).encode(), machine.environ)
+        saved = agent_event.record(workspace._context, event, 0, (str(machine.home),), transcripts=True).checkpoint
+        store = workspace._context.store
+        directory, found = remote_config.need(store)
+        assert saved.cursor and saved.transcript is not None
+        remote_config.write(store, bytes.fromhex(os.path.basename(directory)), found._replace(conversations=False), None)
+    assert machine.push().checkpoints == 1
+    other.pull()
+    here = other.points()[saved.id]
+    assert here.prompt == "a prompt" and not here.cursor and here.transcript is None
+    with other.open() as workspace, pytest.raises(errors.StoreDamaged):
+        workspace._context.store.read(saved.transcript.digest)

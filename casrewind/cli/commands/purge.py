@@ -64,7 +64,22 @@ def _path(context: "Context", options: "ParsedOptions", done: Done) -> int:
         as_json(_shape_of_paths(found))
     else:
         _show_paths(found)
+    if not found.dry_run:
+        _note_remote(context)
     return OK
+
+
+def _note_remote(context: "Context") -> None:
+    """Say where what was pushed may still hold what was purged."""
+    if not os.path.lexists(context.store.remotes):
+        return
+    from ...remote.push import unsent
+
+    found = unsent(context)
+    if found is not None:
+        note(f"{found.config.url} may still hold it: casrewind push sends everything anew, and deletes what was pushed before")
+        for machine in found.machines:
+            note(f"{machine} pushes to it, too: purge and push there as well")
 
 
 def _text(context: "Context", options: "ParsedOptions", done: Done) -> int:
@@ -75,6 +90,8 @@ def _text(context: "Context", options: "ParsedOptions", done: Done) -> int:
         as_json(_shape_of_text(found))
     else:
         _show_text(found)
+    if not found.dry_run:
+        _note_remote(context)
     return REMARKS if found.files or found.records else OK
 
 

@@ -10,6 +10,7 @@ from ...messages import age, plural, printable
 from ...remote import connect
 from ...remote import remote_config as configs
 from ...remote.remote_config import RemoteConfig
+from ..show.remote import not_pushed
 from ..show.text import size
 from ..terminal.lines import as_json, print_line, remark
 from ..terminal.questions import agreed, must_ask
@@ -114,28 +115,23 @@ def _remove(context: "Context", options: "ParsedOptions") -> int:
 
 
 def _show(context: "Context", options: "ParsedOptions") -> int:
-    found = configs.find(context.store)
-    waiting = 0 if found is None else _waiting(context, found[0])
+    from ...remote.push import unsent
+
+    found = unsent(context)
     if options.json:
         as_json({
-            "url": None if found is None else found[1].url,
-            "machine": None if found is None else found[1].machine,
-            "not_pushed": waiting,
+            "url": None if found is None else found.config.url,
+            "machine": None if found is None else found.config.machine,
+            "not_pushed": 0 if found is None else found.number,
         })  # fmt: skip
-        return OK
-    if found is None:
+    elif found is None:
         print_line("this project has no remote: casrewind remote add URL gives it one")
-        return OK
-    print_line(f"{found[1].url}  this machine is {printable(found[1].machine)} there")
-    print_line(f"  {plural(waiting, 'checkpoint')} not pushed" if waiting else "  all checkpoints are pushed")
+    else:
+        print_line(f"{found.config.url}; this machine is {printable(found.config.machine)} there")
+        print_line(f"  {not_pushed(found)}")
+        if found.machines:
+            print_line(f"  pulled: {', '.join(found.machines)}")
     return OK
-
-
-def _waiting(context: "Context", directory: str) -> int:
-    from ...remote.push import unsent
-    from ...remote.sync_state import StateFiles
-
-    return unsent(context, StateFiles(directory).state)
 
 
 def push(context: "Context", options: "ParsedOptions", done: Done) -> int:

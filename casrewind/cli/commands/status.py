@@ -27,6 +27,7 @@ from .include import unprotected
 
 if TYPE_CHECKING:
     from ...ops.context import Context
+    from ...remote.push import Unsent
     from ..grammar.command_line import ParsedOptions
 
 _UNITS = (("d", 86400), ("h", 3600), ("m", 60))
@@ -54,6 +55,8 @@ def status(context: "Context", options: "ParsedOptions", done: Done) -> int:
         left_out = [{**shapes.path(each.path), "bytes": each.size, "directory": each.is_dir} for each in ignored]
         rules = [os.fsdecode(rule) for rule in inclusion.private_rules(context.policy)]
         private = {"file": Layout(context.store.path).rules, "rules": rules}
+        remote = _remote(context)
+        shape["remote"] = None if remote is None else {"url": remote.config.url, "not_pushed": remote.number}
         as_json({**shape, "ignored": left_out, "ignored_complete": complete, "private_rules": private})
     else:
         _print_status(context, found, seen, connected, options)
@@ -84,6 +87,11 @@ def _print_status(
         print_line(f"  last         {last.id}{label}, {age(last.created_ns)}: {plural(last.files, 'file')}, {size(last.size)}")
     for line in _keeps(found, context.limits):
         print_line(line)
+    remote = _remote(context)
+    if remote is not None:
+        from ..show.remote import not_pushed
+
+        print_line(f"  remote       {printable(remote.config.url)}; {not_pushed(remote)}")
     for item in seen:
         event = f"last active {age(item.event_ns)}" if item.event else "when it was active is not known"
         point = f"; last checkpoint {item.checkpoint}, {age(item.checkpoint_ns)}" if item.checkpoint else ""
@@ -96,6 +104,15 @@ def _print_status(
         state = "is running" if found.running else "was interrupted"
         print_line(f"  unfinished   {found.journal.op} of {found.journal.target} {state}")
     print_lines(skipped_lines(found.skipped))
+
+
+def _remote(context: "Context") -> "Unsent | None":
+    """What waits for a push. Without a remote nothing about remotes is imported."""
+    if not os.path.lexists(context.store.remotes):
+        return None
+    from ...remote.push import unsent
+
+    return unsent(context)
 
 
 def _print_private_rules(policy: ScanPolicy, store: str) -> None:

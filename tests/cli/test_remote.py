@@ -1,0 +1,219 @@
+"""casrewind remote, push, pull, clone, export and import: every word that a person reads, and the exit code."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from casrewind.remote import remote_config
+from support.command_in_process import InProcess
+from support.trees import plant
+
+KEY = remote_config.key_text(b"k" * 32)
+
+
+class At(InProcess):
+    """The command on a machine of its own: its home, its root, the remote's key in the variable."""
+
+    def __init__(self, place, name):
+        root, home = place / name / "project", place / name / "home"
+        for path in (root, home):
+            path.mkdir(parents=True)
+        super().__init__(root, home)
+        self.environment["CASREWIND_REMOTE_KEY"] = KEY
+
+
+@pytest.fixture
+def url(tmp_path):
+    return f"file://{tmp_path}/bucket"
+
+
+@pytest.fixture
+def sandbox(tmp_path, url):
+    made = At(tmp_path, "sandbox")
+    plant(made.root, {"app.py": b"one\n", "lib/x.py": b"x\n"})
+    made("save", code=0)
+    made("remote", "add", url, "--machine", "sandbox-4", code=0)
+    return made
+
+
+@pytest.fixture
+def laptop(tmp_path):
+    return At(tmp_path, "laptop")
+
+
+def without_numbers(text):
+    return re.sub(r"\b\d+ s ago", "N s ago", re.sub(r"[0-9.]+ (B|KiB|MiB)", "SIZE", re.sub(r"\bc[0-9a-f]{14}\b", "ID", text)))
+
+
+def test_a_remote_is_added_once_and_says_what_goes_up_and_where_the_key_is(tmp_path, url):
+    machine = At(tmp_path, "one")
+    assert machine("remote", code=0).out == "this project has no remote: casrewind remote add URL gives it one\n"
+    said = machine("remote", "add", url, "--machine", "sandbox-4", code=0).out.splitlines()
+    assert said[0] == f"remote {url} added; this machine is sandbox-4 there"
+    assert said[1] == "  a push sends files, prompts and conversations, encrypted"
+    assert re.fullmatch(r"  its key is in .*/remotes/[0-9a-f]{32}/key", said[2])
+    assert said[3:] == ["  keep the key elsewhere, too: casrewind remote key --show", "  without it nobody can read what was pushed"]
+    assert os.stat(said[2].partition(" in ")[2]).st_mode & 0o777 == 0o600
+    again = machine("remote", "add", url, code=64)
+    assert again.err == f"casrewind: this project has the remote {url} already; casrewind remote remove forgets it here\n"
+    two = At(tmp_path, "two")
+    assert "keep the key" not in two("remote", "add", url, "--machine", "laptop", "--no-conversations", code=0).out
+    assert two.json("remote") == {"url": url, "machine": "laptop", "not_pushed": 0}
+
+
+def test_push_says_what_waits_what_it_sent_and_that_nothing_is_left(sandbox, url):
+    assert re.search(rf"  remote       {re.escape(url)}; 1 checkpoint not pushed \(since \d\d:\d\d\)\n", sandbox("status", code=0).out)
+    assert without_numbers(sandbox("push", "-n", code=0).out) == "would push 1 checkpoint (5 blobs, SIZE), before compression\n"
+    assert without_numbers(sandbox("push", code=0).out) == "pushed 1 checkpoint (5 blobs, SIZE) in 1 request\n"
+    assert sandbox("push", code=0).out == f"nothing to push: all checkpoints are on {url}\n"
+    assert sandbox("push", "-n", code=0).out == f"nothing to push: all checkpoints are on {url}\n"
+    assert f"  remote       {url}; all checkpoints are pushed\n" in sandbox("status", code=0).out
+    assert sandbox.json("status")["remote"] == {"url": url, "not_pushed": 0}
+
+
+def test_pull_names_machines_and_the_next_step_and_its_words_work(sandbox, laptop, url):
+    plant(laptop.root, {"app.py": b"mine\n"})
+    laptop("save", code=0)
+    laptop("remote", "add", url, "--machine", "laptop", code=0)
+    assert laptop("pull", code=0).out == f"nothing new on {url}\n"
+    sandbox("push", code=0)
+    said = without_numbers(laptop("pull", code=0).out).splitlines()
+    assert said == ["pulled 1 checkpoint of sandbox-4 (SIZE)", "casrewind list --remote shows them; casrewind back remote:@1 goes there"]
+    assert "sandbox-4" in laptop("list", "--remote", code=0).out
+    before = laptop("list", code=0).out
+    assert "sandbox" not in before
+    assert laptop("restore", "remote:last", "-n", code=0).out
+    laptop("restore", "remote:last", "-y", code=0)
+    assert (Path(laptop.root) / "app.py").read_bytes() == b"one\n"
+    laptop("undo", "-y", code=0)
+    assert (Path(laptop.root) / "app.py").read_bytes() == b"mine\n" and not (Path(laptop.root) / "lib").exists()
+    assert laptop.json("pull")["checkpoints"] == {}
+
+
+def test_clone_makes_a_project_and_refuses_another_place(sandbox, laptop, url):
+    sandbox("save", "-m", "now the printer", code=0)
+    sandbox("push", code=0)
+    said = without_numbers(laptop("clone", url, "shop", code=0).out).splitlines()
+    assert said == ["restored 2 files into shop", '  ID, N s ago, "now the printer", of sandbox-4']
+    assert (Path(laptop.root) / "shop" / "lib" / "x.py").read_bytes() == b"x\n"
+    refused = laptop("clone", url, "shop", code=14)
+    assert refused.err.startswith("casrewind: ") and refused.err.endswith("is not empty; give clone a new or an empty directory\n")
+    every = laptop.json("clone", url, "all", "--all")
+    assert every["checkpoints"] == 2 and every["files"] == 2 and every["machine"] == "sandbox-4" and every["resume"] is None
+    assert "no checkpoint 'nonsense' on" in laptop("clone", url, "none", "nonsense", code=15).err
+    assert not (Path(laptop.root) / "none").exists()
+    assert "there is no casrewind remote at" in laptop("clone", url + "-other", "none", code=17).err
+
+
+def test_export_and_import_carry_a_checkpoint_in_a_stream(sandbox, laptop, tmp_path):
+    for name, options, how in (
+        ("sealed", (), "encrypted; import needs the same key"), ("plain", ("--plain",), "PLAIN: everybody who has it can read it"),
+    ):  # fmt: skip
+        line = [sys.executable, "-m", "casrewind", "-C", sandbox.root, "export", *options, "last"]
+        done = subprocess.run(line, env=sandbox.environment, capture_output=True, check=True)
+        assert without_numbers(done.stderr.decode()) == f"exported 1 checkpoint (SIZE), {how}\n"
+        (tmp_path / name).write_bytes(done.stdout)
+    assert (tmp_path / "plain").read_bytes().startswith(b"casrewind export 1 plain\n")
+    assert b"app.py" not in (tmp_path / "sealed").read_bytes()
+    said = without_numbers(laptop("import", str(tmp_path / "sealed"), code=0).out).splitlines()
+    assert said[0].startswith("pulled 1 checkpoint of ")
+    assert laptop("import", str(tmp_path / "plain"), code=0).out == "nothing new on the export\n"
+    data = (tmp_path / "sealed").read_bytes()
+    for length in (10, len(data) // 2, len(data) - 1):
+        (tmp_path / "cut").write_bytes(data[:length])
+        refused = laptop("import", str(tmp_path / "cut"))
+        assert refused.code in (3, 17) and ("cut" in refused.err or "not an export" in refused.err), (length, refused)
+    laptop.environment["CASREWIND_REMOTE_KEY"] = remote_config.key_text(b"x" * 32)
+    assert "the export was made with another key" in laptop("import", str(tmp_path / "sealed"), code=17).err
+    del laptop.environment["CASREWIND_REMOTE_KEY"]
+    assert "the export needs its key" in laptop("import", str(tmp_path / "sealed"), code=17).err
+
+
+def test_the_key_is_shown_on_a_terminal_only_and_found_in_every_place(sandbox, tmp_path, url):
+    assert sandbox("remote", "key", "--show", code=64).err == (
+        "casrewind: the key is shown on a terminal only; run casrewind remote key --show there\n"
+    )
+    assert "casrewind remote key --show prints it" in sandbox("remote", "key", code=0).out
+    (tmp_path / "key").write_text(KEY + "\n")
+    by_file, by_command = At(tmp_path, "file"), At(tmp_path, "command")
+    for machine in (by_file, by_command):
+        del machine.environment["CASREWIND_REMOTE_KEY"]
+        assert f"{url} needs its key" in machine("remote", "add", url, code=17).err
+    by_file("remote", "add", url, "--key-file", str(tmp_path / "key"), code=0)
+    said = by_command("remote", "add", url, "--key-command", f"cat {tmp_path}/key", code=0).out
+    assert "the key comes from the command at each push and pull; it is kept nowhere" in said
+    for machine in (by_file, by_command):
+        plant(machine.root, {"f": os.urandom(8)})
+        machine("save", code=0)
+        assert machine("push", code=0).out.startswith("pushed 1 checkpoint")
+    assert not list((tmp_path / "command" / "home").rglob("remotes/*/key"))
+    (tmp_path / "key").write_text("nonsense")
+    assert by_command("push", code=17).err.startswith(f"casrewind: the output of 'cat {tmp_path}/key' has no key of a remote")
+    (tmp_path / "key").unlink()
+    assert "failed with exit code 1" in by_command("push", code=17).err
+
+
+def test_remove_forgets_the_remote_and_leaves_what_was_pushed(sandbox, url, tmp_path):
+    sandbox("push", code=0)
+    assert sandbox("remote", "remove", code=64).err.startswith("casrewind: ")
+    said = sandbox("remote", "remove", "-y", code=0).out
+    assert said == f"Forget the remote {url} and its key here. What was pushed stays there.\nforgot the remote {url}\n"
+    assert sandbox("push", code=17).err == "casrewind: this project has no remote; casrewind remote add URL gives it one\n"
+    assert len(list((tmp_path / "bucket").rglob("0*"))) == 1
+
+
+def test_a_purge_says_that_the_remote_may_hold_it_and_the_next_push_ends_that(sandbox, url, tmp_path):
+    plant(sandbox.root, {"secret": b"hunter2"})
+    sandbox("save", code=0)
+    sandbox("push", code=0)
+    before = {path for path in (tmp_path / "bucket").rglob("*") if path.is_file()}
+    assert "may still hold it" not in sandbox("purge", "secret", "-n", code=0).err
+    said = sandbox("purge", "secret", "-y", code=0).err
+    assert f"{url} may still hold it: casrewind push sends everything anew, and deletes what was pushed before\n" in said
+    out = without_numbers(sandbox("push", code=0).out).splitlines()
+    assert out[0] == "after the purge everything is pushed anew, and what was pushed before it is deleted"
+    assert out[1].startswith("pushed 2 checkpoints")
+    after = {path for path in (tmp_path / "bucket").rglob("*") if path.is_file()}
+    assert len(before & after) == 1 and len(after) == 2, "the object that says what the remote is, and the new chain"
+
+
+def test_a_damaged_piece_is_named_with_exit_code_3_and_the_rest_is_taken(sandbox, laptop, url, tmp_path):
+    sandbox("push", code=0)
+    plant(sandbox.root, {"app.py": b"two\n"})
+    sandbox("save", code=0)
+    sandbox("push", code=0)
+    path = max((tmp_path / "bucket").rglob("0*"))
+    data = bytearray(path.read_bytes())
+    data[-50] ^= 1
+    path.chmod(0o600)
+    path.write_bytes(data)
+    plant(laptop.root, {"x": b"x"})
+    laptop("save", code=0)
+    laptop("remote", "add", url, code=0)
+    found = laptop("pull", code=3)
+    assert found.out.startswith("pulled 1 checkpoint of sandbox-4")
+    assert found.err.startswith("casrewind: piece 2 of sandbox-4 is damaged or cut (")
+
+
+def test_a_project_that_was_copied_goes_on_by_itself(sandbox, tmp_path, url):
+    sandbox("push", code=0)
+    copy = At(tmp_path, "copy")
+    shutil.rmtree(copy.home)
+    shutil.copytree(sandbox.home, copy.home)
+    copy.root = sandbox.root
+    for machine, content in ((sandbox, b"first"), (copy, b"copy")):
+        plant(machine.root, {"app.py": content})
+        machine("save", code=0)
+    sandbox("push", code=0)
+    assert copy("push", code=0).out.startswith("this store was copied from another machine: it goes on as a machine of its own\n")
+
+
+@pytest.mark.parametrize("line", ["remote nonsense", "remote add", "remote list file:///x", "clone", "import", "import /nonexistent", "remote key --show --add"])
+def test_what_cannot_be_is_64_in_words(sandbox, line):
+    found = sandbox(*line.split(), code=64)
+    assert found.err.startswith("casrewind: ") and "Traceback" not in found.err
