@@ -13,7 +13,7 @@ import subprocess
 from datetime import datetime
 
 from .. import errors, messages
-from .._typing import TYPE_CHECKING, Any, NamedTuple
+from .._typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ class Profile(NamedTuple):
     keys: dict[str, str]
     region: str
     endpoint: str
-    sign_in: "Callable[[], dict[str, Any]] | None"
+    sign_in: "Callable[[], dict[str, object]] | None"
 
 
 NO_PROFILE = Profile({}, "", "", None)
@@ -69,7 +69,7 @@ def _section(environ: "Mapping[str, str]", variable: str, file: str, name: str) 
     return next((dict(parser[title]) for title in titles if title in parser), {})
 
 
-def _exported(name: str) -> dict[str, Any]:
+def _exported(name: str) -> dict[str, object]:
     """A credential as obstore wants it, from the program `aws`."""
     if shutil.which("aws") is None:
         raise errors.RemoteError(

@@ -46,6 +46,9 @@ _memories: "dict[str, ObjectStore]" = {}
 """The stores of memory:// by URL, of this process."""
 
 
+_Values = dict[str, Any]  # each store of obstore has typed dictionaries of its own for the same options
+
+
 class ObjectInfo(NamedTuple):
     """What a remote says of an object. `modified_ns` is by the server's clock."""
 
@@ -192,11 +195,11 @@ class _Bucket:
         from obstore.store import AzureStore, GCSStore, S3Store
 
         limit = timedelta(seconds=self._silence)
-        client: dict[str, Any] = {"connect_timeout": limit / 2, "timeout": timedelta(days=1)}  # see _call
+        client: _Values = {"connect_timeout": limit / 2, "timeout": timedelta(days=1)}  # see _call
         retry = {"max_retries": 10 if self._patience else 0, "retry_timeout": limit, "backoff": {"max_backoff": limit / 4}}
-        more: dict[str, Any] = {"prefix": path or None, "client_options": client, "retry_config": retry}
+        more: _Values = {"prefix": path or None, "client_options": client, "retry_config": retry}
         endpoint = options.get("endpoint", "")
-        config: Any = {}
+        config: Any = {}  # one of three typed dictionaries
         if "account" in options:
             config["account_name"] = options["account"]
         if scheme == "s3":
@@ -220,10 +223,10 @@ class _Bucket:
         kind = S3Store if scheme == "s3" else GCSStore if scheme == "gs" else AzureStore
         return kind(host, config=config, **more)
 
-    def _signing_in(self, sign_in: "Callable[[], dict[str, Any]]") -> "Callable[[], dict[str, Any]]":
+    def _signing_in(self, sign_in: "Callable[[], dict[str, object]]") -> "Callable[[], dict[str, object]]":
         """The same for obstore, which would wrap the error: it is kept, for `_call` to raise."""
 
-        def provide() -> dict[str, Any]:
+        def provide() -> dict[str, object]:
             try:
                 return sign_in()
             except errors.RemoteError as error:
@@ -241,7 +244,7 @@ class _Bucket:
         return True
 
     def get(self, name: str, start: int, end: int | None) -> bytes:
-        wanted: Any = {"range": {"offset": start} if end is None else (start, end)} if start or end is not None else None
+        wanted: _Values | None = {"range": {"offset": start} if end is None else (start, end)} if start or end is not None else None
         try:
             found = self._call(GET, 0, self._library.get, self._store, name, options=wanted)
             first, last = found.range
@@ -263,7 +266,7 @@ class _Bucket:
                 for name in names:
                     self.delete([name])
 
-    def _call(self, verb: str, size: int, call: "Callable[..., _T]", *arguments: Any, **named: Any) -> "_T":
+    def _call(self, verb: str, size: int, call: "Callable[..., _T]", *arguments: object, **named: object) -> "_T":
         """The outcome of a call that moves `size` bytes. What is no failure is raised as it is: an object that is gone, or
         there already."""
         known = self._library.exceptions
@@ -286,7 +289,7 @@ class _Bucket:
             raise bucket_error(self._url, verb, str(error)) from error
 
 
-def _in_thread(limit: float, call: "Callable[..., _T]", *arguments: Any, **named: Any) -> "_T":
+def _in_thread(limit: float, call: "Callable[..., _T]", *arguments: object, **named: object) -> "_T":
     """The outcome of a call. Raises queue.Empty after `limit` seconds, and KeyboardInterrupt at once; the thread is left then."""
     outcome: queue.SimpleQueue[tuple[_T | None, BaseException | None]] = queue.SimpleQueue()
 

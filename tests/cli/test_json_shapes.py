@@ -19,7 +19,7 @@ ID = re.compile(r"[a-z][0-9a-z]+")
 POINT = {
     "id": str, "seq": int, "created_at": str, "trigger": str, "label": (str, type(None)), "prompt": (str, type(None)),
     "agent": (str, type(None)), "session": (str, type(None)), "files": int, "bytes": int, "changes": dict, "pinned": bool,
-    "current": bool, **dict.fromkeys(("turn", "prompt_id", "event_id", "branch", "commit", "parent"), (str, type(None))),
+    "current": bool, **dict.fromkeys(("turn", "prompt_id", "event_id", "branch", "commit", "parent", "machine"), (str, type(None))),
 }  # fmt: skip
 ENTRY = {
     "path": str, "kind": str, "mode": str, "size": (int, type(None)), "mtime_ns": (int, type(None)),
@@ -40,7 +40,7 @@ RESTORE = {
 STATUS = {
     "root": str, "store": str, "checkpoints": int, "last": (dict, type(None)), "protected": bool, "reasons": list,
     "store_bytes": int, "budget_bytes": int, "agents": dict, "journal": (dict, type(None)), "skipped": list,
-    "ignored": list, "ignored_complete": bool, "private_rules": dict, "connected": list, "keeps": dict,
+    "ignored": list, "ignored_complete": bool, "private_rules": dict, "connected": list, "keeps": dict, "remote": (dict, type(None)),
 }  # fmt: skip
 
 

@@ -357,7 +357,7 @@ COMMANDS = {
         more="Sends each file and conversation once, encrypted. A push that was cut goes on with the next one.",
         group=REMOTE, stays=True, function="remote.push"),
     "pull": Command(
-        "Take the checkpoints of other machines from the remote", ("casrewind pull", "casrewind list --remote"),
+        "Take the checkpoints of other machines from the remote", ("casrewind pull", "casrewind pull --newest"),
         (flag("--newest", "only the newest checkpoint of each machine"), JSON),
         more="Changes no file of the project. casrewind back remote:@1 goes to what was pulled.",
         group=REMOTE, stays=True, function="remote.pull"),
@@ -378,7 +378,7 @@ COMMANDS = {
     "import": Command(
         "Take the checkpoints that export wrote", ("casrewind import shop.export",), (
         Option(("file",), "the file, or - for standard input", "FILE"), _CONNECTION[1], JSON),
-        more="Changes no file of the project. casrewind list --remote shows what came.",
+        more="Changes no file of the project. What came is in casrewind list --remote.",
         group=REMOTE, creates=True, stays=True, function="remote.import_export"),
     "jump": Command(
         "Same as restore --both", ("casrewind jump @2",),
