@@ -1,6 +1,7 @@
 """docs/internals/remote-format.md is true: its examples decode to the values beside them and encode to the same bytes."""
 
 import re
+import struct
 from pathlib import Path
 
 import casrewind
@@ -117,3 +118,48 @@ def test_the_page_has_the_limits_of_the_code():
 @pytest.mark.parametrize("number", [piece._TABLE_NUMBER])
 def test_the_page_has_the_number_of_the_table(number):
     assert f"{number:,}" in TEXT
+
+
+def test_the_page_has_the_fields_of_the_state():
+    from casrewind.model import tlv
+    from casrewind.remote import sync_state
+
+    part = TEXT.partition("| tag | field of `state` |")[2]
+    rows = {int(tag): name for tag, name in re.findall(r"^\| (\d+) \| ([a-z ]+) \|", part, re.MULTILINE)}
+    position = sync_state.LedgerPosition(b"l" * 16, 7, 8)
+    chains = {"c": sync_state.ReadChain("m", 3, b"n" * 32)}
+    data = sync_state.encode(sync_state.SyncState("own", 2, b"m" * 32, 4, b"p", position, 9, chains, {"old": 5}, 12))
+    assert digests.of(data[32:]) == data[:32]
+    found = tlv.Fields(data[32:], "state")
+    texts, numbers = {1: "own"}, {2: 2, 4: 4, 7: 7, 8: 8, 9: 9, 12: 12}
+    raw = {3: b"m" * 32, 5: b"p", 6: b"l" * 16}
+    assert {tag: found.text(tag) for tag in texts} == texts and {tag: found.number(tag) for tag in numbers} == numbers
+    assert {tag: found.raw(tag) for tag in raw} == raw
+    (one,), (ended,) = (tlv.decode_list(found.raw(tag), "list") for tag in (10, 11))
+    one, ended = tlv.Fields(one, "chain"), tlv.Fields(ended, "ended")
+    assert (one.text(1), one.text(2), one.number(3), one.raw(4)) == ("c", "m", 3, b"n" * 32) and (ended.text(1), ended.number(3)) == ("old", 5)
+    assert rows.keys() == texts.keys() | numbers.keys() | raw.keys() | {10, 11} and not found.has_any([13])
+
+
+@pytest.mark.parametrize("master", [None, MASTER], ids=["plain", "sealed"])
+def test_an_export_is_what_the_page_says(tmp_path, master):
+    from io import BytesIO
+
+    from casrewind.remote import archive
+    from support.machines import Machine
+
+    machine = Machine(tmp_path, "file:///nowhere")
+    machine.save({"a": b"the content"})
+    stream = BytesIO()
+    with machine.open() as workspace:
+        archive.export(workspace._context, stream, master, None, None)
+    line, _, rest = stream.getvalue().partition(b"\n")
+    assert line == b"casrewind export 1 " + (b"sealed" if master else b"plain") and f'"{line.decode()}"' in TEXT
+    objects = []
+    while rest:
+        name, size = struct.unpack("<HQ", rest[:10])
+        objects.append((rest[10 : 10 + name].decode(), rest[10 + name : 10 + name + size]))
+        rest = rest[10 + name + size :]
+    (head, _), (name, data) = objects
+    assert head == "casrewind" and name.endswith("/0000000001-0000000001")
+    assert handmade.read_piece(master or bytes(32), name, data)[2][0] == b"the content"
