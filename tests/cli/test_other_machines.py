@@ -205,7 +205,7 @@ def test_a_session_that_is_alive_here_runs_no_turn_there(here, machines, casrewi
 
 def test_the_picker_shows_no_remote_row_and_names_a_restore_of_one(sandbox, here, casrewind):
     pytest.importorskip("textual")
-    from casrewind.cli.picker import picker_rows
+    from casrewind.cli.picker import coloured_lines, picker_rows
     from casrewind.cli.picker.timeline import TimelineModel
 
     casrewind("back", "remote:@1", "--code", "-y", code=0)
@@ -213,6 +213,10 @@ def test_the_picker_shows_no_remote_row_and_names_a_restore_of_one(sandbox, here
     assert shown.is_complete and shown.elsewhere == []
     titles = [picker_rows.title(shown, row) + picker_rows.note(shown, row) for row in shown.rows]
     assert titles[0] == 'restored to before "now the printer" of sandbox-4'
+    assert coloured_lines.timeline_row(shown, shown.rows[0], 60, is_base=False, is_unfolded=False).plain.startswith(
+        '    restored to before "now… of sandbox-4 '
+    )
+    assert set(shown.points) == {point["id"] for point in casrewind.json("list", "--all")["checkpoints"]}
 
 
 # -- back

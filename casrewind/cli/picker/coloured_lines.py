@@ -48,7 +48,7 @@ def timeline_row(found: PickerTimeline, row: PickerRow, width: int, *, is_base: 
     left = max(width - sum(cells for cells, _ in columns), 1) - bool(columns)
     note = picker_rows.note(found, row)
     if not is_turn and text.cell_len + len(note) > left:
-        note = ""  # what a row is comes before what is special about it
+        note = picker_rows.ending(found, row)  # what a row is comes before what is special about it
     left -= len(note)
     text.truncate(max(left, 8), overflow="ellipsis")
     text.append(note, style="yellow").append(" " * max(left - text.cell_len + len(note), 0))

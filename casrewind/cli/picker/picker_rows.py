@@ -42,7 +42,7 @@ class PickerTimeline(NamedTuple):
     `points` and `marks`: the checkpoints of this worktree and their marks by id. `inside`: see `inside_of`. `sides`:
     see `sides_of`. `sessions`: {session: its number}. `turns`: the number of turns. `elsewhere`: the checkpoints of
     other worktrees, newest first. `unfinished`: details of an interrupted restore. `is_complete`: the rows between
-    older turns are known, too.
+    older turns are known, too. `named`: `points`, and those of other machines that were restored here.
     """
 
     rows: list[PickerRow]
@@ -55,6 +55,7 @@ class PickerTimeline(NamedTuple):
     elsewhere: list[PickerRow]
     unfinished: list[str]
     is_complete: bool
+    named: Mapping[str, Checkpoint] = {}
 
 
 def row_of(item: Row, points: Mapping[str, Checkpoint], newest: str) -> PickerRow:
@@ -153,7 +154,12 @@ def title(timeline: PickerTimeline, row: PickerRow) -> str:
 
 
 def _words(timeline: PickerTimeline, item: Row) -> RowWords:
-    return words_of(item, timeline.points, timeline.marks, timeline.sides)
+    return words_of(item, timeline.named or timeline.points, timeline.marks, timeline.sides)
+
+
+def ending(timeline: PickerTimeline, row: PickerRow) -> str:
+    """The words after a title that are never left out."""
+    return "" if isinstance(row.item, Checkpoint) else _words(timeline, row.item).ending
 
 
 def note(timeline: PickerTimeline, row: PickerRow) -> str:

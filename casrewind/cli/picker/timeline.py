@@ -157,7 +157,8 @@ class TimelineModel:
             sessions.setdefault(turn.session, len(sessions))
         return PickerTimeline(
             rows=[*self._read, *rest],
-            points=view.named,
+            points=view.points,
+            named=view.named,
             marks=view.marks,
             inside=self._inside,
             sides=self._sides,
