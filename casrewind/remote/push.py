@@ -120,9 +120,9 @@ class _Push:
         files, notes = self._files, []
         if files.is_purged():
             self._find_pending()
-            state, chain = files.state, files.state.chain
-            files.save(state._replace(chain="", ended=state.ended | ({chain: state.next - 1} if chain else {})))
-            notes += [PURGED] if chain else []
+            state, last = files.state, files.state.next - 1
+            files.save(state._replace(chain="", ended=state.ended | ({state.chain: last} if last else {})))
+            notes += [PURGED] if last else []
         if not files.state.chain:
             files.begin_chain()
             files.end_purge()

@@ -406,6 +406,19 @@ def test_a_purge_in_a_copied_store_does_not_delete_what_the_first_goes_on_with(m
         assert reader.tree(saved.id) == machine.tree(saved.id)
 
 
+def test_a_purge_before_anything_arrived_leaves_no_object(machine):
+    machine.save({"a": b"1", "secret": b"s"})
+    machine.tampered = lambda objects: Cut(objects, 1, after=False)
+    for _ in range(2):
+        with pytest.raises(Stop):
+            machine.push()
+        with machine.open() as workspace:
+            workspace.purge([b"secret"])
+        machine.save({"secret": b"another"})
+    machine.tampered = lambda objects: objects
+    assert not machine.push().notes and len(objects_in(machine.url)) == 2
+
+
 def test_a_purge_in_a_copied_store_ends_the_chain_for_the_first(machine, tmp_path, other):
     """The first has pushed nothing since: it must not go on with a chain that is deleted."""
     saved = [machine.save({"a": b"1", "secret": b"s"}), machine.save({"a": b"2"})]
