@@ -187,7 +187,7 @@ class Reset(NamedTuple):
 
 
 class Forgotten(NamedTuple):
-    """A place where older checkpoints were forgotten. `checkpoint` is the first one behind it."""
+    """A place where older checkpoints are not here. `checkpoint` is the first one behind it."""
 
     checkpoint: str
 

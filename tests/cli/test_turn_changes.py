@@ -246,7 +246,7 @@ def test_the_same_rows_after_gc_without_index_in_another_worktree_and_in_a_fork(
     three.workspace.gc(Limits(None, 6))
     kept = casrewind.json("list")
     assert 2 <= len(kept["turns"]) <= 8 and kept["turns"] == whole["turns"][: len(kept["turns"])]
-    assert kept["rows"][-1] == {"row": "forgotten"} and "older checkpoints were forgotten here" in casrewind("list", code=0).out
+    assert kept["rows"][-1] == {"row": "forgotten"} and "older checkpoints are not here" in casrewind("list", code=0).out
     store = three.context.store.path
     three.workspace.close()
     index = os.path.join(store, "index")

@@ -17,8 +17,8 @@ from support.generate_sessions import sessions
 TOP = Path(__file__).resolve().parent.parent.parent
 DOCS = TOP / "docs"
 STANDS_FOR = {"PATH": "till.py", "AGENT": "claude", "COMMAND": "true", "OLD": "../gone", "DIR": "../out", "REF": "last"}
-NOT_RUN = ("--in-place", "--text", "completion", "casrewind restore --continue", "casrewind restore --abort", "casrewind adopt", "--aggressive")
-"""Refused here (the client lives, no restore was interrupted, nothing was moved), or with input of their own."""
+NOT_RUN = ("--in-place", "--text", "completion", "casrewind restore --continue", "casrewind restore --abort", "casrewind adopt", "--aggressive", "casrewind push")
+"""Refused here (the client lives, no restore was interrupted, nothing was moved, there is no remote), or with input of their own."""
 
 
 def lines_of(page):

@@ -359,7 +359,7 @@ COMMANDS = {
     "pull": Command(
         "Take the checkpoints of other machines from the remote", ("casrewind pull", "casrewind pull --newest"),
         (flag("--newest", "only the newest checkpoint of each machine"), JSON),
-        more="Changes no file of the project. casrewind back remote:@1 goes to what was pulled.",
+        more="Changes no file of the project. casrewind restore remote:last --both goes to what was pulled.",
         group=REMOTE, stays=True, function="remote.pull"),
     "clone": Command(
         "Make a new project of a checkpoint on a remote", ("casrewind clone s3://team/shop shop",), (

@@ -210,7 +210,7 @@ def words_of(row: Row, points: Mapping[str, Checkpoint], marks: Mapping[str, Mar
         title = done_title(row.kind, row.target, points, marks, sides, is_short=True).removesuffix(ending)
         title += ", with what was edited after it" if row.loose else ""
         return RowWords(title + _while(row.during), ending, _note(row.changes, unclear=row.unclear, damaged=row.damaged))
-    return RowWords("older checkpoints were forgotten here")
+    return RowWords("older checkpoints are not here")
 
 
 def searched(row: Row, words: RowWords) -> str:
