@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.command import Command
+from support.command import StartedCommand
 from support.command_in_process import InProcess
 from support.terminal import Session, with_patience
 
@@ -15,8 +15,8 @@ def casrewind(root, home):
 
 @pytest.fixture
 def process(root, home):
-    """The command, in a process of its own."""
-    return Command(root, home)
+    """The command, in a process of its own that starts the interpreter."""
+    return StartedCommand(root, home)
 
 
 @pytest.fixture

@@ -33,14 +33,14 @@ def with_changes(places):
 
 
 @pytest.fixture
-def answered(process, tmp_path):
-    """Call the command with answers from a pipe."""
+def answered(casrewind, tmp_path):
+    """Call the command with answers from a file."""
 
     def call(letters, *arguments, code=0, **more):
         given = tmp_path / "answers"
         given.write_bytes(letters.encode() if isinstance(letters, str) else letters)
         with open(given, "rb") as stdin:
-            return process(*arguments, stdin=stdin, code=code, **more)
+            return casrewind(*arguments, stdin=stdin, code=code, **more)
 
     return call
 

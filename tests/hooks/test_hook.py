@@ -11,10 +11,14 @@ from support.fake_client import Client
 from support.picture import picture
 from support.trees import plant
 
+
 @pytest.fixture
 def client(casrewind, root):
+    """Its hooks start the interpreter, as those of a client do; elsewhere they are forks."""
     plant(root, {"a": b"1", "d/b": b"2"})
-    return Client(casrewind, root)
+    client = Client(casrewind, root)
+    client.forks = False
+    return client
 
 
 @pytest.fixture

@@ -1,4 +1,7 @@
-"""The real command, in a process of its own, with a home and a store that are the test's."""
+"""The real command, in a process of its own, with a home and a store that are the test's.
+
+The process is a fork (support/forked_command.py) where that makes no difference; `StartedCommand` always starts the interpreter.
+"""
 
 import json
 import os
@@ -6,6 +9,7 @@ import subprocess
 import sys
 from typing import NamedTuple
 
+from . import forked_command
 from .output_schema import schema_faults
 
 
@@ -21,6 +25,8 @@ class Result(NamedTuple):
 
 class Command:
     """`run("save", "--json")` in `root`; every environment variable that matters is the test's own."""
+
+    forks = True
 
     def __init__(self, root, home, **variables):
         self.root, self.home = str(root), str(home)
@@ -38,11 +44,15 @@ class Command:
 
     def __call__(self, *arguments, code=None, stdin=subprocess.DEVNULL, prefix=(), timeout=240, **variables):
         """Run; with `code`, the exit code must be that. `prefix` is put before the interpreter (setpriv, strace ...)."""
-        done = subprocess.run(
-            [*prefix, sys.executable, "-m", "casrewind", "-C", self.root, *arguments],
-            env={**self.environment, **variables}, stdin=stdin, capture_output=True, timeout=timeout,
-        )
-        result = Result(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
+        words, environment = ["-C", self.root, *arguments], {**self.environment, **variables}
+        if self.forks and not prefix and forked_command.fits(environment):
+            found, out, err = forked_command.run(words, environment, stdin=stdin, timeout=timeout)
+        else:
+            done = subprocess.run(
+                [*prefix, sys.executable, "-m", "casrewind", *words], env=environment, stdin=stdin, capture_output=True, timeout=timeout
+            )
+            found, out, err = done.returncode, done.stdout, done.stderr
+        result = Result(found, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
         assert "Traceback" not in result.err, result.err
         if code is not None:
             assert result.code == code, result
@@ -65,3 +75,9 @@ class Command:
         assert wrong == [], wrong
         del found["format"]
         return found
+
+
+class StartedCommand(Command):
+    """Each call starts the interpreter, as a person's does."""
+
+    forks = False

@@ -8,6 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+from . import forked_command
+
 DATA = Path(__file__).parent.parent / "agents" / "data"
 
 
@@ -19,6 +21,9 @@ def line_to_type(answer):
 
 class Client:
     """A stand-in for Claude Code as far as a hook can see it: its environment, its payloads, its transcript."""
+
+    forks = True
+    """Whether a hook is a fork of a process that has imported casrewind (support/forked_command.py)."""
 
     def __init__(self, casrewind, root):
         self.casrewind, self.root = casrewind, root
@@ -44,10 +49,11 @@ class Client:
         assert done == (0, b"", b""), done
 
     def call(self, payload, *arguments, **variables):
-        done = subprocess.run(
-            [sys.executable, "-m", "casrewind", "hook", *(arguments or ["claude"])], input=payload, capture_output=True,
-            env={**self.casrewind.environment, "CLAUDE_PROJECT_DIR": str(self.root), **variables}, cwd="/", timeout=60,
-        )  # fmt: skip
+        words = ["hook", *(arguments or ["claude"])]
+        environment = {**self.casrewind.environment, "CLAUDE_PROJECT_DIR": str(self.root), **variables}
+        if self.forks and forked_command.fits(environment):
+            return forked_command.run(words, environment, stdin=payload, cwd="/", timeout=60)
+        done = subprocess.run([sys.executable, "-m", "casrewind", *words], input=payload, capture_output=True, env=environment, cwd="/", timeout=60)
         return done.returncode, done.stdout, done.stderr
 
     def typed(self, command, *, agree=True, variables=None, **changes):

@@ -1,0 +1,182 @@
+"""casrewind in a process of its own that is forked from one which has imported it already.
+
+What a start of the interpreter costs is saved, and nothing else: the process has its own arguments, environment, descriptors 0
+to 2, working directory and pid, and ends as ever. What the interpreter itself reads when it starts (locale, PYTHON*, LD_PRELOAD)
+needs a start of its own: `fits` says so.
+"""
+
+import atexit
+import contextlib
+import functools
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import resource
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+import traceback
+
+REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_STARTS_WITH = {"LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
+_AT_START = ("LANG", "LC_", "LD_", "PYTHON", "COVERAGE")
+"""How the names of the variables begin that are read when an interpreter starts."""
+_LIMITS = (resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE, resource.RLIMIT_AS)
+
+
+def fits(environment):
+    """True if a fork does what a start of the interpreter does in this environment."""
+    read = {name: value for name, value in environment.items() if name.startswith(_AT_START) and value != ""}
+    return sys.platform.startswith("linux") and read == _STARTS_WITH
+
+
+def run(arguments, environment, *, stdin=b"", cwd=None, timeout=240):
+    """(exit code, output, errors) of `casrewind ARGUMENTS`. `stdin`: bytes, an open file, a descriptor or DEVNULL."""
+    asked = {
+        "arguments": [os.fsdecode(word) for word in arguments], "environment": dict(environment), "cwd": os.fspath(cwd or os.getcwd()),
+        "umask": _umask(), "limits": [resource.getrlimit(limit) for limit in _LIMITS],
+    }  # fmt: skip
+    with contextlib.ExitStack() as opened:
+        out, err = (opened.enter_context(open(os.memfd_create(name), "w+b")) for name in ("out", "err"))
+        question = opened.enter_context(_holding("asked", json.dumps(asked).encode()))
+        if stdin == subprocess.DEVNULL:
+            stdin = opened.enter_context(open(os.devnull, "rb"))
+        elif isinstance(stdin, bytes):
+            stdin = opened.enter_context(_holding("in", stdin))
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        opened.enter_context(ours)
+        with theirs:
+            files = [theirs, question, stdin, out, err]
+            socket.send_fds(_server(), [b"?"], [each if isinstance(each, int) else each.fileno() for each in files])
+        pid = int(ours.recv(64))
+        ours.settimeout(timeout)
+        try:
+            code = int(ours.recv(64))
+        except TimeoutError:
+            os.kill(pid, signal.SIGKILL)
+            raise subprocess.TimeoutExpired(["casrewind", *asked["arguments"]], timeout) from None
+        return code, *(os.pread(each.fileno(), os.fstat(each.fileno()).st_size, 0) for each in (out, err))
+
+
+def _holding(name, data):
+    """An unnamed file with these bytes, to be read."""
+    file = open(os.memfd_create(name), "w+b")
+    file.write(data)
+    file.seek(0)
+    return file
+
+
+def _umask():
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+@functools.cache
+def _server():
+    """The connection to this process's server, which is started when it is first needed."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    environment = {**_STARTS_WITH, "PATH": os.environ["PATH"], "PYTHONPATH": REPOSITORY}
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, os.path.abspath(__file__), str(theirs.fileno())], env=environment, cwd="/", pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+    assert ours.recv(64) == b"ready"
+    atexit.register(_stop, process, ours)
+    return ours
+
+
+def _stop(process, connection):
+    connection.close()
+    process.wait()
+
+
+# -- in the server
+
+
+def _serve(asking):
+    """Fork for each question; the descriptors of the question are returned in the fork. End when nobody can ask any more."""
+    _import_everything()
+    asking.send(b"ready")
+    ended, tell = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    running = {}
+    while True:
+        ready = select.select([asking, ended], [], [])[0]
+        if ended in ready:
+            os.read(ended, 4096)
+            _tell_who_ended(running)
+        if asking in ready:
+            _, files, _, _ = socket.recv_fds(asking, 1, 5)
+            if not files:
+                os._exit(0)
+            pid = os.fork()
+            if pid == 0:
+                return files[1:]
+            running[pid] = socket.socket(fileno=files[0])
+            running[pid].send(b"%d" % pid)
+            for fd in files[1:]:
+                os.close(fd)
+
+
+def _tell_who_ended(running):
+    with contextlib.suppress(ChildProcessError):
+        while (found := os.waitpid(-1, os.WNOHANG))[0]:
+            with contextlib.suppress(OSError), running.pop(found[0]) as connection:  # OSError: who asked has gone
+                connection.send(b"%d" % os.waitstatus_to_exitcode(found[1]))
+
+
+def _import_everything():
+    import casrewind
+
+    for module in pkgutil.walk_packages(casrewind.__path__, "casrewind."):
+        if not any(name in module.name for name in ("picker", "remote", "__main__")):
+            importlib.import_module(module.name)
+    gc.freeze()  # else the garbage collector of each fork writes to all pages
+
+
+def _become(files):
+    """Do in this forked process what `python -m casrewind` does."""
+    words = os.pread(files[0], os.fstat(files[0]).st_size, 0)
+    for number, fd in enumerate(files[1:]):
+        os.dup2(fd, number)
+    os.closerange(3, max(files) + 1)
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    asked = json.loads(words)
+    os.environ.clear()
+    os.environ.update(asked["environment"])
+    os.umask(asked["umask"])
+    for limit, values in zip(_LIMITS, asked["limits"], strict=True):
+        resource.setrlimit(limit, tuple(values))
+    os.chdir(asked["cwd"])
+    sys.argv = [os.path.join(REPOSITORY, "casrewind", "__main__.py"), *asked["arguments"]]
+    sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)
+    sys.stdout = open(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False)
+    sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
+    time.tzset()
+    code = 1
+    try:
+        from casrewind.__main__ import main
+
+        main()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    _become(_serve(socket.socket(fileno=int(sys.argv[1]))))
