@@ -69,7 +69,7 @@ OTHERS = {
 """{client: (its kind, how a prompt is said, the call of a tool)}"""
 
 
-@pytest.mark.parametrize("name", by_turns(list(OTHERS), 2))
+@pytest.mark.parametrize("name", by_turns(list(OTHERS), 1))
 def test_a_turn_that_was_taken_back_is_told_once(tmp_path_factory, name):
     kind, say, call = OTHERS[name]
     client = kind(tmp_path_factory.mktemp("t"))

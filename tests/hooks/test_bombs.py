@@ -10,6 +10,7 @@ import pytest
 from support.command_in_process import InProcess
 from support.fake_client import Client
 from support.hostile_files import BOMBS, RULES, limited
+from support.sample_start import by_turns
 from support.trees import plant
 
 FAR_ABOVE = 60
@@ -30,7 +31,7 @@ def hook(client, payload):
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
-@pytest.mark.parametrize("name", BOMBS)
+@pytest.mark.parametrize("name", by_turns(list(BOMBS), 13))
 def test_a_save_and_a_hook_make_their_checkpoints_and_name_the_file(client, casrewind, root, home, name):
     bomb = BOMBS[name]
     bomb.plant(root)

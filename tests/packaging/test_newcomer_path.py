@@ -1,7 +1,7 @@
 """A newcomer's path, once for each way to install: every command line is in README, and README alone is enough.
 
 A stand-in calls the hooks as Claude Code does. tests/client/test_newcomer.py follows the way by venv with the real client, so
-a push leaves that one out here.
+a push leaves that one out here, and takes one of the two others by turns.
 """
 
 import os
@@ -17,6 +17,7 @@ from support import real_trees
 from support.generate_sessions import sessions
 from support.newcomer import CHECKOUT, Readme, pip_settings
 from support.picture import differences, picture
+from support.sample_start import by_turns
 
 TOP = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.xdist_group("packaging"), pytest.mark.timeout(900)]
@@ -108,12 +109,12 @@ def away(newcomer, readme, way):
     newcomer.type(ways[way])
 
 
-@pytest.mark.parametrize("way", ["uv", "pipx", pytest.param("venv", marks=pytest.mark.long)])
+@pytest.mark.parametrize("way", [*by_turns(["uv", "pipx"], 1), pytest.param("venv", marks=pytest.mark.long)])
 def test_every_step_of_the_readme_works(tmp_path, way):
     newcomer, readme = Newcomer(tmp_path, way), Readme()
     try:
         project, client = works(newcomer, readme, way)
-        if way == "uv":  # the package is the same whatever installed it: one way shows what it does
+        if way != "venv":  # the package is the same whatever installed it: one way shows what it does
             serves(newcomer, readme, project, client)
         away(newcomer, readme, way)
         shown, code = newcomer.run("casrewind --version")

@@ -23,7 +23,7 @@ from casrewind.workspace import Settings, Workspace
 from support import reference_model as model
 from support.picture import differences, picture
 
-EXAMPLES = int(os.environ.get("CASREWIND_EXAMPLES", "100"))
+EXAMPLES = int(os.environ.get("CASREWIND_EXAMPLES", "60"))
 STEPS = int(os.environ.get("CASREWIND_STEPS", "25"))
 PHASES = (Phase.generate, Phase.shrink)[: 1 if os.environ.get("CASREWIND_SHRINK") == "0" else 2]
 SHM = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None

@@ -76,7 +76,7 @@ def round_trip(run, files, *, everything):
 @pytest.mark.parametrize(
     ("files", "size", "limit"),
     [
-        pytest.param(8_000, 130 * MB, 100 * MB, id="push"),  # what two processes share counts twice
+        pytest.param(5_000, 95 * MB, 85 * MB, id="push"),  # what two processes share counts twice
         pytest.param(79_000, 1_300 * MB, 300 * MB, id="full", marks=[FULL, pytest.mark.timeout(1500)]),
     ],
 )
@@ -92,7 +92,7 @@ def test_memory_does_not_follow_the_size_of_a_tree(place, files, size, limit, re
 @pytest.mark.parametrize(
     ("size", "limit"),
     [
-        pytest.param(200 * MB, 85 * MB, id="push"),
+        pytest.param(110 * MB, 85 * MB, id="push"),
         pytest.param(2_000 * MB, 200 * MB, id="full", marks=[FULL, pytest.mark.timeout(1500)]),
     ],
 )

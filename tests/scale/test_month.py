@@ -9,7 +9,7 @@ import pytest
 
 PACK = 64 << 20
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-SMALL = {"days": 3, "sessions": 2, "turns": 10, "files": 200, "artefact": 1_000_000, "budget": 24 << 20}
+SMALL = {"days": 2, "sessions": 2, "turns": 10, "files": 200, "artefact": 1_000_000, "budget": 24 << 20}
 MONTH = {"days": 30, "sessions": 20, "turns": 30, "files": 400, "artefact": 1_000_000, "budget": 256 << 20}
 FULL_DAY = {"days": 1, "sessions": 5, "turns": 30, "files": 7000, "artefact": 50_000_000, "budget": 5 << 30}
 FULL = {**FULL_DAY, "days": 30, "sessions": 20}

@@ -74,7 +74,7 @@ def find(command, name):
     return (glob.glob(os.path.join(store, name)) or [os.path.join(store, name)])[0]
 
 
-@pytest.mark.parametrize("name", ["ledger", *by_turns(INSIDE, 2)])
+@pytest.mark.parametrize("name", ["ledger", *by_turns(INSIDE, 1)])
 def test_a_file_of_the_store_that_has_grown(command, root, name):
     before = [point["id"] for point in command.json("list", "--all")["checkpoints"]]
     here = picture(root)

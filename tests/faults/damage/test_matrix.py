@@ -19,14 +19,15 @@ VERBS = {"delete", "truncate", "flip", "zero"}
 
 @pytest.fixture
 def spoil(scratch):
-    """spoil(...): the reports of support/damage_store.py over two processes, added up."""
+    """spoil(...): the reports of support/damage_store.py over two processes, added up. `shares`: two of how many shares of the
+    cases they take: the first, which has each kind of damage, and another one after every change of the product."""
 
-    def work(**specification):
+    def work(*, shares=2, **specification):
         running = []
-        for part in range(2):
+        for part in (0, 1 + start_below(shares - 1)):
             directory = scratch / f"part-{part}"
             directory.mkdir()
-            asked = {**specification, "part": part, "of": 2}
+            asked = {**specification, "part": part, "of": shares}
             running.append(
                 subprocess.Popen(
                     [sys.executable, "-m", "support.damage_store", str(directory), json.dumps(asked)],
@@ -58,14 +59,15 @@ def judge(report, what):
 
 
 def sampled(questions):
-    """What asks each case so many of the questions, others after every change of the product; with None, all of them."""
-    return {"rotate": questions, "first": start_below(9)} if questions else {}
+    """What takes half of the cases and asks each so many of the questions, others after every change of the product; with None,
+    all of both."""
+    return {"shares": 4, "rotate": questions, "first": start_below(9)} if questions else {}
 
 
 @pytest.mark.parametrize("questions", [1, pytest.param(None, marks=pytest.mark.long)])
 def test_every_kind_of_damage_is_detected_or_harmless_and_repaired(spoil, questions):
-    """In a push each case is asked one of the nine questions: another one than its neighbours, and another after every change
-    of the product. The long test asks all."""
+    """In a push half of the cases are asked one of the nine questions each: another one than its neighbours, and another after
+    every change of the product. The long test asks all."""
     report = spoil(**sampled(questions))
     kinds = judge(report, "packs, ledger, index, FORMAT")
     assert kinds >= {(target, verb) for target in ("pack", "ledger", "index", "format", "note") for verb in (*VERBS, "replace")}
@@ -75,7 +77,7 @@ def test_every_kind_of_damage_is_detected_or_harmless_and_repaired(spoil, questi
 
 @pytest.mark.parametrize("questions", [3, pytest.param(None, marks=pytest.mark.long)])
 def test_a_damaged_journal_of_a_restore_that_was_killed_is_detected_or_harmless(spoil, questions):
-    """In a push each case is asked three of the questions."""
+    """In a push half of the cases are asked three of the questions each."""
     report = spoil(journal=True, **sampled(questions))
     assert judge(report, "journal") == {("journal", verb) for verb in (*VERBS, "replace")}
     assert report["repaired whole"] > (0 if questions else 10)

@@ -22,7 +22,7 @@ def judge(report, operation, fault):
     return failing_calls.judge(report, operation, fault, PLANNED_CODES, f"{report['journals']} left a restore open")
 
 
-@pytest.mark.parametrize(("fault", "operation"), by_turns(list(product(PUSHED, ("save", "restore", "undo", "revert"))), 6))
+@pytest.mark.parametrize(("fault", "operation"), by_turns(list(product(PUSHED, ("save", "restore", "undo", "revert"))), 4))
 def test_failing_call(sweep, operation, fault):
     act, error, forever = FAULTS[fault]
     stride = {"save": 5, "restore": 23, "undo": 29, "revert": 17}[operation]
@@ -31,7 +31,7 @@ def test_failing_call(sweep, operation, fault):
     assert 0 in codes if fault in HARMLESS else set(codes) - {0}
 
 
-@pytest.mark.parametrize("operation", ("save", "restore", "undo"))
+@pytest.mark.parametrize("operation", by_turns(("save", "restore", "undo"), 1))
 def test_a_quota_that_is_used_up_is_said(sweep, operation):
     act, error, forever = FAULTS[QUOTA[0]]
     stride = {"save": 17, "restore": 89, "undo": 83}[operation]

@@ -29,7 +29,7 @@ INDEX = "gc", "input/output error"
 
 
 @pytest.mark.parametrize(
-    ("operation", "fault"), [INDEX, *by_turns([pair for pair in product(("gc", "repair everything"), PUSHED) if pair != INDEX], 3)]
+    ("operation", "fault"), [INDEX, *by_turns([pair for pair in product(("gc", "repair everything"), PUSHED) if pair != INDEX], 2)]
 )
 def test_failing_call(sweep, operation, fault):
     act, error, forever = FAULTS[fault]
@@ -48,7 +48,7 @@ def test_an_error_that_passes_does_not_cost_what_only_the_index_knows(sweep):
     judge(sweep("repair ledger", act, error=error, stride=3, offset=start_below(3), thorough_every=40), "repair ledger", fault)
 
 
-@pytest.mark.parametrize("operation", ("gc", "repair everything"))
+@pytest.mark.parametrize("operation", by_turns(("repair everything", "gc"), 1))
 def test_a_quota_that_is_used_up_is_said(sweep, operation):
     act, error, forever = FAULTS[QUOTA[0]]
     stride = {"gc": 31, "repair everything": 47}[operation]

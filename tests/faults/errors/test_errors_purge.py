@@ -21,7 +21,7 @@ def judge(report, operation, fault):
     return failing_calls.judge(report, operation, fault, PLANNED_CODES, left, damage="the index cannot be rebuilt")
 
 
-@pytest.mark.parametrize(("fault", "operation"), by_turns(list(product(PUSHED, CASES)), 4))
+@pytest.mark.parametrize(("fault", "operation"), by_turns(list(product(PUSHED, CASES)), 3))
 def test_failing_call(sweep, operation, fault):
     act, error, forever = FAULTS[fault]
     stride = {"purge": 41, "purge text": 37}[operation]
@@ -29,7 +29,7 @@ def test_failing_call(sweep, operation, fault):
     assert 0 in codes if fault in HARMLESS else set(codes) - {0}
 
 
-@pytest.mark.parametrize("operation", CASES)
+@pytest.mark.parametrize("operation", by_turns(list(CASES), 1))
 def test_a_quota_that_is_used_up_is_said(sweep, operation):
     act, error, forever = FAULTS[QUOTA[0]]
     stride = {"purge": 97, "purge text": 83}[operation]

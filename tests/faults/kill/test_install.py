@@ -8,6 +8,7 @@ import pytest
 
 from support.client_settings import others, ours, put, read
 from support.command import Command
+from support.sample_start import by_turns
 
 BEFORE = '{\n  "model": "opus",\n  "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "other"}]}]}\n}\n'
 AFTER = ("SessionStart", "UserPromptSubmit", "Stop", "SubagentStop", "PreCompact", "SessionEnd")
@@ -17,7 +18,7 @@ def sweep(shim, scratch, command, act, error=0):
     """Run `command` with something going wrong at call 1, 2 ... up to the last; which settings each left behind."""
     home, root = scratch / "home", scratch / "project"
     os.makedirs(root, exist_ok=True)
-    run = Command(root, home, LD_PRELOAD=shim)
+    run, unharmed = Command(root, home, LD_PRELOAD=shim), Command(root, home)
     path, prepared = home / ".claude" / "settings.json", scratch / "prepared"
 
     def begin():
@@ -26,7 +27,7 @@ def sweep(shim, scratch, command, act, error=0):
 
     put(str(path), BEFORE, mode=0o640)
     if command == "uninstall":
-        Command(root, home)("install", "claude", code=0)
+        unharmed("install", "claude", code=0)
     shutil.copytree(home, prepared, symlinks=True)
     log = scratch / "log"
     run(command, "claude", code=0, SHIM_LOG=str(log))
@@ -44,7 +45,7 @@ def sweep(shim, scratch, command, act, error=0):
         assert mine in (set(), set(AFTER)), f"call {at}: half of the hooks"
         assert others(json.loads(now)) == others(json.loads(BEFORE)), f"call {at}: somebody else's settings"
         assert os.stat(path).st_mode & 0o777 == 0o640
-        run(command, "claude", code=0)  # the next one comes through, and clears away what the first left behind
+        unharmed(command, "claude", code=0)  # the next one comes through, and clears away what the first left behind
         left = {name for _, _, names in os.walk(home / ".claude") for name in names}
         wanted = {"settings.json", "settings.json.casrewind-backup", "casrewind.md"} if command == "install" else {"settings.json"}
         assert left == wanted, f"call {at}"
@@ -53,16 +54,11 @@ def sweep(shim, scratch, command, act, error=0):
     return states
 
 
-@pytest.mark.parametrize("command", ["install", "uninstall"])
-@pytest.mark.parametrize(
-    ("act", "error"),
-    [
-        pytest.param("kill", 0, id="kill"),
-        pytest.param("fail", 28, id="full"),
-        pytest.param("tear", 0, id="tear", marks=pytest.mark.long),
-        pytest.param("fail", 5, id="EIO", marks=pytest.mark.long),
-    ],
-)
+PUSHED = (("kill", 0, "install"), ("fail", 28, "uninstall"), ("kill", 0, "uninstall"), ("fail", 28, "install"))
+OTHERS = [pytest.param(*fault, command, marks=pytest.mark.long) for fault in (("tear", 0), ("fail", 5)) for command in ("install", "uninstall")]
+
+
+@pytest.mark.parametrize(("act", "error", "command"), [*by_turns(PUSHED, 2), *OTHERS])
 def test_at_every_call_settings_are_the_old_or_the_new(shim, scratch, command, act, error):
     states = sweep(shim, scratch, command, act, error)
     print(f"{command}, {act} {error}: {len(states)} points, {states.count('old')} left the old settings, {states.count('new')} the new")

@@ -6,11 +6,11 @@ it should become, or a restore is open, and then `--continue` and `--abort` lead
 
 import pytest
 
-from support.sample_start import start_below
+from support.sample_start import by_turns, start_below
 
 COMMANDS = {"first save": 60, "save": 30, "restore": 200, "undo": 150, "revert": 100, "keep edits": 100}
 """What is killed, and how many calls there must be at least for that to mean something."""
-PUSHED = {"first save": 6, "save": 4, "restore": 8, "undo": 10, "revert": 12, "keep edits": 12}
+PUSHED = {"first save": 12, "save": 8, "restore": 16, "undo": 20, "revert": 18, "keep edits": 18}
 """Of how many calls a push takes one. Where it begins, the product's own bytes decide: others after every change of it."""
 OTHERS = ("redo", "continue", "abort", "rebuild")
 
@@ -34,12 +34,12 @@ def test_killed_at_every_call(sweep, operation):
         assert report["journals"] > report["points"] / 4, "hardly any point was inside of the change"
 
 
-@pytest.mark.parametrize("operation", OTHERS)
+@pytest.mark.parametrize("operation", by_turns(OTHERS, 2))
 def test_killed_at_every_thirteenth_call(sweep, operation):
     judge(sweep(operation, "kill", stride=13, thorough_every=5, back_every=2), operation, every=13)
 
 
-@pytest.mark.parametrize("operation", ("save", "undo"))
+@pytest.mark.parametrize("operation", by_turns(("save", "undo"), 1))
 def test_killed_with_half_of_the_bytes_written(sweep, operation):
     judge(sweep(operation, "tear", stride=9, thorough_every=5), operation, every=9)
 

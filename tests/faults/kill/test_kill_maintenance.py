@@ -9,7 +9,7 @@ away. See support/fault_sweep_maintenance.py.
 import pytest
 
 from support.fault_sweep_maintenance import GC, REPAIRS
-from support.sample_start import start_below
+from support.sample_start import by_turns, start_below
 
 MAIN = {"gc": 150, "repair everything": 120}
 """What is killed at every eighth call, and how many calls there must be at least for that to mean something."""
@@ -34,12 +34,12 @@ def test_killed_at_every_eighth_call(sweep, operation):
     assert len(report["states"]) == (3 if operation == "gc" else 2)  # before, in the middle, done
 
 
-@pytest.mark.parametrize("operation", OTHERS)
+@pytest.mark.parametrize("operation", by_turns(OTHERS, 4))
 def test_killed_at_every_seventeenth_call(sweep, operation):
     judge(sweep(operation, "kill", stride=17, thorough_every=4, back_every=2), operation, every=17)
 
 
-@pytest.mark.parametrize("operation", MAIN)
+@pytest.mark.parametrize("operation", by_turns(list(MAIN), 1))
 def test_killed_with_half_of_the_bytes_written(sweep, operation):
     judge(sweep(operation, "tear", stride=13, thorough_every=6, back_every=2), operation, every=13)
 

@@ -8,6 +8,7 @@ See support/fault_sweep_purge.py.
 import pytest
 
 from support.fault_sweep_purge import CASES
+from support.sample_start import by_turns
 
 LEAST = {"purge": 100, "purge text": 80}
 
@@ -21,13 +22,13 @@ def judge(report, operation):
     return report
 
 
-@pytest.mark.parametrize("operation", CASES)
+@pytest.mark.parametrize("operation", by_turns(list(CASES), 1))
 def test_killed_at_every_thirteenth_call(sweep, operation):
     report = judge(sweep(operation, "kill", stride=13, thorough_every=9, back_every=2), operation)
     assert set(report["states"]) >= {"before", "begun"}
 
 
-@pytest.mark.parametrize("operation", CASES)
+@pytest.mark.parametrize("operation", by_turns(list(CASES)[::-1], 1))
 def test_killed_with_half_of_the_bytes_written(sweep, operation):
     judge(sweep(operation, "tear", stride=41, thorough_every=6, back_every=2), operation)
 

@@ -1,9 +1,14 @@
 """Killed, or refused, at any disk-changing call, a save that makes room in a full store, and gc to a size, lose nothing that
 has to stay; given again they finish. See support/fault_sweep_budget.py."""
 
+from itertools import product
+
 import pytest
 
+from support.sample_start import by_turns
+
 ERRORS = {"no space": 28, "input/output error": 5, "interrupted": 4}
+OPERATIONS = "save that makes room", "gc to a size"
 
 
 def judge(report, operation):
@@ -16,14 +21,13 @@ def judge(report, operation):
 
 
 @pytest.mark.parametrize("stride", [11, pytest.param(1, marks=pytest.mark.long)])
-@pytest.mark.parametrize("operation", ["save that makes room", "gc to a size"])
+@pytest.mark.parametrize("operation", OPERATIONS)
 def test_killed_at_every_call(sweep, operation, stride):
     judge(sweep(operation, "kill", stride=stride, thorough_every=10), operation)
 
 
-@pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("stride", [23, pytest.param(1, marks=pytest.mark.long)])
-@pytest.mark.parametrize("operation", ["save that makes room", "gc to a size"])
+@pytest.mark.parametrize(("error", "operation"), by_turns(list(product(ERRORS, OPERATIONS)), 3))
 def test_every_call_may_fail(sweep, operation, stride, error):
     report = judge(sweep(operation, "fail", error=ERRORS[error], stride=stride, thorough_every=10), operation)
     assert {code for _, code, _ in report["answers"]} <= {0, 1, 11, 13, 20}

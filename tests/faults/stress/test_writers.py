@@ -124,10 +124,10 @@ def races(workspace, root, writer, rounds):
 
 
 def test_nothing_written_during_a_restore_is_lost(workspace, root, writer):
-    tally = races(workspace, root, writer, 120)
+    tally = races(workspace, root, writer, 60)
     print(dict(tally))
-    assert tally["restores with kept paths"] > 5, "the writer hardly ever met the restore"
-    assert tally["only in the store"] > 20
+    assert tally["restores with kept paths"] > 3, "the writer hardly ever met the restore"
+    assert tally["only in the store"] > 10
 
 
 @pytest.mark.long
