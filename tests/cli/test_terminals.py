@@ -26,9 +26,9 @@ from support.unchanged import unchanged
 
 INSTEAD = {"watch": ["watch", "--idle", "1s"], "run": ["run", "-m", "new formatter", "--", "true"]}
 """Where the example takes hours, or needs a program that need not be there."""
-NOT_INSIDE = {"watch --idle 1s", "purge --text -"}
-"""What is a process of its own, and what asks the terminal that a process has (for a text that is not shown)."""
-DOCUMENTED = {0, 1, 3, 10, 11, 13, 14, 15, 16, 20, 64}
+NOT_INSIDE = {"watch --idle 1s", "purge --text -", "export", "export @1"}
+"""What is a process of its own, what asks the terminal that a process has (for a text that is not shown), and what a terminal refuses."""
+DOCUMENTED = {0, 1, 3, 10, 11, 13, 14, 15, 16, 17, 20, 64}
 NO = "n\n\x04" * 4
 """What is typed: no, and the end of input for what reads more than a line."""
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
