@@ -8,7 +8,6 @@ import re
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from .. import errors
 from .._typing import TYPE_CHECKING, NamedTuple
 from ..store.reachability import HOLDS
 from .objects import ObjectGone
@@ -104,7 +103,7 @@ class ChainReader:
         return found
 
     def open_ahead(self, places: Iterable[int]) -> None:
-        """Read the ends of these pieces, eight at a time. An error comes again when the piece is read."""
+        """Read the ends of these pieces, eight at a time. Damage is named when the piece is read."""
         from concurrent.futures import ThreadPoolExecutor
 
         wanted = [at for at in places if at not in self._readers][:_READERS]
@@ -115,7 +114,7 @@ class ChainReader:
             info = self.pieces[at]
             try:
                 return at, open_piece(self._objects, self._keys, info.name, info.size)
-            except errors.RemoteError:
+            except PieceDamaged:
                 return at, None
 
         with ThreadPoolExecutor(8) as threads:

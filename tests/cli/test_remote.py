@@ -83,7 +83,7 @@ def test_pull_names_machines_and_the_next_step_and_its_words_work(sandbox, lapto
     assert laptop("pull", code=0).out == f"nothing new on {url}\n"
     sandbox("push", code=0)
     said = without_numbers(laptop("pull", code=0).out).splitlines()
-    assert said == ["pulled 1 checkpoint of sandbox-4 (SIZE)", "casrewind list --remote shows them; casrewind restore remote:last goes there"]
+    assert said == ["pulled 1 checkpoint of sandbox-4 (SIZE)", "list them: casrewind list --remote; go there: casrewind restore remote:last"]
     assert "sandbox-4" in laptop("list", "--remote", code=0).out
     before = laptop("list", code=0).out
     assert "sandbox" not in before

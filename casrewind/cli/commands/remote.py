@@ -187,7 +187,7 @@ def _report_pulled(found: "Pulled", options: "ParsedOptions", url: str) -> int:
             print_line(f"pulled {plural(number, 'checkpoint')} of {machine} ({size(found.size)})")
         if found.checkpoints:
             first = "remote" if len(found.checkpoints) == 1 else next(iter(found.checkpoints))
-            print_line(f"casrewind list --remote shows them; casrewind restore {first}:last goes there")
+            print_line(f"list them: casrewind list --remote; go there: casrewind restore {first}:last")
         elif not found.problems:
             print_line(f"nothing new on {url}")
     for problem in found.problems:
