@@ -87,10 +87,14 @@ def content(which):
 
 
 class Site:
-    """A machine, and what is true of it: the ids of its own checkpoints, and of those that were surely on the remote."""
+    """A machine, and what is true of it: the ids of its own checkpoints, and of those that are surely on the remote.
+
+    Copies of each other have one `line`. `purged`: the next push deletes the chain before. `shaken`: a copy's push may have
+    deleted it, and only the push of a new checkpoint notices."""
 
     def __init__(self, machine):
-        self.machine, self.own, self.pushed, self.forgets = machine, set(), set(), False
+        self.machine, self.own, self.pushed, self.line = machine, set(), set(), object()
+        self.forgets = self.purged = self.shaken = False
 
     def look(self):
         """What its store has as its own."""
@@ -177,10 +181,21 @@ class Machines(RuleBasedStateMachine):
                 self.is_true(identity, point, site.machine.tree(identity))
                 DONE["checked"] += 1
 
-    def after_push(self, site, done):
+    def push_of(self, site, what=None):
+        """Push, with a fault."""
+        if site.purged:  # the chain before may be deleted, with what was forgotten since
+            for one in self.sites:
+                one.pushed &= site.own if one.line is site.line else one.pushed
+                one.shaken |= one is not site and one.line is site.line
+            self.gone = [(line, ids & site.own if line is site.line else ids) for line, ids in self.gone]
+        done = self.with_fault(site, what, site.machine.push)
         if done is not None:
             DONE["pushes"] += 1
-            site.pushed = set(site.own) if any("purge" in note for note in done.notes) else site.pushed | site.own
+            site.purged = False
+            site.shaken &= not any("copied" in note or "purge" in note for note in done.notes)
+            if not site.shaken:
+                site.pushed |= site.own
+        return done
 
     # -- work
 
@@ -236,6 +251,7 @@ class Machines(RuleBasedStateMachine):
             assert "needed by what checkpoints rest on themselves" in str(error)
             return
         self.purged |= held
+        site.purged = True
         for root in {one.machine.root for one in self.sites}:
             self.files[root].pop(path, None)
         DONE["purges"] += 1
@@ -243,9 +259,7 @@ class Machines(RuleBasedStateMachine):
     @rule(pick=number, what=fault)
     def push(self, pick, what):
         site = self.site(pick)
-        done = self.with_fault(site, what, site.machine.push)
-        self.after_push(site, done)
-        if done is not None:
+        if self.push_of(site, what) is not None:
             again = site.machine.push()
             assert (again.checkpoints, again.blobs, again.size) == (0, 0, 0), again
 
@@ -301,7 +315,8 @@ class Machines(RuleBasedStateMachine):
         place.mkdir()
         shutil.copytree(site.machine.home, place / "home")
         made = Site(Machine(place, self.url, site.machine.name, root=site.machine.root))
-        made.own, made.pushed, made.forgets = set(site.own), set(site.pushed), site.forgets
+        made.own, made.pushed, made.line = set(site.own), set(site.pushed), site.line
+        made.forgets, made.purged, made.shaken = site.forgets, site.purged, site.shaken
         self.sites.append(made)
         DONE["copies"] += 1
 
@@ -322,7 +337,7 @@ class Machines(RuleBasedStateMachine):
     @rule(pick=number)
     def lose_machine(self, pick):
         site = self.sites.pop(pick % len(self.sites))
-        self.gone.append(site.pushed)
+        self.gone.append((site.line, site.pushed & site.own))
         DONE["machines lost"] += 1
 
     @rule(pick=number, other=number, wanted=st.integers(1, 6), after=st.booleans(), does=st.sampled_from(["push", "pull"]), meanwhile=st.sampled_from(["push", "pull", "push after a purge"]))
@@ -339,12 +354,15 @@ class Machines(RuleBasedStateMachine):
             if meanwhile == "pull":
                 second.machine.pull()
             else:
-                self.after_push(second, second.machine.push())
+                self.push_of(second)
 
         known = set(site.machine.points())
+        if does == "push" and (site.purged or (site.line is second.line and (second.purged or "purge" in meanwhile))):
+            return  # `push_of` knows what one push deletes, not what two do at once
         with self.watching(site, at_request(wanted, after, work)):
             if does == "push":
-                self.after_push(site, site.machine.push())
+                site.machine.push()
+                site.pushed |= set() if site.shaken else site.own
             else:
                 for problem in site.machine.pull().problems:
                     assert "deleted just now" in problem or "cannot be taken" in problem, problem
@@ -364,13 +382,13 @@ class Machines(RuleBasedStateMachine):
             self.files[site.machine.root]["end"] = b"%d" % count
             self.save(site)
         for site in self.sites:
-            self.after_push(site, site.machine.push())
+            self.push_of(site)
             assert site.machine.push()[:3] == (0, 0, 0)
             assert site.look() == site.own
         reader = self.new_site("reader")
         assert reader.machine.pull().problems == ()
         self.check(reader)
-        wanted = set().union(*self.gone, *(site.own | site.pushed for site in self.sites))
+        wanted = set().union(*(ids for _, ids in self.gone), *(site.own | site.pushed for site in self.sites))
         assert wanted <= set(reader.machine.points())
         for site in self.sites:
             assert site.machine.pull().problems == ()
