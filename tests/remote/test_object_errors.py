@@ -9,16 +9,15 @@ import subprocess
 import sys
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from casrewind import errors
 from casrewind.remote.objects import Objects
 from support import unprivileged
+from support.recorded_server import Recorded
 from support.s3_server import S3Server
 
-XML = '<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>{}</Code><Message>{}</Message><RequestId>4442587FB7D0A2F9</RequestId></Error>'
 CALLS = {
     "PutObject": lambda objects: objects.put_new("a/1", b"x"),
     "GetObject": lambda objects: objects.get("a/1"),
@@ -36,45 +35,6 @@ def credentials(monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     monkeypatch.setenv("AWS_METADATA_ENDPOINT", "http://127.0.0.1:1")
-
-
-class Recorded:
-    """A server that gives one answer to everything, as S3 gave it: status and XML."""
-
-    def __init__(self, status, code, message="", headers=()):
-        """`code` may be a whole answer."""
-        body = code.encode() if not code or code.startswith("<") else XML.format(code, message).encode()
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def answer(self):
-                self.rfile.read(int(self.headers.get("content-length") or 0))
-                self.send_response(status)
-                self.send_header("content-type", "application/xml")
-                for header in headers:
-                    self.send_header(*header)
-                self.send_header("content-length", str(len(body)))
-                self.end_headers()
-                if self.command != "HEAD":
-                    self.wfile.write(body)
-
-            do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = answer
-
-            def log_message(self, *_):
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.endpoint = f"http://127.0.0.1:{self.server.server_address[1]}"
-        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.server.shutdown()
-        self.server.server_close()
 
 
 def failure(call, url, options, patience=0.0):

@@ -141,6 +141,12 @@ def push(context: "Context", options: "ParsedOptions", done: Done) -> int:
     opened = configs.open_remote(context.store, context.environ)
     try:
         found = pushes.push(context, opened, dry_run=options.dry_run)
+    except errors.RemoteError as error:
+        if error.hint:
+            raise
+        waiting = pushes.unsent(context)
+        number = 0 if waiting is None else waiting.number
+        raise errors.RemoteError(error.problem, f"{plural(number, 'checkpoint')} {'waits' if number == 1 else 'wait'} for the next push") from error
     except KeyboardInterrupt:
         done()
         remark("casrewind: the push was stopped: what is there stays there, and the next push sends the rest")
