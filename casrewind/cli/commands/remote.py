@@ -146,7 +146,8 @@ def push(context: "Context", options: "ParsedOptions", done: Done) -> int:
             raise
         waiting = pushes.unsent(context)
         number = 0 if waiting is None else waiting.number
-        raise errors.RemoteError(error.problem, f"{plural(number, 'checkpoint')} {'waits' if number == 1 else 'wait'} for the next push") from error
+        wait = "waits" if number == 1 else "wait"
+        raise errors.RemoteError(error.problem, f"{plural(number, 'checkpoint')} {wait} for the next push") from error
     except KeyboardInterrupt:
         done()
         remark("casrewind: the push was stopped: what is there stays there, and the next push sends the rest")
