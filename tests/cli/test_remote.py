@@ -162,7 +162,7 @@ def test_remove_forgets_the_remote_and_leaves_what_was_pushed(sandbox, url, tmp_
     sandbox("push", code=0)
     assert sandbox("remote", "remove", code=64).err.startswith("casrewind: ")
     said = sandbox("remote", "remove", "-y", code=0).out
-    assert said == f"Forget the remote {url} and its key here. What was pushed stays there.\nforgot the remote {url}\n"
+    assert said == f"Forget the remote {url} and its key here.\n  what was pushed stays there\nforgot the remote {url}\n"
     assert sandbox("push", code=17).err == "casrewind: this project has no remote; casrewind remote add URL gives it one\n"
     assert len([path for path in (tmp_path / "bucket").rglob("0*") if path.is_file()]) == 1
 

@@ -547,3 +547,14 @@ def test_without_conversations_transcripts_and_cursors_stay_at_home(machine, oth
     assert here.prompt == "a prompt" and not here.cursor and here.transcript is None
     with other.open() as workspace, pytest.raises(errors.StoreDamaged):
         workspace._context.store.read(saved.transcript.digest)
+
+
+def test_a_push_leaves_out_what_the_last_accepted_rules_ignored(machine, other):
+    """A rule file that becomes too heavy is refused; what it ignored before is not captured, so it is not pushed either."""
+    from casrewind.gitignore.rules import MOST_BYTES
+
+    machine.save({".gitignore": b"secret\n", "secret": b"hunter2", "a": b"1"})
+    last = machine.save({".gitignore": b"#" * (MOST_BYTES + 10), "a": b"2"})
+    machine.push()
+    other.pull()
+    assert b"a" in other.tree(last.id) and all(b"secret" not in other.tree(identity) for identity in other.points())

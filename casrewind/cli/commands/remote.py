@@ -71,7 +71,7 @@ def _passphrase(is_new: bool) -> str:  # noqa: FBT001 - connect.AskPassphrase
 
     if not is_new:
         return getpass("passphrase of the remote: ")
-    print_line("A passphrase opens the remote on another machine. Enter for none: then only its key does.")
+    print_line("A passphrase opens the remote on another machine. Enter for none.")
     first = getpass("new passphrase: ")
     if first and getpass("once more: ") != first:
         raise errors.UsageError("the passphrases differ", "nothing was changed; try again")
@@ -105,7 +105,8 @@ def _key(context: "Context", options: "ParsedOptions") -> int:
 
 def _remove(context: "Context", options: "ParsedOptions") -> int:
     directory, found = configs.need(context.store)
-    print_line(f"Forget the remote {found.url} and its key here. What was pushed stays there.")
+    print_line(f"Forget the remote {found.url} and its key here.")
+    print_line("  what was pushed stays there")
     if must_ask(options, "removes the key") and not agreed("Go on?"):
         print_line("nothing was changed")
         return OK
