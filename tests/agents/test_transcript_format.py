@@ -9,6 +9,7 @@ from casrewind import agents
 from casrewind.agents import session_format
 from support.picture import differences, picture
 from support.recorded_session import DATA, NAMES, RECORDED, Session, named, rows
+from support.sample_start import by_turns
 from support.trees import plant
 
 def put(value, path, new):
@@ -64,7 +65,7 @@ def test_every_recorded_transcript_has_a_known_format(path):
         assert session_format.find_problem(agents.load_conversation_client(path.parent.name), path.read_bytes()) == ""
 
 
-@pytest.mark.parametrize("agent, change", CHANGES, ids=lambda value: getattr(value, "__name__", value))
+@pytest.mark.parametrize("agent, change", by_turns(CHANGES, 6), ids=lambda value: getattr(value, "__name__", value))
 def test_files_are_saved_doctor_says_it_and_back_writes_nothing(agent, change, casrewind, root):
     plant(root, {"f": b"at first"})
     session = Session(agent, casrewind, root)

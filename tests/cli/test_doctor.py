@@ -23,6 +23,7 @@ from support.fake_client import Client
 from support.output_schema import schema_faults
 from support.picture import differences, picture
 from support.real_clients import claude
+from support.sample_start import by_turns
 from support.trees import plant
 
 AGENT = {
@@ -115,8 +116,7 @@ def test_nothing_is_installed_and_that_is_said(doctor, home, root):
     assert os.listdir(home) == [] == os.listdir(root)
 
 
-@pytest.mark.parametrize("tier", ["minimal", "balanced", "aggressive"])
-@pytest.mark.parametrize("agent", ["claude", "droid"])
+@pytest.mark.parametrize(("agent", "tier"), by_turns([(agent, tier) for tier in ("minimal", "balanced", "aggressive") for agent in ("claude", "droid")], 3))
 def test_what_install_puts_there_works_when_it_is_run(doctor, home, agent, tier):
     doctor.command("install", agent, "--tier", tier, code=0)
     found = doctor.json(agent, CASREWIND_TIER=tier)
@@ -198,7 +198,7 @@ def test_a_hook_is_run_with_a_bare_path_and_no_session_of_anybody(doctor, copy, 
 EVENTS = [(agent, hook.event) for agent in ("claude", "droid") for hook in agents.load_client(agent).hooks_of("aggressive")]
 
 
-@pytest.mark.parametrize("agent, event", EVENTS)
+@pytest.mark.parametrize("agent, event", by_turns(EVENTS, 6))
 def test_a_hook_is_tried_at_whatever_event_it_stands(doctor, home, agent, event):
     hooks = {event: [{"hooks": [{"type": "command", "command": OWN.replace("hook claude", f"hook {agent}"), "timeout": 30}]}]}
     put(settings_of(home), json.dumps({"hooks": hooks}))
@@ -259,7 +259,7 @@ def test_another_casrewind_is_described_and_not_run(doctor, home, tmp_path):
     assert not (tmp_path / "mark").exists()
 
 
-@pytest.mark.parametrize("missing", ["Stop", "UserPromptSubmit"])
+@pytest.mark.parametrize("missing", by_turns(["Stop", "UserPromptSubmit"], 1))
 def test_an_event_taken_out_by_hand(doctor, home, missing):
     doctor.command("install", "claude", code=0)
     document = json.loads(read(settings_of(home)))

@@ -13,6 +13,7 @@ import casrewind as api
 from support.command import Command
 from support.picker_screen import PickerScreen, run_picker
 from support.picker_window import Window
+from support.sample_start import by_turns
 from support.trees import plant
 from support.unchanged import unchanged
 
@@ -21,7 +22,9 @@ MANY = {f"old/{n:02}.txt": b"1\n" for n in range(70)}
 TITLES = {"one line": "ok", "two lines": "refactor the errors when the database is locked so that nobody waits", "three lines": "錠" * 70}
 SIZES = [(40, 20), (80, 24), (100, 30), (160, 50)]
 EXTREMES = [size if size in (SIZES[0], SIZES[-1]) else pytest.param(size, marks=pytest.mark.long) for size in SIZES]
-"""In a push the narrowest and the widest: for tests that take seconds at each size. The others ask all of them."""
+"""In a push the narrowest and the widest: for tests that take seconds at each size."""
+SOME = by_turns([(size,) for size in SIZES], 2)
+"""In a push two of them by turns."""
 LONG = {"one line": "Go", "two lines": "Restore what was there when the database was locked. " * 2, "three lines": "錠" * 120}
 
 
@@ -54,7 +57,7 @@ def is_whole(shown, title):
         assert "…" in words[: words.index(" ago")], shown
 
 
-@pytest.mark.parametrize("size", SIZES, ids=size_name)
+@pytest.mark.parametrize("size", SOME, ids=size_name)
 def test_the_question_and_its_keys_are_on_the_screen(crowded, root, home, size):
     async def story(stage):
         await stage.shows("edited since")
@@ -178,7 +181,7 @@ def week(tmp_path_factory):
 
 @pytest.mark.long
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
-@pytest.mark.parametrize("size", SIZES, ids=size_name)
+@pytest.mark.parametrize("size", SOME, ids=size_name)
 def test_a_week_of_nine_sessions_on_a_real_terminal(week, tmp_path, size):
     window = Window(week, tmp_path / "tmux", size)
     columns, rows = size
@@ -206,7 +209,7 @@ def test_a_week_of_nine_sessions_on_a_real_terminal(week, tmp_path, size):
         window.end()
 
 
-@pytest.mark.parametrize("size", SIZES, ids=size_name)
+@pytest.mark.parametrize("size", SOME, ids=size_name)
 def test_what_is_open_and_its_keys_fit(crowded, root, home, size):
     async def story(stage):
         await stage.shows("edited since", "q quit", "? help", "enter open")
@@ -219,7 +222,7 @@ def test_what_is_open_and_its_keys_fit(crowded, root, home, size):
         run_picker(root, home, story, size=size)
 
 
-@pytest.mark.parametrize("size", SIZES, ids=size_name)
+@pytest.mark.parametrize("size", SOME, ids=size_name)
 def test_a_plan_names_the_rules_that_it_takes_back_and_both_branches(casrewind, root, home, size):
     subprocess.run(["git", "init", "-q", "-b", "main", str(root)], check=True)
     plant(root, {".gitignore": b".env\n", ".env": b"SECRET=1", **MANY})

@@ -17,7 +17,7 @@ from support.picture import differences, picture
 from support.three_turns import EFFECTS, triggers
 from support.trees import plant
 
-pytestmark = pytest.mark.xdist_group("client-codex")
+pytestmark = [pytest.mark.xdist_group("client-codex"), *real_clients.in_turn("codex")]
 further = real_clients.further("codex")
 
 HOOKS = b'{ "hooks": {"Stop" :[{"hooks":[{"type":"command","command":"true","timeout":5}]}],\n\t"Interrupt":[]  } }'

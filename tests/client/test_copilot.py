@@ -17,7 +17,7 @@ from support.picture import differences, picture
 from support.three_turns import PROMPTS
 from support.trees import plant
 
-pytestmark = pytest.mark.xdist_group("client-copilot")
+pytestmark = [pytest.mark.xdist_group("client-copilot"), *real_clients.in_turn("copilot")]
 further = real_clients.further("copilot")
 
 FIRST, SECOND, THIRD = three_turns.turns("create", ["edit"], "bash")

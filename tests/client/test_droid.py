@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from casrewind.agents.droid import CLIENT as droid
-from support import three_turns
+from support import real_clients, three_turns
 from support.claude_client import wait
 from support.claude_model import call
 from support.droid_client import DroidClient
@@ -16,7 +16,7 @@ from support.picture import differences, picture
 from support.three_turns import EFFECTS, PROMPTS, triggers
 from support.trees import plant
 
-pytestmark = pytest.mark.xdist_group("client-droid")
+pytestmark = [pytest.mark.xdist_group("client-droid"), *real_clients.in_turn("droid")]
 
 HOOKS = b'{ "Stop" :[{"hooks":[{"type":"command","command":"true"}]}],\n\t"Notification":[]  }'
 FIRST, SECOND, THIRD = three_turns.turns("Create", ["Read", "Edit"], "Execute")

@@ -7,13 +7,14 @@ from types import SimpleNamespace
 import pytest
 
 from casrewind.agents.droid import CLIENT as droid
+from support import real_clients
 from support.claude_client import wait
 from support.claude_model import call
 from support.droid_client import DroidClient
 from support.picture import differences, picture
 from support.trees import plant
 
-pytestmark = pytest.mark.xdist_group("client-droid")
+pytestmark = [pytest.mark.xdist_group("client-droid"), *real_clients.in_turn("droid")]
 
 PROMPTS = ["tidy up", "make gamma", "make beta", "make alpha"]  # as the list has them: the newest first
 IN_CLIENT = ("", " show @2", " diff", " restore @2", " undo", " back @1", " back 2")

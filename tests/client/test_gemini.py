@@ -16,7 +16,7 @@ from support.picture import differences, picture
 from support.three_turns import EFFECTS, triggers
 from support.trees import plant
 
-pytestmark = pytest.mark.xdist_group("client-gemini")
+pytestmark = [pytest.mark.xdist_group("client-gemini"), *real_clients.in_turn("gemini")]
 further = real_clients.further("gemini")
 
 FIRST, SECOND, THIRD = three_turns.turns("write_file", ["run_shell_command"], "run_shell_command")

@@ -14,6 +14,7 @@ import pytest
 
 from support import real_trees
 from support.hostile_files import limited
+from support.sample_start import by_turns
 from support.trees import Dir, plant
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git to compare with")
@@ -133,8 +134,13 @@ def save_of(casrewind, root, **variables):
 PUSHED = ("deep", "sets", "many directories", "reversed")
 
 
-@pytest.mark.parametrize("with_re2", [True, False], ids=["re2", "re"])
-@pytest.mark.parametrize("family", [name if name in PUSHED else pytest.param(name, marks=pytest.mark.long) for name in FAMILIES])
+@pytest.mark.parametrize(
+    ("family", "with_re2"),
+    [
+        *by_turns([(name, with_re2) for with_re2 in (True, False) for name in PUSHED], 4),
+        *(pytest.param(name, with_re2, marks=pytest.mark.long) for name in FAMILIES if name not in PUSHED for with_re2 in (True, False)),
+    ],
+)
 def test_a_bomb_is_refused_and_named_and_the_checkpoint_is_made(casrewind, root, without_re2, family, with_re2):
     make, count = FAMILIES[family]
     planted(root, make(count))
@@ -178,7 +184,7 @@ def held(casrewind):
     return {entry["path"] for entry in casrewind.json("show", "last")["entries"] if entry["kind"] == "file"}
 
 
-@pytest.mark.parametrize("path", [".gitignore", ".git/info/exclude", ".casrewindignore", "sub/.gitignore"])
+@pytest.mark.parametrize("path", by_turns([".gitignore", ".git/info/exclude", ".casrewindignore", "sub/.gitignore"], 2))
 def test_what_the_last_accepted_rules_ignored_is_not_captured_by_surprise(casrewind, root, path):
     planted(root, {path: b"secret\n*.log\n", "sub/secret": b"key", "sub/a.log": b"x"})
     casrewind("save", code=0)

@@ -12,6 +12,7 @@ import pytest
 from support.client_settings import hooks
 from support.fake_client import Client
 from support.installed import Installed
+from support.sample_start import by_turns
 from support.trees import Exec, plant
 
 LINUX = sys.platform.startswith("linux")
@@ -91,7 +92,7 @@ def ends_with_2(found):
 
 
 @pytest.mark.parametrize(
-    "spoil", [gone_python, gone_package, gone_environment, no_python, bad_main, bad_module, half_a_package, ends_with_2]
+    "spoil", by_turns([gone_python, gone_package, gone_environment, no_python, bad_main, bad_module, half_a_package, ends_with_2], 4)
 )  # fmt: skip
 def test_whatever_is_gone_it_ends_with_0_and_shows_nothing(installed, client, spoil):
     lines = [installed.line("claude"), *([installed.line("claude", "--resident")] if LINUX else [])]

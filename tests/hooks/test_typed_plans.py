@@ -6,6 +6,7 @@ import pytest
 
 from support.fake_client import Client, line_to_type
 from support.picture import picture
+from support.sample_start import by_turns
 from support.trees import plant
 
 from .test_back_turns import Conversation, processes  # noqa: F401 - a fixture
@@ -78,7 +79,7 @@ def test_each_command_plans_first_also_with_yes_and_is_done_then(shop, root, cas
         assert picture(root) == before
 
 
-@pytest.mark.parametrize("change", ["edit", "edit of another path", "mode", "another code", "a turn", "an edit that is kept"])
+@pytest.mark.parametrize("change", by_turns(["edit", "edit of another path", "mode", "another code", "a turn", "an edit that is kept"], 3))
 def test_the_line_of_an_older_plan_shows_the_plan_of_now(shop, root, change):
     first, pictures = shop
     line = line_of(typed(first, "/casrewind revert @1" if "kept" in change else "/casrewind back 3"))

@@ -19,6 +19,7 @@ from support import unprivileged
 from support.agent_turns import AgentTurns
 from support.other_users import ROOT, User, access_of, acl_of, as_user, require, rights, setfacl
 from casrewind.workspace import Settings, Workspace
+from support.sample_start import by_turns
 from support.trees import Dir, Link, Mode, plant
 
 TEAM, OTHER = 65000, 65001
@@ -200,7 +201,7 @@ def told(kind, restorer, op, text):
     print(f"| {kind} | {restorer} | {op} | {text} |")
 
 
-@pytest.mark.parametrize(("kind", "restorer"), COLUMNS)
+@pytest.mark.parametrize(("kind", "restorer"), by_turns(COLUMNS, 4))
 def test_what_displaces_a_file_has_its_access(place, kind, restorer):
     for op in (*DISPLACED, *(["mode"] if restorer != "second" else [])):  # another user's mode cannot be changed
         inner = place / op.replace(" ", "-")
@@ -343,7 +344,7 @@ def swap(project, data, new_mode=None):
 
 
 @pytest.mark.parametrize("when", ["before", "between plan and change"])
-@pytest.mark.parametrize(("kind", "restorer"), SHARED)
+@pytest.mark.parametrize(("kind", "restorer"), by_turns(SHARED, 2))
 def test_a_second_user_who_swaps_a_file_is_handed_nothing(place, kind, restorer, when):
     for op in DISPLACED:
         if when != "before" and (op.startswith("continue") or op.startswith("abort")):

@@ -14,6 +14,7 @@ import pytest
 from casrewind.cli.show import comparison, patch
 from casrewind.ops import rename_detection
 from support.picture import differences, picture
+from support.sample_start import by_turns
 from support.trees import Link, Mode, plant
 
 PAIRS = 50
@@ -124,7 +125,7 @@ def counted(parts):
     return sum(line[:1] == b"+" for line in body), sum(line[:1] == b"-" for line in body)
 
 
-@pytest.mark.parametrize("seed", range(TREES))
+@pytest.mark.parametrize("seed", by_turns(range(TREES), 8))
 @pytest.mark.skipif(not (shutil.which("git") and shutil.which("patch")), reason="git and patch are needed")
 def test_both_programs_make_each_side_of_the_other(workspace, root, tmp_path, seed):
     chance = random.Random(seed)

@@ -24,8 +24,16 @@ COPILOT = os.environ.get("CASREWIND_COPILOT_VERSION") or "1.0.102"
 OPENCODE = os.environ.get("CASREWIND_OPENCODE_VERSION") or "1.18.33"
 NODE = "22.23.3"
 """Pi wants a newer one than many systems have."""
-ALIKE = ("codex", "copilot", "gemini", "opencode", "pi")
+BY_HOOKS = ("codex", "gemini", "copilot", "droid")
+"""Clients that call command hooks, as Claude Code does. A push starts two of them, others after a change of the product."""
+ASKED = [BY_HOOKS[(start_below(len(BY_HOOKS)) + number) % len(BY_HOOKS)] for number in range(2)]
+ALIKE = [client for client in (*ASKED, "opencode", "pi") if client != "droid"]
 """Clients whose tests ask the same once more, beyond the three turns."""
+
+
+def in_turn(client):
+    """The marks of a module with one of the clients that call command hooks; `--run-long` starts all of them."""
+    return [] if client in ASKED else [pytest.mark.long]
 
 
 def further(client):
