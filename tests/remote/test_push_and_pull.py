@@ -8,6 +8,7 @@ import pytest
 
 from casrewind import errors
 from casrewind.model import manifest
+from casrewind.remote import remote_config
 from casrewind.remote.chain import chains_of
 from casrewind.remote.objects import Objects
 from support.machines import KEY, Machine, objects_in
@@ -404,6 +405,29 @@ def test_a_purge_in_a_copied_store_does_not_delete_what_the_first_goes_on_with(m
     for reader in (other, copy):
         reader.pull()
         assert reader.tree(saved.id) == machine.tree(saved.id)
+
+
+def test_a_copy_that_is_behind_a_purge_is_said_and_can_push_everything_anew(machine, other, tmp_path):
+    """docs/internals/limits.md: its put takes a name that the purge has made free."""
+    machine.save({"a": b"1"})
+    machine.push()
+    copy = Machine(tmp_path / "copy", machine.url, root=machine.root)
+    shutil.rmtree(copy.home)
+    shutil.copytree(machine.home, copy.home)
+    machine.save({"a": b"2", "secret": b"s"})
+    machine.push()
+    with machine.open() as workspace:
+        workspace.purge([b"secret"])
+    machine.push()
+    theirs = copy.save({"a": b"of the copy"})
+    copy.push()
+    assert "piece 1 of " in other.pull().problems[0] and theirs.id not in other.points()
+    with copy.open() as workspace:
+        remote_config.remove(remote_config.need(workspace._context.store)[0])
+    copy.add_remote()
+    assert copy.push().checkpoints == 2
+    other.pull()
+    assert other.tree(theirs.id) == copy.tree(theirs.id)
 
 
 def test_a_purge_before_anything_arrived_leaves_no_object(machine):
