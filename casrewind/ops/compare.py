@@ -20,13 +20,12 @@ from ..model.diff import Change
 from ..model.domain import Domain, Skip
 from ..model.manifest import DIR, FILE, Entry, Loader
 from ..model.plan import Action, Merged
-from ..store.dry_run import DryRunWriter
+from ..store.dry_run_writer import DryRunWriter
 from ..store.packs import ReadBlob
 from ..worktree.reader import HashSink, NotCapturable
-from .capture import scan_now
 from .context import Context
 from .restorable import DomainComparer, JudgedChanges, has_safety, naming
-from .save import all_skips
+from .save import all_skips, scan_now
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # only a large file needs it

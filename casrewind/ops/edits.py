@@ -15,7 +15,7 @@ from ..model import plan as plans
 from ..model.diff import Change
 from ..model.manifest import LARGE, Entry, is_directory, same
 from ..model.plan import Action, Actions
-from ..store.dry_run import DryRunWriter
+from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
 
 

@@ -14,9 +14,9 @@ from ..model.checkpoint import Checkpoint
 from ..model.manifest import Entry
 from ..model.plan import OUTSIDE, Action, Kept, Merged, Plan
 from ..model.turn_records import BACKGROUND, Forgotten, Outside, Row
-from ..store.dry_run import DryRunWriter
+from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
-from .capture import CapturedState
+from .capture_before_restore import CapturedState
 from .context import Context
 from .later_edits import LaterEdits
 from .preflight import SKIP_DAMAGED
@@ -70,7 +70,7 @@ class KeptEdits:
         """The files of the checked plan that are merged by lines."""
         return self._files.merged_by(plans.pack(plan.actions))
 
-    def edited(self, plan: Plan) -> tuple[bytes, ...]:
+    def paths_with_edits(self, plan: Plan) -> tuple[bytes, ...]:
         """The paths that do not get the content of the checkpoint, because they keep edits."""
         actions = plans.pack(plan.actions)
         others = {item.path for item in plan.kept if item.why in _NOT_EDITS}

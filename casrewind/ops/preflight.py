@@ -20,7 +20,7 @@ from ..model.manifest import DIR, FILE, LINK, Entry, is_directory, same
 from ..model.plan import Action, Actions, Kept, Plan, content_differs, needs_opening
 from ..store import packs
 from ..worktree.reader import is_absence
-from .capture import CapturedState, in_the_way, mounted, openable
+from .capture_before_restore import CapturedState, in_the_way, mounted, openable
 from .context import Context
 
 SKIP_DAMAGED = "Use --skip-damaged to restore everything else, or list paths after --"

@@ -34,15 +34,15 @@ from ..model.history import History
 from ..model.manifest import DIR, FILE, LINK, PURGED, Entry
 from ..model.plan import Action
 from ..store import chunker, ledger, packs
-from ..store.dry_run import DryRunWriter
+from ..store.dry_run_writer import DryRunWriter
 from ..store.maintenance import Maintenance
 from ..store.reachability import Marker, references
 from . import gc
-from .capture import scan_now
 from .context import Context
 from .damage import DamageSearch
 from .restorable import naming
 from .restore import Declined
+from .save import scan_now
 
 _CACHED = 4096
 _TRIES = 5

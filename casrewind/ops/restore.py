@@ -17,11 +17,11 @@ from ..model.checkpoint import Checkpoint
 from ..model.history import Operation
 from ..model.manifest import DIR
 from ..model.plan import Kept, Merged, Plan
-from ..store.dry_run import DryRunWriter
+from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
-from ..worktree.nested_stores import NestedStores
-from . import capture, preflight
-from .capture import CapturedState
+from ..worktree.protected_stores import ProtectedStores
+from . import capture_before_restore, preflight
+from .capture_before_restore import CapturedState
 from .context import Context
 from .execute import Restored, execute
 from .restorable import RecordedPaths, naming, recorded
@@ -57,7 +57,7 @@ class EditKeeper(Protocol):
     def merged(self, plan: Plan) -> tuple[Merged, ...]:
         """The files of the checked plan that are merged by lines."""
 
-    def edited(self, plan: Plan) -> tuple[bytes, ...]:
+    def paths_with_edits(self, plan: Plan) -> tuple[bytes, ...]:
         """The paths that do not get the content of the checkpoint, because they keep edits."""
 
 
@@ -139,7 +139,7 @@ def _prepare(
 
         missing(context, [target], scope)
     with naming(context.store):
-        now = capture.capture_for(context, writer, target.tree, scope)
+        now = capture_before_restore.capture_for(context, writer, target.tree, scope)
     record = recorded(context.store, target)
     places = paths.PathScope(scope)
     lost = [*(item for item in now.target.lost if places.cover(item.path)), *record.lost]
@@ -155,7 +155,7 @@ def _prepare(
 
         plan = plan._replace(actions=chosen_actions(plans.pack(plan.actions), edits, writer))
     report = _report(target, now, plan, [*plan.kept, *lost, *now.kept, *_torn(plan, record)], scope)
-    return report if keeping is None else report._replace(merged=keeping.merged(plan), edited=keeping.edited(plan)), now
+    return report if keeping is None else report._replace(merged=keeping.merged(plan), edited=keeping.paths_with_edits(plan)), now
 
 
 def _plan(context: Context, now: CapturedState, record: RecordedPaths, scope: Sequence[bytes]) -> Plan:
@@ -165,7 +165,7 @@ def _plan(context: Context, now: CapturedState, record: RecordedPaths, scope: Se
     if record.late:
         late = frozenset(record.late)
         plan = preflight.without_lost(plan, [Kept(action.path, _LATE, benign=False) for action in plan.actions if action.path in late])
-    actions, stores = NestedStores(context.tree, context.policy.excluded).leave_alone(plan.actions)
+    actions, stores = ProtectedStores(context.tree, context.policy.excluded).leave_alone(plan.actions)
     return plans.keep_paths(Plan(actions, plan.kept), stores) if stores else plan
 
 

@@ -20,10 +20,10 @@ from ..model.manifest import FILE, PURGED, Entry
 from ..model.merge import LineMerge
 from ..model.plan import Action, Actions, Kept, Merged
 from ..model.turn_records import NOT_SAVED, Turn
-from ..store.dry_run import DryRunWriter
+from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
 from . import preflight
-from .capture import CapturedState
+from .capture_before_restore import CapturedState
 from .compare import read_present
 from .context import Context
 from .edits import Edit, Edits, changed_since, chosen_actions, stored

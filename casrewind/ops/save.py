@@ -23,6 +23,7 @@ from ..store import packs
 from ..store.stat_file import Basis
 from ..store.writer import StoreWriter
 from ..worktree import scan as scans
+from ..worktree.reader import ScanSink
 from ..worktree.stat_index import StatIndex
 from .context import Context
 
@@ -117,7 +118,7 @@ def _make_room(context: Context, over: errors.OverBudget, *, again: bool) -> boo
     prevented here: a store fills the disk, or old checkpoints prevent a save. If the kept checkpoints alone exceed the
     budget, the save ignores it: a budget is no reason to lose work.
     """
-    from ..store.dry_run import SizeEstimator
+    from ..store.dry_run_writer import SizeEstimator
     from . import gc
 
     if context.limits.max_size is None:
@@ -294,6 +295,11 @@ def recount(context: Context, writer: StoreWriter, draft: Checkpoint, parent: st
 # -- the stat index: read before a scan, replaced after it
 
 
+def scan_now(context: Context, sink: ScanSink) -> scans.Scan:
+    """Scan the worktree, using the stat index. Nothing is recorded."""
+    return scans.scan(context.tree, sink, context.policy, read_index(context), None, context.progress)
+
+
 def read_index(context: Context) -> StatIndex:
     """The stat index of the worktree, from the watching helper or from the store. Raises StoreError and others."""
     context.tree.follow_root()
@@ -354,7 +360,7 @@ def find_unnoticed(context: Context, watch: "ChangeSet", is_quiet: Callable[[], 
     makes all later checkpoints wrong. Contents are compared, not stamps: a new hard link changes a stamp but no
     content.
     """
-    from ..store.dry_run import DryRunWriter
+    from ..store.dry_run_writer import DryRunWriter
 
     writer = DryRunWriter(context.store.read)
     context = context._replace(watch=watch)  # count changes from the helper's memory, not from the store's

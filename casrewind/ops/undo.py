@@ -16,11 +16,11 @@ from ..model.history import RESTORE, Operation
 from ..model.manifest import DIR, Entry
 from ..model.plan import Action, Actions, Kept, Plan
 from ..store import packs
-from ..store.dry_run import DryRunWriter
+from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
-from ..worktree.nested_stores import NestedStores
-from . import capture, preflight
-from .capture import CapturedState, in_the_way
+from ..worktree.protected_stores import ProtectedStores
+from . import capture_before_restore, preflight, save
+from .capture_before_restore import CapturedState, in_the_way
 from .context import Context
 from .execute import Restored
 from .restore import Confirm, carry_out, only_plan
@@ -101,14 +101,14 @@ def prepare(
 ) -> tuple[Restored, CapturedState]:  # fmt: skip
     """Returns (what these actions would do and keep, the current state). `made`: digests that `resolve` stores itself. With
     `everything`, a path that cannot be stored is an obstacle, else it is kept."""
-    scan = capture.scan_now(context, writer)
+    scan = save.scan_now(context, writer)
     wanted = actions_of()  # after the scan, to limit memory
-    wanted, stores = NestedStores(context.tree, context.policy.excluded).leave_alone(wanted)
+    wanted, stores = ProtectedStores(context.tree, context.policy.excluded).leave_alone(wanted)
     strangers: dict[bytes, str] = {}
     load = writer.load_tree
     read = scan.read
     unread = (path for path in _touched(wanted) if path not in read)
-    tree = capture.add_paths(context, writer, scan.tree, unread, strangers=strangers)
+    tree = capture_before_restore.add_paths(context, writer, scan.tree, unread, strangers=strangers)
     now = CapturedState(tree, scan, load)
     if everything and strangers:
         touched = frozenset(_touched(wanted))

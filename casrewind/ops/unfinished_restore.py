@@ -18,7 +18,7 @@ from ..store import packs
 from ..worktree.apply import Applier, Outcome
 from ..worktree.displaced import DisplacedFiles
 from ..worktree.recover import as_narrowed, recover_files, unwind
-from .capture import in_the_way
+from .capture_before_restore import in_the_way
 from .context import Context
 from .execute import Restored, finish, interrupted
 from .preflight import prove, under_mounts

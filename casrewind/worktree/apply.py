@@ -22,7 +22,7 @@ from ..model.manifest import DIR, FILE, LINK, PERMISSIONS, Entry, same
 from ..model.plan import Action, Actions, Kept, batches, needs_opening, phases
 from . import safe_rename
 from .displaced import CHANGED, MOVED_ASIDE, DisplacedFiles, naming
-from .nested_stores import NestedStores
+from .protected_stores import ProtectedStores
 from .reader import Worktree
 
 _SPECIAL = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
@@ -74,7 +74,7 @@ class Applier:
         """Execute the plan. Raises OSError; temporary files may then remain for recover.recover_files."""
         order = phases(self._actions)
         # checked again: an earlier version may have made the plan
-        self.leave_alone(NestedStores(self.displaced.tree).changed_by(self._actions))
+        self.leave_alone(ProtectedStores(self.displaced.tree).changed_by(self._actions))
         self._each(self._open_directory, order.opens)
         self._each(self._make_directory, order.makes)
         for batch in batches(order.writes):

@@ -3,7 +3,7 @@
 import time
 
 from casrewind.model import manifest
-from casrewind.store.dry_run import DryRunWriter
+from casrewind.store.dry_run_writer import DryRunWriter
 from casrewind.worktree import scan as scans
 from casrewind.worktree.reader import Worktree
 from casrewind.worktree.scan_policy import ScanPolicy

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from casrewind.model import domain as domains
-from casrewind.store.dry_run import DryRunWriter
+from casrewind.store.dry_run_writer import DryRunWriter
 from casrewind.worktree import scan as scans
 from casrewind.worktree.reader import Worktree
 from support import unprivileged

@@ -15,7 +15,7 @@ import pytest
 
 from casrewind import errors
 from casrewind.messages import reason_of
-from casrewind.ops import capture
+from casrewind.ops import capture_before_restore
 from support import unprivileged
 from support.command import Command
 from support.command_in_process import InProcess
@@ -262,7 +262,7 @@ def test_a_file_that_no_descriptor_is_left_for_is_not_in_the_way(root, workspace
     tree, context = workspace.save().checkpoint.tree, workspace._context
     before, answers = resource.getrlimit(resource.RLIMIT_NOFILE), []
     with context.store.writing() as session:
-        again = capture.add_paths(context, session, tree, [b"d/f"])  # opens what stays open
+        again = capture_before_restore.add_paths(context, session, tree, [b"d/f"])  # opens what stays open
         resource.setrlimit(resource.RLIMIT_NOFILE, (200, before[1]))
         try:
             for free in range(6):
@@ -273,7 +273,7 @@ def test_a_file_that_no_descriptor_is_left_for_is_not_in_the_way(root, workspace
                 for _ in range(free):
                     os.close(hogs.pop())
                 try:
-                    answers.append(capture.add_paths(context, session, tree, [b"d/f"]))
+                    answers.append(capture_before_restore.add_paths(context, session, tree, [b"d/f"]))
                 except (OSError, errors.StoreError) as error:
                     answers.append(reason_of(error) if isinstance(error, OSError) else str(error))
                 finally:

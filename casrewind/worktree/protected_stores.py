@@ -19,7 +19,7 @@ _MARK = b"/" + os.fsencode(store_detection.FORMAT)
 _MOST = 10_000  # remembered directories
 
 
-class NestedStores:
+class ProtectedStores:
     """Finds the store that contains a path. Query in path order: each directory is checked once."""
 
     def __init__(self, tree: Worktree, excluded: Collection[tuple[int, int]] = ()) -> None:

@@ -16,10 +16,10 @@ from ..model import manifest, paths
 from ..model.diff import diff
 from ..model.manifest import DIR, PURGED, Entry, Loader, same
 from ..model.plan import Kept
-from ..store.dry_run import DryRunWriter
+from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
 from ..worktree import scan as scans
-from ..worktree.nested_stores import NestedStores
+from ..worktree.protected_stores import ProtectedStores
 from ..worktree.reader import HashSink, NameSpelling, NotCapturable
 from . import save
 from .context import Context
@@ -42,11 +42,6 @@ class CapturedState(NamedTuple):
     target: ReadableTarget = NOTHING
     files: int = 0
     kept: tuple[Kept, ...] = ()
-
-
-def scan_now(context: Context, writer: StoreWriter | DryRunWriter) -> scans.Scan:
-    """Scan the worktree, using the stat index."""
-    return scans.scan(context.tree, writer, context.policy, save.read_index(context), None, context.progress)
 
 
 def add_paths(
@@ -172,13 +167,13 @@ def capture_for(context: Context, writer: StoreWriter | DryRunWriter, target: by
     It is the scan, plus every path that only the target has. Every path that would change is read again, unless the
     scan read it. A parent of a path in `scope` counts only if the target has that path (see add_paths).
     """
-    scan = scan_now(context, writer)
+    scan = save.scan_now(context, writer)
     read = scan.read
     places = paths.PathScope(scope)
     load = writer.load_tree
     aim = sound(load, writer.put_tree, target, scan.tree, names=bool(scope) or context.tree.folds_names())
     is_dry = isinstance(writer, DryRunWriter)
-    stores = NestedStores(context.tree, context.policy.excluded)
+    stores = ProtectedStores(context.tree, context.policy.excluded)
     gained = 0
     covered: dict[bytes, Entry] = {}
     kept: list[Kept] = []
