@@ -61,7 +61,7 @@ LONG = "a prompt of some words 日本語のプロンプト and " + "x" * 60
 def test_a_table_fits_and_loses_nothing(monkeypatch, capsys, width):
     monkeypatch.setattr(table, "width", lambda: width)
     rows = [("1", "c0123456789abcd", "5 s ago", LONG, "12"), ("10", "c0123456789abce", "12 min ago", "", "3,000"), ("", "c1", "", "e\u0301te", "1")]
-    table.table(("#", "id", "when", "what", "files"), rows, right=("#", "files"), last="what")
+    table.print_table(("#", "id", "when", "what", "files"), rows, right=("#", "files"), last="what")
     lines = capsys.readouterr().out.splitlines()
     assert all(cells(line) <= max(width, 41) for line in lines), lines
     assert all(line == line.rstrip() for line in lines)
@@ -73,7 +73,7 @@ def test_a_table_fits_and_loses_nothing(monkeypatch, capsys, width):
 
 def test_what_is_cut_says_so(monkeypatch, capsys):
     monkeypatch.setattr(table, "width", lambda: 60)
-    table.table(("id", "what"), [("c1", LONG), ("c2", "short")], right=(), last="what", cut=True)
+    table.print_table(("id", "what"), [("c1", LONG), ("c2", "short")], right=(), last="what", cut=True)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 4 and lines[2].endswith("…") and lines[3] == "c2   short"
 

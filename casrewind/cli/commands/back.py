@@ -19,7 +19,7 @@ from ..plan.question import PlanQuestion
 from ..show import restored, shapes
 from ..show.chat import removed_prompts, rewound_lines
 from ..show.text import Line
-from ..terminal.lines import as_json, note, print_line, print_lines, remark
+from ..terminal.lines import note, print_json, print_line, print_lines, remark
 from ..terminal.questions import YES, Proposal, ask, may_answer, must_ask
 from . import OK, REMARKS, Done
 from .words import Words, paths_of
@@ -238,7 +238,7 @@ def _report(report: Rewound, options: "ParsedOptions", target: RewindTarget | No
         if copied is None:
             note("no clipboard tool was found (wl-copy, xclip, xsel, pbcopy, tmux): nothing was copied")
     if options.json:
-        as_json(_shape(report, target, question) | ({"copied": copied is not None} if options.command == "back" else {}))
+        print_json(_shape(report, target, question) | ({"copied": copied is not None} if options.command == "back" else {}))
     else:
         goal, outside = (restored.NO_TARGET, NO_EDITS) if question is None else (question.target, question.outside)
         is_inside = bool(os.environ.get(launch.INSIDE))

@@ -8,7 +8,7 @@ from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...messages import age, plural
 from ...ops.save import Saved, read_index, save_by_hand
-from ..terminal.lines import as_json, print_error, print_line, print_lines, raw, remark
+from ..terminal.lines import print_error, print_json, print_line, print_lines, remark, write_bytes
 from . import OK, REMARKS, Done
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def save(context: "Context", options: "ParsedOptions", done: Done) -> int:
     report = save_by_hand(context, message, pin=options.pin, rehash=options.rehash)
     done()
     if options.json:
-        as_json(_saved_json(report, context.root.path))
+        print_json(_saved_json(report, context.root.path))
     elif not options.quiet:
         point = report.checkpoint
         if report.created:
@@ -166,7 +166,7 @@ def _report_marking(context: "Context", options: "ParsedOptions", report: "Marki
         from ...ops import lookup
         from ..show import shapes
 
-        as_json({"checkpoint": shapes.checkpoint(report.checkpoint, report.marked, lookup.current(context))})
+        print_json({"checkpoint": shapes.checkpoint(report.checkpoint, report.marked, lookup.current(context))})
     else:
         from ..show.pinned import marking_lines
 
@@ -184,5 +184,5 @@ def cat(context: "Context", options: "ParsedOptions", done: Done) -> int:
     pieces = path_history.cat(context, point, path)
     done()
     for piece in pieces:
-        raw(piece)
+        write_bytes(piece)
     return OK

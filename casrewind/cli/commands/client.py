@@ -11,7 +11,7 @@ from ...hook.state_line import not_protected, state_line
 from ...messages import plural
 from ...ops.context import Context
 from ...settings import Settings, opened
-from ..terminal.lines import as_json, print_line
+from ..terminal.lines import print_json, print_line
 from . import OK, Done
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def at(context: "Context", options: "ParsedOptions", done: Done) -> int:
             print_line(f"{point.id}: a restore would write {plural(written, 'path')} and remove {removed}")
         return OK
     marks = None if point is None else lookup.marks(context, point)
-    as_json(
+    print_json(
         {
             "checkpoint": None if point is None else point.id,
             "entry": entries[0] if entries else None,

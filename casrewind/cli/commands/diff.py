@@ -5,7 +5,7 @@ from ..._typing import TYPE_CHECKING
 from ...messages import printable
 from ...ops import compare, lookup
 from ..show.text import folded
-from ..terminal.lines import as_json, print_line, print_lines, remark
+from ..terminal.lines import print_json, print_line, print_lines, remark
 from ..terminal.table import width
 from . import OK, REMARKS, Done
 from .words import NOW, Side, Words, paths_of
@@ -84,7 +84,7 @@ def _print(options: "ParsedOptions", found: "Comparison", heading: str, old: Sid
         from ..show import shapes
 
         shape = {"from": _side_json(old), "to": _side_json(new), "turn": None if turn is None else shapes.turn(turn)}
-        as_json({**shape, **_diff_json(found, with_renames=not options.no_renames)})
+        print_json({**shape, **_diff_json(found, with_renames=not options.no_renames)})
         return
     import sys
 

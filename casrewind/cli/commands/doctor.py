@@ -24,7 +24,7 @@ from ...settings import Settings, find_root, opened
 from ...store import scratch
 from ...store.failure_log import FailureLog
 from ..show import shapes
-from ..terminal.lines import as_json, print_hook_failures, print_line
+from ..terminal.lines import print_hook_failures, print_json, print_line
 from . import OK
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def doctor(settings: Settings, options: "ParsedOptions") -> int:
     ]
     helper = helper_process.HelperState(None, "", "") if root is None else helper_process.find_helper(root)
     if options.json:
-        as_json({**_shape(reports, helper), "project": {"root": root, "reasons": list(reasons)}})
+        print_json({**_shape(reports, helper), "project": {"root": root, "reasons": list(reasons)}})
     else:
         _show(reports, reasons, helper, everything=bool(options.agent))
     wrong = [helper.wrong, *(report.problems for report in reports)]

@@ -24,7 +24,7 @@ from ...worktree.reader import Worktree
 from ...worktree.scan_policy import ScanPolicy
 from ..show import shapes
 from ..show.text import signed, skipped_lines
-from ..terminal.lines import as_json, print_line, print_lines, remark
+from ..terminal.lines import print_json, print_line, print_lines, remark
 from . import OK, REMARKS, Done
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def include(context: "Context", options: "ParsedOptions", done: Done) -> int:
         raise
     done()
     if options.json:
-        as_json({**_change_json(found, context.store.path), "checkpoint": saved.checkpoint.id, "created": saved.created})
+        print_json({**_change_json(found, context.store.path), "checkpoint": saved.checkpoint.id, "created": saved.created})
     else:
         finder = manifest.Finder(context.store.load_tree, saved.checkpoint.tree)
         for verdict in found.verdicts:
@@ -72,7 +72,7 @@ def exclude(context: "Context", options: "ParsedOptions", done: Done) -> int:
     found = _change(context, options, inclusion.exclude)
     done()
     if options.json:
-        as_json({**_change_json(found, context.store.path), "checkpoint": None, "created": False})
+        print_json({**_change_json(found, context.store.path), "checkpoint": None, "created": False})
     else:
         _print_rules(found)
         for verdict in found.verdicts:
@@ -91,7 +91,7 @@ def why(settings: Settings, options: "ParsedOptions") -> int:
     finally:
         tree.close()
     if options.json:
-        as_json({"paths": [_json(verdict, store) for verdict in verdicts]})
+        print_json({"paths": [_json(verdict, store) for verdict in verdicts]})
     else:
         for verdict in verdicts:
             print_line(_sentence(verdict, store))

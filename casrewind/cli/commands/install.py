@@ -17,7 +17,7 @@ from ...agents.install import Installed, Uninstalled
 from ...agents.installed_hook import PROJECT
 from ...messages import plural, printable
 from ..show.shapes import Shape, path, path_or_none
-from ..terminal.lines import as_json, print_line
+from ..terminal.lines import print_json, print_line
 from ..terminal.questions import agreed, may_ask
 from . import OK, REMARKS
 
@@ -41,7 +41,7 @@ def install(settings: "Settings", options: "ParsedOptions") -> int:
         return _print_hooks(target, tier, options)
     found = installs.install(target, tier, settings.environ, resident=options.resident)
     if options.json:
-        as_json(_shape_of_installed(found))
+        print_json(_shape_of_installed(found))
     else:
         _show_installed(found)
     return REMARKS if found.failed else OK
@@ -53,7 +53,7 @@ def uninstall(settings: "Settings", options: "ParsedOptions") -> int:
     is_printed = target.client.is_printed
     found = Uninstalled(target, (), (), None, ()) if is_printed else installs.uninstall(target)
     if options.json:
-        as_json(_shape_of_uninstalled(found))
+        print_json(_shape_of_uninstalled(found))
     elif is_printed:
         print_line(f"remove the hooks with this in their command: hook {target.client.name}")
     else:
@@ -93,7 +93,7 @@ def _print_hooks(target: installs.Target, tier: str, options: "ParsedOptions") -
     client, resident = target.client, bool(options.resident)
     if options.json:
         hooks = tuple(("", hook) for hook in client.hooks_of(tier))
-        as_json(_shape_of_installed(Installed(target, tier, (), hooks, None, False, None, (), (), resident)))
+        print_json(_shape_of_installed(Installed(target, tier, (), hooks, None, False, None, (), (), resident)))
         return OK
     groups = settings_edit.groups(client, tier, resident=resident)
     print_line(json.dumps({"hooks": {event: [group] for event, group in groups.items()}}, indent=2))
@@ -111,7 +111,7 @@ def _plugin(client: Client, tier: str, options: "ParsedOptions") -> int:
     if options.json:
         hooks = [{"event": hook.event, "matcher": hook.matcher, "timeout": hook.timeout} for hook in client.hooks_of(tier)]
         written = [path(os.fsencode(item)) for item in files]
-        as_json({"agent": client.name, "tier": tier, **path(os.fsencode(directory), "plugin"), "files": written, "hooks": hooks})
+        print_json({"agent": client.name, "tier": tier, **path(os.fsencode(directory), "plugin"), "files": written, "hooks": hooks})
         return OK
     print_line(f"written: a plugin for {client.title}, {tier}, {plural(len(client.hooks_of(tier)), 'hook')}")
     for item in files:

@@ -19,8 +19,8 @@ from ...ops.turn_view import TurnView
 from ...store.catalog import Marked
 from ..show.rows import RowWriter, first_line, is_shown, searched
 from ..show.text import DIM, Line, cut_to, description, signed, size, styled
-from ..terminal.lines import as_json, note, print_line, print_lines
-from ..terminal.table import set_width, table, width
+from ..terminal.lines import note, print_json, print_line, print_lines
+from ..terminal.table import print_table, set_width, width
 from . import OK, Done
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _list(context: Context, options: "ParsedOptions", done: Done) -> int:
     done()
     damaged: list[Row] = []
     if options.json:
-        as_json(_shape(view, points, rows, lookup.current(context)))
+        print_json(_shape(view, points, rows, lookup.current(context)))
         damaged += filter(_is_damaged, rows)
     elif options.all:
         names = _names_of((point for point, _ in points), context.root.key)
@@ -172,7 +172,7 @@ def _list_remote(context: Context, options: "ParsedOptions", done: Done) -> int:
     done()
     if options.json:
         current = lookup.current(context)
-        as_json({"machines": [part.shape(current) for part in parts]})
+        print_json({"machines": [part.shape(current) for part in parts]})
     elif not parts:
         print_line("no checkpoints of other machines; casrewind pull fetches them")
     else:
@@ -376,5 +376,5 @@ def _print_checkpoints(
             age(point.created_ns), signs, f"{point.files:,}", size(point.size), signed(point.changes),
         )  # fmt: skip
         rows.append([cell for cell, is_there in zip(row, chosen, strict=True) if is_there])
-    table([name for name, is_there in zip(names, chosen, strict=True) if is_there], rows, right=("files", "size"), last="what")
+    print_table([name for name, is_there in zip(names, chosen, strict=True) if is_there], rows, right=("files", "size"), last="what")
 

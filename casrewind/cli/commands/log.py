@@ -19,7 +19,7 @@ from ..show import changes, shapes
 from ..show.rows import RowWriter
 from ..show.shapes import Shape
 from ..show.text import COLOURS, SHOWN, SIGNS, description, signed, size, styled
-from ..terminal.lines import as_json, print_line, print_lines, remark
+from ..terminal.lines import print_json, print_line, print_lines, remark
 from ..terminal.pager import pager
 from ..terminal.table import width
 from . import OK, Done
@@ -56,7 +56,7 @@ def log(context: "Context", options: "ParsedOptions", done: Done) -> int:
     view = TurnView(context)
     done()
     if options.json:
-        as_json(_shape(found, lookup.current(context), view))
+        print_json(_shape(found, lookup.current(context), view))
     else:
         with pager(options):
             for one in found:
@@ -75,7 +75,7 @@ def _log_turns(context: "Context", options: "ParsedOptions", done: Done) -> int:
     done()
     if options.json:
         found = [{**shapes.row(row), "change": [shapes.change(change) for change in row.changes or ()]} for row in rows]
-        as_json({"turns": [shapes.turn(row) for row in rows if isinstance(row, Turn)], "rows": found, "damaged": []})
+        print_json({"turns": [shapes.turn(row) for row in rows if isinstance(row, Turn)], "rows": found, "damaged": []})
     else:
         with pager(options):
             _print_history(context, view, rows, options.form)

@@ -13,8 +13,8 @@ from ...ops.verify import STORE, Problem, Verified
 from ..show import shapes
 from ..show.shapes import Shape
 from ..show.text import description, size
-from ..terminal.lines import as_json, note, print_line, remark
-from ..terminal.table import table
+from ..terminal.lines import note, print_json, print_line, remark
+from ..terminal.table import print_table
 from . import OK, Done
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def gc(context: "Context", options: "ParsedOptions", done: Done) -> int:
     found = collect(context, limits, dry_run=options.dry_run)
     done()
     if options.json:
-        as_json(_collected_json(found))
+        print_json(_collected_json(found))
     elif not options.quiet:
         _print_collected(found)
     for line in found.notes:
@@ -95,7 +95,7 @@ def verify_unopened(error: errors.StoreDamaged, options: "ParsedOptions") -> int
 
 def _report_verified(found: Verified, options: "ParsedOptions") -> int:
     if options.json:
-        as_json(_verified_json(found))
+        print_json(_verified_json(found))
     else:
         _print_verified(found, quick=options.quick)
     for line in found.notes:
@@ -149,7 +149,7 @@ def du(context: "Context", options: "ParsedOptions", done: Done) -> int:
     found = usage(context, options.depth)
     done()
     if options.json:
-        as_json(_usage_json(found, options.budget, lookup.current(context), tables, options.number))
+        print_json(_usage_json(found, options.budget, lookup.current(context), tables, options.number))
     else:
         _print_usage(found, options.budget, tables, options.number or _SHOWN)
     for problem in found.problems[:_SHOWN]:
@@ -197,7 +197,7 @@ def _print_checkpoints(found: Sequence[CheckpointUsage], most: int) -> None:
         machine = f"{point.more.machine}: " if point.more.machine else ""
         told = printable(("* " if row.marked.pinned else "") + machine + description(point, row.marked))
         rows.append((size(row.unique), size(row.shared), point.id, age(point.created_ns), point.trigger.replace("_", " "), told))
-    table(("unique", "shared", "id", "when", "trigger", "what"), rows, right=("unique", "shared"), last="what", cut=True)
+    print_table(("unique", "shared", "id", "when", "trigger", "what"), rows, right=("unique", "shared"), last="what", cut=True)
 
 
 def _print_paths(found: Sequence[PathUsage], most: int, trees: int) -> None:
@@ -206,7 +206,7 @@ def _print_paths(found: Sequence[PathUsage], most: int, trees: int) -> None:
     rows = [
         (size(row.size), f"{row.versions:,}", printable(row.path) + ("/" if row.is_directory else "")) for row in found[:most]
     ]
-    table(("stored", "versions", "path"), rows, right=("stored", "versions"), last="path")
+    print_table(("stored", "versions", "path"), rows, right=("stored", "versions"), last="path")
 
 
 def _print_sessions(found: Sequence[SessionUsage], most: int) -> None:
@@ -219,7 +219,7 @@ def _print_sessions(found: Sequence[SessionUsage], most: int) -> None:
         for row in found[:most]
     ]  # fmt: skip
     names = ("unique", "shared", "transcript", "checkpoints", "newest", "session")
-    table(names, rows, right=names[:4], last="session")
+    print_table(names, rows, right=names[:4], last="session")
 
 
 def _print_heading(found: Sequence[object], most: int, word: str, what: str) -> None:

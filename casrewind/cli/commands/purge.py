@@ -17,7 +17,7 @@ from ...ops.purge_text import MOST_TEXT, TextPurged, purge_text
 from ...worktree import root as roots
 from ..show import shapes
 from ..show.text import SHOWN, size
-from ..terminal.lines import as_json, note, print_line
+from ..terminal.lines import note, print_json, print_line
 from ..terminal.questions import agreed_for_good, must_ask
 from . import OK, REMARKS, Done
 from .words import paths_of
@@ -61,7 +61,7 @@ def _path(context: "Context", options: "ParsedOptions", done: Done) -> int:
     found = purging.purge(context, places, confirm=confirm, dry_run=options.dry_run)
     done()
     if options.json:
-        as_json(_shape_of_paths(found))
+        print_json(_shape_of_paths(found))
     else:
         _show_paths(found)
     if not found.dry_run:
@@ -87,7 +87,7 @@ def _text(context: "Context", options: "ParsedOptions", done: Done) -> int:
     found = purge_text(context, _read(done), confirm=confirm, dry_run=options.dry_run)
     done()
     if options.json:
-        as_json(_shape_of_text(found))
+        print_json(_shape_of_text(found))
     else:
         _show_text(found)
     if not found.dry_run:

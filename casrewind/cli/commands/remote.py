@@ -12,7 +12,7 @@ from ...remote import remote_config as configs
 from ...remote.remote_config import RemoteConfig
 from ..show.remote import not_pushed
 from ..show.text import size
-from ..terminal.lines import as_json, print_line, remark
+from ..terminal.lines import print_json, print_line, remark
 from ..terminal.questions import agreed, must_ask
 from . import OK, REMARKS, Done
 
@@ -51,7 +51,7 @@ def _add(context: "Context", options: "ParsedOptions", done: Done) -> int:
     made = connect.add(context.store, wanted, context.environ, key_file=options.key_file or "", ask=ask)
     done()
     if options.json:
-        as_json({"url": wanted.url, "machine": wanted.machine, "new": made.is_new, "passphrase": made.has_passphrase})
+        print_json({"url": wanted.url, "machine": wanted.machine, "new": made.is_new, "passphrase": made.has_passphrase})
         return OK
     print_line(f"remote {wanted.url} added; this machine is {printable(wanted.machine)} there")
     what = "files, prompts and conversations" if wanted.conversations else "files and prompts, no conversations"
@@ -120,7 +120,7 @@ def _show(context: "Context", options: "ParsedOptions") -> int:
 
     found = unsent(context)
     if options.json:
-        as_json({
+        print_json({
             "url": None if found is None else found.config.url,
             "machine": None if found is None else found.config.machine,
             "not_pushed": 0 if found is None else found.number,
@@ -155,7 +155,7 @@ def push(context: "Context", options: "ParsedOptions", done: Done) -> int:
         raise
     done()
     if options.json:
-        as_json(_pushed_json(found, opened.config.url))
+        print_json(_pushed_json(found, opened.config.url))
     else:
         for line in _pushed_lines(found, opened.config.url):
             print_line(line)
@@ -189,7 +189,8 @@ def pull(context: "Context", options: "ParsedOptions", done: Done) -> int:
 
 def _report_pulled(found: "Pulled", options: "ParsedOptions", url: str) -> int:
     if options.json:
-        as_json({"checkpoints": dict(found.checkpoints), "size": found.size, "requests": found.requests, "problems": list(found.problems)})
+        problems = list(found.problems)
+        print_json({"checkpoints": dict(found.checkpoints), "size": found.size, "requests": found.requests, "problems": problems})
     else:
         for machine, number in found.checkpoints.items():
             print_line(f"pulled {plural(number, 'checkpoint')} of {machine} ({size(found.size)})")
@@ -218,7 +219,7 @@ def clone(settings: "Settings", options: "ParsedOptions") -> int:
     )  # fmt: skip
     point = found.point
     if options.json:
-        as_json({
+        print_json({
             "root": found.root, "checkpoint": point.id, "machine": found.machine, "files": found.files,
             "checkpoints": found.checkpoints, "resume": None if found.chat is None else found.chat.resume, "problems": list(found.problems),
         })  # fmt: skip

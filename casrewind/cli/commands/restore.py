@@ -16,7 +16,7 @@ from ..plan.facts import branches_of, lost_rules, target_of, turn_title
 from ..plan.question import PlanQuestion
 from ..show import restored
 from ..show.text import cut_to
-from ..terminal.lines import as_json, print_line, print_lines
+from ..terminal.lines import print_json, print_line, print_lines
 from ..terminal.questions import agreed, must_ask, question_stream
 from . import OK, REMARKS, Done, words
 
@@ -129,7 +129,7 @@ def _as_it_is(turn: "Turn", options: "ParsedOptions") -> int:
     """Report a restore to the state after a turn that has no end yet: the files as they are."""
     if options.json:
         report = Restored("restore", "", "", (), (), 0, dry_run=options.dry_run)
-        as_json({**restored.shape(report), "running": turn.running, "mixed": turn.mixed})
+        print_json({**restored.shape(report), "running": turn.running, "mixed": turn.mixed})
     else:
         why = "still runs" if turn.running else "has no end yet"
         print_line(f'@{turn.n} "{restored.shortened(turn.prompt)}" {why}: the state after it is the files as they are now')
@@ -185,7 +185,7 @@ def _carry_out(
 def _report(report: Restored, options: "ParsedOptions", question: PlanQuestion | None = None, facts: "Shape | None" = None) -> int:
     outside, target = (NO_EDITS, restored.NO_TARGET) if question is None else (question.outside, question.target)
     if options.json:
-        as_json({**restored.shape(report, outside.proved, target), **(facts or {})})
+        print_json({**restored.shape(report, outside.proved, target), **(facts or {})})
     else:
         print_lines(restored.restored_lines(report, target.name, state=target.state, is_inside=bool(os.environ.get(launch.INSIDE))))
         if report.dry_run:
@@ -381,7 +381,7 @@ def _print_steps(context: "Context", options: "ParsedOptions") -> None:
     """Print all steps that can be undone or redone, newest first."""
     steps = _steps(context, options.command)[::-1]
     if options.json:
-        as_json({"steps": [_step_json(context, step) for step in steps]})
+        print_json({"steps": [_step_json(context, step) for step in steps]})
         return
     for number, step in enumerate(steps, 1):
         print_line(f"{number:>3}  {options.command} {_restore_of(context, step)}")

@@ -17,7 +17,7 @@ from ..show import comparison, shapes
 from ..show.changes import named, unclear_lines
 from ..show.comparison import ENTRIES, STAT, form_of
 from ..show.text import signed, size, skipped_lines
-from ..terminal.lines import as_json, print_line, print_lines, remark
+from ..terminal.lines import print_json, print_line, print_lines, remark
 from ..terminal.pager import pager
 from ..terminal.table import width
 from . import OK, Done, words
@@ -45,7 +45,7 @@ def show(context: "Context", options: "ParsedOptions", done: Done) -> int:
     marked = lookup.marks(context, found)
     done()
     if options.json:
-        as_json(
+        print_json(
             {
                 "checkpoint": shapes.checkpoint(found, marked, lookup.current(context), named.view.turn_of(found.id)),
                 "entries": [_entry_json(where, entry) for where, entry in entries],
@@ -73,7 +73,7 @@ def _show_turn(context: "Context", options: "ParsedOptions", named: words.Words,
     if options.json:
         shown = None if before is None else shapes.checkpoint(before, view.marks[before.id], lookup.current(context), turn)
         changes = None if turn.changes is None else shapes.changes(turn.changes)
-        as_json(
+        print_json(
             {
                 "turn": shapes.turn(turn),
                 "changes": changes,

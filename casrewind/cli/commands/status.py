@@ -21,7 +21,7 @@ from ...worktree.scan_policy import ScanPolicy
 from ..show import shapes
 from ..show.shapes import Shape, time_of
 from ..show.text import size, skipped_lines
-from ..terminal.lines import as_json, note, print_line, print_lines
+from ..terminal.lines import note, print_json, print_line, print_lines
 from . import OK, Done
 from .include import unprotected
 
@@ -57,7 +57,7 @@ def status(context: "Context", options: "ParsedOptions", done: Done) -> int:
         private = {"file": Layout(context.store.path).rules, "rules": rules}
         remote = _remote(context)
         shape["remote"] = None if remote is None else {"url": remote.config.url, "not_pushed": remote.number}
-        as_json({**shape, "ignored": left_out, "ignored_complete": complete, "private_rules": private})
+        print_json({**shape, "ignored": left_out, "ignored_complete": complete, "private_rules": private})
     else:
         _print_status(context, found, seen, connected, options)
         _print_private_rules(context.policy, context.store.path)
@@ -198,7 +198,7 @@ def show_config(settings: Settings, options: "ParsedOptions") -> int:
     for fault in faults_of(own):
         note(f"{printable(os.path.join(root or '', config.PROJECT_FILE))}: {fault.reason}")
     if options.json:
-        as_json({
+        print_json({
             "file": path,
             "exists": os.path.exists(path),
             "settings": [{"name": s.name, "value": s.value, "source": s.source} for s in found],

@@ -11,7 +11,7 @@ from ...ops.all_stores import Found, Pruned
 from ..show import shapes
 from ..show.shapes import path
 from ..show.text import size
-from ..terminal.lines import as_json, print_line
+from ..terminal.lines import print_json, print_line
 from ..terminal.questions import agreed_for_good, must_ask
 from . import OK, REMARKS
 
@@ -30,7 +30,7 @@ def stores(settings: "Settings", options: "ParsedOptions") -> int:
         raise errors.UsageError("stores only lists", "--dry-run and --yes go with --prune-missing AGE")
     found = projects.stores(settings)
     if options.json:
-        as_json({"stores": [_shape(store) for store in found]})
+        print_json({"stores": [_shape(store) for store in found]})
     else:
         _show(found, settings.data)
     return OK
@@ -49,7 +49,7 @@ def _prune(settings: "Settings", options: "ParsedOptions") -> int:
         print_line("nothing was removed")
         return OK
     if options.json:
-        as_json(_shape_of_pruned(found))
+        print_json(_shape_of_pruned(found))
     else:
         _show_pruned(found)
     return REMARKS if any(item.fault for item in found.kept) else OK
@@ -138,7 +138,7 @@ def adopt(settings: "Settings", options: "ParsedOptions") -> int:
     if options.json:
         places = {"old": found.old, "root": found.root, "store": found.store}
         shape = {key: value for name, place in places.items() for key, value in path(os.fsencode(place), name).items()}
-        as_json({**shape, "checkpoints": found.checkpoints})
+        print_json({**shape, "checkpoints": found.checkpoints})
     else:
         checkpoints = plural(found.checkpoints, "checkpoint")
         print_line(f"adopted {checkpoints} of {printable(found.old)}: they are those of {printable(found.root)} now")

@@ -13,7 +13,7 @@ from ...model.plan import NO_EDITS, Action, Plan
 from ...ops.restore import EditsKept, NewKeeper
 from ..show import restored
 from ..show.text import PIPED, Line
-from ..terminal.lines import as_json, print_line, print_lines
+from ..terminal.lines import print_json, print_line, print_lines
 from ..terminal.questions import KEEP_EDITS, YES, Proposal, ask
 from .facts import lost_rules
 
@@ -108,7 +108,7 @@ class PlanQuestion:
         if self._typed is None:
             print_line("nothing was changed")
         elif self._options.json:
-            as_json({"dry_run": True, "plan": "\n".join(line.text for line in self._lines)})
+            print_json({"dry_run": True, "plan": "\n".join(line.text for line in self._lines)})
 
     def title(self) -> str:
         """The line above the result, if no plan with it was shown."""

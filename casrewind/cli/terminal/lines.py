@@ -84,7 +84,7 @@ def note(line: str) -> None:
     remark(f"casrewind: note: {line}")
 
 
-def as_json(shape: Mapping[str, object]) -> None:
+def print_json(shape: Mapping[str, object]) -> None:
     """Print one JSON object in UTF-8, regardless of the locale. Control characters are escaped."""
     import json
     import re
@@ -96,7 +96,7 @@ def as_json(shape: Mapping[str, object]) -> None:
 
     shape = {"format": JSON_FORMAT, **shape}
     text = re.sub("[^\x00-\x7e]", escaped, json.dumps(shape, ensure_ascii=False).replace("\x7f", "\\u007f"))
-    raw(text.encode("utf-8", "replace") + b"\n")
+    write_bytes(text.encode("utf-8", "replace") + b"\n")
     _State.has_reported = True
 
 
@@ -106,11 +106,11 @@ def print_json_error(code: int) -> None:
         return
     message, hint = _State.last_error
     with suppress(OSError, ValueError):
-        as_json({"error": {"code": code, "message": message, "hint": hint or None}})
+        print_json({"error": {"code": code, "message": message, "hint": hint or None}})
         sys.stdout.flush()
 
 
-def raw(data: bytes) -> None:
+def write_bytes(data: bytes) -> None:
     """Write bytes to standard output, after all earlier output."""
     sys.stdout.flush()
     sys.stdout.buffer.write(data)

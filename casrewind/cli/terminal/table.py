@@ -38,7 +38,7 @@ def width() -> int:
         return 80
 
 
-def table(names: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str], last: str, cut: bool = False) -> None:
+def print_table(names: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str], last: str, cut: bool = False) -> None:
     """Print `rows` below the names of their columns. The columns in `right` are aligned to the right.
 
     The column `last` contains words and fills the remaining width. A longer text continues on further lines, or is cut
