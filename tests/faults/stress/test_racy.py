@@ -1,4 +1,4 @@
-"""No edit is missed, however soon after a save it comes: 130 rounds of save, edit of the same size, save, edit again.
+"""No edit is missed, however soon after a save it comes: 65 rounds of save, edit of the same size, save, edit again.
 
 Once with the times that the file system gives, once with whole seconds in every stat result (the fault shim): then
 nearly every edit of these rounds leaves the very stamp that the file had before.
@@ -13,8 +13,8 @@ import pytest
 
 from support.race_after_save import rounds
 
-ROUNDS = 130
-PUT_BACK = 100
+ROUNDS = 65
+PUT_BACK = 50
 TESTS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
