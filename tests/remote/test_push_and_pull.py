@@ -582,3 +582,24 @@ def test_a_push_leaves_out_what_the_last_accepted_rules_ignored(machine, other):
     machine.push()
     other.pull()
     assert b"a" in other.tree(last.id) and all(b"secret" not in other.tree(identity) for identity in other.points())
+
+
+def test_no_blob_is_sent_twice_by_one_chain(machine, tmp_path):
+    from casrewind.remote.chain import open_piece
+    from casrewind.remote.seal import Keys
+
+    filled(machine)
+    machine.push()
+    for step in range(3):
+        machine.save({"a": b"edit %d" % step, "again": b"edit %d" % step, f"d{step}/b": b"two" * 1000})
+        machine.push()
+    laptop = machine.clone_to(tmp_path / "laptop")
+    laptop.save({"a": b"edit 1", "more": b"x"})
+    laptop.push()
+    objects = Objects(machine.url)
+    for pieces in chains_of(objects.list()).values():
+        sent = [
+            (blob.use, blob.digest)
+            for piece in pieces for blob in open_piece(objects, Keys(b"k" * 32), piece.name, piece.size).table.blobs
+        ]  # fmt: skip
+        assert len(sent) == len(set(sent)) > 5
