@@ -185,7 +185,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def quoted_last_line(data: bytes) -> str:
     """The last line of a program's output behind a colon, or ""."""
-    said = printable(last_line(data))
+    said = printable(last_line(data))[:200]
     return f": {said}" if said else ""
 
 

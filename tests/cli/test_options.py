@@ -76,7 +76,7 @@ def test_every_line_that_argparse_understands_is_read_as_it_does():
         ("run -m l make -m x", {"message": "l", "words": ["make", "-m", "x"]}), ("undo -n", {"dry_run": True}),
         ("install claude --no-resident", {"resident": False}), ("restore --help", {"command": "help", "topic": "restore"}),
         ("-h", {"command": "help", "topic": None}), ("-V", {"command": "version"}), ("--version", {"command": "version"}),
-        ("help diff", {"command": "help", "topic": "diff"}), ("back --code 2", {"what": "code", "number": 2}), ("back", {"what": "both"}),
+        ("help diff", {"command": "help", "topic": "diff"}), ("back --code 2", {"what": "code", "prompt": 2}), ("back", {"what": "both"}),
         ("stores --force", {"force": True}), ("show", {"ref": None}), ("", {"command": None}),
     ],
 )  # fmt: skip
@@ -154,7 +154,7 @@ def test_a_save_of_what_is_saved_imports_nothing_that_only_others_need(casrewind
     assert verbs == {f"casrewind.ops.{name}" for name in ("save", "context")}
 
 
-RESTORE = "capture checkpoint_names context execute lookup preflight restorable restore save"
+RESTORE = "capture_before_restore checkpoint_names context execute lookup preflight restorable restore save"
 """Our modules in ops that a restore needs."""
 MOST_OF_A_RESTORE = 68
 """Our modules that a restore imports, those of packages not counted."""
