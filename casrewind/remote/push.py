@@ -39,7 +39,8 @@ Item = tuple[int, int, bytes]
 
 class Pushed(NamedTuple):
     """The result of a push: the number of checkpoints, of blobs, of bytes sent and of requests. `notes` are sentences about
-    what else happened; `left` are objects of before a purge that could not be deleted. With a dry run `size` counts plain bytes."""
+    what else happened; `left` are objects of before a purge that could not be deleted, `damaged` the ids of checkpoints that cannot be
+    sent, because the store is damaged. With a dry run `size` counts plain bytes."""
 
     checkpoints: int
     blobs: int
@@ -48,6 +49,7 @@ class Pushed(NamedTuple):
     notes: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     dry_run: bool = False
+    damaged: tuple[str, ...] = ()
 
 
 class _Copied(Exception):
@@ -58,7 +60,8 @@ def push(context: Context, remote: Remote, *, dry_run: bool = False, points: Seq
     """Send all checkpoints of this store that were made here and are not on the remote yet, and their pins and labels.
 
     With `dry_run`, only counts. With `points`, sends these and nothing else. Raises RemoteError; then the next push continues.
-    Raises StoreDamaged if a blob of a checkpoint cannot be read, StoreBusy while another push or pull runs.
+    A checkpoint whose content cannot be read is left out, and tried again by the next push. Raises StoreBusy while another push or
+    pull runs.
     """
     if points is None and not dry_run and remote.config.conversations:
         store_rest(context, transcripts=environment.configuration().transcripts)
@@ -75,7 +78,7 @@ def push(context: Context, remote: Remote, *, dry_run: bool = False, points: Seq
             done = _Push(context, remote).run()
         left = pushing.delete_ended()
         requests = sum(remote.objects.requests.values())
-        return Pushed(*done, remote.objects.sent_bytes, requests, tuple(notes), left)
+        return Pushed(*done, remote.objects.sent_bytes, requests, tuple(notes), left, damaged=remote.files.state.left)
 
 
 class Unsent(NamedTuple):
@@ -111,8 +114,6 @@ class _Push:
         """The rows of containers in pieces without records behind them."""
         self._piece: list[bytes] = []
         """The rows of blobs in the piece that is being built."""
-        self._last = LedgerPosition()
-        """The position of the last record in the piece that is being built."""
         self._blobs = 0
 
     def begin(self) -> list[str]:
@@ -172,7 +173,9 @@ class _Push:
             since = LedgerPosition()
             records, now = self._store.records_after(since, *KINDS)
         points = [point for point in self._store.checkpoints_after(since.seq) if point.seq <= now.seq]
-        own = [point for point in points if not point.more.machine]
+        known = {point.id for point in points}
+        again = [self._store.checkpoint(identity) for identity in self._files.state.left if identity not in known]
+        own = [point for point in (*again, *points) if point is not None and not point.more.machine]
         return own, [(one.kind, one.seq, one.payload) for one in self._sendable(records)], now
 
     def _sendable(self, records: Sequence[ledger.Record]) -> Iterator[ledger.Record]:
@@ -218,6 +221,22 @@ class _Push:
             raise error
         return marker
 
+    def _whole(self, points: Sequence[Checkpoint]) -> list[Checkpoint]:
+        """The checkpoints whose unsent blobs can all be read."""
+        is_sound: dict[bytes, bool] = {}
+        whole = []
+        for point in points:
+            try:
+                content = list(self._walk([point]).content)
+            except errors.StoreDamaged:
+                continue
+            unread = [digest for digest in content if digest not in is_sound]
+            for start in range(0, len(unread), _BATCH):
+                found = self._store.read_many(unread[start : start + _BATCH])
+                is_sound.update((digest, isinstance(data, bytes)) for digest, data in found)
+            whole += [point] if all(is_sound[digest] for digest in content) else []
+        return whole
+
     def count(self) -> Pushed:
         """What a push would send, in plain bytes."""
         points, _, _ = self._new()
@@ -230,6 +249,23 @@ class _Push:
         points, others, now = self._new()
         if only is not None:
             points, others = list(only), []
+        try:
+            done = self._send(points, others, now)
+            left: tuple[str, ...] = ()
+        except errors.StoreDamaged:
+            whole = self._whole(points)
+            left = tuple(point.id for point in points if point not in whole)
+            if not left:
+                raise  # it could be read now
+            self._files.save(self._files.state._replace(left=left))  # first: the position behind them is sent with the others
+            self._builder, self._piece, self._containers, self._blobs = PieceBuilder(self._remote.keys), [], [], 0
+            done = self._send(whole, others, now)
+        if self._files.state.left != left:
+            self._files.save(self._files.state._replace(left=left))
+        return done
+
+    def _send(self, points: Sequence[Checkpoint], others: Sequence[Item], now: LedgerPosition) -> tuple[int, int]:
+        """Send these checkpoints and records. Returns the numbers of checkpoints and blobs. Raises StoreDamaged."""
         if not points and not others:
             if now.seq > self._files.state.position.seq:
                 self._files.save(self._files.state._replace(position=now))

@@ -19,7 +19,7 @@ from ..store.store import LedgerPosition
 
 STATE = "state"
 _ROW = 1 + digests.SIZE
-(_CHAIN, _NEXT, _MAC, _PENDING, _PENDING_MAC, _LEDGER, _END, _SEQ, _SENT_BYTES, _CHAINS, _ENDED, _TIME) = range(1, 13)
+(_CHAIN, _NEXT, _MAC, _PENDING, _PENDING_MAC, _LEDGER, _END, _SEQ, _SENT_BYTES, _CHAINS, _ENDED, _TIME, _LEFT) = range(1, 14)
 _NAME, _MACHINE, _LAST, _LAST_MAC = range(1, 5)
 
 
@@ -39,7 +39,7 @@ class SyncState(NamedTuple):
     `pending` is the number of a piece whose push was begun (0 = none), `pending_mac` its MAC. `position` is that of the last
     record in the ledger that was sent, `sent_bytes` the valid length of the file `sent`. `chains` has those of other
     stores by id. `ended` has {id: number of the newest piece} of own chains that a purge ended, which are not deleted yet.
-    `pushed_ns`: the time of the last push.
+    `pushed_ns`: the time of the last push. `left`: the ids of checkpoints that could not be sent, because the store is damaged.
     """
 
     chain: str = ""
@@ -52,6 +52,7 @@ class SyncState(NamedTuple):
     chains: dict[str, ReadChain] = {}  # noqa: RUF012 - never changed
     ended: dict[str, int] = {}  # noqa: RUF012 - never changed
     pushed_ns: int = 0
+    left: tuple[str, ...] = ()
 
 
 def encode(state: SyncState) -> bytes:
@@ -73,6 +74,7 @@ def encode(state: SyncState) -> bytes:
             (_CHAINS, tlv.encode_list(chains)),
             (_ENDED, tlv.encode_list(tlv.encode(((_NAME, chain), (_LAST, last))) for chain, last in state.ended.items())),
             (_TIME, state.pushed_ns),
+            (_LEFT, tlv.encode_list(identity.encode() for identity in state.left)),
         )
     )
     return digests.of(body) + body
@@ -100,6 +102,7 @@ def decode(data: bytes) -> SyncState:
         chains=chains,
         ended={one.text(_NAME): one.number(_LAST) for one in ended},
         pushed_ns=got.number(_TIME),
+        left=tuple(item.decode("ascii", "replace") for item in tlv.decode_list(got.raw(_LEFT), "state of a remote")),
     )
 
 

@@ -603,3 +603,34 @@ def test_no_blob_is_sent_twice_by_one_chain(machine, tmp_path):
             for piece in pieces for blob in open_piece(objects, Keys(b"k" * 32), piece.name, piece.size).table.blobs
         ]  # fmt: skip
         assert len(sent) == len(set(sent)) > 5
+
+
+def test_a_damaged_checkpoint_is_left_out_and_named_and_the_others_go(machine, other):
+    """And when its content can be read again, it goes, too."""
+    from casrewind.store import packs
+
+    first = machine.save({"a": b"1", "b": b"same"})
+    hurt = machine.save({"a": b"damaged " * 40, "sub/c": b"x"})
+    last = machine.save({"a": b"3"}, remove=["sub/c"])
+    with machine.open() as workspace:
+        store = workspace._context.store
+        digest = dict(workspace.entries(hurt))[b"a"].digest
+        place = store._places([digest])[digest]
+        path = Path(packs.path_of(os.path.join(store.path, "packs"), place.pack))
+    sound = path.read_bytes()
+    wrong = bytearray(sound)
+    wrong[place.offset + place.length - 1] ^= 1
+    path.write_bytes(wrong)
+    done = machine.push()
+    assert done.checkpoints == 2 and done.damaged == (hurt.id,)
+    again = machine.push()
+    assert again.requests == 0 and again.damaged == (hurt.id,), "it is named each time, and nothing is sent again"
+    other.pull()
+    assert set(other.points()) == {first.id, last.id} and not other.problems()
+    path.write_bytes(sound)
+    later = machine.save({"a": b"4"})
+    done = machine.push()
+    assert done.checkpoints == 2 and not done.damaged
+    other.pull()
+    assert_arrived(machine, other, [first, hurt, last, later])
+    assert machine.push()[:4] == (0, 0, 0, 0)

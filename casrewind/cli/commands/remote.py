@@ -161,20 +161,24 @@ def push(context: "Context", options: "ParsedOptions", done: Done) -> int:
             print_line(line)
     for name in found.left:
         remark(f"casrewind: not deleted, it may hold purged content: {opened.config.url}/{name}")
-    return REMARKS if found.left else OK
+    for identity in found.damaged:
+        remark(f"casrewind: not pushed, because its content is damaged here: {identity}; casrewind verify says more")
+    return REMARKS if found.left or found.damaged else OK
 
 
 def _pushed_lines(found: "Pushed", url: str) -> list[str]:
     what = f"{plural(found.checkpoints, 'checkpoint')} ({plural(found.blobs, 'blob')}, {size(found.size)})"
     if found.dry_run:
         return [f"would push {what}, before compression" if found.checkpoints else f"nothing to push: all checkpoints are on {url}"]
+    if not found.requests and found.damaged:
+        return []
     if not found.requests:
         return [f"nothing to push: all checkpoints are on {url}"]
     return [*found.notes, f"pushed {what} in {plural(found.requests, 'request')}"]
 
 
 def _pushed_json(found: "Pushed", url: str) -> "dict[str, object]":
-    return {**found._asdict(), "url": url, "notes": list(found.notes), "left": list(found.left)}
+    return {**found._asdict(), "url": url, "notes": list(found.notes), "left": list(found.left), "damaged": list(found.damaged)}
 
 
 def pull(context: "Context", options: "ParsedOptions", done: Done) -> int:
