@@ -128,7 +128,7 @@ def test_the_page_has_the_fields_of_the_state():
     rows = {int(tag): name for tag, name in re.findall(r"^\| (\d+) \| ([a-z ]+) \|", part, re.MULTILINE)}
     position = sync_state.LedgerPosition(b"l" * 16, 7, 8)
     chains = {"c": sync_state.ReadChain("m", 3, b"n" * 32)}
-    data = sync_state.encode(sync_state.SyncState("own", 2, b"m" * 32, 4, b"p", position, 9, chains, {"old": 5}, 12))
+    data = sync_state.encode(sync_state.SyncState("own", 2, b"m" * 32, 4, b"p", position, 9, chains, {"old": 5}, 12, ("hurt",)))
     assert digests.of(data[32:]) == data[:32]
     found = tlv.Fields(data[32:], "state")
     texts, numbers = {1: "own"}, {2: 2, 4: 4, 7: 7, 8: 8, 9: 9, 12: 12}
@@ -138,7 +138,8 @@ def test_the_page_has_the_fields_of_the_state():
     (one,), (ended,) = (tlv.decode_list(found.raw(tag), "list") for tag in (10, 11))
     one, ended = tlv.Fields(one, "chain"), tlv.Fields(ended, "ended")
     assert (one.text(1), one.text(2), one.number(3), one.raw(4)) == ("c", "m", 3, b"n" * 32) and (ended.text(1), ended.number(3)) == ("old", 5)
-    assert rows.keys() == texts.keys() | numbers.keys() | raw.keys() | {10, 11} and not found.has_any([13])
+    assert tlv.decode_list(found.raw(13), "list") == [b"hurt"]
+    assert rows.keys() == texts.keys() | numbers.keys() | raw.keys() | {10, 11, 13} and not found.has_any([14])
 
 
 @pytest.mark.parametrize("master", [None, MASTER], ids=["plain", "sealed"])

@@ -135,7 +135,7 @@ def calls_of_a_save(history):
     stats = re.compile(r"\b(stat|lstat|newfstatat|statx|fstat)\(")
     return {
         "opened": sum("openat(" in line and "ENOENT" not in line for line in lines),
-        "looked at": sum(bool(stats.search(line)) for line in lines),
+        "looked at": sum(bool(stats.search(line)) and '.pack"' in line for line in lines),
         "listings": len(listed),
     }
 

@@ -31,9 +31,9 @@ def read_key(terminal: int, question: str, stream: TextIO) -> str:
     settings = termios.tcgetattr(terminal)
 
     def show() -> None:
+        """Not through the stream: a signal may come while something is written to that."""
         tty.setcbreak(terminal, termios.TCSAFLUSH)  # drops what was typed before
-        stream.write(question)
-        stream.flush()
+        os.write(stream.fileno(), question.encode(stream.encoding or "utf-8", "replace"))
 
     def give_back() -> None:
         with suppress(termios.error):  # the terminal is gone
@@ -48,6 +48,7 @@ def read_key(terminal: int, question: str, stream: TextIO) -> str:
         signal.signal(number, end_or_stop)  # it was stopped, and goes on
         show()
 
+    stream.flush()
     handlers = {number: signal.getsignal(number) for number in _SIGNALS}
     replaced = {number: old for number, old in handlers.items() if old in (signal.SIG_DFL, signal.default_int_handler)}
     answer = ""
