@@ -217,6 +217,14 @@ class Workspace:
 
         return path_history.log(self._context, paths.scope([path])[0], most, safety=safety)
 
+    def search(self, text: bytes, path: bytes = b"", most: int | None = None, *, safety: bool = False) -> "Logged":
+        """The rows of `log` in which the number of occurrences of a text changed. `compare` returns the changes that add
+        or remove it. Files over 4 MiB and purged files are not searched. Raises as `log`."""
+        from .ops import path_history
+        from .ops.search import Search, TextQuery
+
+        return path_history.log(self._context, paths.scope([path])[0], most, safety=safety, search=Search(TextQuery(text)))
+
     # -- restoring
 
     def plan_restore(

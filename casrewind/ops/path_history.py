@@ -22,6 +22,10 @@ from .context import Context
 from .restorable import Coverage, DomainComparer, JudgedChanges, has_safety
 from .save import all_skips
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .search import Search
+
 FORGOTTEN = "checkpoints before it were forgotten"
 _SLICE = 1000
 """Checkpoints that are read together: the newest change is returned before all checkpoints are read."""
@@ -47,34 +51,38 @@ class PathChange(NamedTuple):
 class Logged(NamedTuple):
     """The history of one path in a worktree. `changes` are sorted, newest first. `compare` returns the changes of such
     a row, at and below the path, while the workspace is open. `damaged`: ids of checkpoints skipped because of damage
-    in the store."""
+    in the store. `not_searched`: of a search, the paths of files that were too large or purged, sorted."""
 
     path: bytes
     changes: tuple[PathChange, ...]
     compare: Callable[[PathChange], Comparison]
     damaged: tuple[str, ...]
+    not_searched: tuple[bytes, ...] = ()
 
 
-def log(context: Context, path: bytes, most: int | None = None, *, safety: bool = False) -> Logged:
+def log(
+    context: Context, path: bytes, most: int | None = None, *, safety: bool = False, search: "Search | None" = None
+) -> Logged:
     """The newest `most` checkpoints of this worktree in which `path` (b"" = the root) changed. `safety` includes safety
-    checkpoints. Raises PathNotFound if no checkpoint ever had the path."""
+    checkpoints. `search`: only the changes that it finds. Raises PathNotFound if no checkpoint ever had the path."""
     with context.store.holding():
         everything = [pair for pair in context.store.checkpoints() if pair[0].worktree == context.root.key]
         timeline = [pair for pair in everything if safety or pair[0].trigger != checkpoints.SAFETY]
-        lookup = _PathLookup(context.store, path)
+        lookup = _PathLookup(context.store, path, search)
         rows = tuple(islice(lookup.changes(timeline), most))
         if not rows and not lookup.seen and most != 0:
             raise _no_history_error(context, path, timeline, everything, lookup.damaged)
         if rows and rows[-1].before is None and everything[-1][0].parent:
             rows = (*rows[:-1], rows[-1]._replace(reason=FORGOTTEN))
-    return Logged(path, rows, lookup.compare, tuple(lookup.damaged))
+    not_searched = () if search is None else tuple(sorted(search.not_searched))
+    return Logged(path, rows, lookup.compare, tuple(dict.fromkeys(lookup.damaged)), not_searched)
 
 
 class _PathLookup:
     """Looks up one path in many manifests."""
 
-    def __init__(self, store: Store, path: bytes) -> None:
-        self._store, self._path = store, path
+    def __init__(self, store: Store, path: bytes, search: "Search | None" = None) -> None:
+        self._store, self._path, self._search = store, path, search
         self._names = path.split(b"/") if path else []
         self._known: list[dict[bytes, _Found]] = [{} for _ in self._names]  # by depth: {tree: its entry of that name}
         self._trees: dict[bytes, manifest.Tree | NodeList] = {}
@@ -132,17 +140,22 @@ class _PathLookup:
         if was == now:
             return
         change, counts = Change(self._path, was, now), None
-        if any(entry is not None and entry.kind == DIR for entry in (was, now)):
+        is_directory = any(entry is not None and entry.kind == DIR for entry in (was, now))
+        if not is_directory and manifest.same(was, now):
+            return
+        if is_directory or self._search is not None:
             try:
-                told = self._judge(change, before, point)
-                counts = diffs.count(list(told.changes))
+                told = self._searched(self._judge(change, before, point))
+                counts = diffs.count(list(told.changes)) if is_directory else None
             except (errors.StoreDamaged, errors.ManifestRefused):
                 self.damaged.append(point.id)
                 return
-            if manifest.same(was, now) and not any(counts) and not told.unclear:
+            if self._search is not None and told.damaged:
+                self.damaged.append(point.id)
+            if self._search is not None and not told.changes and not told.unclear:
+                return
+            if manifest.same(was, now) and not any(counts or ()) and not told.unclear:
                 return  # only mtimes changed
-        elif manifest.same(was, now):
-            return
         yield PathChange(point, marked, before, change, counts, self._why_unclear(before, point, change))
 
     def _judge(self, change: Change, before: Checkpoint | None, point: Checkpoint) -> JudgedChanges:
@@ -151,6 +164,13 @@ class _PathLookup:
         if before is None:
             return JudgedChanges(changes)
         return self._comparer.judge(changes, before.domain, point.domain, strict=has_safety(before, point))
+
+    def _searched(self, told: JudgedChanges) -> JudgedChanges:
+        """The changes that the search finds; without a search, all."""
+        if self._search is None:
+            return told
+        found = self._search.matching(self._comparison(told))
+        return found._replace(damaged=found.damaged or told.damaged)
 
     def _why_unclear(self, before: Checkpoint | None, point: Checkpoint, change: Change) -> str:
         """Why a path missing from a checkpoint may have existed then, or ""."""
@@ -185,11 +205,12 @@ class _PathLookup:
 
     def compare(self, row: PathChange) -> Comparison:
         """The changes of a row, with the bytes of both sides."""
+        return self._comparison(self._searched(self._judge(row.change, row.before, row.checkpoint)))
 
+    def _comparison(self, told: JudgedChanges) -> Comparison:
         def stored(_path: bytes, entry: Entry) -> bytes:
             return b"".join(self._store.content(entry))
 
-        told = self._judge(row.change, row.before, row.checkpoint)
         changes, unclear = (tuple(sorted(some, key=lambda change: change.path)) for some in (told.changes, told.unclear))
         return Comparison(changes, (), stored, stored, (), unclear)
 

@@ -1,5 +1,6 @@
 """casrewind log: what changed turn by turn, and the history of a path."""
 
+import os
 import textwrap
 from collections.abc import Sequence
 
@@ -27,6 +28,7 @@ from .words import paths_of
 
 if TYPE_CHECKING:
     from ...ops.context import Context
+    from ...ops.search import Search
     from ..grammar.command_line import ParsedOptions
 
 _MOST_LOGGED = 100
@@ -35,59 +37,92 @@ _SESSION = 8
 """Characters of a session id in output."""
 _INDENT = 5
 """Columns before the second line of a row."""
+_NOT_SEARCHED = {"too_large": "over 4 MiB", "purged": "whose bytes were purged", "changed": "that changed meanwhile"}
+"""Words for Search.not_searched."""
 _LEAST = 16
 """Minimum columns for a line of words."""
 
 
 def log(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind log."""
-    given = [*([] if options.path is None else [options.path]), *options.rest]
+    given = [*options.path, *options.rest]
+    search = _search_of(options)
     if not given:
         if options.all:
             raise errors.UsageError("log: --all needs a PATH", "casrewind list --all shows every checkpoint")
-        return _log_turns(context, options, done)
-    if len(given) != 1:
+        return _log_turns(context, options, search, done)
+    if len(given) != 1 and search is None:
         raise errors.UsageError(f"log: one PATH at a time, not {len(given)}")
     points = [point for point, _ in lookup.checkpoints_of(context) if options.all or point.trigger != checkpoints.SAFETY]
     scope = paths_of(context, given, points, options, worktree=False)
     if len(scope) > _MOST_LOGGED:
         raise errors.UsageError(f"{printable(given[0])} matches {len(scope)} paths: log shows at most {_MOST_LOGGED} at once")
-    found = [path_history.log(context, path, options.number, safety=options.all) for path in scope]
+    found = [path_history.log(context, path, options.number, safety=options.all, search=search) for path in scope]
     view = TurnView(context)
     done()
     if options.json:
-        print_json(_shape(found, lookup.current(context), view))
+        print_json(_shape(found, lookup.current(context), view, search))
     else:
         with pager(options):
             for one in found:
-                _show(one, view, options.form)
+                if one.changes or search is None:
+                    _show(one, view, options.form, search)
+    if search is not None:
+        _tell_search(search, options, is_found=any(one.changes for one in found))
     damaged = dict.fromkeys(identity for one in found for identity in one.damaged)
     if damaged:
         remark(f"casrewind: damaged, and passed over: {', '.join(damaged)}; casrewind verify says whom it affects")
     return errors.StoreDamaged.exit_code if damaged else OK
 
 
-def _log_turns(context: "Context", options: "ParsedOptions", done: Done) -> int:
+def _search_of(options: "ParsedOptions") -> "Search | None":
+    """What -S or -G searches for; None without them."""
+    if options.text is None and options.regex is None:
+        return None
+    from ...ops.search import LineQuery, Search, TextQuery
+
+    return Search(LineQuery(options.regex or "") if options.text is None else TextQuery(os.fsencode(options.text)))
+
+
+def _tell_search(search: "Search", options: "ParsedOptions", *, is_found: bool) -> None:
+    """Say on standard error that nothing was found, and what was not searched."""
+    if not is_found:
+        what = "adds or removes" if options.regex is None else "has a line that matches"
+        remark(f"casrewind: no change {what} {printable(options.text or options.regex or '')}")
+    for reason, words in _NOT_SEARCHED.items():
+        count = list(search.not_searched.values()).count(reason)
+        if count:
+            remark(f"casrewind: {plural(count, 'file')} {words} {'was' if count == 1 else 'were'} not searched")
+
+
+def _log_turns(context: "Context", options: "ParsedOptions", search: "Search | None", done: Done) -> int:
     """The history of the worktree, turn by turn."""
     with context.store.holding():
         view = TurnView(context)
-        rows = _changing(view, options.number)
+        rows = _changing(context, view, options.number, search)
     done()
     if options.json:
         found = [{**shapes.row(row), "change": [shapes.change(change) for change in row.changes or ()]} for row in rows]
-        print_json({"turns": [shapes.turn(row) for row in rows if isinstance(row, Turn)], "rows": found, "damaged": []})
+        turns = [shapes.turn(row) for row in rows if isinstance(row, Turn)]
+        print_json({"turns": turns, "rows": found, "damaged": [], **_search_shape(search)})
     else:
         with pager(options):
-            _print_history(context, view, rows, options.form)
+            _print_history(context, view, rows, options.form, search)
+    if search is not None:
+        _tell_search(search, options, is_found=any(row.changes or row.unclear for row in rows))
     return errors.StoreDamaged.exit_code if any(row.damaged for row in rows) else OK
 
 
-def _changing(view: TurnView, most: int | None) -> list[Turn | Outside | Reset]:
-    """The rows with changes or with unknown changes; at most `most` turns."""
+def _changing(context: "Context", view: TurnView, most: int | None, search: "Search | None") -> list[Turn | Outside | Reset]:
+    """The rows with changes or with unknown changes; at most `most` turns. With a search, those with what it finds."""
     found: list[Turn | Outside | Reset] = []
     count = 0
     for row in view.rows():
-        if isinstance(row, (Turn, Outside, Reset)) and (row.changes != () or row.damaged or row.unclear):
+        if not isinstance(row, (Turn, Outside, Reset)):
+            continue
+        if search is not None:
+            row = _searched(context, row, search)
+        if row.changes != () or row.damaged or row.unclear:
             count += isinstance(row, Turn)
             if most is not None and count > most:
                 break
@@ -95,7 +130,22 @@ def _changing(view: TurnView, most: int | None) -> list[Turn | Outside | Reset]:
     return found
 
 
-def _print_history(context: "Context", view: TurnView, rows: Sequence[Turn | Outside | Reset], form: str) -> None:
+def _searched(context: "Context", row: Turn | Outside | Reset, search: "Search") -> Turn | Outside | Reset:
+    """A row with only the changes that a search finds. Unknown changes stay unknown."""
+    if row.changes is None:
+        return row
+    from ...ops import compare
+
+    if not isinstance(row, Reset):
+        search.pass_over(row.purged)
+    to_now = row.to_now if isinstance(row, Turn) else isinstance(row, Outside) and not row.checkpoint
+    told = search.matching(compare.of_changes(context, row.changes, to_now=to_now, unclear=row.unclear))
+    return row._replace(changes=told.changes, unclear=told.unclear, damaged=row.damaged or told.damaged)
+
+
+def _print_history(
+    context: "Context", view: TurnView, rows: Sequence[Turn | Outside | Reset], form: str, search: "Search | None"
+) -> None:
     from ...ops import compare
     from ..show import comparison
 
@@ -108,9 +158,11 @@ def _print_history(context: "Context", view: TurnView, rows: Sequence[Turn | Out
             found = compare.of_changes(context, row.changes, unclear=row.unclear)
             print_lines(comparison.lines(found, comparison.Form(form), width(), shared))
             print_line()
+        elif search is not None:
+            _print_found(row.changes or (), row.unclear, search, writer.indent)
         elif row.changes:
             _print_changes(row, row.changes, writer.indent)
-    if not rows:
+    if not rows and search is None:
         print_line("no change between checkpoints yet; casrewind list --all shows them")
 
 
@@ -124,7 +176,13 @@ def _print_changes(row: Turn | Outside | Reset, found: Sequence[Change], indent:
         print_line(f"{indent}... and {len(lines) - SHOWN:,} more; {more} shows all of them")
 
 
-def _show(found: Logged, view: TurnView, form: str) -> None:
+def _print_found(found: Sequence[Change], unclear: Sequence[Change], search: "Search", indent: str) -> None:
+    """One line for each path that a search found."""
+    print_lines(row.line().between(indent, " (binary)" if row.path in search.binary else "") for row in changes.rows(found))
+    print_lines(line.between(indent) for line in changes.unclear_lines(unclear))
+
+
+def _show(found: Logged, view: TurnView, form: str, search: "Search | None") -> None:
     """Print a summary, then a row for each checkpoint, newest first. `form` adds the changes of each checkpoint."""
     name = printable(found.path or b".")
     print_line(f"{name}: {plural(len(found.changes), 'change')}" if found.changes else f"{name}: no change")
@@ -137,6 +195,9 @@ def _show(found: Logged, view: TurnView, form: str) -> None:
 
             print_lines(comparison.lines(found.compare(row), comparison.Form(form), width()))
             print_line()
+        elif search is not None and (row.counts is not None or found.path in search.binary):
+            told = found.compare(row)
+            _print_found(told.changes, told.unclear, search, " " * _INDENT)
     if any(entry.kind == PURGED for row in found.changes for entry in (row.change.old, row.change.new) if entry is not None):
         print_line(f"  {name} was purged: its bytes of then are gone from the store")
 
@@ -220,18 +281,31 @@ def _size(entry: Entry | None) -> str:
     return "-" if entry.kind == DIR else size(entry.size)
 
 
-def _shape(found: Sequence[Logged], current: str, view: TurnView) -> Shape:
+def _shape(found: Sequence[Logged], current: str, view: TurnView, search: "Search | None") -> Shape:
     """The rows of one path, or of all paths that a pattern matches, newest first. Each row has its path."""
-    rows = [(one.path, row) for one in found for row in one.changes]
+    rows = [(one, row) for one in found for row in one.changes]
     several = len(found) > 1
     return {
         **({"paths": [shapes.path(one.path) for one in found]} if several else shapes.path(found[0].path)),
         "changes": [
-            {**(shapes.path(path) if several else {}), **_row(row, path, current, view)}
-            for path, row in sorted(rows, key=lambda pair: (-pair[1].checkpoint.seq, pair[0]))
+            {
+                **(shapes.path(one.path) if several else {}),
+                **_row(row, one.path, current, view),
+                **({} if search is None else {"change": [shapes.change(change) for change in one.compare(row).changes]}),
+            }
+            for one, row in sorted(rows, key=lambda pair: (-pair[1].checkpoint.seq, pair[0].path))
         ],
         "damaged": list(dict.fromkeys(identity for one in found for identity in one.damaged)),
+        **_search_shape(search),
     }
+
+
+def _search_shape(search: "Search | None") -> Shape:
+    """The paths of binary files that a search found, and the paths that it did not search."""
+    if search is None:
+        return {}
+    passed = [{**shapes.path(path), "reason": reason} for path, reason in sorted(search.not_searched.items())]
+    return {"binary": [shapes.path(path) for path in sorted(search.binary)], "not_searched": passed}
 
 
 def _row(row: PathChange, path: bytes, current: str, view: TurnView) -> Shape:

@@ -95,6 +95,7 @@ class ParsedOptions(_Namespace):
     quick: bool
     quiet: bool
     ref: str | None
+    regex: str | None
     region: str | None
     rehash: bool
     remote: bool

@@ -247,12 +247,18 @@ COMMANDS = {
         function="restore.undo", saves=True, tells_restore=True),
     "redo": Command("Redo the newest undo", ("casrewind redo",), (
         DRY_RUN, flag("--list", "list the undos that can be redone"), YES, JSON), function="restore.redo", saves=True),
-    "log": Command("Show what changed turn by turn, or the history of a path", ("casrewind log -n 3", "casrewind log src/till.py -p"), (
-        Option(("path",), "a file, directory or pattern (default: everything, turn by turn)", "PATH", nargs="?"),
+    "log": Command("Show what changed turn by turn, or the history of a path", (
+        "casrewind log -n 3", "casrewind log src/till.py -p", "casrewind log -S 'def total('",
+        ), (
+        Option(("path",), "a file, directory or pattern (default: everything, turn by turn)", "PATH", nargs="*"),
+        Option(("-S",), "only rows in which the number of occurrences of TEXT changed", "TEXT", "text", group="search"),
+        Option(("-G",), "only rows with an added or removed line that matches REGEX, as Python has it", "REGEX", "regex", group="search"),
         NUMBER, flag("--all", "of a PATH: include safety checkpoints"),
         choice("form", "patch", "-p", "--patch", "show each change as a patch"),
         choice("form", "stat", "--stat", "show the number of changed lines of each file"), JSON._replace(group="form"),
-    ), ("[-n N] [--all] [-p | --stat | --json] [--] [PATH]",), {"form": ""}, more="Each change of a PATH names the turn that made it.",
+    ), (
+        "[-n N] [--all] [-p | --stat | --json] [--] [PATH]", "(-S TEXT | -G REGEX) [-n N] [--all] [-p | --stat | --json] [--] [PATH ...]",
+    ), {"form": ""}, more="Each change of a PATH names the turn that made it. Files over 4 MiB are not searched.",
         behind="the path goes"),
     "cat": Command(
         "Print a file as it was at a checkpoint", ("casrewind cat @1:README.md > README.old",),
