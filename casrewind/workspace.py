@@ -7,7 +7,7 @@ Modules that only some methods need are imported inside these methods: a program
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from . import errors
 from .model import paths
@@ -110,22 +110,34 @@ class Workspace:
     # -- making and reading checkpoints
 
     def save(
-        self, message: str = "", *, pin: bool = False, rehash: bool = False, described: bool = False
-    ) -> saves.Saved:
-        """Make a checkpoint. A state that already has a checkpoint is only published again with a message or a pin.
+        self, message: str = "", *, pin: bool = False, rehash: bool = False, described: bool = False,
+        meta: Mapping[str, str] | None = None,
+    ) -> saves.Saved:  # fmt: skip
+        """Make a checkpoint. A state that already has a checkpoint is only published again with a message, a pin or meta.
 
         A message is a label; a labelled checkpoint is never deleted automatically. With `described`, it is only a
-        description. `rehash` reads every file, whatever its stamp. Unreadable paths are not an error: `Saved.faults`
-        names them. Raises UsageError for a label that reads as another reference, such as `@1`, `last` or `10m`.
+        description. `rehash` reads every file, whatever its stamp. `meta` are up to 16 keys and values, at most 4 KiB in
+        all, by which `checkpoints` finds the checkpoint; they do not keep it. Unreadable paths are not an error:
+        `Saved.faults` names them. Raises UsageError for meta that cannot be stored, and for a label that reads as another
+        reference, such as `@1`, `last` or `10m`.
         """
-        return saves.save_by_hand(self._context, message, pin=pin, rehash=rehash, described=described)
+        return saves.save_by_hand(self._context, message, pin=pin, rehash=rehash, described=described, meta=meta)
 
-    def checkpoints(self, *, every_worktree: bool = False) -> "list[tuple[Checkpoint, Marked]]":
+    def checkpoints(
+        self, *, every_worktree: bool = False, meta: Mapping[str, str] | None = None
+    ) -> "list[tuple[Checkpoint, Marked]]":
         """This worktree's checkpoints with their marks, newest first. Safety checkpoints have the `trigger`
-        "safety". With `every_worktree`, also those of other worktrees and of other machines."""
+        "safety". With `every_worktree`, also those of other worktrees and of other machines. With `meta`, only those that
+        were saved with all of these keys and values. Raises UsageError for meta that no checkpoint can have."""
         from .ops import lookup
 
-        return self._context.store.checkpoints() if every_worktree else lookup.checkpoints_of(self._context)
+        found = self._context.store.checkpoints() if every_worktree else lookup.checkpoints_of(self._context)
+        if meta is None:
+            return found
+        from .model.meta import pairs_of
+
+        wanted = set(pairs_of(meta))
+        return [(point, marked) for point, marked in found if wanted.issubset(point.more.meta)]
 
     def checkpoint(self, reference: Checkpoint | str) -> Checkpoint:
         """Resolve a reference; a Checkpoint is returned as it is. Raises CheckpointNotFound, AmbiguousReference."""

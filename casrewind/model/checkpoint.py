@@ -22,8 +22,8 @@ NOT_SAVED = 16
 (_ID, _CREATED, _WORKTREE, _ROOT, _PARENT, _TRIGGER, _LABEL, _PROMPT, _AGENT, _SESSION, _TREE, _DOMAIN) = range(1, 13)
 (_FILES, _BYTES, _ADDED, _MODIFIED, _REMOVED, _SKIPPED, _FLAGS, _CURSOR, _TRANSCRIPT, _ELAPSED) = range(13, 23)
 (_TURN, _EVENT, _REASON, _SUBAGENTS, _TASKS, _TELLS_ENDS, _AT) = range(23, 30)
-(_BRANCH, _COMMIT, _OP, _TARGET, _BY_AGENT, _BY_SESSION, _MACHINE) = range(30, 37)
-_MORE = range(_TURN, _MACHINE + 1)
+(_BRANCH, _COMMIT, _OP, _TARGET, _BY_AGENT, _BY_SESSION, _MACHINE, _META) = range(30, 38)
+_MORE = range(_TURN, _META + 1)
 
 
 class Circumstances(NamedTuple):
@@ -34,7 +34,8 @@ class Circumstances(NamedTuple):
     background. `tells_ends`: whether the client's hooks report the ends of turns, None = unknown. `at_ns`: the time of
     the event, 0 = unknown. `branch` and `commit` are git's. `op` and `target`: the operation after a safety checkpoint,
     and its target. `by_agent` and `by_session`: the agent and session that ran a save or a restore in their shell.
-    `machine`: the name of the machine that a pulled checkpoint was made on, "" = made here.
+    `machine`: the name of the machine that a pulled checkpoint was made on, "" = made here. `meta`: the keys and values
+    that a program gave the save.
     """
 
     turn: str = ""
@@ -51,6 +52,7 @@ class Circumstances(NamedTuple):
     by_agent: str = ""
     by_session: str = ""
     machine: str = ""
+    meta: tuple[tuple[str, str], ...] = ()
 
 
 NOTHING_ELSE = Circumstances()
@@ -99,6 +101,11 @@ class Checkpoint(NamedTuple):
     def own_prompt(self) -> str:
         """The prompt that this checkpoint was made at. The other checkpoints of a turn carry its prompt, too."""
         return self.prompt if self.trigger == PROMPT else ""
+
+    @property
+    def meta(self) -> dict[str, str]:
+        """The keys and values that a program gave the save."""
+        return dict(self.more.meta)
 
 
 def encode(point: Checkpoint) -> bytes:
@@ -164,7 +171,9 @@ def decode(seq: int, data: bytes) -> Checkpoint:
 
 def _encode_more(more: Circumstances) -> list[tuple[int, tlv.Value]]:
     """The fields that say something. A truth value is a number, too."""
-    found = [(tag, int(value) if isinstance(value, bool) else value) for tag, value in zip(_MORE, more, strict=True) if value is not None]
+    meta = tlv.encode_list(tlv.text(text) for pair in more.meta for text in pair)
+    plain = zip(_MORE, (*more[:-1], meta), strict=True)
+    found = [(tag, int(value) if isinstance(value, bool) else value) for tag, value in plain if value is not None]
     return [(tag, value) for tag, value in found if value or tag == _TELLS_ENDS]
 
 
@@ -184,7 +193,15 @@ def _decode_more(got: tlv.Fields) -> Circumstances:
         by_agent=got.text(_BY_AGENT),
         by_session=got.text(_BY_SESSION),
         machine=got.text(_MACHINE),
+        meta=_decode_meta(got.raw(_META)) if got.has_any((_META,)) else (),
     )
+
+
+def _decode_meta(data: bytes) -> tuple[tuple[str, str], ...]:
+    texts = [item.decode("utf-8", "surrogateescape") for item in tlv.decode_list(data, "checkpoint record")]
+    if len(texts) % 2:
+        raise errors.ManifestCorrupt("damaged checkpoint record: a key of its meta has no value", "run casrewind verify")
+    return tuple(zip(texts[::2], texts[1::2], strict=True))
 
 
 def _transcript(data: bytes) -> Entry:

@@ -2,9 +2,9 @@
 
 The danger prevented here: a text is missed. It may be stored JSON-escaped, or as JSON within JSON. It may cross the
 border of two chunks, or a prompt may have been truncated inside it. Whatever contains the text is dropped whole: a
-transcript, a prompt, a label, a detail, a log line. A field that is added later is covered, too: every text field of a
-checkpoint is edited, unless `_KEPT` names it. Stored files are not changed; they are only listed, and `purge PATH` removes
-them.
+transcript, a prompt, a label, a detail, a key or value of meta, a log line. A field that is added later is covered,
+too: every text field of a checkpoint is edited, unless `_KEPT` names it. Stored files are not changed; they are only
+listed, and `purge PATH` removes them.
 """
 
 import json
@@ -52,7 +52,7 @@ class Holder(NamedTuple):
 
 class Covered(NamedTuple):
     """The number of dropped items: `transcripts`, `prompts` and `labels` of checkpoints, their `details` (git's branch,
-    the client's event and reason, and the like), also of sessions, and lines of the `log`."""
+    the client's event and reason, meta, and the like), also of sessions, and lines of the `log`."""
 
     transcripts: int
     prompts: int
@@ -177,7 +177,7 @@ class _TextSearch:
 
     def _changes(self, point: Checkpoint) -> Fields:
         new = self._texts(point)
-        new["more"] = point.more._replace(**self._texts(point.more))
+        new["more"] = point.more._replace(**self._texts(point.more), meta=self._meta(point.more.meta))
         if point.transcript is not None and self._in_transcript(point.transcript):
             new["transcript"] = None
         return {name: value for name, value in new.items() if value != getattr(point, name)}
@@ -186,6 +186,16 @@ class _TextSearch:
         """The text fields that may be edited, as they should be."""
         found = fields._asdict().items()
         return {name: self.text(value) for name, value in found if isinstance(value, str) and name not in _KEPT}
+
+    def _meta(self, pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+        """The keys and values as they should be. A text may be in both, as they are shown: key=value."""
+        new: dict[str, str] = {}
+        for key, value in pairs:
+            if self.secret.is_in(tlv.text(key)):
+                new[DROPPED] = DROPPED
+            else:
+                new[key] = DROPPED if self.secret.is_in(tlv.text(f"{key}={value}")) else value
+        return tuple(new.items())
 
     def text(self, text: str) -> str:
         """Return `text`, or DROPPED if it contains the secret or is truncated within the secret."""

@@ -6,7 +6,7 @@ and only if its root tree is that checkpoint's tree.
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from .. import errors, fsio
@@ -82,24 +82,30 @@ class Moment(NamedTuple):
     @property
     def may_be_nothing(self) -> bool:
         """True if no checkpoint is needed when nothing changed."""
-        return not self.label and not self.pin and (self.needless or self.trigger == checkpoints.MANUAL)
+        return not self.label and not self.pin and not self.more.meta and (self.needless or self.trigger == checkpoints.MANUAL)
 
 
 def save_by_hand(
-    context: Context, message: str = "", *, pin: bool = False, rehash: bool = False, described: bool = False
-) -> Saved:
+    context: Context, message: str = "", *, pin: bool = False, rehash: bool = False, described: bool = False,
+    meta: Mapping[str, str] | None = None,
+) -> Saved:  # fmt: skip
     """Make a checkpoint that no event asked for. `message` is its label; with `described`, it is a description. Raises
-    UsageError for a label that reads as another reference, else as `save`."""
+    UsageError for a label that reads as another reference and for `meta` that cannot be stored, else as `save`."""
     if message and not described:
         from .checkpoint_names import check_label
 
         check_label(message)
-    return save(context, Moment(label=message, pin=pin, described=described), rehash=rehash)
+    more = checkpoints.NOTHING_ELSE
+    if meta is not None:
+        from ..model.meta import pairs_of
+
+        more = Circumstances(meta=pairs_of(meta))
+    return save(context, Moment(label=message, pin=pin, described=described, more=more), rehash=rehash)
 
 
 def save(context: Context, moment: Moment = Moment(), *, rehash: bool = False) -> Saved:  # noqa: B008 - a value, never changed
-    """Make a checkpoint of the worktree. A manual save without a label or pin publishes nothing if the newest
-    checkpoint has the same state. `rehash` reads every file, whatever its stamp. If the store's budget is used up, gc
+    """Make a checkpoint of the worktree. A manual save without a label, pin or meta publishes nothing if the
+    newest checkpoint has the same state. `rehash` reads every file, whatever its stamp. If the store's budget is used up, gc
     frees space first. Raises StoreError and others."""
     budget = context.limits.max_size
     for again in (False, True):

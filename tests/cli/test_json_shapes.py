@@ -19,7 +19,7 @@ ID = re.compile(r"[a-z][0-9a-z]+")
 POINT = {
     "id": str, "seq": int, "created_at": str, "trigger": str, "label": (str, type(None)), "prompt": (str, type(None)),
     "agent": (str, type(None)), "session": (str, type(None)), "files": int, "bytes": int, "changes": dict, "pinned": bool,
-    "current": bool, **dict.fromkeys(("turn", "prompt_id", "event_id", "branch", "commit", "parent", "machine"), (str, type(None))),
+    "current": bool, **dict.fromkeys(("turn", "prompt_id", "event_id", "branch", "commit", "parent", "machine"), (str, type(None))), "meta": dict,
 }  # fmt: skip
 ENTRY = {
     "path": str, "kind": str, "mode": str, "size": (int, type(None)), "mtime_ns": (int, type(None)),

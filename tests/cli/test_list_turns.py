@@ -288,6 +288,18 @@ def test_a_label_of_several_lines_is_its_first_line_and_grep_finds_the_others(ag
     assert "saved: add Dockerfile" in casrewind("list", "--grep", "details", code=0).out
 
 
+def test_a_save_with_meta_folds_behind_its_turn_and_grep_finds_it(agent, casrewind, root):
+    agent.prompt("a", "a long job")
+    plant(root, {"f": b"1"})
+    agent.workspace.save(meta={"episode": "7"})
+    agent.workspace.save(meta={"episode": "8"})
+    agent.stop("a")
+    assert "episode" not in casrewind("list", code=0).out
+    (line,) = casrewind("list", "--grep", "EPISODE=7", code=0).out.splitlines()
+    assert "saved: episode=7 (while @1 ran)" in line
+    assert casrewind("list", "--grep", "saved", code=0).out.startswith("no turn matches"), "a word of the row is not its meta"
+
+
 def test_checkpoints_of_other_worktrees_are_told_and_named(casrewind, root, home, tmp_path):
     """A list that is empty, or short, says where the others are."""
     store = ("--store", home / "one-for-all")

@@ -121,6 +121,13 @@ def test_the_examples_for_frameworks_run(tmp_path, monkeypatch):
     assert (project / "till.py").read_text() == "three\n" and len(points.turns) == 1
     points.back()
     assert (project / "till.py").read_text() == "two\n" and points.turns == []
+    episode = inside["Episode"](project, 7)
+    for step in range(1, 4):
+        (project / "till.py").write_text(f"step {step}\n")
+        episode.after_call(step)
+    inside["Episode"](project, 8).after_call(2)
+    inside["Episode"](project, 7).go_to(2)
+    assert (project / "till.py").read_text() == "step 2\n"
     monkeypatch.setenv("CASREWIND_HOME", str(tmp_path / "elsewhere"))
     with casrewind.open(project) as workspace:
         assert workspace.store_path.startswith(str(tmp_path / "elsewhere" / "stores"))

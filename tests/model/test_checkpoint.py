@@ -2,6 +2,8 @@
 
 import random
 
+import pytest
+
 from casrewind import errors
 from casrewind.model import checkpoint as checkpoints
 from casrewind.model import tlv
@@ -19,7 +21,7 @@ def made(chance):
         chance.randrange(1 << 40), f"c{chance.randbytes(7).hex()}"[: chance.choice([15, 15, 15, 4, 12])], number(), chance.randbytes(16),
         chance.randbytes(chance.choice([0, 3, 300])), *texts, chance.randbytes(32), chance.randbytes(32), number(), number(),
         Counts(number(), number(), number()), number(), number(), chance.choice([b"", b"cursor"]), chance.choice([None, entry]),
-        chance.choice([0, 7]), chance.choice([checkpoints.NOTHING_ELSE, Circumstances(machine="sandbox-4"), Circumstances("c1", tells_ends=False)]),
+        chance.choice([0, 7]), chance.choice([checkpoints.NOTHING_ELSE, Circumstances(machine="sandbox-4"), Circumstances("c1", tells_ends=False), Circumstances(meta=(("", "7"), ("é", "")))]),
     )  # fmt: skip
 
 
@@ -36,6 +38,17 @@ def test_what_is_written_is_read_with_fields_of_a_later_version_before_or_behind
 def test_the_machine_of_a_pulled_checkpoint_has_its_tag():
     point = made(random.Random(7))._replace(more=Circumstances(machine="sandbox-4"))
     assert tlv.Fields(checkpoints.encode(point), "checkpoint record").text(36) == "sandbox-4"
+
+
+def test_meta_has_its_tag_and_each_key_a_value():
+    point = made(random.Random(7))._replace(more=Circumstances(meta=(("episode", "7"), ("step", "3"))))
+    data = checkpoints.encode(point)
+    assert tlv.decode_list(tlv.Fields(data, "checkpoint record").raw(37), "meta") == [b"episode", b"7", b"step", b"3"]
+    assert checkpoints.decode(point.seq, data).meta == {"episode": "7", "step": "3"}
+    odd = checkpoints.encode(point._replace(more=Circumstances()))
+    for bad in (tlv.encode_list([b"episode"]), b"\1"):
+        with pytest.raises(errors.ManifestCorrupt):
+            checkpoints.decode(1, odd + tlv.encode([(37, bad)]))
 
 
 def test_damaged_bytes_are_corrupt_or_another_checkpoint():

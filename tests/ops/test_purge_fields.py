@@ -157,6 +157,23 @@ def test_a_text_in_every_place_at_once_is_in_no_byte_afterwards(workspace, root,
     assert [(seen.session, seen.event, seen.pid) for seen in context.store.sessions.all()] == [("s", "***", 1)]
 
 
+IN_META = [((WORD, "7"), WORD), (("key", WORD), WORD), (("key", WORD), f"key={WORD}"), ((f"{WORD} key", f"{WORD} b"), WORD)]
+
+
+@pytest.mark.parametrize(("pair", "text"), IN_META, ids=["key", "value", "both sides of =", "both"])
+def test_a_text_in_the_meta_of_a_save_is_gone(workspace, root, pair, text):
+    """In a key, in a value, in both. Across both it is as a person sees it: key=value."""
+    plant(root, {"f": b"1"})
+    workspace.save(meta=dict([pair, ("step", "3")]))
+    assert hits(workspace.store_path, WORD)
+    assert workspace.purge_text(os.fsencode(text), dry_run=True).places.details == 1
+    assert workspace.purge_text(os.fsencode(text)).places.details == 1
+    assert hits(workspace.store_path, WORD) == {}
+    meta = workspace.checkpoints()[0][0].meta
+    assert meta == {"***" if WORD in pair[0] else pair[0]: "***", "step": "3"}
+    assert workspace.verify().problems == ()
+
+
 def test_a_dry_run_counts_and_edits_nothing(workspace, root):
     plant(root, {"f": b"1"})
     context = workspace._context

@@ -92,6 +92,15 @@ def test_what_was_pushed_arrives_exactly_and_once(machine, other):
     assert other.push().checkpoints == 0, "what was pulled is not pushed again"
 
 
+def test_the_meta_of_a_save_is_pushed_and_pulled(machine, other):
+    with machine.open() as workspace:
+        point = workspace.save(meta={"episode": "7"}).checkpoint
+    machine.push()
+    other.pull()
+    with other.open() as workspace:
+        assert [found.id for found, _ in workspace.checkpoints(every_worktree=True, meta={"episode": "7"})] == [point.id]
+
+
 def test_an_edit_is_one_request_and_little_more_than_its_bytes(machine, other):
     machine.save({f"d{n}/f{m}": os.urandom(300) for n in range(30) for m in range(30)})
     machine.push()

@@ -62,7 +62,8 @@ actions = st.builds(
     st.booleans(),
 )
 circumstances = st.builds(
-    Circumstances, st.one_of(st.just(""), ids), texts, texts, int64, int64, st.sampled_from([None, True, False]), int64, *[texts] * 6
+    Circumstances, st.one_of(st.just(""), ids), texts, texts, int64, int64, st.sampled_from([None, True, False]), int64, *[texts] * 6,
+    meta=st.dictionaries(texts, texts, max_size=3).map(dict.items).map(tuple),
 )
 checkpoint_values = st.builds(
     Checkpoint,

@@ -11,13 +11,13 @@ from ..._typing import TYPE_CHECKING
 from ...messages import age, plural, printable
 from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
-from ...model.turn_records import Forgotten, Outside, Reset, Row, Turn
+from ...model.turn_records import Forgotten, Outside, Reset, Row, SavedRow, Turn
 from ...ops import lookup
 from ...ops.checkpoint_names import REMOTE, ReferencePlace, is_listed, label_of, moment_of
 from ...ops.context import Context
 from ...ops.turn_view import TurnView
 from ...store.catalog import Marked
-from ..show.rows import RowWriter, first_line, is_shown, searched
+from ..show.rows import RowWriter, first_line, is_shown, meta_lines, searched
 from ..show.text import DIM, Line, cut_to, description, signed, size, styled
 from ..terminal.lines import note, print_json, print_line, print_lines
 from ..terminal.table import print_table, set_width, width
@@ -70,11 +70,12 @@ class _Filter:
             return False
         if not self._is_of(point.session, point.created_ns):
             return False
-        return not self._text or self._text in f"{label_of(point, marked)}\n{point.prompt}".casefold()
+        texts = (label_of(point, marked), point.prompt, *meta_lines(point))
+        return not self._text or self._text in "\n".join(texts).casefold()
 
     def takes_row(self, row: Row) -> bool:
         """True for a selected row. With a session, only turns are selected."""
-        if not is_shown(row) or (isinstance(row, Turn) and self.is_elsewhere(row)):
+        if not (is_shown(row) or self._is_in_meta(row)) or (isinstance(row, Turn) and self.is_elsewhere(row)):
             return False
         if self.is_any:
             return True
@@ -97,6 +98,12 @@ class _Filter:
             return True
         self._writer = self._writer or RowWriter(self._view)
         return self._text in searched(row, self._writer.words(row)).casefold()
+
+    def _is_in_meta(self, row: Row) -> bool:
+        """True for a save that has the text in its meta: it is found also where it folds behind its turn."""
+        if not self._text or not isinstance(row, SavedRow):
+            return False
+        return self._text in "\n".join(meta_lines(self._view.points[row.checkpoint])).casefold()
 
     def is_elsewhere(self, turn: Turn) -> bool:
         """True for a turn of another session, inside of a client: it is not listed there."""

@@ -214,7 +214,7 @@ def _places(found: TextPurged) -> str:
     where = found.places
     return (
         f"{plural(where.transcripts, 'stored conversation')}, {plural(where.prompts, 'prompt')}, {plural(where.labels, 'label')}, "
-        f"{plural(where.details, 'detail')} (git branch, event, reason) and {plural(where.log, 'line')} of the log that hold the text"
+        f"{plural(where.details, 'detail')} (git branch, event, reason, meta) and {plural(where.log, 'line')} of the log that hold the text"
     )
 
 

@@ -169,6 +169,8 @@ def _print_checkpoint(point: Checkpoint, marked: Marked, turn: Turn | None = Non
     if prompt:
         of = "" if turn is None else f" (turn {machine}:@{turn.n})" if machine else f" (turn @{turn.n})"
         print_line(f"  prompt    {printable(' '.join(prompt.split()))}{of}")
+    for key, value in point.more.meta:
+        print_line(f"  meta      {printable(key)}={printable(value)}")
     if marked.pinned:
         print_line("  pinned")
     print_line(f"  root      {printable(point.root)}{machine and f' on {machine}'}")

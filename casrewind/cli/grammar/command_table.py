@@ -169,7 +169,7 @@ COMMANDS = {
     "list": Command("List turns, newest first: each prompt and what it changed", ("casrewind list -n 10", "casrewind list --since 2h"), (
         NUMBER._replace(help="show at most N turns"),
         Option(("--since",), "only what was made since then: 1h, 14:30, yesterday", "WHEN"),
-        Option(("--grep",), "only rows with TEXT in the prompt or label", "TEXT"),
+        Option(("--grep",), "only rows with TEXT in the prompt, label or meta", "TEXT"),
         Option(("--session",), "only turns of this agent session (its id, or 4 characters of it) and of the ones it continues", "ID"),
         flag("--all", "every checkpoint, with safety checkpoints and other worktrees"),
         flag("--remote", "what was pulled from other machines, in place of what was made here"),

@@ -50,6 +50,8 @@ class RowWords(NamedTuple):
     note: str = ""
     """What is special about the changes, in brackets."""
     is_pinned: bool = False
+    meta: str = ""
+    """The meta of a save, a line for each key."""
 
 
 class RowText(NamedTuple):
@@ -201,9 +203,11 @@ def words_of(row: Row, points: Mapping[str, Checkpoint], marks: Mapping[str, Mar
     if isinstance(row, Outside):
         return RowWords(outside_title(row), note=_note(row.changes, purged=len(row.purged), unclear=row.unclear, damaged=row.damaged))
     if isinstance(row, SavedRow):
-        description = points[row.checkpoint].label  # casrewind run writes a label that keeps nothing
-        title = first_line(f"saved: {row.label}" if row.label else description or "saved")
-        return RowWords(title + _while(row.during), is_pinned=marks[row.checkpoint].pinned)
+        point = points[row.checkpoint]
+        description = point.label  # casrewind run writes a label that keeps nothing
+        noted = ", ".join(meta_lines(point))
+        title = first_line(f"saved: {row.label}" if row.label else description or (f"saved: {noted}" if noted else "saved"))
+        return RowWords(title + _while(row.during), is_pinned=marks[row.checkpoint].pinned, meta="\n".join(meta_lines(point)))
     if isinstance(row, Reset):
         machine = points[row.target].more.machine if row.target in points else ""
         ending = f" of {printable(machine)}" if machine else ""  # a long prompt in front of it is cut
@@ -217,7 +221,13 @@ def searched(row: Row, words: RowWords) -> str:
     """The texts of a row that a filter searches."""
     if isinstance(row, Turn):
         return "\n".join((row.prompt, *row.also))
-    return f"{words.title}\n{row.label if isinstance(row, SavedRow) else ''}"  # a title has the first line of a label
+    label = row.label if isinstance(row, SavedRow) else ""  # a title has its first line
+    return f"{words.title}\n{label}\n{words.meta}"
+
+
+def meta_lines(point: Checkpoint) -> list[str]:
+    """The meta of a checkpoint: key=value."""
+    return [f"{key}={value}" for key, value in point.more.meta]
 
 
 def title_of(turn: Turn) -> str:

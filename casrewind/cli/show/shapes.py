@@ -83,6 +83,7 @@ def checkpoint(point: Checkpoint, marked: Marked, current: str, turn: Turn | Non
         "commit": point.more.commit or None,
         "parent": point.parent or None,
         "machine": point.more.machine or None,
+        "meta": point.meta,
     }
 
 

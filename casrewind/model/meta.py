@@ -1,0 +1,36 @@
+"""The meta of a save: keys and values that a program gives it, to find its checkpoint again."""
+
+from collections.abc import Mapping
+
+from .. import errors
+
+MOST_KEYS = 16
+MOST_BYTES = 4096
+"""Of all keys and values together, in UTF-8."""
+_SHOWN = 80
+"""Characters of a key or value in an error."""
+
+
+def pairs_of(meta: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """The keys and values, as a checkpoint holds them. Raises UsageError if they cannot be stored."""
+    if not isinstance(meta, Mapping):
+        raise errors.UsageError("meta is no mapping of text to text", "as in meta={'episode': '7'}")
+    if len(meta) > MOST_KEYS:
+        raise errors.UsageError(f"meta has {len(meta)} keys, and a checkpoint stores at most {MOST_KEYS}", "give fewer keys")
+    pairs = tuple(meta.items())
+    size = sum(_size(key, f"the key {key!r:.{_SHOWN}}") + _size(value, f"the value of {key!r:.{_SHOWN}}") for key, value in pairs)
+    if "" in meta:
+        raise errors.UsageError("meta has an empty key", "give it a name")
+    if size > MOST_BYTES:
+        raise errors.UsageError(f"meta has {size:,} bytes, and a checkpoint stores at most {MOST_BYTES:,}", "give shorter values")
+    return pairs
+
+
+def _size(text: object, what: str) -> int:
+    """The bytes of a text. `what` names it in the error."""
+    if not isinstance(text, str):
+        raise errors.UsageError(f"{what} in meta is not text", "str() makes text of it")
+    try:
+        return len(text.encode("utf-8"))
+    except UnicodeEncodeError:
+        raise errors.UsageError(f"{what} in meta is not valid Unicode", "replace the surrogates in it") from None
