@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -227,8 +228,9 @@ def test_sixteen_machines_of_one_path_do_not_meet(tmp_path, url):
         machine = Machine(tmp_path / str(number), url, "sandbox", root=root)
         machine.add_remote()
         machines.append((machine, [machine.save({"f": b"%d %d" % (number, step)}, f"of machine {number}") for step in range(2)]))
-    for machine, _ in machines:
-        machine.push()
+    with ThreadPoolExecutor(16) as threads:  # all at once
+        done = list(threads.map(lambda one: one[0].push(), machines))
+    assert [found.checkpoints for found in done] == [2] * 16 and {found.notes for found in done} == {()}
     reader, _ = machines[3]
     reader.pull()
     here = reader.points()
