@@ -46,7 +46,6 @@ from .save import scan_now
 
 _CACHED = 4096
 _TRIES = 5
-_MARKS = frozenset({ledger.PIN, ledger.UNPIN, ledger.LABEL})
 
 Fields = dict[str, Any]
 """New values of fields for `_replace`: their types differ by field."""
@@ -395,7 +394,7 @@ def _begin(context: Context, maintenance: Maintenance, found: LedgerRewrite) -> 
         if kind in ledger.OPERATIONS:
             operation = undo_history.decode_operation(payload)
             return undo_history.encode_operation(operation._replace(plan=found.plans.get(operation.plan, operation.plan)))
-        if kind in _MARKS:
+        if kind in ledger.MARKS:
             mark = undo_history.decode_mark(payload)
             label = found.label(mark.label)
             return payload if label == mark.label else undo_history.encode_mark(mark._replace(label=label))

@@ -33,11 +33,7 @@ def materialise(
     StoreDamaged unless `skip_damaged`, WorkspaceError.
     """
     _refuse_directory(context, directory)
-    try:
-        if os.path.lexists(directory) and os.listdir(directory):
-            raise errors.ContentInTheWay(f"{printable(directory)} is not empty", "give --to a new or an empty directory")
-    except OSError as error:
-        raise errors.WorkspaceError(f"cannot use {printable(directory)}: {error.strerror}") from error
+    refuse_contents(directory, "--to")
     with context.store.holding():
         if is_published:
             preflight.refuse_forgotten(context, target)
@@ -67,6 +63,15 @@ def materialise(
                 raise _why_not(context, directory, everything, error) from error
             raise
     return Restored("materialise", target.id, "", outcome.done, (*kept, *lost, *outcome.kept, *outcome.narrowed), 0, dry_run=False)
+
+
+def refuse_contents(directory: str, given_to: str) -> None:
+    """Raise ContentInTheWay if a directory is not empty, WorkspaceError if it cannot be read. `given_to`: what names it."""
+    try:
+        if os.path.lexists(directory) and os.listdir(directory):
+            raise errors.ContentInTheWay(f"{printable(directory)} is not empty", f"give {given_to} a new or an empty directory")
+    except OSError as error:
+        raise errors.WorkspaceError(f"cannot use {printable(directory)}: {error.strerror}") from error
 
 
 def _write(context: Context, actions: Actions, tag: str) -> Outcome:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from .objects import ObjectInfo
     from .seal import Keys
 
-FIRST = 1
-"""The number of the first piece of a chain."""
 _NAME = re.compile(r"([0-9a-f]{32})/(\d{10})-(\d{10})")
 _READERS = 128
 """Readers that are kept. Each holds the end of its piece."""

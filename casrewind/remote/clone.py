@@ -64,7 +64,7 @@ def clone(
     of that machine. Raises ContentInTheWay (the directory is not empty), RemoteError, CheckpointNotFound, AmbiguousReference,
     StoreFull. Then there is no new project.
     """
-    _refuse_contents(directory)
+    restore_to.refuse_contents(directory, "clone")
     objects = Objects(wanted.url, wanted.options)
     head = read_head(objects)
     if head is None:
@@ -77,6 +77,7 @@ def clone(
     try:
         arriving = _arriving(context, found, point, everything=everything)
         chosen = next(one for _, one in arriving.points if one.id == point.id)
+
         def write_files(kept: Sequence[Checkpoint]) -> None:
             if chosen not in kept:
                 raise errors.RemoteError(
@@ -101,14 +102,6 @@ def clone(
         raise
     close_context(context)
     return Cloned(context.root.path, chosen, found.read.machine, chosen.files, len(kept), chat, (*found.problems, *problems))
-
-
-def _refuse_contents(directory: str) -> None:
-    try:
-        if os.path.lexists(directory) and os.listdir(directory):
-            raise errors.ContentInTheWay(f"{printable(directory)} is not empty", "give clone a new or an empty directory")
-    except OSError as error:
-        raise errors.WorkspaceError(f"cannot use {printable(directory)}: {error.strerror}") from error
 
 
 def _open_new(directory: str, settings: Settings) -> tuple[Context, bool]:
@@ -195,18 +188,16 @@ def _arriving(context: Context, found: ChainRecords, point: Checkpoint, *, every
         if kind == ledger.ADOPT:
             moved = history.decode_adoption(payload)
             here |= {moved.old} if moved.new in here else set()
-    points, others = [], []
-    wanted = _with_conversation([decode_point(payload) for kind, _, payload in records if kind == ledger.CHECKPOINT], point)
+    sent = [(seq, decode_point(payload)) for kind, seq, payload in records if kind == ledger.CHECKPOINT]
+    wanted = _with_conversation([one for _, one in sent], point)
+    points = [(seq, _placed(context, found, one, is_here=one.worktree in here)) for seq, one in sent if everything or one.id in wanted]
+    others = []
     for kind, seq, payload in records:
-        if kind == ledger.CHECKPOINT:
-            one = decode_point(payload)
-            if everything or one.id in wanted:
-                points.append((seq, _placed(context, found, one, is_here=one.worktree in here)))
-        elif kind == ledger.SESSION:
+        if kind == ledger.SESSION:
             rewind = rewind_record.decode(payload)
             key = context.root.key if rewind.worktree in here else renamed(found.chain, rewind.worktree)
             others.append((kind, seq, rewind_record.encode(rewind._replace(worktree=key))))
-        elif kind != ledger.ADOPT:
+        elif kind not in (ledger.CHECKPOINT, ledger.ADOPT):
             others.append((kind, seq, payload))
     return Arriving(points, others)
 

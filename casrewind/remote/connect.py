@@ -25,9 +25,8 @@ AskPassphrase = Callable[[bool], str]
 
 
 class Added(NamedTuple):
-    """The result of `add`: whether the remote is new, whether a passphrase opens it, the number of chains that are on it."""
+    """The result of `add`: whether the remote is new, whether a passphrase opened it or will, and its directory in the store."""
 
-    config: RemoteConfig
     is_new: bool
     has_passphrase: bool
     directory: str
@@ -78,7 +77,7 @@ def add(store: Store, wanted: RemoteConfig, environ: Mapping[str, str], *, key_f
         master, identity = given or new_master(), os.urandom(16)
         passphrase = ask(True) if given is None and ask is not None else ""
         if passphrase:
-            objects.put_new(KEYS + os.urandom(8).hex(), lock_key(master, passphrase))
+            _lock(objects, master, passphrase)
             has_passphrase = True
         is_new = objects.put_new(HEAD, remote_head(Keys(master), identity))
         if not is_new:
@@ -87,11 +86,14 @@ def add(store: Store, wanted: RemoteConfig, environ: Mapping[str, str], *, key_f
         is_new = False
         master, has_passphrase = find_key(objects, given, ask)
         identity = check_head(Keys(master), head, wanted.url)
-    is_kept = not wanted.key_command and not environ.get(configs.VARIABLE)
     directory = configs.write(store, identity, wanted, None if wanted.key_command else master)
-    return Added(wanted, is_new, has_passphrase or not is_kept, directory)
+    return Added(is_new, has_passphrase, directory)
 
 
-def add_passphrase(remote_objects: ObjectStore, master: bytes, passphrase: str) -> None:
+def add_passphrase(config: RemoteConfig, master: bytes, passphrase: str) -> None:
     """Let one more passphrase open the remote's key. Raises RemoteError."""
-    remote_objects.put_new(KEYS + os.urandom(8).hex(), lock_key(master, passphrase))
+    _lock(Objects(config.url, config.options), master, passphrase)
+
+
+def _lock(objects: ObjectStore, master: bytes, passphrase: str) -> None:
+    objects.put_new(KEYS + os.urandom(8).hex(), lock_key(master, passphrase))

@@ -28,7 +28,6 @@ from .sync_state import ReadChain
 if TYPE_CHECKING:
     from .push import Item
 
-_MARKS = (ledger.PIN, ledger.UNPIN, ledger.LABEL)
 _AT_ONCE = 32 << 20
 """Bytes of packs that are written before they are made durable."""
 _ID = re.compile(r"[0-9a-z]{4,64}")
@@ -141,9 +140,14 @@ def _is_end(reader: ChainReader, at: int) -> bool:
         return False
 
 
+def _plain(name: str) -> str:
+    """The characters of a name that a reference may have."""
+    return _NOT_IN_NAMES.sub("-", name)[:64].strip("-.")
+
+
 def _machine(remote: Remote, chain: str, name: str) -> str:
     """The name that a chain's machine has here: not that of another chain, and no word that a reference begins with."""
-    name = _NOT_IN_NAMES.sub("-", name)[:64].strip("-.") or "machine"
+    name = _plain(name) or "machine"
     others = {one.machine for other, one in remote.files.state.chains.items() if other != chain} | {remote.config.machine}
     return f"{name}.{chain[:4]}" if name in others or f"{name}:" in (REMOTE, AFTER) else name
 
@@ -176,7 +180,7 @@ def _arriving(context: Context, found: ChainRecords, *, newest: bool) -> Arrivin
 
 def _of_worktree(machine: str, root: bytes) -> str:
     base = root.rstrip(b"/").rpartition(b"/")[2].decode("ascii", "replace")
-    return f"{machine}/{_NOT_IN_NAMES.sub('-', base)[:64].strip('-.') or 'worktree'}"
+    return f"{machine}/{_plain(base) or 'worktree'}"
 
 
 def decode_point(payload: bytes) -> Checkpoint:
@@ -206,7 +210,7 @@ def _renamed_others(context: Context, found: ChainRecords, others: "Iterable[Ite
                 moved = history.decode_adoption(payload)
                 here = moved._replace(old=renamed(found.chain, moved.old), new=renamed(found.chain, moved.new))
                 yield kind, seq, history.encode_adoption(here)
-            elif kind in _MARKS:
+            elif kind in ledger.MARKS:
                 history.decode_mark(payload)
                 yield kind, seq, payload
         except errors.ManifestCorrupt as error:
@@ -236,7 +240,7 @@ def store_records(context: Context, arriving: Arriving) -> None:
     items += [(seq, kind, payload) for kind, seq, payload in arriving.others]
     worktrees = {point.worktree for _, point in arriving.points}
     for _, kind, payload in sorted(items, key=lambda item: item[0]):
-        if kind in _MARKS:
+        if kind in ledger.MARKS:
             marked = context.store.checkpoint(history.decode_mark(payload).checkpoint)
             if marked is None or not (marked.more.machine or marked.worktree in worktrees):
                 continue  # it is another store's, or one of here
@@ -257,17 +261,21 @@ class Fetcher:
 
     def complete(self, points: Sequence[Checkpoint]) -> set[str]:
         """Fetch what these checkpoints need. Returns the ids of those that are complete now."""
+        if self._fetch(points):
+            return {point.id for point in points}
+        return {point.id for point in points if self._fetch([point])}
+
+    def _fetch(self, points: Sequence[Checkpoint]) -> bool:
+        """Fetch what these checkpoints need. False if something of it is nowhere, or damaged."""
         try:
             marker = self._marker(points)
         except (errors.StoreDamaged, PieceDamaged):
-            return {point.id for point in points if self._is_complete(point)}
-        lacking, is_whole = marker.content, not marker.missing
-        del marker
+            return False
+        lacking, is_known = marker.content, not marker.missing
+        del marker  # the content needs the memory
         for digest in [digest for digest in lacking if not self._writer.lacks((digest,))]:
             del lacking[digest]
-        if sum(1 for _ in self._store(lacking)) == len(lacking) and is_whole:
-            return {point.id for point in points}
-        return {point.id for point in points if self._is_complete(point)}
+        return is_known and sum(1 for _ in self._store(lacking)) == len(lacking)
 
     def _marker(self, points: Sequence[Checkpoint]) -> Marker:
         marker = Marker(self._read, self._context.counter("looking for what is new"), skip=lambda _kind, _digest: False)
@@ -277,14 +285,6 @@ class Fetcher:
         except errors.UnsafePath as error:  # a tree of another machine with names that no save makes
             raise PieceDamaged(str(error)) from error
         return marker
-
-    def _is_complete(self, point: Checkpoint) -> bool:
-        try:
-            marker = self._marker([point])
-        except (errors.StoreDamaged, PieceDamaged):
-            return False
-        lacking = {digest: kind for digest, kind in marker.content.items() if self._writer.lacks((digest,))}
-        return not marker.missing and sum(1 for _ in self._store(lacking)) == len(lacking)
 
     def _read(self, wanted: list[bytes], kind: int) -> Iterator[tuple[bytes, bytes | errors.StoreDamaged]]:
         """A Reader of containers (store/reachability.py)."""

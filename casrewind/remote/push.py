@@ -27,8 +27,7 @@ from .sync_state import StateFiles
 MOST = 16 << 20
 """Bytes of plain data in a piece. One PUT has one piece, and a push needs the memory of one."""
 _BATCH = 2000
-_MARKS = (ledger.PIN, ledger.UNPIN, ledger.LABEL)
-KINDS = (*_MARKS, ledger.SESSION, ledger.ADOPT)
+KINDS = (*ledger.MARKS, ledger.SESSION, ledger.ADOPT)
 """The kinds of records that are sent besides checkpoints."""
 COPIED = "this store was copied from another machine: it goes on as a machine of its own"
 PURGED = "after the purge everything is pushed anew, and what was pushed before it is deleted"
@@ -188,7 +187,7 @@ class _Push:
             own[point.id] = not point.more.machine
             foreign |= {point.worktree} if point.more.machine else set()
         for record in records:
-            if record.kind in _MARKS:
+            if record.kind in ledger.MARKS:
                 is_own = own.get(history.decode_mark(record.payload).checkpoint, False)
             elif record.kind == ledger.SESSION:
                 rewind = rewind_record.decode(record.payload)

@@ -173,7 +173,7 @@ def key(directory: str, config: RemoteConfig, environ: Mapping[str, str]) -> byt
         ) from error
 
 
-def open_remote(store: Store, environ: Mapping[str, str], *, patience: float = 10.0) -> Remote:
+def open_remote(store: Store, environ: Mapping[str, str]) -> Remote:
     """Open a store's remote. Sends no request. Raises RemoteError."""
     from .objects import Objects
     from .seal import Keys
@@ -181,4 +181,4 @@ def open_remote(store: Store, environ: Mapping[str, str], *, patience: float = 1
 
     directory, config = need(store)
     keys = Keys(key(directory, config, environ))
-    return Remote(config, Objects(config.url, config.options, patience=patience), keys, StateFiles(directory))
+    return Remote(config, Objects(config.url, config.options), keys, StateFiles(directory))

@@ -213,7 +213,7 @@ class Ledger:
         fsio.sync_fd(fd)
 
 
-_MARKS = {PIN, UNPIN, LABEL}
+MARKS = frozenset((PIN, UNPIN, LABEL))
 OPERATIONS = frozenset((RESTORE, UNDO, REDO))
 
 
@@ -237,7 +237,7 @@ def _counts(record: Record, alive: Mapping[str, int], numbers: frozenset[int]) -
 
     if record.kind == CHECKPOINT:
         return record.seq in numbers
-    if record.kind in _MARKS:
+    if record.kind in MARKS:
         return undo_history.decode_mark(record.payload).checkpoint in alive
     if record.kind == SESSION:
         from ..model import rewind_record as rewinds

@@ -15,6 +15,7 @@ from ...ops import purge as purging
 from ...ops.purge import Gone, Purged
 from ...ops.purge_text import MOST_TEXT, TextPurged, purge_text
 from ...worktree import root as roots
+from ..plan.facts import find_unsent
 from ..show import shapes
 from ..show.text import SHOWN, size
 from ..terminal.lines import note, print_json, print_line
@@ -71,11 +72,7 @@ def _path(context: "Context", options: "ParsedOptions", done: Done) -> int:
 
 def _note_remote(context: "Context") -> None:
     """Say where what was pushed may still hold what was purged."""
-    if not os.path.lexists(context.store.remotes):
-        return
-    from ...remote.push import unsent
-
-    found = unsent(context)
+    found = find_unsent(context)
     if found is not None:
         note(f"{found.config.url} may still hold it: casrewind push sends everything anew, and deletes what was pushed before")
         for machine in found.machines:

@@ -89,12 +89,12 @@ def _key(context: "Context", options: "ParsedOptions") -> int:
     if options.add:
         if not sys.stdin.isatty():
             raise errors.UsageError("a passphrase is asked for on a terminal", "run casrewind remote key --add there")
-        opened = configs.open_remote(context.store, context.environ)
+        master = configs.key(directory, found, context.environ)
         passphrase = _passphrase(True)
         if not passphrase:
             print_line("nothing was changed")
             return OK
-        connect.add_passphrase(opened.objects, configs.key(directory, found, context.environ), passphrase)
+        connect.add_passphrase(found, master, passphrase)
         print_line(f"this passphrase opens {found.url} now; casrewind clone and remote add ask for it")
         return OK
     where = f"the command {found.key_command!r} prints it" if found.key_command else printable(os.path.join(directory, "key"))

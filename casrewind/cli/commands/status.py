@@ -18,6 +18,7 @@ from ...settings import Settings, faults_of, find_root, project
 from ...store.layout import Layout
 from ...worktree.ignored import find_ignored
 from ...worktree.scan_policy import ScanPolicy
+from ..plan.facts import find_unsent
 from ..show import shapes
 from ..show.shapes import Shape, time_of
 from ..show.text import size, skipped_lines
@@ -27,7 +28,6 @@ from .include import unprotected
 
 if TYPE_CHECKING:
     from ...ops.context import Context
-    from ...remote.push import Unsent
     from ..grammar.command_line import ParsedOptions
 
 _UNITS = (("d", 86400), ("h", 3600), ("m", 60))
@@ -55,7 +55,7 @@ def status(context: "Context", options: "ParsedOptions", done: Done) -> int:
         left_out = [{**shapes.path(each.path), "bytes": each.size, "directory": each.is_dir} for each in ignored]
         rules = [os.fsdecode(rule) for rule in inclusion.private_rules(context.policy)]
         private = {"file": Layout(context.store.path).rules, "rules": rules}
-        remote = _remote(context)
+        remote = find_unsent(context)
         shape["remote"] = None if remote is None else {"url": remote.config.url, "not_pushed": remote.number}
         print_json({**shape, "ignored": left_out, "ignored_complete": complete, "private_rules": private})
     else:
@@ -87,7 +87,7 @@ def _print_status(
         print_line(f"  last         {last.id}{label}, {age(last.created_ns)}: {plural(last.files, 'file')}, {size(last.size)}")
     for line in _keeps(found, context.limits):
         print_line(line)
-    remote = _remote(context)
+    remote = find_unsent(context)
     if remote is not None:
         from ..show.remote import not_pushed
 
@@ -104,15 +104,6 @@ def _print_status(
         state = "is running" if found.running else "was interrupted"
         print_line(f"  unfinished   {found.journal.op} of {found.journal.target} {state}")
     print_lines(skipped_lines(found.skipped))
-
-
-def _remote(context: "Context") -> "Unsent | None":
-    """What waits for a push. Without a remote nothing about remotes is imported."""
-    if not os.path.lexists(context.store.remotes):
-        return None
-    from ...remote.push import unsent
-
-    return unsent(context)
 
 
 def _print_private_rules(policy: ScanPolicy, store: str) -> None:

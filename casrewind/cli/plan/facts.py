@@ -1,5 +1,6 @@
 """What is looked up for the plan of a restore: its target in words, the branches, and the rules that it takes back."""
 
+import os
 from collections.abc import Iterable
 from contextlib import suppress
 
@@ -17,6 +18,16 @@ from ..show.restored import RestoreTarget, name_of, shortened
 if TYPE_CHECKING:
     from ...model.turn_records import Turn
     from ...ops.inclusion import LostRule
+    from ...remote.push import Unsent
+
+
+def find_unsent(context: Context) -> "Unsent | None":
+    """What waits for a push. Without a remote nothing about remotes is imported."""
+    if not os.path.lexists(context.store.remotes):
+        return None
+    from ...remote.push import unsent
+
+    return unsent(context)
 
 
 def target_of(context: Context, point: Checkpoint) -> RestoreTarget:
