@@ -56,7 +56,7 @@ class Kept(NamedTuple):
 class Merged(NamedTuple):
     """A file that becomes a merge: its bytes `data`, the number of places `taken` back, and how many lines are `kept`
     that were changed since. `conflicts`: how many places have markers. `by`: the numbers of the turns that edited the file
-    since. `is_yours`: a person did, too. `machine`: the other machine whose places were taken over instead, or ""."""
+    since. `is_yours`: a person did, too. `machine`: the name of another machine, if its places were taken over instead, or ""."""
 
     path: bytes
     data: bytes

@@ -23,7 +23,7 @@ NEWEST = {"last": 1, "prev": 2}
 
 
 class ReferencePlace(NamedTuple):
-    """Whose checkpoints a reference counts. `machine`: the name of another machine, "" = this one. `reference`: the rest of it."""
+    """A reference in two parts. `machine`: the name of another machine, "" = this one. `reference`: the rest."""
 
     worktree: bytes
     machine: str

@@ -24,7 +24,7 @@ _ENDS = frozenset({"turn_end", "session_end"})
 
 
 def store_rest(context: Context, *, transcripts: bool) -> Checkpoint | None:
-    """Store the rest of the conversation whose turn's end is the root's newest checkpoint. None if there is nothing to store,
+    """Store the rest of a conversation, if the root's newest checkpoint is the end of its turn. None if there is nothing to store,
     if the conversation has gone on since, or if no `transcripts` are wanted. Raises StoreError and others."""
     head = context.store.head(context.root.key)
     if not transcripts or head is None or head.trigger not in _ENDS or not head.cursor:

@@ -44,7 +44,7 @@ def machines(everything: Iterable[_Found]) -> dict[str, bytes]:
 
 
 def place_of(context: Context, reference: str, everything: Sequence[_Found] | None = None) -> ReferencePlace:
-    """Whose checkpoints `reference` counts. Raises AmbiguousReference, CheckpointNotFound for `remote:`."""
+    """The machine that `reference` names, and the rest of it. Raises AmbiguousReference, CheckpointNotFound for `remote:`."""
     name, rest = names.machine_of(reference)
     own = ReferencePlace(context.root.key, "", reference)
     if not name:

@@ -27,7 +27,7 @@ def materialise(
     context: Context, target: Checkpoint, directory: str, *, skip_damaged: bool = False, is_published: bool = True
 ) -> Restored:
     """Write a checkpoint's whole tree into a new or empty directory. Works with a read-only store. After an error
-    everything written is removed. `is_published` is False for a checkpoint whose blobs are stored and whose record is not yet.
+    everything written is removed. `is_published` is False for a checkpoint that has its blobs in the store, and no record yet.
 
     Raises ContentInTheWay if the directory is not empty, UnsafePath if it may not receive a checkpoint, StoreFull,
     StoreDamaged unless `skip_damaged`, WorkspaceError.

@@ -126,7 +126,7 @@ class Search:
         return True
 
     def _look(self, found: Comparison, path: bytes, entry: Entry | None, *, of_new: bool) -> tuple[object, bool] | None:
-        """(what a content has, whether it is binary); None if it cannot be read any more."""
+        """Returns (the result of the query for a content, True if it is binary), or None if the content cannot be read any more."""
         if entry is None:
             return self._nothing, False
         key = _content(entry)
