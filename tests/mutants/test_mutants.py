@@ -9,6 +9,8 @@ import shutil
 import pytest
 from mutants import run
 
+from support import unprivileged
+
 SOME = 4
 MUTANTS = run.mutants()
 needs_patch = pytest.mark.skipif(shutil.which("patch") is None, reason="needs patch")
@@ -48,13 +50,20 @@ def test_a_patch_that_does_not_apply_and_a_mutant_that_survives_are_told(tmp_pat
     assert run.judge(copy, run.Mutant(third, "", killer + "_not"))[0] == run.BROKEN
 
 
+@pytest.fixture
+def open_place():
+    """A directory that every user can enter: nobody would import the product that is not broken."""
+    with unprivileged.open_directory() as place:
+        yield place
+
+
 @needs_patch
-def test_some_mutants_are_killed(tmp_path):
+def test_some_mutants_are_killed(open_place):
     """Which ones, the product's own bytes decide: others after every change of it."""
     seed = hashlib.sha256()
     for path in sorted((run.REPOSITORY / "casrewind").rglob("*.py")):
         seed.update(path.read_bytes())
-    copy = run.Copy(tmp_path)
+    copy = run.Copy(open_place)
     for mutant in random.Random(seed.digest()).sample(MUTANTS, SOME):
         outcome, said = run.judge(copy, mutant)  # that the test passes as it is, the suite sees that this one is part of
         assert outcome in (run.KILLED, run.SKIPPED), f"{mutant.name}: {outcome}\n{said}"
