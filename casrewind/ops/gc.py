@@ -24,7 +24,7 @@ from ..store.budget import has_inodes, most_together, reserve
 from ..store.maintenance import AFTER, BEFORE, Maintenance
 from ..store.reachability import Marker
 from ..store.sweep import PackUsage, Sweep
-from . import turn_checkpoints
+from . import origins, turn_checkpoints
 from .checkpoint_names import is_named
 from .context import Context
 
@@ -125,6 +125,7 @@ def _collect(
         unfinished = finish_interrupted_purge(context, maintenance)
         maintenance.remove_drafts()  # drafts of killed processes count as used space: they would cost a checkpoint
         maintenance.fit_ballast(limits.max_size)
+        origins.drop_gone(context)
         decision = _forget(context, maintenance, limits, target)
         forgotten += decision.dropped
         seq, points, reach = _mark_everything(context, maintenance)
@@ -188,9 +189,9 @@ def _fit(context: Context, maintenance: Maintenance, decision: Decision, budget:
 
 
 def _needed(context: Context) -> dict[str, str]:
-    """{checkpoint id: what needs it}: undo and redo steps, open restores, the state that a worktree equals, and the
-    newest checkpoint of each live session."""
-    needed = {}
+    """{checkpoint id: what needs it}: undo and redo steps, open restores, the state that a worktree equals, the newest
+    checkpoint of each live session, and what a directory was made from."""
+    needed = dict.fromkeys(origins.needed(context), "a directory made from it")
     for history in context.store.histories().values():
         for step in (*history.undo, *history.redo):
             needed.update(dict.fromkeys((step.target, step.before, step.safety), "undo"))

@@ -17,7 +17,7 @@ from ..model.plan import Action, Actions, Kept, Plan
 from ..store.reading import TreeCache
 from ..worktree.apply import Applier, Outcome
 from ..worktree.reader import Worktree
-from . import preflight
+from . import origins, preflight
 from .context import Context
 from .execute import Contents, Restored
 from .restorable import naming, survey
@@ -62,6 +62,9 @@ def materialise(
             if isinstance(error, (errors.StoreDamaged, OSError)):
                 raise _why_not(context, directory, everything, error) from error
             raise
+        if is_published:
+            with suppress(OSError):  # a store that can only be read
+                origins.record(context, directory, target)
     return Restored("materialise", target.id, "", outcome.done, (*kept, *lost, *outcome.kept, *outcome.narrowed), 0, dry_run=False)
 
 

@@ -45,6 +45,7 @@ if TYPE_CHECKING:  # a save does not need it
     from .agent_sessions import AgentSessions
     from .journal import Journals
     from .maintenance import Maintenance
+    from .origin_rows import OriginRows
 
 Recount = Callable[[str], Counts]
 """Counts the changes of a draft since the checkpoint with this id, or since nothing ("")."""
@@ -202,6 +203,13 @@ class Store:
         from .agent_sessions import AgentSessions
 
         return AgentSessions(self.path)
+
+    @property
+    def origins(self) -> "OriginRows":
+        """What directories were made from."""
+        from .origin_rows import OriginRows
+
+        return OriginRows(self.path)
 
     def maintenance(self) -> "Maintenance":
         """The operations for gc, repair and purge."""
