@@ -51,8 +51,8 @@ class StreamWriter:
         """Nothing is listed."""
         return []
 
-    def delete(self, names: Sequence[str]) -> None:
-        """Nothing can be deleted."""
+    def replace(self, name: str, data: bytes) -> None:
+        """Nothing can be replaced."""
 
 
 class StreamReader:
@@ -96,8 +96,8 @@ class StreamReader:
         """Sorted by name."""
         return sorted(ObjectInfo(name, size, 0) for name, (_, size) in self._places.items() if name.startswith(prefix) and name > after)
 
-    def delete(self, names: Sequence[str]) -> None:
-        """Nothing can be deleted."""
+    def replace(self, name: str, data: bytes) -> None:
+        """Nothing can be replaced."""
 
 
 def _filled(stream: BinaryIO, size: int) -> bytes:

@@ -7,6 +7,7 @@ before it. The first piece that does not fit ends what is read of its chain, and
 import re
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from .._typing import TYPE_CHECKING, NamedTuple
 from ..store.reachability import HOLDS
@@ -62,10 +63,12 @@ def open_piece(objects: ObjectStore, keys: "Keys", name: str, size: int) -> Piec
     """The reader of a piece that was listed with this size. Raises PieceDamaged, also if it was deleted since."""
 
     def read(start: int, end: int) -> bytes:
-        try:
-            return objects.get(name, start, end)
-        except ObjectGone:
-            raise PieceGone(f"the piece {name} of the remote was deleted just now", "pull again") from None
+        data = b""
+        with suppress(ObjectGone):
+            data = objects.get(name, start, end)
+        if len(data) < end - start:  # a purge has emptied it since
+            raise PieceGone(f"the piece {name} of the remote was deleted just now", "pull again")
+        return data
 
     return PieceReader(keys, name, size, read)
 

@@ -9,7 +9,7 @@ disk that is not mounted is written to as an empty directory: only the first obj
 import errno
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 from .. import fsio
 from ..worktree import safe_rename
@@ -37,11 +37,7 @@ class ObjectDirectory:
         if directory not in self._tidied:  # only the owner of a chain writes in its directory
             self._tidied.add(directory)
             fsio.remove_orphans(directory)
-        with fsio.drafted(directory) as (draft, fd), fsio.closing(os.open(directory, fsio.DIRECTORY_FLAGS)) as held:
-            with suppress(OSError):  # who may read the directory may read the object; some file systems have no modes
-                os.fchmod(fd, os.fstat(held).st_mode & 0o666)
-            fsio.write_all(fd, data)
-            fsio.sync_fd(fd)
+        with self._draft(directory, data) as (draft, held):
             try:
                 safe_rename.without_replacing(held, os.fsencode(os.path.basename(draft)), os.fsencode(file))
             except FileExistsError:
@@ -49,6 +45,23 @@ class ObjectDirectory:
                 return False
             _sync_directory(directory)
         return True
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Write an object in place of what has its name."""
+        directory, _, file = self._path(name).rpartition("/")
+        with self._draft(directory, data) as (draft, _):
+            os.rename(draft, f"{directory}/{file}")
+            _sync_directory(directory)
+
+    @contextmanager
+    def _draft(self, directory: str, data: bytes) -> Iterator[tuple[str, int]]:
+        """These bytes under another name, synced, and the open directory."""
+        with fsio.drafted(directory) as (draft, fd), fsio.closing(os.open(directory, fsio.DIRECTORY_FLAGS)) as held:
+            with suppress(OSError):  # who may read the directory may read the object; some file systems have no modes
+                os.fchmod(fd, os.fstat(held).st_mode & 0o666)
+            fsio.write_all(fd, data)
+            fsio.sync_fd(fd)
+            yield draft, held
 
     def get(self, name: str, start: int, end: int | None) -> bytes:
         """The bytes of an object, or a range of them: what there is of it."""

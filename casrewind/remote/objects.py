@@ -1,7 +1,7 @@
-"""The objects of a remote: put if absent, read, list, delete. In a bucket, in a directory, or in memory for tests.
+"""The objects of a remote: put if absent, read, list, empty. In a bucket, in a directory, or in memory for tests.
 
-Three dangers are prevented here. A push replaces what another push wrote: nothing but put-if-absent is offered. A
-command waits forever for a server that is silent: each request has a limit. An exception of a library reaches a
+Three dangers are prevented here. A push replaces what another push wrote: it has put-if-absent, and only what a purge
+ended is replaced. A command waits forever for a server that is silent: each request has a limit. An exception of a library reaches a
 person: each failure is a RemoteError in words, with the URL as it was typed.
 """
 
@@ -22,6 +22,7 @@ from .object_directory import ObjectDirectory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Literal
 
     from obstore.store import ObjectStore
 
@@ -84,6 +85,12 @@ class Objects:
             created = self._place.put_new(name, data)
         self._count(PUT, 1, sent=len(data))
         return created
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Write an object durably, in place of what has its name."""
+        with self._request(PUT):
+            self._place.replace(name, data)
+        self._count(PUT, 1, sent=len(data))
 
     def get(self, name: str, start: int = 0, end: int | None = None) -> bytes:
         """The bytes of an object from `start` to before `end`: what there is of them. Raises ObjectGone."""
@@ -238,10 +245,16 @@ class _Bucket:
     def put_new(self, name: str, data: bytes) -> bool:
         known = self._library.exceptions
         try:
-            self._call(PUT, len(data), self._library.put, self._store, name, data, mode="create", use_multipart=False)
+            self._put(name, data, "create")
         except (known.AlreadyExistsError, known.PreconditionError):
             return False
         return True
+
+    def replace(self, name: str, data: bytes) -> None:
+        self._put(name, data, "overwrite")
+
+    def _put(self, name: str, data: bytes, mode: "Literal['create', 'overwrite']") -> None:
+        self._call(PUT, len(data), self._library.put, self._store, name, data, mode=mode, use_multipart=False)
 
     def get(self, name: str, start: int, end: int | None) -> bytes:
         wanted: _Values | None = {"range": {"offset": start} if end is None else (start, end)} if start or end is not None else None

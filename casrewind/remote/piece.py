@@ -332,7 +332,7 @@ class PieceReader:
 
     @property
     def is_end(self) -> bool:
-        """True for a piece that holds nothing: it ends its chain, whose other pieces were deleted."""
+        """True for a piece that holds nothing: a purge ended its chain, whose other pieces are emptied."""
         return not self.table.frames
 
     def frame(self, number: int) -> bytes:

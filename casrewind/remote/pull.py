@@ -102,13 +102,12 @@ def read_chain(remote: Remote, chain: str, pieces: Sequence[PieceInfo], read: Re
     reader = ChainReader(remote.objects, remote.keys, pieces)
     found = ChainRecords(chain, reader, [], read, [])
     new = [at for at, piece in enumerate(pieces) if piece.last > read.last]
+    if new and _is_end(reader, new[-1]):
+        return found._replace(read=read._replace(last=pieces[-1].last))
     reader.open_ahead(new)
     shown = read.machine or chain[:8]
     for at in new:
         piece, next_number = pieces[at], found.read.last + 1
-        if _is_end(reader, at):
-            found = found._replace(read=found.read._replace(last=piece.last))
-            break
         if piece.first > next_number:
             missing = (next_number, piece.first - 1)
             found.problems.append(f"{names_of([missing])} of {shown} {'is' if missing[0] == missing[1] else 'are'} missing")
@@ -133,7 +132,7 @@ def read_chain(remote: Remote, chain: str, pieces: Sequence[PieceInfo], read: Re
 
 
 def _is_end(reader: ChainReader, at: int) -> bool:
-    """True if a piece ends its chain: a purge deleted the pieces before it."""
+    """True if a piece ends its chain: a purge emptied the pieces before it."""
     try:
         return reader.reader(at).is_end
     except PieceDamaged:

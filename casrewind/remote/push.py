@@ -30,7 +30,7 @@ _BATCH = 2000
 KINDS = (*ledger.MARKS, ledger.SESSION, ledger.ADOPT)
 """The kinds of records that are sent besides checkpoints."""
 COPIED = "this store was copied from another machine: it goes on as a machine of its own"
-PURGED = "after the purge everything is pushed anew, and what was pushed before it is deleted"
+PURGED = "after the purge everything is pushed anew, and what was pushed before it is emptied"
 
 Item = tuple[int, int, bytes]
 """A record: its kind, its sequence number in the store of its machine, its payload."""
@@ -38,7 +38,7 @@ Item = tuple[int, int, bytes]
 
 class Pushed(NamedTuple):
     """The result of a push: the number of checkpoints, of blobs, of bytes sent and of requests. `notes` are sentences about
-    what else happened; `left` are objects of before a purge that could not be deleted, `damaged` the ids of checkpoints that cannot be
+    what else happened; `left` are objects of before a purge that could not be emptied, `damaged` the ids of checkpoints that cannot be
     sent, because the store is damaged. With a dry run `size` counts plain bytes."""
 
     checkpoints: int
@@ -75,7 +75,7 @@ def push(context: Context, remote: Remote, *, dry_run: bool = False, points: Seq
             remote.files.begin_chain()
             notes.append(COPIED)
             done = _Push(context, remote).run()
-        left = pushing.delete_ended()
+        left = pushing.empty_ended()
         requests = sum(remote.objects.requests.values())
         return Pushed(*done, remote.objects.sent_bytes, requests, tuple(notes), left, damaged=remote.files.state.left)
 
@@ -328,32 +328,50 @@ class _Push:
         files.add_sent(rows, done if position is None else done._replace(position=position))
         self._builder, self._piece = PieceBuilder(self._remote.keys), []
 
-    def delete_ended(self) -> tuple[str, ...]:
-        """Delete the own chains that a purge ended. Returns the objects that could not be deleted."""
+    def empty_ended(self) -> tuple[str, ...]:
+        """Replace each piece of the own chains that a purge ended by an empty one. Returns the objects that could not be replaced.
+
+        No name becomes free: a store that was copied from this one before its last pushes would go on with the chain there."""
         left: list[str] = []
         for chain, last in self._files.state.ended.items():
-            is_ended = self._put_end(chain, last + 1)
-            names = [info.name for info in self._remote.objects.list(chain)]
-            if is_ended:
-                try:
-                    self._remote.objects.delete([name for name in names if name <= piece_name(chain, last)])
-                except errors.RemoteError:  # without the right to delete; the next push tries again
-                    left += names
-                    continue
+            if not self._put_end(chain, last + 1):  # a copied store has gone on with the chain: it is that store's now
+                left += [info.name for info in self._remote.objects.list(chain)]
             else:
-                left += names  # a store that was copied from this one has gone on with it: the chain is that store's
+                full = [piece_name(chain, number) for number in range(1, last + 1)]
+                failed = self._empty(full)
+                if failed:
+                    left += failed
+                    continue  # the next push tries again
             state = self._files.state
             self._files.save(state._replace(ended={one: number for one, number in state.ended.items() if one != chain}))
         return tuple(left)
 
+    def _empty(self, names: Sequence[str]) -> list[str]:
+        """Replace these pieces by empty ones, eight at a time. Returns those that could not be replaced."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        def empty(name: str) -> bool:
+            try:
+                self._remote.objects.replace(name, self._end(name))
+            except errors.RemoteError:
+                return False
+            return True
+
+        with ThreadPoolExecutor(8) as threads:
+            return [name for name, is_done in zip(names, threads.map(empty, names), strict=True) if not is_done]
+
     def _put_end(self, chain: str, number: int) -> bool:
         """Put an empty piece behind the last one of a chain. A store that was copied from this one cannot go on with the chain
         then: its next push begins a new one. Returns False if it has gone on already."""
-        data, _ = PieceBuilder(self._remote.keys).finish(piece_name(chain, number), FIRST, self._push, self._remote.config.machine)
-        if self._remote.objects.put_new(piece_name(chain, number), data):
+        name = piece_name(chain, number)
+        if self._remote.objects.put_new(name, self._end(name)):
             return True
         found = self._find(chain, number)
         return found is not None and found.is_end
+
+    def _end(self, name: str) -> bytes:
+        """The bytes of an empty piece."""
+        return PieceBuilder(self._remote.keys).finish(name, FIRST, self._push, self._remote.config.machine)[0]
 
 
 def _sound(data: bytes | errors.StoreDamaged) -> bytes:

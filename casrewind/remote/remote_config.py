@@ -16,7 +16,6 @@ from ..messages import printable, reason_of, store_errors
 from ..store.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
 
     from .objects import ObjectInfo
     from .seal import Keys
@@ -50,14 +49,14 @@ class ObjectStore(Protocol):
     def put_new(self, name: str, data: bytes) -> bool:
         """False: the object is there already."""
 
+    def replace(self, name: str, data: bytes) -> None:
+        """Write an object in place of what has its name."""
+
     def get(self, name: str, start: int = 0, end: int | None = None) -> bytes:
         """Raises ObjectGone."""
 
     def list(self, prefix: str = "", after: str = "") -> "list[ObjectInfo]":
         """Sorted by name."""
-
-    def delete(self, names: "Sequence[str]") -> None:
-        """Missing objects are no error."""
 
 
 class Remote(NamedTuple):

@@ -171,15 +171,15 @@ def test_a_purge_says_that_the_remote_may_hold_it_and_the_next_push_ends_that(sa
     plant(sandbox.root, {"secret": b"hunter2"})
     sandbox("save", code=0)
     sandbox("push", code=0)
-    before = {path for path in (tmp_path / "bucket").rglob("*") if path.is_file()}
+    before = {path: path.read_bytes() for path in (tmp_path / "bucket").rglob("*") if path.is_file()}
     assert "may still hold it" not in sandbox("purge", "secret", "-n", code=0).err
     said = sandbox("purge", "secret", "-y", code=0).err
-    assert f"{url} may still hold it: casrewind push sends everything anew, and deletes what was pushed before\n" in said
+    assert f"{url} may still hold it: casrewind push sends everything anew, and empties what was pushed before\n" in said
     out = without_numbers(sandbox("push", code=0).out).splitlines()
-    assert out[0] == "after the purge everything is pushed anew, and what was pushed before it is deleted"
+    assert out[0] == "after the purge everything is pushed anew, and what was pushed before it is emptied"
     assert out[1].startswith("pushed 2 checkpoints")
-    after = {path for path in (tmp_path / "bucket").rglob("*") if path.is_file()}
-    assert len(before & after) == 1 and len(after) == 3, "what the remote is, the end of the old chain, and the new one"
+    after = {path: path.read_bytes() for path in (tmp_path / "bucket").rglob("*") if path.is_file()}
+    assert [path.name for path in before if after[path] == before[path]] == ["casrewind"] and len(after) == 4, "the end of the old chain, and the new one"
 
 
 def test_a_damaged_piece_is_named_with_exit_code_3_and_the_rest_is_taken(sandbox, laptop, url, tmp_path):

@@ -134,6 +134,13 @@ def test_delete(objects):
     assert objects.put_new("a/1", b"again") and objects.get("a/1") == b"again"
 
 
+def test_what_is_replaced_has_the_new_bytes_and_keeps_its_name(objects, url):
+    objects.put_new("a/1", b"x" * 1000)
+    objects.replace("a/1", b"new")
+    assert Objects(url).get("a/1") == b"new" and [(info.name, info.size) for info in objects.list("a")] == [("a/1", 3)]
+    assert not objects.put_new("a/1", b"again") and objects.requests["PUT"] == 4
+
+
 def test_requests_and_bytes_are_counted(objects):
     objects.requests.clear()
     objects.sent_bytes = objects.received_bytes = 0
@@ -232,6 +239,10 @@ def test_objects_of_a_directory_are_files_that_its_readers_may_read(tmp_path):
     objects.put_new("chain/1", b"piece")
     assert (place / "casrewind").stat().st_mode & 0o777 == 0o640
     assert (place / "chain/1").read_bytes() == b"piece" and sorted(os.listdir(place / "chain")) == ["1"]
+    mode = (place / "chain/1").stat().st_mode
+    objects.replace("chain/1", b"new")
+    assert (place / "chain/1").read_bytes() == b"new" and (place / "chain/1").stat().st_mode == mode
+    assert os.listdir(place / "chain") == ["1"]
     objects.delete(["chain/1"])
     assert os.listdir(place) == ["casrewind"]
 

@@ -126,9 +126,15 @@ def test_no_permission(tmp_path):
         machine("save", code=0)
         machine("push", **keys["sandbox"], code=0)
         machine("purge", "secret", "-y", code=0)
+        guarded.ask("POST", "/moto-api/reset-auth", b"1000")
+        s3 = boto3.client("s3", endpoint_url=guarded.endpoint, region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
+        pieces = [row["Key"] for row in s3.list_objects_v2(Bucket=url.split("/")[2])["Contents"] if "-" in row["Key"]]
+        kept = {"Effect": "Deny", "Action": "s3:PutObject", "Resource": [f"{bucket}/{name}" for name in pieces]}
+        iam.put_user_policy(UserName="sandbox", PolicyName="kept", PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [kept]}))
+        guarded.ask("POST", "/moto-api/reset-auth", b"0")
         found = machine("push", **keys["sandbox"], code=3)
         assert "pushed 3 checkpoints" in found.out
-        lines = [line for line in found.err.splitlines() if line.startswith("casrewind: not deleted, it may hold purged content: ")]
+        lines = [line for line in found.err.splitlines() if line.startswith("casrewind: not emptied, it may hold purged content: ")]
         assert len(lines) >= 3 and all(f"{url}/" in line for line in lines)
 
 

@@ -74,7 +74,7 @@ def _note_remote(context: "Context") -> None:
     """Say where what was pushed may still hold what was purged."""
     found = find_unsent(context)
     if found is not None:
-        note(f"{found.config.url} may still hold it: casrewind push sends everything anew, and deletes what was pushed before")
+        note(f"{found.config.url} may still hold it: casrewind push sends everything anew, and empties what was pushed before")
         for machine in found.machines:
             note(f"{machine} pushes to it, too: purge and push there as well")
 

@@ -160,7 +160,7 @@ def push(context: "Context", options: "ParsedOptions", done: Done) -> int:
         for line in _pushed_lines(found, opened.config.url):
             print_line(line)
     for name in found.left:
-        remark(f"casrewind: not deleted, it may hold purged content: {opened.config.url}/{name}")
+        remark(f"casrewind: not emptied, it may hold purged content: {opened.config.url}/{name}")
     for identity in found.damaged:
         remark(f"casrewind: not pushed, because its content is damaged here: {identity}; casrewind verify says more")
     return REMARKS if found.left or found.damaged else OK
