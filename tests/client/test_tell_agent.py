@@ -23,22 +23,21 @@ MADE = "make a helper"
 COMMAND = "echo made >> helper.py"
 
 
-def times(client, text=TOLD):
-    """How often the newest request has a text."""
-    return json.dumps(client.model.requests[-1].body).count(text)
+def request(client, prompt):
+    """The newest request for an answer to a prompt, as JSON."""
+    (*_, found) = (request for request in client.model.requests if request.prompts and prompt in request.prompts[-1])
+    return json.dumps(found.body, ensure_ascii=False)
 
 
-def newest(client):
-    """What the newest request says of what was taken back."""
-    text = json.dumps(client.model.requests[-1].body, ensure_ascii=False).replace("\\", "")
+def times(client, prompt):
+    """How often the request of a prompt says that something was taken back."""
+    return request(client, prompt).count(TOLD)
+
+
+def told(client, prompt):
+    """What the request of a prompt says of what was taken back."""
+    text = request(client, prompt).replace("\\", "")
     return text[text.rindex(TOLD) :][:600] if TOLD in text else ""
-
-
-def in_a_front(client, prompt, session):
-    front = client.front(session)
-    front.say(prompt)
-    front.close()
-    return front.session
 
 
 def continued(client, prompt, session):
@@ -61,7 +60,7 @@ def said(client, prompt, session):
 OTHERS = {
     "codex": (CodexClient, said, codex_gemini_model.call("exec_command", cmd=COMMAND)),
     "gemini": (GeminiClient, said, codex_gemini_model.call("run_shell_command", command=COMMAND)),
-    "droid": (DroidClient, in_a_front, claude_model.call("Execute", command=COMMAND, summary="x", riskLevel="low", riskLevelReason="x")),
+    "droid": (DroidClient, in_one_process, claude_model.call("Execute", command=COMMAND, summary="x", riskLevel="low", riskLevelReason="x")),
     "copilot": (CopilotClient, continued, chat_model.call("bash", command=COMMAND, description="x")),
     "opencode": (OpencodeClient, continued, chat_model.call("bash", command=COMMAND, description="x")),
     "pi": (PiClient, in_one_process, claude_model.call("bash", command=COMMAND)),
@@ -82,19 +81,20 @@ def test_a_turn_that_was_taken_back_is_told_once(tmp_path_factory, name):
         client.model.script = {MADE: [[call], ["Made."]]}
         session = say(client, MADE, None)
         wait(lambda: client.points()[-1]["trigger"] in ("turn_end", "session_end"))
-        assert (client.project / "helper.py").exists() and times(client) == 0
+        assert (client.project / "helper.py").exists() and times(client, MADE) == 0
         assert "the agent will be told (hooks.tell_agent)" in client.casrewind("revert", "@1", "--yes", code=0).out
         say(client, "go on", session)
-        assert times(client) == 1 and f'took back your turn "{MADE}"' in newest(client) and 'Gone: "helper.py"' in newest(client)
+        assert times(client, "go on") == 1
+        assert f'took back your turn "{MADE}"' in told(client, "go on") and 'Gone: "helper.py"' in told(client, "go on")
         say(client, "and on", session)
-        assert times(client) == 1, "it stays in the conversation, and is not said again"
+        assert times(client, "and on") == 1, "it stays in the conversation, and is not said again"
     finally:
         client.stop()
 
 
 @pytest.fixture(scope="module")
 def went(start):
-    """Claude Code on two terminals in one project: how often the newest request has the text, after each prompt."""
+    """Claude Code on two terminals in one project: how often the request of each prompt has the text."""
     client = start()
     plant(client.project, {"kept.txt": b"kept\n"})
     client.casrewind("install", "claude", code=0)
@@ -104,7 +104,7 @@ def went(start):
 
     def say(terminal, prompt):
         terminal.say(prompt)
-        found.times[prompt], found.texts[prompt] = times(client), newest(client)
+        found.times[prompt], found.texts[prompt] = times(client, prompt), told(client, prompt)
 
     def restored(*words):
         return client.casrewind(*words, "--yes", code=0).out
@@ -128,7 +128,7 @@ def went(start):
     report = client.casrewind.json("back", "1", "--session", found.session, "--yes")
     found.fork = report["fork"]["session_id"]
     client.resume(report["fork"]["resume"], "in the fork")
-    found.times["in the fork"] = times(client)
+    found.times["in the fork"] = times(client, "in the fork")
     say(first, "where it was forked")
     return found
 
