@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import itertools
 import os
+import re
 import resource
 import shutil
 import signal
@@ -146,17 +147,26 @@ def nothing_stays_closed(tmp_path_factory, memory):
 
 
 _numbers = itertools.count()
+_FAILED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item):
+    report = yield
+    item.stash[_FAILED] = item.stash.get(_FAILED, False) or report.failed
+    return report
 
 
 @pytest.fixture
-def tmp_path(request, memory, tmp_path):
-    if memory is None or not str(request.path.relative_to(Path(__file__).parent)).startswith(tuple(IN_MEMORY)):
-        yield tmp_path
-        return
-    place = memory / f"test-{next(_numbers)}"
+def tmp_path(request, memory, tmp_path_factory):
+    """pytest's own reads, for each test, the names of the directories of all tests before it."""
+    in_memory = memory is not None and str(request.path.relative_to(Path(__file__).parent)).startswith(tuple(IN_MEMORY))
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    place = memory / f"test-{next(_numbers)}" if in_memory else tmp_path_factory.getbasetemp() / f"{name}{next(_numbers)}"
     place.mkdir(mode=0o700)
     yield place
-    shutil.rmtree(place, ignore_errors=True)
+    if in_memory or not request.node.stash.get(_FAILED, False):
+        shutil.rmtree(place, ignore_errors=True)
 
 
 @pytest.fixture

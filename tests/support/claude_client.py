@@ -122,13 +122,14 @@ class ClaudeClient:
 
 def wait(look, good=bool, shown=None):
     """Look until it is good; what was seen. `shown()` is what to say if it never is."""
-    end = time.monotonic() + PATIENCE
+    end, pause = time.monotonic() + PATIENCE, 0.02
     while True:
         seen = look()
         if good(seen):
             return seen
         assert time.monotonic() < end, seen if shown is None else f"{seen}\n{shown()}"
-        time.sleep(0.05)
+        time.sleep(pause)
+        pause = min(1.5 * pause, 0.3)  # a look costs as much as a client that waits: longer waits have fewer of them
 
 
 class Terminal:
