@@ -7,6 +7,8 @@ from .diff import Counts
 from .manifest import FILE, Entry, decode_entry, encode_entry
 
 MANUAL, SAFETY, PROMPT, SESSION_START = "manual", "safety", "prompt", "session_start"
+RUN = "run"
+"""The agent of the turn of a command that `casrewind run` ran. It is no client, and its checkpoints have no session."""
 TRIGGERS = frozenset({MANUAL, SESSION_START, PROMPT, "tool_batch", "turn_end", "session_end", "compact", SAFETY})
 DURING_RESTORE = 1
 """Flag: made while a restore was unfinished."""
@@ -96,6 +98,11 @@ class Checkpoint(NamedTuple):
     def is_saved(self) -> bool:
         """True if the tree is the state of the files at this checkpoint's event."""
         return not self.flags & NOT_SAVED
+
+    @property
+    def session_key(self) -> tuple[str, str]:
+        """The agent, and its session or "". A turn of `casrewind run` is alone: the id of its before stands for a session."""
+        return self.agent, self.more.turn if self.agent == RUN else self.session
 
     @property
     def own_prompt(self) -> str:

@@ -148,7 +148,7 @@ class Outline:
             n=number,
             id=points[positions.opened].id,
             agent=positions.agent,
-            session=positions.session,
+            session="" if positions.agent == checkpoints.RUN else positions.session,
             prompt=positions.prompt,
             prompt_id=positions.prompt_id,
             also=positions.also,

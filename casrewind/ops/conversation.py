@@ -327,17 +327,20 @@ def find_prompt(context: Context, wanted: int | str | None, session: str = "", p
             raise errors.UsageError(f"{wanted!r} is not the number of a turn")
         wanted = named[0]
     view = TurnView(context)
+    has_turns = any(turn.agent != checkpoints.RUN for turn in view.turns)
     found, turn, is_other = None, None, False
     try:
         found = _bind_conversation(context, view, session, preferred)
     except errors.AgentError:
-        if session or wanted is None or not view.turns:
+        if session or wanted is None or not has_turns:
             raise
-    if found is not None and (wanted is None or not view.turns or (session and not any(found.points))):
+    if found is not None and (wanted is None or not has_turns or (session and not any(found.points))):
         index = _counted(found, 1 if wanted is None else wanted)
     else:
         turn = view.turn(f"@{wanted}")
         there = None if found is None else _index_of(turn, found)
+        if there is None and turn.agent == checkpoints.RUN:
+            raise _is_command(turn)
         if there is None and not session and (found is None or found.conversation.session != turn.session):
             found, is_other = _bind_conversation(context, view, turn.session, ""), True
             there = _index_of(turn, found)
@@ -431,6 +434,8 @@ def _not_there(view: TurnView, turn: Turn, bound: _Bound) -> errors.AgentError:
 
 def _is_elsewhere(turn: Turn, here: str, there: Sequence[Turn]) -> errors.AgentError:
     """The error for a turn of another conversation than `here`, which has the turns `there`."""
+    if turn.agent == checkpoints.RUN:
+        return _is_command(turn)
     title = f'@{turn.n} "{_shortened(turn.prompt)}"'
     numbers = sorted({found.n for found in there})
     named = ", ".join(f"@{number}" for number in numbers[:_NAMED]) + (", ..." if len(numbers) > _NAMED else "")
@@ -438,6 +443,13 @@ def _is_elsewhere(turn: Turn, here: str, there: Sequence[Turn]) -> errors.AgentE
         f"{title} is a turn of {_name(turn.agent, turn.session)}: nothing was changed. This conversation is {here}, its turns are "
         f"{named or 'not in the list'}",
         f"go back to {title} in its own client, or in a terminal without --session",
+    )
+
+
+def _is_command(turn: Turn) -> errors.AgentError:
+    return errors.AgentError(
+        f'@{turn.n} "{_shortened(turn.prompt)}" is a command of casrewind run, and no prompt of a conversation: nothing was changed',
+        f"casrewind restore @{turn.n} restores the files of that moment",
     )
 
 

@@ -137,7 +137,7 @@ def _collect(
                 maintenance.compact_ledger_and_index()
         maintenance.tidy()
         if limits.max_age is not None:
-            context.store.sessions.prune(time.time_ns() - round(limits.max_age * 1e9))
+            context.store.sessions.prune(time.time_ns() - round(limits.max_age * 1e9), _is_live)
         maintenance.note(began_ns, decision.floor)
     kept, notes = len(maintenance.published_after(0)), (*unfinished, *decision.notes, *why)
     after = context.store.size()
@@ -198,11 +198,12 @@ def _needed(context: Context) -> dict[str, str]:
         needed[history.current] = "current"
     for journal in context.store.journals.open():
         needed.update(dict.fromkeys((journal.target, journal.safety, journal.current), "an open restore"))
-    live = {(found.agent, found.session) for found in context.store.sessions.all() if _is_live(found)}
+    sessions = context.store.sessions
+    live = {(found.agent, found.session) for found in (*sessions.all(), *sessions.runs()) if _is_live(found)}
     for point, _ in context.store.checkpoints() if live else ():  # newest first
-        if (point.agent, point.session) in live and not point.more.machine:
+        if point.session_key in live and not point.more.machine:
             needed[point.id] = "a live session"
-            live.discard((point.agent, point.session))
+            live.discard(point.session_key)
     return needed
 
 

@@ -101,7 +101,7 @@ def _paths(context: Context, operations: Sequence[Operation]) -> tuple[tuple[byt
 def _done(context: Context, event: Event, operation: Operation) -> Done:
     safety, target = context.store.checkpoint(operation.safety), context.store.checkpoint(operation.target)
     turn = prompt = ""
-    if target is not None and target.trigger == checkpoints.PROMPT:
+    if target is not None and target.trigger == checkpoints.PROMPT and target.agent != checkpoints.RUN:
         is_own = (target.agent, target.session) == (event.agent, event.session)
         turn, prompt = ("own", target.prompt) if is_own else ("other", "")
     op = safety.more.op if safety is not None and safety.more.op else operation.op

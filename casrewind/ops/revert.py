@@ -14,6 +14,7 @@ from ..messages import plural, printable
 from ..model import digest as digests
 from ..model import manifest, merge, paths
 from ..model import plan as plans
+from ..model.checkpoint import RUN
 from ..model.diff import Change, topmost
 from ..model.history import RESTORE, REVERT, Operation
 from ..model.manifest import FILE, PURGED, Entry
@@ -82,8 +83,9 @@ def revert(
     """
     still = next((turn for turn in turns if turn.running), None)
     if still is not None and not running:
+        why = "its command still runs" if still.agent == RUN else "its agent still works, or was stopped with Esc"
         raise errors.StoreBusy(
-            f"@{still.n} has not ended: its agent still works, or was stopped with Esc",
+            f"@{still.n} has not ended: {why}",
             "wait, or add --running to reverse what it did so far"
         )
     done = what_turns_did(view, turns, scope, shared=shared, skip_damaged=skip_damaged)

@@ -47,7 +47,7 @@ def _point(point: Checkpoint, marked: Marked = UNMARKED) -> Point:
         label="" if described or point.trigger == checkpoints.SAFETY else label_of(point, marked),
         prompt=point.prompt,
         agent=point.agent or more.by_agent,
-        session=point.session or more.by_session,
+        session=point.session_key[1] or more.by_session,
         turn_id=getattr(cursors.decode(point.cursor), field) if field and point.cursor else "",
         has_turn_ids=bool(field),
         files=point.files,

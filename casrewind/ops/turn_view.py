@@ -12,7 +12,7 @@ from ..agents import client_process
 from ..model import diff as diffs
 from ..model import history, manifest
 from ..model import turns as rows_of
-from ..model.checkpoint import PROMPT, SAFETY, Checkpoint
+from ..model.checkpoint import PROMPT, RUN, SAFETY, Checkpoint
 from ..model.diff import Change
 from ..model.manifest import Entry, Loader, Tree
 from ..model.turn_records import NOT_SAVED, OPERATIONS, Difference, Outside, PastOperation, Reset, Row, State, Turn
@@ -223,10 +223,10 @@ def _operations(context: Context, points: dict[str, Checkpoint]) -> list[history
 
 
 def _alive(context: Context, found: list[tuple[Checkpoint, Marked]]) -> list[AgentSession]:
-    """The sessions of a worktree with a live client process. A session with an unknown process does not count."""
-    mine = {(point.agent, point.session) for point, _ in found if point.session}
+    """The sessions and runs of a worktree with a live process. A session with an unknown process does not count."""
+    mine = {point.session_key for point, _ in found if point.session_key[1]}
     alive = []
-    for one in context.store.sessions.all():
+    for one in (*context.store.sessions.all(), *context.store.sessions.runs()):
         process = client_process.ClientProcess(one.pid, one.pid_start)
         if (one.agent, one.session) in mine and one.pid > 0 and client_process.is_alive(process):
             alive.append(one)
@@ -236,6 +236,8 @@ def _alive(context: Context, found: list[tuple[Checkpoint, Marked]]) -> list[Age
 def _is_idle(seen: AgentSession) -> bool:
     """True if a live client certainly works on no turn. After Esc no client calls a hook. But a person who types
     `/casrewind` does that in an idle client, and some transcripts end with the interruption."""
+    if seen.agent == RUN:
+        return False
     trigger = agents.load_client(seen.agent).events.triggers.get(seen.event)
     if trigger == PROMPT and not seen.running:  # a prompt that began no turn is a command for casrewind
         return True

@@ -12,11 +12,14 @@ from contextlib import suppress
 from .. import fastjson, fsio
 from .._typing import NamedTuple
 from ..model import digest as digests
+from ..model.checkpoint import RUN
 
 VERSION = 1
 NEWEST = "session.json"
 _DIRECTORY = "sessions"
 _UNTOLD = ".untold"
+_END = ".json"
+_RUN_END = ".run"  # never taken for the session of an agent, also by earlier versions
 _MOST = 64 << 10  # bytes of a session file
 
 
@@ -59,14 +62,22 @@ class AgentSessions:
             with suppress(FileExistsError):
                 fsio.make_directory(self._place)
             self._replace(self._place, name, data)
-            self._replace(self._store, NEWEST, data)
+            if session.agent != RUN:
+                self._replace(self._store, NEWEST, data)
 
     def all(self) -> list[AgentSession]:
-        """All recorded sessions, newest first."""
+        """All recorded sessions of agents, newest first."""
+        return self._recorded(_END)
+
+    def runs(self) -> list[AgentSession]:
+        """The commands of `casrewind run` that have not ended, newest first. `session` is the id of the turn's before."""
+        return self._recorded(_RUN_END)
+
+    def _recorded(self, end: str) -> list[AgentSession]:
         found = []
         with suppress(OSError):
             for name in os.listdir(self._place):
-                session = _read(os.path.join(self._place, name)) if name.endswith(".json") else None
+                session = _read(os.path.join(self._place, name)) if name.endswith(end) else None
                 if session is not None:
                     found.append(session)
         return sorted(found, key=lambda session: session.updated_ns, reverse=True)
@@ -108,14 +119,20 @@ class AgentSessions:
             self._replace(self._store, NEWEST, _encode(newest._replace(event=name)))
         return len(bad)
 
-    def prune(self, before_ns: int) -> int:
-        """Forget sessions without a transcript and without an event since `before_ns`. Returns their number."""
+    def prune(self, before_ns: int, is_live: Callable[[AgentSession], bool]) -> int:
+        """Forget sessions without a transcript and without an event since `before_ns`, and runs that are not live, which
+        were killed. Returns their number."""
         gone = [s for s in self.all() if s.updated_ns < before_ns and not (s.transcript and os.path.lexists(s.transcript))]
+        gone += [run for run in self.runs() if not is_live(run)]
         for session in gone:
-            with suppress(OSError):
-                os.unlink(os.path.join(self._place, _name(session.agent, session.session)))
-            self.note_told(session.agent, session.session)
+            self.forget(session.agent, session.session)
         return len(gone)
+
+    def forget(self, agent: str, session: str) -> None:
+        """Forget a session. Errors are ignored: its process is gone, or is seen to be gone later."""
+        with suppress(OSError):
+            os.unlink(os.path.join(self._place, _name(agent, session)))
+        self.note_told(agent, session)
 
     def _replace(self, directory: str, name: str, data: bytes) -> None:
         """Replace a file atomically, but without sync: the next event repeats what a power cut loses."""
@@ -126,7 +143,7 @@ class AgentSessions:
 
 def _name(agent: str, session: str) -> str:
     digest = digests.of(session.encode("utf-8", "surrogatepass"))  # an id may contain bytes that a file name may not
-    return f"{agent}-{digest[:12].hex()}.json"
+    return f"{agent}-{digest[:12].hex()}{_RUN_END if agent == RUN else _END}"
 
 
 def _encode(session: AgentSession) -> bytes:

@@ -244,9 +244,9 @@ def newest_points(tables: "Tables", worktree: bytes) -> tuple[checkpoints.Checkp
 
 
 def newest_of_agents(tables: "Tables", worktree: bytes) -> dict[str, checkpoints.Checkpoint]:
-    """The newest checkpoint of each agent in a worktree, by the agent's name."""
+    """The newest checkpoint of each agent in a worktree, by the agent's name. `casrewind run` is none."""
     found = {agent: point(tables, identity) for agent, identity in worktree_row(tables, worktree).agents.items()}
-    return {agent: newest for agent, newest in found.items() if newest is not None}
+    return {agent: newest for agent, newest in found.items() if newest is not None and agent != checkpoints.RUN}
 
 
 def marks_of(tables: "Tables", checkpoint: str) -> Marked:

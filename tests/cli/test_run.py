@@ -1,4 +1,4 @@
-"""run: a checkpoint before a command and one after it, and the command's own exit code and output."""
+"""run: a command is a turn, with a checkpoint before it and one after it, and the command's own exit code and output."""
 
 import os
 import signal
@@ -7,9 +7,13 @@ import sys
 
 import pytest
 
+from casrewind.workspace import open as opened
 from support import unprivileged
+from support.agent_turns import AgentTurns
 from support.command import Command
 from support.trees import Dir, plant
+
+CLAUDE = "01c243ca-0000-4000-8000-000000000001"
 
 
 def run(process, *arguments, **more):
@@ -52,7 +56,8 @@ def test_it_saves_before_and_after(process, casrewind, root):
     found = run(process, "--", "sh", "-c", f"echo after > '{root}/f'; echo new > '{root}/new'", code=0)
     after, before = casrewind.json("list")["checkpoints"]
     assert before["id"] in found.err and after["id"] in found.err
-    assert after["label"].startswith("after: sh -c echo after") and before["label"].startswith("before: sh -c echo")
+    assert after["prompt"] == before["prompt"] and before["prompt"].startswith("sh -c 'echo after >")
+    assert (before["trigger"], after["trigger"]) == ("prompt", "turn_end") and before["label"] is None and after["label"] is None
     assert after["changes"] == {"added": 1, "modified": 1, "removed": 0}
     assert "1 added, 1 modified, 0 removed" in found.err and f"casrewind restore {before['id']}" in found.err
     casrewind.json("restore", before["id"], "--yes")
@@ -130,3 +135,158 @@ def test_the_command_inherits_no_descriptor_and_no_lock(process, root):
         assert process("save", "-m", "next", code=0)
     finally:
         os.kill(int(pid), signal.SIGKILL)
+
+
+@pytest.fixture
+def agent(root, settings):
+    """An agent that works beside the commands."""
+    plant(root, {"a": b"1", "gone": b"g"})
+    with opened(root, settings) as workspace:
+        yield AgentTurns(workspace, root, CLAUDE)
+
+
+@pytest.fixture
+def waiting(process):
+    """Starts `casrewind run` of a command that says "ready", waits for its input's end, and writes a file."""
+    started = []
+
+    def start(name):
+        script = f"echo ready; cat >&2; echo 1 > {name}"
+        child = subprocess.Popen(
+            [sys.executable, "-m", "casrewind", "-C", process.root, "run", "--", "sh", "-c", script, f"make {name}"],
+            env=process.environment, cwd=process.root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        started.append(child)
+        assert child.stdout.readline() == b"ready\n"
+        return child
+
+    yield start
+    for child in started:
+        child.kill()
+        child.communicate()
+
+
+def turns(casrewind):
+    """Of each turn: its agent, the end of its prompt, whether it runs, whether it was cut short."""
+    return [(turn["agent"], turn["prompt"].rpartition("'make ")[2].strip("'"), turn["running"], turn["cut_short"]) for turn in casrewind.json("list")["turns"]]
+
+
+def test_a_command_is_a_turn_that_every_command_takes(process, casrewind, root):
+    plant(root, {"f": b"before\n", "gone": b"g"})
+    run(process, "--", "sh", "-c", f"cd '{root}'; echo after > f; echo 1 > new; rm gone", code=0)
+    (turn,) = casrewind.json("list")["turns"]
+    assert (turn["n"], turn["agent"], turn["session"], turn["running"], turn["cut_short"]) == (1, "run", None, False, False)
+    assert turn["changes"]["added"], turn
+    (row,) = (line for line in casrewind("list", code=0).out.splitlines() if "@1" in line)
+    assert row.split()[:3] == ["@1", "sh", "-c"] and row.rstrip().endswith("  run") and "+1 ~1 -1" in row
+    assert "saved" not in casrewind("list", code=0).out
+    shown = casrewind("show", "@1", code=0).out
+    assert shown.startswith("turn @1 of run\n") and "session" not in shown and "new" in shown
+    assert "+after" in casrewind("diff", "@1", "-p", code=0).out
+    assert "@1 sh -c" in casrewind("log", "f", code=0).out
+    plant(root, {"mine": b"m"})
+    casrewind("revert", "@1", "-y", code=0)
+    assert (root / "f").read_bytes() == b"before\n" and (root / "gone").exists() and not (root / "new").exists()
+    assert (root / "mine").exists() and casrewind.json("list")["turns"][0]["taken_back"]
+    casrewind("undo", "-y", code=0)
+    assert 'restored to before "sh -c' in casrewind("restore", "@1", "-y", code=0).out
+    assert (root / "f").read_bytes() == b"before\n" and not (root / "mine").exists()
+
+
+def test_its_prompt_is_the_command_line_for_a_shell_or_the_message(process, casrewind, root):
+    run(process, "--", "echo", "two words", "$HOME", "it's", "", code=0)
+    run(process, "-m", "the clean-up", "--", "true", code=0)
+    assert [turn["prompt"] for turn in casrewind.json("list")["turns"]] == ["the clean-up", """echo 'two words' '$HOME' 'it'"'"'s' ''"""]
+    everything = casrewind("list", "--all", code=0).out
+    assert "after: the clean-up " in everything and everything.count("the clean-up") == 2  # each row names it once
+    casrewind("restore", "before: the clean-up", "-y", code=0)
+
+
+def test_what_is_edited_between_two_commands_is_outside_of_a_turn(process, casrewind, root):
+    plant(root, {"f": b"1"})
+    run(process, "-m", "one", "--", "true", code=0)
+    plant(root, {"f": b"22", "mine": b"1"})
+    run(process, "-m", "two", "--", "sh", "-c", f"rm '{root}/f'", code=0)
+    rows = casrewind.json("list")["rows"]
+    assert [(row["row"], row.get("kind")) for row in rows] == [("turn", None), ("outside", "edited"), ("turn", None)]
+    assert [turn["prompt"] for turn in casrewind.json("list")["turns"]] == ["two", "one"]
+
+
+def test_in_the_shell_of_an_agent_it_belongs_to_the_agents_turn(agent, process, casrewind, root):
+    agent.prompt("a", "clean up")
+    run(process, "--", "sh", "-c", f"rm '{root}/gone'", code=0, CASREWIND_AGENT="claude", CASREWIND_SESSION=CLAUDE)
+    agent.stop("a")
+    assert turns(casrewind) == [("claude", "clean up", False, False)]
+    labels = [point["label"] for point in casrewind.json("list", "--all")["checkpoints"]]
+    assert [label.split(":")[0] for label in labels if label] == ["after", "before"]
+
+
+def test_a_command_that_runs_is_running_and_a_killed_one_was_cut_short(waiting, casrewind, root):
+    child = waiting("new")
+    assert turns(casrewind) == [("run", "new", True, False)]
+    plant(root, {"so-far": b"1"})
+    assert "so far +1" in casrewind("list", code=0).out
+    assert "  running: what it changed so far\n" in casrewind("show", "@1", code=0).out
+    assert "@1 has not ended: its command still runs; wait" in casrewind("revert", "@1", "-y", code=11).err
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    assert turns(casrewind) == [("run", "new", False, True)]
+    assert "(cut short)" in casrewind("list", code=0).out
+    casrewind("revert", "@1", "-y", code=0)
+    assert not (root / "so-far").exists()
+
+
+def test_two_commands_at_the_same_time_are_two_turns(waiting, casrewind, root):
+    first, second = waiting("one"), waiting("two")
+    assert turns(casrewind) == [("run", "two", True, False), ("run", "one", True, False)]
+    for child in (first, second):
+        child.communicate()
+        assert child.returncode == 0
+    assert turns(casrewind) == [("run", "two", False, False), ("run", "one", False, False)]
+    assert (root / "one").exists() and (root / "two").exists()
+    assert "shared" in casrewind("list", code=0).out
+
+
+def test_gc_keeps_both_sides_of_a_command_that_runs(waiting, casrewind, root):
+    child = waiting("new")
+    for number in range(3):
+        plant(root, {"f": b"%d" % number})
+        casrewind("save", code=0)
+    casrewind("gc", "--max-count", "1", "--max-age", "0s", code=0)
+    assert turns(casrewind) == [("run", "new", True, False)]
+    child.communicate()
+    assert turns(casrewind) == [("run", "new", False, False)] and casrewind.json("list")["turns"][0]["before"]
+
+
+def test_no_conversation_is_looked_for_in_a_run(agent, process, casrewind, root):
+    run(process, "-m", "alone", "--", "true", code=0)
+    assert "no agent's conversation is known here" in casrewind("back", "1", "-y", code=16).err
+    agent.prompt("a", "work")
+    agent.stop("a")
+    run(process, "-m", "tidy", "--", "true", code=0)
+    for words in (("back", "1", "-y"), ("back", "@1", "--chat", "-y")):
+        refused = casrewind(*words, code=16).err
+        assert '@1 "tidy" is a command of casrewind run, and no prompt of a conversation: nothing was changed' in refused, refused
+    assert "belongs to no conversation" in casrewind("restore", "@1", "--chat", "-y", code=16).err
+    assert set(casrewind.json("status")["agents"]) == {"claude"}
+    assert "run" not in casrewind.json("doctor", code=None)["agents"]
+    assert {row["agent"] for row in casrewind.json("du")["sessions"]} == {"claude", None}
+
+
+def test_its_row_is_listed_inside_of_a_client_too(agent, process, casrewind, root):
+    agent.prompt("a", "work")
+    agent.stop("a")
+    run(process, "-m", "tidy", "--", "true", code=0)
+    inside = casrewind("list", code=0, CASREWIND_INSIDE=CLAUDE).out
+    assert "@1  tidy" in inside and "@2  work" in inside and "other sessions" not in inside
+
+
+def test_a_command_of_an_earlier_version_is_listed_as_its_saves(casrewind, root, settings):
+    plant(root, {"f": b"1"})
+    with opened(root, settings) as workspace:
+        workspace.save("before: make all", described=True)
+        plant(root, {"f": b"22"})
+        workspace.save("after: make all", described=True)
+    found = casrewind.json("list")
+    assert found["turns"] == [] and [point["label"] for point in found["checkpoints"]] == ["after: make all", "before: make all"]
+    assert "after: make all" in casrewind("list", code=0).out

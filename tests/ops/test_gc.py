@@ -158,7 +158,7 @@ def test_a_described_run_is_not_exempt_and_a_named_one_is(casrewind, root):
     casrewind("gc", "--max-count", "1", "--max-age", "0s", code=0)
     labels = [point["label"] for point in casrewind.json("list", "--all")["checkpoints"]]
     assert [label for label in labels if label and "named" in label] == ["after: named", "before: named"]
-    assert len(labels) == 3  # and the newest of all
+    assert len(labels) == 4  # and the newest of all, with the other side of its turn
 
 
 def test_the_newest_of_two_roots_that_share_a_store_stay(tmp_path, settings, records):

@@ -93,17 +93,13 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     import signal
     import subprocess
 
+    from ...ops.run import CommandTurn
+
     arguments = [*options.words, *(["--"] if options.words and options.dashed else []), *options.rest]
     if not arguments:
         raise errors.UsageError("run: missing COMMAND", "casrewind run -- make test, for example")
-    command = " ".join(arguments)
-    label = options.message or command[:200]
-    described = not options.message
-    if not described:
-        from ...ops.checkpoint_names import check_label
-
-        check_label(label)
-    before = save_by_hand(context, f"before: {label}", described=described)
+    turn = CommandTurn(context, arguments, options.message or "")
+    before = turn.begin()
     done()
     if not options.quiet:
         remark(f"saved {before.checkpoint.id} before the command")
@@ -118,7 +114,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
         return 127 if is_missing else 126
     finally:
         signal.signal(signal.SIGINT, handler)
-        after = save_by_hand(context, f"after: {label}", described=described)
+        after = turn.end()
         done()
         if not options.quiet:
             _print_run(before, after)

@@ -106,8 +106,8 @@ class _Filter:
         return self._text in "\n".join(meta_lines(self._view.points[row.checkpoint])).casefold()
 
     def is_elsewhere(self, turn: Turn) -> bool:
-        """True for a turn of another session, inside of a client: it is not listed there."""
-        return not _is_in(self._own, turn.session, turn.started_ns or turn.ended_ns or 0)
+        """True for a turn of another session, inside of a client: it is not listed there. A person's command is."""
+        return turn.agent != checkpoints.RUN and not _is_in(self._own, turn.session, turn.started_ns or turn.ended_ns or 0)
 
     def _is_of(self, session: str, moment: int) -> bool:
         """True if `session` is selected and `moment` is not later than the end of that session's part."""

@@ -266,10 +266,10 @@ COMMANDS = {
         more="For a link, prints its target. A label may contain colons: PATH begins after the first colon that follows a "
         "REF.", function="checkpoints.cat"),
     "run": Command("Save, run a command, save again", ("casrewind run -m 'new formatter' -- make format",), (
-        _MESSAGE._replace(help="label for both checkpoints"),
+        _MESSAGE._replace(help="name of the turn in place of the command line, and label of both checkpoints"),
         Option(("words",), "the command to run", "COMMAND ...", nargs="*"),
-    ), ("[-m MESSAGE] [--] COMMAND ...",), more="Exits with the exit code of the command.", behind="the command goes", takes_rest=True,
-        creates=True, saves=True, tells_faults=True, function="checkpoints.run"),
+    ), ("[-m MESSAGE] [--] COMMAND ...",), more="The command is a turn: @1 in the list. Exits with the exit code of the command.",
+        behind="the command goes", takes_rest=True, creates=True, saves=True, tells_faults=True, function="checkpoints.run"),
     "status": Command("Check how the project is protected", ("casrewind status",), (JSON,), tells_faults=True, tells_restore=True),
     "install": Command(
         "Turn on automatic checkpoints for an agent", ("casrewind install claude", "casrewind install claude --tier aggressive"), (

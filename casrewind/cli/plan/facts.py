@@ -59,7 +59,7 @@ def turn_title(turn: "Turn") -> str:
 
 def _turn_of(context: Context, point: Checkpoint) -> "Turn | None":
     """The turn that a checkpoint is the state before or after of, if it can be read."""
-    if not point.session or (point.worktree != context.root.key and not point.more.machine):
+    if not point.session_key[1] or (point.worktree != context.root.key and not point.more.machine):
         return None
     from ...ops.turn_view import TurnView
 

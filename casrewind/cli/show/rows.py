@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ..._typing import TYPE_CHECKING, NamedTuple
 from ...messages import age, format_moment, plural, printable
-from ...model.checkpoint import Checkpoint
+from ...model.checkpoint import RUN, Checkpoint
 from ...model.diff import Change, counted_changes
 from ...model.turn_records import BACKGROUND, NOT_SAVED, TYPED, Outside, Reset, Row, SavedRow, Turn
 from ...store.catalog import Marked
@@ -102,7 +102,7 @@ class RowWriter:
         self._highest, self._prefix = highest, prefix
         self._sides = sides_of(view.turns)
         self._names_sessions = names_sessions
-        self._agents = {turn.agent for turn in view.turns}
+        self._agents = {turn.agent for turn in view.turns if turn.agent != RUN}
         self._length = _id_length({(turn.agent, turn.session) for turn in view.turns})
         self._layout = self._measured()
 
@@ -204,7 +204,7 @@ def words_of(row: Row, points: Mapping[str, Checkpoint], marks: Mapping[str, Mar
         return RowWords(outside_title(row), note=_note(row.changes, purged=len(row.purged), unclear=row.unclear, damaged=row.damaged))
     if isinstance(row, SavedRow):
         point = points[row.checkpoint]
-        description = point.label  # casrewind run writes a label that keeps nothing
+        description = point.label  # casrewind run in an agent's shell writes a label that keeps nothing
         noted = ", ".join(meta_lines(point))
         title = first_line(f"saved: {row.label}" if row.label else description or (f"saved: {noted}" if noted else "saved"))
         return RowWords(title + _while(row.during), is_pinned=marks[row.checkpoint].pinned, meta="\n".join(meta_lines(point)))
@@ -281,7 +281,7 @@ def end_of(turn: Turn) -> str:
     if turn.not_saved:
         return f"{NOT_SAVED}: its change has edits of the turns beside it"
     if turn.running:
-        return "running, or stopped with Esc: what it changed so far"
+        return f"running{'' if turn.agent == RUN else ', or stopped with Esc'}: what it changed so far"
     if turn.cut_short:
         return f"cut short; with what was edited until {until}" if turn.mixed else "cut short"
     return f"its end was not seen; with what was edited until {until}" if turn.mixed else ""

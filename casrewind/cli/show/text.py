@@ -98,7 +98,7 @@ def description(point: "Checkpoint", marked: "Marked") -> str:
     own = point.prompt if point.trigger == checkpoints.PROMPT else ""
     described = point.flags & checkpoints.DESCRIBED and not marked.label
     found = (own if described else "") or label_of(point, marked) or own
-    if own or not point.prompt:
+    if own or not point.prompt or point.prompt in found:
         return found
     return f"{found or point.trigger.replace('_', ' ')}: {point.prompt}"
 
