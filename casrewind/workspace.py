@@ -342,6 +342,17 @@ class Workspace:
             conflicts=conflicts, skip_damaged=skip_damaged, dry_run=dry_run, confirm=confirm,
         )  # fmt: skip
 
+    def take(
+        self, directory: str | os.PathLike[str], scope: Sequence[bytes] = (), *, dry_run: bool = False, confirm: "Confirm | None" = None
+    ) -> "Restored":
+        """Bring back the changes of a directory that `materialise` wrote, merged with what changed here since. `undo` reverses it.
+        Conflicts stay as they are here: `Restored.kept`. Paths that either side ignores are not touched. `scope` and `confirm` as
+        for `restore`; `dry_run` changes nothing. Raises CheckpointNotFound for a directory that was not made so, else as `revert`."""
+        from .ops import take
+
+        with take.opened(self._context, os.fspath(directory)) as made:
+            return take.take(self._context, made, paths.scope(scope), dry_run=dry_run, confirm=confirm)
+
     # -- conversations
 
     def turns(self, most: int | None = None) -> "list[Turn]":

@@ -10,6 +10,7 @@ import json
 from .. import errors
 from ..agents.client import Client
 from ..agents.event import Event
+from ..model.history import REVERT, TAKE
 from ..ops.context import Context
 from ..ops.restored_since import Done, RestoredSince, restored_since
 
@@ -52,8 +53,10 @@ def text(found: RestoredSince) -> str:
 def _clause(done: Done) -> str:
     who = "another session" if done.by_session else "the user"
     turn = {"own": f"your turn {_quoted(done.prompt)}", "other": "another session's turn"}.get(done.turn, "")
-    if done.op == "revert":
+    if done.op == REVERT:
         return f"{who} took back {turn or 'a turn'}"
+    if done.op == TAKE:
+        return f"{who} took over changes of another directory"
     if done.op in _VERBS:
         return f"{who} {_VERBS[done.op]}"
     return f"{who} restored files to {f'before {turn}' if turn else 'an earlier state'}"

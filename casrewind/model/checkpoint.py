@@ -20,6 +20,8 @@ NO_PROMPT = 8
 """Flag: no prompt caused the event of this checkpoint."""
 NOT_SAVED = 16
 """Flag: nothing was saved at this event, because the project is too slow. The tree is that of another checkpoint."""
+TAKEN_FROM = "taken_from"
+"""In the meta of a safety checkpoint: the directory whose changes were taken after it, or were until then."""
 
 (_ID, _CREATED, _WORKTREE, _ROOT, _PARENT, _TRIGGER, _LABEL, _PROMPT, _AGENT, _SESSION, _TREE, _DOMAIN) = range(1, 13)
 (_FILES, _BYTES, _ADDED, _MODIFIED, _REMOVED, _SKIPPED, _FLAGS, _CURSOR, _TRANSCRIPT, _ELAPSED) = range(13, 23)
@@ -37,7 +39,7 @@ class Circumstances(NamedTuple):
     the event, 0 = unknown. `branch` and `commit` are git's. `op` and `target`: the operation after a safety checkpoint,
     and its target. `by_agent` and `by_session`: the agent and session that ran a save or a restore in their shell.
     `machine`: the name of the machine that a pulled checkpoint was made on, "" = made here. `meta`: the keys and values
-    that a program gave the save.
+    that a program gave the save, or TAKEN_FROM.
     """
 
     turn: str = ""

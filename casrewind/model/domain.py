@@ -15,6 +15,7 @@ from . import tlv
 _IGNORE_CASE, _DEFAULTS, _MAX_SIZE, _RULES, _SKIPPED, _UNSTABLE, _IGNORED, _LATE, _UNSTORED = 1, 2, 3, 4, 5, 6, 7, 8, 9
 
 SPECIAL = "special file"
+IGNORED = "ignored"
 TOO_LARGE = "too large"
 TOO_DEEP = "too many levels deep"
 UNREADABLE = "unreadable"

@@ -9,6 +9,8 @@ from . import tlv
 RESTORE, UNDO, REDO = "restore", "undo", "redo"
 REVERT = "revert"
 """A restore of the paths that one turn changed. Its safety checkpoint has this name; its record has `RESTORE`."""
+TAKE = "take"
+"""The changes of a directory that restore --to wrote are taken over. Named as a revert is."""
 UNDO_STEPS = 50
 """How many restores a worktree can undo."""
 

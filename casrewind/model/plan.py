@@ -56,7 +56,8 @@ class Kept(NamedTuple):
 class Merged(NamedTuple):
     """A file that becomes a merge: its bytes `data`, the number of places `taken` back, and how many lines are `kept`
     that were changed since. `conflicts`: how many places have markers. `by`: the numbers of the turns that edited the file
-    since. `is_yours`: a person did, too. `machine`: the name of another machine, if its places were taken over instead, or ""."""
+    since. `is_yours`: a person did, too. `is_taken_over`: the places were taken over instead, from the `machine` of that name or
+    from a directory."""
 
     path: bytes
     data: bytes
@@ -65,6 +66,7 @@ class Merged(NamedTuple):
     conflicts: int = 0
     by: tuple[int, ...] = ()
     is_yours: bool = False
+    is_taken_over: bool = False
     machine: str = ""
 
 

@@ -6,11 +6,11 @@ rules can be tested with recorded sequences. A turn is one prompt of one session
 
 from .._typing import NamedTuple, Protocol
 from .diff import Change
-from .history import REDO, RESTORE, REVERT, UNDO
+from .history import REDO, RESTORE, REVERT, TAKE, UNDO
 
 EDITED, TYPED, BACKGROUND = "edited", "typed", "background"
 """The kinds of an outside row: not by a turn, by a command typed in the client, by background work of a turn."""
-OPERATIONS = {RESTORE: "restored", UNDO: "undone", REDO: "redone", REVERT: "reverted"}
+OPERATIONS = {RESTORE: "restored", UNDO: "undone", REDO: "redone", REVERT: "reverted", TAKE: "taken"}
 """An operation and the name of its row."""
 NOT_SAVED = "not saved (too slow)"
 """What is said of an event without a checkpoint of its own: the saves of its project last longer than its prompts."""
@@ -193,3 +193,8 @@ class Forgotten(NamedTuple):
 
 
 Row = Turn | Outside | SavedRow | Reset | Forgotten
+
+
+def row_of(recorded: str, asked: str) -> str:
+    """The name of an operation's row. `recorded`: in its record. `asked`: in its safety checkpoint."""
+    return OPERATIONS[asked if recorded == RESTORE and asked in (REVERT, TAKE) else recorded]

@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from .._typing import NamedTuple
 from . import checkpoint as checkpoints
 from .diff import Change
-from .history import RESTORE, REVERT
 from .manifest import PURGED, Entry, same
 from .turn_boundaries import Session, TurnPositions, find_boundaries, overlapping
 from .turn_records import (
@@ -29,6 +28,7 @@ from .turn_records import (
     SavedRow,
     State,
     Turn,
+    row_of,
 )
 
 _ABOVE, _TURN, _BELOW, _LAST = range(4)  # the order of rows that stand at one position
@@ -212,7 +212,7 @@ class Outline:
         for done in self._operations[at]:
             number, side = self._sides.get(done.target, (0, ""))
             during = self._numbers(at)
-            kind = OPERATIONS[REVERT if (done.op, point.op) == (RESTORE, REVERT) else done.op]
+            kind = row_of(done.op, point.op)
             row = Reset(kind, done.target, point.id, point.created_ns, during, number, side, loose=False)
             yield _Slot(row, plan=done.plan)
         if self._is_loose(at):

@@ -47,6 +47,8 @@ class Restored(NamedTuple):
     edited: tuple[bytes, ...] = ()
     tells_agent: bool = False
     """This is the first restore of the worktree, and the hook will tell an agent of it."""
+    taken_from: str = ""
+    """The directory whose changes were taken, or were until an undo. "" = it is about no directory."""
 
     @property
     def exact(self) -> bool:
@@ -65,7 +67,7 @@ def execute(
     """Execute `actions`: those of the report, as preflight returned them."""
     report = report._replace(tells_agent=_is_told_first(context))
     digest = writer.put(packs.PLAN, plans.encode(actions))
-    safety = _publish_safety(context, writer, operation, report.op, now)
+    safety = _publish_safety(context, writer, operation, report, now)
     operation = operation._replace(safety=safety.id, plan=digest, created_ns=time.time_ns())
     if context.shell[1]:
         operation = operation._replace(agent=context.shell[0], session=context.shell[1])
@@ -86,13 +88,14 @@ def _is_told_first(context: Context) -> bool:
     return any(agents.tells_model(agent) for agent in worked)
 
 
-def _publish_safety(context: Context, writer: StoreWriter, operation: Operation, op: str, now: CapturedState) -> Checkpoint:
-    """Publish the state before an operation. `op`: the requested operation; a revert is recorded as a restore."""
+def _publish_safety(context: Context, writer: StoreWriter, operation: Operation, report: Restored, now: CapturedState) -> Checkpoint:
+    """Publish the state before an operation. The report has the requested operation; a revert is recorded as a restore."""
     head = context.store.head(context.root.key)
     counts = diffs.count(diffs.diff(diffs.lenient(now.load), head.tree if head else None, now.tree))
     scan = now.scan._replace(tree=now.tree)
-    more = checkpoints.Circumstances(op=op, target=operation.target)
-    moment = save.Moment(checkpoints.SAFETY, f"before {op} of {operation.target}", more=more)
+    meta = ((checkpoints.TAKEN_FROM, printable(report.taken_from)),) if report.taken_from else ()
+    more = checkpoints.Circumstances(op=report.op, target=operation.target, meta=meta)
+    moment = save.Moment(checkpoints.SAFETY, f"before {report.op} of {operation.target}", more=more)
     draft = save.draft_checkpoint(context, writer, moment, scan, head, counts)
     point = context.store.publish(writer, draft, partial(save.recount, context, writer, draft))
     if now.scan.known.basis is None or context.watch is not None:

@@ -46,7 +46,7 @@ class KeptEdits:
         done = what_turns_did(view, turns, scope, skip_damaged=skip_damaged)
         self._steps = done.steps
         self._left = {item.path: _without_option(item) for item in done.kept} | _others(view, target)
-        later = LaterEdits(context, view, turns[-1], [turn.n for turn in turns])
+        later = LaterEdits(context, view, view.points[turns[-1].before or ""], [turn.n for turn in turns])
         self._files = PathMerger(context, done.steps, later, is_one=False, skip_damaged=skip_damaged, hint=SKIP_DAMAGED)
         self._exact: Sequence[Action] = ()
         self.made = self._files.made

@@ -1,4 +1,4 @@
-"""Finds out who edited a file after a turn: other turns, or a person outside of all turns.
+"""Finds out who edited a file after a checkpoint: other turns, or a person outside of all turns.
 
 The content of a file is traced back from the worktree, step by step. What no step explains has no name.
 """
@@ -9,6 +9,7 @@ from functools import cached_property
 from .. import errors
 from .._typing import NamedTuple
 from ..messages import enumerated
+from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
 from ..model.line_diff import blocks, lines_of
 from ..model.manifest import FILE, Entry, Finder, same
@@ -37,12 +38,12 @@ class _Step(NamedTuple):
 
 
 class LaterEdits:
-    """The edits after a turn. Nothing is read before it is asked for."""
+    """The edits after a checkpoint. Nothing is read before it is asked for."""
 
-    def __init__(self, context: Context, view: TurnView, oldest: Turn, left_out: Collection[int]) -> None:
-        """`oldest`: the edits after it began. `left_out`: the numbers of turns that do not count."""
+    def __init__(self, context: Context, view: TurnView, start: Checkpoint, left_out: Collection[int]) -> None:
+        """`start`: the edits after it. `left_out`: the numbers of turns that do not count."""
         self._context, self._view = context, view
-        self._start, self._left_out = view.points[oldest.before or ""].seq, left_out
+        self._start, self._left_out = start.seq, left_out
 
     def of_file(self, path: bytes, present: Entry | None) -> Editors:
         """Who made edits of a file that are in its present content."""

@@ -68,7 +68,7 @@ class MachineMerge(KeptEdits):
         # What the machine changed is taken over as a revert takes a change back, from the other side
         steps = {change.path: [RevertStep(0, Change(change.path, change.new, change.old), is_unclear=False)] for change in changes}
         self._steps, self._left = steps, {}
-        self._files = PathMerger(context, steps, _APerson(), is_one=True, skip_damaged=skip_damaged, hint=SKIP_DAMAGED)
+        self._files = PathMerger(context, steps, APerson(), is_one=True, skip_damaged=skip_damaged, hint=SKIP_DAMAGED)
         self._exact: Sequence[Action] = ()
         self.made = self._files.made
 
@@ -81,14 +81,16 @@ class MachineMerge(KeptEdits):
 
     def merged(self, plan: Plan) -> tuple[Merged, ...]:
         """The files of the checked plan that are merged by lines."""
-        return tuple(item._replace(machine=self._machine) for item in super().merged(plan))
+        return tuple(item._replace(is_taken_over=True, machine=self._machine) for item in super().merged(plan))
 
 
-class _APerson:
+class APerson:
     """Who made the edits that stay: not looked up, because work of turns here stays, too."""
 
     def of_file(self, _path: bytes, _present: Entry | None) -> Editors:
+        """A person."""
         return Editors(is_person=True)
 
     def of_lines(self, *_: object) -> Editors:
+        """Unnamed."""
         return Editors()

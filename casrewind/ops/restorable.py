@@ -29,6 +29,7 @@ from ..worktree.scan_policy import ScanPolicy
 
 _DOMAINS = 100
 """Domains that are remembered."""
+_WORDS = {domains.TOO_LARGE: "larger than what it captured", domains.IGNORED: "ignored by its rules"}
 _BYTES, _LINES = 64 << 20, 1_000_000
 """Limits on all rule files of a checkpoint together: more would take minutes and gigabytes to compile."""
 
@@ -144,17 +145,20 @@ class Coverage:
 
     def why_not_captured(self, path: bytes, entry: Entry) -> str | None:
         """Why the checkpoint may not have captured `path`, had it existed then as `entry`. None = it would have."""
+        kind = self.kind_of_skip(path, entry)
+        return None if kind is None else f"not known to the checkpoint: {_WORDS.get(kind, f'{kind} then')}"
+
+    def kind_of_skip(self, path: bytes, entry: Entry) -> str | None:
+        """The same in one word of model/domain.py."""
         for place in (path, *reversed(paths.parents(path)), b"") if self._skipped else ():
             reason = self._skipped.get(place)
             if reason is not None:
-                return f"not known to the checkpoint: {reason} then"
+                return reason
         if self._rules is None:
             return None
         if entry.kind == FILE and entry.size > self._domain.max_file_size:
-            return "not known to the checkpoint: larger than what it captured"
-        if not self._rules.captured(path, entry.kind == DIR):
-            return "not known to the checkpoint: ignored by its rules"
-        return None
+            return domains.TOO_LARGE
+        return None if self._rules.captured(path, entry.kind == DIR) else domains.IGNORED
 
 
 def _rules_of(domain: Domain) -> tuple[object, ...]:

@@ -23,6 +23,7 @@ from ..model.plan import Action, Actions, Kept, Merged
 from ..model.turn_records import NOT_SAVED, Turn
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
+from ..worktree.scan import Scan
 from . import preflight
 from .capture_before_restore import CapturedState
 from .compare import read_present
@@ -93,11 +94,11 @@ def revert(
         done = done._replace(steps={path: _chosen(steps, hunks.get(path)) for path, steps in done.steps.items()})
     before = view.points[turns[-1].before or ""]
     hint = f"casrewind revert --skip-damaged takes back the rest, casrewind restore {before.id} PATH what is sound"
-    later = LaterEdits(context, view, turns[-1], [turn.n for turn in turns])
+    later = LaterEdits(context, view, before, [turn.n for turn in turns])
     files = PathMerger(context, done.steps, later, conflicts, is_one=len(turns) == 1, skip_damaged=skip_damaged, hint=hint)
     files.chosen = {edit.wanted.digest: edit.data for edit in (hunks or {}).values() if edit.wanted is not None and edit.data is not None}
 
-    def actions() -> Actions:
+    def actions(_scan: Scan) -> Actions:
         return plans.pack(_action(path, steps) for path, steps in done.steps.items())
 
     def prepared(writer: StoreWriter | DryRunWriter) -> tuple[Restored, CapturedState]:
@@ -210,7 +211,7 @@ class Makers(Protocol):
 
 class PathMerger:
     """Decides for each path what it becomes. `chosen`: contents that are not in the store, by digest. `merged`: the files that
-    were merged by lines. `made`: the digests of what is stored."""
+    were merged by lines. `made`: the digests of what is stored, or is in the directory `elsewhere`."""
 
     def __init__(
         self, context: Context, steps: Mapping[bytes, Sequence[RevertStep]], later: Makers, conflicts: str = ASIDE, *,
@@ -223,6 +224,7 @@ class PathMerger:
         self.chosen: Mapping[bytes, bytes] = {}
         self.merged: list[Merged] = []
         self.made: set[bytes] = set()
+        self.elsewhere: Context | None = None
 
     def start(self, writer: StoreWriter | DryRunWriter) -> None:
         """New contents go into this writer."""
@@ -307,11 +309,12 @@ class PathMerger:
         """The content of an entry. A writer that writes nothing has not stored the present files."""
         if wanted.digest in self.chosen:
             return self.chosen[wanted.digest]
-        if not is_present:
-            return b"".join(self._context.store.content(wanted))
         if isinstance(self._writer, StoreWriter):
             return b"".join(self._writer.content(wanted))
-        data = read_present(self._context, path, wanted)
+        place = self._context if is_present else self.elsewhere if wanted.digest in self.made else None
+        if place is None:
+            return b"".join(self._context.store.content(wanted))
+        data = read_present(place, path, wanted)
         if data is None:
             raise _Moving
         return data

@@ -15,7 +15,7 @@ from ..model import turns as rows_of
 from ..model.checkpoint import PROMPT, RUN, SAFETY, Checkpoint
 from ..model.diff import Change
 from ..model.manifest import Entry, Loader, Tree
-from ..model.turn_records import NOT_SAVED, OPERATIONS, Difference, Outside, PastOperation, Reset, Row, State, Turn
+from ..model.turn_records import NOT_SAVED, Difference, Outside, PastOperation, Reset, Row, State, Turn, row_of
 from ..model.turns import Outline
 from ..store.agent_sessions import AgentSession
 from ..store.catalog import Marked
@@ -154,8 +154,7 @@ class TurnView:
         for done in reversed(operations):
             changes = self._differ.plan(done.plan).changes or ()
             if any(not path or change.path == path or change.path.startswith(path + b"/") for change in changes):
-                is_revert = done.op == history.RESTORE and self.points[done.safety].more.op == history.REVERT
-                return Maker(OPERATIONS[history.REVERT if is_revert else done.op], (), done)
+                return Maker(row_of(done.op, self.points[done.safety].more.op), (), done)
         return Maker("turn" if turns else "outside", turns, None)
 
     def turn(self, reference: str) -> Turn:

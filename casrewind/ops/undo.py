@@ -1,7 +1,7 @@
 """Undo and redo: reverse the newest restore, path by path.
 
 The danger prevented here: work done after a restore is lost when that is reversed. Paths edited since are kept.
-`prepare` also serves a revert (ops/revert.py), which decides in another way what a path becomes.
+`prepare` also serves a revert (ops/revert.py) and a take (ops/take.py), which decide in another way what a path becomes.
 """
 
 import time
@@ -12,6 +12,7 @@ from ..model import history as undo_history
 from ..model import manifest, paths
 from ..model import plan as plans
 from ..model import rewind_record as rewinds
+from ..model.checkpoint import TAKEN_FROM
 from ..model.history import RESTORE, Operation
 from ..model.manifest import DIR, Entry
 from ..model.plan import Action, Actions, Kept, Plan
@@ -19,6 +20,7 @@ from ..store import packs
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
 from ..worktree.protected_stores import ProtectedStores
+from ..worktree.scan import Scan
 from . import capture_before_restore, preflight, save
 from .capture_before_restore import CapturedState, in_the_way
 from .context import Context
@@ -65,7 +67,7 @@ def _take_back(
     """Reverse a step of the history, for undo and redo."""
     aim = step.safety if op == undo_history.UNDO else step.target
 
-    def reversed_actions() -> Actions:
+    def reversed_actions(_scan: Scan) -> Actions:
         return plans.reverse(context.store.plan(step.plan))
 
     def exactly(action: Action, there: Entry | None) -> Entry | Kept | None:
@@ -84,6 +86,8 @@ def _take_back(
     with context.store.restoring(context.root.key), context.store.writing() as writer:
         preflight.refuse_open_journal(context)
         report, now = prepared(writer)
+        made = context.store.checkpoint(step.safety)
+        report = report._replace(taken_from="" if made is None else made.meta.get(TAKEN_FROM, ""))
         current = step.safety if op == undo_history.UNDO else step.before
         operation = Operation(op, 0, context.root.key, step.target, "", b"", current)
         if report.actions:
@@ -96,13 +100,13 @@ def _take_back(
 
 
 def prepare(
-    context: Context, writer: StoreWriter | DryRunWriter, actions_of: Callable[[], Actions], op: str, aim: str, hint: str,
+    context: Context, writer: StoreWriter | DryRunWriter, actions_of: Callable[[Scan], Actions], op: str, aim: str, hint: str,
     resolve: Resolve, *, made: Container[bytes] = (), everything: bool = False, skip_damaged: bool = False,
 ) -> tuple[Restored, CapturedState]:  # fmt: skip
-    """Returns (what these actions would do and keep, the current state). `made`: digests that `resolve` stores itself. With
-    `everything`, a path that cannot be stored is an obstacle, else it is kept."""
+    """Returns (what these actions would do and keep, the current state). `actions_of` is given the scan. `made`: digests
+    that `resolve` stores itself. With `everything`, a path that cannot be stored is an obstacle, else it is kept."""
     scan = save.scan_now(context, writer)
-    wanted = actions_of()  # after the scan, to limit memory
+    wanted = actions_of(scan)  # after the scan, to limit memory
     wanted, stores = ProtectedStores(context.tree, context.policy.excluded).leave_alone(wanted)
     strangers: dict[bytes, str] = {}
     load = writer.load_tree

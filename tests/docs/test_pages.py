@@ -93,6 +93,32 @@ def test_no_command_opens_a_network_connection(tmp_path):
         assert log.exists() and "AF_INET" not in log.read_text(), line
 
 
+def test_the_best_of_four_is_taken_and_undone(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("CASREWIND_HOME", raising=False)
+    inside = {}
+    for block in re.findall(r"^```python\n(.*?)^```", (DOCS / "python.md").read_text(), re.MULTILINE | re.DOTALL):
+        exec(compile(block, "python.md", "exec"), inside)  # noqa: S102
+    project = tmp_path / "shop"
+    project.mkdir()
+    (project / "till.py").write_text("one\ntwo\nthree\n")
+    command = ["sh", "-c", "number=${PWD##*-try}; echo $((number * (5 - number))) > score; echo $number >> till.py"]
+
+    def score(copy):
+        if copy.endswith("4"):
+            (project / "till.py").write_text("ONE\ntwo\nthree\n")  # a person goes on in the project
+        return int(Path(copy, "score").read_text())
+
+    best, report = inside["best_of"](project, command, score)
+    assert best == f"{project}-try2" and not report.incomplete and [item.path for item in report.merged] == [b"till.py"]
+    assert (project / "till.py").read_text() == "ONE\ntwo\nthree\n2\n" and (project / "score").read_text() == "6\n"
+    with casrewind.open(project) as workspace:
+        workspace.undo()
+        assert (project / "till.py").read_text() == "ONE\ntwo\nthree\n" and not (project / "score").exists()
+        assert not workspace.take(f"{project}-try3").incomplete
+    assert (project / "till.py").read_text() == "ONE\ntwo\nthree\n3\n"
+
+
 def test_the_examples_for_frameworks_run(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv("CASREWIND_HOME", raising=False)

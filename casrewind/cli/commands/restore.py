@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from ... import errors, launch
 from ..._typing import TYPE_CHECKING
 from ...messages import age, plural, printable
+from ...model.checkpoint import TAKEN_FROM
 from ...model.history import REVERT, Step
 from ...model.plan import NO_EDITS, Plan
 from ...ops import restore as restores
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from ..grammar.command_line import ParsedOptions
     from ..show.shapes import Shape
 
-_CHANGES = "changes files"
+CHANGES = "changes files"
 _SESSION = 8  # characters of a session id in output
 _PROMPT = 24  # characters of a prompt in the title of several turns
 
@@ -71,7 +72,7 @@ def _restore_files(context: "Context", options: "ParsedOptions", point: "Checkpo
     def title() -> str:
         return f"restore {target.name}{branches_of(context, point)}"
 
-    is_asked = not (options.dry_run or options.patch) and (must_ask(options, _CHANGES) or bool(moved))
+    is_asked = not (options.dry_run or options.patch) and (must_ask(options, CHANGES) or bool(moved))
     if options.patch:
         target = target._replace(name=f"{target.name}, chosen hunks only")
     question = PlanQuestion(
@@ -92,7 +93,7 @@ def _restore_files(context: "Context", options: "ParsedOptions", point: "Checkpo
         question.look(report.actions)
         return _report(report, options, question)
 
-    return _carry_out(restoring, options, done, question)
+    return carry_out(restoring, options, done, question)
 
 
 def _check_hunks(options: "ParsedOptions") -> None:
@@ -160,7 +161,7 @@ def _restore_to(context: "Context", options: "ParsedOptions", point: "Checkpoint
     return _report(report, options)
 
 
-def _carry_out(
+def carry_out(
     restoring: Callable[[], Restored], options: "ParsedOptions", done: Done, question: PlanQuestion, facts: "Shape | None" = None, *,
     is_titled: bool = False,
 ) -> int:
@@ -169,7 +170,7 @@ def _carry_out(
     try:
         report = restoring()
     except restores.EditsKept:
-        return _carry_out(restoring, options, done, question, facts, is_titled=is_titled)
+        return carry_out(restoring, options, done, question, facts, is_titled=is_titled)
     except restores.Declined:
         question.say_declined()
         return OK
@@ -214,7 +215,7 @@ def revert(context: "Context", options: "ParsedOptions", done: Done) -> int:
     oldest = named.view.points[turns[-1].before or ""]
     moved = named.moved(f"@{turns[0].n}")
     name = f"{name}, chosen hunks only" if options.patch else name
-    is_asked = not (options.dry_run or options.patch) and (must_ask(options, _CHANGES) or bool(moved))
+    is_asked = not (options.dry_run or options.patch) and (must_ask(options, CHANGES) or bool(moved))
     edits: Edits | None = None
     one = turns[0].n if len(turns) == 1 else None
     question = PlanQuestion(
@@ -243,7 +244,7 @@ def revert(context: "Context", options: "ParsedOptions", done: Done) -> int:
         "running": any(turn.running for turn in turns), "mixed": any(turn.mixed for turn in turns),
         "turns": [turn.n for turn in turns], "unknown_turns": [turn.n for turn in unknown],
     }  # fmt: skip
-    return _carry_out(taking_back, options, done, question, facts, is_titled=options.dry_run)
+    return carry_out(taking_back, options, done, question, facts, is_titled=options.dry_run)
 
 
 def _named_turns(context: "Context", options: "ParsedOptions", named: words.Words) -> "tuple[list[Turn], str]":
@@ -334,7 +335,7 @@ def _take_back(context: "Context", options: "ParsedOptions", done: Done, **which
         _refuse_older(context, steps)
     step = _restore_of(context, steps[-1]) if steps else ""
     title = f"{options.command} {step}".rstrip()
-    is_asked = bool(steps) and not options.dry_run and must_ask(options, _CHANGES)
+    is_asked = bool(steps) and not options.dry_run and must_ask(options, CHANGES)
     if steps:
         _refuse_foreign(context, options.command, steps[-1])
     anchor = steps[-1].safety if steps else ""
@@ -343,7 +344,7 @@ def _take_back(context: "Context", options: "ParsedOptions", done: Done, **which
         target=restored.RestoreTarget(step, None, None),
     )  # fmt: skip
     change = undos.undo if options.command == "undo" else undos.redo
-    return _carry_out(
+    return carry_out(
         lambda: change(context, confirm=question, dry_run=options.dry_run, **which), options, done, question,
         is_titled=bool(steps) and options.dry_run,
     )
@@ -403,6 +404,8 @@ def _restore_of(context: "Context", step: Step) -> str:
     if made is not None:
         by = f", by {made.more.by_agent} {printable(made.more.by_session[:_SESSION])}" if made.more.by_session else ""
         when = f" ({time.strftime('%H:%M', time.localtime(made.created_ns // 1_000_000_000))}, {age(made.created_ns)}{by})"
+    if made is not None and made.meta.get(TAKEN_FROM):
+        return f"what was taken from {printable(made.meta[TAKEN_FROM])}{when}"
     if made is not None and made.more.op == REVERT and target is not None:
         return f'the revert of "{restored.shortened(target.prompt)}"{when}'
     return f"the restore to {where}{when}"

@@ -80,6 +80,7 @@ class ParsedOptions(_Namespace):
     no_pager: bool
     no_renames: bool
     number: int | None
+    made: str
     old: str
     older: bool
     oneline: bool

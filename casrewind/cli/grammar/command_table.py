@@ -288,6 +288,14 @@ COMMANDS = {
         (_AGENT._replace(help="as for install (default: all that are there)", nargs="?"), JSON),
         more="Runs the hooks once to see the result.",
         group=AGENTS, is_alone=True),
+    "take": Command(
+        "Bring back the changes of a directory that restore --to wrote",
+        ("casrewind take ../try --dry-run", "casrewind take ../try src"), (
+        Option(("made",), "the directory", "DIR"),
+        _PATHS._replace(help="take only what changed at these paths, which are relative to the current directory"), DRY_RUN, YES, JSON,
+        ), ("[-n] [-y] [--json] DIR [--] [PATH ...]",), more="Merges each path with what changed here since, and files by lines. Leaves a "
+        "path alone if both sides changed it differently, or if either side ignores it. It can be undone.",
+        group=AGENTS, behind="paths go", saves=True),
     "statusline": Command(
         "Print one line for the status line of an agent's client", ("casrewind statusline",), (),
         more="Reads what the client writes on standard input. Claude Code runs it if its settings have a statusLine; see the guide.",

@@ -52,10 +52,12 @@ class PlanQuestion:
         target: restored.RestoreTarget = restored.NO_TARGET,
         moved: str = "",
         notes: Iterable[Line] = (),
+        explanation: Line | None = None,
     ) -> None:
         """`is_shown`: the plan is printed without a question. `target` names the result. `moved`: says that numbers moved, or
         "". `since`: the checkpoint to go back to, if edits after it are to be named. `anchor` and `what`: see
-        typed.code_of; by default the anchor is `since`. `notes`: what else stands above the plan."""
+        typed.code_of; by default the anchor is `since`. `notes`: what else stands above the plan. `explanation`: the
+        first line below its title."""
         self._context, self._options, self._done, self._title = context, options, done, title
         self._is_asked, self._is_shown, self._since, self._what = is_asked, is_shown and not options.json, since, what
         self._anchor = anchor or ("" if since is None else since.id)
@@ -63,7 +65,7 @@ class PlanQuestion:
         self._lines: list[Line] = []
         self.keep_edits = since is not None and keeps_edits(options)
         self.outside = NO_EDITS
-        self.target, self._moved, self.notes = target, moved, tuple(notes)
+        self.target, self._moved, self.notes, self._explanation = target, moved, tuple(notes), explanation
 
     @property
     def keeper(self) -> NewKeeper | None:
@@ -98,7 +100,9 @@ class PlanQuestion:
         return answer == YES
 
     def explained(self) -> list[Line]:
-        """What a plan is, if it keeps edits."""
+        """What a plan is, if it keeps edits or takes changes over."""
+        if self._explanation is not None:
+            return [self._explanation]
         machine = "" if self._since is None else self._since.more.machine
         stay = Line(restored.EDITS_HERE_STAY.format(printable(machine))) if machine else restored.EDITS_STAY
         return [stay] if self.keep_edits else []

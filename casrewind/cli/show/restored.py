@@ -6,6 +6,7 @@ from ..._typing import TYPE_CHECKING, NamedTuple
 from ...messages import enumerated, plural, printable
 from ...model.checkpoint import Checkpoint
 from ...model.diff import Change, count, counted_changes
+from ...model.history import RESTORE, REVERT, TAKE
 from ...model.plan import EDITED, OUTSIDE, Action, Kept, Merged, OutsideEdits, Plan
 from ...store.catalog import Marked
 from .text import RED_BOLD, SHOWN, Line, Part, cells, cut_to, styled
@@ -39,9 +40,12 @@ OPTION = "--keep-edits"
 """The option that keeps the edits that a plan would take back."""
 EDITS_STAY = Line("  takes back only what turns changed since then; your edits stay")
 EDITS_HERE_STAY = "  takes over only what {} changed since both were equal; edits here stay"
+CHANGES_SINCE = "  takes over only what changed there since {}; edits here stay"
 UNDO_KEEPS = "The state before is kept for undo."
 NO_TARGET = RestoreTarget("", None, None)
-_DONE = {"restore": "restored", "revert": "reverted", "undo": "undone", "redo": "redone", "abort": "taken back"}
+_DONE = {"restore": "restored", "revert": "reverted", "take": "taken", "undo": "undone", "redo": "redone", "abort": "taken back"}
+_SAYS_WAY_BACK = frozenset({RESTORE, REVERT, TAKE})
+"""The operations whose result names the state before. The name of what they did needs no colon."""
 
 
 def restored_lines(report: "Restored", name: str = "", *, state: str = "", is_inside: bool = False) -> Iterator[Line]:
@@ -50,7 +54,8 @@ def restored_lines(report: "Restored", name: str = "", *, state: str = "", is_in
     wrote, removed = numbers(report.actions)
     actions = wrote + removed
     if report.dry_run:
-        yield Line(f"would restore {plural(wrote, 'path')} and remove {removed}; {plural(report.unchanged, 'path')} would stay")
+        would = "take" if report.op == TAKE else "restore"
+        yield Line(f"would {would} {plural(wrote, 'path')} and remove {removed}; {plural(report.unchanged, 'path')} would stay")
         yield from plan_lines(Plan(report.actions, report.kept, report.merged))
         yield from _exactness(report, state)
         return
@@ -60,12 +65,11 @@ def restored_lines(report: "Restored", name: str = "", *, state: str = "", is_in
     elif not actions and (report.edited or (report.kept and not report.unchanged)):
         yield Line(f"nothing was {verb}")
     elif not actions:
-        has_it = "already taken back" if report.op == "revert" else "the worktree has it already"
-        yield Line(f"nothing to do: {has_it} ({plural(report.unchanged, 'path')} unchanged)")
+        yield Line(f"nothing to do: {_why_nothing(report)}")
     else:
         counts = f"{plural(wrote, 'path')} written{_merged_count(report.merged)}, {removed} removed, {report.unchanged} unchanged"
         if name:
-            yield Line(f"{verb}{'' if report.op in ('restore', 'revert') else ':'} {name}")
+            yield Line(f"{verb}{'' if report.op in _SAYS_WAY_BACK else ':'} {name}")
         yield Line(f"  {counts}" if name else f"{verb}: {counts}")
         if is_inside:
             yield from first_changes(report.actions, _NAMED, "; casrewind list names the restore")
@@ -74,7 +78,7 @@ def restored_lines(report: "Restored", name: str = "", *, state: str = "", is_in
     yield from _kept(report.kept, report.actions)
     yield from _marked_lines(report.merged)
     yield from _exactness(report, state)
-    if report.op in ("restore", "revert") and report.safety:
+    if report.op in _SAYS_WAY_BACK and report.safety:
         yield Line(f"  the state before is {report.safety}; casrewind undo goes back to it")
     if report.tells_agent:
         yield Line("  the agent will be told (hooks.tell_agent)")
@@ -83,6 +87,13 @@ def restored_lines(report: "Restored", name: str = "", *, state: str = "", is_in
         yield Line(f"  to put those back too: casrewind {more}")
     elif report.op == "undo" and actions:
         yield Line("  casrewind redo takes the undo back")
+
+
+def _why_nothing(report: "Restored") -> str:
+    if report.op == TAKE and not report.unchanged:
+        return "nothing changed there since it was made"
+    has_it = "already taken back" if report.op == REVERT else "the worktree has it already"
+    return f"{has_it} ({plural(report.unchanged, 'path')} unchanged)"
 
 
 def first_changes(actions: Sequence[Action], most: int, hint: str = "") -> Iterator[Line]:
@@ -139,7 +150,7 @@ def _merged_lines(row: "Row", item: Merged) -> Iterator[Line]:
 def _merge_in_words(item: Merged) -> str:
     """What a merge takes back, and which lines it keeps: those of other turns, and yours."""
     whose = enumerated([*(f"@{number}" for number in item.by), *(["yours"] if item.is_yours else [])])
-    taken = f"of {item.machine} taken over" if item.machine else "taken back"
+    taken = f"{f'of {item.machine} ' if item.machine else ''}taken {'over' if item.is_taken_over else 'back'}"
     parts = [f"{plural(item.taken, 'place')} {taken}"] if item.taken or not item.conflicts else []
     parts += [f"{plural(item.kept, 'line' if whose else 'later line')}{f' of {whose}' if whose else ''} kept"] if item.kept else []
     return "merged: " + ", ".join([*parts, *([f"markers at {plural(item.conflicts, 'place')}"] if item.conflicts else [])])

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ..._typing import TYPE_CHECKING, NamedTuple
 from ...messages import age, format_moment, plural, printable
-from ...model.checkpoint import RUN, Checkpoint
+from ...model.checkpoint import RUN, TAKEN_FROM, Checkpoint
 from ...model.diff import Change, counted_changes
 from ...model.turn_records import BACKGROUND, NOT_SAVED, TYPED, Outside, Reset, Row, SavedRow, Turn
 from ...store.catalog import Marked
@@ -38,7 +38,9 @@ _LEAST_ID, _MOST_ID = 4, 13
 _KINDS = {TYPED: "typed in the client (!)", BACKGROUND: "work in the background of @{}"}
 _DONE = {
     "restored": "restored to {}", "undone": "undone: the restore to {}", "redone": "redone: the restore to {}", "reverted": "reverted {}",
+    "taken": "taken from a copy of {}",
 }  # fmt: skip
+_DONE_FROM = {"taken": "taken from {}", "undone": "undone: taken from {}", "redone": "redone: taken from {}"}
 
 
 class RowWords(NamedTuple):
@@ -150,7 +152,8 @@ class RowWriter:
     def made_by(self, maker: "Maker") -> str:
         """Who made a change, in words."""
         if maker.operation is not None:
-            return done_title(maker.by, maker.operation.target, self._view.named, self._view.marks, self._sides)
+            done = maker.operation
+            return done_title(maker.by, done.target, done.safety, self._view.named, self._view.marks, self._sides)
         return " or ".join(f"@{turn.n} {title_of(turn)}" for turn in maker.turns) or "edited outside of a turn"
 
     def _turn(self, turn: Turn, found: RowText) -> RowText:
@@ -211,7 +214,7 @@ def words_of(row: Row, points: Mapping[str, Checkpoint], marks: Mapping[str, Mar
     if isinstance(row, Reset):
         machine = points[row.target].more.machine if row.target in points else ""
         ending = f" of {printable(machine)}" if machine else ""  # a long prompt in front of it is cut
-        title = done_title(row.kind, row.target, points, marks, sides, is_short=True).removesuffix(ending)
+        title = done_title(row.kind, row.target, row.safety, points, marks, sides, is_short=True).removesuffix(ending)
         title += ", with what was edited after it" if row.loose else ""
         return RowWords(title + _while(row.during), ending, _note(row.changes, unclear=row.unclear, damaged=row.damaged))
     return RowWords("older checkpoints are not here")
@@ -247,12 +250,14 @@ def sides_of(turns: Sequence[Turn]) -> dict[str, Turn]:
 
 
 def done_title(
-    kind: str, target: str, points: Mapping[str, Checkpoint], marks: Mapping[str, Marked], sides: Mapping[str, Turn], *,
+    kind: str, target: str, safety: str, points: Mapping[str, Checkpoint], marks: Mapping[str, Marked], sides: Mapping[str, Turn], *,
     is_short: bool = False
 ) -> str:  # fmt: skip
-    """A restore, undo, redo or revert with its target: before or after a prompt, or a name. For undo and redo: that of
-    their restore. `points` and `marks` by id; `sides`: see `sides_of`. `is_short`: a turn's number stands for its prompt.
-    """
+    """A restore, undo, redo or revert with its target: before or after a prompt, or a name; a take with its directory. For
+    undo and redo: that of their restore. `points` and `marks` by id; `sides`: see `sides_of`. `is_short`: a turn's number
+    stands for its prompt."""
+    if kind in _DONE_FROM and (place := points[safety].meta.get(TAKEN_FROM) if safety in points else None):
+        return _DONE_FROM[kind].format(printable(place.rpartition("/")[2]))
     if kind in ("undone", "redone") and target in points and points[target].more.op:
         target = points[target].more.target
     turn = sides.get(target)

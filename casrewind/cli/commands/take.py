@@ -1,0 +1,48 @@
+"""casrewind take."""
+
+import os
+
+from ..._typing import TYPE_CHECKING
+from ...ops import take as takes
+from ...ops.execute import Restored
+from ..plan.facts import target_of
+from ..plan.question import PlanQuestion
+from ..show import restored
+from ..show.text import Line
+from ..terminal.questions import must_ask
+from . import Done
+from .restore import CHANGES, carry_out
+
+if TYPE_CHECKING:
+    from ...ops.context import Context
+    from ..grammar.command_line import ParsedOptions
+
+
+def take(context: "Context", options: "ParsedOptions", done: Done) -> int:
+    """casrewind take."""
+    place = os.path.normpath(os.path.join(options.directory, options.made))
+    with takes.opened(context, place, options.made) as made:
+        scope = _scope(context, options, made)
+        origin = target_of(context, made.base)
+        question = PlanQuestion(
+            context, options, done, lambda: f"take {made.name}", is_asked=not options.dry_run and must_ask(options, CHANGES),
+            anchor=made.base.id, what=f"take {made.context.root.path}",
+            target=restored.RestoreTarget(f"from {made.name}", origin.turn, origin.made_ns),
+            explanation=Line(restored.CHANGES_SINCE.format(origin.state)),
+        )  # fmt: skip
+
+        def taking() -> Restored:
+            return takes.take(context, made, scope, dry_run=options.dry_run, confirm=question)
+
+        return carry_out(taking, options, done, question, {"directory": made.context.root.path}, is_titled=options.dry_run)
+
+
+def _scope(context: "Context", options: "ParsedOptions", made: takes.MadeDirectory) -> tuple[bytes, ...]:
+    """The paths below the root that the words mean. A pattern is matched in the directory, where new files are."""
+    words = [*options.paths, *options.rest]
+    if not words:
+        return ()
+    from ...ops import pathspecs
+
+    here = os.path.relpath(os.path.realpath(options.directory), context.root.path)
+    return pathspecs.resolve(made.context, [made.base], words, os.path.join(made.context.root.path, here))

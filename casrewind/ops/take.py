@@ -1,0 +1,294 @@
+"""Take: brings the changes of a directory that `restore --to` wrote back into the worktree, by a merge of each path.
+
+The base of the merge is the checkpoint that the directory was made from. Ours is the worktree now, theirs the directory now.
+
+The danger prevented here: a path that a side did not capture is taken for one that was removed, or that never was. So a
+path that the rules or limits of either side leave out is not touched, and what cannot be read there is unknown. A path
+that both sides changed differently stays as it is here, as a whole.
+"""
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from .. import errors
+from .._typing import NamedTuple
+from ..messages import printable
+from ..model import diff as diffs
+from ..model import digest as digests
+from ..model import domain as domains
+from ..model import manifest, merge, paths
+from ..model import plan as plans
+from ..model.checkpoint import Checkpoint
+from ..model.diff import Change
+from ..model.domain import Domain
+from ..model.history import RESTORE, TAKE, Operation
+from ..model.manifest import FILE, PURGED, Entry
+from ..model.plan import Action, Actions, Kept
+from ..store.dry_run_writer import DryRunWriter
+from ..store.writer import StoreWriter
+from ..worktree import root as roots
+from ..worktree.reader import Worktree
+from ..worktree.scan import Scan
+from . import preflight, save
+from .capture_before_restore import CapturedState
+from .context import Context
+from .execute import Restored
+from .later_edits import LaterEdits
+from .machine_merge import APerson
+from .origins import origin_of
+from .restorable import Coverage, naming
+from .restore import Confirm, carry_out, only_plan
+from .revert import DAMAGED, PathMerger, RevertStep
+from .turn_view import TurnView
+from .undo import prepare
+
+NOT_CAPTURED = "not_captured"
+"""The word for why a path is left alone that a side does not capture."""
+_BY_DESIGN = frozenset({domains.IGNORED, domains.BUILT_IN, domains.CACHE, domains.PROTECTED, domains.STORE, domains.TEMPORARY})
+"""What a scan leaves out on purpose. Anything else that it leaves out may be a change that is missing here."""
+_NAMED = domains.FAULTS | {domains.TOO_LARGE, domains.TOO_DEEP}
+"""What the directory's scan could not capture, and is named even if the checkpoint has no such path."""
+_BY_HAND = "git diff --no-index"
+_ALSO = {merge.IS_BINARY: ", and binary", merge.IS_LARGE: ", and too large to merge"}
+
+
+class MadeDirectory(NamedTuple):
+    """A directory that was made from the checkpoint `base`, as a `context` of its own. `name`: as the person wrote it."""
+
+    context: Context
+    base: Checkpoint
+    name: str
+
+
+@contextmanager
+def opened(context: Context, directory: str, name: str = "") -> Iterator[MadeDirectory]:
+    """Open a directory that `restore --to` wrote. `name`: as the person wrote it. The rules outside of the tree are those of
+    the worktree. Raises CheckpointNotFound if the directory was not made so, or its checkpoint is not of this worktree."""
+    name = printable(name or directory)
+    base = _base_of(context, directory, name)
+    with Worktree(os.path.realpath(directory)) as tree:
+        root = context.root._replace(path=tree.root, key=roots.key_of(tree.root))
+        there = context._replace(tree=tree, root=root, policy=context.policy._replace(faults=()), watch=None)
+        yield MadeDirectory(there, base, name)
+
+
+def _base_of(context: Context, directory: str, name: str) -> Checkpoint:
+    """The checkpoint that a directory was made from. Raises CheckpointNotFound."""
+    found = origin_of(context, directory)
+    if found is None:
+        raise _not_made(context, directory, name)
+    base = context.store.checkpoint(found.checkpoint)
+    if base is None:
+        what = f"{found.checkpoint}, which {name} was made from, was forgotten: what changed there cannot be told"
+        raise errors.CheckpointNotFound(what, f"compare by hand: {_BY_HAND} {_quoted(name)} .")
+    if base.worktree != context.root.key and not base.more.machine:
+        what = f"{name} was made from a checkpoint of {printable(base.root)}, not of {printable(context.root.path)}"
+        raise errors.CheckpointNotFound(what, f"casrewind -C {_quoted(os.fsdecode(base.root))} take {_quoted(os.path.realpath(directory))}")
+    return base
+
+
+def _not_made(context: Context, directory: str, name: str) -> errors.CheckpointNotFound:
+    """The error for a directory that `restore --to` did not write. It names one above that was."""
+    if not os.path.isdir(directory):
+        return errors.CheckpointNotFound(f"{name} is no directory", "casrewind restore REF --to DIR makes one to work in")
+    real = os.path.realpath(directory)
+    above = os.path.dirname(real)
+    while above != os.path.dirname(above):
+        if origin_of(context, above) is not None:
+            hint = f"casrewind take {_quoted(above)} {_quoted(os.path.relpath(real, above))}"
+            return errors.CheckpointNotFound(f"{name} is a part of a directory that casrewind restore --to made", hint)
+        above = os.path.dirname(above)
+    what = f"casrewind restore --to did not make {name}, so what changed there cannot be told"
+    return errors.CheckpointNotFound(what, f"casrewind restore REF --to DIR makes one to work in; {_BY_HAND} {_quoted(name)} . compares")
+
+
+def _quoted(path: str) -> str:
+    import shlex
+
+    return shlex.quote(printable(path))
+
+
+def take(
+    context: Context, made: MadeDirectory, scope: Sequence[bytes] = (), *, dry_run: bool = False, confirm: Confirm | None = None
+) -> Restored:
+    """Bring the changes of a directory here, at the paths in `scope` or everywhere. `undo` reverses it.
+
+    `dry_run` changes nothing. `confirm` is asked with the plan; without its consent, Declined is raised. Raises PathNotFound
+    if the directory changed nothing in `scope`, StoreDamaged if a tree of the checkpoint cannot be read, else as a restore.
+    """
+    preflight.refuse_open_journal(context)
+
+    def prepared(writer: StoreWriter | DryRunWriter) -> tuple[Restored, CapturedState]:
+        merger = _Merger(context, made, scope, writer)
+        report, now = prepare(
+            context, writer, merger.actions, TAKE, made.base.id, "", merger.resolve, made=merger.made, skip_damaged=True
+        )
+        merged = tuple(item._replace(is_taken_over=True) for item in merger.files.merged_by(plans.pack(report.actions)))
+        return report._replace(kept=tuple(sorted((*report.kept, *merger.kept))), merged=merged, taken_from=made.context.root.path), now
+
+    if dry_run:
+        return only_plan(context, prepared)
+    with context.store.restoring(context.root.key), context.store.writing() as writer:
+        preflight.refuse_open_journal(context)
+        preflight.refuse_forgotten(context, made.base)
+        report, now = prepared(writer)
+        if not report.actions:
+            return report
+        operation = Operation(RESTORE, 0, context.root.key, made.base.id, "", b"", "")
+        report = carry_out(context, writer, operation, report, now, confirm)
+    return report._replace(kept=(*report.kept, *_saved_after(context, made)))
+
+
+def _saved_after(context: Context, made: MadeDirectory) -> list[Kept]:
+    """Save the state behind a take: no other checkpoint has it. Returns what prevented that: the take itself is done."""
+    try:
+        save.save(context, save.Moment(label=f"after take from {made.name}", described=True))
+    except (errors.CasrewindError, OSError) as error:
+        return [Kept(b".", f"the state after it was not saved: {error}", benign=False)]
+    return []
+
+
+class _Merger:
+    """Decides for each path that the directory changed what it becomes here. `kept`: the paths that are not touched.
+    `made`: the digests of contents of the directory that the store need not have."""
+
+    def __init__(self, context: Context, made: MadeDirectory, scope: Sequence[bytes], writer: StoreWriter | DryRunWriter) -> None:
+        """Scans the directory."""
+        self._context, self._made, self._scope, self._writer = context, made, scope, writer
+        self._there = save.scan_now(made.context, writer)
+        self._later = APerson() if made.base.more.machine else LaterEdits(context, TurnView(context), made.base, ())
+        self._steps: dict[bytes, list[RevertStep]] = {}
+        self.kept: list[Kept] = []
+        self.files = PathMerger(context, self._steps, self._later, is_one=True, skip_damaged=True, hint="")
+        self.files.start(writer)
+        self.files.elsewhere = made.context
+        self.made = self.files.made
+        self._now_ns = time.time_ns()
+
+    def actions(self, here: Scan) -> Actions:
+        """What changed in the directory since it was made. `here`: the scan of the worktree."""
+        covered = paths.PathScope(self._scope).cover
+        with naming(self._context.store):
+            found = diffs.diff(self._writer.load_tree, self._made.base.tree, self._there.tree)
+            changes = [each for each in found if covered(each.path)]
+        self.kept += (item for item in self._faults() if covered(item.path))
+        is_faulty = paths.PathScope([item.path for item in self.kept]).cover if self.kept else lambda _: False
+        changes = [each for each in changes if not is_faulty(each.path) and not _was_purged(each)]
+        if self._scope and not changes and not self.kept:
+            what = f"nothing changed in {self._made.name} at {', '.join(map(printable, self._scope))}"
+            raise errors.PathNotFound(what, f"casrewind take {_quoted(self._made.name)} --dry-run lists what changed")
+        changes = self._with_parents(self._known(self._captured(self._unmixed(changes, here), here)), here)
+        for change in changes:  # it is taken over as a revert takes a change back, from the other side
+            self._steps[change.path] = [RevertStep(0, Change(change.path, change.new, change.old), is_unclear=False)]
+        self.made.update(self._new_contents(changes))
+        return plans.pack(Action(each.path, None if _is_purged(each.old) else each.old, each.new, each.path) for each in changes)
+
+    def _faults(self) -> Iterator[Kept]:
+        """What the scan of the directory could not capture, though it should."""
+        for skip in save.all_skips(self._there.domain):
+            if domains.kind_of(skip.reason) in _NAMED and domains.kind_of(skip.reason) != domains.UNREADABLE_RULES:
+                yield Kept(skip.path, f"{skip.reason} in {self._made.name}", benign=False, why=NOT_CAPTURED)
+
+    def _unmixed(self, changes: Sequence[Change], here: Scan) -> list[Change]:
+        """The changes without each directory that became something else there, and in which anything was edited here."""
+        replaced = {
+            each.path: each.new for each in changes
+            if manifest.is_directory(each.old) and each.new is not None and not manifest.is_directory(each.new)
+        }  # fmt: skip
+        if not replaced:
+            return list(changes)
+        load, finder = self._writer.load_tree, manifest.Finder(self._writer.load_tree, here.tree)
+        edited = [each.path for each in diffs.diff(load, self._made.base.tree, here.tree)]
+        mixed = [
+            path for path, new in replaced.items()
+            if any(paths.PathScope([path]).cover(each) for each in edited) and not manifest.same(finder.find(path), new)
+        ]  # fmt: skip
+        self.kept += (Kept(path, f"edited here, and replaced in {self._made.name}", benign=False, why=merge.CONFLICTS) for path in mixed)
+        is_mixed = paths.PathScope(mixed).cover
+        return [each for each in changes if not (mixed and is_mixed(each.path))]
+
+    def _with_parents(self, changes: Sequence[Change], here: Scan) -> list[Change]:
+        """The changes, and the directories of new paths that are gone here: they are made again."""
+        load, found = self._writer.load_tree, {each.path: each for each in changes}
+        ours, theirs = manifest.Finder(load, here.tree), manifest.Finder(load, self._there.tree)
+        for path in sorted({parent for each in changes if each.old is None for parent in paths.parents(each.path)}):
+            if ours.find(path) is None:
+                found[path] = Change(path, None, theirs.find(path))
+        return list(found.values())
+
+    def _captured(self, changes: Sequence[Change], here: Scan) -> list[Change]:
+        """The changes of paths that both sides capture. The others are kept; a directory stands for what is in it."""
+        if not changes:
+            return []
+        sides = [(self._coverage(self._there.domain), f"in {self._made.name}"), (self._coverage(here.domain), "here")]
+        found: list[Change] = []
+        for change in changes:
+            entry = change.new or change.old
+            assert entry is not None
+            asked = ((side.kind_of_skip(change.path, entry), where) for side, where in sides)
+            kind, where = next(((kind, where) for kind, where in asked if kind is not None), ("", ""))
+            if not kind:
+                found.append(change)
+            elif not (self.kept and change.path.startswith(self.kept[-1].path + b"/")):
+                self.kept.append(Kept(change.path, f"{kind} {where}", benign=kind in _BY_DESIGN, why=NOT_CAPTURED))
+        return found
+
+    def _coverage(self, domain: Domain) -> Coverage:
+        """The rules and limits of a scan that was made just now: also of the rule files that are not stored."""
+        unstored = {digests.of(file.data): file.data for file in self._context.policy.unstored}
+
+        def read(digest: bytes, kind: int | None = None) -> bytes:
+            return unstored[digest] if digest in unstored else self._writer.read(digest, kind)
+
+        return Coverage(read, domain._replace(rules=(*domain.rules, *domain.unstored), unstored=()))
+
+    def _known(self, changes: Sequence[Change]) -> list[Change]:
+        """The changes without removals of files that are damaged in the store: they may never have been in the directory."""
+        gone = [Action(each.path, None, each.old, each.path) for each in changes if each.new is None and each.old is not None]
+        damaged = {item.path: item for item in preflight.unreadable(self._context, gone)}
+        self.kept += (item._replace(why=DAMAGED) for item in damaged.values())
+        return [each for each in changes if each.path not in damaged]
+
+    def _new_contents(self, changes: Sequence[Change]) -> set[bytes]:
+        """The digests of contents that only the directory and this writer have, checked."""
+        files = [each.new for each in changes if each.new is not None and each.new.kind == FILE]
+        if not isinstance(self._writer, StoreWriter):
+            return {entry.digest for entry in files}
+        written = self._writer.unpublished()
+        for entry in files:
+            if entry.chunks in written and sum(map(len, self._writer.content(entry))) != entry.size:
+                raise errors.StoreDamaged("a file that was just stored has another size", "casrewind verify shows what is damaged")
+        return {entry.digest for entry in files if (entry.chunks or entry.digest) in written}
+
+    def resolve(self, action: Action, present: Entry | None) -> Entry | Kept | None:
+        """What a path becomes, given its present entry, or why it is left alone."""
+        found = self.files.resolve(action, present)
+        if isinstance(found, Kept):
+            return self._worded(found, action, present)
+        if found is not None and found.kind == FILE and (present is None or found.digest != present.digest):
+            return found._replace(mtime_ns=self._now_ns)  # to a build here, it is new now
+        return found
+
+    def _worded(self, found: Kept, action: Action, present: Entry | None) -> Kept:
+        """A conflict in words that name both sides."""
+        name = self._made.name
+        if found.lines:
+            return found._replace(reason=f"{found.reason}, and in {name}")
+        if found.why not in (merge.CONFLICTS, merge.REMOVED, *_ALSO):
+            return found
+        by = self._later.of_file(action.path, present)
+        who = f" by {by}" if str(by) else ""
+        deed = "removed" if present is None else "made" if action.before is None else "edited"
+        theirs = "" if action.before is None else "removed " if action.after is None else "changed "
+        return found._replace(reason=f"{deed} here{who}, and {theirs}in {name}{_ALSO.get(found.why, '')}", by=by.turns)
+
+
+def _is_purged(entry: Entry | None) -> bool:
+    return entry is not None and entry.kind == PURGED
+
+
+def _was_purged(change: Change) -> bool:
+    """True if the directory lacks a path because it was purged from the checkpoint."""
+    return _is_purged(change.old) and change.new is None

@@ -1,0 +1,189 @@
+"""take brings the changes of a directory that restore --to wrote back into the worktree: a merge of each path."""
+
+import os
+
+import pytest
+
+from casrewind import errors
+from casrewind.model import digest
+from casrewind.ops.restore import Declined
+from casrewind.workspace import open as opened
+from support.packfile import flip_blob
+from support.picture import picture
+from support.trees import Dir, Link, plant
+
+LINES = [b"line %d\n" % number for number in range(1, 10)]
+
+
+def text(**changed):
+    """The lines, some of them replaced: text(l3=b"new")."""
+    return b"".join(changed[f"l{number}"] + b"\n" if f"l{number}" in changed else line for number, line in enumerate(LINES, 1))
+
+
+@pytest.fixture
+def tried(workspace, root, tmp_path):
+    """A directory that was made from a checkpoint of the project."""
+    plant(root, {
+        "a.py": text(), "b.py": text(), "gone.py": b"g\n", "data.bin": b"\0one", "sub/c.py": text(), "tool": b"#!/bin/sh\n",
+        "link": Link("a.py"), ".gitignore": b"*.log\n",
+    })  # fmt: skip
+    workspace.materialise(workspace.save().checkpoint, tmp_path / "try")
+    return tmp_path / "try"
+
+
+def reasons(report):
+    return {item.path.decode(): item.reason for item in report.kept}
+
+
+def test_each_kind_of_change_comes_and_undo_gives_every_byte_back(workspace, root, tried):
+    plant(tried, {"a.py": text(l1=b"theirs"), "new/x.py": b"x\n", "empty": Dir(), "data.bin": b"\0two"})
+    (tried / "gone.py").unlink()
+    (tried / "tool").chmod(0o755)
+    (tried / "link").unlink()
+    (tried / "link").symlink_to("b.py")
+    plant(root, {"a.py": text(l7=b"mine"), "mine.txt": b"m\n"})
+    before = picture(root, mtimes=True)
+    planned = workspace.take(tried, dry_run=True)
+    assert picture(root, mtimes=True) == before
+    done = workspace.take(tried)
+    assert [action.path for action in planned.actions] == [action.path for action in done.actions]
+    assert (root / "a.py").read_bytes() == text(l1=b"theirs", l7=b"mine") and (root / "new/x.py").read_bytes() == b"x\n"
+    assert (root / "data.bin").read_bytes() == b"\0two" and (root / "empty").is_dir() and not (root / "gone.py").exists()
+    assert os.access(root / "tool", os.X_OK) and os.readlink(root / "link") == "b.py" and (root / "mine.txt").exists()
+    assert (done.op, done.kept, done.incomplete, done.taken_from) == ("take", (), False, str(tried))
+    assert [(item.path, item.taken, item.kept, item.is_taken_over) for item in done.merged] == [(b"a.py", 1, 1, True)]
+    workspace.undo()
+    assert picture(root, mtimes=True) == before
+    workspace.redo()
+    assert (root / "a.py").read_bytes() == text(l1=b"theirs", l7=b"mine")
+
+
+def test_conflicts_stay_as_they_are_and_say_who_did_what(workspace, root, tried):
+    plant(tried, {"a.py": text(l3=b"theirs"), "b.py": text(l1=b"theirs"), "data.bin": b"\0two", "sub/c.py": text(l1=b"x"), "new": b"theirs\n"})
+    (tried / "gone.py").unlink()
+    plant(root, {"a.py": text(l3=b"mine"), "data.bin": b"\0three", "gone.py": b"mine\n", "new": b"mine\n"})
+    (root / "b.py").unlink()
+    before = picture(root)
+    name = str(tried)
+    done = workspace.take(tried, [b"a.py", b"b.py", b"data.bin", b"gone.py", b"new"])
+    assert reasons(done) == {
+        "a.py": f"line 3 was edited since by you, and in {name}",
+        "b.py": f"removed here by you, and changed in {name}",
+        "data.bin": f"edited here by you, and changed in {name}, and binary",
+        "gone.py": f"edited here by you, and removed in {name}",
+        "new": f"made here by you, and in {name}",
+    }
+    assert picture(root) == before and done.incomplete and not done.actions
+    assert [item.path for item in workspace.take(tried).actions] == [b"sub/c.py"]
+
+
+def test_what_either_side_ignores_is_not_touched(workspace, root, tried):
+    plant(tried, {"note.log": b"ignored there\n", ".gitignore": b"*.log\nb.py\n", "b.py": text(l1=b"theirs"), "dist/app.js": b"1\n"})
+    (tried / "sub/c.py").unlink()
+    (tried / "sub/.gitignore").write_bytes(b"c.py\n")
+    plant(root, {"sub2/.gitignore": b"", ".git/info/exclude": b"dist/\n"})
+    done = workspace.take(tried)
+    assert {item.path: (item.reason, item.benign, item.why) for item in done.kept} == {
+        b"b.py": (f"ignored in {tried}", True, "not_captured"), b"sub/c.py": (f"ignored in {tried}", True, "not_captured"),
+    }  # fmt: skip
+    assert (root / "b.py").read_bytes() == text() and (root / "sub/c.py").exists() and not (root / "note.log").exists()
+    assert (root / "dist/app.js").exists(), "the rules here were read when the workspace was opened"
+    assert not done.incomplete and workspace.take(tried).actions == ()
+
+
+def test_a_path_that_is_ignored_here_since_is_named(workspace, root, tried):
+    (root / ".gitignore").write_bytes(b"*.log\ndist/\n")
+    plant(tried, {"dist/a.js": b"1\n", "dist/b.js": b"1\n", "c.py": b"1\n"})
+    done = workspace.take(tried)
+    assert reasons(done) == {"dist": "ignored here"} and not done.incomplete
+    assert (root / "c.py").exists() and not (root / "dist").exists()
+
+
+def test_a_plan_that_is_declined_changes_nothing_and_a_file_that_changes_meanwhile_is_not_merged(workspace, root, tried):
+    plant(tried, {"a.py": text(l1=b"theirs")})
+    plant(root, {"a.py": text(l7=b"mine")})
+    before = picture(root, mtimes=True)
+    with pytest.raises(Declined):
+        workspace.take(tried, confirm=lambda plan: False)
+    assert picture(root, mtimes=True) == before
+    with pytest.raises(errors.ContentInTheWay, match="has changed since the plan"):
+        workspace.take(tried, confirm=lambda plan: plant(root, {"a.py": text(l9=b"later")}) or True)
+    assert (root / "a.py").read_bytes() == text(l9=b"later")
+
+
+def test_what_was_damaged_when_the_directory_was_made_is_not_removed_here(workspace, root, tmp_path):
+    plant(root, {"lost.py": b"soon damaged\n", "kept.py": b"k\n"})
+    point = workspace.save().checkpoint
+    flip_blob(workspace.store_path, digest.of(b"soon damaged\n"))
+    assert len(workspace.materialise(point, tmp_path / "try", skip_damaged=True).kept) == 1
+    plant(tmp_path / "try", {"kept.py": b"theirs\n"})
+    done = workspace.take(tmp_path / "try")
+    assert list(reasons(done)) == ["lost.py"] and "damaged in the store" in reasons(done)["lost.py"] and done.incomplete
+    assert (root / "lost.py").read_bytes() == b"soon damaged\n" and (root / "kept.py").read_bytes() == b"theirs\n"
+
+
+def test_what_was_purged_is_not_taken_for_removed_there_nor_brought_back(workspace, root, tmp_path):
+    plant(root, {"early": b"1\n", "late": b"2\n", "b": b"3\n"})
+    point = workspace.save().checkpoint
+    workspace.purge([b"early"])
+    workspace.materialise(workspace.checkpoint(point.id), tmp_path / "try")
+    workspace.purge([b"late"])
+    plant(tmp_path / "try", {"b": b"theirs\n", "late": b"again\n"})
+    done = workspace.take(tmp_path / "try")
+    assert reasons(done) == {"late": "its content was purged"} and (root / "early").read_bytes() == b"1\n"
+    assert (root / "late").read_bytes() == b"2\n" and (root / "b").read_bytes() == b"theirs\n"
+
+
+def test_a_large_file_comes_whole(workspace, root, tried):
+    data = os.urandom(9 << 20)
+    plant(tried, {"big.bin": data})
+    assert [action.path for action in workspace.take(tried, dry_run=True).actions] == [b"big.bin"]
+    workspace.take(tried)
+    assert (root / "big.bin").read_bytes() == data
+    workspace.undo()
+    workspace.redo()
+    assert (root / "big.bin").read_bytes() == data
+
+
+def test_a_file_over_the_limit_is_named(root, settings, tmp_path):
+    plant(root, {"a": b"1\n"})
+    with opened(root, settings._replace(max_file_size=1000)) as workspace:
+        workspace.materialise(workspace.save().checkpoint, tmp_path / "try")
+        plant(tmp_path / "try", {"a": b"2\n", "big": bytes(2000)})
+        done = workspace.take(tmp_path / "try")
+    assert reasons(done) == {"big": f"too large in {tmp_path / 'try'}"} and done.incomplete and (root / "a").read_bytes() == b"2\n"
+
+
+def test_what_is_taken_is_new_to_a_build_here(workspace, root, tried):
+    plant(tried, {"a.py": text(l1=b"theirs"), "new": b"n\n"})
+    for name in ("a.py", "new"):
+        os.utime(tried / name, (1_000_000_000, 1_000_000_000))
+    plant(root, {"built": b"from a.py\n"})
+    workspace.take(tried)
+    assert all((root / name).stat().st_mtime >= (root / "built").stat().st_mtime for name in ("a.py", "new"))
+
+
+def test_the_state_behind_a_take_is_saved(workspace, root, tried):
+    plant(tried, {"a.py": text(l1=b"theirs")})
+    workspace.take(tried)
+    newest = workspace.checkpoints()[0][0]
+    assert newest.label == f"after take from {tried}" and workspace.diff(newest).changes == ()
+
+
+def test_a_directory_of_another_worktree_says_where_to_take_it(workspace, root, tried, settings, tmp_path):
+    (tmp_path / "second").mkdir()
+    with opened(tmp_path / "second", settings, store=workspace.store_path) as second:
+        second.save()
+        with pytest.raises(errors.CheckpointNotFound, match="was made from a checkpoint of") as found:
+            second.take(tried)
+    assert found.value.hint == f"casrewind -C {root} take {tried}"
+
+
+def test_a_store_and_a_project_in_the_directory_do_not_matter(workspace, root, tried, settings):
+    plant(tried, {"a.py": text(l1=b"theirs"), ".git/HEAD": b"ref: refs/heads/main\n", ".git/config": b""})
+    with opened(tried, settings) as other:
+        other.save("there")
+    with opened(tried, settings, store=tried / "kept") as other:
+        other.save("there")
+    done = workspace.take(tried)
+    assert [action.path for action in done.actions] == [b"a.py"] and not done.kept and not (root / "kept").exists()
