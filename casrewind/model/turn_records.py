@@ -195,6 +195,11 @@ class Forgotten(NamedTuple):
 Row = Turn | Outside | SavedRow | Reset | Forgotten
 
 
+def is_of_person(row: "Row") -> bool:
+    """True if a person made the changes of a row: edits outside of all turns, or what was taken from another directory."""
+    return (isinstance(row, Outside) and row.kind != BACKGROUND) or (isinstance(row, Reset) and row.kind == OPERATIONS[TAKE])
+
+
 def row_of(recorded: str, asked: str) -> str:
     """The name of an operation's row. `recorded`: in its record. `asked`: in its safety checkpoint."""
     return OPERATIONS[asked if recorded == RESTORE and asked in (REVERT, TAKE) else recorded]

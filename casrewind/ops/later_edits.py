@@ -13,7 +13,7 @@ from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
 from ..model.line_diff import blocks, lines_of
 from ..model.manifest import FILE, Entry, Finder, same
-from ..model.turn_records import Outside, Row, Turn
+from ..model.turn_records import Outside, Row, Turn, is_of_person
 from .context import Context
 from .turn_view import TurnView
 
@@ -119,4 +119,4 @@ class LaterEdits:
 
 
 def _maker(row: Row) -> int | None:
-    return row.n if isinstance(row, Turn) else row.of if isinstance(row, Outside) else None
+    return row.n if isinstance(row, Turn) else 0 if is_of_person(row) else row.of if isinstance(row, Outside) else None

@@ -11,7 +11,7 @@ from .. import errors
 from ..model.checkpoint import Checkpoint
 from ..model.manifest import Finder, same
 from ..model.plan import NO_EDITS, Action, OutsideEdits, is_of_file
-from ..model.turn_records import BACKGROUND, Outside, Row, Turn
+from ..model.turn_records import Outside, Reset, Row, Turn, is_of_person
 from .context import Context
 from .turn_view import TurnView
 
@@ -72,11 +72,11 @@ class _Trace:
                 self.sought[path] = before.find(path)
                 if is_mixed and not same(self.sought[path], entry):
                     self.possible.add(path)
-        known_changes = row.changes or () if isinstance(row, Turn | Outside) and not row.damaged else ()
+        known_changes = row.changes or () if isinstance(row, Turn | Outside | Reset) and not row.damaged else ()
         for change in known_changes:
             if change.path not in self.sought or not same(change.new, self.sought[change.path]):
                 continue  # what this step made was replaced, or is gone
-            if isinstance(row, Outside) and row.kind != BACKGROUND:
+            if is_of_person(row):
                 self._prove(change.path)
                 continue
             self.sought[change.path] = change.old
@@ -110,5 +110,5 @@ def is_of_turn_alone(context: Context, before: Checkpoint, actions: Iterable[Act
 
 
 def _may_have_made(view: TurnView, row: Row, target: Checkpoint) -> bool:
-    """True if a row may have made content after a checkpoint. A restore makes none."""
-    return isinstance(row, Turn | Outside) and view.is_after(row, 0 if target.more.machine else target.seq)
+    """True if a row may have made content after a checkpoint. A restore makes none, but a take brings some."""
+    return (isinstance(row, Turn | Outside) or is_of_person(row)) and view.is_after(row, 0 if target.more.machine else target.seq)

@@ -70,7 +70,7 @@ class Story:
         return SavedRow(self.checkpoint(MANUAL), self.chance.choice(LABELS), 3, NOW, self.during())
 
     def reset(self):
-        kind = self.chance.choice(("restored", "undone", "redone", "reverted"))
+        kind = self.chance.choice(("restored", "undone", "redone", "reverted", "taken"))
         target = self.chance.choice([*self.points, "gone"])
         loose, damaged = self.chance.random() < 0.3, self.chance.random() < 0.2
         return Reset(kind, target, self.checkpoint("safety"), NOW, self.during(), 0, "", loose, self.changes(), damaged, self.unclear())

@@ -179,3 +179,14 @@ def test_what_cannot_be_read_there_is_unknown_and_never_removed_here(user):
     ]
     assert (user.root / "a").read_bytes() == b"2\n" and (user.root / "closed/in").exists() and (user.root / "secret").exists()
     assert (user.root / "rules/x").read_bytes() == b"1\n" and not (user.root / "rules/y").exists()
+
+
+def test_what_was_taken_counts_as_a_persons_edit_in_a_later_restore(tried, casrewind, root):
+    casrewind("take", "../try1", "a.py", "new.py", "-y", code=0)
+    plan = casrewind("restore", "@1", "-n", code=0).out
+    assert "  4 of these paths were edited outside of a turn since then, and lose that:\n    a.py, new.py, notes.md and 1 more\n" in plan
+    casrewind("restore", "@1", "--keep-edits", "-y", code=0)
+    assert (root / "a.py").read_bytes() == text(l5=b"five", l7=b"seven") and (root / "new.py").exists()
+    casrewind("undo", "-y", code=0)
+    plan = casrewind("revert", "@1", "-n", code=0).out
+    assert "  ~ a.py  merged: 1 place taken back, 2 lines of yours kept\n" in plan

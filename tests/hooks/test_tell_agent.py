@@ -97,6 +97,14 @@ def test_each_operation_has_its_words(casrewind, session, command, words):
     assert words in session.ask("go on")
 
 
+def test_what_was_taken_from_another_directory_is_told(casrewind, session, root, tmp_path):
+    casrewind("restore", "@1", "--to", str(tmp_path / "try"), code=0)
+    plant(tmp_path / "try", {"b.py": b"there\n"})
+    casrewind("take", str(tmp_path / "try"), "--yes", code=0)
+    told = session.ask("go on")
+    assert 'the user took over changes of another directory. Changed on disk: "b.py". ' in told and "try" not in told
+
+
 def test_an_operation_and_its_undo_between_two_prompts_cancel_out(casrewind, session):
     casrewind("restore", "@1", "--yes", code=0)
     casrewind("undo", "--yes", code=0)
