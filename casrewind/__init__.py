@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than 
     from .ops.all_stores import Found, Pruned, Spared, Timeline
     from .ops.compare import Comparison
     from .ops.damage import Place
-    from .ops.execute import Restored
+    from .ops.execute import Restored, WrittenDirectory
     from .ops.gc import Collected
     from .ops.path_history import Logged, PathChange
     from .ops.pins import Marking
@@ -125,6 +125,7 @@ __all__ = [
     "Workspace",
     "WorkspaceError",
     "WorkspaceNotFound",
+    "WrittenDirectory",
     "__version__",
     "adopt",
     "adopt_moved",
@@ -149,7 +150,7 @@ _ROOMS = {
     "ops.adopt": "Adopted Moved",
     "ops.compare": "Comparison",
     "ops.damage": "Place",
-    "ops.execute": "Restored",
+    "ops.execute": "Restored WrittenDirectory",
     "ops.gc": "Collected",
     "ops.path_history": "Logged PathChange",
     "ops.pins": "Marking",

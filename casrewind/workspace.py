@@ -279,13 +279,20 @@ class Workspace:
         )
 
     def materialise(
-        self, point: Checkpoint | str, directory: str | os.PathLike[str], *, skip_damaged: bool = False
-    ) -> "Restored":
-        """Write a checkpoint's tree into another directory, which is new or empty. Raises ContentInTheWay if it is not
-        empty, StoreDamaged unless `skip_damaged`."""
+        self, point: Checkpoint | str, directory: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *,
+        from_worktree: bool = True, durable: bool = False, skip_damaged: bool = False,
+    ) -> "Restored":  # fmt: skip
+        """Write a checkpoint's tree into another directory, or into several; each is new or empty, but for a `.git`.
+        `Restored.written` names them. After an error in one, the others are completed, and the error names them.
+
+        `from_worktree`: files may share blocks with equal ones of the worktree, and ignored files that `.worktreeinclude`
+        lists are copied (`Restored.carried`). `durable`: sync the files at the end. Raises ContentInTheWay if a directory is
+        not empty, UsageError if one lies in another, StoreDamaged unless `skip_damaged`."""
         from .ops import restore_to
 
-        return restore_to.materialise(self._context, self.checkpoint(point), os.fspath(directory), skip_damaged=skip_damaged)
+        several = [directory] if isinstance(directory, str | os.PathLike) else directory
+        how = {"from_worktree": from_worktree, "durable": durable, "skip_damaged": skip_damaged}
+        return restore_to.materialise(self._context, self.checkpoint(point), [os.fspath(one) for one in several], **how)
 
     def undo(self, confirm: "Confirm | None" = None, *, everything: bool = False, dry_run: bool = False) -> "Restored":
         """Undo the newest restore. Files edited since are kept and named, unless `everything`. A second undo also

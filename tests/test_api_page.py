@@ -80,7 +80,7 @@ def test_every_block_of_the_page_does_what_the_page_says(beside_a_shop):
     assert failures == [], "\n".join(failures)
     assert count > 60
     assert sorted(os.listdir(beside_a_shop)) == ["home", "work"]
-    assert sorted(os.listdir(beside_a_shop / "work")) == ["copy-of-shop", "market", "stores-of-the-night-shift", "website"]
+    assert sorted(os.listdir(beside_a_shop / "work")) == ["copy-of-shop", "market", "stores-of-the-night-shift", "try1", "try2", "website"]
 
 
 @pytest.mark.parametrize("change", [("(True, 4, 'manual')", "(True, 5, 'manual')"), (">>> workspace.save().created\nFalse", ">>> workspace.save().created")])

@@ -42,7 +42,7 @@ FUNCTIONS = "adopt adopt_moved clone default_settings open prune_missing stores"
 VALUES = (
     "Action Adopted Change Chat Checkpoint CheckpointUsage Circumstances Cloned Collected Comparison Counts Covered Domain Dropped Entry Found Gone Holder Kept Merged "
     "Limits Logged Marked Marking Moved Operation PathChange PathUsage Place Plan Problem Pruned Pulled Purged Pushed RemoteConfig Restored Rewound Root RuleRef Saved SessionUsage Settings Skip "
-    "Spared Status TextPurged Timeline Turn Usage Verified"
+    "Spared Status TextPurged Timeline Turn Usage Verified WrittenDirectory"
 )
 EXCEPTIONS = (
     "AgentError CasrewindError CheckpointError ContentInTheWay Declined JournalOpen NothingToUndo StoreBusy StoreDamaged StoreError "

@@ -30,6 +30,16 @@ from .context import Context
 _FILES, _BYTES = 100, 4 << 20  # limits of one read-ahead: number of files, total size
 
 
+class WrittenDirectory(NamedTuple):
+    """A directory with a checkpoint's files: how many, how many of them share their blocks with the worktree's, and after
+    how many seconds they were there."""
+
+    directory: str
+    files: int
+    from_worktree: int
+    seconds: float
+
+
 class Restored(NamedTuple):
     """The result of a restore, undo or redo (with `dry_run`: what it would do). `actions` were done; `kept` paths were
     not changed, with the reason. `target` and `safety` are ids of the target and safety checkpoints (`safety` is "" if
@@ -49,6 +59,12 @@ class Restored(NamedTuple):
     """This is the first restore of the worktree, and the hook will tell an agent of it."""
     taken_from: str = ""
     """The directory whose changes were taken, or were until an undo. "" = it is about no directory."""
+    written: tuple[WrittenDirectory, ...] = ()
+    """Of `materialise`: the directories."""
+    carried: tuple[tuple[bytes, int], ...] = ()
+    """Of `materialise`: the paths and bytes of the ignored files that were copied into each."""
+    commit: str = ""
+    """Of `materialise`: the commit that the checkpoint notes, or ""."""
 
     @property
     def exact(self) -> bool:
@@ -107,7 +123,7 @@ def _publish_safety(context: Context, writer: StoreWriter, operation: Operation,
 def apply(context: Context, actions: Sequence[Action], tag: str) -> Outcome:
     """Apply the actions. An OSError becomes an error that names --continue and --abort."""
     try:
-        return Applier(context.tree, actions, Contents(context.store, actions), tag, context.progress).run()
+        return Applier(context.tree, actions, Contents(context.store, written_files(actions)), tag, context.progress).run()
     except OSError as error:
         raise interrupted(error) from error
 
@@ -141,12 +157,12 @@ def finish(
 
 
 class Contents:
-    """The contents of the files that some actions write. Any order works; the actions' order is cheap."""
+    """The contents of some files. Any order works; that of `files` is cheap."""
 
-    def __init__(self, store: Store, actions: Sequence[Action]) -> None:
-        """Reads nothing yet."""
+    def __init__(self, store: Store, files: Iterable[Entry]) -> None:
+        """`files`: what will be wanted. Reads nothing yet."""
         self._store = store
-        self._upcoming = _whole(actions)
+        self._upcoming = (entry for entry in files if not entry.chunks)
         self._ahead: dict[bytes, bytes] = {}
 
     def __call__(self, entry: Entry) -> Iterable[bytes]:
@@ -174,7 +190,8 @@ class Contents:
         self._ahead = {digest: data for digest, data in found if isinstance(data, bytes)}
 
 
-def _whole(actions: Sequence[Action]) -> Iterator[Entry]:
+def written_files(actions: Sequence[Action]) -> Iterator[Entry]:
+    """The files with new content."""
     for action in actions:
-        if action.after is not None and action.after.kind == FILE and not action.after.chunks and content_differs(action):
+        if action.after is not None and action.after.kind == FILE and content_differs(action):
             yield action.after

@@ -1,112 +1,155 @@
-"""Restore --to: write a checkpoint into a new or empty directory.
+"""Restore --to: write a checkpoint into new or empty directories.
 
 The danger prevented here: a partial checkpoint that looks complete. Content is verified as it is written. After damage
-or a write error, everything written so far is removed.
+everything written so far is removed, and after a write error everything in that directory; the other ones are completed.
 """
 
 import os
-from collections.abc import Sequence
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from .. import errors, fsio, locations, store_detection
-from ..messages import is_full, printable, reason_of
-from ..model import manifest, paths
+from .. import errors, locations, store_detection
+from ..messages import enumerated, is_full, printable, reason_of
+from ..model import paths
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
+from ..model.manifest import DIR, FILE, PURGED
 from ..model.plan import Action, Actions, Kept, Plan
 from ..store.reading import TreeCache
-from ..worktree.apply import Applier, Outcome
-from ..worktree.reader import Worktree
-from . import origins, preflight
+from ..worktree.new_tree import GIT
+from . import carried, origins, preflight
 from .context import Context
-from .execute import Contents, Restored
+from .execute import Restored, WrittenDirectory
+from .new_directories import Destination, Row, Writing
 from .restorable import naming, survey
+from .worktree_copies import WorktreeCopies
 
 
 def materialise(
-    context: Context, target: Checkpoint, directory: str, *, skip_damaged: bool = False, is_published: bool = True
-) -> Restored:
-    """Write a checkpoint's whole tree into a new or empty directory. Works with a read-only store. After an error
-    everything written is removed. `is_published` is False for a checkpoint that has its blobs in the store, and no record yet.
+    context: Context, target: Checkpoint, directories: str | Sequence[str], *, skip_damaged: bool = False,
+    from_worktree: bool = True, durable: bool = False, is_published: bool = True,
+) -> Restored:  # fmt: skip
+    """Write a checkpoint's whole tree into new or empty directories, which may have a `.git`. Works with a read-only store.
 
-    Raises ContentInTheWay if the directory is not empty, UnsafePath if it may not receive a checkpoint, StoreFull,
-    StoreDamaged unless `skip_damaged`, WorkspaceError.
+    Each content is read once. With `from_worktree`, a file that has it and can share its blocks serves as well, and the
+    files that `.worktreeinclude` lists are copied. After an error in one directory, everything written there is removed,
+    the others are completed, and the error names them. `durable`: sync the file systems at the end. `is_published` is
+    False for a checkpoint that has its blobs in the store, and no record yet.
+
+    Raises ContentInTheWay if a directory is not empty, UnsafePath if it may not receive a checkpoint, UsageError if one
+    lies in another, StoreFull, StoreDamaged unless `skip_damaged`, WorkspaceError.
     """
-    _refuse_directory(context, directory)
-    refuse_contents(directory, "--to")
+    given = [directories] if isinstance(directories, str) else list(directories)
+    for directory in given:
+        _refuse_directory(context, directory)
+        refuse_contents(directory, "--to", but_git=True)
+    _refuse_overlaps(given)
+    began = time.monotonic()
     with context.store.holding():
         if is_published:
             preflight.refuse_forgotten(context, target)
         lost: list[Kept] = []
         with naming(context.store):
-            entries = list(survey(TreeCache(context.store.load_tree), target.tree, lost))
-        kept = [Kept(path, "purged", benign=False) for path, entry in entries if entry.kind == manifest.PURGED]
-        everything = plans.pack(Action(path, None, entry, path) for path, entry in sorted(entries) if entry.kind != manifest.PURGED)
-        preflight.check_room(_nearest(directory), everything)
+            found = list(survey(TreeCache(context.store.load_tree), target.tree, lost))
+        purged = [Kept(path, "purged", benign=False) for path, entry in found if entry.kind == PURGED]
+        more = carried.find(context, found) if from_worktree else carried.NOTHING
+        found = [row for row in found if row[1].kind != PURGED]
+        everything = _actions(found)
         if lost or skip_damaged:  # find what must be skipped before anything is written
             lost += preflight.unreadable(context, everything)
         if not skip_damaged:
             preflight.refuse(lost, preflight.SKIP_DAMAGED)
         actions = preflight.without_lost(Plan(everything, ()), [item for item in lost if item.path]).actions
-        above = _nearest(directory)
+        if len(actions) < len(found):
+            left = {action.path for action in actions}
+            found = [row for row in found if row[0] in left]
+        places = [Destination(directory) for directory in given]
+        _check_room(places, everything, more.size)
         try:
-            fsio.make_usual(directory)
-            with Worktree(os.path.realpath(directory)) as tree:
-                if tree.folds_names():
-                    plans.fold(Plan(actions, ()), (action.path for action in actions))
-                elsewhere = context._replace(tree=tree, root=context.root._replace(path=tree.root))
-                preflight.check_possible(elsewhere, actions)
-                outcome = _write(elsewhere, plans.pack(actions), target.id)
+            with WorktreeCopies(context) as copies:
+                writing = Writing(context, places, found, copies if from_worktree else None)
+                notes = writing.run(found, more, durable=durable)
         except BaseException as error:
-            _remove_empty(directory, above)
-            if isinstance(error, (errors.StoreDamaged, OSError)):
-                raise _why_not(context, directory, everything, error) from error
+            for place in places:
+                place.throw_away()
+            if isinstance(error, errors.StoreDamaged):
+                preflight.refuse(preflight.unreadable(context, everything), preflight.SKIP_DAMAGED)
             raise
-        if is_published:
+        finally:
+            for place in places:
+                place.close()
+        written = [place for place in places if place.error is None]
+        for place in written if is_published else ():
             with suppress(OSError):  # a store that can only be read
-                origins.record(context, directory, target)
-    return Restored("materialise", target.id, "", outcome.done, (*kept, *lost, *outcome.kept, *outcome.narrowed), 0, dry_run=False)
+                origins.record(context, place.directory, target)
+    if len(written) < len(places):
+        raise _why_not([place for place in places if place.error is not None], written)
+    seconds, count = time.monotonic() - began, sum(entry.kind != DIR for _, entry in found)
+    modes = {note.path: mode for place in written for note, mode in place.narrowed}
+    kept = {*purged, *lost, *more.kept, *notes, *(note for place in written for note, _ in place.narrowed)}
+    return Restored(
+        "materialise", target.id, "", plans.with_modes(actions, modes) if modes else actions, tuple(sorted(kept)), 0, dry_run=False,
+        written=tuple(WrittenDirectory(place.directory, count, place.from_worktree, seconds) for place in written),
+        carried=tuple((file.path, file.status.st_size) for file in more.files),
+        commit=target.more.commit,
+    )  # fmt: skip
 
 
-def refuse_contents(directory: str, given_to: str) -> None:
-    """Raise ContentInTheWay if a directory is not empty, WorkspaceError if it cannot be read. `given_to`: what names it."""
+def _actions(rows: Iterable[Row]) -> Actions:
+    return plans.pack(Action(path, None, entry, path) for path, entry in sorted(rows))
+
+
+def refuse_contents(directory: str, given_to: str, *, but_git: bool = False) -> None:
+    """Raise ContentInTheWay if a directory is not empty, WorkspaceError if it cannot be read. `given_to`: what names it.
+    `but_git`: it may have a `.git`, which is no link."""
     try:
-        if os.path.lexists(directory) and os.listdir(directory):
-            raise errors.ContentInTheWay(f"{printable(directory)} is not empty", f"give {given_to} a new or an empty directory")
+        names = set(os.listdir(directory)) if os.path.lexists(directory) else set[str]()
+        own = os.path.join(directory, os.fsdecode(GIT))
+        if but_git and not os.path.islink(own):
+            names -= {os.fsdecode(GIT)}
     except OSError as error:
         raise errors.WorkspaceError(f"cannot use {printable(directory)}: {error.strerror}") from error
+    if names:
+        raise errors.ContentInTheWay(f"{printable(directory)} is not empty", f"give {given_to} a new or an empty directory")
 
 
-def _write(context: Context, actions: Actions, tag: str) -> Outcome:
-    """Apply the actions in an empty directory. After an error the directory is empty again."""
-    try:
-        return Applier(context.tree, actions, Contents(context.store, actions), tag, context.progress).run()
-    except BaseException:
-        with suppress(OSError):
-            Applier(context.tree, plans.reverse(actions), context.store.content, tag + "r").run()
-        raise
-
-
-def _why_not(context: Context, directory: str, actions: Sequence[Action], error: errors.StoreDamaged | OSError) -> errors.CasrewindError:
-    """The error for a directory that could not be written. It lists all damage, not only the first."""
-    shown = printable(directory)
-    if os.path.isdir(directory) and os.listdir(directory):
-        return errors.WorkspaceError(f"{shown} holds only a part of the checkpoint, and that could not be removed: {error}")
-    if isinstance(error, errors.StoreDamaged):
-        preflight.refuse(preflight.unreadable(context, actions), preflight.SKIP_DAMAGED)
-        return error
+def _why_not(failed: Sequence[Destination], written: Sequence[Destination]) -> errors.CasrewindError:
+    """The error for directories that could not be written. It names the ones that were."""
+    place, error = failed[0], failed[0].error
+    shown = printable(place.directory)
+    others = [f"so is {enumerated([printable(one.directory) for one in failed[1:]])}"] if failed[1:] else []
+    others += [f"written: {enumerated([printable(one.directory) for one in written])}"] if written else []
+    more = "".join(f"; {what}" for what in others)
+    if not place.is_removed:
+        return errors.WorkspaceError(f"{shown} holds only a part of the checkpoint, and that could not be removed: {error}{more}")
+    if not isinstance(error, OSError):
+        assert error is not None
+        return type(error)(f"{shown}: {error.problem}{more}", error.hint)
     path = f": {printable(error.filename)}" if error.filename else ""
     kind = errors.StoreFull if is_full(error) else errors.WorkspaceError
-    return kind(f"cannot write to {shown}{path}: {reason_of(error)}; nothing of the checkpoint is there")
+    return kind(f"cannot write to {shown}{path}: {reason_of(error)}; nothing of the checkpoint is there{more}")
 
 
-def _remove_empty(directory: str, above: str) -> None:
-    """Remove the created directory and its created parents up to `above`, unless they have contents."""
-    path = os.path.abspath(directory)
-    with suppress(OSError):
-        while path != above:
-            os.rmdir(path)
-            path = os.path.dirname(path)
+def _refuse_overlaps(directories: Sequence[str]) -> None:
+    """Raise UsageError if one of the directories is another, or lies in it."""
+    real = [os.path.realpath(directory) for directory in directories]
+    for number, one in enumerate(real):
+        for other in real[:number]:
+            if _is_in(one, other) or _is_in(other, one):
+                what = f"{printable(other)} and {printable(one)}: one of them is the other, or lies in it"
+                raise errors.UsageError(what, "give --to directories beside each other")
+
+
+def _check_room(places: Sequence[Destination], everything: Actions, carried_bytes: int) -> None:
+    """Raise StoreFull if the file systems of the directories have too little room for all of them."""
+    size = carried_bytes + sum(each.after.size for each in everything if each.after is not None and each.after.kind == FILE)
+    on_device = Counter(os.stat(place.above).st_dev for place in places)
+    for place in places:
+        number = on_device.pop(os.stat(place.above).st_dev, 0)
+        if number:
+            preflight.check_room(place.above, everything, copied=carried_bytes + size * (number - 1))
 
 
 def _refuse_directory(context: Context, directory: str) -> None:
@@ -131,11 +174,3 @@ def _refuse_directory(context: Context, directory: str) -> None:
 
 def _is_in(path: str, directory: str) -> bool:
     return locations.is_in(os.path.realpath(path), os.path.realpath(directory))
-
-
-def _nearest(directory: str) -> str:
-    """The directory, or its nearest existing parent."""
-    path = os.path.abspath(directory)
-    while not os.path.isdir(path) and path != os.path.dirname(path):
-        path = os.path.dirname(path)
-    return path

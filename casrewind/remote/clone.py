@@ -83,7 +83,7 @@ def clone(
                 raise errors.RemoteError(
                     f"the content of {chosen.id} is not complete on {wanted.url}", "casrewind clone URL DIR REF takes another checkpoint"
                 )
-            restore_to.materialise(context, chosen, context.root.path, is_published=False)
+            restore_to.materialise(context, chosen, context.root.path, from_worktree=False, durable=True, is_published=False)
 
         kept, problems = store_arriving(context, found, arriving, write_files)
         place = configs.write(context.store, identity, wanted, None if wanted.key_command else master)

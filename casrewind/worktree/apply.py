@@ -1,4 +1,4 @@
-"""Executes a plan: the only module that writes, renames or removes the user's files.
+"""Executes a plan: the only module that writes, renames or removes files of the worktree.
 
 The danger prevented here: losing bytes written between storing a file and replacing it. The present bytes are hashed
 again right before a change. A file is replaced by *exchanging* names, so the old file keeps a name. At the end it is
@@ -20,14 +20,13 @@ from .._typing import NamedTuple
 from ..model import plan as plans
 from ..model.manifest import DIR, FILE, LINK, PERMISSIONS, Entry, same
 from ..model.plan import Action, Actions, Kept, batches, needs_opening, phases
-from . import safe_rename
+from . import safe_rename, sparse
 from .displaced import CHANGED, MOVED_ASIDE, DisplacedFiles, naming
 from .protected_stores import ProtectedStores
 from .reader import Worktree
 
 _SPECIAL = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
 _PIECE = 1 << 20
-_HOLE = 1 << 16  # shortest run of zero bytes that becomes a hole
 NOT_EMPTY = "not empty: it contains files unknown to the restore"
 _PARENT_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESTALE)
 
@@ -252,7 +251,7 @@ class Applier:
         try:
             fsio.undo_umask_fd(out)
             if plans.content_differs(action):
-                _write_content(out, self._content(entry))
+                sparse.write_content(out, self._content(entry))
             else:
                 _copy_content(out, action.source.rpartition(b"/")[2], fd)
             os.utime(out, ns=(entry.mtime_ns, entry.mtime_ns))
@@ -379,23 +378,10 @@ def _is_directory(present: Entry, action: Action) -> bool:
     return action.before is not None and present.kind == DIR == action.before.kind
 
 
-def _write_content(fd: int, pieces: Iterable[bytes]) -> None:
-    """Write a file's bytes; long runs of zeros become holes."""
-    length = hole = 0
-    for piece in pieces:
-        length += len(piece)
-        if len(piece) >= _HOLE and not piece.strip(b"\0"):
-            hole = os.lseek(fd, len(piece), os.SEEK_CUR)
-        else:
-            fsio.write_all(fd, piece)
-    if hole == length:  # the file ends in a hole
-        os.ftruncate(fd, length)
-
-
 def _copy_content(fd: int, name: bytes, directory: int) -> None:
     """Copy the bytes of another file. Raises OSError."""
     with fsio.closing(os.open(name, fsio.READ_FLAGS, dir_fd=directory)) as source:
-        _write_content(fd, iter(lambda: os.read(source, _PIECE), b""))
+        sparse.write_content(fd, iter(lambda: os.read(source, _PIECE), b""))
 
 
 def _chmod(name: bytes, directory: int, mode: int, ino: int) -> bool:

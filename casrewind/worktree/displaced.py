@@ -208,7 +208,7 @@ class DisplacedFiles:
         """Make a directory, mode 0700, in an open directory. Root makes it for the owner of the root directory."""
         fsio.make_directory(name, dir_fd=fd)
         above = os.fstat(fd)
-        if self._is_trusted(above) and not self._makes_for_another():
+        if self._is_trusted(above) and not self.makes_for_another:
             return
         with fsio.closing(os.open(name, fsio.DIRECTORY_FLAGS, dir_fd=fd)) as made:
             if os.fstat(made).st_uid == self._me and not os.listdir(made):  # else another user has exchanged it
@@ -220,7 +220,7 @@ class DisplacedFiles:
 
     def give_link_owner(self, fd: int, name: bytes) -> None:
         """Give a link that root made to the owner of the root directory."""
-        if not self._makes_for_another() or not hasattr(os, "O_PATH"):
+        if not self.makes_for_another or not hasattr(os, "O_PATH"):
             return
         with fsio.closing(os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)) as link:
             if stat.S_ISLNK(os.fstat(link).st_mode):  # a name alone may be another file by now
@@ -246,7 +246,8 @@ class DisplacedFiles:
         found = (self.file_status(paths.join(action.path.rpartition(b"/")[0], name)) for name in names)
         return any(status is not None and not self._is_trusted(status) for status in found)
 
-    def _makes_for_another(self) -> bool:
+    @property
+    def makes_for_another(self) -> bool:
         """True for root in a project of another user."""
         return self._me == 0 != self._top.st_uid
 
@@ -261,11 +262,11 @@ class DisplacedFiles:
             _drop_acl(fd)
         group = -1
         if not self._inherits_group(above):
-            if self._makes_for_another():
+            if self.makes_for_another:
                 group = self._top.st_gid
             elif above.st_mode & stat.S_ISGID:
                 group = os.getegid()
-        return _change_owner(fd, self._top.st_uid if self._makes_for_another() else -1, group)
+        return _change_owner(fd, self._top.st_uid if self.makes_for_another else -1, group)
 
     def _private(self, draft: int, mode: int) -> tuple[int, str]:
         """The access of a file that displaces one of another user: nothing is taken over."""

@@ -67,7 +67,7 @@ def explain(tree: Worktree, policy: ScanPolicy, path: bytes) -> Verdict:
     try:
         parts = path.split(b"/")
         for depth, name in enumerate(parts):
-            rules = rules.extend(_rule_files(fd, where, chooser))
+            rules = rules.extend(rule_files_of(fd, where, chooser))
             where = where + b"/" + name if where else name
             try:
                 status = os.stat(name, dir_fd=fd, follow_symlinks=False)
@@ -127,8 +127,8 @@ def _reason_within(directory: int, rules: Rules, *, default_excludes: bool) -> s
     return domains.CACHE if default_excludes and not own and is_cache(directory, rules) else CAPTURED
 
 
-def _rule_files(fd: int, where: bytes, chooser: RuleChooser) -> list[RuleFile]:
-    """The rules of a directory, as a scan uses them."""
+def rule_files_of(fd: int, where: bytes, chooser: RuleChooser) -> list[RuleFile]:
+    """The rule files of a directory, as a scan uses them."""
     found: list[RuleFile] = []
     for name, source in RULE_FILES.items():
         try:
@@ -174,8 +174,8 @@ def find_ignored(
             status = os.fstat(fd)
             if (status.st_dev, status.st_ino) in policy.excluded or status.st_dev != tree.status.st_dev:
                 continue
-            rules = rules.extend(_rule_files(fd, where, chooser))
-            for entry in _entries(fd):
+            rules = rules.extend(rule_files_of(fd, where, chooser))
+            for entry in entries_of(fd):
                 left -= 1
                 name = os.fsencode(entry.name)
                 if paths.is_protected(name) or name.startswith(manifest.TEMPORARY_PREFIX):
@@ -193,7 +193,8 @@ def find_ignored(
     return found, left > 0
 
 
-def _entries(fd: int) -> Iterator["os.DirEntry[str]"]:
+def entries_of(fd: int) -> Iterator["os.DirEntry[str]"]:
+    """The entries of an open directory; none if it cannot be read."""
     try:
         with os.scandir(fd) as listing:
             yield from listing
@@ -219,7 +220,7 @@ def _size(tree: Worktree, path: bytes, most: int) -> tuple[int, int]:
         except OSError:
             continue
         with fsio.closing(fd):
-            for entry in _entries(fd):
+            for entry in entries_of(fd):
                 used += 1
                 if entry.is_dir(follow_symlinks=False):
                     pending.append(where + b"/" + os.fsencode(entry.name))

@@ -33,7 +33,7 @@ def test_contents_come_in_whatever_order_they_are_asked_for(workspace, root, mon
     store = workspace._context.store
     actions = [Action(path, None, entry, path) for path, entry in manifest.walk(store.load_tree, tree)]
     for order in (actions, actions[::-1], actions[5:] + actions[:5], actions[::2]):
-        read = Contents(store, actions)
+        read = Contents(store, [action.after for action in actions])
         for action in order:
             assert digests.of(b"".join(read(action.after))) == action.after.digest
             assert len(read._ahead) <= 3

@@ -167,7 +167,7 @@ def _must_ask_about(target: RewindTarget) -> bool:
 def restore(context: Context, options: "ParsedOptions", point: "Checkpoint", done: Done) -> int:
     """casrewind restore --chat and --both, casrewind jump."""
     both = options.what == "both"
-    if options.to is not None:
+    if options.into:
         raise errors.UsageError(f"restore --to DIR writes files only: it takes no --{options.what}")
     if options.keep_edits is not None and not both:
         raise errors.UsageError("restore --chat changes no files: it takes no --keep-edits and no --exact")

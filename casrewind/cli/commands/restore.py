@@ -42,7 +42,7 @@ def restore(context: "Context", options: "ParsedOptions", done: Done) -> int:
     if options.ref is None:
         raise errors.UsageError("restore: which checkpoint?", "casrewind list shows them, casrewind restore last restores the newest")
     if (running := words.Words(context, options).unended(options.ref)) is not None:
-        if options.what != "code" or options.to is not None:
+        if options.what != "code" or options.into:
             raise errors.CheckpointNotFound(f"{options.ref}: that turn has no end yet, so there is no checkpoint of the state after it")
         done()
         return _as_it_is(running, options)
@@ -51,7 +51,9 @@ def restore(context: "Context", options: "ParsedOptions", done: Done) -> int:
         from . import back
 
         return back.restore(context, options, point, done)
-    if options.to is not None:
+    if options.durable and not options.into:
+        raise errors.UsageError("--durable goes with --to DIR: a restore of the worktree is always durable")
+    if options.into:
         return _restore_to(context, options, point, done)
     return _restore_files(context, options, point, done)
 
@@ -103,7 +105,7 @@ def _check_hunks(options: "ParsedOptions") -> None:
     if options.command == "restore":
         if options.keep_edits:
             raise errors.UsageError("--keep-edits and -p exclude each other: with -p, you choose what is kept")
-        others = {f"--{options.what}": options.what != "code", "--to": options.to, f"--{options.resume}": options.resume}
+        others = {f"--{options.what}": options.what != "code", "--to": options.into, f"--{options.resume}": options.resume}
         if other := next((name for name, given in others.items() if given), ""):
             raise errors.UsageError(f"{other} and -p exclude each other: hunks are parts of files")
     if options.yes:
@@ -141,7 +143,7 @@ def _as_it_is(turn: "Turn", options: "ParsedOptions") -> int:
 def _resume(context: "Context", options: "ParsedOptions", done: Done) -> int:
     from ...ops.unfinished_restore import finish_restore
 
-    if options.ref is not None or options.to or options.dry_run or options.dashed or options.keep_edits is not None:
+    if options.ref is not None or options.into or options.dry_run or options.dashed or options.keep_edits is not None:
         raise errors.UsageError(f"restore --{options.resume} takes nothing else: what to restore is known")
     report = finish_restore(context, forward=options.resume == "continue")
     done()
@@ -155,9 +157,12 @@ def _restore_to(context: "Context", options: "ParsedOptions", point: "Checkpoint
         raise errors.UsageError("restore --to DIR writes the whole checkpoint: it takes no paths and no --dry-run")
     if options.keep_edits:
         raise errors.UsageError("restore --to DIR changes no edits here: it takes no --keep-edits")
-    place = os.path.normpath(os.path.join(options.directory, options.to or ""))
-    report = materialise(context, point, place, skip_damaged=options.skip_damaged)
+    places = [os.path.normpath(os.path.join(options.directory, name)) for name in options.into]
+    report = materialise(context, point, places, skip_damaged=options.skip_damaged, durable=options.durable)
     done()
+    if not options.json:
+        given = dict(zip(places, options.into, strict=True))
+        report = report._replace(written=tuple(each._replace(directory=given[each.directory]) for each in report.written))
     return _report(report, options)
 
 

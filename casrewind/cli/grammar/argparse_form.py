@@ -48,9 +48,11 @@ def _add(parser: argparse.ArgumentParser, options: Iterable[Option], *, inherite
             more |= {"action": "store_true"} if option.const is True else {"action": "store_const", "const": option.const}
         else:
             more |= {"metavar": option.metavar, "choices": option.choices, "type": _type(option)}
+        if option.repeats:
+            more["action"] = "append"
         if option.nargs:
             more["nargs"] = option.nargs
-        default = argparse.SUPPRESS if option.inherits or inherited else option.default
+        default = argparse.SUPPRESS if option.inherits or inherited else [] if option.repeats else option.default
         groups[option.group].add_argument(*option.names, default=default, **more)
 
 

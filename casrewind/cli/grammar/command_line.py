@@ -54,6 +54,7 @@ class ParsedOptions(_Namespace):
     depth: int | None
     directory: str
     dry_run: bool
+    durable: bool
     endpoint: str | None
     entry: str | None
     file: str | None
@@ -63,6 +64,7 @@ class ParsedOptions(_Namespace):
     grep: str | None
     idle: str
     in_place: bool
+    into: list[str]
     json: bool
     keep_edits: bool | None
     key_command: str | None
@@ -201,7 +203,7 @@ class CommandLine:
                 if option.pair:
                     self._known["--no-" + name[2:]] = option
             if not option.inherits:
-                self._given.setdefault(option.attribute, [] if option.nargs in ("*", "+") else option.default)
+                self._given.setdefault(option.attribute, [] if option.nargs in ("*", "+") or option.repeats else option.default)
 
     def _is_option(self, word: str) -> bool:
         """True if a word is an option and not a word or a value."""
@@ -240,7 +242,8 @@ class CommandLine:
             if not self._words or self._is_option(self._words[0]):
                 raise errors.UsageError(f"{name} needs a value: {name} {option.metavar or '{' + ','.join(option.choices or ()) + '}'}")
             value = self._words.pop(0)
-        self._given[option.attribute] = _converted(option, name, value)
+        found, before = _converted(option, name, value), self._given.get(option.attribute)
+        self._given[option.attribute] = [*before, found] if option.repeats and isinstance(before, list) else found
 
     def _finish(self) -> None:
         """Put words at their places, and check what only a complete line shows."""

@@ -35,7 +35,7 @@ class Option(NamedTuple):
     `help` None hides the option. `metavar` names the value, and completion looks it up. `const` is the value of a flag.
     If `const` is None, the option accepts a value: `convert` converts it, and it must be in `choices`. `nargs` is as in
     argparse; "" means exactly one value. At most one option of a `group` may be given. `inherits` marks a global option
-    that a command explains itself. `pair` adds a --no- form.
+    that a command explains itself. `pair` adds a --no- form. `repeats`: it may be given again, and its attribute is a list.
     """
 
     names: tuple[str, ...]
@@ -50,6 +50,7 @@ class Option(NamedTuple):
     group: str = ""
     inherits: bool = False
     pair: bool = False
+    repeats: bool = False
 
     @property
     def is_word(self) -> bool:
@@ -200,13 +201,14 @@ COMMANDS = {
         choice("what", "code", "--code", "the files (default)"),
         choice("what", "chat", "--chat", "the conversation"),
         choice("what", "both", "--both", "files and conversation"), *_EDITS, HUNKS, DRY_RUN, SKIP_DAMAGED, YES, JSON,
-        Option(("--to",), "write the checkpoint into DIR, which must be new or empty", "DIR"),
+        Option(("--to",), "write the checkpoint into DIR, which must be new or empty; again for several", "DIR", "into", repeats=True),
+        flag("--durable", "with --to: sync the new files to the disk before the command ends"),
         choice("resume", "continue", "--continue", "finish an interrupted restore"),
         choice("resume", "abort", "--abort", "reverse an interrupted restore"),
         ), (
         "[--code | --chat | --both] [--keep-edits | --exact] [-n] [--skip-damaged] [-y] [--json] REF [--] [PATH ...]",
         "-p [-n] [--skip-damaged] [--json] REF [--] [PATH ...]",
-        "[--skip-damaged] [--json] REF --to DIR", "[--json] (--continue | --abort)",
+        "[--skip-damaged] [--durable] [--json] REF --to DIR [--to DIR ...]", "[--json] (--continue | --abort)",
         ), {"what": "code"}, more="Saves the current state first, so casrewind undo can reverse it. On a terminal it shows the plan and "
         "asks.",
         behind="paths go", saves=True, tells_restore=True),
@@ -397,7 +399,8 @@ COMMANDS = {
     "jump": Command(
         "Same as restore --both", ("casrewind jump @2",),
         (REF, Option(("paths",), "limit the files to these", "PATH", nargs="*"), *_EDITS, DRY_RUN, SKIP_DAMAGED, YES, JSON),
-        (), {"what": "both", "to": None, "resume": None, "patch": False}, more="Restores the files and the conversation of a checkpoint.",
+        (), {"what": "both", "into": (), "durable": False, "resume": None, "patch": False},
+        more="Restores the files and the conversation of a checkpoint.",
         group=ADVANCED, function="restore.restore", behind="paths go", saves=True, tells_restore=True),
     "rewrite-chat": Command(
         "Cut a conversation in its own session", ("casrewind rewrite-chat @2",),

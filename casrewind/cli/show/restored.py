@@ -1,5 +1,6 @@
 """The plan of a restore and its result, as lines and as JSON."""
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 
 from ..._typing import TYPE_CHECKING, NamedTuple
@@ -9,7 +10,7 @@ from ...model.diff import Change, count, counted_changes
 from ...model.history import RESTORE, REVERT, TAKE
 from ...model.plan import EDITED, OUTSIDE, Action, Kept, Merged, OutsideEdits, Plan
 from ...store.catalog import Marked
-from .text import RED_BOLD, SHOWN, Line, Part, cells, cut_to, styled
+from .text import RED_BOLD, SHOWN, Line, Part, cells, cut_to, size, styled
 
 if TYPE_CHECKING:
     from ...model.turn_records import Turn
@@ -23,7 +24,8 @@ _TITLE = 40
 _OUTSIDE = 3  # paths that were edited outside of a turn, by name
 _WIDTH = 80
 _NAMED = 10
-"""Paths that a result names in a client."""
+"""Paths that a result names in a client, and ignored files that came along."""
+_COMMIT = 12  # characters of a commit's hash
 
 
 class RestoreTarget(NamedTuple):
@@ -61,7 +63,7 @@ def restored_lines(report: "Restored", name: str = "", *, state: str = "", is_in
         return
     verb = _DONE.get(report.op, "written")
     if report.op == "materialise":
-        yield Line(f"written: {plural(wrote, 'path')}")
+        yield from _written_lines(report)
     elif not actions and (report.edited or (report.kept and not report.unchanged)):
         yield Line(f"nothing was {verb}")
     elif not actions:
@@ -94,6 +96,19 @@ def _why_nothing(report: "Restored") -> str:
         return "nothing changed there since it was made"
     has_it = "already taken back" if report.op == REVERT else "the worktree has it already"
     return f"{has_it} ({plural(report.unchanged, 'path')} unchanged)"
+
+
+def _written_lines(report: "Restored") -> Iterator[Line]:
+    """The directories that a checkpoint was written into, and the ignored files that came along."""
+    commit = f"; made at commit {report.commit[:_COMMIT]}" if report.commit else ""
+    for each in report.written:
+        own = f" ({each.from_worktree:,} from the worktree)" if each.from_worktree else ""
+        yield Line(f"wrote {plural(each.files, 'file')} to {printable(each.directory)}{own} in {each.seconds:.1f} s{commit}")
+    if report.carried:
+        named = [f"{printable(path)} ({size(number)})" for path, number in report.carried[:_NAMED]]
+        rest = report.carried[_NAMED:]
+        more = [f"{len(rest):,} more ({size(sum(number for _, number in rest))})"] if rest else []
+        yield Line(f"  and {plural(len(report.carried), 'ignored file')}, as now (.worktreeinclude): {enumerated([*named, *more])}")
 
 
 def first_changes(actions: Sequence[Action], most: int, hint: str = "") -> Iterator[Line]:
@@ -291,6 +306,7 @@ def shape(report: "Restored", outside: Sequence[bytes] = (), target: RestoreTarg
     merged = {item.path: item for item in report.merged}
     changes = (Change(found.path, found.before, found.after) for found in really_changes(report.actions))
     exact = {"exact": report.exact} if report.op == "restore" else {}
+    directories = _directories_shape(report) if report.written else {}
     made_at = None if target.made_ns is None else shapes.time_of(target.made_ns)
     return {
         "restored": written,
@@ -299,6 +315,7 @@ def shape(report: "Restored", outside: Sequence[bytes] = (), target: RestoreTarg
         "skipped": [_kept_shape(item) for item in report.kept],
         "foreign": [],
         **exact,
+        **directories,
         "edited_outside": [path.decode("utf-8", "replace") for path in report.edited or outside],
         "safety": report.safety or None,
         "target": report.target or None,
@@ -307,6 +324,21 @@ def shape(report: "Restored", outside: Sequence[bytes] = (), target: RestoreTarg
         "dry_run": report.dry_run,
         "changes": [_change_shape(found, merged.get(found.path)) for found in counted_changes(changes)],
     }
+
+
+def _directories_shape(report: "Restored") -> "Shape":
+    """The directories of restore --to."""
+    from . import shapes
+
+    written = [
+        {
+            **shapes.path(os.fsencode(os.path.abspath(item.directory)), "directory"), "files": item.files,
+            "from_worktree": item.from_worktree, "seconds": round(item.seconds, 3),
+        }
+        for item in report.written
+    ]  # fmt: skip
+    carried = [{**shapes.path(path), "size": number} for path, number in report.carried]
+    return {"written": written, "carried": carried, "commit": report.commit or None}
 
 
 def _kept_shape(item: Kept) -> "Shape":

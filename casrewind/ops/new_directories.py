@@ -1,0 +1,197 @@
+"""Writes files into several new directories at once: each content is read once.
+
+The danger prevented here: a directory with a part of the files that looks complete. After an error in one directory
+everything in it is removed, and the other ones are completed.
+"""
+
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+
+from .. import errors, fsio
+from ..messages import reason_of
+from ..model import plan as plans
+from ..model import stamp as stamps
+from ..model.manifest import DIR, FILE, LINK, Entry
+from ..model.plan import Kept, Plan
+from ..worktree.carried_files import CarriedFile
+from ..worktree.new_tree import NewTree
+from .carried import Carried
+from .context import Context
+from .execute import Contents
+from .worktree_copies import WorktreeCopies
+
+_PIECE = 1 << 20
+_PRIVATE = 0o700
+Row = tuple[bytes, Entry]
+
+
+def nearest(directory: str) -> str:
+    """The directory, or its nearest existing parent."""
+    path = os.path.abspath(directory)
+    while not os.path.isdir(path) and path != os.path.dirname(path):
+        path = os.path.dirname(path)
+    return path
+
+
+class Destination:
+    """A directory that a checkpoint is written into. `error`: why it has nothing of it."""
+
+    def __init__(self, directory: str) -> None:
+        """Makes nothing yet."""
+        self.directory, self.above = directory, nearest(directory)
+        self.error: OSError | errors.CasrewindError | None = None
+        self.is_removed = True
+        self.from_worktree = 0
+        self.narrowed: list[tuple[Kept, int]] = []
+        self._new: NewTree | None = None
+
+    @property
+    def new(self) -> NewTree:
+        """The open directory. It is made on first use. Raises OSError."""
+        if self._new is None:
+            fsio.make_usual(self.directory)
+            self._new = NewTree(self.directory)
+        return self._new
+
+    def throw_away(self) -> None:
+        """Remove what was written, the directory if it was made, and the directories above that were made for it."""
+        if self._new is not None:
+            with suppress(OSError):
+                self.new.remove()
+                self.is_removed = self.new.is_empty()
+        self.close()
+        path = os.path.abspath(self.directory)
+        with suppress(OSError):
+            while path != self.above:
+                os.rmdir(path)
+                path = os.path.dirname(path)
+
+    def close(self) -> None:
+        """Close the directory."""
+        new, self._new = self._new, None
+        if new is not None:
+            self.narrowed = new.narrowed
+            new.close()
+
+
+
+class _NoPlaceLeftError(Exception):
+    """Every directory has an error."""
+
+
+class Writing:
+    """Writes the same rows into all directories. An error in one of them is noted there, and it gets nothing more."""
+
+    def __init__(self, context: Context, places: Sequence[Destination], rows: Sequence[Row], copies: WorktreeCopies | None) -> None:
+        """`copies`: reads the worktree; None: it is not read."""
+        self._context, self._copies, self._live = context, copies, list(places)
+        self._contents = Contents(context.store, (entry for _, entry in rows if entry.kind == FILE))
+
+    def run(self, rows: Sequence[Row], more: Carried, *, durable: bool) -> list[Kept]:
+        """Write everything. Returns what is to be said of the ignored files. Raises StoreDamaged."""
+        notes: list[Kept] = []
+        report = self._context.progress_bar("restoring")
+        with suppress(_NoPlaceLeftError):
+            self._each(b"", _refuse_folded, rows)
+            for number, (path, entry) in enumerate(rows, 1):
+                if entry.kind == DIR:
+                    self._each(path, NewTree.make_directory, path, entry.mode)
+                elif entry.kind == LINK:
+                    self._each(path, NewTree.make_link, path, entry.target)
+                else:
+                    self._write_file(path, entry)
+                if report is not None:
+                    report(number, len(rows))
+            for directory in more.directories:
+                mode = self._context.tree.status_of(directory)
+                self._each(directory, NewTree.make_directory, directory, _PRIVATE if mode is None else mode.st_mode)
+            for file in more.files:
+                notes += self._carry(file)
+            self._each(b"", NewTree.finish)
+            for place in list(self._live) if durable else ():
+                self._do(place, b"", NewTree.sync)
+        return notes
+
+    def _each(self, path: bytes, work: Callable[..., object], *given: object) -> None:
+        """Do something in every directory that has no error. `path`: what an error is about."""
+        for place in list(self._live):
+            self._do(place, path, work, *given)
+
+    def _do(self, place: Destination, path: bytes, work: Callable[..., object], *given: object) -> None:
+        try:
+            work(place.new, *given)
+        except (OSError, errors.UnsafePath) as error:
+            if path and isinstance(error, OSError):
+                error.filename = path
+            place.error = error
+            place.throw_away()
+            self._live.remove(place)
+            if not self._live:
+                raise _NoPlaceLeftError from None
+
+    def _write_file(self, path: bytes, entry: Entry) -> None:
+        self._each(path, NewTree.begin_file, path)
+        if rest := self._without_clones(path, entry):
+            for piece in self._contents(entry):
+                for place in rest:
+                    if place.error is None:
+                        self._do(place, path, NewTree.write, piece)
+        self._each(path, NewTree.end_file, path, entry.mode, entry.mtime_ns)
+
+    def _without_clones(self, path: bytes, entry: Entry) -> list[Destination]:
+        """Let the new file share the blocks of the worktree's. Returns the directories where that was not possible."""
+        able = self._able() if entry.size else []
+        if not able or self._copies is None:
+            return list(self._live)
+        try:
+            source = self._copies.open(path)
+        except OSError:
+            return list(self._live)
+        with fsio.closing(source):
+            done = [place for place in able if place.new.clone(source)]
+            if done and not self._copies.has(path, entry, source):
+                for place in done:
+                    self._do(place, path, NewTree.drop_clone)
+                done = []
+                if self._copies.is_useless():
+                    self._copies = None
+        for place in done:
+            place.from_worktree += 1
+        return [place for place in self._live if place not in done]
+
+    def _able(self) -> list[Destination]:
+        """The directories that may share blocks with the worktree."""
+        return [place for place in self._live if place.new.shares_blocks is not False]
+
+    def _carry(self, file: CarriedFile) -> Iterator[Kept]:
+        """Copy an ignored file or link as it is now. Yields why it was not copied, or not as it was."""
+        path, was = file
+        assert self._copies is not None
+        try:
+            if stat.S_ISLNK(was.st_mode):
+                target = self._copies.link_target(path)
+                self._each(path, NewTree.make_link, path, target)
+                return
+            source = self._copies.open(path)
+        except OSError as error:
+            yield Kept(path, f"an ignored file that could not be copied ({reason_of(error)})", benign=False)
+            return
+        with fsio.closing(source):
+            self._each(path, NewTree.begin_file, path)
+            done = [place for place in self._able() if place.new.clone(source)]
+            left = was.st_size  # no more than there was room for
+            while left > 0 and len(done) < len(self._live) and (piece := os.read(source, min(left, _PIECE))):
+                left -= len(piece)
+                for place in [place for place in self._live if place not in done]:
+                    self._do(place, path, NewTree.write, piece)
+            self._each(path, NewTree.end_file, path, was.st_mode, was.st_mtime_ns)
+            if not stamps.matches(stamps.of(was), os.fstat(source)):
+                yield Kept(path, "an ignored file that changed while it was copied", benign=False)
+
+
+def _refuse_folded(new: NewTree, rows: Sequence[Row]) -> None:
+    """Raise UnsafePath if two paths have one name on the file system of a directory."""
+    if new.tree.folds_names():
+        plans.fold(Plan((), ()), (path for path, _ in rows))

@@ -1,0 +1,173 @@
+"""Writes files into a directory that has none yet: no temporary names, and no sync of each file.
+
+The danger prevented here: a part of a checkpoint that looks complete. So after an error everything that was written is
+removed. A name that is there already is never written through, and no link is followed: the directory may be another user's.
+"""
+
+import fcntl
+import os
+import stat
+from contextlib import suppress
+
+from .. import fsio
+from ..model import paths
+from ..model import plan as plans
+from ..model.manifest import PERMISSIONS
+from ..model.plan import Kept
+from . import sparse
+from .displaced import DisplacedFiles, naming
+from .reader import Worktree
+
+_CLONE = 0x40049409
+"""FICLONE. On PowerPC, MIPS and SPARC the number differs: the call fails, and no blocks are shown to be shared."""
+_SPECIAL = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
+GIT = b".git"
+"""The only name that a new tree may have beside its own files: what git worktree add makes."""
+
+
+class NewTree:
+    """A new or empty directory that receives files. At the end, `finish` or `remove`, then `close`."""
+
+    def __init__(self, directory: str) -> None:
+        """Opens the directory. Raises OSError."""
+        self.tree = Worktree(os.path.realpath(directory))
+        self.shares_blocks: bool | None = None
+        """Whether a copy of the worktree's files can share their blocks; None: not tried yet."""
+        self.narrowed: list[tuple[Kept, int]] = []
+        """Files that fewer people may use than planned, and their modes."""
+        self._access = DisplacedFiles(self.tree, plans.pack(()), "new")
+        self._made: list[bytes] = []
+        self._closed: list[tuple[bytes, int]] = []  # directories that get their modes last, and these modes
+        self._parent, self._parent_fd = b"", -1
+        self._out, self._is_hole = -1, False
+
+    def close(self) -> None:
+        """Close the directory."""
+        self._close_file()
+        self._close_parent()
+        self.tree.close()
+
+    def _close_file(self) -> None:
+        fd, self._out = self._out, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def _close_parent(self) -> None:
+        fd, self._parent_fd = self._parent_fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def _enter(self, path: bytes) -> bytes:
+        """Make the parent of a path the open directory. Returns the path's last component."""
+        parent, _, name = path.rpartition(b"/")
+        if self._parent_fd < 0 or parent != self._parent:
+            self._close_parent()
+            self._parent_fd, self._parent = self.tree.open_directory(parent), parent
+        return name
+
+    def make_directory(self, path: bytes, mode: int) -> None:
+        """Make a directory. One that its owner may not change gets its mode in `finish`. Raises OSError."""
+        name = self._enter(path)
+        self._note(path)
+        try:
+            self._access.make_directory(self._parent_fd, name)
+        except FileExistsError:
+            self._made.pop()
+            raise
+        if mode & stat.S_IRWXU == stat.S_IRWXU:
+            self._set_mode(path, mode)
+        else:
+            self._closed.append((path, mode))
+
+    def make_link(self, path: bytes, target: bytes) -> None:
+        """Make a link. Raises OSError."""
+        name = self._enter(path)
+        self._note(path)
+        try:
+            os.symlink(target, name, dir_fd=self._parent_fd)
+        except FileExistsError:
+            self._made.pop()
+            raise
+        self._access.give_link_owner(self._parent_fd, name)
+
+    def begin_file(self, path: bytes) -> None:
+        """Make an empty file. Until `end_file`, it is the one that is written, and nobody else can read it. Raises OSError."""
+        name = self._enter(path)
+        self._note(path)
+        try:
+            self._out = os.open(name, fsio.CREATE_FLAGS, 0o600, dir_fd=self._parent_fd)
+        except FileExistsError:
+            self._made.pop()
+            raise
+        self._is_hole = False
+
+    def write(self, piece: bytes) -> None:
+        """Write the next bytes of the file. Raises OSError."""
+        self._is_hole = sparse.write_piece(self._out, piece)
+
+    def clone(self, source: int) -> bool:
+        """Let the file share the blocks of an open file. False if that is not possible, and from then on."""
+        if self.shares_blocks is not False:
+            try:
+                fcntl.ioctl(self._out, _CLONE, source)
+                self.shares_blocks = True
+            except OSError:
+                self.shares_blocks = False
+        return self.shares_blocks
+
+    def drop_clone(self) -> None:
+        """Empty the file: what was cloned is not what is wanted. Raises OSError."""
+        os.ftruncate(self._out, 0)
+
+    def end_file(self, path: bytes, mode: int, mtime_ns: int) -> None:
+        """Give the file its time and mode, and close it. Raises OSError."""
+        if self._is_hole:
+            sparse.end(self._out)
+        mode &= PERMISSIONS
+        if self._access.makes_for_another:
+            mode, why = self._access.copy_access(self._out, self._parent_fd, None, mode)
+            if why:
+                self.narrowed.append((Kept(path, why, benign=False), mode))
+        os.fchmod(self._out, mode)
+        os.utime(self._out, ns=(mtime_ns, mtime_ns))
+        self._close_file()
+
+    def finish(self) -> None:
+        """Set the modes of the last directories. Raises OSError."""
+        for path, mode in reversed(self._closed):
+            with naming(path):
+                self._set_mode(path, mode)
+
+    def sync(self) -> None:
+        """Make everything durable. Raises OSError."""
+        fsio.sync_tree(self.tree.fd)
+
+    def remove(self) -> None:
+        """Remove everything that was written. What cannot be removed stays."""
+        self._close_file()
+        self._close_parent()
+        for path, _ in self._closed:
+            with suppress(OSError):
+                self._set_mode(path, stat.S_IRWXU)
+        for path in reversed(self._made):
+            with suppress(OSError):
+                name = self._enter(path)
+                try:
+                    os.unlink(name, dir_fd=self._parent_fd)
+                except (IsADirectoryError, PermissionError):  # POSIX has the second for a directory
+                    os.rmdir(name, dir_fd=self._parent_fd)
+        self._made = []
+
+    def is_empty(self) -> bool:
+        """True if the directory has no name but that of git. Raises OSError."""
+        return not set(os.listdir(self.tree.fd)) - {os.fsdecode(GIT)}
+
+    def _note(self, path: bytes) -> None:
+        """Record a path before it is made: an interruption may come right after."""
+        self._made.append(paths.check(path))
+
+    def _set_mode(self, path: bytes, mode: int) -> None:
+        """chmod of a directory. Keeps set-id and sticky bits."""
+        name = self._enter(path)
+        with fsio.closing(os.open(name, fsio.DIRECTORY_FLAGS, dir_fd=self._parent_fd)) as fd:
+            os.fchmod(fd, mode & PERMISSIONS | os.fstat(fd).st_mode & _SPECIAL)
