@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from .. import errors, fsio
 from ..messages import reason_of
+from ..model import paths
 from ..model import plan as plans
 from ..model import stamp as stamps
 from ..model.manifest import DIR, FILE, LINK, Entry
@@ -96,6 +97,7 @@ class Writing:
         with suppress(_NoPlaceLeftError):
             self._each(b"", _refuse_folded, rows)
             for number, (path, entry) in enumerate(rows, 1):
+                paths.check(path)
                 if entry.kind == DIR:
                     self._each(path, NewTree.make_directory, path, entry.mode)
                 elif entry.kind == LINK:

@@ -66,7 +66,7 @@ def materialise(
             left = {action.path for action in actions}
             found = [row for row in found if row[0] in left]
         places = [Destination(directory) for directory in given]
-        _check_room(places, everything, more.size)
+        _check_room(places, more.size + sum(entry.size for _, entry in found if entry.kind == FILE))
         try:
             with WorktreeCopies(context) as copies:
                 writing = Writing(context, places, found, copies if from_worktree else None)
@@ -142,14 +142,13 @@ def _refuse_overlaps(directories: Sequence[str]) -> None:
                 raise errors.UsageError(what, "give --to directories beside each other")
 
 
-def _check_room(places: Sequence[Destination], everything: Actions, carried_bytes: int) -> None:
+def _check_room(places: Sequence[Destination], size: int) -> None:
     """Raise StoreFull if the file systems of the directories have too little room for all of them."""
-    size = carried_bytes + sum(each.after.size for each in everything if each.after is not None and each.after.kind == FILE)
     on_device = Counter(os.stat(place.above).st_dev for place in places)
     for place in places:
         number = on_device.pop(os.stat(place.above).st_dev, 0)
         if number:
-            preflight.check_room(place.above, everything, copied=carried_bytes + size * (number - 1))
+            preflight.check_room(place.above, (), copied=size * number)
 
 
 def _refuse_directory(context: Context, directory: str) -> None:

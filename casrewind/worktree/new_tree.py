@@ -10,7 +10,6 @@ import stat
 from contextlib import suppress
 
 from .. import fsio
-from ..model import paths
 from ..model import plan as plans
 from ..model.manifest import PERMISSIONS
 from ..model.plan import Kept
@@ -21,6 +20,8 @@ from .reader import Worktree
 _CLONE = 0x40049409
 """FICLONE. On PowerPC, MIPS and SPARC the number differs: the call fails, and no blocks are shown to be shared."""
 _SPECIAL = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
+_MOST_OPEN = 16
+"""Directories of one new tree that are open together."""
 GIT = b".git"
 """The only name that a new tree may have beside its own files: what git worktree add makes."""
 
@@ -37,14 +38,15 @@ class NewTree:
         """Files that fewer people may use than planned, and their modes."""
         self._access = DisplacedFiles(self.tree, plans.pack(()), "new")
         self._made: list[bytes] = []
-        self._closed: list[tuple[bytes, int]] = []  # directories that get their modes last, and these modes
-        self._parent, self._parent_fd = b"", -1
+        self._modes: dict[bytes, int] = {}  # of directories that have the mode 0700 so far
+        self._chain: list[tuple[bytes, int]] = []  # open directories, each below the one before
+        self._parent, self._parent_fd = b"", -1  # the last of the chain
         self._out, self._is_hole = -1, False
 
     def close(self) -> None:
         """Close the directory."""
         self._close_file()
-        self._close_parent()
+        self._leave(None)
         self.tree.close()
 
     def _close_file(self) -> None:
@@ -52,21 +54,33 @@ class NewTree:
         if fd >= 0:
             os.close(fd)
 
-    def _close_parent(self) -> None:
-        fd, self._parent_fd = self._parent_fd, -1
-        if fd >= 0:
-            os.close(fd)
+    def _leave(self, path: bytes | None) -> None:
+        """Close the open directories that `path` does not lie in; all of them without a path."""
+        while self._chain and (path is None or not (path + b"/").startswith(self._chain[-1][0] + b"/")):
+            os.close(self._chain.pop()[1])
+        self._parent, self._parent_fd = self._chain[-1] if self._chain else (b"", -1)
 
     def _enter(self, path: bytes) -> bytes:
         """Make the parent of a path the open directory. Returns the path's last component."""
         parent, _, name = path.rpartition(b"/")
-        if self._parent_fd < 0 or parent != self._parent:
-            self._close_parent()
-            self._parent_fd, self._parent = self.tree.open_directory(parent), parent
+        if parent != self._parent or self._parent_fd < 0:
+            self._leave(parent)
+            if parent and len(self._chain) < _MOST_OPEN and self._parent_fd >= 0:
+                rest = parent[len(self._parent) + 1 :].split(b"/")
+                fd = fsio.open_beneath(self._parent_fd, rest)
+            else:
+                fd = self.tree.open_directory(parent)
+                self._leave(None)
+            self._chain.append((parent, fd))
+            self._parent, self._parent_fd = parent, fd
+            mode = self._modes.get(parent, 0)
+            if mode & stat.S_IRWXU == stat.S_IRWXU:
+                self._set_mode(fd, mode)
+                del self._modes[parent]
         return name
 
     def make_directory(self, path: bytes, mode: int) -> None:
-        """Make a directory. One that its owner may not change gets its mode in `finish`. Raises OSError."""
+        """Make a directory. It gets its mode when it is entered, or in `finish` if its owner may not change it. Raises OSError."""
         name = self._enter(path)
         self._note(path)
         try:
@@ -74,10 +88,7 @@ class NewTree:
         except FileExistsError:
             self._made.pop()
             raise
-        if mode & stat.S_IRWXU == stat.S_IRWXU:
-            self._set_mode(path, mode)
-        else:
-            self._closed.append((path, mode))
+        self._modes[path] = mode
 
     def make_link(self, path: bytes, target: bytes) -> None:
         """Make a link. Raises OSError."""
@@ -134,9 +145,9 @@ class NewTree:
 
     def finish(self) -> None:
         """Set the modes of the last directories. Raises OSError."""
-        for path, mode in reversed(self._closed):
+        for path, mode in reversed(self._modes.items()):
             with naming(path):
-                self._set_mode(path, mode)
+                self._chmod(path, mode)
 
     def sync(self) -> None:
         """Make everything durable. Raises OSError."""
@@ -145,10 +156,11 @@ class NewTree:
     def remove(self) -> None:
         """Remove everything that was written. What cannot be removed stays."""
         self._close_file()
-        self._close_parent()
-        for path, _ in self._closed:
+        self._leave(None)
+        for path in self._modes:
             with suppress(OSError):
-                self._set_mode(path, stat.S_IRWXU)
+                self._chmod(path, stat.S_IRWXU)
+        self._modes = {}
         for path in reversed(self._made):
             with suppress(OSError):
                 name = self._enter(path)
@@ -164,10 +176,13 @@ class NewTree:
 
     def _note(self, path: bytes) -> None:
         """Record a path before it is made: an interruption may come right after."""
-        self._made.append(paths.check(path))
+        self._made.append(path)
 
-    def _set_mode(self, path: bytes, mode: int) -> None:
-        """chmod of a directory. Keeps set-id and sticky bits."""
+    def _chmod(self, path: bytes, mode: int) -> None:
         name = self._enter(path)
         with fsio.closing(os.open(name, fsio.DIRECTORY_FLAGS, dir_fd=self._parent_fd)) as fd:
-            os.fchmod(fd, mode & PERMISSIONS | os.fstat(fd).st_mode & _SPECIAL)
+            self._set_mode(fd, mode)
+
+    def _set_mode(self, fd: int, mode: int) -> None:
+        """chmod of an open directory. Keeps set-id and sticky bits."""
+        os.fchmod(fd, mode & PERMISSIONS | os.fstat(fd).st_mode & _SPECIAL)
