@@ -28,6 +28,8 @@ _TRIGGERS = {
     "AfterTool": "tool_batch",
 }
 _CONTEXT = "<session_context>"
+_TOLD = "<hook_context>"
+"""The beginning of a part that a hook's answer added to a prompt."""
 _ROOT = ".project_root"
 """The file with the root of the project that a directory of sessions is for."""
 _SAID = frozenset({transcript.PROMPT, transcript.ASSISTANT})
@@ -246,14 +248,16 @@ def _kind_of_user(content: object) -> str:
     parts = transcript.blocks(content)
     if any("functionResponse" in part for part in parts):
         return transcript.TOOL_RESULT
-    said = _text(content)
+    said = _said(parts)
     if said.lstrip().startswith(_CONTEXT):
         return transcript.META
     return transcript.PROMPT if said.strip() or any("text" not in part for part in parts) else transcript.META
 
 
-def _text(content: object) -> str:
-    return "\n".join(transcript.text(part.get("text")) for part in transcript.blocks(content) if "text" in part)
+def _said(parts: Sequence[Value]) -> str:
+    """What a person typed: the texts of a message's parts, without those that a hook's answer added."""
+    texts = [transcript.text(part.get("text")) for part in parts if "text" in part]
+    return "\n".join(text for at, text in enumerate(texts) if not at or not text.startswith(_TOLD))
 
 
 def _add(found: dict[str, Prompt], prompt: Prompt | None) -> None:
@@ -285,7 +289,7 @@ def _prompt_of(value: Value, start: int) -> Prompt | None:
     if CLIENT.kind_of(value) != transcript.PROMPT:
         return None
     name, time = transcript.text(value.get("id")), transcript.time_ns(value.get("timestamp"))
-    return Prompt(_text(value.get("content")), "", "", name, "", time, start, queued=False)
+    return Prompt(_said(transcript.blocks(value.get("content"))), "", "", name, "", time, start, queued=False)
 
 
 def _closed(data: bytes, table: Sequence[GeminiLine], count: int) -> bytes | None:

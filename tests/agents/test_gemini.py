@@ -60,6 +60,13 @@ def test_what_the_person_typed_is_found_once_although_it_is_written_at_every_sta
     assert gemini.title_of(data + transcripts.join([{"$set": {"summary": "A summary"}}])) == "A summary"
 
 
+def test_what_a_hook_told_the_model_is_no_part_of_the_prompt():
+    """The client keeps it as a further part of the prompt's message; a person may type such a text, too."""
+    told = {"text": "<hook_context>casrewind: since your last answer</hook_context>"}
+    line = {**user("a", "go on"), "content": [{"text": "go on"}, told]}
+    assert texts(transcripts.join([line, {**line, "id": "b", "content": [told]}])) == ["go on", told["text"]]
+
+
 @pytest.mark.parametrize(
     ("value", "kind"),
     [

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -47,8 +46,6 @@ def installed(client):
 @pytest.fixture(scope="module")
 def told(client, installed):
     """Three turns in one session, and pictures of the project before and after each."""
-    while time.gmtime().tm_sec > 20:  # in a later minute the client begins another file, and its next start removes the first
-        time.sleep(0.5)
     client.model.script = three_turns.script(
         call("write_file", file_path=str(client.project / "alpha.txt"), content="alpha v1\n"),
         [shell("sed -i s/v1/v2/ alpha.txt")],

@@ -88,6 +88,8 @@ def test_a_turn_that_was_taken_back_is_told_once(tmp_path_factory, name):
         assert f'took back your turn "{MADE}"' in told(client, "go on") and 'Gone: "helper.py"' in told(client, "go on")
         say(client, "and on", session)
         assert times(client, "and on") == 1, "it stays in the conversation, and is not said again"
+        report = client.casrewind.json("back", "2", "--chat", "--yes", "--session", client.points()[-1]["session"])
+        assert report["prompts"] == ["go on", "and on"], "the text is no part of the prompt"
     finally:
         client.stop()
 
