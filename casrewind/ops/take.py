@@ -51,7 +51,7 @@ _BY_DESIGN = frozenset({domains.IGNORED, domains.BUILT_IN, domains.CACHE, domain
 _NAMED = domains.FAULTS | {domains.TOO_LARGE, domains.TOO_DEEP}
 """What the directory's scan could not capture, and is named even if the checkpoint has no such path."""
 _BY_HAND = "git diff --no-index"
-_ALSO = {merge.IS_BINARY: ", and binary", merge.IS_LARGE: ", and too large to merge"}
+_ALSO = {merge.IS_BINARY: " (binary)", merge.IS_LARGE: " (too large to merge)"}
 
 
 class MadeDirectory(NamedTuple):

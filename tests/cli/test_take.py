@@ -75,6 +75,12 @@ def test_the_result_says_how_to_go_back_and_list_has_a_row(tried, casrewind, roo
     assert "undone: taken from try1" in shown
 
 
+def test_a_dry_run_has_the_lines_of_the_plan(tried, casrewind):
+    done = casrewind("take", "../try1", "-n", code=3)
+    assert done.out.splitlines() == ["take ../try1:", PLAN[1], "would take 3 paths and remove 1; 0 paths would stay", *PLAN[2:-1]]
+    assert done.err == PLAN[-1] + "\n"
+
+
 def test_json_has_the_shape_of_a_revert_and_the_directory(tried, casrewind):
     found = casrewind.json("take", "../try1", "-n", code=3)
     how = {change["path"]: (change["how"], change["merged"]) for change in found["changes"]}

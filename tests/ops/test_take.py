@@ -69,7 +69,7 @@ def test_conflicts_stay_as_they_are_and_say_who_did_what(workspace, root, tried)
     assert reasons(done) == {
         "a.py": f"line 3 was edited since by you, and in {name}",
         "b.py": f"removed here by you, and changed in {name}",
-        "data.bin": f"edited here by you, and changed in {name}, and binary",
+        "data.bin": f"edited here by you, and changed in {name} (binary)",
         "gone.py": f"edited here by you, and removed in {name}",
         "new": f"made here by you, and in {name}",
     }

@@ -22,7 +22,7 @@ from support.store_checks import leftovers, read_everything
 from support.two_states import AFTER, NOW, THEN, build, copy
 
 OPERATIONS = ("first save", "save", "restore", "undo", "redo", "continue", "abort", "rebuild")
-REVERSE = {"restore": "undo", "revert": "undo", "keep edits": "undo", "undo": "redo", "redo": "undo", "continue": "undo"}
+REVERSE = {"restore": "undo", "revert": "undo", "keep edits": "undo", "take": "undo", "undo": "redo", "redo": "undo", "continue": "undo"}
 ACTS = {"kill": KILL, "fail": FAIL, "half": HALF, "tear": TEAR}
 
 

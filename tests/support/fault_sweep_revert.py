@@ -1,5 +1,5 @@
-"""What support/fault_sweep.py does to a restore, done to a revert that merges a file, makes files and removes some, and to
-a restore that keeps edits.
+"""What support/fault_sweep.py does to a restore, done to a revert that merges a file, makes files and removes some, to
+a restore that keeps edits, and to a take.
 
 A merged file gets the time of the merge, so that alone is not looked at.
 """
@@ -40,6 +40,10 @@ class Reverting(Case):
             agent.stop("p")
         build(fault_sweep.ROOT, NOW)
         self.arguments, self.old = self.command, self._seen()
+        self._keep(operation)
+
+    def _keep(self, operation):
+        """Keep a copy, do it once to see the end, and go back to the copy."""
         keep_copy(operation)
         found = run_json(0, *self.arguments)
         assert [change["path"] for change in found["changes"] if change["how"] == "merged"] == [MERGED.decode()]
@@ -62,4 +66,21 @@ class KeepingEdits(Reverting):
     command = ("restore", "@1", "--keep-edits", "--yes")
 
 
-CASES = {"revert": Reverting, "keep edits": KeepingEdits}
+class Taking(Reverting):
+    """A take of the turn's changes from another directory, after the edit of the person. What comes gets the time of the take."""
+
+    def _prepare(self, operation, now, after):
+        self.wanted, self.target, there = "new", None, f"{fault_sweep.BASE}/there"
+        build(fault_sweep.ROOT, BEFORE)
+        run_json(0, "save")
+        run_json(0, "restore", "last", "--to", there)
+        build(there, TURN)
+        build(fault_sweep.ROOT, {**BEFORE, "src/merged.py": b"".join([*_LINES[:-1], b"by a person\n"])})
+        self.arguments, self.old = ("take", there, "--yes"), self._seen()
+        self._keep(operation)
+
+    def _seen(self):
+        return {path: what[:3] for path, what in fault_sweep.project_picture().items()}
+
+
+CASES = {"revert": Reverting, "keep edits": KeepingEdits, "take": Taking}

@@ -185,6 +185,7 @@ def carry_out(
         print_lines(question.notes)
     if not options.json and is_named and (title := question.title()):
         print_line(f"{title}:")
+        print_lines(question.explained() if report.dry_run else ())
     return _report(report, options, question, facts)
 
 

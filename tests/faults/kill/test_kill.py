@@ -12,7 +12,7 @@ COMMANDS = {"first save": 60, "save": 30, "restore": 200, "undo": 150, "revert":
 """What is killed, and how many calls there must be at least for that to mean something."""
 PUSHED = {"first save": 12, "save": 8, "restore": 16, "undo": 20, "revert": 18, "keep edits": 18}
 """Of how many calls a push takes one. Where it begins, the product's own bytes decide: others after every change of it."""
-OTHERS = ("redo", "continue", "abort", "rebuild")
+OTHERS = ("redo", "continue", "abort", "rebuild", "take")
 
 
 def judge(report, operation, *, every=1):
