@@ -66,7 +66,7 @@ def test_every_command_of_a_page_works(name, tmp_path):
         wrong = {}
         for line in lines:
             words = re.sub(r"\b[A-Z]+\b", lambda word: STANDS_FOR.get(word[0], word[0]), line)
-            if words.split()[1] in ("restore", "revert", "jump", "back", "undo", "redo", "purge") and "--to" not in words and "--dry-run" not in words:
+            if words.split()[1] in ("restore", "revert", "take", "jump", "back", "undo", "redo", "purge") and "--to" not in words and "--dry-run" not in words:
                 words += " --yes"
             words = words.replace("--resident --yes", "--resident")
             shown, code = scratch.run(words)
