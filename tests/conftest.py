@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from casrewind.workspace import Settings, Workspace
+from support import sample_start
 from support.command import Command
 from support.pulled_machine import PulledMachine
 from support.s3_server import S3Server
@@ -32,6 +33,7 @@ def pytest_configure(config):
     sys.dont_write_bytecode = False  # else each worker compiles all tests; the commands under test are told by their environment
     config.option.run_long |= config.option.run_release
     config.option.on_disk |= config.option.run_long
+    sample_start.takes_all = config.option.run_long
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # what a shell starts in the background is deaf to it, and so its children
         signal.signal(signal.SIGINT, signal.default_int_handler)
     with contextlib.suppress(AttributeError, OSError):

@@ -10,6 +10,7 @@ from casrewind import agents, errors
 from casrewind.agents import install as installs
 from casrewind.agents import json_edit
 from support.client_settings import put, read
+from support.sample_start import examples
 
 ALL = {client.name: client for client in agents.load_clients()}
 
@@ -97,7 +98,7 @@ def commented(draw, depth=2):
     return f"{{{gap()}" + f"{gap()},{gap()}".join(f'"k{n}"{gap()}:{gap()}{one}' for n, one in enumerate(inner)) + f"{gap()}}}"
 
 
-@settings(deadline=None, max_examples=300, derandomize=True)
+@settings(deadline=None, max_examples=examples(300), derandomize=True)
 @given(commented(), st.data())
 def test_an_edit_keeps_every_comment_and_its_reverse_takes_out_just_it(text, data):
     text = f"{data.draw(SPACE)}{text}{data.draw(SPACE)}"

@@ -13,10 +13,11 @@ from casrewind import agents, errors
 from casrewind.agents import event as events
 from casrewind.agents import payload as payloads
 from casrewind.model.checkpoint import TRIGGERS
+from support.sample_start import examples
 
 DATA = Path(__file__).parent / "data"
 CLAUDE, DROID = agents.load_conversation_client("claude"), agents.load_conversation_client("droid")
-RUN = settings(derandomize=True, deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+RUN = settings(derandomize=True, deadline=None, max_examples=examples(200), suppress_health_check=[HealthCheck.too_slow])
 
 CASES = [(folder, path.stem) for folder in ("claude_hooks", "droid_hooks") for path in sorted((DATA / folder).glob("*.json"))]
 

@@ -13,8 +13,9 @@ from casrewind import agents, errors
 from casrewind.agents import transcript
 from casrewind.model.cursor import Cursor
 from support import transcripts
+from support.sample_start import examples
 
-RUN = settings(derandomize=True, deadline=None, max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+RUN = settings(derandomize=True, deadline=None, max_examples=examples(120), suppress_health_check=[HealthCheck.too_slow])
 RECORDED = {
     "claude": [transcripts.claude(name) for name in transcripts.CLAUDE], "droid": [transcripts.droid()],
     "pi": [transcripts.recorded("pi", name) for name in transcripts.PI],

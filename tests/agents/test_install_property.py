@@ -12,6 +12,7 @@ from casrewind.agents import install as installs
 from casrewind.agents.client import TIERS
 from support import client_settings as judge
 from support.client_settings import put, read
+from support.sample_start import examples
 
 EVENTS = ["SessionStart", "UserPromptSubmit", "Stop", "PreToolUse", "PostToolUse", "PostToolBatch", "Notification", "Odd", ""]
 SPACES = st.text(" \t\r\n", max_size=4)
@@ -70,7 +71,7 @@ class Pairs(list):
 @given(documents(), st.lists(st.tuples(st.sampled_from(TIERS), st.booleans()), min_size=1, max_size=3))
 @example('{"hooks":{}}', [("minimal", False), ("aggressive", True), ("minimal", False)])
 @example("{ }", [("aggressive", True), ("minimal", True)])
-@settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=examples(100), deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_in_and_out_again_is_nothing(text, tiers):
     with tempfile.TemporaryDirectory() as home:
         target = installs.target_of(agents.load_client("claude"), None, home, {})
@@ -90,7 +91,7 @@ def test_in_and_out_again_is_nothing(text, tiers):
 
 
 @given(documents(), st.sampled_from(TIERS), WORDS, VALUES.filter(lambda value: "Raw" not in repr(type(value))))
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=examples(60), deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_what_was_added_since_stays_as_it_was_written(text, tier, key, value):
     with tempfile.TemporaryDirectory() as home:
         target = installs.target_of(agents.load_client("claude"), None, home, {})

@@ -19,7 +19,7 @@ def installed(tmp_path_factory):
     place = tmp_path_factory.mktemp("installed")
     (wheel,) = builder.WheelBuilder(str(TOP)).build(directory=str(place), versions=["standard"])
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", place / "env"], check=True)
-    pip = [sys.executable, "-m", "pip", "--python", place / "env", "install", "--quiet", "--no-deps", "--no-index", "--ignore-installed", wheel]
+    pip = [sys.executable, "-m", "pip", "--python", place / "env", "install", "--quiet", "--no-compile", "--no-deps", "--no-index", "--ignore-installed", wheel]
     subprocess.run(pip, check=True, capture_output=True, env={**os.environ, "HOME": str(place)})
     return place / "env"
 

@@ -19,7 +19,7 @@ from support.output_schema import schema_faults
 from support.packfile import digest, flip_blob
 from support.trees import Link, plant
 
-EDITS = 200
+EDITS = 80
 WORDS = ["wool", "linen", "till", "total", "café", "wooool", "x"]
 
 

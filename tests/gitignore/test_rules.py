@@ -17,6 +17,7 @@ from casrewind.gitignore import compiled_rules as ignore
 from casrewind.gitignore.compiled_rules import RuleLine
 from casrewind.gitignore.rules import DEFAULT_EXCLUDED_NAMES, RULE_FILES, RuleFile, Rules, RuleSet, raw_lines
 from casrewind.gitignore.wildmatch import PYTHON, expression, match, parse
+from support.sample_start import examples
 
 SOURCES = ["private", "casrewindignore", "project", "gitignore", "exclude", "global"]
 
@@ -364,7 +365,7 @@ def one_by_one(data, path, is_dir, fold):
 
 
 @pytest.mark.parametrize("with_re2", [True, False])
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rule_data, st.booleans())
 def test_all_rules_at_once_equal_one_rule_at_a_time(monkeypatch, with_re2, data, fold):
     if not with_re2:
@@ -419,7 +420,7 @@ def by_hand(files, path, is_dir, fold):
     return True
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(FILES, st.lists(st.lists(st.sampled_from(NAMES), min_size=1, max_size=4).map(b"/".join), min_size=1, max_size=6), st.booleans())
 def test_captured_is_the_precedence_spelled_out(files, paths, fold):
     rules = RuleSet(files, ignore_case=fold)
@@ -444,7 +445,7 @@ def walked(files, path, is_dir, **options):
     return not rules.ignored(name, is_dir) and not (is_dir and rules.default_excluded(name))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(FILES, st.booleans(), st.booleans(), st.randoms(use_true_random=False))
 def test_captured_is_what_a_scan_would_find_in_any_order(files, fold, short, rng):
     options = {"ignore_case": fold, "default_excludes": short}

@@ -12,6 +12,7 @@ from casrewind.gitignore import compiled_rules as rules
 from casrewind.gitignore.compiled_rules import compile_rules
 from casrewind.gitignore.compiled_rules import RuleLine
 from casrewind.gitignore.wildmatch import PYTHON, RE2, expression, literal_length, match, parse
+from support.sample_start import examples
 
 re2 = pytest.importorskip("re2")
 
@@ -247,7 +248,7 @@ def slow(pattern, text):
     return at(0, 0)
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=examples(1500), deadline=None)
 @given(st.text("ab/*?", max_size=9), st.text("ab/", max_size=9))
 @example("**/**/a", "a")
 @example("a/**/**", "a/")
@@ -256,7 +257,7 @@ def test_equals_a_slow_matcher(pattern, text):
     assert match(pattern.encode(), text.encode()) is by_re2(pattern.encode(), text.encode()) is slow(pattern, text)
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=examples(1500), deadline=None)
 @given(st.text("aB/*?[]!-\\:", max_size=12), st.text("abB/-]", max_size=9), st.booleans())
 @example("**/a*/**/*b", "a/ab/b/ab", False)
 @example("a*/**/*[!b]*/**", "aa/b/a/", False)
@@ -264,7 +265,7 @@ def test_both_spellings_mean_the_same(pattern, text, fold):
     assert match(pattern.encode(), text.encode(), fold=fold) is by_re2(pattern.encode(), text.encode(), fold=fold)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(st.binary(max_size=40), st.binary(max_size=20), st.booleans())
 def test_no_bytes_raise(pattern, text, fold):
     assert match(pattern, text, fold=fold) is by_re2(pattern, text, fold=fold)

@@ -6,10 +6,11 @@ from hypothesis import strategies as st
 from casrewind.model.checkpoint import MANUAL, Checkpoint
 from casrewind.model.diff import Counts
 from casrewind.model.retention import Limits, by_weight, decide, fit
+from support.sample_start import examples
 
 NOW = 1_750_000_000 * 10**9
 FREE = Limits(None, None)
-RUN = settings(derandomize=True, deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+RUN = settings(derandomize=True, deadline=None, max_examples=examples(300), suppress_health_check=[HealthCheck.too_slow])
 
 
 def point(seq, worktree=0):

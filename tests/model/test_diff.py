@@ -10,8 +10,9 @@ from casrewind.model import digest as digests
 from casrewind.model import manifest
 from casrewind.model.manifest import DIR
 from support import random_values
+from support.sample_start import examples
 
-RUN = settings(derandomize=True, deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+RUN = settings(derandomize=True, deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 
 names = st.sampled_from([b"a", b"b", b"c", b"d", b"a.b", b"a-", b"\xff"])
 leaves = st.one_of(

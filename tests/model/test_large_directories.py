@@ -15,8 +15,9 @@ from casrewind.model.manifest import DIR, PURGED, Entry
 from casrewind.model.directory_nodes import LIMITS, LOST, NodeLimits, NodeList
 from support import handmade_nodes, random_values
 from support.handmade_nodes import entry, leaf, listed
+from support.sample_start import examples
 
-RUN = settings(derandomize=True, deadline=None, max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+RUN = settings(derandomize=True, deadline=None, max_examples=examples(120), suppress_health_check=[HealthCheck.too_slow])
 SMALL = NodeLimits(2, 5)
 """So that a few names make several levels."""
 

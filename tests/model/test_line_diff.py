@@ -75,15 +75,20 @@ def test_a_third_of_all_parts_gone():
     assert checked(old, new) == len(old) - len(new)
 
 
+LINES = [20_000, pytest.param(50_000, marks=pytest.mark.long)]
+
+
+@pytest.mark.parametrize("lines", LINES)
 @pytest.mark.parametrize("kinds", [2, 1000])
-def test_large_texts_at_random_end(kinds):
+def test_large_texts_at_random_end(kinds, lines):
     chance = random.Random(kinds)
-    old, new = ([b"%d" % chance.randrange(kinds) for _ in range(50_000)] for _ in range(2))
+    old, new = ([b"%d" % chance.randrange(kinds) for _ in range(lines)] for _ in range(2))
     checked(old, new)
 
 
-def test_shuffled_lines_end():
-    old = [b"%d" % number for number in range(50_000)]
+@pytest.mark.parametrize("lines", LINES)
+def test_shuffled_lines_end(lines):
+    old = [b"%d" % number for number in range(lines)]
     new = list(old)
     random.Random(1).shuffle(new)
     checked(old, new)

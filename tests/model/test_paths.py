@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from casrewind import errors
 from casrewind.model import paths
+from support.sample_start import examples
 
-RUN = settings(derandomize=True, deadline=None, max_examples=150)
+RUN = settings(derandomize=True, deadline=None, max_examples=examples(150))
 
 IGNORED_BY_HFS = [*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF]
 IGNORED_BY_EXT4 = [

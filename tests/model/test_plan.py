@@ -11,8 +11,9 @@ from casrewind.model import manifest, paths, plan
 from casrewind.model.diff import Change
 from casrewind.model.plan import Action, Kept
 from support import random_values
+from support.sample_start import examples
 
-RUN = settings(derandomize=True, deadline=None, max_examples=80, suppress_health_check=[HealthCheck.too_slow])
+RUN = settings(derandomize=True, deadline=None, max_examples=examples(80), suppress_health_check=[HealthCheck.too_slow])
 
 
 def file(content=b"x", mode=0o644):

@@ -7,12 +7,13 @@ from hypothesis import strategies as st
 from casrewind.model.checkpoint import MANUAL, SAFETY, Checkpoint
 from casrewind.model.diff import Counts
 from casrewind.model.retention import Limits, decide
+from support.sample_start import examples
 
 NOW = 1_750_000_000 * 10**9
 SECOND = 10**9
 HOUR, DAY, YEAR = 3600, 86400, 365 * 86400
 NOBODY = frozenset()
-RUN = settings(derandomize=True, deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+RUN = settings(derandomize=True, deadline=None, max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
 
 
 def point(seq, age=0.0, *, worktree=0, trigger=MANUAL):

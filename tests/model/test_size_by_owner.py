@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from casrewind.model.size_by_owner import share
+from support.sample_start import examples
 
 
 @st.composite
@@ -57,7 +58,7 @@ def plainly(edges, sizes, owners, groups):
     )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(graphs())
 def test_the_figures_are_those_of_plain_sets(case):
     assert tuple(share(*case)) == plainly(*case)

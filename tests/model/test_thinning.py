@@ -9,11 +9,12 @@ from casrewind.model.checkpoint import MANUAL, SAFETY, Checkpoint
 from casrewind.model.diff import Counts
 from casrewind.model.retention import HOURLY, WHOLE, Limits, decide
 from casrewind.settings import Settings
+from support.sample_start import examples
 
 NOW = 1_750_000_000 * 10**9
 HOUR, DAY = 3600, 86400
 THIN = Limits(None, None, 1, None, True)
-RUN = settings(derandomize=True, deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+RUN = settings(derandomize=True, deadline=None, max_examples=examples(200), suppress_health_check=[HealthCheck.too_slow])
 
 
 def point(seq, age, *, worktree=0, trigger=MANUAL):

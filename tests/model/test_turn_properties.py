@@ -11,6 +11,7 @@ from casrewind.model.manifest import same
 from casrewind.model.turn_records import PastOperation, Forgotten, Outside, Point, Reset, Turn
 from casrewind.model.turns import Outline
 from support.dict_differ import DictDiffer, compared, entry
+from support.sample_start import examples
 from support.turn_stories import SESSIONS, Story
 
 ALIVE = {session[:2] for session in SESSIONS[:1]}
@@ -258,7 +259,7 @@ def check_gc(story, random_):
 CHECKS = [check_story, check_fields]
 WITH_CHANCE = [check_growth, check_gc]
 STORY = {"seed": st.integers(0, 2**40), "length": st.integers(0, 40)}
-FEW = settings(max_examples=150, derandomize=True, deadline=None)
+FEW = settings(max_examples=examples(150), derandomize=True, deadline=None)
 MANY = settings(max_examples=20_000, deadline=None)
 
 

@@ -413,8 +413,8 @@ def test_of_two_copies_of_a_blob_the_sound_one_stays(workspace, save, records, s
 
 
 def test_small_packs_become_few(workspace, save, records):
-    points = [save({f"f{n}": noise(n, 300), "a": b"%d" % n}, f"keep {n}") for n in range(100)]
-    assert len(packs_of(workspace.store_path)) == 100
+    points = [save({f"f{n}": noise(n, 300), "a": b"%d" % n}, f"keep {n}") for n in range(40)]
+    assert len(packs_of(workspace.store_path)) == 40
     workspace.gc(NOTHING)
     assert len(packs_of(workspace.store_path)) <= 4
     assert len(records.check(workspace)) == len(points)

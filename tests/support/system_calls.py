@@ -42,7 +42,7 @@ def calls_of(command, places, log, *arguments):
     """
     if shutil.which("strace") is None:
         pytest.skip("needs strace")
-    strace = ["strace", "-f", "-qq", "-y", "-s", "300", "-e", f"trace={_TRACED}", "-o", str(log)]
+    strace = ["strace", "-f", "--seccomp-bpf", "-qq", "-y", "-s", "300", "-e", f"trace={_TRACED}", "-o", str(log)]
     if command(*arguments, prefix=strace).code != 0:
         pytest.skip("strace may not trace here")
     with open(log, errors="replace") as file:

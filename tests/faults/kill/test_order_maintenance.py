@@ -41,7 +41,7 @@ def calls(tmp_path_factory):
     store = casrewind.json("status")["store"]
     before = packs_of(store)
     ledger = os.path.getsize(os.path.join(store, "ledger"))
-    strace = ["strace", "-f", "-qq", "-y", "-s", "300", "-e", f"trace={TRACED}", "-o", log]
+    strace = ["strace", "-f", "--seccomp-bpf", "-qq", "-y", "-s", "300", "-e", f"trace={TRACED}", "-o", log]
     if Command(root, home)("gc", "--max-count", "1", prefix=strace).code != 0:
         pytest.skip("strace may not trace here")
     assert len(before) == 12
