@@ -77,7 +77,7 @@ def test_the_question_and_its_keys_are_on_the_screen(crowded, root, home, size):
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
-@pytest.mark.parametrize("size", EXTREMES, ids=size_name)
+@pytest.mark.parametrize("size", by_turns([(size,) for size in SIZES], 1), ids=size_name)
 def test_the_question_and_its_keys_are_on_a_real_terminal(crowded, casrewind, root, home, tmp_path, size):
     window = Window(casrewind, tmp_path / "tmux", size)
     try:

@@ -19,6 +19,7 @@ from casrewind.cli.terminal import progress
 from casrewind.cli.grammar.command_table import COMMANDS
 from support.command_in_process import InProcess
 from support.picture import picture
+from support.sample_start import by_turns
 from support.terminal import answered
 from support.terminal_in_process import into_nothing, on_terminal
 from support.trees import plant
@@ -208,9 +209,11 @@ main.run()
 """
 
 
-@pytest.mark.parametrize("line", [
-    param if str(param.id).split()[0] in ("restore", "diff") else pytest.param(*param.values, marks=pytest.mark.long, id=param.id) for param in ALL
-])  # fmt: skip
+BUSY = [(line,) for _, line in lines() if line[0] in ("restore", "diff")]
+OTHERS = [pytest.param(line, marks=pytest.mark.long) for _, line in lines() if line[0] not in ("restore", "diff")]
+
+
+@pytest.mark.parametrize("line", [*by_turns(BUSY, len(BUSY) // 2), *OTHERS], ids=" ".join)
 def test_ctrl_c_in_the_middle(project, line):
     """Whenever it comes, there is no traceback, the exit code is 130 unless it was done by then, and the store is whole."""
     plant(project.root, {f"many/{n % 20}/f{n}": b"%d\n" % n for n in range(1500)})
