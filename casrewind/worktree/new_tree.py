@@ -63,21 +63,26 @@ class NewTree:
     def _enter(self, path: bytes) -> bytes:
         """Make the parent of a path the open directory. Returns the path's last component."""
         parent, _, name = path.rpartition(b"/")
+        if parent == self._parent and self._parent_fd >= 0:
+            return name
+        self._leave(parent)
         if parent != self._parent or self._parent_fd < 0:
-            self._leave(parent)
-            if parent and len(self._chain) < _MOST_OPEN and self._parent_fd >= 0:
-                rest = parent[len(self._parent) + 1 :].split(b"/")
-                fd = fsio.open_beneath(self._parent_fd, rest)
-            else:
-                fd = self.tree.open_directory(parent)
-                self._leave(None)
-            self._chain.append((parent, fd))
-            self._parent, self._parent_fd = parent, fd
-            mode = self._modes.get(parent, 0)
-            if mode & stat.S_IRWXU == stat.S_IRWXU:
-                self._set_mode(fd, mode)
-                del self._modes[parent]
+            self._open_below(parent)
+        mode = self._modes.get(parent, 0)
+        if mode & stat.S_IRWXU == stat.S_IRWXU:
+            self._set_mode(self._parent_fd, mode)
+            del self._modes[parent]
         return name
+
+    def _open_below(self, path: bytes) -> None:
+        """Open a directory, and put it behind the chain of those that it lies in."""
+        if self._parent_fd >= 0 and len(self._chain) < _MOST_OPEN:
+            fd = fsio.open_beneath(self._parent_fd, path[len(self._parent) + 1 :].split(b"/"))
+        else:
+            fd = self.tree.open_directory(path)
+            self._leave(None)
+        self._chain.append((path, fd))
+        self._parent, self._parent_fd = path, fd
 
     def make_directory(self, path: bytes, mode: int) -> None:
         """Make a directory. It gets its mode when it is entered, or in `finish` if its owner may not change it. Raises OSError."""
@@ -145,9 +150,10 @@ class NewTree:
 
     def finish(self) -> None:
         """Set the modes of the last directories. Raises OSError."""
-        for path, mode in reversed(self._modes.items()):
-            with naming(path):
-                self._chmod(path, mode)
+        for path in reversed(list(self._modes)):
+            if (mode := self._modes.get(path)) is not None:  # else it was set when the directory was entered
+                with naming(path):
+                    self._chmod(path, mode)
 
     def sync(self) -> None:
         """Make everything durable. Raises OSError."""
@@ -157,10 +163,10 @@ class NewTree:
         """Remove everything that was written. What cannot be removed stays."""
         self._close_file()
         self._leave(None)
-        for path in self._modes:
+        made, self._modes = list(self._modes), {}
+        for path in made:
             with suppress(OSError):
                 self._chmod(path, stat.S_IRWXU)
-        self._modes = {}
         for path in reversed(self._made):
             with suppress(OSError):
                 name = self._enter(path)

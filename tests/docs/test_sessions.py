@@ -85,7 +85,7 @@ def test_what_the_tables_of_the_guides_say_to_type_can_be_typed(tmp_path):
         wrong = {}
         for line in lines:
             line += " --older" if line.split()[1] == "undo" else ""  # the lines are run one after the other, some are --chat
-            asks = line.split()[1] in ("restore", "revert", "jump", "back", "undo", "redo") and "--to" not in line
+            asks = line.split()[1] in ("restore", "revert", "jump", "back", "undo", "redo", "take") and "--to" not in line
             words = line.replace("restore 2 --", "restore 2 --yes --") if " -- " in line else f"{line}{' --yes' if asks else ''}"
             shown, code = scratch.run(words)
             if code:

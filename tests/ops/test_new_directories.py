@@ -1,6 +1,7 @@
 """restore --to with several directories, a git worktree among them, and what comes from the worktree."""
 
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -39,6 +40,22 @@ def test_several_directories_are_equal(casrewind, root, tmp_path):
         assert not differences(picture(place), picture(root))
     with opened(str(root), store=casrewind.json("status")["store"]) as workspace:
         assert {origin_of(workspace._context, str(place)).checkpoint for place in places} == {workspace.checkpoints()[0][0].id}
+
+
+def test_directories_of_every_shape_and_mode_come_back(casrewind, root, tmp_path):
+    """Empty ones beside full ones, 40 levels, and modes that keep their owner out: each is entered and left in some order."""
+    chance, made = random.Random(7), [b""]
+    for number in range(160):
+        above = chance.choice(made[-40:])
+        path = above + b"/%d" % number if above else b"%d" % number
+        made.append(path)
+        plant(root, {path: Dir(0o755)} if number % 3 else {path + b"/file": b"%d" % number})
+    plant(root, {b"/".join([b"deep"] * 40) + b"/file": b"1", "closed/inner": Dir(0o500)})
+    for path in [path for path in made if path and chance.random() < 0.2]:
+        os.chmod(os.path.join(os.fsencode(root), path), 0o500 if os.geteuid() else 0o100)
+    casrewind("save", code=0)
+    casrewind("restore", "last", "--to", str(tmp_path / "try1"), "--to", str(tmp_path / "try2"), code=0)
+    assert not differences(picture(tmp_path / "try1"), picture(root)) and not differences(picture(tmp_path / "try2"), picture(root))
 
 
 def test_json_names_each_directory(casrewind, root, tmp_path):
