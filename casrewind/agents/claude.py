@@ -9,7 +9,7 @@ a batch of tool calls. The calls of a batch form a chain, so their results are n
 import os
 from collections.abc import Sequence
 
-from .. import errors
+from .. import errors, locations
 from .._typing import TYPE_CHECKING, NamedTuple
 from . import client, transcript
 from .transcript import Prompt, Value, fork_title, title_of
@@ -197,6 +197,16 @@ class ClaudeClient(client.ConversationClient):
         """`cut` as a new session. Its lines keep the old session id, which the client accepts."""
         line = {"type": "custom-title", "customTitle": fork_title(self.title_of(data)), "sessionId": session}
         return cut + (b"" if cut.endswith(b"\n") else b"\n") + transcript.encode(line)
+
+    def moved(self, data: bytes, old: Sequence[str], root: str) -> bytes:
+        """Each line names its working directory, and the client tells the model of the one that it is started in."""
+
+        def change(value: Value) -> Value | None:
+            cwd = transcript.text(value.get("cwd"))
+            place = next((place.rstrip("/") for place in old if cwd and locations.is_in(cwd, place)), None)
+            return None if place is None else {**value, "cwd": root + cwd[len(place) :]}
+
+        return transcript.replaced(data, change)
 
     def is_interrupted(self, end: bytes) -> bool:
         """True if the last words in the end of a transcript are the client's note that the person pressed Esc."""

@@ -157,6 +157,8 @@ class SessionFormat(NamedTuple):
     """The directory of the sessions, below the client's home."""
     resume: str
     """The command that opens a session. "{session}" is replaced by the id."""
+    resume_moved: str = ""
+    """The same for a session that ran in another directory before; "" = no difference."""
     resume_inside: str = ""
     """The text to type in the client to open a session, or ""."""
     variable: str = ""
@@ -338,6 +340,11 @@ class ConversationClient(Client):
         """A new session's transcript: `cut`, a part of `data`, with the id `session`. `original` is the path of `data`,
         `root` the project's root."""
         raise NotImplementedError
+
+    def moved(self, data: bytes, old: "Sequence[str]", root: str) -> bytes:
+        """A fork's transcript for the project at `root`, which was at one of the places `old`. What only says where a session
+        runs is changed, and nothing that the model is told. For most clients `write_fork` does that, or no line says it."""
+        return data
 
     def fork_path(self, transcript: str, session: str, fork: bytes) -> str:
         """The path at which the client looks for the session `session`. `fork`: the session's bytes."""

@@ -91,6 +91,7 @@ class CodexClient(client.ConversationClient):
     sessions = client.SessionFormat(
         directory="sessions",
         resume="codex resume {session}",
+        resume_moved="codex resume -C . {session}",  # without -C, its terminal asks, and proposes the old directory
         name=r"rollout-[0-9T-]{{19}}-{session}(_[0-9a-f-]+)?\.jsonl",
         line_id="",
         header=("payload", "id"),

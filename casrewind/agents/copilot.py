@@ -6,6 +6,7 @@ file that ends after any event. A fork is a new directory with the events before
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from .. import errors
 from .._typing import TYPE_CHECKING, NamedTuple
@@ -194,13 +195,27 @@ def _read(path: str) -> bytes:
 
 def _about(old: bytes, session: str, title: str, root: str, *, is_fork: bool) -> bytes:
     """The file about a session, made from that of the original session: YAML with one text per line. A session whose
-    original has no such file runs in the project's root."""
+    original has no such file, or another directory than one of the project, runs in the project's root."""
     import json  # late: a hook does not need it
 
+    from . import fork_files
+
     lines = [line for line in old.decode("utf-8", "replace").splitlines() if not line.startswith(("id:", "name:"))]
-    lines = lines or [f"cwd: {json.dumps(root)}"]
-    made = [f"id: {session}", *lines, f"name: {json.dumps(fork_title(title) if is_fork else title)}"]
+    named = next((line for line in lines if line.startswith("cwd:")), "cwd:")
+    lines = [line for line in lines if line is not named]
+    directory = fork_files.directory(_text_of(named), root)
+    made = [f"id: {session}", f"cwd: {json.dumps(directory)}", *lines, f"name: {json.dumps(fork_title(title) if is_fork else title)}"]
     return "".join(f"{line}\n" for line in made).encode()
+
+
+def _text_of(line: str) -> str:
+    """The text of a line of that file."""
+    import json
+
+    value = line.partition(":")[2].strip()
+    with suppress(ValueError):
+        return transcript.text(json.loads(value)) if value.startswith('"') else value
+    return ""
 
 
 def _remove(directory: str) -> None:

@@ -254,10 +254,12 @@ def _lines(database: "Connection", session: str) -> bytes:
 
 
 def make_import(data: bytes, session: str, root: str) -> Value:
-    """A fork's lines as the client imports them. Messages and parts get new ids. `root` replaces a missing
-    directory."""
+    """A fork's lines as the client imports them. Messages and parts get new ids. `root` replaces a directory that is
+    missing or of another project."""
     import json
     import re
+
+    from . import fork_files
 
     info: Value = {}
     messages: list[Value] = []
@@ -268,8 +270,9 @@ def make_import(data: bytes, session: str, root: str) -> Value:
         elif CLIENT.kind_of(line.value) != transcript.UNKNOWN:
             about = {**transcript.members(value.get("info")), "sessionID": session}
             messages.append({"info": about, "parts": [{**part, "sessionID": session} for part in transcript.blocks(value.get("parts"))]})
-    if not os.path.isdir(transcript.text(info.get("directory"))):
-        info = {**info, "directory": root}
+    directory = fork_files.directory(transcript.text(info.get("directory")), root)
+    if directory != info.get("directory"):
+        info = {**info, "directory": directory}
         info.pop("path", None)
     own = {name for message in messages for name in (message["info"].get("id"), *(part.get("id") for part in message["parts"]))}
     renamed = {name: name[:START] + _random() for name in own if isinstance(name, str) and re.fullmatch(_ID, name)}

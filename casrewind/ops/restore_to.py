@@ -29,23 +29,20 @@ from .worktree_copies import WorktreeCopies
 
 def materialise(
     context: Context, target: Checkpoint, directories: str | Sequence[str], *, skip_damaged: bool = False,
-    from_worktree: bool = True, durable: bool = False, is_published: bool = True,
+    from_worktree: bool = True, durable: bool = False, is_published: bool = True, dry_run: bool = False,
 ) -> Restored:  # fmt: skip
     """Write a checkpoint's whole tree into new or empty directories, which may have a `.git`. Works with a read-only store.
 
     Each content is read once. With `from_worktree`, a file that has it and can share its blocks serves as well, and the
     files that `.worktreeinclude` lists are copied. After an error in one directory, everything written there is removed,
     the others are completed, and the error names them. `durable`: sync the file systems at the end. `is_published` is
-    False for a checkpoint that has its blobs in the store, and no record yet.
+    False for a checkpoint that has its blobs in the store, and no record yet. With `dry_run` nothing is written.
 
     Raises ContentInTheWay if a directory is not empty, UnsafePath if it may not receive a checkpoint, UsageError if one
     lies in another, StoreFull, StoreDamaged unless `skip_damaged`, WorkspaceError.
     """
     given = [directories] if isinstance(directories, str) else list(directories)
-    for directory in given:
-        _refuse_directory(context, directory)
-        refuse_contents(directory, "--to", but_git=True)
-    _refuse_overlaps(given)
+    _refuse(context, given)
     began = time.monotonic()
     with context.store.holding():
         if is_published:
@@ -67,6 +64,9 @@ def materialise(
             found = [row for row in found if row[0] in left]
         places = [Destination(directory) for directory in given]
         _check_room(places, more.size + sum(entry.size for _, entry in found if entry.kind == FILE))
+        count = sum(entry.kind != DIR for _, entry in found)
+        if dry_run:
+            return _planned(target, places, actions, [*purged, *lost, *more.kept], count, more)
         try:
             with WorktreeCopies(context) as copies:
                 writing = Writing(context, places, found, copies if from_worktree else None)
@@ -86,12 +86,24 @@ def materialise(
                 origins.record(context, place.directory, target)
     if len(written) < len(places):
         raise _why_not([place for place in places if place.error is not None], written)
-    seconds, count = time.monotonic() - began, sum(entry.kind != DIR for _, entry in found)
+    seconds = time.monotonic() - began
     modes = {note.path: mode for place in written for note, mode in place.narrowed}
     kept = {*purged, *lost, *more.kept, *notes, *(note for place in written for note, _ in place.narrowed)}
     return Restored(
         "materialise", target.id, "", plans.with_modes(actions, modes) if modes else actions, tuple(sorted(kept)), 0, dry_run=False,
         written=tuple(WrittenDirectory(place.directory, count, place.from_worktree, seconds) for place in written),
+        carried=tuple((file.path, file.status.st_size) for file in more.files),
+        commit=target.more.commit,
+    )  # fmt: skip
+
+
+def _planned(
+    target: Checkpoint, places: Sequence[Destination], actions: Sequence[Action], kept: Iterable[Kept], count: int, more: carried.Carried
+) -> Restored:
+    """What would be written."""
+    return Restored(
+        "materialise", target.id, "", actions, tuple(sorted(set(kept))), 0, dry_run=True,
+        written=tuple(WrittenDirectory(place.directory, count, 0, 0.0) for place in places),
         carried=tuple((file.path, file.status.st_size) for file in more.files),
         commit=target.more.commit,
     )  # fmt: skip
@@ -130,6 +142,14 @@ def _why_not(failed: Sequence[Destination], written: Sequence[Destination]) -> e
     path = f": {printable(error.filename)}" if error.filename else ""
     kind = errors.StoreFull if is_full(error) else errors.WorkspaceError
     return kind(f"cannot write to {shown}{path}: {reason_of(error)}; nothing of the checkpoint is there{more}")
+
+
+def _refuse(context: Context, directories: Sequence[str]) -> None:
+    """Raise an error if one of the directories may not receive a checkpoint."""
+    for directory in directories:
+        _refuse_directory(context, directory)
+        refuse_contents(directory, "--to", but_git=True)
+    _refuse_overlaps(directories)
 
 
 def _refuse_overlaps(directories: Sequence[str]) -> None:

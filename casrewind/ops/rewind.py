@@ -14,7 +14,8 @@ from .. import errors
 from .._typing import NamedTuple
 from ..agents import client_process, session_files
 from ..agents.prompt_matching import resolve
-from ..messages import printable
+from ..agents.transcript import Prompt
+from ..messages import enumerated, printable
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
 from ..model import diff as diffs
@@ -106,6 +107,19 @@ class Chat(NamedTuple):
     backup: str | None
 
 
+class Forks(NamedTuple):
+    """The forks of one conversation for several directories. `agent` and `session`: the conversation. `chats`: the fork of each
+    directory; () with `dry_run`, or if nothing precedes the checkpoint, which `is_empty` says. `prompts` and `notes`: see Rewound."""
+
+    agent: str
+    session: str
+    chats: tuple[Chat, ...]
+    is_empty: bool
+    prompts: tuple[str, ...]
+    notes: tuple[str, ...]
+    dry_run: bool
+
+
 class Rewound(NamedTuple):
     """The result of a rewind. `chat` is None if nothing precedes the target (start a new session), or with `dry_run`.
     `prompts` are the removed prompts, oldest first. `restored` is the result for the files, None if not requested;
@@ -190,10 +204,9 @@ def to_checkpoint(
     cut = _cut_at(context, conversation, point)
     if in_place:
         _check_in_place(context, conversation, cut)
-    kept = {(prompt.uuid, prompt.text) for prompt in conversation.client.prompts(cut)} if cut is not None else set()
     everything = conversation.client.prompts(conversation.data)
     is_foreign = bool(point.more.machine)
-    taken = () if is_foreign else tuple(prompt.text for prompt in everything if (prompt.uuid, prompt.text) not in kept)
+    taken = () if is_foreign else _removed(conversation, everything, cut)
     restored: Restored | None = None
     foreign: tuple[bytes, ...] = ()
     if both:
@@ -206,6 +219,57 @@ def to_checkpoint(
     return Rewound(
         made, taken, restored, foreign, notes, dry_run=dry_run, transcript=conversation.path, machine=point.more.machine
     )
+
+
+def _removed(conversation: Conversation, everything: Iterable[Prompt], cut: bytes | None) -> tuple[str, ...]:
+    """The prompts of a conversation that are not in its part `cut`."""
+    kept = {(prompt.uuid, prompt.text) for prompt in conversation.client.prompts(cut)} if cut is not None else set()
+    return tuple(prompt.text for prompt in everything if (prompt.uuid, prompt.text) not in kept)
+
+
+def fork_into(context: Context, point: Checkpoint, directories: Sequence[str], *, dry_run: bool = False) -> Forks:
+    """Fork the conversation of a checkpoint for each of several directories that have its files, as it was at the checkpoint.
+
+    Each fork is a new session, where the client looks for the sessions of that directory. Nothing is recorded: the directory
+    is another project. Raises AgentError (no conversation, or none that can be read), StoreFull, StoreDamaged; forks that
+    were made until then stay, and the error names them.
+    """
+    conversation = conversations.find_for_checkpoint(context, point)
+    cut = _cut_at(context, conversation, point)
+    is_foreign = bool(point.more.machine)
+    taken = () if is_foreign else _removed(conversation, conversation.client.prompts(conversation.data), cut)
+    notes = () if is_foreign else _notes(context, conversation)
+    chats: list[Chat] = []
+    if cut is not None and not dry_run:
+        if is_foreign:
+            _write_earlier(context, conversation)
+        for directory in directories:
+            try:
+                chats.append(_fork_elsewhere(context, conversation, cut, point, directory))
+            except errors.CasrewindError as error:
+                if not chats:
+                    raise
+                made = enumerated([f"{printable(there)}: {chat.resume}" for there, chat in zip(directories, chats, strict=False)])
+                kind = errors.StoreFull if isinstance(error, errors.StoreFull) else errors.AgentError
+                raise kind(f"{printable(directory)}: {error.problem}; forked: {made}", error.hint) from error
+    return Forks(
+        conversation.client.name, conversation.session, tuple(chats), cut is None, taken, notes, dry_run=dry_run
+    )
+
+
+def _fork_elsewhere(context: Context, conversation: Conversation, cut: bytes, point: Checkpoint, directory: str) -> Chat:
+    """A fork for another directory than the project's root."""
+    client, session, homes = conversation.client, conversation.client.new_session(), context.homes
+    root = os.path.realpath(directory)
+    data = client.fork(conversation.data, cut, session, original=conversation.path, root=root)
+    data = client.moved(data, (context.root.path, os.fsdecode(point.root)), root)
+    there = client.place(conversation.path, conversation.session, root, homes.home, homes.environ)
+    path = client.fork_path(there, session, data)
+    session_files.check_place(client, path, session, homes)
+    environ = {"HOME": homes.home, **homes.environ}
+    path = client.write_fork(conversation.path, session, data, path, root, environ)
+    resume = (client.sessions.resume_moved or client.sessions.resume).format(session=session)
+    return _chat(conversation, rewinds.FORK, session, path, None)._replace(resume=resume)
 
 
 def hand_over(context: Context, point: Checkpoint) -> Chat | None:

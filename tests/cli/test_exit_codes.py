@@ -111,7 +111,7 @@ def test_usage_errors_are_64_and_say_what_is_wrong(inside, capsys, home, argumen
         (["restore"], ["which checkpoint", "casrewind list"]),
         (["restore", "last", "--yes", "--"], ["path"]),
         (["restore", "last", "--to", "x", "--", "f"], ["--to"]),
-        (["restore", "last", "--to", "x", "--dry-run"], ["--to", "--dry-run"]),
+        (["restore", "last", "--to", "x", "--chat"], ["--to", "--chat", "--both"]),
         (["restore", "last", "--continue"], ["--continue"]),
         (["restore", "--abort", "--dry-run"], ["--abort"]),
         (["diff", "last", "prev", "last", "--", "f"], ["at most two"]),

@@ -17,7 +17,7 @@ from ...ops.rewind import Rewound
 from ..plan.facts import branches_of, target_of
 from ..plan.question import PlanQuestion
 from ..show import restored, shapes
-from ..show.chat import removed_prompts, rewound_lines
+from ..show.chat import fork_shape, removed_prompts, rewound_lines
 from ..show.text import Line
 from ..terminal.lines import note, print_json, print_line, print_lines, remark
 from ..terminal.questions import YES, Proposal, ask, may_answer, must_ask
@@ -167,8 +167,6 @@ def _must_ask_about(target: RewindTarget) -> bool:
 def restore(context: Context, options: "ParsedOptions", point: "Checkpoint", done: Done) -> int:
     """casrewind restore --chat and --both, casrewind jump."""
     both = options.what == "both"
-    if options.into:
-        raise errors.UsageError(f"restore --to DIR writes files only: it takes no --{options.what}")
     if options.keep_edits is not None and not both:
         raise errors.UsageError("restore --chat changes no files: it takes no --keep-edits and no --exact")
     scope = paths_of(context, options.rest, [point], options)
@@ -255,14 +253,10 @@ def _shape(report: Rewound, target: RewindTarget | None, question: PlanQuestion 
     chat = report.chat
     outside, goal = (NO_EDITS, restored.NO_TARGET) if question is None else (question.outside, question.target)
     found = {} if report.restored is None else restored.shape(report.restored, outside.proved, goal)
-    fork = None
-    if chat is not None:
-        where = {**shapes.path(os.fsencode(chat.path)), **shapes.path_or_none(chat.backup, "backup")}
-        fork = {"session_id": chat.session, **where, "resume": chat.resume, "mode": chat.mode}
     return {
         **found,
         "foreign": [raw.decode("utf-8", "replace") for raw in report.foreign],
-        "fork": fork,
+        "fork": None if chat is None else fork_shape(chat),
         "prompts": list(report.prompts),
         "notes": list(report.notes),
         "dry_run": report.dry_run,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from ... import errors, launch
 from ..._typing import TYPE_CHECKING
-from ...messages import age, plural, printable
+from ...messages import age, enumerated, plural, printable
 from ...model.checkpoint import TAKEN_FROM
 from ...model.history import REVERT, Step
 from ...model.plan import NO_EDITS, Plan
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ...model.turn_records import Turn
     from ...ops.context import Context
     from ...ops.edits import Edits
+    from ...ops.rewind import Forks
     from ..grammar.command_line import ParsedOptions
     from ..show.shapes import Shape
 
@@ -47,14 +48,14 @@ def restore(context: "Context", options: "ParsedOptions", done: Done) -> int:
         done()
         return _as_it_is(running, options)
     point = words.restored(context, options)
+    if options.into:
+        return _restore_to(context, options, point, done)
+    if options.durable:
+        raise errors.UsageError("--durable goes with --to DIR: a restore of the worktree is always durable")
     if options.what != "code":
         from . import back
 
         return back.restore(context, options, point, done)
-    if options.durable and not options.into:
-        raise errors.UsageError("--durable goes with --to DIR: a restore of the worktree is always durable")
-    if options.into:
-        return _restore_to(context, options, point, done)
     return _restore_files(context, options, point, done)
 
 
@@ -151,19 +152,56 @@ def _resume(context: "Context", options: "ParsedOptions", done: Done) -> int:
 
 
 def _restore_to(context: "Context", options: "ParsedOptions", point: "Checkpoint", done: Done) -> int:
+    """Write directories; with --both, also a fork of the conversation for each."""
     from ...ops.restore_to import materialise
 
-    if options.dashed or options.dry_run:
-        raise errors.UsageError("restore --to DIR writes the whole checkpoint: it takes no paths and no --dry-run")
+    if options.dashed:
+        raise errors.UsageError("restore --to DIR writes the whole checkpoint: it takes no paths")
     if options.keep_edits:
         raise errors.UsageError("restore --to DIR changes no edits here: it takes no --keep-edits")
+    if options.what == "chat":
+        raise errors.UsageError("restore --to DIR writes files: it takes no --chat", "--both also forks the conversation")
     places = [os.path.normpath(os.path.join(options.directory, name)) for name in options.into]
-    report = materialise(context, point, places, skip_damaged=options.skip_damaged, durable=options.durable)
+    report = materialise(
+        context, point, places, skip_damaged=options.skip_damaged, durable=options.durable, dry_run=options.dry_run
+    )
+    forks = _fork_into(context, options, point, places) if options.what == "both" else None
     done()
     if not options.json:
         given = dict(zip(places, options.into, strict=True))
         report = report._replace(written=tuple(each._replace(directory=given[each.directory]) for each in report.written))
-    return _report(report, options)
+    if forks is None:
+        return _report(report, options)
+    return _report_forks(report, forks, options, places)
+
+
+def _fork_into(context: "Context", options: "ParsedOptions", point: "Checkpoint", places: Sequence[str]) -> "Forks":
+    """Fork the conversation for directories that have their files. An error says that they have them."""
+    from ...ops.rewind import fork_into
+
+    try:
+        return fork_into(context, point, places, dry_run=options.dry_run)
+    except errors.CasrewindError as error:
+        kind = next((kind for kind in (errors.StoreFull, errors.StoreDamaged) if isinstance(error, kind)), errors.AgentError)
+        named = enumerated([printable(name) for name in options.into])
+        what = f"the files {'would be' if options.dry_run else 'are'} in {named}, but not the conversation: {error.problem}"
+        raise kind(what, "start a new session there" if kind is errors.AgentError else error.hint) from error
+
+
+def _report_forks(report: Restored, forks: "Forks", options: "ParsedOptions", places: Sequence[str]) -> int:
+    """Report directories with the conversations that go on in them. `places`: the directories, as this process finds them."""
+    from ..show.chat import fork_shape, forks_lines
+
+    if not options.json:
+        code = _report(report, options)
+        print_lines(forks_lines(forks, places))
+        return code
+    made = [fork_shape(chat, os.path.abspath(place)) for chat, place in zip(forks.chats, places, strict=False)]
+    print_json({
+        **restored.shape(report, forks=made or [None] * len(places)),
+        "agent": forks.agent, "session": forks.session, "prompts": list(forks.prompts), "notes": list(forks.notes),
+    })  # fmt: skip
+    return REMARKS if report.incomplete else OK
 
 
 def carry_out(

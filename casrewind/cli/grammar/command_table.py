@@ -200,7 +200,8 @@ COMMANDS = {
         Option(("ref",), "the checkpoint; without it, on a terminal, the picker opens", "REF", nargs="?"), _PATHS,
         choice("what", "code", "--code", "the files (default)"),
         choice("what", "chat", "--chat", "the conversation"),
-        choice("what", "both", "--both", "files and conversation"), *_EDITS, HUNKS, DRY_RUN, SKIP_DAMAGED, YES, JSON,
+        choice("what", "both", "--both", "files and conversation; with --to: a fork of the conversation for each DIR"), *_EDITS, HUNKS,
+        DRY_RUN, SKIP_DAMAGED, YES, JSON,
         Option(("--to",), "write the checkpoint into DIR, which must be new or empty; again for several", "DIR", "into", repeats=True),
         flag("--durable", "with --to: sync the new files to the disk before the command ends"),
         choice("resume", "continue", "--continue", "finish an interrupted restore"),
@@ -208,7 +209,7 @@ COMMANDS = {
         ), (
         "[--code | --chat | --both] [--keep-edits | --exact] [-n] [--skip-damaged] [-y] [--json] REF [--] [PATH ...]",
         "-p [-n] [--skip-damaged] [--json] REF [--] [PATH ...]",
-        "[--skip-damaged] [--durable] [--json] REF --to DIR [--to DIR ...]", "[--json] (--continue | --abort)",
+        "[--both] [-n] [--skip-damaged] [--durable] [--json] REF --to DIR [--to DIR ...]", "[--json] (--continue | --abort)",
         ), {"what": "code"}, more="Saves the current state first, so casrewind undo can reverse it. On a terminal it shows the plan and "
         "asks.",
         behind="paths go", saves=True, tells_restore=True),

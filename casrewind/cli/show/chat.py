@@ -1,18 +1,21 @@
 """The result of a rewind as lines: what it did to files, how the conversation goes on, and the prompts that are gone."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 
 from ..._typing import TYPE_CHECKING
-from ...messages import plural, printable
+from ...messages import enumerated, plural, printable
 from ...model.plan import NO_EDITS, OutsideEdits
 from ...model.rewind_record import FORK, IN_PLACE
 from .restored import NO_TARGET, RestoreTarget, foreign_lines, outside_lines, restored_lines
 from .text import SHOWN, Line
 
 if TYPE_CHECKING:
-    from ...ops.rewind import Rewound
+    from ...ops.rewind import Chat, Forks, Rewound
+    from .shapes import Shape
 
 _DONE = {FORK: "forked", IN_PLACE: "rewritten"}
+_SESSION = 8  # characters of a session id in output
 _WIDTH = 160
 """Characters of a prompt in output."""
 
@@ -64,7 +67,41 @@ def _chat(report: "Rewound", *, is_inside: bool) -> Iterator[Line]:
         yield Line(f"  as it was: {printable(chat.backup)}")
 
 
-def removed_prompts(report: "Rewound") -> Iterator[Line]:
+def forks_lines(forks: "Forks", directories: Sequence[str]) -> Iterator[Line]:
+    """How the conversation goes on in each of the directories that a checkpoint was written into. `directories`: as the shell
+    of the person finds them."""
+    for words in forks.notes:
+        yield Line(f"casrewind: note: {words}", is_remark=True)
+    if forks.is_empty:
+        yield Line("nothing was said before that: start a new session there")
+    elif forks.dry_run:
+        yield Line(f"would fork the conversation {forks.agent} {printable(forks.session[:_SESSION])} for {enumerated(_shown(directories))}")
+    for directory, chat in zip(directories, forks.chats, strict=False):
+        yield Line(f"forked: {command(directory, chat)}")
+    yield from removed_prompts(forks)
+
+
+def _shown(directories: Sequence[str]) -> list[str]:
+    return [printable(directory) for directory in directories]
+
+
+def command(directory: str, chat: "Chat") -> str:
+    """The line of a shell with which a conversation goes on in a directory."""
+    import shlex
+
+    return f"cd {shlex.quote(printable(f'./{directory}' if directory.startswith('-') else directory))} && {chat.resume}"
+
+
+def fork_shape(chat: "Chat", directory: str = "") -> "Shape":
+    """A conversation that a rewind made, as JSON; with a directory, also the line that opens it there."""
+    from . import shapes
+
+    where = {**shapes.path(os.fsencode(chat.path)), **shapes.path_or_none(chat.backup, "backup")}
+    more = {"command": command(directory, chat)} if directory else {}
+    return {"session_id": chat.session, **where, "resume": chat.resume, "mode": chat.mode, **more}
+
+
+def removed_prompts(report: "Rewound | Forks") -> Iterator[Line]:
     """The prompts that the conversation no longer contains, one line each."""
     for prompt in report.prompts[:SHOWN]:
         words = printable(" ".join(prompt.split()))

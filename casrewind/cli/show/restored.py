@@ -55,7 +55,7 @@ def restored_lines(report: "Restored", name: str = "", *, state: str = "", is_in
     word. `is_inside`: a person reads it in a client, and may not have seen the plan."""
     wrote, removed = numbers(report.actions)
     actions = wrote + removed
-    if report.dry_run:
+    if report.dry_run and report.op != "materialise":
         would = "take" if report.op == TAKE else "restore"
         yield Line(f"would {would} {plural(wrote, 'path')} and remove {removed}; {plural(report.unchanged, 'path')} would stay")
         yield from plan_lines(Plan(report.actions, report.kept, report.merged))
@@ -102,6 +102,9 @@ def _written_lines(report: "Restored") -> Iterator[Line]:
     """The directories that a checkpoint was written into, and the ignored files that came along."""
     commit = f"; made at commit {report.commit[:_COMMIT]}" if report.commit else ""
     for each in report.written:
+        if report.dry_run:
+            yield Line(f"would write {plural(each.files, 'file')} to {printable(each.directory)}{commit}")
+            continue
         own = f" ({each.from_worktree:,} from the worktree)" if each.from_worktree else ""
         yield Line(f"wrote {plural(each.files, 'file')} to {printable(each.directory)}{own} in {each.seconds:.1f} s{commit}")
     if report.carried:
@@ -297,16 +300,18 @@ def numbers(actions: Iterable[Action]) -> tuple[int, int]:
     return counts.added + counts.modified, counts.removed
 
 
-def shape(report: "Restored", outside: Sequence[bytes] = (), target: RestoreTarget = NO_TARGET) -> "Shape":
-    """The result of a restore, undo or redo, as JSON. `outside`: the paths that were edited outside of a
-    turn."""
+def shape(
+    report: "Restored", outside: Sequence[bytes] = (), target: RestoreTarget = NO_TARGET, forks: "Sequence[Shape | None]" = ()
+) -> "Shape":
+    """The result of a restore, undo or redo, as JSON. `outside`: the paths that were edited outside of a turn. `forks`: the
+    conversations of the directories that were written."""
     from . import shapes
 
     written, removed = numbers(report.actions)
     merged = {item.path: item for item in report.merged}
     changes = (Change(found.path, found.before, found.after) for found in really_changes(report.actions))
     exact = {"exact": report.exact} if report.op == "restore" else {}
-    directories = _directories_shape(report) if report.written else {}
+    directories = _directories_shape(report, forks or [None] * len(report.written)) if report.written else {}
     made_at = None if target.made_ns is None else shapes.time_of(target.made_ns)
     return {
         "restored": written,
@@ -326,16 +331,16 @@ def shape(report: "Restored", outside: Sequence[bytes] = (), target: RestoreTarg
     }
 
 
-def _directories_shape(report: "Restored") -> "Shape":
+def _directories_shape(report: "Restored", forks: "Sequence[Shape | None]") -> "Shape":
     """The directories of restore --to."""
     from . import shapes
 
     written = [
         {
             **shapes.path(os.fsencode(os.path.abspath(item.directory)), "directory"), "files": item.files,
-            "from_worktree": item.from_worktree, "seconds": round(item.seconds, 3),
+            "from_worktree": item.from_worktree, "seconds": round(item.seconds, 3), "fork": fork,
         }
-        for item in report.written
+        for item, fork in zip(report.written, forks, strict=True)
     ]  # fmt: skip
     carried = [{**shapes.path(path), "size": number} for path, number in report.carried]
     return {"written": written, "carried": carried, "commit": report.commit or None}
