@@ -9,7 +9,7 @@ a batch of tool calls. The calls of a batch form a chain, so their results are n
 import os
 from collections.abc import Sequence
 
-from .. import errors, locations
+from .. import errors
 from .._typing import TYPE_CHECKING, NamedTuple
 from . import client, transcript
 from .transcript import Prompt, Value, fork_title, title_of
@@ -200,6 +200,7 @@ class ClaudeClient(client.ConversationClient):
 
     def moved(self, data: bytes, old: Sequence[str], root: str) -> bytes:
         """Each line names its working directory, and the client tells the model of the one that it is started in."""
+        from .. import locations  # late: a hook does not need it
 
         def change(value: Value) -> Value | None:
             cwd = transcript.text(value.get("cwd"))

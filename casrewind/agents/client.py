@@ -157,8 +157,6 @@ class SessionFormat(NamedTuple):
     """The directory of the sessions, below the client's home."""
     resume: str
     """The command that opens a session. "{session}" is replaced by the id."""
-    resume_moved: str = ""
-    """The same for a session that ran in another directory before; "" = no difference."""
     resume_inside: str = ""
     """The text to type in the client to open a session, or ""."""
     variable: str = ""
@@ -345,6 +343,10 @@ class ConversationClient(Client):
         """A fork's transcript for the project at `root`, which was at one of the places `old`. What only says where a session
         runs is changed, and nothing that the model is told. For most clients `write_fork` does that, or no line says it."""
         return data
+
+    def resume_moved(self, session: str) -> str:
+        """The command that opens such a fork, in its directory."""
+        return self.sessions.resume.format(session=session)
 
     def fork_path(self, transcript: str, session: str, fork: bytes) -> str:
         """The path at which the client looks for the session `session`. `fork`: the session's bytes."""

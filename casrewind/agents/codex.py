@@ -91,7 +91,6 @@ class CodexClient(client.ConversationClient):
     sessions = client.SessionFormat(
         directory="sessions",
         resume="codex resume {session}",
-        resume_moved="codex resume -C . {session}",  # without -C, its terminal asks, and proposes the old directory
         name=r"rollout-[0-9T-]{{19}}-{session}(_[0-9a-f-]+)?\.jsonl",
         line_id="",
         header=("payload", "id"),
@@ -169,6 +168,10 @@ class CodexClient(client.ConversationClient):
         # Inside a text of the conversation the quotation marks are escaped, so the pattern finds none there.
         own = re.compile(rb'(?<!"history_base":\{)"(id|session_id|thread_id)":"' + re.escape(old.encode()) + rb'"')
         return own.sub(rb'"\1":"' + session.encode() + rb'"', cut)
+
+    def resume_moved(self, session: str) -> str:
+        """Without -C, the client's terminal asks for the directory, and proposes the old one."""
+        return f"codex resume -C . {session}"
 
     def fork_path(self, transcript: str, session: str, fork: bytes) -> str:
         """The path of a fork: beside the transcript that it was made from, with the present time in its name."""

@@ -268,8 +268,7 @@ def _fork_elsewhere(context: Context, conversation: Conversation, cut: bytes, po
     session_files.check_place(client, path, session, homes)
     environ = {"HOME": homes.home, **homes.environ}
     path = client.write_fork(conversation.path, session, data, path, root, environ)
-    resume = (client.sessions.resume_moved or client.sessions.resume).format(session=session)
-    return _chat(conversation, rewinds.FORK, session, path, None)._replace(resume=resume)
+    return _chat(conversation, rewinds.FORK, session, path, None)._replace(resume=client.resume_moved(session))
 
 
 def hand_over(context: Context, point: Checkpoint) -> Chat | None:

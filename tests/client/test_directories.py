@@ -70,7 +70,9 @@ def test_codex_s_terminal_does_not_ask_for_the_directory(forked, tmp_path):
     """It would propose the old one. Without the option of that line it does ask."""
     if type(forked.person) is not Codex or shutil.which("tmux") is None:
         pytest.skip("asked of one client, in tmux")
-    client, fork = forked.person.client, forked.report["written"][0]["fork"]
+    client = forked.person.client
+    (row,) = client.casrewind.json("restore", "@1", "--to", str(forked.project.parent / "try3"), "--both")["written"]
+    fork = row["fork"]
 
     def first_screen(*words):
         socket = str(tmp_path / f"t{len(words)}")
@@ -78,7 +80,7 @@ def test_codex_s_terminal_does_not_ask_for_the_directory(forked, tmp_path):
         def tmux(*given):
             return subprocess.run(["tmux", "-S", socket, *given], env=client.environment, capture_output=True, text=True, timeout=60).stdout
 
-        tmux("-f", "/dev/null", "new-session", "-d", "-x", "150", "-y", "50", "-c", str(forked.places[0]), *client.command, *words)
+        tmux("-f", "/dev/null", "new-session", "-d", "-x", "150", "-y", "50", "-c", row["directory"], *client.command, *words)
         try:
             return wait(lambda: tmux("capture-pane", "-p", "-J"), lambda shown: "Use session directory" in shown or "Sol" in shown or "gpt-5" in shown)
         finally:
