@@ -1,8 +1,8 @@
 """casrewind in a process of its own that is forked from one which has imported it already.
 
 What a start of the interpreter costs is saved, and nothing else: the process has its own arguments, environment, descriptors 0
-to 2, working directory and pid, and ends as ever. What the interpreter itself reads when it starts (locale, PYTHON*, LD_PRELOAD)
-needs a start of its own: `fits` says so.
+to 2, working directory and pid, and ends as ever. What the interpreter itself reads when it starts (locale, PYTHON*) needs a start
+of its own: `fits` says so. The library of another time of day has a server of its own: it is loaded when that one starts.
 """
 
 import atexit
@@ -32,6 +32,8 @@ _LIMITS = (resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE, resource.RLIMIT_AS)
 def fits(environment):
     """True if a fork does what a start of the interpreter does in this environment."""
     read = {name: value for name, value in environment.items() if name.startswith(_AT_START) and value != ""}
+    if os.path.basename(read.get("LD_PRELOAD", "")) == "clockshim.so":  # it reads its variables at each call, and the fault shim once
+        del read["LD_PRELOAD"]
     return sys.platform.startswith("linux") and read == _STARTS_WITH
 
 
@@ -52,7 +54,7 @@ def run(arguments, environment, *, stdin=b"", cwd=None, timeout=240):
         opened.enter_context(ours)
         with theirs:
             files = [theirs, question, stdin, out, err]
-            socket.send_fds(_server(), [b"?"], [each if isinstance(each, int) else each.fileno() for each in files])
+            socket.send_fds(_server(environment.get("LD_PRELOAD", "")), [b"?"], [each if isinstance(each, int) else each.fileno() for each in files])
         pid = int(ours.recv(64))
         ours.settimeout(timeout)
         try:
@@ -78,10 +80,10 @@ def _umask():
 
 
 @functools.cache
-def _server():
-    """The connection to this process's server, which is started when it is first needed."""
+def _server(preloaded):
+    """The connection to this process's server with this library, or "". The server is started when it is first needed."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    environment = {**_STARTS_WITH, "PATH": os.environ["PATH"], "PYTHONPATH": REPOSITORY}
+    environment = {**_STARTS_WITH, "PATH": os.environ["PATH"], "PYTHONPATH": REPOSITORY, **({"LD_PRELOAD": preloaded} if preloaded else {})}
     with theirs:
         process = subprocess.Popen(
             [sys.executable, os.path.abspath(__file__), str(theirs.fileno())], env=environment, cwd="/", pass_fds=[theirs.fileno()],
