@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from support.sample_start import by_turns
+
 PROGRAM = Path(__file__).parent / "walk.py"
 
 
@@ -16,7 +18,7 @@ def walk(place, *words):
     print(done.stdout.strip())
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", by_turns([1, 2], 1))
 def test_a_few_histories(tmp_path, seed):
     walk(tmp_path, "--seed", str(seed), "--steps", "110", "--each", "55")
 

@@ -109,7 +109,7 @@ class History:
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(600, id="push"),
+        pytest.param(400, id="push"),
         pytest.param(10_000, id="full", marks=[pytest.mark.long, pytest.mark.timeout(2400)]),
     ],
 )

@@ -30,6 +30,12 @@ def examples(number):
     return number if takes_all else -(-number // 3)
 
 
+def some(values, number):
+    """`number` values that follow each other, other ones after every change of the product; with `--run-long` all."""
+    start = 0 if takes_all else start_below(len(values))
+    return values if takes_all else [values[(start + place) % len(values)] for place in range(number)]
+
+
 def by_turns(values, number):
     """Values to parametrise with: a push takes `number` that follow each other, `--run-long` takes all."""
     start = start_below(len(values))

@@ -79,7 +79,7 @@ FORGED = {"shared_nodes", "endless_nodes"}
 FEW = ("show", "diff", "dry run", "restore", "restore --to", "du", "verify", "save")
 
 
-@pytest.mark.parametrize("name", by_turns(list(REFUSED), 5))
+@pytest.mark.parametrize("name", by_turns(list(REFUSED), 3))
 def test_a_bomb_ends_at_once(store, root, home, tmp_path, name):
     point, size = store(name)
     assert size < 800_000

@@ -150,12 +150,12 @@ def hits(tally, work="restore"):
 
 @pytest.mark.parametrize("how", ["", "pausing"])
 def test_nothing_outside_is_touched_or_stored(workspace, root, tmp_path, swapper, how):
-    tally = race(workspace, root, tmp_path / "outside", swapper, lambda number: number < 30, how)
+    tally = race(workspace, root, tmp_path / "outside", swapper, lambda number: number < 20, how)
     print(how or "without a pause", dict(tally))
-    assert tally["save"] > 10
+    assert tally["save"] > 7
     assert len(tally) > 5 and hits(tally) > 0, "the swapper hardly ever met the work"
     if how:
-        assert tally["restore"] + tally["restore with kept paths"] > 5
+        assert tally["restore"] + tally["restore with kept paths"] > 3
 
 
 @pytest.mark.long

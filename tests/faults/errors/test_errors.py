@@ -22,7 +22,7 @@ def judge(report, operation, fault):
     return failing_calls.judge(report, operation, fault, PLANNED_CODES, f"{report['journals']} left a restore open")
 
 
-@pytest.mark.parametrize(("fault", "operation"), by_turns(list(product(PUSHED, ("save", "restore", "undo", "revert"))), 4))
+@pytest.mark.parametrize(("fault", "operation"), by_turns(list(product(PUSHED, ("save", "restore", "undo", "revert"))), 2))
 def test_failing_call(sweep, operation, fault):
     act, error, forever = FAULTS[fault]
     stride = {"save": 5, "restore": 23, "undo": 29, "revert": 17}[operation]

@@ -29,7 +29,7 @@ INDEX = "gc", "input/output error"
 
 
 @pytest.mark.parametrize(
-    ("operation", "fault"), [INDEX, *by_turns([pair for pair in product(("gc", "repair everything"), PUSHED) if pair != INDEX], 2)]
+    ("operation", "fault"), [INDEX, *by_turns([pair for pair in product(("gc", "repair everything"), PUSHED) if pair != INDEX], 1)]
 )
 def test_failing_call(sweep, operation, fault):
     act, error, forever = FAULTS[fault]

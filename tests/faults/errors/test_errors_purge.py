@@ -21,7 +21,7 @@ def judge(report, operation, fault):
     return failing_calls.judge(report, operation, fault, PLANNED_CODES, left, damage="the index cannot be rebuilt")
 
 
-@pytest.mark.parametrize(("fault", "operation"), by_turns(list(product(PUSHED, CASES)), 3))
+@pytest.mark.parametrize(("fault", "operation"), by_turns(list(product(PUSHED, CASES)), 2))
 def test_failing_call(sweep, operation, fault):
     act, error, forever = FAULTS[fault]
     stride = {"purge": 41, "purge text": 37}[operation]

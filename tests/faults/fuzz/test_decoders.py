@@ -106,10 +106,10 @@ def said(done, refused, most):
 
 
 def test_decoders_refuse_or_answer(root, settings, tmp_path):
-    done, refused, most = fuzz(seeds(root, settings, tmp_path / "files"), 5_000)
+    done, refused, most = fuzz(seeds(root, settings, tmp_path / "files"), 2_500)
     said(done, refused, most)
-    assert min(done.values()) > 125
-    assert refused > 1000
+    assert min(done.values()) > 60
+    assert refused > 500
 
 
 @pytest.mark.long

@@ -58,7 +58,7 @@ PUSHED = (("kill", 0, "install"), ("fail", 28, "uninstall"), ("kill", 0, "uninst
 OTHERS = [pytest.param(*fault, command, marks=pytest.mark.long) for fault in (("tear", 0), ("fail", 5)) for command in ("install", "uninstall")]
 
 
-@pytest.mark.parametrize(("act", "error", "command"), [*by_turns(PUSHED, 2), *OTHERS])
+@pytest.mark.parametrize(("act", "error", "command"), [*by_turns(PUSHED, 1), *OTHERS])
 def test_at_every_call_settings_are_the_old_or_the_new(shim, scratch, command, act, error):
     states = sweep(shim, scratch, command, act, error)
     print(f"{command}, {act} {error}: {len(states)} points, {states.count('old')} left the old settings, {states.count('new')} the new")

@@ -12,7 +12,7 @@ from support.fault_sweep_maintenance import GC, REPAIRS
 from support.sample_start import by_turns, start_below
 
 MAIN = {"gc": 150, "repair everything": 120}
-"""What is killed at every eighth call, and how many calls there must be at least for that to mean something."""
+"""What is killed at every thirteenth call, and how many calls there must be at least for that to mean something."""
 OTHERS = tuple(operation for operation in (*GC, *REPAIRS) if operation not in MAIN)
 
 
@@ -27,21 +27,21 @@ def judge(report, operation, *, every=1):
 
 
 @pytest.mark.parametrize("operation", MAIN)
-def test_killed_at_every_eighth_call(sweep, operation):
-    """At which of eight it begins, the product's own bytes decide: others after every change of it."""
-    report = judge(sweep(operation, "kill", stride=8, offset=start_below(8), thorough_every=10, back_every=2), operation, every=8)
+def test_killed_at_every_thirteenth_call(sweep, operation):
+    """At which of thirteen it begins, the product's own bytes decide: others after every change of it."""
+    report = judge(sweep(operation, "kill", stride=13, offset=start_below(13), thorough_every=10, back_every=2), operation, every=13)
     assert report["counted"] >= MAIN[operation]
     assert len(report["states"]) == (3 if operation == "gc" else 2)  # before, in the middle, done
 
 
-@pytest.mark.parametrize("operation", by_turns(OTHERS, 4))
+@pytest.mark.parametrize("operation", by_turns(OTHERS, 2))
 def test_killed_at_every_seventeenth_call(sweep, operation):
     judge(sweep(operation, "kill", stride=17, thorough_every=4, back_every=2), operation, every=17)
 
 
 @pytest.mark.parametrize("operation", by_turns(list(MAIN), 1))
 def test_killed_with_half_of_the_bytes_written(sweep, operation):
-    judge(sweep(operation, "tear", stride=13, thorough_every=6, back_every=2), operation, every=13)
+    judge(sweep(operation, "tear", stride=23, thorough_every=6, back_every=2), operation, every=23)
 
 
 @pytest.mark.long

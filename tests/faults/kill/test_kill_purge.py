@@ -23,8 +23,8 @@ def judge(report, operation):
 
 
 @pytest.mark.parametrize("operation", by_turns(list(CASES), 1))
-def test_killed_at_every_thirteenth_call(sweep, operation):
-    report = judge(sweep(operation, "kill", stride=13, thorough_every=9, back_every=2), operation)
+def test_killed_at_every_twenty_third_call(sweep, operation):
+    report = judge(sweep(operation, "kill", stride=23, thorough_every=9, back_every=2), operation)
     assert set(report["states"]) >= {"before", "begun"}
 
 

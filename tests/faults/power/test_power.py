@@ -102,7 +102,7 @@ def judge(done, problems, seen, expected):
 
 
 def test_no_power_cut_loses_what_was_acknowledged(power):
-    judge(*power("ext4", "casrewind", 24), 24)
+    judge(*power("ext4", "casrewind", 16), 16)
 
 
 def test_a_writer_that_does_not_sync_is_caught_and_one_that_does_is_not(power):

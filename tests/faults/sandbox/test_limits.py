@@ -16,7 +16,7 @@ import pytest
 from casrewind import errors
 from casrewind.messages import reason_of
 from casrewind.ops import capture_before_restore
-from support import unprivileged
+from support import sample_start, unprivileged
 from support.command import Command
 from support.command_in_process import InProcess
 from support.picture import differences, picture
@@ -68,8 +68,10 @@ def under(casrewind, root, tmp_path, limit, excuse, *, must, codes=(1, 3, 14)):
     return done
 
 
-MEMORY = (["not enough memory", "Cannot allocate memory"], [2048, 900, 120], (76, 60, 44, 36, 28))
-DESCRIPTORS = (["too many open files: allow this process more (ulimit -n)"], [64, 24], (14, 11, 9, 7, 5))
+ENOUGH = slice(None) if sample_start.takes_all else slice(-1, None)
+"""A push tries the smallest limit only that leaves room for all of the work."""
+MEMORY = (["not enough memory", "Cannot allocate memory"], [2048, 900, 120][ENOUGH], sample_start.some((76, 60, 44, 36, 28), 2))
+DESCRIPTORS = (["too many open files: allow this process more (ulimit -n)"], [64, 24][ENOUGH], sample_start.some((14, 11, 9, 7, 5), 2))
 
 
 def test_little_memory_for_addresses(ready, root, tmp_path):
