@@ -121,7 +121,12 @@ class Workspace:
         `Saved.faults` names them. Raises UsageError for meta that cannot be stored, and for a label that reads as another
         reference, such as `@1`, `last` or `10m`.
         """
-        return saves.save_by_hand(self._context, message, pin=pin, rehash=rehash, described=described, meta=meta)
+        saved = saves.save_by_hand(self._context, message, pin=pin, rehash=rehash, described=described, meta=meta)
+        if self._context.store.has_many_packs():
+            from .ops import gc
+
+            gc.merge_packs(self._context)
+        return saved
 
     def checkpoints(
         self, *, every_worktree: bool = False, meta: Mapping[str, str] | None = None

@@ -313,6 +313,31 @@ def sweep(
     return tuple(sweeping.damaged)
 
 
+def merge_packs(context: Context) -> None:
+    """Merge a group of small packs with all their blobs: nothing is marked and nothing freed. For saves, so it waits for no
+    other process and raises nothing of the store: the next save tries again."""
+    maintenance = context.store.maintenance()
+    with suppress(errors.CasrewindError), maintenance.only_one(patience=0.0):
+        if maintenance.unfinished_purge():
+            return  # gc finishes it first
+        with maintenance.exclusively(patience=0.0):
+            pass  # else the copy would be in vain
+        sweeping = maintenance.sweep()
+        groups = sweeping.small_packs(most_together(context.limits.max_size))
+        for group in groups[:1]:  # the next save takes the next group: none waits for long, and no gc for a save
+            kept = sweeping.blobs(group)
+            copied = sweeping.copy(group, kept)
+            if copied is None:
+                continue
+            try:
+                with maintenance.exclusively(patience=0.0):
+                    sweeping.switch(copied, kept)
+            finally:
+                copied.writer.abort()
+        if len(groups) < 2 or sweeping.damaged:
+            maintenance.note_merged()
+
+
 def _sweep_group(
     context: Context, maintenance: Maintenance, sweeping: Sweep, group: list[PackUsage], reach: Marker, seq: int
 ) -> int:

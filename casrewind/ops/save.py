@@ -142,7 +142,7 @@ def _make_room(context: Context, over: errors.OverBudget, *, again: bool) -> boo
 def _save(context: Context, moment: Moment, budget: int | None, *, rehash: bool) -> Saved:
     """Save within the budget, or raise OverBudget: scan, decide, publish, update the stat index."""
     started = time.monotonic()
-    with context.store.writing(budget=budget) as writer:
+    with context.store.writing(budget=budget, again=rehash) as writer:
         index = StatIndex() if rehash else read_index(context)
         policy = context.policy._replace(as_of=moment.at_ns)
         scan = scans.scan(context.tree, writer, policy, index, context.watch, context.progress)

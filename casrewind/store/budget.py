@@ -18,7 +18,7 @@ _NAME = "gc"
 _VERSION = 1
 _HOUR_NS = 3600 * 1_000_000_000
 _DAY_NS = 24 * _HOUR_NS
-_MANY = 200
+MANY = 200
 """New packs after which merging is worthwhile."""
 _LEAST_INODES = 2
 _BLOCK = 4096
@@ -29,9 +29,9 @@ _SLACK = 8 << 20
 
 
 class GcState(NamedTuple):
-    """The store after the last gc. `at_ns`: its start, or the store's creation (nanoseconds since 1970). `size` and
-    `packs`: bytes of the store and number of packs; `beside`: bytes outside of packs. `floor`: bytes that gc must
-    keep, if they exceed the budget; 0 = the budget is met."""
+    """The store after the last gc. `at_ns`: its start, or the store's creation (nanoseconds since 1970). `size`: bytes of
+    the store; `packs`: number of packs after the last gc or merge; `beside`: bytes outside of packs. `floor`: bytes that
+    gc must keep, if they exceed the budget; 0 = the budget is met."""
 
     at_ns: int = 0
     size: int = 0
@@ -63,7 +63,7 @@ class GcState(NamedTuple):
         size = packed + self.beside
         if not -_HOUR_NS <= now_ns - self.at_ns <= _DAY_NS:
             return "a day has passed"
-        if packs > self.packs + _MANY:
+        if packs > self.packs + MANY:
             return "there are many small packs"
         if budget is not None and size > high_water(budget) and size > self.size + budget // 16:
             return "the store has grown to its budget"

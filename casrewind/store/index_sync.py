@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from itertools import islice
 
 from .. import errors, fsio
 from .._typing import Protocol, TypeVar
@@ -28,6 +29,7 @@ Convert = Callable[[int, int, bytes], bytes]
 """Returns the new payload of a ledger record, given its kind, sequence number and payload."""
 _TRIES = 3
 _PAUSE = 0.05  # seconds
+_LOOKS = 16  # known packs that each save of one object looks at again
 _WORTHWHILE = 4096  # minimum bytes that a compacted ledger must save
 
 
@@ -70,6 +72,7 @@ class LedgerIndex:
         self._path, self.ledger, self._index, self._packs = path, ledger_file, index, pack_directory
         self._lock, self._is_publishing = lock, False
         self._agreed = stamps.NONE  # stamp of the packs' directory when its packs were exactly those of the index
+        self._sizes: dict[str, int] = {}  # of packs, in the order in which they were looked at
 
     @contextmanager
     def publishing(self) -> Iterator[None]:
@@ -126,13 +129,15 @@ class LedgerIndex:
                 self._agreed = stamp
         return state.end != self.ledger.size()
 
-    def sizes(self) -> dict[str, int]:
-        """{id: bytes} of the packs on disk. If a pack is gone or cut, rebuilds the index, which also invalidates all
-        stat files: nothing recorded there may be assumed to be stored. Raises StoreDamaged."""
-        before = time.time_ns()
+    def sizes(self, *, again: bool = True) -> dict[str, int]:
+        """{id: bytes} of the packs on disk. Without `again`, only a few of those that this object has looked at are looked at
+        again, in turn. If a pack is gone or cut, rebuilds the index, which also invalidates all stat files: nothing recorded
+        there may be assumed to be stored. Raises StoreDamaged."""
+        before, seen = time.time_ns(), {} if again else dict(islice(self._sizes.items(), _LOOKS, None))
         stamp, known, disk = self.view(
-            lambda tables: (stamps.of(os.stat(self._packs)), catalog.pack_sizes(tables), packs.sizes(self._packs))
+            lambda tables: (stamps.of(os.stat(self._packs)), catalog.pack_sizes(tables), packs.sizes(self._packs, seen))
         )
+        self._sizes = disk
         if any(disk.get(pack, -1) < size for pack, size in known.items()):
             self.rebuild()
         elif len(known) == len(disk) and not stamps.is_racy(stamp, before):

@@ -41,11 +41,11 @@ class Maintenance:
         self._purge_marker = PurgeMarker(layout.root, layout.temporary)
 
     @contextmanager
-    def only_one(self) -> Iterator[None]:
-        """Exclude maintenance by other processes. Raises StoreBusy, StoreNotWritable."""
+    def only_one(self, patience: float = 1.0) -> Iterator[None]:
+        """Exclude maintenance by other processes; wait `patience` seconds for it. Raises StoreBusy, StoreNotWritable."""
         if not self._layout.writable():
             raise errors.StoreNotWritable(f"the store {printable(self._layout.root)} cannot be written")
-        with locks.locked(self._layout.lock("gc"), exclusive=True, deadline=1.0, holder="gc"):
+        with locks.locked(self._layout.lock("gc"), exclusive=True, deadline=patience, holder="gc"):
             yield
 
     def is_busy(self) -> bool:
@@ -57,20 +57,20 @@ class Maintenance:
             return True
 
     @contextmanager
-    def exclusively(self) -> Iterator[None]:
-        """Hold the store lock exclusively: no save or restore is in progress. Raises StoreBusy."""
-        end = time.monotonic() + _PATIENCE
+    def exclusively(self, patience: float = _PATIENCE) -> Iterator[None]:
+        """Hold the store lock exclusively: no save or restore is in progress. Raises StoreBusy after `patience` seconds."""
+        end = time.monotonic() + patience
         pause = 0.02
         while True:
             with ExitStack() as stack:
                 try:
                     for name in ("gate", "store"):
-                        lock = locks.locked(self._layout.lock(name), exclusive=True, deadline=_ASK, holder=name)
+                        lock = locks.locked(self._layout.lock(name), exclusive=True, deadline=min(_ASK, patience), holder=name)
                         stack.enter_context(lock)
                 except errors.StoreBusy as error:
-                    if time.monotonic() > end:
+                    if time.monotonic() >= end:
                         raise errors.StoreBusy(
-                            f"a save or a restore has kept the store busy for {_PATIENCE:g} s: finished work is kept, "
+                            f"a save or a restore has kept the store busy for {patience:g} s: finished work is kept, "
                             f"run this again later"
                         ) from error
                 else:
@@ -121,6 +121,10 @@ class Maintenance:
         disk = self._ledger_index.sizes()
         beside = self._layout.size(packs=False)
         GcState(began_ns, sum(disk.values()) + beside, len(disk), beside, floor).write(self._layout)
+
+    def note_merged(self) -> None:
+        """Record the number of packs after a merge. A gc is due at the same time as before."""
+        GcState.read(self._layout.root)._replace(packs=len(self._ledger_index.sizes(again=False))).write(self._layout)
 
     def note_failed(self) -> None:
         """Record a gc that failed now."""

@@ -11,7 +11,7 @@ import struct
 import sys
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from .. import errors, fsio
@@ -410,14 +410,14 @@ class PackReader:
             os.close(self._open.popitem()[1])
 
 
-def sizes(packs: str) -> dict[str, int]:
-    """{id: bytes} of every pack on disk."""
+def sizes(packs: str, seen: Mapping[str, int]) -> dict[str, int]:
+    """{id: bytes} of every pack on disk. The sizes in `seen` are believed and stand first; only other packs are looked at."""
     with fsio.closing(os.open(packs, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
-        return {
-            name[: -len(SUFFIX)]: os.stat(name, dir_fd=directory, follow_symlinks=False).st_size
-            for name in os.listdir(directory)
-            if name.endswith(SUFFIX)
-        }
+        disk = {name[: -len(SUFFIX)] for name in os.listdir(directory) if name.endswith(SUFFIX)}
+        found = {pack: size for pack, size in seen.items() if pack in disk}
+        for pack in disk - found.keys():
+            found[pack] = os.stat(pack + SUFFIX, dir_fd=directory, follow_symlinks=False).st_size
+        return found
 
 
 def names(packs: str) -> set[str]:

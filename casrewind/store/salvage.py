@@ -85,7 +85,7 @@ class Salvage:
     def packs(self, alone: Alone, report: Callable[[int, int], None] | None) -> list[str]:
         """Copy the sound blobs of every damaged pack and set the pack aside. Returns descriptions of the repairs."""
         done = []
-        everything = sorted(packs.sizes(self._layout.packs))
+        everything = sorted(packs.names(self._layout.packs))
         for number, pack in enumerate(everything):
             with store_errors("repairing packs in", self._layout.root):
                 bad = self._check_pack(pack)

@@ -27,7 +27,7 @@ from ..model.checkpoint import Checkpoint
 from ..model.checkpoint import encode as encode_checkpoint
 from ..model.diff import Counts
 from . import catalog, ledger, packs, stat_file
-from .budget import GcState, WriteQuota
+from .budget import MANY, GcState, WriteQuota
 from .index import Index
 from .index_sync import LedgerIndex
 from .layout import Layout
@@ -313,12 +313,12 @@ class Store:
     # -- writing
 
     @contextmanager
-    def writing(self, *, held: bool = False, budget: int | None = None) -> Iterator[StoreWriter]:
+    def writing(self, *, held: bool = False, budget: int | None = None, again: bool = True) -> Iterator[StoreWriter]:
         """Write to the store under the shared store lock (`held`: the caller has it exclusively). Removes unpublished
         data at the end. The gate is passed first, so that a stream of savers cannot starve maintenance. A write over
-        `budget` bytes raises OverBudget."""
+        `budget` bytes raises OverBudget. `again`: as in LedgerIndex.sizes."""
         with nullcontext() if held else self.holding():
-            disk = self._ledger_index.sizes()
+            disk = self._ledger_index.sizes(again=again)
             quota = WriteQuota(self._layout, disk, budget)
             pack_writer = packs.PackWriter(self._layout.packs, self._layout.temporary, quota.ask)
             writer = StoreWriter(self.path, pack_writer, self.read, self._places, disk, quota.accepts)
@@ -337,6 +337,10 @@ class Store:
         from . import ballast
 
         ballast.make(self._layout, budget)
+
+    def has_many_packs(self) -> bool:
+        """True if the writes of this object have left many packs that are not merged."""
+        return self._wrote and self._packs_seen[0] > GcState.read(self.path).packs + MANY
 
     def why_gc(self, budget: int | None) -> str:
         """The reason to run gc after the writes of this object, or ""."""

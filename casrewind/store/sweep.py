@@ -23,6 +23,8 @@ from .packs import BlobLocation, PackReader, PackWriter
 
 SMALL = 8 << 20
 """Packs with fewer reachable bytes than this are merged."""
+_TINY = 1 << 20
+"""Packs of fewer bytes are merged by saves: each byte is copied about twice in its life."""
 _MOST_SMALL = 4
 _MOST_TOGETHER = 250
 """Maximum packs removed at once: other processes are locked out during that time."""
@@ -120,6 +122,16 @@ class Sweep:
         by_need = sorted(chosen, key=lambda u: u.live)
         largest = min(most or packs.MAX_SIZE, packs.MAX_SIZE)
         return [*_together(empty, lambda u: u.size, packs.MAX_SIZE), *_together(by_need, lambda u: u.live, largest)]
+
+    def small_packs(self, most: int) -> list[list[PackUsage]]:
+        """Groups of small packs, each blob counted as reachable: at most `most` bytes together."""
+        known = self._ledger_index.query(catalog.known_packs)
+        small = [PackUsage(pack, size, size - len(packs.HEAD)) for pack, size in sorted(known.items()) if size < _TINY]
+        return [group for group in _together(small, lambda u: u.live, most) if len(group) >= _MOST_SMALL]
+
+    def blobs(self, group: Iterable[PackUsage]) -> set[bytes]:
+        """The digests of all blobs in these packs."""
+        return {digest for usage in group for digest, _ in packs.records(self._layout.packs, usage.pack)}
 
     def is_switched(self, group: list[PackUsage]) -> bool:
         """True if a failed switch of these packs came as far as the index, or further: their copies are in use."""

@@ -12,10 +12,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from unittest import mock
 
 import pytest
 
 from support import real_trees
+from casrewind.store import store
 from casrewind.workspace import Settings, Workspace
 from support.command import Command
 from support.gc_checks import checkpoint_picture, disk_usage, packs_of
@@ -69,7 +71,7 @@ class History:
             with open(path_of(self.root, number), "wb") as file:
                 file.write(b"line %d\n" % number * source.randrange(1, 200))
         started = time.monotonic()
-        with Workspace(self.root, self.settings, create=True) as workspace:
+        with mock.patch.object(store, "MANY", 1 << 30), Workspace(self.root, self.settings, create=True) as workspace:
             self.store = workspace.store_path
             for number in range(self.count):
                 edit(self.root, source, number)
@@ -220,6 +222,7 @@ def test_gc_forgets_half_and_merges_the_rest(history):
 
 SAVER = """
 import json, os, sys, time
+from casrewind.store import store
 from casrewind.workspace import Settings, Workspace
 root, home, stop, figures = sys.argv[1:]
 settings = Settings(home=home, data=os.path.join(home, "data"), environ={"HOME": home, "GIT_CONFIG_NOSYSTEM": "1"})

@@ -53,7 +53,7 @@ def test_a_blob_comes_back_from_a_new_pack_and_before_the_pack_is_finished(place
     reader = PackReader(str(place / "packs"))
     assert reader.read(places.get(digest), digest) == blob
     assert list(packs.records(str(place / "packs"), name)) == list(places.of_pack(name))
-    assert packs.sizes(str(place / "packs")) == {name: size}
+    assert packs.sizes(str(place / "packs"), {}) == {name: size}
     reader.close()
 
 

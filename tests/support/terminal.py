@@ -58,8 +58,12 @@ class Session:
         return bool(part)
 
     def sleep_until_it_reads(self):
-        """Give the command the moment between showing its question and waiting for the answer."""
-        time.sleep(0.5)
+        """Give the command the moment between showing its question and waiting for the answer: until it sleeps, three times."""
+        asleep = 0
+        while asleep < 3 and self.process.poll() is None:
+            time.sleep(0.05)
+            with open(f"/proc/{self.process.pid}/stat", encoding="utf-8", errors="replace") as file:
+                asleep = asleep + 1 if file.read().rpartition(")")[2].split()[0] == "S" else 0
 
     def type(self, text):
         os.write(self._master, text.encode())

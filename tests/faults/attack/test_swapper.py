@@ -75,7 +75,7 @@ def blobs(workspace):
     """Every blob in the store, whether anything names it or not."""
     reader = packs.PackReader(f"{workspace.store_path}/packs")
     try:
-        for name in packs.sizes(f"{workspace.store_path}/packs"):
+        for name in packs.names(f"{workspace.store_path}/packs"):
             for digest, place in packs.records(f"{workspace.store_path}/packs", name):
                 yield reader.read(place, digest)
     finally:
