@@ -30,6 +30,7 @@
     |-- AgentError                 16
     |   |-- UnknownAgent           16   lists the known agents
     |   `-- MalformedEvent         16   a hook's input is not an event
+    |-- BisectError                16   the command of a bisect tells no good from bad, or cannot be run
     |-- RemoteError                17   a remote refuses, cannot be reached, or holds what no push wrote
     `-- UsageError                 64   a bad option, limit or setting; no terminal and no --yes
 
@@ -204,6 +205,12 @@ class UnknownAgent(AgentError):
 
 class MalformedEvent(AgentError):
     """A hook's input is not an event."""
+
+
+class BisectError(CasrewindError):
+    """The command of a bisect tells no good state from a bad one, or cannot be run."""
+
+    exit_code = 16
 
 
 class RemoteError(CasrewindError):

@@ -124,14 +124,14 @@ CODES = """## Exit codes
 |---|---|
 | 0 | done; special files, ignored files and built-in excludes do not change that |
 | 1 | another failure; the message names it |
-| 3 | done, but something was left out: a planned path, a missing path, or a file that was unreadable or kept changing |
+| 3 | done, but something was left out: a planned path, a missing path, or a file that was unreadable or kept changing; of a bisect: several states may be the first bad one |
 | 10 | no project, or no store for it yet |
 | 11 | another command holds the lock, or an interrupted restore needs `--continue` or `--abort` |
 | 12 | the store has a format that this version does not know |
 | 13 | no space left |
 | 14 | an unsafe path, a refused root, content in the way that no checkpoint holds, or a store that other users can write to |
 | 15 | no such checkpoint, or more than one; no such file in it; no path that exists; nothing to undo or redo |
-| 16 | an agent, its settings or its conversation cannot be used |
+| 16 | an agent, its settings or its conversation cannot be used; a bisect whose command tells no good from bad |
 | 17 | a remote refuses something, cannot be reached, or is damaged |
 | 20 | the store is damaged |
 | 64 | the command line or a setting is wrong, or a question needs a terminal |

@@ -24,7 +24,7 @@ from ..store.budget import has_inodes, most_together, reserve
 from ..store.maintenance import AFTER, BEFORE, Maintenance
 from ..store.reachability import Marker
 from ..store.sweep import PackUsage, Sweep
-from . import origins, turn_checkpoints
+from . import bisect_pins, origins, turn_checkpoints
 from .checkpoint_names import is_named
 from .context import Context
 
@@ -126,6 +126,7 @@ def _collect(
         maintenance.remove_drafts()  # drafts of killed processes count as used space: they would cost a checkpoint
         maintenance.fit_ballast(limits.max_size)
         origins.drop_gone(context)
+        bisect_pins.drop_dead(context)
         decision = _forget(context, maintenance, limits, target)
         forgotten += decision.dropped
         seq, points, reach = _mark_everything(context, maintenance)
@@ -190,8 +191,9 @@ def _fit(context: Context, maintenance: Maintenance, decision: Decision, budget:
 
 def _needed(context: Context) -> dict[str, str]:
     """{checkpoint id: what needs it}: undo and redo steps, open restores, the state that a worktree equals, the newest
-    checkpoint of each live session, and what a directory was made from."""
+    checkpoint of each live session, what a directory was made from, and what a running bisect looks at."""
     needed = dict.fromkeys(origins.needed(context), "a directory made from it")
+    needed.update(dict.fromkeys(bisect_pins.needed(context), "a running bisect"))
     for history in context.store.histories().values():
         for step in (*history.undo, *history.redo):
             needed.update(dict.fromkeys((step.target, step.before, step.safety), "undo"))
@@ -224,6 +226,8 @@ def _forget(context: Context, maintenance: Maintenance, limits: Limits, target: 
             return decision
         with maintenance.exclusively():  # no restore is between its target and its journal
             now = _only_saved_since(maintenance, seq)
+            if bisect_pins.needed(context).intersection(item.checkpoint.id for item in decision.dropped):
+                continue  # it began in between; a row is no record of the ledger
             if now and maintenance.forget([item.checkpoint.id for item in decision.dropped], now):
                 return decision
     with maintenance.exclusively():

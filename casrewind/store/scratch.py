@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from .. import fsio
 
-KINDS = ("index", "doctor")
+KINDS = ("index", "doctor", "bisect")
 _PREFIX = "casrewind-"
 _TOKEN = 6  # random bytes in a name, written as hex digits
 _held: dict[str, int] = {}
@@ -39,7 +39,7 @@ def make(kind: str) -> str:
 
 def remove(path: str) -> None:
     """Remove a directory from `make` with its contents. Errors are ignored."""
-    shutil.rmtree(path, ignore_errors=True)
+    _delete(path)
     fd = _held.pop(path, -1)
     if fd >= 0:
         os.close(fd)
@@ -63,7 +63,19 @@ def clear() -> None:
                 continue
             with fsio.closing(os.open(path, fsio.DIRECTORY_FLAGS)) as fd:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(path, ignore_errors=True)
+                _delete(path)
+
+
+def _delete(path: str) -> None:
+    """Remove a directory, also what its owner may not change in it. Errors are ignored."""
+    shutil.rmtree(path, ignore_errors=True)
+    if os.path.lexists(path):
+        for place, directories, _ in os.walk(path):
+            for name in directories:
+                with suppress(OSError):
+                    if not os.path.islink(os.path.join(place, name)):
+                        os.chmod(os.path.join(place, name), 0o700)
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _parent() -> str:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # a save does not need it
     from ..model import rewind_record as rewinds
     from ..model.directory_nodes import NodeList
     from .agent_sessions import AgentSessions
+    from .bisect_rows import BisectRows
     from .journal import Journals
     from .maintenance import Maintenance
     from .origin_rows import OriginRows
@@ -210,6 +211,13 @@ class Store:
         from .origin_rows import OriginRows
 
         return OriginRows(self.path)
+
+    @property
+    def bisects(self) -> "BisectRows":
+        """The running bisects."""
+        from .bisect_rows import BisectRows
+
+        return BisectRows(self.path)
 
     def maintenance(self) -> "Maintenance":
         """The operations for gc, repair and purge."""

@@ -68,7 +68,7 @@ def test_what_makes_a_second_copy_elsewhere_is_restore_to(casrewind, word):
     assert "casrewind restore REF --to DIR" in refused and "did you mean" not in refused and refused.count("\n") == 1
 
 
-@pytest.mark.parametrize("word", ["bisect", "merge", "blame", "rebase", "tag"])
+@pytest.mark.parametrize("word", ["describe", "merge", "blame", "rebase", "tag"])
 def test_nothing_is_proposed_for_a_word_that_is_far_from_all(casrewind, word):
     refused = casrewind(word, code=64).err
     assert "did you mean" not in refused and "casrewind --help" in refused

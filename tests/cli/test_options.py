@@ -36,7 +36,7 @@ def no_talk(capsys):
 
 
 VALUES = ["", "x", "1", "007", "1" * 30, "-", "-1", "٣", "30d", "claude", "user", "bash", "path", "minimal", "last:f", "a b", "-a b", "auto"]
-WHOLE = {"run", "help", "version"}
+WHOLE = {"run", "bisect", "help", "version"}
 """Commands that treat words in a way of their own."""
 
 

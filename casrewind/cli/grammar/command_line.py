@@ -45,6 +45,7 @@ class ParsedOptions(_Namespace):
     agent: str | None
     all: bool
     auto: bool
+    bad: str | None
     by: str | None
     color: str
     conflicts: str
@@ -61,6 +62,7 @@ class ParsedOptions(_Namespace):
     force: bool
     form: str
     glob: bool
+    good: str | None
     grep: str | None
     idle: str
     in_place: bool
@@ -71,6 +73,7 @@ class ParsedOptions(_Namespace):
     key_file: str | None
     known: bool
     label: str | None
+    links: list[str]
     machine: str | None
     man: bool
     max_age: str | None

@@ -299,6 +299,18 @@ COMMANDS = {
         ), ("[-n] [-y] [--json] DIR [--] [PATH ...]",), more="Merges each path with what changed here since, and files by lines. Leaves a "
         "path alone if both sides changed it differently, or if either side ignores it. It can be undone.",
         group=AGENTS, behind="paths go", saves=True),
+    "bisect": Command(
+        "Find the turn since which a command fails",
+        ("casrewind bisect -- make test", "casrewind bisect --good @9 --with .venv -- .venv/bin/pytest -q"), (
+        Option(("--good",), "a state in which COMMAND succeeds (default: the oldest)", "REF"),
+        Option(("--bad",), "a later state in which it fails (default: the files now, which are saved)", "REF"),
+        Option(("--with",), "link PATH of the project into every state, as for node_modules; COMMAND can write through it; again for "
+               "several", "PATH", "links", repeats=True), JSON,
+        Option(("words",), "the command to run", "COMMAND ...", nargs="*"),
+    ), ("[--good REF] [--bad REF] [--with PATH ...] [--json] [--] COMMAND ...",),
+        more="Runs COMMAND in a temporary directory with one state after the other; the project is not touched. COMMAND exits with 0 for "
+        "good, with 1 to 124 for bad, with 125 to skip a state; 126 and above end the search. New files of COMMAND stay for its next run.",
+        group=AGENTS, behind="the command goes", takes_rest=True, saves=True),
     "statusline": Command(
         "Print one line for the status line of an agent's client", ("casrewind statusline",), (),
         more="Reads what the client writes on standard input. Claude Code runs it if its settings have a statusLine; see the guide.",

@@ -1,0 +1,140 @@
+"""casrewind bisect."""
+
+import os
+import sys
+from functools import partial
+
+from ... import errors
+from ..._typing import TYPE_CHECKING
+from ...messages import age, printable
+from ...ops import bisect as bisects
+from ...ops import compare, lookup
+from ...ops.turn_view import TurnView
+from ...worktree import root as roots
+from ..show import bisected
+from ..show.restored import shortened
+from ..show.rows import RowWriter
+from ..terminal.lines import print_json, print_lines, remark
+from ..terminal.table import width
+from . import OK, REMARKS, Done
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...model.bisection import Candidate
+    from ...model.checkpoint import Checkpoint
+    from ...ops.bisect import FirstBad, NextRun
+    from ...ops.context import Context
+    from ..grammar.command_line import ParsedOptions
+
+_STOPPING = 5.0
+"""Seconds that an interrupted command has to end."""
+
+
+def bisect(context: "Context", options: "ParsedOptions", done: Done) -> int:
+    """casrewind bisect."""
+    arguments = [*options.words, *(["--"] if options.words and options.dashed else []), *options.rest]
+    if not arguments:
+        raise errors.UsageError("bisect: missing COMMAND", "casrewind bisect -- make test, for example")
+    good, bad = (None if word is None else lookup.checkpoint(context, word) for word in (options.good, options.bad))
+    links = roots.below(context.root.path, options.links, options.directory)
+    teller = _Teller(context, done, is_bad_now=bad is None, is_quiet=options.quiet)
+    below = os.path.relpath(os.path.realpath(options.directory), context.root.path)
+    run = partial(_run, arguments, below, teller, is_output_apart=options.json)
+    found = bisects.bisect(context, good, bad, links, run, teller.tell)
+    done()
+    _print(context, options, found)
+    return OK if len(found.suspects) == 1 else REMARKS
+
+
+class _Teller:
+    """Says on standard error which state the command runs in, and what came of it: standard output has the result."""
+
+    def __init__(self, context: "Context", done: Done, *, is_bad_now: bool, is_quiet: bool) -> None:
+        self._context, self._done, self._is_bad_now, self._is_quiet = context, done, is_bad_now, is_quiet
+        self._view: TurnView | None = None
+
+    def tell(self, step: "NextRun") -> None:
+        """Name the state of the next run."""
+        self._done()
+        if self._is_quiet:
+            return
+        if self._view is None:
+            self._view = TurnView(self._context)
+        name = f"the files now ({step.point.id})" if step.name == "bad" and self._is_bad_now else self._name_of(step.point)
+        end = f", the {step.name} end" if step.name else ""
+        left = f"about {step.most_left} more" if step.most_left else "the last one"
+        remark(f"run {step.number}, {left}{end}: {name}")
+        if step.purged:
+            remark(f"  without what was purged: {', '.join(map(printable, step.purged))}")
+
+    def _name_of(self, point: "Checkpoint") -> str:
+        assert self._view is not None
+        return bisected.state_name(self._view, point)
+
+    def told(self, code: int) -> None:
+        """Say what the state is."""
+        if not self._is_quiet:
+            what = "good" if code == 0 else "skipped" if code == bisects.SKIP else "bad" if code < bisects.FIRST_STOP else "stopped"
+            remark(f"  {what}{f' (exit code {code})' if code else ''}")
+
+
+def _run(arguments: "Sequence[str]", below: str, teller: _Teller, directory: str, *, is_output_apart: bool) -> int:
+    """Run the command in the directory of a state. Raises BisectError if it cannot be run."""
+    import subprocess
+
+    place = os.path.normpath(os.path.join(directory, below))
+    try:
+        os.makedirs(place, exist_ok=True)
+        child = subprocess.Popen(
+            arguments, cwd=place, env={**os.environ, "PWD": place}, stdout=sys.stderr.fileno() if is_output_apart else None
+        )
+    except OSError as error:
+        raise _not_run(arguments[0], error) from error
+    try:
+        code = child.wait()
+    except BaseException:  # an interrupt: the directory goes, and what runs in it goes first
+        child.terminate()
+        try:
+            child.wait(_STOPPING)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+        raise
+    code = 128 - code if code < 0 else code
+    teller.told(code)
+    return code
+
+
+def _not_run(program: str, error: OSError) -> errors.BisectError:
+    shown = printable(program)
+    hint = ""
+    if os.path.dirname(program) and not os.path.isabs(program):
+        hint = f"the command runs in a copy of the state, which may lack it: --with {shown} links that of the project"
+    return errors.BisectError(f"cannot run {shown}: {error.strerror}", hint)
+
+
+def _print(context: "Context", options: "ParsedOptions", found: "FirstBad") -> None:
+    view = TurnView(context)
+    changes = _changes_of(view, found.good, found.suspects)
+    if options.json:
+        print_json(bisected.shape(found, changes))
+        return
+    only = changes[0] if len(found.suspects) == 1 else None
+    compared = None if only is None else compare.compare(context, only.old, only.new)
+    print_lines(bisected.lines(found, changes, compared, width()))
+
+
+def _changes_of(view: TurnView, good: "Candidate", suspects: "Sequence[Candidate]") -> list[bisected.SuspectChange]:
+    """The steps that may be the first bad one, oldest first."""
+    states = [good, *suspects]
+    return [_change(view, old.last, new.first) for old, new in zip(states, suspects, strict=False)]
+
+
+def _change(view: TurnView, old: "Checkpoint", new: "Checkpoint") -> bisected.SuspectChange:
+    maker = view.made_by(old.id, new.id, b"")
+    if len(maker.turns) == 1 and maker.operation is None:
+        turn = view.filled(maker.turns[0])
+        moment = turn.ended_ns or turn.started_ns or new.created_ns
+        return bisected.SuspectChange(old, new, f'@{turn.n} "{shortened(turn.prompt)}" ({age(moment)})', maker.by, (turn,))
+    return bisected.SuspectChange(old, new, f"{RowWriter(view).made_by(maker)} ({age(new.created_ns)})", maker.by, maker.turns)
