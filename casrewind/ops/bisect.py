@@ -28,7 +28,6 @@ from .turn_view import TurnView
 
 SKIP, FIRST_STOP = 125, 126
 """Exit codes of the command: the state cannot be tested; the least one that ends the search. 0 is good, the others are bad."""
-WITH = "what checkpoints leave out may be missing there: --with PATH links it (node_modules, .venv)"
 _PRIVATE = 0o700
 
 
@@ -134,14 +133,14 @@ def _is_good(run: CommandRun) -> bool | None:
 def _wrong_end(context: Context, name: str, run: CommandRun, links: Sequence[bytes]) -> errors.BisectError:
     """The error for an end that is not what it has to be."""
     if run.exit_code == SKIP:
-        return errors.BisectError(f"the {name} end {run.checkpoint} cannot be tested (exit code {SKIP})", f"--{name} REF names another one")
+        return errors.BisectError(f"the {name} end {run.checkpoint} cannot be tested (exit code {SKIP})", f"--{name} REF is another end")
     if name == "bad":
         what = f"the command succeeds at the bad end {run.checkpoint}: there is nothing to find"
         return errors.BisectError(what, "--bad REF names a state in which it fails")
     there = [] if links else [f"--with {name}" for name in ("node_modules", ".venv") if context.tree.may_exist(os.fsencode(name))]
-    more = f"what checkpoints leave out is missing there: try {' '.join(there)}" if there else WITH
+    more = f"try {' '.join(there)}: checkpoints leave it out" if there else "--with .venv links what checkpoints leave out"
     what = f"the command fails at the good end {run.checkpoint}, too (exit code {run.exit_code})"
-    return errors.BisectError(what, f"{more}; --good REF names another one")
+    return errors.BisectError(what, f"{more}; --good REF is another end")
 
 
 def _check_ends(context: Context, good: Checkpoint | None, bad: Checkpoint | None) -> None:

@@ -113,7 +113,7 @@ def test_skipped_neighbours_are_all_named(bisect, turns):
     script = 'p="$(cat price)"; if [ "$p" -ge 3 ] && [ "$p" -le 5 ]; then exit 125; fi; test "$p" -lt 5'
     found = bisect("--", "sh", "-c", script, code=3)
     lines = [re.sub(r" \(.*", "", line) for line in found.out.splitlines()]
-    assert lines[0].startswith("the first bad one is one of 4, because the command skipped")
+    assert lines[0].startswith("one of these 4 is the first bad one; the command skipped what lies between:")
     assert lines[1:5] == [f'  @{8 - number} "set the price to {number}"' for number in (6, 5, 4, 3)]
     assert found.err.count("skipped (exit code 125)") == 3
     shape = bisect("--json", "--", "sh", "-c", script, code=3).json
@@ -140,14 +140,14 @@ def test_ends_that_are_not_good_and_bad_and_codes_that_stop_are_16(bisect, turns
     oldest = process.json("list")["checkpoints"][-1]["id"]
     assert words.format(oldest=oldest) in found.err and "first bad" not in found.out and os.listdir(scratch) == []
     if "good end" in words:
-        assert "--with PATH" in found.err and "--good REF" in found.err
+        assert "--with .venv links what checkpoints leave out" in found.err and "--good REF" in found.err
 
 
 def test_what_checkpoints_leave_out_is_named_and_linked(bisect, turns, process):
     plant(turns, {".gitignore": b"node_modules/\nprice.py\n", "node_modules/left-pad/index.js": b"pad"})
     script = 'test -e node_modules/left-pad/index.js || exit 1; test "$(cat price)" -lt 5'
     refused = bisect("--", "sh", "-c", script, code=16)
-    assert "is missing there: try --with node_modules; --good REF names another one" in refused.err
+    assert "; try --with node_modules: checkpoints leave it out; --good REF is another end\n" in refused.err
     before = stamps(turns)
     assert 'first bad: @3 "set the price to 5"' in bisect("--with", "node_modules", "--", "sh", "-c", script, code=0).out
     assert stamps(turns) == before, "the link led to a removal"

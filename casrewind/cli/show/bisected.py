@@ -48,7 +48,7 @@ def state_name(view: "TurnView", point: Checkpoint) -> str:
 def lines(found: "FirstBad", changes: Sequence[SuspectChange], compared: "Comparison | None", columns: int) -> Iterator[Line]:
     """The result. `compared`: what the first bad step changed, if it is known."""
     if compared is None:
-        yield Line(f"the first bad one is one of {len(changes)}, because the command skipped what lies between them:")
+        yield Line(f"one of these {len(changes)} is the first bad one; the command skipped what lies between:")
         titles = list(dict.fromkeys(change.title for change in reversed(changes)))
         yield from (Line(f"  {title}") for title in titles)
     else:
