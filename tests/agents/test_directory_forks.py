@@ -140,10 +140,11 @@ def test_the_lines_say_how_to_go_on_in_each_directory(work, casrewind, tmp_path)
     done = casrewind("restore", "@1", "--to", "../try1", "--to", "../try 2", "--both", code=0)
     lines = done.out.splitlines()
     assert [line.split(" in ")[0] for line in lines[:2]] == ["wrote 2 files to ../try1", "wrote 2 files to ../try 2"]
-    for line, name in zip(lines[2:4], ("try1", "try 2"), strict=True):
+    assert lines[2].startswith('  restored to before "')
+    for line, name in zip(lines[3:5], ("try1", "try 2"), strict=True):
         quoted = shlex.quote(os.path.normpath(os.path.join(casrewind.root, "..", name)))
         assert re.fullmatch(f"forked: cd {re.escape(quoted)} && claude --resume [-0-9a-f]{{36}}", line)
-    assert lines[4].startswith("  taken back: ") and len(lines) == 5
+    assert lines[5].startswith("  taken back: ") and len(lines) == 6
 
 
 def test_a_dry_run_names_it_and_writes_nothing(work, casrewind, tmp_path):
@@ -155,7 +156,9 @@ def test_a_dry_run_names_it_and_writes_nothing(work, casrewind, tmp_path):
     report = casrewind.json("restore", "@1", "--to", "../try1", "--both", "-n")
     assert report["dry_run"] and [row["fork"] for row in report["written"]] == [None] and report["written"][0]["files"] == 2
     assert session.files() == files and not (tmp_path / "try1").exists()
-    assert casrewind("restore", "@1", "--to", "../try1", "--dry-run", code=0).out == "would write 2 files to ../try1\n"
+    assert casrewind("restore", "@1", "--to", "../try1", "--dry-run", code=0).out.startswith(
+        'would write 2 files to ../try1\n  would be restored to before "'
+    )
     (tmp_path / "try1").mkdir()
     (tmp_path / "try1/full").touch()
     assert "not empty" in casrewind("restore", "@1", "--to", "../try1", "--both", "-n", code=14).err

@@ -136,10 +136,8 @@ def _print_run(before: Saved, after: Saved) -> None:
         return
     from ..show.text import counted
 
-    remark(
-        f"saved {after.checkpoint.id} after the command: {counted(counts)}; "
-        f"casrewind restore {before.checkpoint.id} takes it back"
-    )
+    remark(f"saved {after.checkpoint.id} after the command: {counted(counts)}")
+    remark(f"  casrewind restore {before.checkpoint.id} takes it back")
 
 
 def pin(context: "Context", options: "ParsedOptions", done: Done) -> int:

@@ -162,6 +162,7 @@ def _restore_to(context: "Context", options: "ParsedOptions", point: "Checkpoint
     if options.what == "chat":
         raise errors.UsageError("restore --to DIR writes files: it takes no --chat", "--both also forks the conversation")
     places = [os.path.normpath(os.path.join(options.directory, name)) for name in options.into]
+    target = target_of(context, point)
     report = materialise(
         context, point, places, skip_damaged=options.skip_damaged, durable=options.durable, dry_run=options.dry_run
     )
@@ -171,8 +172,8 @@ def _restore_to(context: "Context", options: "ParsedOptions", point: "Checkpoint
         given = dict(zip(places, options.into, strict=True))
         report = report._replace(written=tuple(each._replace(directory=given[each.directory]) for each in report.written))
     if forks is None:
-        return _report(report, options)
-    return _report_forks(report, forks, options, places)
+        return _report(report, options, target=target)
+    return _report_forks(report, forks, options, places, target)
 
 
 def _fork_into(context: "Context", options: "ParsedOptions", point: "Checkpoint", places: Sequence[str]) -> "Forks":
@@ -188,17 +189,19 @@ def _fork_into(context: "Context", options: "ParsedOptions", point: "Checkpoint"
         raise kind(what, "start a new session there" if kind is errors.AgentError else error.hint) from error
 
 
-def _report_forks(report: Restored, forks: "Forks", options: "ParsedOptions", places: Sequence[str]) -> int:
+def _report_forks(
+    report: Restored, forks: "Forks", options: "ParsedOptions", places: Sequence[str], target: restored.RestoreTarget
+) -> int:
     """Report directories with the conversations that go on in them. `places`: the directories, as this process finds them."""
     from ..show.chat import fork_shape, forks_lines
 
     if not options.json:
-        code = _report(report, options)
+        code = _report(report, options, target=target)
         print_lines(forks_lines(forks, places))
         return code
     made = [fork_shape(chat, os.path.abspath(place)) for chat, place in zip(forks.chats, places, strict=False)]
     print_json({
-        **restored.shape(report, forks=made or [None] * len(places)),
+        **restored.shape(report, target=target, forks=made or [None] * len(places)),
         "agent": forks.agent, "session": forks.session, "prompts": list(forks.prompts), "notes": list(forks.notes),
     })  # fmt: skip
     return REMARKS if report.incomplete else OK
@@ -227,8 +230,11 @@ def carry_out(
     return _report(report, options, question, facts)
 
 
-def _report(report: Restored, options: "ParsedOptions", question: PlanQuestion | None = None, facts: "Shape | None" = None) -> int:
-    outside, target = (NO_EDITS, restored.NO_TARGET) if question is None else (question.outside, question.target)
+def _report(
+    report: Restored, options: "ParsedOptions", question: PlanQuestion | None = None, facts: "Shape | None" = None, *,
+    target: restored.RestoreTarget = restored.NO_TARGET,
+) -> int:
+    outside, target = (NO_EDITS, target) if question is None else (question.outside, question.target)
     if options.json:
         print_json({**restored.shape(report, outside.proved, target), **(facts or {})})
     else:

@@ -64,6 +64,7 @@ def restored_lines(report: "Restored", name: str = "", *, state: str = "", is_in
     verb = _DONE.get(report.op, "written")
     if report.op == "materialise":
         yield from _written_lines(report)
+        yield Line(f"  {'would be ' if report.dry_run else ''}restored {name}")
     elif not actions and (report.edited or (report.kept and not report.unchanged)):
         yield Line(f"nothing was {verb}")
     elif not actions:
@@ -75,7 +76,7 @@ def restored_lines(report: "Restored", name: str = "", *, state: str = "", is_in
         yield Line(f"  {counts}" if name else f"{verb}: {counts}")
         if is_inside:
             yield from first_changes(report.actions, _NAMED, "; casrewind list names the restore")
-    if name and not actions:
+    if name and not actions and report.op != "materialise":
         yield Line(f"  asked for: {report.op} {name}")
     yield from _kept(report.kept, report.actions)
     yield from _marked_lines(report.merged)
