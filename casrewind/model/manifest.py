@@ -316,14 +316,24 @@ class PathLimit:
 
 
 def walk(
-    load: Loader, root: bytes, damaged: Callable[[bytes, errors.StoreDamaged], None] | None = None
+    load: Loader, root: bytes, damaged: Callable[[bytes, errors.StoreDamaged], None] | None = None, *, in_order: bool = False
 ) -> Iterator[tuple[bytes, Entry]]:
     """Yield every (path, entry) of a manifest, parents before children, without recursion. `root` is the digest of its
     root tree. `damaged` is called with each directory that has an unreadable tree, and the error; without it, and for
-    the root, the error is raised. Raises ManifestRefused for a manifest that is too deep or has too many paths."""
+    the root, the error is raised. `in_order`: by path, which takes longer. Raises ManifestRefused for a manifest that is
+    too deep or has too many paths."""
+    from heapq import heappop, heappush
+
     bound = PathLimit(load, root)
     stack: list[tuple[bytes, bytes]] = [(b"", root)]
-    while stack:
+    heap: list[tuple[bytes, Entry]] = []  # what comes later in the order of paths
+    while stack or heap:
+        if not stack:
+            path, entry = heappop(heap)
+            yield path, entry
+            if entry.kind == DIR:
+                stack.append((path, entry.digest))
+            continue
         prefix, digest = stack.pop()
         if prefix.count(b"/") >= paths.MAX_DEPTH:
             raise errors.ManifestRefused(f"more than {paths.MAX_DEPTH} levels", (root,))
@@ -337,6 +347,9 @@ def walk(
             continue
         for name, entry in rows:
             path = paths.join(prefix, name)
+            if in_order:
+                heappush(heap, (path, entry))
+                continue
             yield path, entry
             if entry.kind == DIR:
                 stack.append((path, entry.digest))

@@ -4,12 +4,12 @@ The danger prevented here: a file of the checkpoint is replaced, or gigabytes ar
 checkpoint stays as it is there, and above 1 GiB in all no ignored file is copied.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from .._typing import NamedTuple
 from ..messages import printable
 from ..model import paths
-from ..model.manifest import DIR, Entry
+from ..model.manifest import DIR
 from ..model.plan import Kept
 from ..worktree import carried_files
 from ..worktree.carried_files import CarriedFile
@@ -32,14 +32,14 @@ class Carried(NamedTuple):
 NOTHING = Carried((), 0, (), ())
 
 
-def find(context: Context, rows: Sequence[tuple[bytes, Entry]]) -> Carried:
-    """What comes along with a checkpoint of these paths."""
+def find(context: Context, kinds: Iterable[tuple[bytes, str]]) -> Carried:
+    """What comes along with a checkpoint of these paths and kinds."""
     found, why = carried_files.find(context.tree, context.policy)
     if why:
         return NOTHING._replace(kept=(Kept(carried_files.LIST, f"{why}: no ignored file was copied", benign=False),))
     if not found:
         return NOTHING
-    there = {path: entry.kind for path, entry in rows}
+    there = dict(kinds)
     chosen: list[CarriedFile] = []
     directories: set[bytes] = set()
     for file in found:

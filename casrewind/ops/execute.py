@@ -180,6 +180,7 @@ class Contents:
 
     def _read_ahead(self, entry: Entry) -> None:
         """Read this file and the next ones: one index lookup for a hundred files."""
+        self._ahead = {}  # before others are read
         wanted, size = {entry.digest}, entry.size
         for other in self._upcoming:
             wanted.add(other.digest)

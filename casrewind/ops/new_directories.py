@@ -6,16 +6,16 @@ everything in it is removed, and the other ones are completed.
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
-from .. import errors, fsio
+from .. import errors, fsio, heap
 from ..messages import reason_of
 from ..model import paths
 from ..model import plan as plans
 from ..model import stamp as stamps
 from ..model.manifest import DIR, FILE, LINK, Entry
-from ..model.plan import Kept, Plan
+from ..model.plan import Action, Kept, Plan
 from ..worktree.carried_files import CarriedFile
 from ..worktree.new_tree import NewTree
 from .carried import Carried
@@ -25,7 +25,14 @@ from .worktree_copies import WorktreeCopies
 
 _PIECE = 1 << 20
 _PRIVATE = 0o700
+_TRIM = 1000
+"""Paths after which the freed memory goes back to the system."""
 Row = tuple[bytes, Entry]
+
+
+def rows(actions: Iterable[Action]) -> Iterator[Row]:
+    """Yield the paths and entries that actions make."""
+    return ((action.path, action.after) for action in actions if action.after is not None)
 
 
 def nearest(directory: str) -> str:
@@ -85,18 +92,20 @@ class _NoPlaceLeftError(Exception):
 class Writing:
     """Writes the same rows into all directories. An error in one of them is noted there, and it gets nothing more."""
 
-    def __init__(self, context: Context, places: Sequence[Destination], rows: Sequence[Row], copies: WorktreeCopies | None) -> None:
+    def __init__(
+        self, context: Context, places: Sequence[Destination], actions: Sequence[Action], copies: WorktreeCopies | None
+    ) -> None:
         """`copies`: reads the worktree; None: it is not read."""
         self._context, self._copies, self._live = context, copies, list(places)
-        self._contents = Contents(context.store, (entry for _, entry in rows if entry.kind == FILE))
+        self._contents = Contents(context.store, (entry for _, entry in rows(actions) if entry.kind == FILE))
 
-    def run(self, rows: Sequence[Row], more: Carried, *, durable: bool) -> list[Kept]:
-        """Write everything. Returns what is to be said of the ignored files. Raises StoreDamaged."""
+    def run(self, actions: Sequence[Action], more: Carried, *, durable: bool) -> list[Kept]:
+        """Do the actions, which make paths and replace none. Returns what is to be said of the ignored files. Raises StoreDamaged."""
         notes: list[Kept] = []
         report = self._context.progress_bar("restoring")
         with suppress(_NoPlaceLeftError):
-            self._each(b"", _refuse_folded, rows)
-            for number, (path, entry) in enumerate(rows, 1):
+            self._each(b"", _refuse_folded, actions)
+            for number, (path, entry) in enumerate(rows(actions), 1):
                 paths.check(path)
                 if entry.kind == DIR:
                     self._each(path, NewTree.make_directory, path, entry.mode)
@@ -104,8 +113,10 @@ class Writing:
                     self._each(path, NewTree.make_link, path, entry.target)
                 else:
                     self._write_file(path, entry)
+                if number % _TRIM == 0:
+                    heap.trim()
                 if report is not None:
-                    report(number, len(rows))
+                    report(number, len(actions))
             for directory in more.directories:
                 mode = self._context.tree.status_of(directory)
                 self._each(directory, NewTree.make_directory, directory, _PRIVATE if mode is None else mode.st_mode)
@@ -193,7 +204,7 @@ class Writing:
                 yield Kept(path, "an ignored file that changed while it was copied", benign=False)
 
 
-def _refuse_folded(new: NewTree, rows: Sequence[Row]) -> None:
+def _refuse_folded(new: NewTree, actions: Sequence[Action]) -> None:
     """Raise UnsafePath if two paths have one name on the file system of a directory."""
     if new.tree.folds_names():
-        plans.fold(Plan((), ()), (path for path, _ in rows))
+        plans.fold(Plan((), ()), (action.path for action in actions))

@@ -46,11 +46,12 @@ class ReadableTarget(NamedTuple):
 NOTHING = ReadableTarget(b"", {}, ())
 
 
-def survey(load: Loader, root: bytes, lost: list[Kept]) -> Iterator[tuple[bytes, Entry]]:
-    """Yield every readable path and entry of a manifest. Directories with damaged trees are added to `lost`. Raises
-    StoreDamaged if the root's own tree is damaged."""
+def survey(load: Loader, root: bytes, lost: list[Kept], *, in_order: bool = False) -> Iterator[tuple[bytes, Entry]]:
+    """Yield every readable path and entry of a manifest; `in_order`: by path. Directories with damaged trees are added to
+    `lost`. Raises StoreDamaged if the root's own tree is damaged."""
     return manifest.walk(
-        load, root, lambda path, error: lost.append(Kept(path, f"its tree is damaged in the store: {error}", benign=False))
+        load, root, lambda path, error: lost.append(Kept(path, f"its tree is damaged in the store: {error}", benign=False)),
+        in_order=in_order
     )
 
 

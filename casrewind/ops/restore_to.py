@@ -7,8 +7,9 @@ everything written so far is removed, and after a write error everything in that
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 
 from .. import errors, locations, store_detection
 from ..messages import enumerated, is_full, printable, reason_of
@@ -16,15 +17,18 @@ from ..model import paths
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
 from ..model.manifest import DIR, FILE, PURGED
-from ..model.plan import Action, Actions, Kept, Plan
+from ..model.plan import Action, Kept, Plan
 from ..store.reading import TreeCache
 from ..worktree.new_tree import GIT
 from . import carried, origins, preflight
 from .context import Context
 from .execute import Restored, WrittenDirectory
-from .new_directories import Destination, Row, Writing
+from .new_directories import Destination, Row, Writing, rows
 from .restorable import naming, survey
 from .worktree_copies import WorktreeCopies
+
+_REMEMBERED = 1000
+"""Entries of trees: each directory is read once, but for equal ones."""
 
 
 def materialise(
@@ -48,29 +52,26 @@ def materialise(
         if is_published:
             preflight.refuse_forgotten(context, target)
         lost: list[Kept] = []
+        purged: list[Kept] = []
         with naming(context.store):
-            found = list(survey(TreeCache(context.store.load_tree), target.tree, lost))
-        purged = [Kept(path, "purged", benign=False) for path, entry in found if entry.kind == PURGED]
-        more = carried.find(context, found) if from_worktree else carried.NOTHING
-        found = [row for row in found if row[1].kind != PURGED]
-        everything = _actions(found)
+            found = survey(TreeCache(context.store.load_tree, _REMEMBERED), target.tree, lost, in_order=True)
+            everything = plans.pack(_actions(found, purged))
+        kinds = chain(((path, entry.kind) for path, entry in rows(everything)), ((item.path, PURGED) for item in purged))
+        more = carried.find(context, kinds) if from_worktree else carried.NOTHING
         if lost or skip_damaged:  # find what must be skipped before anything is written
             lost += preflight.unreadable(context, everything)
         if not skip_damaged:
             preflight.refuse(lost, preflight.SKIP_DAMAGED)
         actions = preflight.without_lost(Plan(everything, ()), [item for item in lost if item.path]).actions
-        if len(actions) < len(found):
-            left = {action.path for action in actions}
-            found = [row for row in found if row[0] in left]
         places = [Destination(directory) for directory in given]
-        _check_room(places, more.size + sum(entry.size for _, entry in found if entry.kind == FILE))
-        count = sum(entry.kind != DIR for _, entry in found)
+        _check_room(places, more.size + sum(entry.size for _, entry in rows(actions) if entry.kind == FILE))
+        count = sum(entry.kind != DIR for _, entry in rows(actions))
         if dry_run:
             return _planned(target, places, actions, [*purged, *lost, *more.kept], count, more)
         try:
             with WorktreeCopies(context) as copies:
-                writing = Writing(context, places, found, copies if from_worktree else None)
-                notes = writing.run(found, more, durable=durable)
+                writing = Writing(context, places, actions, copies if from_worktree else None)
+                notes = writing.run(actions, more, durable=durable)
         except BaseException as error:
             for place in places:
                 place.throw_away()
@@ -109,8 +110,13 @@ def _planned(
     )  # fmt: skip
 
 
-def _actions(rows: Iterable[Row]) -> Actions:
-    return plans.pack(Action(path, None, entry, path) for path, entry in sorted(rows))
+def _actions(found: Iterable[Row], purged: list[Kept]) -> Iterator[Action]:
+    """Yield the actions that make these rows. What was purged is added to `purged`."""
+    for path, entry in found:
+        if entry.kind == PURGED:
+            purged.append(Kept(path, "purged", benign=False))
+        else:
+            yield Action(path, None, entry, path)
 
 
 def refuse_contents(directory: str, given_to: str, *, but_git: bool = False) -> None:

@@ -5,6 +5,7 @@ before it. The first piece that does not fit ends what is read of its chain, and
 """
 
 import re
+import struct
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from .seal import Keys
 
 _NAME = re.compile(r"([0-9a-f]{32})/(\d{10})-(\d{10})")
+_ROWS = struct.Struct("32s")
 _READERS = 128
 """Readers that are kept. Each holds the end of its piece."""
 _FRAMES = 24 << 20
@@ -82,8 +84,8 @@ class ChainReader:
         self._objects, self._keys = objects, keys
         self._readers: OrderedDict[int, PieceReader] = OrderedDict()
         self._frames: OrderedDict[tuple[int, int], bytes] = OrderedDict()
-        self._places: tuple[dict[bytes, int], dict[bytes, int]] = ({}, {})
-        """For each use {digest: number of the piece in `pieces`}, of all tables that were read."""
+        self._digests: tuple[dict[int, bytes], dict[int, bytes]] = ({}, {})
+        """For each use {number of the piece in `pieces`: the digests of its blobs}, of all tables that were read."""
         self._tables: set[int] = set()
         self.damaged: dict[int, PieceDamaged] = {}
         """{number of the piece in `pieces`: why it cannot be read}."""
@@ -99,8 +101,8 @@ class ChainReader:
         self._readers.move_to_end(at)
         if at not in self._tables:
             self._tables.add(at)
-            for blob in found.table.blobs:
-                self._places[blob.use].setdefault(blob.digest, at)
+            for use in (CONTENT, CONTAINER):
+                self._digests[use][at] = found.table.blobs.digests_of(use)
         return found
 
     def open_ahead(self, places: Iterable[int]) -> None:
@@ -127,35 +129,41 @@ class ChainReader:
         """Yield (digest, bytes) of the wanted blobs ({digest: kind of its use}) that the chain has, as far as its pieces can be
         read. The bytes are not hashed yet. Reads older tables only while a blob is not found."""
         for use in (CONTAINER, CONTENT):
-            digests = [digest for digest, kind in wanted.items() if (kind in HOLDS) == (use == CONTAINER)]
-            self._find(use, digests)
-            if use == CONTENT:
+            by_piece = self._find(use, (digest for digest, kind in wanted.items() if (kind in HOLDS) == (use == CONTAINER)))
+            if use == CONTENT and by_piece:
                 self._frames.clear()  # the walk is done
-            by_piece: dict[int, list[bytes]] = {}
-            for digest in digests:
-                at = self._places[use].get(digest)
-                if at is not None:
-                    by_piece.setdefault(at, []).append(digest)
             for at in sorted(by_piece):
                 try:
                     yield from self._read(at, use, set(by_piece.pop(at)))
                 except PieceDamaged as error:
                     self.damaged[at] = error
+                if use == CONTENT:  # the last that is wanted of a piece
+                    self._forget(at)
 
-    def _find(self, use: int, wanted: Collection[bytes]) -> None:
-        """Read tables, newest first, until each of these blobs is found."""
-        left = [digest for digest in wanted if digest not in self._places[use]]
+    def _find(self, use: int, wanted: Iterable[bytes]) -> dict[int, list[bytes]]:
+        """{place in `pieces`: the wanted blobs that this piece has}. Read tables, newest first, until each blob is found."""
+        left = {digest: digest for digest in wanted}  # the object that is wanted is kept, and no second one of the same bytes
+        found: dict[int, list[bytes]] = {}
+
+        def take(at: int) -> None:
+            for (digest,) in _ROWS.iter_unpack(self._digests[use][at]) if left else ():
+                if digest in left:
+                    found.setdefault(at, []).append(left.pop(digest))
+
+        for at in self._digests[use]:
+            take(at)
         unread = [at for at in reversed(range(len(self.pieces))) if at not in self._tables and at not in self.damaged]
         for start in range(0, len(unread), 32):
             if not left:
-                return
+                break
             self.open_ahead(unread[start : start + 32])
             for at in unread[start : start + 32]:
                 try:
                     self.reader(at)
+                    take(at)
                 except PieceDamaged as error:
                     self.damaged[at] = error
-            left = [digest for digest in left if digest not in self._places[use]]
+        return found
 
     def _read(self, at: int, use: int, wanted: Collection[bytes]) -> Iterator[tuple[bytes, bytes]]:
         reader = self.reader(at)
@@ -166,12 +174,19 @@ class ChainReader:
             if blob.use == CONTAINER and blob.digest in wanted:
                 yield blob.digest, self._frame(at, reader, blob.frame)[blob.offset : blob.offset + blob.length]
 
+    def _forget(self, at: int) -> None:
+        """Forget one piece. It is read again if it is needed."""
+        self._readers.pop(at, None)
+        self._tables.discard(at)
+        for digests in self._digests:
+            digests.pop(at, None)
+
     def forget(self) -> None:
         """Forget what was read. It is read again if it is needed."""
         self._readers.clear()
         self._frames.clear()
         self._tables.clear()
-        self._places = ({}, {})
+        self._digests = ({}, {})
 
     def _frame(self, at: int, reader: PieceReader, number: int) -> bytes:
         """The plain bytes of a container frame."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from urllib.parse import unquote, urlsplit
 
-from .. import errors, messages
+from .. import errors, heap, messages
 from .._typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from . import aws_profile
 from .bucket_errors import DELETE, GET, LIST, PUT, beyond_end, bucket_error, credentials_hint
@@ -71,6 +71,7 @@ class Objects:
     def __init__(self, url: str, options: Mapping[str, str] = {}, *, patience: float = 10.0) -> None:
         """`options`: endpoint, and region and profile of s3, account of az. `patience`: seconds during which a failed
         request is tried again; 0 is one try."""
+        heap.keep_no_large_blocks()
         self.url = url
         self.requests: dict[str, int] = {}
         self.sent_bytes = self.received_bytes = 0

@@ -96,6 +96,11 @@ class BlobRows:
     def __len__(self) -> int:
         return len(self._lengths) // _LENGTH.size
 
+    def digests_of(self, use: int) -> bytes:
+        """The digests of the blobs with one use, 32 bytes each. Frames are in the order of their uses."""
+        start, end = (sum(count for other, count in self._frames if other < most) for most in (use, use + 1))
+        return self._digests[start * _DIGEST : end * _DIGEST]
+
     def __iter__(self) -> Iterator[PieceBlob]:
         lengths = _LENGTH.iter_unpack(self._lengths)
         position = 0
@@ -279,6 +284,7 @@ class PieceReader:
         self._starts = [len(MAGIC)]
         for frame in self.table.frames:
             self._starts.append(self._starts[-1] + frame.sealed)
+        self._tail = self._tail[: max(0, self._starts[-1] - self._tail_start)]  # the table is decoded
 
     def _damaged(self, why: str) -> PieceDamaged:
         return PieceDamaged(f"the piece {self._name} of the remote is damaged: {why}")

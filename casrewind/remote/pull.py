@@ -8,7 +8,7 @@ record counts only if all its blobs are here, and a record about another machine
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from .. import errors
+from .. import errors, heap
 from .._typing import TYPE_CHECKING, NamedTuple
 from ..messages import plural
 from ..model import checkpoint as checkpoints
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 32 << 20
 """Bytes of packs that are written before they are made durable."""
+_BATCH = 1000
+"""Blobs that are looked for in the store at once."""
+_TRIM = 1000
+"""Blobs after which the freed memory goes back to the system."""
 _ID = re.compile(r"[0-9a-z]{4,64}")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -224,7 +228,7 @@ def store_arriving(
     with context.store.writing() as writer:
         fetcher = Fetcher(context, writer, found.reader)
         kept = fetcher.complete([point for _, point in arriving.points])
-        context.store.add_blobs(writer)
+        fetcher.keep()
         arrived = arriving._replace(points=[one for one in arriving.points if one[1].id in kept])
         found.reader.forget()
         if before_records is not None:
@@ -272,9 +276,16 @@ class Fetcher:
             return False
         lacking, is_known = marker.content, not marker.missing
         del marker  # the content needs the memory
-        for digest in [digest for digest in lacking if not self._writer.lacks((digest,))]:
+        waiting = list(lacking)
+        for start in range(0, len(waiting), _BATCH):
+            batch = waiting[start : start + _BATCH]
+            for digest in set(batch).difference(self._writer.lacking(batch)):
+                del lacking[digest]
+        del waiting
+        heap.trim()
+        for digest, _ in self._store(lacking) if is_known else ():
             del lacking[digest]
-        return is_known and sum(1 for _ in self._store(lacking)) == len(lacking)
+        return is_known and not lacking
 
     def _marker(self, points: Sequence[Checkpoint]) -> Marker:
         marker = Marker(self._read, self._context.counter("looking for what is new"), skip=lambda _kind, _digest: False)
@@ -287,7 +298,7 @@ class Fetcher:
 
     def _read(self, wanted: list[bytes], kind: int) -> Iterator[tuple[bytes, bytes | errors.StoreDamaged]]:
         """A Reader of containers (store/reachability.py)."""
-        absent = {digest: kind for digest in wanted if self._writer.lacks((digest,))}
+        absent = dict.fromkeys(self._writer.lacking(wanted), kind)
         found = dict(self._store(absent)) if absent else {}
         for digest in wanted:
             if digest in found:
@@ -301,19 +312,28 @@ class Fetcher:
                     yield digest, error
 
     def _store(self, wanted: Mapping[bytes, int]) -> Iterator[tuple[bytes, bytes]]:
-        """Fetch and store blobs. Yields (digest, bytes) of those that came and have their digest."""
-        progress, done = self._context.progress_bar("receiving"), 0
+        """Fetch and store blobs. Yields (digest, bytes) of those that came and have their digest: they may be removed then."""
+        progress, done, total = self._context.progress_bar("receiving"), 0, len(wanted)
         for digest, data in self._reader.fetch(wanted):
-            if digests.of(data) != digest:
+            kind = wanted.get(digest)
+            if kind is None or digests.of(data) != digest:  # a table may name it twice
                 continue
-            self._writer.put(wanted[digest], data)
+            self._writer.put(kind, data, is_new=True)
             done += 1
+            if done % _TRIM == 0:
+                heap.trim()
             if self._writer.written > self._kept + _AT_ONCE:  # what is in a pack needs no memory
-                self._context.store.add_blobs(self._writer)
-                self._kept = self._writer.written
+                self.keep()
             if progress is not None and done % 100 == 0:
-                progress(done, len(wanted))
+                progress(done, total)
             yield digest, data
+
+    def keep(self) -> None:
+        """Make what was fetched durable, and return the memory that it took: that of the index, too, which is mapped."""
+        self._context.store.add_blobs(self._writer)
+        self._context.store.index.close()
+        heap.trim()
+        self._kept = self._writer.written
 
     def problems(self, machine: str, lost: int, taken: int) -> list[str]:
         """Sentences about damaged pieces, if `lost` checkpoints could not be taken."""

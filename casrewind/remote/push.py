@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
-from .. import environment, errors
+from .. import environment, errors, heap
 from .._typing import NamedTuple
 from ..model import checkpoint as checkpoints
 from ..model import history, rewind_record
@@ -327,6 +327,7 @@ class _Push:
         done = state._replace(next=state.next + 1, mac=mac, pending=0, pending_mac=b"", pushed_ns=time.time_ns())
         files.add_sent(rows, done if position is None else done._replace(position=position))
         self._builder, self._piece = PieceBuilder(self._remote.keys), []
+        heap.trim()
 
     def empty_ended(self) -> tuple[str, ...]:
         """Replace each piece of the own chains that a purge ended by an empty one. Returns the objects that could not be replaced.

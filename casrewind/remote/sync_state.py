@@ -147,18 +147,18 @@ class StateFiles:
         return self._sent
 
     def add_sent(self, rows: Iterable[bytes], state: SyncState) -> None:
-        """Note that these blobs are on the remote, and replace the state, durably. Raises StoreError."""
-        known = self.sent()
-        new = [row for row in rows if row not in known]
+        """Note that these blobs are on the remote, and replace the state, durably. `sent` reads them again: a first push would hold
+        all of them. Raises StoreError."""
+        new = b"".join(rows)
         with store_errors("writing the state of a remote in", self._directory):
             flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             with fsio.closing(os.open(os.path.join(self._directory, SENT), flags, 0o600)) as fd:
                 os.ftruncate(fd, self.state.sent_bytes)
                 os.lseek(fd, 0, os.SEEK_END)
-                fsio.write_all(fd, b"".join(new))
+                fsio.write_all(fd, new)
                 fsio.sync_fd(fd)
-        known.update(new)
-        self.save(state._replace(sent_bytes=self.state.sent_bytes + len(new) * _ROW))
+        self.save(state._replace(sent_bytes=self.state.sent_bytes + len(new)))
+        self._sent = None
 
     def begin_chain(self) -> None:
         """Begin a new chain: nothing counts as sent."""

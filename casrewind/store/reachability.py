@@ -73,7 +73,7 @@ class Marker:
         self, read: Reader, report: Callable[[int], None] | None = None, *, skip: Callable[[int, bytes], bool] | None = None
     ) -> None:
         """`read` loads blobs; `report` receives the number of marked digests. A blob for whose use `skip` is true is not
-        marked, nor what it names. With `skip`, `content` has each marked blob that names no others, with its use."""
+        marked, nor what it names. With `skip`, `content` has each blob that names no others, with its use, and `marked` has not."""
         self._read, self._report, self._skip = read, report, skip
         self.marked: set[bytes] = set()
         self.content: dict[bytes, int] = {}
@@ -106,7 +106,8 @@ class Marker:
                 if self._skip(reference.kind, reference.digest):
                     continue
                 self.content[reference.digest] = reference.kind
-            self.marked.add(reference.digest)
+            else:
+                self.marked.add(reference.digest)
 
     def fresh(self, add: Callable[[], None]) -> set[bytes]:
         """The digests newly marked by the callback `add`, which calls the method `add`."""
@@ -126,7 +127,7 @@ class Marker:
         self.followed.update((kind, digest) for digest in wanted)
         self.marked.update(wanted)
         if self._report is not None and wanted:
-            self._report(len(self.marked))
+            self._report(len(self.marked) + len(self.content))
         for digest, data in self._read(wanted, kind):
             if isinstance(data, bytes):
                 yield data

@@ -45,11 +45,13 @@ class StoreWriter:
         """`place` names the store in errors, `read` reads its blobs; `live` is {pack id: bytes} of the packs on disk.
         `expect` checks large files before they are read."""
         self._place, self._expect = place, expect
-        self._writer, self._read, self._find, self._live = writer, read, find, live
+        self._writer, self._read, self._find, self._live = writer, read, find, dict(live)
         self._pending: dict[bytes, tuple[int, bytes]] = {}
         self._pending_bytes = 0
         self._under_way: tuple[dict[bytes, tuple[int, bytes]], packs.Compressor] | None = None
         self._known: set[bytes] = set()
+        self._absent: set[bytes] = set()
+        """Pending blobs that are certainly not stored."""
 
     @cached_property
     def load_tree(self) -> "TreeCache":
@@ -69,8 +71,8 @@ class StoreWriter:
             self._expect(size)
         return True
 
-    def put(self, kind: int, data: bytes) -> bytes:
-        """Store a blob unless it is already stored. Returns its digest."""
+    def put(self, kind: int, data: bytes, *, is_new: bool = False) -> bytes:
+        """Store a blob unless it is already stored. Returns its digest. `is_new`: `lacking` yielded it, so the index is not asked."""
         digest = digests.of(data)
         if len(data) > packs.MOST[kind]:  # it could not be read again
             raise errors.StoreError(
@@ -80,6 +82,8 @@ class StoreWriter:
         if digest not in self._known:
             self._known.add(digest)
             self._pending[digest] = (kind, data)
+            if is_new:
+                self._absent.add(digest)
             self._pending_bytes += len(data)
             if self._pending_bytes >= _BATCH_BYTES or len(self._pending) >= _BATCH_BLOBS:
                 self._start_batch()
@@ -141,7 +145,9 @@ class StoreWriter:
 
     def _new(self) -> dict[bytes, tuple[int, bytes]]:
         """The pending blobs that are not stored yet, content before the trees that name it."""
-        stored = self._find(list(self._pending)) if self._live else {}  # a first save finds nothing
+        unclear = [digest for digest in self._pending if digest not in self._absent] if self._live else []  # a first save finds nothing
+        stored = self._find(unclear) if unclear else {}
+        self._absent.clear()
         new = {digest: item for digest, item in self._pending.items() if not self._is_stored(stored.get(digest))}
         return dict(sorted(new.items(), key=lambda item: item[1][0]))
 
@@ -182,6 +188,11 @@ class StoreWriter:
         stored = self._find([digest for digest in wanted if digest not in self._known])
         return any(digest not in self._known and not self._is_stored(stored.get(digest)) for digest in wanted)
 
+    def lacking(self, wanted: Collection[bytes]) -> Iterator[bytes]:
+        """Yield those of these blobs that are neither stored nor pending in this writer."""
+        stored = self._find([digest for digest in wanted if digest not in self._known])
+        return (digest for digest in wanted if digest not in self._known and not self._is_stored(stored.get(digest)))
+
     def unpublished(self) -> set[bytes]:
         """Digests of blobs written by this writer: they are in no published pack yet."""
         self.flush()
@@ -190,7 +201,10 @@ class StoreWriter:
     def finish(self) -> FinishedPacks:
         """Write all pending blobs and make every pack durable under its name."""
         self.flush()
-        return self._writer.finish()
+        done = self._writer.finish()
+        self._live |= done.sizes
+        self._known.clear()  # the index will have them
+        return done
 
     def read(self, digest: bytes, kind: int | None = None) -> bytes:
         """A blob of this writer or of the store. Raises as packs.ReadBlob."""

@@ -37,7 +37,7 @@ class NewTree:
         self.narrowed: list[tuple[Kept, int]] = []
         """Files that fewer people may use than planned, and their modes."""
         self._access = DisplacedFiles(self.tree, plans.pack(()), "new")
-        self._made: list[bytes] = []
+        self._made = bytearray()  # paths, each with a zero byte behind it
         self._modes: dict[bytes, int] = {}  # of directories that have the mode 0700 so far
         self._chain: list[tuple[bytes, int]] = []  # open directories, each below the one before
         self._parent, self._parent_fd = b"", -1  # the last of the chain
@@ -91,7 +91,7 @@ class NewTree:
         try:
             self._access.make_directory(self._parent_fd, name)
         except FileExistsError:
-            self._made.pop()
+            self._unnote(path)
             raise
         self._modes[path] = mode
 
@@ -102,7 +102,7 @@ class NewTree:
         try:
             os.symlink(target, name, dir_fd=self._parent_fd)
         except FileExistsError:
-            self._made.pop()
+            self._unnote(path)
             raise
         self._access.give_link_owner(self._parent_fd, name)
 
@@ -113,7 +113,7 @@ class NewTree:
         try:
             self._out = os.open(name, fsio.CREATE_FLAGS, 0o600, dir_fd=self._parent_fd)
         except FileExistsError:
-            self._made.pop()
+            self._unnote(path)
             raise
         self._is_hole = False
 
@@ -167,14 +167,14 @@ class NewTree:
         for path in made:
             with suppress(OSError):
                 self._chmod(path, stat.S_IRWXU)
-        for path in reversed(self._made):
+        for path in reversed(bytes(self._made).split(b"\0")[:-1]):
             with suppress(OSError):
                 name = self._enter(path)
                 try:
                     os.unlink(name, dir_fd=self._parent_fd)
                 except (IsADirectoryError, PermissionError):  # POSIX has the second for a directory
                     os.rmdir(name, dir_fd=self._parent_fd)
-        self._made = []
+        self._made = bytearray()
 
     def is_empty(self) -> bool:
         """True if the directory has no name but that of git. Raises OSError."""
@@ -182,7 +182,11 @@ class NewTree:
 
     def _note(self, path: bytes) -> None:
         """Record a path before it is made: an interruption may come right after."""
-        self._made.append(path)
+        self._made += path + b"\0"
+
+    def _unnote(self, path: bytes) -> None:
+        """Take back what `_note` recorded last: something else was there."""
+        del self._made[-len(path) - 1 :]
 
     def _chmod(self, path: bytes, mode: int) -> None:
         name = self._enter(path)

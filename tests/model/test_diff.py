@@ -2,6 +2,7 @@
 
 from unittest.mock import patch
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -182,13 +183,29 @@ def test_a_finder_finds_what_a_walk_tells(world, data):
             assert finder.find(data.draw(random_values.some_paths) + b"?") is None
 
 
-def test_a_walk_refuses_a_manifest_deeper_than_any_path_may_be():
+@RUN
+@given(worlds)
+def test_a_walk_in_order_yields_the_same_sorted_by_path(world):
+    trees = Trees()
+    root = trees.plant(world)
+    assert list(manifest.walk(trees.load, root, in_order=True)) == sorted(manifest.walk(trees.load, root))
+
+
+def test_in_the_order_of_paths_a_sibling_may_come_before_what_a_directory_has():
+    trees = Trees()
+    leaf = manifest.link_entry(b"t")
+    root = trees.plant({b"a": (0o755, {b"b": leaf}), b"a-b": leaf, b"ab": leaf})
+    assert [path for path, _ in manifest.walk(trees.load, root, in_order=True)] == [b"a", b"a-b", b"a/b", b"ab"]
+
+
+@pytest.mark.parametrize("in_order", [False, True])
+def test_a_walk_refuses_a_manifest_deeper_than_any_path_may_be(in_order):
     trees = Trees()
     digest = trees.plant({})
     for _ in range(2100):
         digest = trees.store(manifest.encode_tree([(b"d", manifest.Entry(manifest.DIR, 0o755, digest=digest))]))
     try:
-        for path, _ in manifest.walk(trees.load, digest):
+        for path, _ in manifest.walk(trees.load, digest, in_order=in_order):
             assert path.count(b"/") <= 2100
     except manifest.errors.UnsafePath:
         return

@@ -113,6 +113,13 @@ def test_an_edit_is_one_request_and_little_more_than_its_bytes(machine, other):
     assert_arrived(machine, other, [point])
 
 
+def test_a_frame_of_trees_is_read_once_for_all_levels(machine, other):
+    machine.save({f"d{n % 5}/e{n % 7}/f{n % 3}/g{n % 8}/{n}": b"%d" % n for n in range(2500)})
+    machine.push()
+    requests = other.pull().requests
+    assert requests <= 6, "a list, the end of the piece, the rest of its table, the records, the trees, the contents"
+
+
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_a_push_that_was_cut_goes_on_and_sends_little_twice(machine, other, after, monkeypatch):
     from casrewind.remote import push

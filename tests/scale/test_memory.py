@@ -14,10 +14,13 @@ import pytest
 from support import real_trees
 from support.big_trees import disturb, grow, grow_file
 from support.command import Command
+from support.machines import KEY
 from support.peak_memory import MB, measured, measured_program
 from support.picture import differences, picture
 
 FULL = pytest.mark.long
+REMOTE_BYTES_A_FILE = (850, 1050)
+"""Of a push, and of a clone."""
 BYTES_A_FILE = {"restore after all was deleted": 650, "restore after all was changed": 1350, "undo": 1350}
 
 
@@ -166,19 +169,72 @@ def test_a_restore_of_a_whole_project_takes_less_than_so_much_memory_for_each_fi
     assert [what for what, limit in BYTES_A_FILE.items() if each[what] > limit] == []
 
 
+def pushed(place, command, url):
+    """Save the project of a command, push it to a new remote, clone that: the peaks of push and clone, and what the clone lacks."""
+    command("save", code=0)
+    command("remote", "add", url, code=0)
+    push, _ = measured(command, "push")
+    target = os.path.join(place, "clone")
+    variables = {**command.environment, "CASREWIND_HOME": os.path.join(place, "data-of-clone")}
+    clone, _ = measured_program([sys.executable, "-m", "casrewind", "clone", url, target], env=variables)
+    different = differences(picture(target), picture(command.root))
+    assert all(found is None for found, _ in different.values())
+    return (push, clone), set(different)
+
+
+def test_a_push_and_a_clone_take_less_than_so_much_memory_for_each_file(place):
+    """So that a clone of 79,000 files stays below 100 MB."""
+    peaks = []
+    for files in (1_000, 10_000):
+        here = os.path.join(place, str(files))
+        root, home, remote = (os.path.join(here, name) for name in ("project", "home", "remote"))
+        for directory in (home, remote):
+            os.makedirs(directory)
+        plant_small(root, files)
+        found, lacking = pushed(here, Command(root, home, CASREWIND_REMOTE_KEY=KEY), f"file://{remote}")
+        assert not lacking
+        peaks.append(found)
+        shutil.rmtree(here)
+    for what, few, many, limit in zip(("push", "clone"), *peaks, REMOTE_BYTES_A_FILE, strict=True):
+        each = (many.alone - few.alone) / 9_000
+        print(f"{what}: {each:.0f} bytes for each file; {few}; {many}")
+        assert each < limit, f"{what}: {each:.0f} bytes for each file, limit {limit}"
+
+
+@FULL
+@pytest.mark.timeout(1500)
+def test_a_push_and_a_clone_of_a_real_source_tree_take_less_than_100_mb(place, s3):
+    root, home = os.path.join(place, "project"), os.path.join(place, "home")
+    os.mkdir(home)
+    plant_kernel(root)
+    command = Command(root, home, CASREWIND_REMOTE_KEY=KEY, **s3.variables)
+    peaks, lacking = pushed(place, command, s3.bucket())
+    assert len(lacking) < 500, "only what its rules ignore"
+    for what, peak in zip(("push", "clone"), peaks, strict=True):
+        print(f"{what}: {peak}")
+        assert peak.bytes < 100 * MB, f"{what}: {peak}"
+
+
+def plant_kernel(root):
+    """Unpack a Linux source at a path. Its own .gitignore ignores all there is: not here."""
+    archive = real_trees.once("linux-source.tar", real_trees.fetch_kernel)
+    place = os.path.dirname(root)
+    there = set(os.listdir(place))
+    real_trees.run("tar", "-xf", archive, "--no-same-owner", cwd=place)
+    (unpacked,) = set(os.listdir(place)) - there
+    os.rename(os.path.join(place, unpacked), root)
+    rules = os.path.join(root, ".gitignore")
+    with open(rules) as file:
+        lines = [line for line in file if line != "/*\n"]
+    with open(rules, "w") as file:
+        file.writelines(lines)
+
+
 @FULL
 @pytest.mark.timeout(1500)
 def test_memory_with_a_real_source_tree(place):
-    archive = real_trees.once("linux-source.tar", real_trees.fetch_kernel)
-    real_trees.run("tar", "-xf", archive, "--no-same-owner", cwd=place)
-    (unpacked,) = os.listdir(place)
     run = Measured(place, 300 * MB)
-    os.rename(os.path.join(place, unpacked), run.root)
-    rules = os.path.join(run.root, ".gitignore")
-    with open(rules) as file:
-        lines = [line for line in file if line != "/*\n"]  # a package's own: it ignores all there is
-    with open(rules, "w") as file:
-        file.writelines(lines)
+    plant_kernel(run.root)
     run("first save", "save")
     held = json.loads(run("show", "show", "last", "--json"))["entries"]
     files = [os.path.join(run.root, entry["path"]) for entry in held if entry["kind"] == "file"]

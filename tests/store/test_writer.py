@@ -105,3 +105,18 @@ def test_records_that_are_written_together_begin_in_no_full_pack(tmp_path, opene
     for name, size in done.sizes.items():
         assert size == os.path.getsize(tmp_path / "packs" / f"{name}.pack")
         assert size == max(place.offset + place.length for _, place in done.places.of_pack(name))
+
+
+def test_what_a_writer_has_finished_is_in_the_index_and_not_in_its_memory(workspace):
+    """A clone finishes many times: what was written before it is neither written nor fetched again."""
+    store = workspace._context.store
+    with store.writing() as writer:
+        first = writer.put(packing.FILE, BLOB, is_new=True)
+        assert list(writer.lacking([first, bytes(32)])) == [bytes(32)]
+        store.add_blobs(writer)
+        assert not writer._known
+        written = writer.written
+        assert list(writer.lacking([first, bytes(32)])) == [bytes(32)] and writer.read(first) == BLOB
+        assert writer.put_file(BLOB) == first and not writer.unpublished()
+        store.add_blobs(writer)
+        assert writer.written == written

@@ -1,0 +1,31 @@
+"""Freed memory goes back to the system, where the allocator is that of glibc.
+
+The danger prevented here: a clone takes the memory of all its steps together. By default glibc keeps freed blocks that are
+as large as the largest one that was ever freed: that of a frame, or of a piece.
+"""
+
+import sys
+from contextlib import suppress
+
+_MMAP_THRESHOLD = -3
+"""M_MMAP_THRESHOLD of mallopt(3)."""
+_LARGE = 1 << 20
+
+
+def keep_no_large_blocks() -> None:
+    """From now on, return each freed block of 1 MiB or more to the system at once."""
+    _call("mallopt", _MMAP_THRESHOLD, _LARGE)
+
+
+def trim() -> None:
+    """Return the freed blocks of any size, as far as whole pages are free."""
+    _call("malloc_trim", 0)
+
+
+def _call(name: str, *numbers: int) -> None:
+    """Call a function of glibc. Another C library has none of that name."""
+    if sys.platform.startswith("linux"):
+        with suppress(ImportError, OSError, AttributeError):
+            import ctypes
+
+            getattr(ctypes.CDLL(None), name)(*numbers)
