@@ -133,7 +133,7 @@ def test_a_path_limits_it_and_there_may_be_several(turns):
 def test_what_is_nowhere_is_no_row_and_a_line_on_standard_error(turns):
     for words in (("-S", "nowhere"), ("-G", "now+here"), ("-S", "nowhere", "."), ("-S", "nowhere", "till.py")):
         found = turns("log", *words, code=0)
-        assert found.out == "" and found.err.startswith("casrewind: no change ") and found.err.rstrip().endswith(words[1])
+        assert found.out == "" and found.err.startswith("casrewind: no change ") and found.err.rstrip().endswith(f'"{words[1]}"')
         assert turns.json("log", *words)["damaged"] == []
     assert turns.json("log", "-S", "nowhere")["rows"] == [] and turns.json("log", "-S", "nowhere", ".")["changes"] == []
 

@@ -59,7 +59,7 @@ def test_it_saves_before_and_after(process, casrewind, root):
     assert after["prompt"] == before["prompt"] and before["prompt"].startswith("sh -c 'echo after >")
     assert (before["trigger"], after["trigger"]) == ("prompt", "turn_end") and before["label"] is None and after["label"] is None
     assert after["changes"] == {"added": 1, "modified": 1, "removed": 0}
-    assert "1 added, 1 modified, 0 removed" in found.err and f"casrewind restore {before['id']}" in found.err
+    assert "1 added, 1 modified, 0 removed" in found.err and f"casrewind revert {before['id']}" in found.err
     casrewind.json("restore", before["id"], "--yes")
     assert (root / "f").read_bytes() == b"before" and not (root / "new").exists()
 

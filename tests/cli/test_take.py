@@ -68,8 +68,8 @@ def test_the_result_says_how_to_go_back_and_list_has_a_row(tried, casrewind, roo
     assert "taken from try1" in casrewind("list", code=0).out
     again = casrewind("take", "../try1", "a.py", "-y", code=0).out
     assert again == "nothing to do: the worktree has it already (1 path unchanged)\n  asked for: take from ../try1\n"
-    assert f"what was taken from {tried}" in casrewind("undo", "--list", code=0).out
-    assert f"undone: what was taken from {tried}" in casrewind("undo", "-y", code=0).out
+    assert f"what was taken from {tried.name} (" in casrewind("undo", "--list", code=0).out
+    assert f"undone: what was taken from {tried.name} (" in casrewind("undo", "-y", code=0).out
     assert (root / "a.py").read_bytes() == text(l1=b"one") and (root / "old.py").exists()
     shown = casrewind("list", code=0).out
     assert "undone: taken from try1" in shown

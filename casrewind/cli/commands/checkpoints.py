@@ -7,6 +7,7 @@ from contextlib import suppress
 from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...messages import age, plural
+from ...model.checkpoint import RUN
 from ...ops.save import Saved, read_index, save_by_hand
 from ..terminal.lines import print_error, print_json, print_line, print_lines, remark, write_bytes
 from . import OK, REMARKS, Done
@@ -137,7 +138,8 @@ def _print_run(before: Saved, after: Saved) -> None:
     from ..show.text import counted
 
     remark(f"saved {after.checkpoint.id} after the command: {counted(counts)}")
-    remark(f"  casrewind restore {before.checkpoint.id} takes it back")
+    verb = "revert" if before.checkpoint.agent == RUN else "restore"  # in an agent's shell it is no turn of its own
+    remark(f"  casrewind {verb} {before.checkpoint.id} takes it back")
 
 
 def pin(context: "Context", options: "ParsedOptions", done: Done) -> int:

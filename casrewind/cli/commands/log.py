@@ -88,7 +88,8 @@ def _tell_search(search: "Search", options: "ParsedOptions", *, is_found: bool) 
     """Say on standard error that nothing was found, and what was not searched."""
     if not is_found:
         what = "adds or removes" if options.regex is None else "has a line that matches"
-        remark(f"casrewind: no change {what} {printable(options.text or options.regex or '')}")
+        text = printable(options.text or options.regex or "")
+        remark(f'casrewind: no change {what} "{text}"')
     for reason, words in _NOT_SEARCHED.items():
         count = list(search.not_searched.values()).count(reason)
         if count:

@@ -455,7 +455,7 @@ def _restore_of(context: "Context", step: Step) -> str:
         by = f", by {made.more.by_agent} {printable(made.more.by_session[:_SESSION])}" if made.more.by_session else ""
         when = f" ({time.strftime('%H:%M', time.localtime(made.created_ns // 1_000_000_000))}, {age(made.created_ns)}{by})"
     if made is not None and made.meta.get(TAKEN_FROM):
-        return f"what was taken from {printable(made.meta[TAKEN_FROM])}{when}"
+        return f"what was taken from {printable(os.path.basename(made.meta[TAKEN_FROM]))}{when}"
     if made is not None and made.more.op == REVERT and target is not None:
         return f'the revert of "{restored.shortened(target.prompt)}"{when}'
     return f"the restore to {where}{when}"
