@@ -15,7 +15,7 @@ from support.picture import differences, picture
 from support.three_turns import PROMPTS
 from support.trees import plant
 
-pytestmark = pytest.mark.xdist_group("client-opencode")
+pytestmark = [pytest.mark.xdist_group("client-opencode"), *real_clients.in_turn("opencode")]
 further = real_clients.further("opencode")
 
 FIRST, SECOND, THIRD = three_turns.turns("write", ["read", "edit"], "bash")

@@ -21,7 +21,7 @@ from support.three_turns import EFFECTS, PROMPTS, triggers
 from support.transcripts import values
 from support.trees import plant
 
-pytestmark = pytest.mark.xdist_group("client-pi")
+pytestmark = [pytest.mark.xdist_group("client-pi"), *real_clients.in_turn("pi")]
 further = real_clients.further("pi")
 
 FIRST, SECOND, THIRD = three_turns.turns("write", ["edit"], "bash")

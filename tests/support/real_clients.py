@@ -13,7 +13,7 @@ import sys
 import pytest
 
 from support import real_trees
-from support.sample_start import start_below
+from support.sample_start import some, start_below
 
 CLAUDE = os.environ.get("CASREWIND_CLAUDE_VERSION") or "2.1.329"
 DROID = os.environ.get("CASREWIND_DROID_VERSION") or "0.225.2"
@@ -24,15 +24,16 @@ COPILOT = os.environ.get("CASREWIND_COPILOT_VERSION") or "1.0.102"
 OPENCODE = os.environ.get("CASREWIND_OPENCODE_VERSION") or "1.18.33"
 NODE = "22.23.3"
 """Pi wants a newer one than many systems have."""
-BY_HOOKS = ("codex", "gemini", "copilot", "droid")
-"""Clients that call command hooks, as Claude Code does. A push starts two of them, others after a change of the product."""
-ASKED = [BY_HOOKS[(start_below(len(BY_HOOKS)) + number) % len(BY_HOOKS)] for number in range(2)]
-ALIKE = [client for client in (*ASKED, "opencode", "pi") if client != "droid"]
+BESIDE_CLAUDE = ("codex", "opencode", "gemini", "copilot", "pi", "droid")
+"""A push starts three of them that follow each other, others after a change of the product. One of three, at least, has a plugin
+(OpenCode, Pi); one, at least, calls command hooks, as Claude Code does."""
+ASKED = some(BESIDE_CLAUDE, 3)
+ALIKE = [client for client in ASKED if client != "droid"]
 """Clients whose tests ask the same once more, beyond the three turns."""
 
 
 def in_turn(client):
-    """The marks of a module with one of the clients that call command hooks; `--run-long` starts all of them."""
+    """The marks of a module with one of the clients beside Claude Code; `--run-long` starts all of them."""
     return [] if client in ASKED else [pytest.mark.long]
 
 
