@@ -5,11 +5,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from support import real_clients
 from support.claude_model import bash, call
 from support.model_server import PATIENCE, Held, Refused
 from support.picture import differences, picture
 
-pytestmark = pytest.mark.xdist_group("client-background")
+pytestmark = [pytest.mark.xdist_group("client-background"), *real_clients.at_times("background")]
 
 DELEGATED = ["user: please delegate", "call Agent", "result", "assistant: Delegated."]
 

@@ -4,10 +4,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from support import real_clients
 from support.claude_model import SUMMARY, bash
 from support.picture import differences, picture
 
-pytestmark = pytest.mark.xdist_group("client-branches")
+pytestmark = [pytest.mark.xdist_group("client-branches"), *real_clients.at_times("branches")]
 
 FIRST = ["user: number one", "call Bash", "result", "assistant: Did one."]
 THIRD = ["user: number three", "call Bash", "result", "assistant: Did three."]

@@ -6,11 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from support import real_clients
 from support.claude_client import wait
 from support.claude_model import bash
 from support.picture import differences, picture
 
-pytestmark = pytest.mark.xdist_group("client-cut-short")
+pytestmark = [pytest.mark.xdist_group("client-cut-short"), *real_clients.at_times("cut_short")]
 
 NOBODY = "assistant: No response requested."  # the client's own words behind what the model did not answer
 FIRST = ["user: number one", "call Bash", "result", "assistant: Did one."]

@@ -5,10 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from support import real_clients
 from support.installed import Installed
 from support.trees import plant
 
-pytestmark = pytest.mark.xdist_group("client-gone")
+pytestmark = [pytest.mark.xdist_group("client-gone"), *real_clients.at_times("gone")]
 
 
 @pytest.fixture(scope="module")

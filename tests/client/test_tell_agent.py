@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from support import chat_model, claude_model, codex_gemini_model
+from support import chat_model, claude_model, codex_gemini_model, real_clients
 from support.claude_client import wait
 from support.codex_client import CodexClient
 from support.copilot_client import CopilotClient
@@ -16,7 +16,7 @@ from support.pi_client import PiClient
 from support.sample_start import by_turns
 from support.trees import plant
 
-pytestmark = [pytest.mark.xdist_group("client-told"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.xdist_group("client-told"), pytest.mark.timeout(600), *real_clients.at_times("tell_agent")]
 
 TOLD = "casrewind: since your last answer"
 MADE = "make a helper"

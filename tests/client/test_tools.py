@@ -2,10 +2,11 @@
 
 import pytest
 
+from support import real_clients
 from support.claude_model import bash, call
 from support.trees import plant
 
-pytestmark = pytest.mark.xdist_group("client-tools")
+pytestmark = [pytest.mark.xdist_group("client-tools"), *real_clients.at_times("tools")]
 
 
 def test_what_one_tool_made_and_the_next_removed_in_the_same_turn_comes_back(start):

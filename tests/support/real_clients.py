@@ -32,6 +32,16 @@ ALIKE = [client for client in ASKED if client != "droid"]
 """Clients whose tests ask the same once more, beyond the three turns."""
 
 
+AT_TIMES = ("background", "branches", "cut_short", "gone", "tell_agent", "tools")
+"""Modules of tests/client with what Claude Code does now and then. A push starts it for three of them, beside typed prompts, turns,
+print mode, a newcomer's way and the marketplace, which are always run."""
+
+
+def at_times(module):
+    """The marks of a module of AT_TIMES: others are run after a change of the product, all of them with `--run-long`."""
+    return [] if module in some(AT_TIMES, 3) else [pytest.mark.long]
+
+
 def in_turn(client):
     """The marks of a module with one of the clients beside Claude Code; `--run-long` starts all of them."""
     return [] if client in ASKED else [pytest.mark.long]
