@@ -11,8 +11,8 @@ case $PWD in *' '*)  # pip's first line of the script cannot name an interpreter
     printf '%s\n' '#!/bin/sh' "'''exec' \"$PWD/.venv/bin/python\" \"\$0\" \"\$@\"" "' '''" | cat - .venv/bin/casrewind >.venv/bin/casrewind.new
     chmod +x .venv/bin/casrewind.new && mv .venv/bin/casrewind.new .venv/bin/casrewind ;;
 esac
-# The commands under test write no compiled modules, and would compile some of them at every start.
-.venv/bin/python -m compileall -q casrewind
+# The commands under test and the programs beside them write no compiled modules, and would compile some of them at every start.
+.venv/bin/python -m compileall -q casrewind tests/support
 # A new clone: the assertions of all tests are rewritten here once. Else each worker does that, at the same time, which takes four times as long.
 if [ ! -e .venv/rewritten ]; then
     find tests -name 'test_*.py' | sort | xargs -P 2 -n 90 .venv/bin/python -m pytest --collect-only -qq -n 0 -p no:cacheprovider >/dev/null || true

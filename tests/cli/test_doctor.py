@@ -20,6 +20,7 @@ from support.client_settings import put, read
 from support.command import Command, Result
 from support.command_in_process import InProcess
 from support.fake_client import Client
+from support.installed import copy_product
 from support.output_schema import schema_faults
 from support.picture import differences, picture
 from support.real_clients import claude
@@ -151,7 +152,7 @@ class Copy(Command):
     def __init__(self, root, home, place, **variables):
         super().__init__(root, home, **variables)
         self.place = place
-        shutil.copytree(Path(package.__file__).parent, place, ignore=shutil.ignore_patterns("__pycache__"))
+        copy_product(place)
         self.line = f"{shlex.quote(sys.executable)} -I {place}/__main__.py hook claude"
 
     def __call__(self, *arguments, code=None, **variables):

@@ -4,18 +4,16 @@ The product is copied, one row is added to the table of the copy, and its comman
 """
 
 import json
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-import casrewind as package
 from casrewind import launch
 from support.fake_client import Client
 from support.command import Command
 from support.helper_processes import Helper
+from support.installed import copy_product
 from support.scanner import settle
 from support.trees import plant
 
@@ -28,7 +26,7 @@ CACHE = b"Signature: 8a477f597d28d172789f06886806bc55\n"
 def casrewind(tmp_path, root, home, monkeypatch):
     """The command of the copy; hooks and helpers are the copy's, too."""
     copy = tmp_path / "copy"
-    shutil.copytree(Path(package.__file__).parent, copy / "casrewind", ignore=shutil.ignore_patterns("__pycache__"))
+    copy_product(copy / "casrewind")
     table = copy / "casrewind/gitignore/rules.py"
     text = table.read_text()
     assert text.count(BEFORE) == 1

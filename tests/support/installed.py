@@ -15,6 +15,11 @@ from .client_settings import hooks
 PLACES = {"claude": ".claude/settings.json", "droid": ".factory/hooks.json"}
 
 
+def copy_product(place):
+    """Copy the package, with its compiled modules: a command under test writes none, and would compile all of them at each start."""
+    shutil.copytree(Path(package.__file__).parent, place, ignore=shutil.ignore_patterns("*.pyc.*"))  # what is being written
+
+
 class Installed:
     """casrewind in an environment of its own, with blanks and quotes in its name, and the lines that it installs."""
 
@@ -27,7 +32,7 @@ class Installed:
         context.parent.mkdir(parents=True)
         context.symlink_to(sysconfig.get_path("purelib"))
         shutil.copy(Path(sys.prefix) / "pyvenv.cfg", self.base)
-        shutil.copytree(Path(package.__file__).parent, self.package, ignore=shutil.ignore_patterns("__pycache__"))
+        copy_product(self.package)
         self.command = Command(root, home)
 
     def run(self, *words, **options):
