@@ -210,12 +210,10 @@ class _Push:
             skip=lambda kind, digest: bytes((CONTAINER if kind in HOLDS else CONTENT,)) + digest in sent,
         )
         with_transcripts = points if self._remote.config.conversations else []
-        marker.add(
-            [point.tree for point in points],
-            [point.domain for point in points],
-            (),
-            [point.transcript for point in with_transcripts if point.transcript is not None],
-        )
+        files = [point.transcript for point in with_transcripts if point.transcript is not None]
+        marker.add([point.tree for point in points[:1]], [point.domain for point in points], (), files)
+        marker.names = {}
+        marker.add([point.tree for point in points[1:]], (), ())
         for error in marker.missing.values():
             raise error
         return marker
@@ -286,11 +284,17 @@ class _Push:
         return len(points), self._blobs
 
     def _unsent(self, marker: Marker) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (data, row of `sent`) of each blob, content before containers. Raises StoreDamaged."""
-        content = list(marker.content)
+        """Yield (data, row of `sent`) of each blob, content before containers. Raises StoreDamaged.
+
+        The content of the first checkpoint is in the order of the tree, that of later ones by name: versions of a file are
+        compressed together."""
+        names = marker.names or {}
+        content = [digest for digest in marker.content if digest not in names]
         for start in range(0, len(content), _BATCH):
             for digest, data in self._store.read_many(content[start : start + _BATCH]):
                 yield _sound(data), bytes((CONTENT,)) + digest
+        for digest in sorted(names, key=lambda digest: names[digest].rpartition(b".")[::-1]):
+            yield self._store.read(digest), bytes((CONTENT,)) + digest
         for kind in sorted({kind for kind, _ in marker.followed}):
             containers = [digest for one, digest in marker.followed if one == kind]
             for start in range(0, len(containers), _BATCH):

@@ -77,6 +77,8 @@ class Marker:
         self._read, self._report, self._skip = read, report, skip
         self.marked: set[bytes] = set()
         self.content: dict[bytes, int] = {}
+        self.names: dict[bytes, bytes] | None = None
+        """If it is set: the names in a tree of what is added to `content` from then on."""
         self.followed: set[tuple[int, bytes]] = set()
         """The marked blobs that name others, with their use: a file may hold the very bytes of a tree."""
         self.missing: dict[bytes, errors.StoreDamaged] = {}
@@ -105,6 +107,8 @@ class Marker:
             if self._skip is not None:
                 if self._skip(reference.kind, reference.digest):
                     continue
+                if self.names is not None and reference.digest not in self.content:
+                    self.names[reference.digest] = reference.name
                 self.content[reference.digest] = reference.kind
             else:
                 self.marked.add(reference.digest)

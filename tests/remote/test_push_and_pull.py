@@ -113,6 +113,17 @@ def test_an_edit_is_one_request_and_little_more_than_its_bytes(machine, other):
     assert_arrived(machine, other, [point])
 
 
+def test_versions_of_a_file_are_compressed_together(machine, other):
+    files = {name: os.urandom(300_000) for name in ("a/x.bin", "b/y.bin")}
+    saved = []
+    for step in range(6):
+        files = {name: data + b"%d" % step for name, data in files.items()}
+        saved.append(machine.save(files))
+    assert machine.push().size < 2_000_000, "a frame of 1 MiB has three versions of one file, and not two files"
+    other.pull()
+    assert_arrived(machine, other, saved)
+
+
 def test_a_frame_of_trees_is_read_once_for_all_levels(machine, other):
     machine.save({f"d{n % 5}/e{n % 7}/f{n % 3}/g{n % 8}/{n}": b"%d" % n for n in range(2500)})
     machine.push()
