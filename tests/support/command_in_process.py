@@ -35,18 +35,23 @@ class InProcess(Command):
         return result
 
 
+_AMPLE = 1 << 46
+"""Bytes of address space. A command limits its own process, if that has no limit. A worker's libraries and threads alone may have more."""
+
+
 @contextmanager
 def _surroundings(environment, out, err):
     before = dict(os.environ), sys.stdin, sys.stdout, sys.stderr
     memory = resource.getrlimit(resource.RLIMIT_AS)
     with open(os.devnull) as stdin:
         try:
+            resource.setrlimit(resource.RLIMIT_AS, (_AMPLE, memory[1]))
             os.environ.clear()
             os.environ.update(environment)
             sys.stdin, sys.stdout, sys.stderr = stdin, out, err
             yield
         finally:
-            resource.setrlimit(resource.RLIMIT_AS, memory)  # a command that reads a project limits its process
+            resource.setrlimit(resource.RLIMIT_AS, memory)
             os.environ.clear()
             os.environ.update(before[0])
             sys.stdin, sys.stdout, sys.stderr = before[1:]
