@@ -74,6 +74,30 @@ def bytes_read(log):
     return sum(map(int, calls))
 
 
+def opened(casrewind, log, *arguments):
+    """How many files and directories a command opens, by what strace saw. Those that are not there count, too."""
+    if shutil.which("strace") is None:
+        pytest.skip("needs strace")
+    traced = ("strace", "-f", "-qq", "-s", "1", "-e", "signal=none", "-e", "trace=open,openat,openat2,creat", "-o", str(log))
+    casrewind(*arguments, prefix=traced, code=0)
+    return sum(bool(re.match(r"\d+ +(open|openat|openat2|creat)\(", line)) for line in log.read_text("utf-8", "replace").splitlines())
+
+
+def test_each_file_is_opened_once_in_each_directory(casrewind, root, tmp_path):
+    """To make it. A directory is opened once, too; the rest does not grow with the files."""
+    counts = {}
+    for number in (10, 110):
+        plant(root, {f"d{place}/{name}": b"%d %d" % (place, name) for place in range(4) for name in range(number)})
+        casrewind("save", code=0)
+        for places in (1, 3):
+            to = [word for place in range(places) for word in ("--to", str(tmp_path / f"{number}-{places}-{place}"))]
+            counts[number, places] = opened(casrewind, tmp_path / "log", "restore", "last", *to)
+    more = 4 * 100
+    assert more <= counts[110, 1] - counts[10, 1] <= more * 1.1
+    assert 3 * more <= counts[110, 3] - counts[10, 3] <= 3 * more * 1.1
+    assert counts[110, 3] - counts[110, 1] <= 2 * (4 * 110 + 4 + 20), "a directory is opened once"
+
+
 def test_content_is_read_once(casrewind, root, home, tmp_path):
     if shutil.which("strace") is None:
         pytest.skip("needs strace")
