@@ -136,15 +136,22 @@ class Writing:
         try:
             work(place.new, *given)
         except (OSError, errors.UnsafePath) as error:
-            if path and isinstance(error, OSError):
-                error.filename = path
-            place.error = error
-            place.throw_away()
-            self._live.remove(place)
-            if not self._live:
-                raise _NoPlaceLeftError from None
+            self._fail(place, path, error)
+
+    def _fail(self, place: Destination, path: bytes, error: OSError | errors.UnsafePath) -> None:
+        """Note why a directory gets nothing more. Raises _NoPlaceLeftError after the last one."""
+        if path and isinstance(error, OSError):
+            error.filename = path
+        place.error = error
+        place.throw_away()
+        self._live.remove(place)
+        if not self._live:
+            raise _NoPlaceLeftError from None
 
     def _write_file(self, path: bytes, entry: Entry) -> None:
+        if not entry.chunks and not (entry.size and self._copies is not None and self._able()):
+            self._write_whole(path, entry, b"".join(self._contents(entry)))
+            return
         self._each(path, NewTree.begin_file, path)
         if rest := self._without_clones(path, entry):
             for piece in self._contents(entry):
@@ -152,6 +159,15 @@ class Writing:
                     if place.error is None:
                         self._do(place, path, NewTree.write, piece)
         self._each(path, NewTree.end_file, path, entry.mode, entry.mtime_ns)
+
+    def _write_whole(self, path: bytes, entry: Entry, content: bytes) -> None:
+        """Write a file, whose bytes are in memory, into each directory."""
+        mode, mtime_ns = entry.mode, entry.mtime_ns
+        for place in self._live[:]:
+            try:
+                place.new.write_file(path, content, mode, mtime_ns)
+            except (OSError, errors.UnsafePath) as error:
+                self._fail(place, path, error)
 
     def _without_clones(self, path: bytes, entry: Entry) -> list[Destination]:
         """Let the new file share the blocks of the worktree's. Returns the directories where that was not possible."""

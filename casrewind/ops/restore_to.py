@@ -18,7 +18,7 @@ from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
 from ..model.manifest import DIR, FILE, PURGED
 from ..model.plan import Action, Kept, Plan
-from ..store.reading import TreeCache
+from ..store.reading import TreeCache, TreesAhead
 from ..worktree.new_tree import GIT
 from . import carried, origins, preflight
 from .context import Context
@@ -54,7 +54,7 @@ def materialise(
         lost: list[Kept] = []
         purged: list[Kept] = []
         with naming(context.store):
-            found = survey(TreeCache(context.store.load_tree, _REMEMBERED), target.tree, lost, in_order=True)
+            found = survey(TreeCache(TreesAhead(context.store), _REMEMBERED), target.tree, lost, in_order=True)
             everything = plans.pack(_actions(found, purged))
         kinds = chain(((path, entry.kind) for path, entry in rows(everything)), ((item.path, PURGED) for item in purged))
         more = carried.find(context, kinds) if from_worktree else carried.NOTHING

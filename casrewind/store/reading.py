@@ -4,6 +4,7 @@ The danger prevented here: bytes that only look like a file's. A file of chunks 
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from .. import errors
 from ..model import digest as digests
@@ -13,6 +14,12 @@ from . import packs
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # only a large directory needs it
     from ..model.directory_nodes import NodeList
+    from .store import Store
+
+_LOT = 200
+"""Directories that are read at once."""
+_HELD = 5_000
+"""Entries of directories that are read ahead, about."""
 
 
 class TreeCache:
@@ -30,12 +37,60 @@ class TreeCache:
         tree = self._trees.get(digest)
         if tree is None:
             tree = self._load(digest)
-            entries = len(tree if isinstance(tree, list) else tree.parts) + 1
+            entries = _size(tree)
             self._entries += entries
             if self._entries > self._most:
                 self._trees, self._entries = {}, entries
             self._trees[digest] = tree
         return tree
+
+
+class TreesAhead:
+    """A Loader for a walk over whole trees: it reads many directories at once, because a lookup in the index costs as much
+    as the read of a small one. What cannot be read ahead is loaded when it is asked for, and raises its error then."""
+
+    def __init__(self, store: "Store") -> None:
+        """Reads nothing yet."""
+        self._store = store
+        self._next: list[bytes] = []  # directories in those that were read, the last one found last
+        self._ahead: dict[bytes, manifest.Tree | NodeList] = {}
+        self._held = 0  # entries of these, and one for each
+
+    def __call__(self, digest: bytes) -> "manifest.Tree | NodeList":
+        """Return what `Store.load_tree` returns, or raise its error."""
+        if digest not in self._ahead:
+            if self._held > 2 * _HELD:  # what was read twice, because it is in two places
+                self._ahead, self._held = {}, 0
+            self._read_ahead(digest)
+        tree = self._ahead.pop(digest, None)
+        if tree is None:
+            return self._store.load_tree(digest)
+        self._held -= _size(tree)
+        return tree
+
+    def _read_ahead(self, digest: bytes) -> None:
+        """Read a directory, and those below it and beside it, until enough entries are held."""
+        lot = {digest}
+        while lot:
+            for name, data in self._store.read_many(list(lot), packs.TREE):
+                if isinstance(data, bytes):
+                    with suppress(errors.StoreDamaged):
+                        self._keep(name, manifest.decode_node(data))
+            if self._held >= _HELD:
+                return
+            lot = {one for one in self._next[-_LOT:] if one not in self._ahead}
+            del self._next[-_LOT:]
+
+    def _keep(self, digest: bytes, tree: "manifest.Tree | NodeList") -> None:
+        if digest not in self._ahead:
+            self._ahead[digest] = tree
+            self._held += _size(tree)
+            if isinstance(tree, list):
+                self._next += [entry.digest for _, entry in tree if entry.kind == manifest.DIR]
+
+
+def _size(tree: "manifest.Tree | NodeList") -> int:
+    return len(tree if isinstance(tree, list) else tree.parts) + 1
 
 
 def read_content(read: packs.ReadBlob, entry: manifest.Entry) -> Iterator[bytes]:

@@ -37,6 +37,7 @@ class NewTree:
         self.narrowed: list[tuple[Kept, int]] = []
         """Files that fewer people may use than planned, and their modes."""
         self._access = DisplacedFiles(self.tree, plans.pack(()), "new")
+        self._makes_for_another = self._access.makes_for_another
         self._made = bytearray()  # paths, each with a zero byte behind it
         self._modes: dict[bytes, int] = {}  # of directories that have the mode 0700 so far
         self._chain: list[tuple[bytes, int]] = []  # open directories, each below the one before
@@ -121,6 +122,29 @@ class NewTree:
         """Write the next bytes of the file. Raises OSError."""
         self._is_hole = sparse.write_piece(self._out, piece)
 
+    def write_file(self, path: bytes, content: bytes, mode: int, mtime_ns: int) -> None:
+        """Make a file with all of its bytes: `begin_file`, `write` and `end_file` in one. Raises OSError. The usual case is
+        spelled out: most files are small, and a call of Python costs as much as one of the system."""
+        if len(content) >= sparse.HOLE or self._makes_for_another:
+            self.begin_file(path)
+            if content:
+                self.write(content)
+            self.end_file(path, mode, mtime_ns)
+            return
+        name = self._enter(path)
+        self._note(path)
+        try:
+            self._out = out = os.open(name, fsio.CREATE_FLAGS, 0o600, dir_fd=self._parent_fd)
+        except FileExistsError:
+            self._unnote(path)
+            raise
+        if content and (written := os.write(out, content)) < len(content):
+            fsio.write_all(out, content[written:])
+        os.fchmod(out, mode & PERMISSIONS)
+        os.utime(out, ns=(mtime_ns, mtime_ns))
+        self._out = -1
+        os.close(out)
+
     def clone(self, source: int) -> bool:
         """Let the file share the blocks of an open file. False if that is not possible, and from then on."""
         if self.shares_blocks is not False:
@@ -140,7 +164,7 @@ class NewTree:
         if self._is_hole:
             sparse.end(self._out)
         mode &= PERMISSIONS
-        if self._access.makes_for_another:
+        if self._makes_for_another:
             mode, why = self._access.copy_access(self._out, self._parent_fd, None, mode)
             if why:
                 self.narrowed.append((Kept(path, why, benign=False), mode))

@@ -5,12 +5,13 @@ from collections.abc import Iterable
 
 from .. import fsio
 
-_HOLE = 1 << 16  # shortest run of zero bytes that becomes a hole
+HOLE = 1 << 16
+"""The shortest run of zero bytes that becomes a hole."""
 
 
 def write_piece(fd: int, piece: bytes) -> bool:
     """Write the next bytes of a new file. True if they became a hole: without later bytes, `end` is needed."""
-    if len(piece) >= _HOLE and not piece.strip(b"\0"):
+    if len(piece) >= HOLE and not piece.strip(b"\0"):
         os.lseek(fd, len(piece), os.SEEK_CUR)
         return True
     fsio.write_all(fd, piece)

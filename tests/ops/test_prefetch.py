@@ -1,11 +1,14 @@
 """Trees and contents of one restore: read once, and not all of them held."""
 
+from casrewind import errors
 from casrewind.model import digest as digests
 from casrewind.model import manifest
 from casrewind.model.plan import Action
 from casrewind.ops import execute
 from casrewind.ops.execute import Contents
-from casrewind.store.reading import TreeCache
+from casrewind.store import reading
+from casrewind.store.reading import TreeCache, TreesAhead
+from support import packfile
 from support.trees import plant
 
 
@@ -23,6 +26,40 @@ def test_a_tree_is_loaded_once_as_long_as_there_are_not_too_many():
     remembered(b"three")  # one too many: 4 for each
     assert remembered(b"one") == load(b"one")
     assert loads == [b"one", b"two", b"two", b"three", b"one", b"one"]
+
+
+def test_directories_are_read_many_at_once(workspace, root, monkeypatch):
+    """Each once, whatever the depth: with few lookups in the index. A directory in two places is the same one."""
+    plant(root, {f"a{one}/b{two}/c{one}{two}/f": b"%d %d" % (one, two) for one in range(12) for two in range(12)})
+    plant(root, {f"again/{name}/deep/f": b"same" for name in range(30)})
+    target = workspace.save().checkpoint
+    store, lots = workspace._context.store, []
+    looked_up = type(store)._places
+
+    def looking_up(self, wanted):
+        lots.append(len(wanted))
+        return looked_up(self, wanted)
+
+    monkeypatch.setattr(type(store), "_places", looking_up)
+    found = list(manifest.walk(TreesAhead(store), target.tree))
+    assert len(lots) < 15 and sum(lots) < 500
+    lots.clear()
+    assert found == list(manifest.walk(store.load_tree, target.tree)) and len(lots) > 300
+    monkeypatch.setattr(reading, "_HELD", 20)
+    lots.clear()
+    assert list(manifest.walk(TreesAhead(store), target.tree)) == found
+
+
+def test_a_damaged_directory_is_met_where_it_is_asked_for(workspace, root):
+    plant(root, {"a/f": b"1", "b/c/g": b"2", "z": b"3"})
+    target = workspace.save().checkpoint
+    store = workspace._context.store
+    entry = dict(manifest.walk(store.load_tree, target.tree))[b"b/c"]
+    packfile.flip_blob(store.path, entry.digest)
+    lost = []
+    found = manifest.walk(TreesAhead(store), target.tree, lambda path, error: lost.append((path, type(error))))
+    assert {path for path, _ in found} == {b"a", b"a/f", b"b", b"b/c", b"z"}
+    assert lost == [(b"b/c", errors.BlobCorrupt)]
 
 
 def test_contents_come_in_whatever_order_they_are_asked_for(workspace, root, monkeypatch):

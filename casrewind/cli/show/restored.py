@@ -53,7 +53,7 @@ _SAYS_WAY_BACK = frozenset({RESTORE, REVERT, TAKE})
 def restored_lines(report: "Restored", name: str = "", *, state: str = "", is_inside: bool = False) -> Iterator[Line]:
     """The result of a restore, undo or redo, or of a dry run. `name`: what it was, behind "restored". `state`: its target in one
     word. `is_inside`: a person reads it in a client, and may not have seen the plan."""
-    wrote, removed = numbers(report.actions)
+    wrote, removed = (0, 0) if report.op == "materialise" else numbers(report.actions)
     actions = wrote + removed
     if report.dry_run and report.op != "materialise":
         would = "take" if report.op == TAKE else "restore"
