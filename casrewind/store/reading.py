@@ -3,7 +3,7 @@
 The danger prevented here: bytes that only look like a file's. A file of chunks is compared with its own digest, too.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 from .. import errors
@@ -14,7 +14,6 @@ from . import packs
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # only a large directory needs it
     from ..model.directory_nodes import NodeList
-    from .store import Store
 
 _LOT = 200
 """Directories that are read at once."""
@@ -37,7 +36,7 @@ class TreeCache:
         tree = self._trees.get(digest)
         if tree is None:
             tree = self._load(digest)
-            entries = _size(tree)
+            entries = len(tree if isinstance(tree, list) else tree.parts) + 1
             self._entries += entries
             if self._entries > self._most:
                 self._trees, self._entries = {}, entries
@@ -49,22 +48,22 @@ class TreesAhead:
     """A Loader for a walk over whole trees: it reads many directories at once, because a lookup in the index costs as much
     as the read of a small one. What cannot be read ahead is loaded when it is asked for, and raises its error then."""
 
-    def __init__(self, store: "Store") -> None:
-        """Reads nothing yet."""
-        self._store = store
-        self._next: list[bytes] = []  # directories in those that were read, the last one found last
+    def __init__(self, load: manifest.Loader, read_many: Callable[[list[bytes], int], Iterable[tuple[bytes, object]]]) -> None:
+        """`load` is a store's `load_tree`, and `read_many` its method of this name. Reads nothing yet."""
+        self._load, self._read_many = load, read_many
+        self._next: list[bytes] = []  # directories in those that were read; the last is needed first
         self._ahead: dict[bytes, manifest.Tree | NodeList] = {}
         self._held = 0  # entries of these, and one for each
 
     def __call__(self, digest: bytes) -> "manifest.Tree | NodeList":
-        """Return what `Store.load_tree` returns, or raise its error."""
+        """Return what `load` returns, or raise its error."""
         if digest not in self._ahead:
             if self._held > 2 * _HELD:  # what was read twice, because it is in two places
                 self._ahead, self._held = {}, 0
             self._read_ahead(digest)
         tree = self._ahead.pop(digest, None)
         if tree is None:
-            return self._store.load_tree(digest)
+            return self._load(digest)
         self._held -= _size(tree)
         return tree
 
@@ -72,7 +71,7 @@ class TreesAhead:
         """Read a directory, and those below it and beside it, until enough entries are held."""
         lot = {digest}
         while lot:
-            for name, data in self._store.read_many(list(lot), packs.TREE):
+            for name, data in self._read_many(list(lot), packs.TREE):
                 if isinstance(data, bytes):
                     with suppress(errors.StoreDamaged):
                         self._keep(name, manifest.decode_node(data))
@@ -86,7 +85,7 @@ class TreesAhead:
             self._ahead[digest] = tree
             self._held += _size(tree)
             if isinstance(tree, list):
-                self._next += [entry.digest for _, entry in tree if entry.kind == manifest.DIR]
+                self._next += [entry.digest for _, entry in reversed(tree) if entry.kind == manifest.DIR]
 
 
 def _size(tree: "manifest.Tree | NodeList") -> int:

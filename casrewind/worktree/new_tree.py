@@ -9,7 +9,7 @@ import os
 import stat
 from contextlib import suppress
 
-from .. import fsio
+from .. import errors, fsio
 from ..model import plan as plans
 from ..model.manifest import PERMISSIONS
 from ..model.plan import Kept
@@ -31,7 +31,10 @@ class NewTree:
 
     def __init__(self, directory: str) -> None:
         """Opens the directory. Raises OSError."""
-        self.tree = Worktree(os.path.realpath(directory))
+        try:
+            self.tree = Worktree(os.path.realpath(directory))
+        except errors.WorkspaceNotFound as error:  # the directory is there: too few descriptors, or it was just removed
+            raise error.__cause__ if isinstance(error.__cause__, OSError) else error from None
         self.shares_blocks: bool | None = None
         """Whether a copy of the worktree's files can share their blocks; None: not tried yet."""
         self.narrowed: list[tuple[Kept, int]] = []

@@ -41,13 +41,13 @@ def test_directories_are_read_many_at_once(workspace, root, monkeypatch):
         return looked_up(self, wanted)
 
     monkeypatch.setattr(type(store), "_places", looking_up)
-    found = list(manifest.walk(TreesAhead(store), target.tree))
+    found = list(manifest.walk(TreesAhead(store.load_tree, store.read_many), target.tree))
     assert len(lots) < 15 and sum(lots) < 500
     lots.clear()
     assert found == list(manifest.walk(store.load_tree, target.tree)) and len(lots) > 300
     monkeypatch.setattr(reading, "_HELD", 20)
     lots.clear()
-    assert list(manifest.walk(TreesAhead(store), target.tree)) == found
+    assert list(manifest.walk(TreesAhead(store.load_tree, store.read_many), target.tree)) == found
 
 
 def test_a_damaged_directory_is_met_where_it_is_asked_for(workspace, root):
@@ -57,7 +57,7 @@ def test_a_damaged_directory_is_met_where_it_is_asked_for(workspace, root):
     entry = dict(manifest.walk(store.load_tree, target.tree))[b"b/c"]
     packfile.flip_blob(store.path, entry.digest)
     lost = []
-    found = manifest.walk(TreesAhead(store), target.tree, lambda path, error: lost.append((path, type(error))))
+    found = manifest.walk(TreesAhead(store.load_tree, store.read_many), target.tree, lambda path, error: lost.append((path, type(error))))
     assert {path for path, _ in found} == {b"a", b"a/f", b"b", b"b/c", b"z"}
     assert lost == [(b"b/c", errors.BlobCorrupt)]
 
