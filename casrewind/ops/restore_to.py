@@ -54,7 +54,8 @@ def materialise(
         lost: list[Kept] = []
         purged: list[Kept] = []
         with naming(context.store):
-            found = survey(TreeCache(TreesAhead(context.store.load_tree, context.store.read_many), _REMEMBERED), target.tree, lost, in_order=True)
+            load = TreeCache(TreesAhead(context.store.load_tree, context.store.read_many), _REMEMBERED)
+            found = survey(load, target.tree, lost, in_order=True)
             everything = plans.pack(_actions(found, purged))
         kinds = chain(((path, entry.kind) for path, entry in rows(everything)), ((item.path, PURGED) for item in purged))
         more = carried.find(context, kinds) if from_worktree else carried.NOTHING
