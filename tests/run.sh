@@ -18,6 +18,6 @@ if [ ! -e .venv/rewritten ]; then
     find tests -name 'test_*.py' | sort | xargs -P 2 -n 90 .venv/bin/python -m pytest --collect-only -qq -n 0 -p no:cacheprovider >/dev/null || true
     touch .venv/rewritten
 fi
-# Four workers keep two cores busy: tests with real clients wait for them. The order of the tests is that of tests/conftest.py.
+# Six workers keep two cores busy: tests with real clients wait most of their time. The order of the tests is that of tests/conftest.py.
 # Whatever is left behind (processes, temporary files, mounts) makes the run fail, by name.
-exec .venv/bin/python tests/support/nothing_left.py .venv/bin/python -m pytest -n "${CASREWIND_TEST_WORKERS:-4}" --dist loadgroup --no-loadscope-reorder "$@"
+exec .venv/bin/python tests/support/nothing_left.py .venv/bin/python -m pytest -n "${CASREWIND_TEST_WORKERS:-6}" --dist loadgroup --no-loadscope-reorder "$@"
