@@ -96,14 +96,14 @@ def compared(ratio, **others):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("ratio", "reached"), [(0.2, "**goal**"), (0.21, "must"), (0.31, "no")])
-def test_a_report_says_whether_must_and_goal_are_reached(monkeypatch, ratio, reached):
+@pytest.mark.parametrize("ratio", [0.2, 1.31])
+def test_a_report_has_the_ratio_to_git_with_and_without_syncs(monkeypatch, ratio):
     monkeypatch.syspath_prepend(str(TOP))
     from benchmarks import report
 
-    (row,) = [line for line in report.lines(compared(ratio)) if line.endswith(f"| {reached} |")]
+    row = next(line for line in report.lines(compared(ratio)) if line.startswith("| first save |"))
     cells = [cell.strip() for cell in row.strip("|").split("|")]
-    assert cells == ["first save", "10.00 s", f"{10 * ratio:.2f} s", f"{ratio:.2f}", f"{10 * ratio / 20:.2f}", "0.30", "0.20", reached]
+    assert cells == ["first save", "10.00 s", f"{10 * ratio:.2f} s", f"{ratio:.2f}", f"{10 * ratio / 20:.2f}"]
 
 
 def test_a_report_says_by_how_much_the_fastest_of_the_others_is_beaten(monkeypatch):
@@ -111,10 +111,10 @@ def test_a_report_says_by_how_much_the_fastest_of_the_others_is_beaten(monkeypat
     from benchmarks import report
 
     text = "\n".join(report.lines(compared(0.2, borg=30.0, restic=6.0)))
-    assert "The first save is 3.0 times as fast as that of restic, the fastest of restic, borg: as it should be." in text
+    assert "The first save is 3.0 times as fast as that of restic, the fastest of restic, borg." in text
     assert text.endswith("![kernel: ratios to git](kernel.svg)")
     assert "12,345 files, 5 MB." in text and "`python -m benchmarks.compare kernel --quick`" in text
-    assert "2.4 times" in "\n".join(report.lines(compared(0.25, borg=6.0))) and "2.5 was wanted" in "\n".join(report.lines(compared(0.25, borg=6.0)))
+    assert "2.4 times" in "\n".join(report.lines(compared(0.25, borg=6.0)))
 
 
 def test_a_document_without_a_place_for_the_tables_stays_as_it_is(scratch, tmp_path):

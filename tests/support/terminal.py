@@ -26,6 +26,12 @@ def with_patience(command, seconds, *arguments):
     return [sys.executable, "-c", STARTED, str(seconds), "-C", command.root, *arguments]
 
 
+def _as_in_a_terminal():
+    """A run under nohup, or in the background of a shell, ignores these signals, and its children would."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Session:
     """A running command. `read_until(b"...")`, `type("y\\n")`, `end()` -> (exit code, everything that was shown)."""
 
@@ -35,7 +41,7 @@ class Session:
         ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
         chosen = {"stdin": stdin, "stdout": stdout, "stderr": stderr}
         self.process = subprocess.Popen(
-            arguments, env={"TERM": "xterm-256color", **environment}, start_new_session=True,
+            arguments, env={"TERM": "xterm-256color", **environment}, start_new_session=True, preexec_fn=_as_in_a_terminal,
             **{name: slave if stream is None else stream for name, stream in chosen.items()},
         )  # fmt: skip
         os.close(slave)
