@@ -8,6 +8,7 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 
 from .. import errors, fsio, heap
 from ..messages import reason_of
@@ -25,8 +26,8 @@ from .worktree_copies import WorktreeCopies
 
 _PIECE = 1 << 20
 _PRIVATE = 0o700
-_TRIM = 1000
-"""Paths after which the freed memory goes back to the system."""
+_TOGETHER = 1000
+"""Rows that are decoded together. Behind them the freed memory goes back to the system."""
 Row = tuple[bytes, Entry]
 
 
@@ -92,12 +93,10 @@ class _NoPlaceLeftError(Exception):
 class Writing:
     """Writes the same rows into all directories. An error in one of them is noted there, and it gets nothing more."""
 
-    def __init__(
-        self, context: Context, places: Sequence[Destination], actions: Sequence[Action], copies: WorktreeCopies | None
-    ) -> None:
+    def __init__(self, context: Context, places: Sequence[Destination], copies: WorktreeCopies | None) -> None:
         """`copies`: reads the worktree; None: it is not read."""
         self._context, self._copies, self._live = context, copies, list(places)
-        self._contents = Contents(context.store, (entry for _, entry in rows(actions) if entry.kind == FILE))
+        self._contents = Contents(context.store, ())
 
     def run(self, actions: Sequence[Action], more: Carried, *, durable: bool) -> list[Kept]:
         """Do the actions, which make paths and replace none. Returns what is to be said of the ignored files. Raises StoreDamaged."""
@@ -105,18 +104,14 @@ class Writing:
         report = self._context.progress_bar("restoring")
         with suppress(_NoPlaceLeftError):
             self._each(b"", _refuse_folded, actions)
-            for number, (path, entry) in enumerate(rows(actions), 1):
-                paths.check(path)
-                if entry.kind == DIR:
-                    self._each(path, NewTree.make_directory, path, entry.mode)
-                elif entry.kind == LINK:
-                    self._each(path, NewTree.make_link, path, entry.target)
-                else:
-                    self._write_file(path, entry)
-                if number % _TRIM == 0:
-                    heap.trim()
-                if report is not None:
-                    report(number, len(actions))
+            numbered = enumerate(rows(actions), 1)
+            while part := list(islice(numbered, _TOGETHER)):
+                self._contents = Contents(self._context.store, [entry for _, (_, entry) in part if entry.kind == FILE])
+                for number, (path, entry) in part:
+                    self._make(path, entry)
+                    if report is not None:
+                        report(number, len(actions))
+                heap.trim()
             for directory in more.directories:
                 mode = self._context.tree.status_of(directory)
                 self._each(directory, NewTree.make_directory, directory, _PRIVATE if mode is None else mode.st_mode)
@@ -126,6 +121,16 @@ class Writing:
             for place in list(self._live) if durable else ():
                 self._do(place, b"", NewTree.sync)
         return notes
+
+    def _make(self, path: bytes, entry: Entry) -> None:
+        """Make a path in every directory that has no error."""
+        paths.check(path)
+        if entry.kind == DIR:
+            self._each(path, NewTree.make_directory, path, entry.mode)
+        elif entry.kind == LINK:
+            self._each(path, NewTree.make_link, path, entry.target)
+        else:
+            self._write_file(path, entry)
 
     def _each(self, path: bytes, work: Callable[..., object], *given: object) -> None:
         """Do something in every directory that has no error. `path`: what an error is about."""

@@ -65,13 +65,13 @@ def materialise(
             preflight.refuse(lost, preflight.SKIP_DAMAGED)
         actions = preflight.without_lost(Plan(everything, ()), [item for item in lost if item.path]).actions
         places = [Destination(directory) for directory in given]
-        _check_room(places, more.size + sum(entry.size for _, entry in rows(actions) if entry.kind == FILE))
-        count = sum(entry.kind != DIR for _, entry in rows(actions))
+        count, size = _count(actions)
+        _check_room(places, more.size + size)
         if dry_run:
             return _planned(target, places, actions, [*purged, *lost, *more.kept], count, more)
         try:
             with WorktreeCopies(context) as copies:
-                writing = Writing(context, places, actions, copies if from_worktree else None)
+                writing = Writing(context, places, copies if from_worktree else None)
                 notes = writing.run(actions, more, durable=durable)
         except BaseException as error:
             for place in places:
@@ -118,6 +118,16 @@ def _actions(found: Iterable[Row], purged: list[Kept]) -> Iterator[Action]:
             purged.append(Kept(path, "purged", benign=False))
         else:
             yield Action(path, None, entry, path)
+
+
+def _count(actions: Iterable[Action]) -> tuple[int, int]:
+    """How many files and links the actions make, and the bytes of the files."""
+    count = size = 0
+    for _, entry in rows(actions):
+        if entry.kind != DIR:
+            count += 1
+            size += entry.size if entry.kind == FILE else 0
+    return count, size
 
 
 def refuse_contents(directory: str, given_to: str, *, but_git: bool = False) -> None:
