@@ -17,7 +17,7 @@ def _find_packages() -> None:
     sys.path.append(sys.path.pop(0))  # dependencies may lie beside casrewind, too
 
 
-def _end(number: int, _: object) -> None:
+def _exit_on_signal(number: int, _: object) -> None:
     """Exit at once: nothing is open yet. A hook exits silently with 0."""
     os._exit(0 if sys.argv[1:2] == ["hook"] else 128 + number)
 
@@ -38,7 +38,7 @@ def main() -> None:
     """Run the command line or a hook, and exit. An interrupt exits with 130; in a hook, with 0."""
     for number in (_signal.SIGINT, _signal.SIGTERM) if sys.argv[1:2] == ["hook"] else (_signal.SIGINT,):
         if _signal.getsignal(number) != _signal.SIG_IGN:
-            _signal.signal(number, _end)
+            _signal.signal(number, _exit_on_signal)
     if not __package__:
         _find_packages()
     _forget_here()

@@ -151,12 +151,12 @@ def explain(text: str, origin: str, environ: Mapping[str, str]) -> list[Setting]
     for section, values in _tables(text, origin).items():
         known = _KEYS.get(section)
         if known is None:
-            raise _unknown(section, _KEYS, origin, "section")
+            raise _unknown_key_error(section, _KEYS, origin, "section")
         if not isinstance(values, dict):
             raise errors.UsageError(f"{origin}: {section} is a section", f"write [{section}]")
         for key, value in values.items():
             if key not in known:
-                raise _unknown(key, known, f"{origin}, [{section}]", "key")
+                raise _unknown_key_error(key, known, f"{origin}, [{section}]", "key")
             found[key] = _value(known[key], value, f"{origin}, {section}.{key}"), origin
     settings = []
     for section, known in _KEYS.items():
@@ -210,14 +210,14 @@ def _project_limit(capture: "JsonObject", faults: list[str]) -> int | None:
 def decoded(data: bytes, origin: str) -> str:
     """The text of a configuration file of at most MOST_TOML bytes. Raises UsageError, which names the file `origin`."""
     if len(data) > MOST_TOML:
-        raise _refused(origin, f"more than {MOST_TOML >> 10} KiB cannot be read; make it shorter")
+        raise _refused_error(origin, f"more than {MOST_TOML >> 10} KiB cannot be read; make it shorter")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise _refused(origin, f"it cannot be read: {error}") from error
+        raise _refused_error(origin, f"it cannot be read: {error}") from error
 
 
-def _refused(origin: str, why: str) -> errors.UsageError:
+def _refused_error(origin: str, why: str) -> errors.UsageError:
     return errors.UsageError(f"{origin}: {why}" if origin else why)
 
 
@@ -228,12 +228,12 @@ def _tables(text: str, origin: str) -> "JsonObject":
     import tomllib
 
     if re.search(_LONG_KEY, text):
-        raise _refused(origin, "a key of more than 32 parts cannot be read; make it shorter")
+        raise _refused_error(origin, "a key of more than 32 parts cannot be read; make it shorter")
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # TOMLDecodeError; a number that is too long, a list that is too deep
         said = str(error)  # may contain the whole of a long key
-        raise _refused(origin, said if len(said) <= _LONGEST else f"{said[:_SHOWN]} ... {said[-_SHOWN:]}") from error
+        raise _refused_error(origin, said if len(said) <= _LONGEST else f"{said[:_SHOWN]} ... {said[-_SHOWN:]}") from error
 
 
 def _value(kind: str, value: object, what: str) -> Any:  # its type follows from `kind`
@@ -257,7 +257,7 @@ def _value(kind: str, value: object, what: str) -> Any:  # its type follows from
     return text
 
 
-def _unknown(name: str, known: Mapping[str, object], where: str, what: str) -> errors.UsageError:
+def _unknown_key_error(name: str, known: Mapping[str, object], where: str, what: str) -> errors.UsageError:
     import difflib
 
     near = difflib.get_close_matches(name[:_SHOWN], known, n=1, cutoff=0.0)

@@ -14,15 +14,15 @@ _LARGE = 1 << 20
 
 def keep_no_large_blocks() -> None:
     """From now on, return each freed block of 1 MiB or more to the system at once."""
-    _call("mallopt", _MMAP_THRESHOLD, _LARGE)
+    _call_glibc("mallopt", _MMAP_THRESHOLD, _LARGE)
 
 
 def trim() -> None:
     """Return the freed blocks of any size, as far as whole pages are free."""
-    _call("malloc_trim", 0)
+    _call_glibc("malloc_trim", 0)
 
 
-def _call(name: str, *numbers: int) -> None:
+def _call_glibc(name: str, *numbers: int) -> None:
     """Call a function of glibc. Another C library has none of that name."""
     if sys.platform.startswith("linux"):
         with suppress(ImportError, OSError, AttributeError):

@@ -47,7 +47,7 @@ def adopt(path: str | os.PathLike[str], old: str | os.PathLike[str], settings: S
 
     given = settings or default_settings()
     root = find_root(os.fspath(path), given)
-    former = roots.former(os.path.join(os.path.abspath(path), old))
+    former = roots.former_paths(os.path.join(os.path.abspath(path), old))
     store = None if given.store is None else store_of(root, given)
     return adopts.adopt(adopts.AdoptRequest(root, former, given.data, store, given.force, given.deadline))
 
@@ -67,7 +67,7 @@ def adopt_moved(path: str | os.PathLike[str], settings: Settings | None = None, 
     root = find_root(os.fspath(path), given)
     if given.store is not None or not _may_have_moved(root, given):
         return adoption.NOTHING
-    return adoption.follow(root, given.data, given.deadline, dry_run=dry_run)
+    return adoption.adopt_moved_here(root, given.data, given.deadline, dry_run=dry_run)
 
 
 def _may_have_moved(root: roots.Root, settings: Settings) -> bool:

@@ -162,7 +162,7 @@ class ClaudeClient(client.ConversationClient):
             return None
         if end is None or end >= target:  # the parent was removed, or the lines were reordered
             end = line_before(table, target)
-        return _closed(data, table, end)
+        return _without_open_calls(data, table, end)
 
     def cut_at(self, data: bytes, cursor: "Cursor", trigger: str) -> bytes | None:
         """The transcript at a checkpoint, by the ids of its cursor; None if nothing had been said yet.
@@ -179,15 +179,15 @@ class ClaudeClient(client.ConversationClient):
             ends += [at for at, row in enumerate(table) if cursor.tool_use_id in row.results][:1]
         if ends:
             end = max(ends)
-            return _closed(data, table, _before_boundary(table, end) if trigger == "compact" else end)
+            return _without_open_calls(data, table, _before_boundary(table, end) if trigger == "compact" else end)
         if not cursor.offset and not cursor.event_id:
             return None
-        return _closed(data, table, transcript.count_before(data, table, cursor) - 1)
+        return _without_open_calls(data, table, transcript.count_before(data, table, cursor) - 1)
 
     def title_of(self, data: bytes) -> str:
         """The session's title, else the start of its first prompt, else ""."""
         for sort, field in _TITLES:
-            for line in transcript.containing(data, f'"{sort}"'.encode()):
+            for line in transcript.lines_containing(data, f'"{sort}"'.encode()):
                 value = line.value or {}
                 if value.get("type") == sort and transcript.text(value.get(field)):
                     return transcript.text(value[field])
@@ -207,7 +207,7 @@ class ClaudeClient(client.ConversationClient):
             place = next((place.rstrip("/") for place in old if cwd and locations.is_in(cwd, place)), None)
             return None if place is None else {**value, "cwd": root + cwd[len(place) :]}
 
-        return transcript.replaced(data, change)
+        return transcript.with_lines_replaced(data, change)
 
     def is_interrupted(self, end: bytes) -> bool:
         """True if the last words in the end of a transcript are the client's note that the person pressed Esc."""
@@ -332,7 +332,7 @@ def find_branch(table: Sequence[ClaudeLine], *, pinned: bool) -> list[int]:
     choice of where to continue counts as a leaf. A client can remove a line; its children then follow the previous tree
     line."""
     index = lines_by_uuid(table)
-    at = _leaf(table, index, pinned=pinned)
+    at = _newest_leaf(table, index, pinned=pinned)
     found: list[int] = []
     visited: set[int] = set()
     while at is not None and at not in visited:
@@ -343,7 +343,7 @@ def find_branch(table: Sequence[ClaudeLine], *, pinned: bool) -> list[int]:
     return found[::-1]
 
 
-def _leaf(table: Sequence[ClaudeLine], index: dict[str, int], *, pinned: bool) -> int | None:
+def _newest_leaf(table: Sequence[ClaudeLine], index: dict[str, int], *, pinned: bool) -> int | None:
     for at in range(len(table) - 1, -1, -1):
         if table[at].uuid:
             return at
@@ -357,7 +357,7 @@ def line_before(table: Sequence[ClaudeLine], at: int) -> int | None:
     return next((i for i in range(at - 1, -1, -1) if table[i].uuid), None)
 
 
-def _closed(data: bytes, table: Sequence[ClaudeLine], end: int | None) -> bytes | None:
+def _without_open_calls(data: bytes, table: Sequence[ClaudeLine], end: int | None) -> bytes | None:
     """The lines up to and including `end`, without an unanswered batch of calls at the end; None if nothing was said.
     Lines with the client's explicit choice of where to continue are removed: the last line decides here."""
     while end is not None and end >= 0:

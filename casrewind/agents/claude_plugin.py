@@ -12,7 +12,7 @@ from .. import errors, fsio
 from ..fastjson import JsonObject
 from ..messages import printable, write_error
 from .client import Client
-from .settings_edit import groups, hook_command
+from .settings_edit import hook_command, hook_entries
 from .settings_files import SHARED
 
 COMMAND = "casrewind.md"
@@ -111,8 +111,8 @@ def launcher() -> bytes:
 
 
 def hook_groups(client: Client, tier: str, *, resident: bool = False) -> dict[str, JsonObject]:
-    """As `settings_edit.groups`, but the hooks run the plugin's launcher."""
-    own, found = shlex.join(hook_command(client.name)), groups(client, tier, resident=resident)
+    """As `settings_edit.hook_entries`, but the hooks run the plugin's launcher."""
+    own, found = shlex.join(hook_command(client.name)), hook_entries(client, tier, resident=resident)
     line = f'sh "{ROOT}/{LAUNCHER}" hook {client.name}'
     for group in found.values():
         group["hooks"] = [{**hook, "command": hook["command"].replace(own, line, 1)} for hook in group["hooks"]]

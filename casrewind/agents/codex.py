@@ -134,7 +134,7 @@ class CodexClient(client.ConversationClient):
         table = _rows(data)
         at = find_line(table, prompt)
         start = None if prompt.queued else _start_of(table, prompt.prompt_id)
-        return _closed(data, table, at if start is None or start > at else start)
+        return _without_open_calls(data, table, at if start is None or start > at else start)
 
     def cut_at(self, data: bytes, cursor: "Cursor", trigger: str) -> bytes | None:
         """The transcript at a checkpoint, by the turn of its cursor; None if nothing had been said yet. Raises AgentError
@@ -145,16 +145,16 @@ class CodexClient(client.ConversationClient):
         table = _rows(data)
         start = _start_of(table, cursor.prompt_id)
         if start is not None and trigger in ("turn_end", "session_end"):
-            return _closed(data, table, _end_of(table, start))
+            return _without_open_calls(data, table, _end_of(table, start))
         if start is not None and trigger == "prompt":
-            return _closed(data, table, start)
+            return _without_open_calls(data, table, start)
         if cursor.tool_use_id:
             ends = [at for at, row in enumerate(table) if row.result == cursor.tool_use_id]
             if ends:
-                return _closed(data, table, ends[0] + 1)
+                return _without_open_calls(data, table, ends[0] + 1)
         if not cursor.offset:
             return None
-        return _closed(data, table, transcript.count_before(data, table, cursor))
+        return _without_open_calls(data, table, transcript.count_before(data, table, cursor))
 
     def fork(self, data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
         """`cut` as a new session: the new id replaces the old one, except in the reference to another file. A rollout has
@@ -190,7 +190,7 @@ class CodexClient(client.ConversationClient):
     ) -> "ClientAnswer":
         """Codex says which hooks it knows, and which of them the user trusts."""
         from ..messages import printable
-        from .installed_hook import ClientAnswer, once
+        from .installed_hook import ClientAnswer, distinct
 
         if not hooks:
             return ClientAnswer()
@@ -198,23 +198,23 @@ class CodexClient(client.ConversationClient):
         if wrong:
             return ClientAnswer(notes=(f"Codex did not say whether it trusts the hooks ({wrong}): type /hooks in it to see",))
         problems = []
-        for path in once(hook.settings for hook in hooks):
+        for path in distinct(hook.settings for hook in hooks):
             here = [hook for hook in hooks if hook.settings == path]
             known = {(str(one.get("eventName")).lower(), one.get("command")): one for one in listed}
             listings = [(hook, known.get((hook.event.lower(), hook.line))) for hook in here]
             where = printable(path)
             if missing := [hook.event for hook, one in listings if one is None]:
                 problems.append(
-                    f"Codex does not know the hooks of {', '.join(once(missing))} in {where}: it reads a project's hooks only where "
+                    f"Codex does not know the hooks of {', '.join(distinct(missing))} in {where}: it reads a project's hooks only where "
                     f"you trust the project, and none if hooks are switched off under [features] in config.toml"
                 )
             if untrusted := [hook.event for hook, one in listings if one is not None and one.get("trustStatus") not in _TRUSTED]:
                 problems.append(
-                    f"Codex does not run the hooks of {', '.join(once(untrusted))} in {where}, because you have not trusted them yet: "
+                    f"Codex does not run the hooks of {', '.join(distinct(untrusted))} in {where}, because you have not trusted them yet: "
                     f"start codex and choose to trust them, or type /hooks in it"
                 )
             if off := [hook.event for hook, one in listings if one is not None and one.get("enabled") is False]:
-                problems.append(f"the hooks of {', '.join(once(off))} in {where} are switched off in Codex: type /hooks in it")
+                problems.append(f"the hooks of {', '.join(distinct(off))} in {where} are switched off in Codex: type /hooks in it")
         return ClientAnswer(tuple(problems))
 
 
@@ -227,7 +227,7 @@ def _kind_of_message(payload: Value) -> str:
         return transcript.ASSISTANT
     if role != "user":
         return transcript.META
-    kinds = _extra(payload).get("content_item_kinds")
+    kinds = _passed_through(payload).get("content_item_kinds")
     said = "\n".join(_texts(payload)).lstrip()
     if said.startswith("<turn_aborted>"):
         return transcript.INTERRUPT
@@ -236,7 +236,7 @@ def _kind_of_message(payload: Value) -> str:
     return transcript.META if said.startswith(_OWN) else transcript.PROMPT
 
 
-def _extra(payload: Value) -> Value:
+def _passed_through(payload: Value) -> Value:
     return transcript.members(payload.get("internal_chat_message_metadata_passthrough"))
 
 
@@ -271,7 +271,7 @@ def _row(line: transcript.TranscriptLine) -> CodexLine:
     payload = transcript.members(value.get("payload"))
     kind, name = CLIENT.kind_of(line.value), transcript.text(payload.get("type"))
     is_event, is_item = value.get("type") == "event_msg", value.get("type") == "response_item"
-    turn = transcript.text(payload.get("turn_id")) if is_event else transcript.text(_extra(payload).get("turn_id"))
+    turn = transcript.text(payload.get("turn_id")) if is_event else transcript.text(_passed_through(payload).get("turn_id"))
     call = transcript.text(payload.get("call_id")) if is_item else ""
     prompt = None
     if kind == transcript.PROMPT:
@@ -308,7 +308,7 @@ def _end_of(table: Sequence[CodexLine], start: int) -> int:
     return len(table)
 
 
-def _closed(data: bytes, table: Sequence[CodexLine], count: int) -> bytes | None:
+def _without_open_calls(data: bytes, table: Sequence[CodexLine], count: int) -> bytes | None:
     """The first `count` lines, without unanswered calls at the end; None if nothing was said in them."""
     while count:
         said = [at for at in range(count) if table[at].kind in _SAID]

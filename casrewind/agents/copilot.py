@@ -120,7 +120,7 @@ class CopilotClient(client.ConversationClient):
     def cut(self, data: bytes, prompt: Prompt) -> bytes | None:
         """The events before a prompt and its hooks; None if nothing was said before it."""
         table = _rows(data)
-        return transcript.closed(data, table, _in_front(table, find_line(table, prompt)))
+        return transcript.without_open_calls(data, table, _events_before(table, find_line(table, prompt)))
 
     def cut_at(self, data: bytes, cursor: "Cursor", trigger: str) -> bytes | None:
         """The events at a checkpoint; None if nothing had been said yet. A turn's end includes the hooks of that turn.
@@ -132,9 +132,9 @@ class CopilotClient(client.ConversationClient):
         if end is None:
             end = transcript.count_before(data, table, cursor) - 1
         if trigger in ("turn_end", "session_end"):
-            while end + 1 < len(table) and table[end + 1].kind == transcript.BOOKKEEPING and not _begins(table[end + 1]):
+            while end + 1 < len(table) and table[end + 1].kind == transcript.BOOKKEEPING and not _belongs_to_next_prompt(table[end + 1]):
                 end += 1
-        return transcript.closed(data, table, end + 1)
+        return transcript.without_open_calls(data, table, end + 1)
 
     def fork(self, data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
         """`cut` as a new session: the event that starts the session gets the new id. The title is in another file."""
@@ -143,7 +143,7 @@ class CopilotClient(client.ConversationClient):
             about = transcript.members(value.get("data"))
             return {**value, "data": {**about, "sessionId": session}} if value.get("type") == "session.start" and about else None
 
-        return transcript.replaced(cut, change)
+        return transcript.with_lines_replaced(cut, change)
 
     def fork_path(self, transcript: str, session: str, fork: bytes) -> str:
         """The path of a fork's events file. Its directory lies beside the original session's directory."""
@@ -161,7 +161,7 @@ class CopilotClient(client.ConversationClient):
         if not transcript.is_id(session) or os.path.lexists(directory):
             raise errors.AgentError(f"cannot make the session {where}: it is there already, or its name is no id")
         try:
-            about = _about(_read(os.path.join(old, _ABOUT)), session, self.title_of(data), root, is_fork=old != directory)
+            about = _session_file(_read(os.path.join(old, _ABOUT)), session, self.title_of(data), root, is_fork=old != directory)
             for place in (directory, *(os.path.join(directory, name) for name in _DIRECTORIES)):
                 fsio.make_directories(place)
             fsio.replace_file(directory, _ABOUT, about)
@@ -193,7 +193,7 @@ def _read(path: str) -> bytes:
         return b""
 
 
-def _about(old: bytes, session: str, title: str, root: str, *, is_fork: bool) -> bytes:
+def _session_file(old: bytes, session: str, title: str, root: str, *, is_fork: bool) -> bytes:
     """The file about a session, made from that of the original session: YAML with one text per line. A session whose
     original has no such file, or another directory than one of the project, runs in the project's root."""
     import json  # late: a hook does not need it
@@ -266,14 +266,14 @@ def _row(line: transcript.TranscriptLine) -> CopilotLine:
     )
 
 
-def _begins(row: CopilotLine) -> bool:
+def _belongs_to_next_prompt(row: CopilotLine) -> bool:
     """True for an event that belongs to the next prompt."""
     return row.type == "session.resume" or row.hook in _PROMPT_HOOKS
 
 
-def _in_front(table: Sequence[CopilotLine], at: int) -> int:
+def _events_before(table: Sequence[CopilotLine], at: int) -> int:
     """The number of events before a prompt and the events that belong to it."""
     end = at
-    while end > 0 and (_begins(table[end - 1]) or table[end - 1].kind == transcript.SYSTEM):
+    while end > 0 and (_belongs_to_next_prompt(table[end - 1]) or table[end - 1].kind == transcript.SYSTEM):
         end -= 1
     return end

@@ -83,7 +83,7 @@ class DroidClient(client.ConversationClient):
             there = fork_files.directory(cwd, root)
             return {**value, "cwd": there} if value.get("type") == "session_start" and cwd != there else None
 
-        data = transcript.replaced(data, change)
+        data = transcript.with_lines_replaced(data, change)
         return fork_files.write_fork(original, session, data, path, companions=(".settings.json",))
 
     def kind_of(self, value: Value | None) -> str:
@@ -103,7 +103,7 @@ class DroidClient(client.ConversationClient):
     def cut(self, data: bytes, prompt: Prompt) -> bytes | None:
         """The lines before a prompt, without the prompt's own context lines; None if nothing was said before it."""
         table = _rows(data)
-        return transcript.closed(data, table, _in_front(table, find_line(table, prompt)))
+        return transcript.without_open_calls(data, table, _lines_before(table, find_line(table, prompt)))
 
     def cut_at(self, data: bytes, cursor: "Cursor", trigger: str) -> bytes | None:
         """The transcript at a checkpoint, by the ids of its cursor; None if nothing had been said yet. For a checkpoint
@@ -114,10 +114,10 @@ class DroidClient(client.ConversationClient):
         names = [cursor.event_id] if trigger == "prompt" else [cursor.event_id, cursor.message_id]
         ends = [index[name] for name in names if name in index]
         if ends:
-            return transcript.closed(data, table, max(ends) + 1)
+            return transcript.without_open_calls(data, table, max(ends) + 1)
         if not cursor.offset and not cursor.event_id:
             return None
-        return transcript.closed(data, table, transcript.count_before(data, table, cursor))
+        return transcript.without_open_calls(data, table, transcript.count_before(data, table, cursor))
 
     def title_of(self, data: bytes) -> str:
         """The session's title, else the start of its first prompt, else ""."""
@@ -130,7 +130,7 @@ class DroidClient(client.ConversationClient):
     def fork(self, data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
         """`cut` as a new session: the line that names the session gets the new id and title."""
         start = {"id": session, "title": fork_title(self.title_of(data))}
-        return transcript.replaced(cut, lambda value: {**value, **start} if value.get("type") == "session_start" else None)
+        return transcript.with_lines_replaced(cut, lambda value: {**value, **start} if value.get("type") == "session_start" else None)
 
 
 CLIENT = DroidClient()
@@ -182,7 +182,7 @@ def _row(line: transcript.TranscriptLine) -> DroidLine:
     )
 
 
-def _in_front(table: Sequence[DroidLine], at: int) -> int:
+def _lines_before(table: Sequence[DroidLine], at: int) -> int:
     """The number of lines before a prompt and its context lines."""
     name = table[at].id
     while at > 0 and table[at - 1].owner == name:

@@ -85,12 +85,12 @@ def read(client: Client, payload: bytes, environ: Mapping[str, str], name: str =
     """Parse the payload. `name`: the event's name if the client passes it on the command line. Raises only
     MalformedEvent, whatever the bytes are."""
     partial = len(payload) > LIMIT
-    fields = _Fields(client.events.fields, _head(payload, client.events.fields["prompt"]) if partial else _whole(payload))
+    fields = _Fields(client.events.fields, _parse_beginning(payload, client.events.fields["prompt"]) if partial else _parse_whole(payload))
     name = fields.text("name") or name
     if not name:
         raise errors.MalformedEvent("a hook was called with no event in it", "is it installed for the right client?")
-    prompt = client.as_typed(fields.hint("prompt"))
-    calls, tool = fields.calls(), fields.hint("tool")
+    prompt = client.as_typed(fields.optional_text("prompt"))
+    calls, tool = fields.calls(), fields.optional_text("tool")
     command = read_command(prompt) if client.carries_command(name) and client.events.refusal else None
     trigger, tier, source = _find_meaning(client, name, prompt, fields)
     notified = source == _NOTIFIED
@@ -102,20 +102,21 @@ def read(client: Client, payload: bytes, environ: Mapping[str, str], name: str =
         tier=tier,
         session=fields.text("session"),
         transcript=fields.path("transcript") or _find_transcript(client, fields.text("session"), environ),
-        prompt_id="" if notified else fields.hint("prompt_id"),  # it names a future turn
-        message_id=fields.hint("message_id"),
-        turn_id=fields.hint("turn_id"),
-        tool_use_id=fields.hint("tool_use_id") or (calls[-1].hint("tool_use_id") if calls else ""),
+        prompt_id="" if notified else fields.optional_text("prompt_id"),  # it names a future turn
+        message_id=fields.optional_text("message_id"),
+        turn_id=fields.optional_text("turn_id"),
+        tool_use_id=fields.optional_text("tool_use_id") or (calls[-1].optional_text("tool_use_id") if calls else ""),
         prompt="" if trigger == "turn_end" else prompt,
-        tools=tuple(call.hint("tool") for call in calls) or ((tool,) if tool else ()),
+        tools=tuple(call.optional_text("tool") for call in calls) or ((tool,) if tool else ()),
         source=source,
-        reason=fields.hint("reason") or client.reason_of(name),
+        reason=fields.optional_text("reason") or client.reason_of(name),
         root=next((value for value in _values(client.events.root_variables, environ) if _is_path(value)), None),
-        cwd=fields.place("cwd") or fields.first_place("roots"),
-        parent=fields.hint("parent"),
-        subagent=bool(fields.hint("subagent")),
+        cwd=fields.optional_path("cwd") or fields.first_place("roots"),
+        parent=fields.optional_text("parent"),
+        subagent=bool(fields.optional_text("subagent")),
         command=command,
-        env_file=fields.place("env_file") or next((v for v in _values(client.events.env_file_variables, environ) if _is_path(v)), ""),
+        env_file=fields.optional_path("env_file")
+        or next((value for value in _values(client.events.env_file_variables, environ) if _is_path(value)), ""),
         pid=next((int(v) for v in _values(client.events.pid_variables, environ) if v.isascii() and v.isdigit() and len(v) < 12), 0),
         budget=client.budget_of(name),
         partial=partial,
@@ -159,7 +160,7 @@ def _find_meaning(client: Client, name: str, prompt: str, fields: "_Fields") -> 
         return "turn_end", "balanced", _NOTIFIED
     if name == "SubagentStop" and fields.value("subagent_type") == "":  # the client's own helper that writes a summary
         return "", tier, ""
-    return trigger, tier, fields.hint("source")
+    return trigger, tier, fields.optional_text("source")
 
 
 def _find_transcript(client: Client, session: str, environ: Mapping[str, str]) -> str:
@@ -213,7 +214,7 @@ class _Fields:
             raise errors.MalformedEvent(f"the {field} of an event is not an absolute path")
         return value
 
-    def hint(self, field: str) -> str:
+    def optional_text(self, field: str) -> str:
         """An optional text. Any other type counts as "" and is recorded as odd."""
         value = self.value(field)
         if value is None or isinstance(value, str):
@@ -221,9 +222,9 @@ class _Fields:
         self.odd.append(field)
         return ""
 
-    def place(self, field: str) -> str:
+    def optional_path(self, field: str) -> str:
         """An optional path."""
-        value = self.hint(field)
+        value = self.optional_text(field)
         if value and not _is_path(value):
             self.odd.append(field)
             return ""
@@ -251,7 +252,7 @@ class _Fields:
         return [_Fields(self._names, call, self.odd) for call in calls]
 
 
-def _whole(payload: bytes) -> JsonObject:
+def _parse_whole(payload: bytes) -> JsonObject:
     try:
         value = loads(payload.decode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
@@ -261,7 +262,7 @@ def _whole(payload: bytes) -> JsonObject:
     return value
 
 
-def _head(payload: bytes, texts: tuple[str, ...]) -> JsonObject:
+def _parse_beginning(payload: bytes, texts: tuple[str, ...]) -> JsonObject:
     """The members that end within the head, and the beginning of the next member if it is one of `texts`."""
     text = payload[:_HEAD].decode("utf-8", "replace")
     from json import JSONDecoder
@@ -269,17 +270,17 @@ def _head(payload: bytes, texts: tuple[str, ...]) -> JsonObject:
     decode = JSONDecoder().raw_decode
     found: JsonObject = {}
     try:
-        at = _behind(text, 0, "{")
+        at = _position_after(text, 0, "{")
         while True:
             key, at = decode(text, _value(text, at))
-            at = _value(text, _behind(text, at, ":"))
+            at = _value(text, _position_after(text, at, ":"))
             try:
                 found[key], at = decode(text, at)
             except ValueError:
                 if key in texts:
-                    found[key] = _beginning(text[at : at + _TASTE])
+                    found[key] = _text_of_cut_string(text[at : at + _TASTE])
                 break
-            at = _behind(text, at, ",")
+            at = _position_after(text, at, ",")
     except (ValueError, RecursionError, IndexError, TypeError):  # TypeError: a key that is not a string
         pass
     return found
@@ -291,7 +292,7 @@ def _value(text: str, at: int) -> int:
     return at
 
 
-def _behind(text: str, at: int, mark: str) -> int:
+def _position_after(text: str, at: int, mark: str) -> int:
     """The position after the punctuation mark `mark`, which must come next."""
     at = _value(text, at)
     if text[at] != mark:
@@ -299,7 +300,7 @@ def _behind(text: str, at: int, mark: str) -> int:
     return at + 1
 
 
-def _beginning(piece: str) -> str | None:
+def _text_of_cut_string(piece: str) -> str | None:
     """The text of a truncated JSON string; None if the piece is not a string."""
     for end in range(len(piece), max(len(piece) - 12, 1), -1):  # the cut may be inside an escape, or a pair of escapes
         try:

@@ -48,7 +48,7 @@ def content(client: Client, tier: str, *, resident: bool) -> bytes:
         b"HARMLESS": sorted(client.events.harmless_tools),
         b"RESIDENT": resident,
     }
-    text = _VALUE.sub(lambda found: _constant(found, values), template)
+    text = _VALUE.sub(lambda found: _constant_line(found, values), template)
     return _DIGEST.sub(b"// digest " + _digest(text), text, count=1)
 
 
@@ -81,11 +81,11 @@ def is_ours(data: bytes) -> bool:
 
 def install(client: Client, directory: str, data: bytes, mode: int) -> bool:
     """Write the extension into a client's directory; True if the file changed. Raises AgentError, StoreFull."""
-    present = _present(client, directory)
+    present = _read_own(client, directory)
     if present.data == data:
         return False
     settings_files.check_writable(present)
-    settings_files.put(present, data, mode)
+    settings_files.write(present, data, mode)
     return True
 
 
@@ -96,12 +96,12 @@ def uninstall(client: Client, directory: str) -> tuple[str, tuple[str, ...]] | N
     found = find(client, directory)
     if found is None:
         return None
-    settings_files.remove(_present(client, directory))
+    settings_files.remove(_read_own(client, directory))
     settings_files.remove_empty(os.path.dirname(path))
     return path, found.events
 
 
-def _present(client: Client, directory: str) -> settings_files.SettingsFile:
+def _read_own(client: Client, directory: str) -> settings_files.SettingsFile:
     """What is at the extension's place. Raises AgentError for a file that is not ours, or not as it was written."""
     present = settings_files.read(path_in(client, directory))
     if present.data is not None and not is_ours(present.data):
@@ -110,7 +110,7 @@ def _present(client: Client, directory: str) -> settings_files.SettingsFile:
     return present
 
 
-def _constant(found: "re.Match[bytes]", values: Mapping[bytes, object]) -> bytes:
+def _constant_line(found: "re.Match[bytes]", values: Mapping[bytes, object]) -> bytes:
     """The line of a constant with its new value. A constant that has none in `values` keeps its line."""
     if found[1] not in values:
         return found[0]

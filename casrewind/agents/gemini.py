@@ -121,10 +121,10 @@ class GeminiClient(client.ConversationClient):
             elif row.all is not None:
                 present = dict.fromkeys(transcript.text(message.get("id")) for message in row.all)
                 for message in row.all:
-                    _add(found, _prompt_of(message, row.start))
+                    _add_first(found, _prompt_of(message, row.start))
             elif row.id:
                 present[row.id] = None
-                _add(found, row.prompt)
+                _add_first(found, row.prompt)
         return [prompt for name, prompt in found.items() if every or name not in gone]
 
     def cut(self, data: bytes, prompt: Prompt) -> bytes | None:
@@ -136,7 +136,7 @@ class GeminiClient(client.ConversationClient):
             raise errors.AgentError("that prompt was imported with other messages: the client has no moment between them")
         if at is None:
             raise errors.AgentError("that prompt is not in this transcript")
-        return _closed(data, table, at)
+        return _first_lines(data, table, at)
 
     def cut_at(self, data: bytes, cursor: "Cursor", trigger: str) -> bytes | None:
         """The transcript at a checkpoint: the lines before the cursor; None if nothing had been said yet. Raises AgentError
@@ -145,15 +145,15 @@ class GeminiClient(client.ConversationClient):
         if not cursor.offset and not cursor.event_id:
             return None
         if cursor.offset and transcript.has_position(data, cursor):
-            return _closed(data, table, transcript.count_before(data, table, cursor))
+            return _first_lines(data, table, transcript.count_before(data, table, cursor))
         ends = [at for at, row in enumerate(table) if row.id and row.id == cursor.event_id]
         if ends:
-            return _closed(data, table, ends[-1] + 1)
+            return _first_lines(data, table, ends[-1] + 1)
         raise errors.AgentError("the position of that checkpoint is not in this transcript")
 
     def title_of(self, data: bytes) -> str:
         """The session's summary, else the start of its first prompt, else ""."""
-        for line in transcript.containing(data, b'"summary"'):
+        for line in transcript.lines_containing(data, b'"summary"'):
             said = transcript.text(transcript.members((line.value or {}).get("$set")).get("summary"))
             if said:
                 return said
@@ -206,10 +206,10 @@ class GeminiClient(client.ConversationClient):
         """The user can switch hooks off one by one. The client's settings say so."""
         from ..messages import printable
         from . import json_edit, settings_files
-        from .installed_hook import ClientAnswer, once
+        from .installed_hook import ClientAnswer, distinct
 
         problems = []
-        for path in once(hook.settings for hook in hooks):
+        for path in distinct(hook.settings for hook in hooks):
             try:
                 value = json_edit.parse((settings_files.read(path).data or b"{}").decode("utf-8-sig"))
                 disabled = value["hooksConfig"]["disabled"]
@@ -218,7 +218,7 @@ class GeminiClient(client.ConversationClient):
             off = [hook.event for hook in hooks if isinstance(disabled, list) and hook.line in disabled]
             if off:
                 problems.append(
-                    f"the hooks of {', '.join(once(off))} are switched off in {printable(path)} (hooksConfig.disabled): take their "
+                    f"the hooks of {', '.join(distinct(off))} are switched off in {printable(path)} (hooksConfig.disabled): take their "
                     f"command lines out of that list"
                 )
         return ClientAnswer(tuple(problems))
@@ -260,7 +260,7 @@ def _said(parts: Sequence[Value]) -> str:
     return "\n".join(text for at, text in enumerate(texts) if not at or not text.startswith(_TOLD))
 
 
-def _add(found: dict[str, Prompt], prompt: Prompt | None) -> None:
+def _add_first(found: dict[str, Prompt], prompt: Prompt | None) -> None:
     if prompt is not None:
         found.setdefault(prompt.uuid, prompt)
 
@@ -292,7 +292,7 @@ def _prompt_of(value: Value, start: int) -> Prompt | None:
     return Prompt(_said(transcript.blocks(value.get("content"))), "", "", name, "", time, start, queued=False)
 
 
-def _closed(data: bytes, table: Sequence[GeminiLine], count: int) -> bytes | None:
+def _first_lines(data: bytes, table: Sequence[GeminiLine], count: int) -> bytes | None:
     """The first `count` lines; None if nothing was said in them."""
     for row in table[:count]:
         if row.kind in _SAID or any(CLIENT.kind_of(message) in _SAID for message in row.all or ()):

@@ -17,7 +17,7 @@ from ..messages import printable
 from . import claude_plugin, extension, json_edit, settings_edit, settings_files
 from .client import TIERS, USUAL_TIER, Client, HookFile
 from .install import target_of
-from .installed_hook import LOCAL, PLUGIN, PROJECT, USER, InstalledHook, once
+from .installed_hook import LOCAL, PLUGIN, PROJECT, USER, InstalledHook, distinct
 
 PARTLY = "partly"
 """The tier of hooks that are no whole tier."""
@@ -70,7 +70,7 @@ def find_hooks(client: Client, root: str | None, home: str, environ: Mapping[str
     """Read a client's settings: the user's and, with a `root`, the project's. `tier` is the configured tier."""
     found = _Settings(client, root, tier)
     command = found.read(home, environ)
-    tried = found.judge()
+    tried = found.find_problems()
     return ClientHooks(client, found.scopes(), tuple(found.hooks), tuple(tried), command, tuple(found.problems), tuple(found.notes))
 
 
@@ -144,7 +144,7 @@ class _Settings:
         plugins = [there[name][0] for name, enabled in self._plugins.items() if enabled and there.get(name)]
         for directory in plugins:
             self._read_scope(PLUGIN, directory, [_PLUGIN_FILE])
-        return self._command(commands, plugins)
+        return self._find_command_file(commands, plugins)
 
     def _read_extensions(self, user: str, project: str | None) -> str | None:
         """Read the user's and the project's extensions. Returns our first file if it has the `/casrewind` command."""
@@ -154,15 +154,15 @@ class _Settings:
             try:
                 found = extension.find(self.client, directory)
             except errors.AgentError as error:
-                self.problems.append(_complaint(error))
+                self.problems.append(_problem_in_words(error))
                 continue
             if found is None:
                 continue
             where = printable(found.path)
             if not found.is_intact:
-                self.problems.append(f"{where} was edited since casrewind wrote it: move it away, then {self._install(scope)}")
+                self.problems.append(f"{where} was edited since casrewind wrote it: move it away, then {self._install_line(scope)}")
             elif not found.is_current:
-                self.notes.append(f"{where} is from another version of casrewind; {self._install(scope)} renews it")
+                self.notes.append(f"{where} is from another version of casrewind; {self._install_line(scope)} renews it")
             timeouts = {hook.event: hook.timeout for hook in self.client.settings.hooks}
             for event in found.events:
                 words = (*found.command, "hook", self.client.name)
@@ -195,11 +195,11 @@ class _Settings:
             self.hidden |= {(scope, event) for event in hidden}
             if hidden:
                 self.problems.append(
-                    f"{self.client.title} does not run the hooks of {', '.join(once(hidden))} in {printable(path)}, because "
-                    f"{printable(said[hidden[0]])} has other hooks for that; {self._install(scope)} puts them there"
+                    f"{self.client.title} does not run the hooks of {', '.join(distinct(hidden))} in {printable(path)}, because "
+                    f"{printable(said[hidden[0]])} has other hooks for that; {self._install_line(scope)} puts them there"
                 )
             self.hooks += [hook for hook in hooks if hook.event not in said]
-            for event in settings_edit.says(text, file):
+            for event in settings_edit.events_in(text, file):
                 said.setdefault(event, path)
 
     def _read_idle(self, directory: str, file: HookFile) -> None:
@@ -207,7 +207,7 @@ class _Settings:
         path = os.path.join(directory, file.name)
         if any(self._hooks(self._text(directory, file), file, USER, path)):
             self.problems.append(
-                f"{self.client.title} does not read {printable(path)}, where hooks of casrewind's are; {self._install(USER)} "
+                f"{self.client.title} does not read {printable(path)}, where hooks of casrewind's are; {self._install_line(USER)} "
                 f"puts them where it does"
             )
 
@@ -218,13 +218,13 @@ class _Settings:
             if always or settings_files.may_matter(directory, file, self.client.settings.off_key, "enabledPlugins"):
                 return settings_files.read_document(self.client, directory, file, []).text
         except errors.AgentError as error:
-            self.problems.append(_complaint(error))
+            self.problems.append(_problem_in_words(error))
         return "{}"
 
     def _hooks(self, text: str, file: HookFile, scope: str, path: str) -> Iterator[InstalledHook]:
         document = json_edit.parse(text)
         for event, groups in (document.get(file.key, {}) if file.key else document).items():
-            written = claude_plugin.hook_groups if scope == PLUGIN else settings_edit.groups
+            written = claude_plugin.hook_groups if scope == PLUGIN else settings_edit.hook_entries
             wanted = [written(self.client, TIERS[-1], resident=resident).get(event) for resident in (False, True)]
             for group in groups if isinstance(groups, list) else ():
                 inside = [group] if file.flat else group.get("hooks") if isinstance(group, dict) else None
@@ -233,7 +233,7 @@ class _Settings:
                         found = _hook(self.client, scope, path, event, hook)
                         yield found._replace(as_ours=(hook if file.flat else {**group, "hooks": [hook]}) in wanted)
 
-    def _command(self, directories: Sequence[str], plugins: Sequence[str]) -> str | None:
+    def _find_command_file(self, directories: Sequence[str], plugins: Sequence[str]) -> str | None:
         """The file of the `/casrewind` command. A missing command is a problem if there are hooks to answer it."""
         paths = [path for directory in directories if (path := self.client.command_path(directory)) is not None]
         if not paths:
@@ -242,7 +242,7 @@ class _Settings:
             try:
                 data = settings_files.read(path).data
             except errors.AgentError as error:
-                self.problems.append(_complaint(error))
+                self.problems.append(_problem_in_words(error))
                 continue
             if data is not None and claude_plugin.MARK in data:
                 return path
@@ -252,10 +252,10 @@ class _Settings:
         paths = [os.path.join(directory, "commands", claude_plugin.COMMAND) for directory in plugins]
         command = next((path for path in paths if os.path.isfile(path)), None)
         if self.hooks and command is None:
-            self.problems.append(f"/casrewind is missing in {self.client.title}: {self._install(self.hooks[0].scope)} puts it there")
+            self.problems.append(f"/casrewind is missing in {self.client.title}: {self._install_line(self.hooks[0].scope)} puts it there")
         return command
 
-    def _install(self, scope: str) -> str:
+    def _install_line(self, scope: str) -> str:
         """The install command that rewrites the hooks of a scope."""
         events = {hook.event for hook in self.hooks if hook.scope == scope}
         tier = tier_of(self.client, events)[0] if events else ""
@@ -267,7 +267,7 @@ class _Settings:
 
     def by_file(self) -> list[list[InstalledHook]]:
         """The hooks of each settings file."""
-        return [[hook for hook in self.hooks if hook.settings == path] for path in once(hook.settings for hook in self.hooks)]
+        return [[hook for hook in self.hooks if hook.settings == path] for path in distinct(hook.settings for hook in self.hooks)]
 
     def scopes(self) -> tuple[HookScope, ...]:
         """The settings files with active hooks. The files of one scope form one tier together."""
@@ -276,29 +276,29 @@ class _Settings:
             scope = hooks[0].scope
             tier, missing = tier_of(self.client, [hook.event for hook in self.hooks if hook.scope == scope])
             resident = any(settings_edit.is_resident(" ".join(hook.words)) for hook in hooks)
-            events = tuple(once(hook.event for hook in hooks))
+            events = tuple(distinct(hook.event for hook in hooks))
             found.append(HookScope(scope, hooks[0].settings, PARTLY if missing else tier, events, missing, resident))
         return tuple(found)
 
     # -- problems
 
-    def judge(self) -> list[InstalledHook]:
+    def find_problems(self) -> list[InstalledHook]:
         """Add the problems of all hooks. Returns the hooks that can be tried."""
         scopes = self.scopes()
-        for scope in once(item.scope for item in scopes):
+        for scope in distinct(item.scope for item in scopes):
             here = [item for item in scopes if item.scope == scope]
             missing = [event for event in here[0].missing if (scope, event) not in self.hidden]
             if missing:
                 self.problems.append(
                     f"no hook for {', '.join(missing)} in {', '.join(printable(item.settings) for item in here)}: nothing is "
-                    f"saved then; {self._install(scope)} puts it back"
+                    f"saved then; {self._install_line(scope)} puts it back"
                 )
             events = [hook.event for hook in self.hooks if hook.scope == scope]
-            twice = once(event for event in events if events.count(event) > 1)
+            twice = distinct(event for event in events if events.count(event) > 1)
             if twice:
                 self.problems.append(
                     f"{printable(here[0].settings)} has more than one hook of casrewind's for {', '.join(twice)}; "
-                    f"{self._install(scope)} "
+                    f"{self._install_line(scope)} "
                     f"leaves one"
                 )
         self._judge_scopes(scopes)
@@ -313,7 +313,7 @@ class _Settings:
         stays = next((scope for scope in (PLUGIN, USER) if scope in places), PROJECT)
         uninstall = f"casrewind uninstall {self.client.name}"
         ways = {USER: uninstall, PROJECT: f"{uninstall} --scope project", LOCAL: f"taking them out of {places.get(LOCAL)} by hand"}
-        order = once(item.scope for item in scopes)
+        order = distinct(item.scope for item in scopes)
         where = " and in ".join(f"{printable(places[scope])} ({scope})" for scope in order)
         remedy = " and ".join(printable(ways[scope]) for scope in order if scope != stays)
         self.problems.append(f"hooks are there more than once, so an event may be saved as often: in {where}; what mends it: {remedy}")
@@ -328,21 +328,21 @@ class _Settings:
                 f"the hooks of {', '.join(idle)} do nothing, because the configured tier is {self.configured}: set tier = "
                 f'"{wanted}" under [hooks] in config.toml, or casrewind install {self.client.name} --tier {self.configured}'
             )
-        unknown = once(hook.event for hook in self.hooks if hook.event not in self.client.events.triggers)
+        unknown = distinct(hook.event for hook in self.hooks if hook.event not in self.client.events.triggers)
         if unknown:
             self.notes.append(f"casrewind does nothing at {', '.join(unknown)}, where it has a hook")
 
     def _judge_file(self, hooks: list[InstalledHook]) -> list[InstalledHook]:
-        where, install = printable(hooks[0].settings), self._install(hooks[0].scope)
+        where, install = printable(hooks[0].settings), self._install_line(hooks[0].scope)
         self.problems += self.missing_problems(hooks)
         there = [hook for hook in hooks if not _missing_files(hook.words)]
         own = [hook for hook in there if _is_own(self.client, hook)]
-        for line in once(hook.line for hook in there if hook not in own):
+        for line in distinct(hook.line for hook in there if hook not in own):
             self.problems.append(
                 f"a hook in {where} was not tried, because it does not run this casrewind, and settings may be a stranger's: "
                 f"{printable(line)}; {install} rewrites it"
             )
-        other = once(hook.event for hook in own if not hook.as_ours)
+        other = distinct(hook.event for hook in own if not hook.as_ours)
         if other:
             self.notes.append(
                 f"the hooks of {', '.join(other)} in {where} are not as this casrewind writes them (of another version, or edited); "
@@ -352,11 +352,11 @@ class _Settings:
 
     def missing_problems(self, hooks: list[InstalledHook]) -> Iterator[str]:
         """The problem of hooks in one file with a missing interpreter or script."""
-        if paths := once(path for hook in hooks for path in _missing_files(hook.words)):
+        if paths := distinct(path for hook in hooks for path in _missing_files(hook.words)):
             are, named = "are" if len(paths) > 1 else "is", " and ".join(map(printable, paths))
             yield (
                 f"the hooks in {printable(hooks[0].settings)} name {named}, which {are} missing; "
-                f"{self._install(hooks[0].scope)} rewrites them"
+                f"{self._install_line(hooks[0].scope)} rewrites them"
             )
 
 
@@ -364,7 +364,7 @@ def _hook(client: Client, scope: str, path: str, event: str, hook: Mapping[str, 
     line, arguments = settings_edit.line_of(hook), hook.get("args")
     timeout = hook.get("timeout")
     try:
-        words = tuple(shlex.split(settings_edit.bare(line)))
+        words = tuple(shlex.split(settings_edit.without_guard(line)))
     except ValueError:
         words = ()
     if scope == PLUGIN:
@@ -383,7 +383,7 @@ def _is_own(client: Client, hook: InstalledHook) -> bool:
         return _is_intact(hook.words[1])
     words = [word for word in hook.words if word != settings_edit.RESIDENT]
     own = settings_edit.hook_command(client.name, client.argument_for(hook.event))
-    return words == own and settings_edit.bare(hook.line) == shlex.join(hook.words)
+    return words == own and settings_edit.without_guard(hook.line) == shlex.join(hook.words)
 
 
 def _is_intact(launcher: str) -> bool:
@@ -401,5 +401,5 @@ def _missing_files(words: Sequence[str]) -> list[str]:
     return [path for path in named if not os.path.isfile(path)]
 
 
-def _complaint(error: errors.AgentError) -> str:
+def _problem_in_words(error: errors.AgentError) -> str:
     return f"{error.problem.removesuffix('; nothing was changed')}: {error.hint or 'fix that, then try again'}"

@@ -129,7 +129,7 @@ def converse(command: Sequence[str], cwd: str, environ: Mapping[str, str], data:
     finally:
         with suppress(OSError):
             child.stdin.close()
-        _end(child)
+        _end_program(child)
         child.stdout.close()
 
 
@@ -151,7 +151,7 @@ def _answer(fd: int, number: int) -> tuple[JsonObject, str]:
     return {}, f"it gave no answer within {ANSWER_SECONDS:g} s"
 
 
-def _end(child: "subprocess.Popen[bytes]") -> None:
+def _end_program(child: "subprocess.Popen[bytes]") -> None:
     """End the program and its children; it ends by itself when its input ends."""
     try:
         child.wait(1.0)
@@ -176,10 +176,10 @@ def find_version(program: str, environ: Mapping[str, str]) -> tuple[str | None, 
 def newer_than_proven(client: Client, said: str) -> str:
     """The newest proven version, if the version that a client said of itself is newer; else ""."""
     found, proven = re.search(r"\d+(?:\.\d+)+", said), client.proven_version
-    return proven if proven and found is not None and _numbers(found[0]) > _numbers(proven) else ""
+    return proven if proven and found is not None and _version_numbers(found[0]) > _version_numbers(proven) else ""
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def _version_numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part[:9]) for part in version.split("."))
 
 

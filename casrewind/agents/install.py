@@ -14,7 +14,7 @@ from ..messages import printable
 from . import claude_plugin, extension, json_edit, settings_edit, settings_files
 from .client import Client, Hook
 from .installed_hook import PROJECT, USER
-from .settings_edit import groups
+from .settings_edit import hook_entries
 from .settings_files import BACKUP, Document, SettingsFile, read_all, read_document
 
 _TRIES = 5
@@ -102,7 +102,7 @@ def install(
     if target.client.settings.extension:
         return _install_extension(target, tier, environ, resident=resident)
     with settings_files.locked(target.directory, 0o700 if target.scope == USER else settings_files.SHARED):
-        said = _retry(lambda: _options(target, resident=resident))
+        said = _retry(lambda: _options_as_before(target, resident=resident))
         written, hooks = _retry(lambda: _install(target, tier, resident=said.resident))
         command, changed, more, failed = _install_command(target)
     program = shutil.which(target.client.program, path=environ.get("PATH"))
@@ -193,7 +193,7 @@ class _Options(NamedTuple):
     notes: tuple[str, ...]
 
 
-def _options(target: Target, *, resident: bool | None) -> _Options:
+def _options_as_before(target: Target, *, resident: bool | None) -> _Options:
     """Options that were not given are as in the earlier installation."""
     notes: list[str] = []
     agent = target.client.name
@@ -210,14 +210,14 @@ def _install(target: Target, tier: str, *, resident: bool) -> tuple[tuple[Writte
     agent = target.client.name
     place: dict[str, Document] = {}
     for document in reversed(documents):  # for each event, the client uses the first file with hooks for it
-        said = settings_edit.says(settings_edit.removed(document.text, document.file, agent, document.before), document.file)
+        said = settings_edit.events_in(settings_edit.removed(document.text, document.file, agent, document.before), document.file)
         place.update(dict.fromkeys(said, document))
-    wanted = groups(target.client, tier, resident=resident)
+    wanted = hook_entries(target.client, tier, resident=resident)
     results: list[tuple[Document, str]] = []
     for document in documents:
         mine = {event: group for event, group in wanted.items() if place.get(event, documents[0]) is document}
         text = settings_edit.merged(document.text, document.file, agent, mine, document.before)
-        _prove(document, text, agent)
+        _check_nothing_else_changes(document, text, agent)
         if text != document.text:
             settings_files.check_writable(document.present)
         results.append((document, text))
@@ -226,7 +226,7 @@ def _install(target: Target, tier: str, *, resident: bool) -> tuple[tuple[Writte
         if text != document.text:
             if document.present.data is not None and not document.ours:
                 _keep_backup(document)
-            settings_files.put(document.present, document.encoded(text), 0o600 if target.scope == USER else 0o644)
+            settings_files.write(document.present, document.encoded(text), 0o600 if target.scope == USER else 0o644)
         kept = document.present.path + BACKUP
         if text != document.text or settings_edit.events_of(text, document.file, agent):
             backup = kept if os.path.lexists(kept) else None
@@ -241,12 +241,12 @@ def _keep_backup(document: Document) -> None:
     if document.backup.data != document.present.data:
         directory, name = os.path.split(document.backup.path)
         place = document.backup._replace(target=os.path.join(os.path.realpath(directory), name), status=None)
-        settings_files.put(place, document.present.data, 0o600, like=document.present.status)
+        settings_files.write(place, document.present.data, 0o600, like=document.present.status)
 
 
-def _prove(document: Document, text: str, agent: str) -> None:
+def _check_nothing_else_changes(document: Document, text: str, agent: str) -> None:
     """Raise RuntimeError if anything that is not ours would change: the user would lose settings."""
-    if settings_edit.foreign(document.text, document.file, agent) != settings_edit.foreign(text, document.file, agent):
+    if settings_edit.all_but_ours(document.text, document.file, agent) != settings_edit.all_but_ours(text, document.file, agent):
         raise RuntimeError(f"{document.present.path} would have lost something that is not ours; nothing was changed")
 
 
@@ -265,26 +265,26 @@ def _uninstall(target: Target) -> tuple[tuple[Written, ...], tuple[str, ...], li
     results = []
     for document in documents:
         text = settings_edit.removed(document.text, document.file, agent, document.before)
-        _prove(document, text, agent)
+        _check_nothing_else_changes(document, text, agent)
         settings_files.check_writable(document.present)
         results.append((document, text))
     written = []
     if any(settings_edit.has_resident(document.text, document.file, agent) for document in documents):
         notes.append("a helper that is still there ends by itself, after 30 minutes without an event")
     for document, text in results:
-        same = document.before is not None and json_edit.exact(text) == json_edit.exact(document.before)
+        same = document.before is not None and json_edit.exact_value(text) == json_edit.exact_value(document.before)
         same = same and json_edit.comments(text) == json_edit.comments(document.before or "")
         restored = same
         if same:
             assert document.backup.data is not None
-            settings_files.put(document.present, document.backup.data, 0o600)
+            settings_files.write(document.present, document.backup.data, 0o600)
         elif document.backup.data is None and json_edit.parse(text) == json_edit.parse(document.file.empty):
             settings_files.remove(document.present)
             if (above := os.path.dirname(document.present.path)) != target.directory:
                 settings_files.remove_empty(above)
             restored = True
         else:
-            settings_files.put(document.present, document.encoded(text), 0o600)
+            settings_files.write(document.present, document.encoded(text), 0o600)
             notes.append(f"{printable(document.present.path)} was changed since the installation: only our hooks were taken out")
         if document.before is not None:
             settings_files.remove(document.backup)
@@ -314,7 +314,7 @@ def _install_command(target: Target) -> tuple[str | None, bool, tuple[str, ...],
             return path, False, (), ()
         if present.data is not None and claude_plugin.MARK not in present.data:
             return None, False, (f"{printable(path)} is a command of your own and was left as it is",), ()
-        settings_files.put(present, claude_plugin.command_file(), 0o600 if target.scope == USER else 0o644)
+        settings_files.write(present, claude_plugin.command_file(), 0o600 if target.scope == USER else 0o644)
     except (errors.CasrewindError, settings_files.FileChanged) as error:
         return None, False, (), (f"the /casrewind command is missing in the client: {str(error) or 'its file keeps changing'}",)
     return path, True, (), ()

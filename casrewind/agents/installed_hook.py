@@ -39,6 +39,6 @@ def user_file(hooks: Sequence[InstalledHook]) -> str | None:
     return next((hook.settings for hook in hooks if hook.scope == USER), None)
 
 
-def once(items: Iterable[str]) -> list[str]:
+def distinct(items: Iterable[str]) -> list[str]:
     """The distinct items in their order."""
     return list(dict.fromkeys(items))

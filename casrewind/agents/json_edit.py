@@ -4,7 +4,7 @@ The danger prevented here: parsing and rewriting a settings file loses its layou
 duplicate keys. So values are found by their position in the text. New values are laid out like their neighbours, and a
 removal also removes the comma that is no longer needed.
 
-Some clients read comments. Everything here reads a text in which `plain` made each comment blank: then all positions
+Some clients read comments. Everything here reads a text in which `without_comments` made each comment blank: then all positions
 are those of the original. The caller knows if a client reads comments.
 """
 
@@ -59,7 +59,7 @@ _EXACT = json.JSONDecoder(
 
 
 @lru_cache(maxsize=8)
-def plain(text: str) -> str:
+def without_comments(text: str) -> str:
     """The text with blanks in place of comments. A document without comments is returned unchanged."""
     if "//" not in text and "/*" not in text:
         return text
@@ -74,27 +74,27 @@ def comments(text: str) -> list[str]:
 def parse(text: str) -> JsonValue:
     """The value of a whole document. Raises ValueError unless it is JSON, with or without comments (RecursionError if
     too deep)."""
-    return _VALUES.decode(plain(text))
+    return _VALUES.decode(without_comments(text))
 
 
-def exact(text: str) -> ExactValue:
+def exact_value(text: str) -> ExactValue:
     """A document for exact comparison: order, duplicate keys and number formats count, comments do not."""
-    return _EXACT.decode(plain(text))
+    return _EXACT.decode(without_comments(text))
 
 
 def value_at(text: str, start: int) -> JsonValue:
     """The value that starts at a position of a valid document."""
-    return _VALUES.raw_decode(plain(text), start)[0]
+    return _VALUES.raw_decode(without_comments(text), start)[0]
 
 
-def top(text: str) -> int:
+def value_start(text: str) -> int:
     """The start of the document's top-level value."""
-    return _skip(plain(text), 0)
+    return _skip(without_comments(text), 0)
 
 
 def items(text: str, start: int) -> list[JsonItem]:
     """The members or elements of the object or array at `start` of a valid document."""
-    text = plain(text)
+    text = without_comments(text)
     is_object = text[start] == "{"
     found: list[JsonItem] = []
     at = _skip(text, start + 1)
@@ -111,7 +111,7 @@ def items(text: str, start: int) -> list[JsonItem]:
     return found
 
 
-def repeated(text: str) -> list[str]:
+def repeated_keys(text: str) -> list[str]:
     """Keys that occur twice in one object, anywhere in a document. A program reads only the last of them."""
     found: list[str] = []
 
@@ -119,11 +119,11 @@ def repeated(text: str) -> list[str]:
         seen: set[str] = set()
         found.extend(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
 
-    json.JSONDecoder(object_pairs_hook=collect).decode(plain(text))
+    json.JSONDecoder(object_pairs_hook=collect).decode(without_comments(text))
     return list(dict.fromkeys(found))
 
 
-def cuts(text: str, within: Sequence[JsonItem], gone: Collection[int]) -> list[Removal]:
+def item_cuts(text: str, within: Sequence[JsonItem], gone: Collection[int]) -> list[Removal]:
     """The pieces to cut so that the items with the indices `gone` disappear. At least one item must remain. Comments
     between items are kept."""
     kept = [index for index in range(len(within)) if index not in gone]
@@ -133,14 +133,14 @@ def cuts(text: str, within: Sequence[JsonItem], gone: Collection[int]) -> list[R
         # with the comma before it, else with the comma after it
         start, end = (within[index - 1].end, one.start) if index > kept[0] else (one.end, within[index + 1].start)
         if comments(text[start:end]):
-            comma = plain(text).index(",", start)
+            comma = without_comments(text).index(",", start)
             found += [Removal(one.start, one.end), Removal(comma, comma + 1)]
         else:
             found.append(Removal(min(start, one.start), max(end, one.end)))
     return found
 
 
-def inside(text: str, within: Sequence[JsonItem]) -> Removal:
+def all_items_cut(text: str, within: Sequence[JsonItem]) -> Removal:
     """The piece to cut so that all items of a container disappear, with the white space around them."""
     start, end = within[0].start, within[-1].end
     while text[start - 1] in " \t\r\n":
@@ -160,25 +160,25 @@ def without(text: str, pieces: Collection[Removal]) -> str:
 def append(text: str, start: int, value: object, key: str | None = None) -> str:
     """The text with an element (or, with `key`, a member) appended to the array or object at `start`. It is laid out
     like the container's other items; in an empty container, like the document."""
-    unit, line = _unit(text), "\r\n" if "\r\n" in text else "\n"
+    unit, line = _indent_step(text), "\r\n" if "\r\n" in text else "\n"
     present = items(text, start)
     named = "" if key is None else json.dumps(key, ensure_ascii=False) + ": "
     if present:
-        lead = plain(text)[start + 1 : present[0].start]
+        lead = without_comments(text)[start + 1 : present[0].start]
         at = present[-1].end
         if "\n" not in lead:
             space = " " if ", " in text or ": " in text else ""
-            return text[:at] + "," + space + _flat(named, value, space) + text[at:]
+            return text[:at] + "," + space + _on_one_line(named, value, space) + text[at:]
         margin = lead.rpartition("\n")[2]
         return text[:at] + "," + line + margin + named + _laid_out(value, unit, margin, line) + text[at:]
-    end = plain(text).index("}" if key is not None else "]", start)
+    end = without_comments(text).index("}" if key is not None else "]", start)
     if text[start + 1 : end].strip():  # a comment stands there
         margin = _margin_of_line(text, start)
         more = line + margin + unit + named + _laid_out(value, unit, margin + unit, line)
         return text[: start + 1] + more + text[start + 1 : end] + text[end:]
-    if "\n" not in text.strip() and items(text, top(text)):
+    if "\n" not in text.strip() and items(text, value_start(text)):
         space = " " if ": " in text else ""
-        return text[: start + 1] + _flat(named, value, space) + text[end:]
+        return text[: start + 1] + _on_one_line(named, value, space) + text[end:]
     margin = _margin_of_line(text, start)
     inside = margin + unit
     body = line + inside + named + _laid_out(value, unit, inside, line) + line + margin
@@ -197,9 +197,9 @@ def _margin_of_line(text: str, at: int) -> str:
     return match[0]
 
 
-def _unit(text: str) -> str:
+def _indent_step(text: str) -> str:
     """One step of indentation, as in the document's first indented line."""
-    match = _FIRST_LINE.match(plain(text), top(text))
+    match = _FIRST_LINE.match(without_comments(text), value_start(text))
     return match[1] if match is not None else "  "
 
 
@@ -207,6 +207,6 @@ def _laid_out(value: object, unit: str, margin: str, line: str) -> str:
     return json.dumps(value, ensure_ascii=False, indent=unit).replace("\n", line + margin)
 
 
-def _flat(named: str, value: object, space: str) -> str:
+def _on_one_line(named: str, value: object, space: str) -> str:
     separators = ("," + space, ":" + space)
     return (named if space else named.replace('": ', '":')) + json.dumps(value, ensure_ascii=False, separators=separators)

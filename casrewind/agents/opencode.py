@@ -113,7 +113,7 @@ class OpencodeClient(client.ConversationClient):
     def cut(self, data: bytes, prompt: Prompt) -> bytes | None:
         """The lines before a prompt; None if nothing was said before it."""
         table = _rows(data)
-        return _said(data, table, find_line(table, prompt))
+        return _first_lines(data, table, find_line(table, prompt))
 
     def cut_at(self, data: bytes, cursor: "Cursor", trigger: str) -> bytes | None:
         """The lines at a checkpoint; None if nothing had been said yet. Raises AgentError if its messages are gone.
@@ -126,18 +126,18 @@ class OpencodeClient(client.ConversationClient):
             return None
         called = next((at for at, row in enumerate(table) if cursor.tool_use_id and cursor.tool_use_id in row.calls), None)
         if called is not None:
-            return _said(data, table, called + 1)
+            return _first_lines(data, table, called + 1)
         at = next((at for at, row in enumerate(table) if cursor.turn_id and row.id[:START] == cursor.turn_id), None)
         if at is None:
             raise errors.AgentError("the position of that checkpoint is not in this conversation")
         if trigger == "tool_batch":
-            return _said(data, table, at if table[at].kind == transcript.ASSISTANT else at + 1)
+            return _first_lines(data, table, at if table[at].kind == transcript.ASSISTANT else at + 1)
         if trigger in ("turn_end", "session_end"):
             at += 1
             while at < len(table) and table[at].kind == transcript.ASSISTANT:
                 at += 1
-            return _said(data, table, at)
-        return _said(data, table, at + 1)
+            return _first_lines(data, table, at)
+        return _first_lines(data, table, at + 1)
 
     def title_of(self, data: bytes) -> str:
         """The session's title, else the start of its first prompt, else ""."""
@@ -156,7 +156,7 @@ class OpencodeClient(client.ConversationClient):
                 return None
             return {**value, "id": session, "info": {**value["info"], "id": session, "title": name}}
 
-        return transcript.replaced(cut, change)
+        return transcript.with_lines_replaced(cut, change)
 
     def read_session(self, path: str) -> bytes:
         """A session's lines, from the database. `path` is `<database>.sessions/<session>.jsonl`, which is no file. Returns
@@ -309,7 +309,7 @@ def _row(line: transcript.TranscriptLine) -> OpencodeLine:
     return OpencodeLine(line.start, line.end, kind, name, calls, prompt)
 
 
-def _said(data: bytes, table: Sequence[OpencodeLine], count: int) -> bytes | None:
+def _first_lines(data: bytes, table: Sequence[OpencodeLine], count: int) -> bytes | None:
     """The first `count` lines; None if nothing was said in them."""
     if not any(row.kind in (transcript.PROMPT, transcript.ASSISTANT) for row in table[:count]):
         return None

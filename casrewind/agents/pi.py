@@ -139,7 +139,7 @@ class PiClient(client.ConversationClient):
     def cut(self, data: bytes, prompt: Prompt) -> bytes | None:
         """The header and the path above a prompt; None when nothing was said before it."""
         session = _read(data)
-        return _closed(data, session, session.entries[find_line(session.entries, prompt)].parent)
+        return _branch_without_open_calls(data, session, session.entries[find_line(session.entries, prompt)].parent)
 
     def cut_at(self, data: bytes, cursor: "Cursor", trigger: str) -> bytes | None:
         """The header and the path to the last entry before the checkpoint of `cursor`; None if there was no entry yet.
@@ -150,16 +150,16 @@ class PiClient(client.ConversationClient):
         places = {entry.id: at for at, entry in enumerate(session.entries) if entry.id}
         name = cursor.message_id or cursor.event_id
         if name in places:
-            return _closed(data, session, places[name])
+            return _branch_without_open_calls(data, session, places[name])
         if not cursor.offset and not cursor.event_id:
             return None  # there was no file yet
         if cursor.message_id:
             raise errors.AgentError("the position of that checkpoint is not in this transcript")
-        return _closed(data, session, transcript.count_before(data, session.entries, cursor) - 1)
+        return _branch_without_open_calls(data, session, transcript.count_before(data, session.entries, cursor) - 1)
 
     def title_of(self, data: bytes) -> str:
         """The session's name, else the beginning of its first prompt, else ""."""
-        for line in transcript.containing(data, b'"session_info"'):
+        for line in transcript.lines_containing(data, b'"session_info"'):
             value = line.value or {}
             if value.get("type") == "session_info":
                 name = transcript.text(value.get("name")).strip()
@@ -190,7 +190,7 @@ class PiClient(client.ConversationClient):
         body = cut[kept.start :]
         parts = [transcript.encode(made), body if body.endswith(b"\n") or not body else body + b"\n"]
         if not kept.is_linear:
-            more = [*_labels(data, cut, kept), ("session_info", {"name": fork_title(self.title_of(data))})]
+            more = [*_lost_labels(data, cut, kept), ("session_info", {"name": fork_title(self.title_of(data))})]
             parts += _appended(kept, more)
         return b"".join(parts)
 
@@ -200,13 +200,13 @@ class PiClient(client.ConversationClient):
         stamp = str(header.get("timestamp")).replace(":", "-").replace(".", "-")
         directory = os.path.dirname(transcript)
         cwd, old = str(header.get("cwd")), os.path.basename(directory)
-        if old.startswith("--") and old.endswith("--") and len((encoded := _encoded(cwd)).encode("utf-8", "surrogatepass")) <= _LONGEST:
+        if old.startswith("--") and old.endswith("--") and len((encoded := _dirname_of(cwd)).encode("utf-8", "surrogatepass")) <= _LONGEST:
             directory = os.path.join(os.path.dirname(directory), encoded)
         return os.path.join(directory, f"{stamp}_{session}.jsonl")
 
     def place(self, transcript: str, session: str, root: str, home: str, environ: Mapping[str, str]) -> str:
         """In the directory of the root. A directory of sessions that a variable names has no other directories."""
-        directory = self.find_moved_sessions(environ) or os.path.join(self.find_sessions(home, environ), _encoded(root))
+        directory = self.find_moved_sessions(environ) or os.path.join(self.find_sessions(home, environ), _dirname_of(root))
         return os.path.join(os.path.abspath(directory), os.path.basename(transcript))
 
     def write_fork(self, original: str, session: str, data: bytes, path: str, root: str, environ: Mapping[str, str]) -> str:
@@ -305,7 +305,7 @@ def _path(entries: Sequence[PiEntry], at: int) -> list[int]:
     return found[::-1]
 
 
-def _closed(data: bytes, session: PiSession, at: int) -> bytes | None:
+def _branch_without_open_calls(data: bytes, session: PiSession, at: int) -> bytes | None:
     """The header and the path to an entry, without unanswered calls at its end; None if the path has no message."""
     entries = session.entries
     path = _path(entries, at)
@@ -320,7 +320,7 @@ def _closed(data: bytes, session: PiSession, at: int) -> bytes | None:
     return None
 
 
-def _labels(data: bytes, cut: bytes, kept: PiSession) -> Iterator[tuple[str, Value]]:
+def _lost_labels(data: bytes, cut: bytes, kept: PiSession) -> Iterator[tuple[str, Value]]:
     """The labels of kept entries that `cut` lacks: a label is an entry, often after the entry that it names."""
     names = {entry.id for entry in kept.entries}
     own = _labels_in(cut)
@@ -332,7 +332,7 @@ def _labels(data: bytes, cut: bytes, kept: PiSession) -> Iterator[tuple[str, Val
 def _labels_in(data: bytes) -> dict[str, str]:
     """{an entry: its label}. The last label counts; an empty label removes it."""
     found: dict[str, str] = {}
-    for line in transcript.containing(data, b'"label"'):
+    for line in transcript.lines_containing(data, b'"label"'):
         value = line.value or {}
         if value.get("type") == "label" and (target := transcript.text(value.get("targetId"))):
             found.setdefault(target, transcript.text(value.get("label")))
@@ -358,7 +358,7 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _encoded(cwd: str) -> str:
+def _dirname_of(cwd: str) -> str:
     """The name of the directory in which Pi keeps the sessions of a working directory."""
     return f"--{cwd.removeprefix('/')}--".replace("/", "-").replace("\\", "-").replace(":", "-")
 

@@ -53,7 +53,7 @@ def bind(prompts: Iterable[Prompt], seen: Sequence[CheckpointPrompt]) -> list[in
     for at, prompt in enumerate(every):
         if found[at] is None:
             after = max((index for index in found[:at] if index is not None), default=-1)
-            index = next((i for i in range(after + 1, len(seen)) if i not in taken and _was_early(prompt, seen[i], turns)), None)
+            index = next((i for i in range(after + 1, len(seen)) if i not in taken and _was_typed_early(prompt, seen[i], turns)), None)
             found[at] = index
             if index is not None:
                 taken.add(index)
@@ -61,7 +61,7 @@ def bind(prompts: Iterable[Prompt], seen: Sequence[CheckpointPrompt]) -> list[in
     return found
 
 
-def _was_early(prompt: Prompt, seen: CheckpointPrompt, turns: Collection[str]) -> bool:
+def _was_typed_early(prompt: Prompt, seen: CheckpointPrompt, turns: Collection[str]) -> bool:
     """True if a prompt with its own turn was typed at the end of an earlier turn. Its hook then ran before the prompt's
     turn began and reported the earlier turn's id, one of `turns`."""
     in_time = not prompt.time_ns or seen.at_ns <= prompt.time_ns + NEAR_NS

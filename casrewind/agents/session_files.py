@@ -113,12 +113,12 @@ def _candidates(client: ConversationClient, homes: Homes, root: str) -> Iterator
     directory = client.find_moved_sessions(homes.environ) or client.find_sessions(homes.home, homes.environ)
     with suppress(OSError):
         for entry in os.scandir(directory):
-            if _plain(entry.name).startswith(_plain(root)[:_NAME]) and entry.is_dir():
+            if _letters_and_digits(entry.name).startswith(_letters_and_digits(root)[:_NAME]) and entry.is_dir():
                 with suppress(OSError):
                     yield from (one.path for one in os.scandir(entry.path) if one.name.endswith(".jsonl") and one.is_file())
 
 
-def _plain(path: str) -> str:
+def _letters_and_digits(path: str) -> str:
     """The letters and digits of a path. Clients replace all other characters in the names of directories."""
     return "".join(character for character in path if character.isascii() and character.isalnum())
 
@@ -130,12 +130,12 @@ def _is_of_project(path: str, root: str) -> bool:
             data = file.read(_READ)
     except OSError:
         return False
-    named = [transcripts.text((line.value or {}).get("cwd")) for line in transcripts.containing(data, b'"cwd"')]
+    named = [transcripts.text((line.value or {}).get("cwd")) for line in transcripts.lines_containing(data, b'"cwd"')]
     first = next((place for place in reversed(named) if os.path.isabs(place)), "")
-    return first != "" and _is_in(os.path.realpath(first), root)
+    return first != "" and _is_in_project(os.path.realpath(first), root)
 
 
-def _is_in(place: str, root: str) -> bool:
+def _is_in_project(place: str, root: str) -> bool:
     if not locations.is_in(place, root):
         return False
     while place != root:
@@ -153,7 +153,7 @@ def _is_of_session(client: ConversationClient, data: bytes, session: str) -> boo
     if first.value is None:
         return False
     is_header = bool(client.sessions.header) and transcripts.member(first.value, client.sessions.header) == session
-    return is_header or any((line.value or {}).get("sessionId") == session for line in transcripts.containing(data, session.encode()))
+    return is_header or any((line.value or {}).get("sessionId") == session for line in transcripts.lines_containing(data, session.encode()))
 
 
 def replace(client: ConversationClient, transcript: str, data: bytes, now: str, session: str = "") -> str | None:
@@ -175,7 +175,7 @@ def replace(client: ConversationClient, transcript: str, data: bytes, now: str, 
                     f"refused: {printable(transcript)} does not hold lines of that session: it is unchanged",
                     "leave --in-place out to get a fork"
                 )
-            backup = _free(os.path.join(directory, f"{name}.before-rewind-{now}"))
+            backup = _free_path(os.path.join(directory, f"{name}.before-rewind-{now}"))
             fsio.replace_file(directory, os.path.basename(backup), before)
         fsio.replace_file(directory, name, data)
     except OSError as error:
@@ -183,7 +183,7 @@ def replace(client: ConversationClient, transcript: str, data: bytes, now: str, 
     return backup
 
 
-def _free(path: str) -> str:
+def _free_path(path: str) -> str:
     """`path`, or a numbered variant of it that does not exist."""
     number, found = 1, path
     while os.path.lexists(found):

@@ -19,7 +19,7 @@ def find_problem(client: ConversationClient, data: bytes) -> str:
         return ""
     if wrong := find_version_problem(client, data):
         return wrong
-    if client.sessions.header and not transcript.text(transcript.member(_first(data), client.sessions.header)):
+    if client.sessions.header and not transcript.text(transcript.member(_first_value(data), client.sessions.header)):
         return f"the first line of this session is not one that {client.title} is known to write"
     kinds, unknown = set(), []
     for line in transcript.lines(data):
@@ -33,18 +33,18 @@ def find_problem(client: ConversationClient, data: bytes) -> str:
     if not unknown:
         return ""
     if not (client.prompts(data, every=True) and transcript.ASSISTANT in kinds):
-        return f"this session has lines of an unknown kind{_named(unknown[0])}, and lacks prompts or answers of a known one"
+        return f"this session has lines of an unknown kind{_type_in_brackets(unknown[0])}, and lacks prompts or answers of a known one"
     messages = {transcript.text(value.get("uuid")): value for value in unknown if transcript.members(value.get("message"))}
-    parents = (transcript.text((line.value or {}).get("parentUuid")) for line in transcript.containing(data, b'"parentUuid"'))
+    parents = (transcript.text((line.value or {}).get("parentUuid")) for line in transcript.lines_containing(data, b'"parentUuid"'))
     parent = next((name for name in parents if name and name in messages), "")
-    return f"this conversation goes on from a message of an unknown kind{_named(messages[parent])}" if parent else ""
+    return f"this conversation goes on from a message of an unknown kind{_type_in_brackets(messages[parent])}" if parent else ""
 
 
 def find_version_problem(client: ConversationClient, data: bytes) -> str:
     """The problem of a transcript that names a later version of its format than is known, or ""."""
     if not client.sessions.version:
         return ""
-    version = transcript.member(_first(data), client.sessions.version_path)
+    version = transcript.member(_first_value(data), client.sessions.version_path)
     if version is None:
         return ""
     number = str(version).partition(".")[0]
@@ -53,11 +53,11 @@ def find_version_problem(client: ConversationClient, data: bytes) -> str:
     return f"this session has version {str(version)[:40]} of {client.title}'s format, and casrewind knows {client.sessions.version}"
 
 
-def _first(data: bytes) -> Value:
+def _first_value(data: bytes) -> Value:
     line = next(transcript.lines(data), None)
     return {} if line is None else line.value or {}
 
 
-def _named(value: Value) -> str:
+def _type_in_brackets(value: Value) -> str:
     name = transcript.text(value.get("type"))[:40]
     return f" ({name})" if name else ""

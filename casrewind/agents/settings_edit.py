@@ -35,10 +35,10 @@ def hook_command(agent: str, event: str = "") -> list[str]:
 
 def is_resident(line: str) -> bool:
     """True if a command line of ours starts the helper."""
-    return bare(line).endswith(f" {RESIDENT}")
+    return without_guard(line).endswith(f" {RESIDENT}")
 
 
-def bare(line: str) -> str:
+def without_guard(line: str) -> str:
     """A hook's command line without the guard."""
     return line.strip().removesuffix(_GUARD).rstrip()
 
@@ -48,7 +48,7 @@ def is_ours(hook: object, agent: str) -> bool:
     if not isinstance(hook, dict):
         return False
     words = rf"casrewind.*\shook\s+{agent}(\s+[A-Za-z]\w+)?(\s+{RESIDENT})?$"
-    return re.search(words, bare(line_of(hook)), re.DOTALL) is not None
+    return re.search(words, without_guard(line_of(hook)), re.DOTALL) is not None
 
 
 def line_of(hook: Mapping[str, object]) -> str:
@@ -58,7 +58,7 @@ def line_of(hook: Mapping[str, object]) -> str:
     return " ".join(word for word in words if isinstance(word, str))
 
 
-def groups(client: Client, tier: str, *, resident: bool = False) -> dict[str, JsonObject]:
+def hook_entries(client: Client, tier: str, *, resident: bool = False) -> dict[str, JsonObject]:
     """{event: our hook's entry in the client's settings}; `resident`: with the helper."""
     found: dict[str, JsonObject] = {}
     for hook in client.hooks_of(tier):
@@ -82,8 +82,8 @@ def check(text: str, client: Client, file: HookFile, where: str) -> list[str]:
     the file in messages."""
     try:
         value = json_edit.parse(text)
-        repeated = json_edit.repeated(text)
-        if not file.comments and json_edit.plain(text) != text:
+        repeated = json_edit.repeated_keys(text)
+        if not file.comments and json_edit.without_comments(text) != text:
             raise ValueError("it has comments")
     except RecursionError:
         raise errors.AgentError(f"{where} is nested too deeply to be read; nothing was changed") from None
@@ -98,17 +98,17 @@ def check(text: str, client: Client, file: HookFile, where: str) -> list[str]:
         raise errors.AgentError(f"{where} is not a JSON object; nothing was changed", "fix it, then try again")
     if file.key and not isinstance(value.get(file.key, {}), dict):
         raise errors.AgentError(f'"{file.key}" in {where} is not a JSON object; nothing was changed', "fix it, then try again")
-    _refuse_twice([item.key for item in json_edit.items(text, json_edit.top(text)) if item.key == file.key], where)
+    _refuse_repeated_keys([item.key for item in json_edit.items(text, json_edit.value_start(text)) if item.key == file.key], where)
     known = {hook.event for hook in client.settings.hooks}
     events = [item for item in _events(text, file) if item.key in known]
-    _refuse_twice([item.key for item in events], where)
+    _refuse_repeated_keys([item.key for item in events], where)
     for item in events:
         if text[item.value] != "[":
             raise errors.AgentError(f'"{item.key}" in {where} is not a list of hooks: fix it, then try again; nothing was changed')
     return [f"{key!r} occurs twice in {where}; the client reads the last one" for key in map(printable, repeated)]
 
 
-def _refuse_twice(keys: list[str], where: str) -> None:
+def _refuse_repeated_keys(keys: list[str], where: str) -> None:
     for key in keys:
         if keys.count(key) > 1:
             raise errors.AgentError(
@@ -123,13 +123,13 @@ def off_switch(text: str, client: Client, file: HookFile) -> str:
     return client.find_off_switch(value, value.get(file.key, {}) if file.key else value)
 
 
-def says(text: str, file: HookFile) -> set[str]:
+def events_in(text: str, file: HookFile) -> set[str]:
     """The events in the settings."""
     return {item.key for item in _events(text, file)}
 
 
 def _hooks_at(text: str, file: HookFile) -> int | None:
-    start = json_edit.top(text)
+    start = json_edit.value_start(text)
     if not file.key:
         return start
     return next((item.value for item in json_edit.items(text, start) if item.key == file.key), None)
@@ -202,30 +202,30 @@ def removed(text: str, file: HookFile, agent: str, before: str | None = None, st
             if ours and len(ours) == len(found.hooks[number, position]):
                 gone_groups.add(position)
             elif ours:
-                pieces += json_edit.cuts(text, found.hooks[number, position], ours)
+                pieces += json_edit.item_cuts(text, found.hooks[number, position], ours)
         if gone_groups and len(gone_groups) == len(found.groups[number]):
             if event.key in had:
-                pieces.append(json_edit.inside(text, found.groups[number]))
+                pieces.append(json_edit.all_items_cut(text, found.groups[number]))
             else:
                 gone_events.add(number)
         elif gone_groups:
-            pieces += json_edit.cuts(text, found.groups[number], gone_groups)
+            pieces += json_edit.item_cuts(text, found.groups[number], gone_groups)
     if gone_events and len(gone_events) == len(found.events):
-        return json_edit.without(text, _whole(text, file, found.events, before))
+        return json_edit.without(text, _cuts_of_all_events(text, file, found.events, before))
     if gone_events:
-        pieces += json_edit.cuts(text, found.events, gone_events)
+        pieces += json_edit.item_cuts(text, found.events, gone_events)
     return json_edit.without(text, pieces)
 
 
-def _whole(text: str, file: HookFile, events: list[JsonItem], before: str | None) -> list[Removal]:
+def _cuts_of_all_events(text: str, file: HookFile, events: list[JsonItem], before: str | None) -> list[Removal]:
     """The cuts that remove all events. They also remove the object that holds the events, if `before` lacks it."""
-    members = json_edit.items(text, json_edit.top(text))
+    members = json_edit.items(text, json_edit.value_start(text))
     keys = [item.key for item in members]
     if not file.key or (before is not None and _hooks_at(before, file) is not None):
-        return [json_edit.inside(text, events)]
+        return [json_edit.all_items_cut(text, events)]
     if len(members) == 1:
-        return [json_edit.inside(text, members)]
-    return json_edit.cuts(text, members, [keys.index(file.key)])
+        return [json_edit.all_items_cut(text, members)]
+    return json_edit.item_cuts(text, members, [keys.index(file.key)])
 
 
 def merged(text: str, file: HookFile, agent: str, wanted: Mapping[str, object], before: str | None) -> str:
@@ -237,14 +237,14 @@ def merged(text: str, file: HookFile, agent: str, wanted: Mapping[str, object], 
         ours = [(position, indices) for (owner, position), indices in found.ours.items() if owner == number]
         if len(ours) == 1 and len(ours[0][1]) == 1:
             value = json_edit.value_at(text, found.groups[number][ours[0][0]].value)
-            if event.key in wanted and _same(value, wanted[event.key]):
+            if event.key in wanted and _same_in_any_order(value, wanted[event.key]):
                 right.add(event.key)
     text = removed(text, file, agent, before, stay=right)
     for name, group in wanted.items():
         if name in right:
             continue
         if _hooks_at(text, file) is None:
-            text = json_edit.append(text, json_edit.top(text), {}, file.key)
+            text = json_edit.append(text, json_edit.value_start(text), {}, file.key)
         start = _hooks_at(text, file)
         assert start is not None
         place = next((item.value for item in json_edit.items(text, start) if item.key == name), None)
@@ -252,14 +252,14 @@ def merged(text: str, file: HookFile, agent: str, wanted: Mapping[str, object], 
     return text
 
 
-def _same(one: object, other: object) -> bool:
+def _same_in_any_order(one: object, other: object) -> bool:
     """Equal except for the order of keys; 1 and true differ."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
-def foreign(text: str, file: HookFile, agent: str) -> object:
+def all_but_ours(text: str, file: HookFile, agent: str) -> object:
     """Everything that is not ours, for exact comparison: order, duplicate keys, number formats and comments count."""
-    kind, pairs = json_edit.exact(text)
+    kind, pairs = json_edit.exact_value(text)
     remarks = json_edit.comments(text)
     if not file.key:
         return kind, remarks, _foreign_events(pairs, agent, flat=file.flat)
@@ -280,7 +280,7 @@ def _foreign_events(pairs: ExactValue, agent: str, *, flat: bool) -> tuple[objec
 def _foreign_groups(value: list[ExactValue], agent: str, *, flat: bool) -> Iterator[object]:
     for group in value:
         if flat:
-            if not is_ours(_plain(group), agent):
+            if not is_ours(_as_plain_dict(group), agent):
                 yield group
             continue
         if not (isinstance(group, tuple) and group[0] == "object"):
@@ -289,7 +289,7 @@ def _foreign_groups(value: list[ExactValue], agent: str, *, flat: bool) -> Itera
         members = []
         for key, hooks in group[1]:
             if key == "hooks" and isinstance(hooks, list):
-                others = [hook for hook in hooks if not is_ours(_plain(hook), agent)]
+                others = [hook for hook in hooks if not is_ours(_as_plain_dict(hook), agent)]
                 members.append((key, others if len(others) < len(hooks) else hooks))
             else:
                 members.append((key, hooks))
@@ -297,5 +297,5 @@ def _foreign_groups(value: list[ExactValue], agent: str, *, flat: bool) -> Itera
             yield members
 
 
-def _plain(exact: ExactValue) -> object:
+def _as_plain_dict(exact: ExactValue) -> object:
     return dict(exact[1]) if isinstance(exact, tuple) and exact[0] == "object" else exact

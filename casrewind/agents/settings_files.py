@@ -60,17 +60,17 @@ def read(path: str) -> SettingsFile:
 
 def check_writable(present: SettingsFile) -> None:
     """Raise AgentError for a read-only file. We could replace it, but the user protected it."""
-    with _writing(present.path):
+    with _write_errors(present.path):
         if present.data is not None and not os.access(present.target, os.W_OK):
             raise PermissionError(errno.EACCES, "it is read-only")
 
 
-def put(present: SettingsFile, data: bytes, mode: int, like: os.stat_result | None = None) -> None:
+def write(present: SettingsFile, data: bytes, mode: int, like: os.stat_result | None = None) -> None:
     """Replace the file that was read: atomic, and durable on return; link, mode and owner are preserved. A new file
     gets those of `like`, else `mode`. Raises FileChanged if the file is no longer what was read, or its directory became
     a link. Raises AgentError and StoreFull if it cannot be written."""
     directory = os.path.dirname(present.target)
-    with _writing(present.path):
+    with _write_errors(present.path):
         if not os.path.isdir(directory):
             if os.path.lexists(os.path.dirname(present.path)):
                 raise errors.AgentError(
@@ -95,8 +95,8 @@ def put(present: SettingsFile, data: bytes, mode: int, like: os.stat_result | No
 
 
 def remove(present: SettingsFile) -> None:
-    """Remove the file that was read. Raises FileChanged, AgentError as `put` does."""
-    with _writing(present.path):
+    """Remove the file that was read. Raises FileChanged, AgentError as `write` does."""
+    with _write_errors(present.path):
         directory = os.path.dirname(present.target)
         if read(present.path).data != present.data or os.path.realpath(directory) != directory:
             raise FileChanged
@@ -114,7 +114,7 @@ def remove_empty(directory: str) -> None:
 def locked(directory: str, mode: int) -> Iterator[None]:
     """Hold the installation lock of a client's directory. Creates the directory and its parents with `mode` if
     they are missing."""
-    with _writing(directory):
+    with _write_errors(directory):
         fsio.make_directories(directory, mode)
         with fsio.closing(os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as fd:
             locks.acquire(fd, exclusive=True, deadline=_WAIT, holder=f"{printable(directory)} installation")
@@ -122,7 +122,7 @@ def locked(directory: str, mode: int) -> Iterator[None]:
 
 
 @contextmanager
-def _writing(path: str) -> Iterator[None]:
+def _write_errors(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -69,7 +69,7 @@ def is_id(session: str) -> bool:
     return 0 < len(session) <= 128 and _ID_CHARACTERS.issuperset(session) and not session.startswith("-")
 
 
-def whole(data: bytes) -> int:
+def complete_bytes(data: bytes) -> int:
     """The end of the last complete line, in bytes. The rest is still being written."""
     return data.rfind(b"\n") + 1
 
@@ -82,9 +82,9 @@ def lines(data: bytes) -> Iterator[TranscriptLine]:
         start = end
 
 
-def backwards(data: bytes) -> Iterator[TranscriptLine]:
+def lines_backwards(data: bytes) -> Iterator[TranscriptLine]:
     """Every complete line, the last first. The first line of `data` may be cut off: then its value is None."""
-    end = whole(data)
+    end = complete_bytes(data)
     while end > 0:
         start = data.rfind(b"\n", 0, end - 1) + 1
         yield TranscriptLine(start, end, parse(data[start:end]))
@@ -133,9 +133,9 @@ def time_ns(value: object) -> int:
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) * 1000
 
 
-def containing(data: bytes, word: bytes) -> Iterator[TranscriptLine]:
+def lines_containing(data: bytes, word: bytes) -> Iterator[TranscriptLine]:
     """Every complete line with `word` in it, the last first. Only these lines are parsed."""
-    end = whole(data)
+    end = complete_bytes(data)
     while (at := data.rfind(word, 0, end)) >= 0:
         start = data.rfind(b"\n", 0, at) + 1
         stop = data.find(b"\n", at) + 1
@@ -143,7 +143,7 @@ def containing(data: bytes, word: bytes) -> Iterator[TranscriptLine]:
         end = start
 
 
-def replaced(data: bytes, change: Callable[[Value], Value | None]) -> bytes:
+def with_lines_replaced(data: bytes, change: Callable[[Value], Value | None]) -> bytes:
     """The transcript with some lines replaced. `change` returns the new value of a line, or None to keep its bytes."""
     data = data if data.endswith(b"\n") else data + b"\n"
     parts = []
@@ -258,7 +258,7 @@ class CallLine(EndedLine, Protocol):
         """The calls that the line answers."""
 
 
-def closed(data: bytes, table: Sequence[CallLine], count: int) -> bytes | None:
+def without_open_calls(data: bytes, table: Sequence[CallLine], count: int) -> bytes | None:
     """The first `count` lines, without unanswered calls at the end; None if nothing was said in them."""
     while count > 0:
         said = [at for at in range(count) if table[at].kind in (PROMPT, ASSISTANT)]

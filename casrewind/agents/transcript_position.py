@@ -39,7 +39,7 @@ def at_end(client: Client, cursor: Cursor, source: str | bytes) -> Cursor:
 
 
 def _in_bytes(data: bytes) -> tuple[bytes, bytes, int]:
-    offset = transcript.whole(data)
+    offset = transcript.complete_bytes(data)
     return data[:WINDOW], data[max(0, offset - _REACH) : offset], offset
 
 
@@ -57,7 +57,7 @@ def _in_file(path: str) -> tuple[bytes, bytes, int]:
             return b"", b"", 0
         base = max(0, status.st_size - _REACH)
         data = os.pread(fd, status.st_size - base, base)
-        end = transcript.whole(data)
+        end = transcript.complete_bytes(data)
         if not end and base:  # a longer last line is not searched while a client waits
             return b"", b"", 0
         return os.pread(fd, WINDOW, 0), data[:end], base + end
@@ -70,7 +70,7 @@ def _in_file(path: str) -> tuple[bytes, bytes, int]:
 def _last_id(client: Client, tail: bytes) -> str:
     if not isinstance(client, ConversationClient) or not client.sessions.line_id:
         return ""
-    names = (transcript.text((line.value or {}).get(client.sessions.line_id)) for line in transcript.backwards(tail))
+    names = (transcript.text((line.value or {}).get(client.sessions.line_id)) for line in transcript.lines_backwards(tail))
     return next((name for name in names if name), "")
 
 

@@ -56,7 +56,7 @@ def run() -> "NoReturn":
         if "threading" in sys.modules:
             sys.exit(code)
     except KeyboardInterrupt:
-        code = lines.interrupted()
+        code = lines.report_interrupt()
     os._exit(code)
 
 
@@ -77,11 +77,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if argv is None else argv)
     os.umask(os.umask(0o077) & 0o077)  # keep owner access: this process has to open its own lock
     if given[:1] == ["hook"] or "_ARGCOMPLETE" in os.environ:
-        return _called(given)
+        return _answer_program(given)
     gc.set_threshold(_UNHURRIED)
     wants_json = "--json" in given[: given.index("--") if "--" in given else None]
     try:
-        lines.begin()
+        lines.reset()
         options = CommandLine(given).read()
         wants_json = options.json
         if options.color != "auto" or f"{__package__}.terminal.colour" in sys.modules:  # a command that paints nothing does not import it
@@ -104,7 +104,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _report(error: BaseException, given: list[str]) -> int:
     """Print the error to standard error. Returns the exit code."""
     if isinstance(error, KeyboardInterrupt) or lines.is_interrupt(error):
-        return lines.interrupted()
+        return lines.report_interrupt()
     if isinstance(error, errors.CasrewindError):
         lines.print_error(error.problem, error.hint)
         return error.exit_code
@@ -113,7 +113,7 @@ def _report(error: BaseException, given: list[str]) -> int:
     if isinstance(error, (OSError, MemoryError)):
         return lines.system_error(error)
     assert isinstance(error, Exception)
-    return lines.bug(error, given)
+    return lines.report_bug(error, given)
 
 
 def _run(options: ParsedOptions) -> int:
@@ -140,11 +140,11 @@ def _run(options: ParsedOptions) -> int:
         return _function(command, options)(settings, options)
     settings = settings._replace(repair=getattr(options, "repair", False))
     if options.command != PICK:
-        return _inside(command, options, settings, config, lines.reporter(quiet=options.quiet))
+        return _run_in_project(command, options, settings, config, lines.reporter(quiet=options.quiet))
     from . import picker
 
     options.relay = picker.ProgressRelay()  # its screen shows the progress
-    return _inside(command, options, settings._replace(processes=1), config, options.relay)  # textual has threads: nothing may fork
+    return _run_in_project(command, options, settings._replace(processes=1), config, options.relay)  # textual has threads: nothing may fork
 
 
 def _is_bare_restore(options: ParsedOptions) -> bool:
@@ -158,7 +158,7 @@ def _is_bare_restore(options: ParsedOptions) -> bool:
     return not any(given) and options.keep_edits is None
 
 
-def _called(given: list[str]) -> int:
+def _answer_program(given: list[str]) -> int:
     """Handle a call by a program: a client runs its hook, or a shell requests completions."""
     if given[:1] == ["hook"]:
         from ..hook import handler
@@ -166,10 +166,10 @@ def _called(given: list[str]) -> int:
         return handler.main(given[1:])
     from .commands import completion
 
-    return completion.answer()
+    return completion.write_candidates()
 
 
-def _inside(
+def _run_in_project(
     command: Command, options: ParsedOptions, settings: "Settings", found: "Config", reporter: "ProgressRelay | Reporter | None"
 ) -> int:
     """Run a command in an open project."""
@@ -271,7 +271,7 @@ def _open(command: Command, options: ParsedOptions, settings: "Settings", report
         close_context(found)
     except errors.WorkspaceNotFound:
         pass
-    hint = _follow_moved(options.directory, settings, dry_run=command.stays)
+    hint = _adopt_if_moved(options.directory, settings, dry_run=command.stays)
     try:
         found = open_context(options.directory, settings, create=command.creates, progress=reporter)
     except errors.WorkspaceNotFound as error:
@@ -281,7 +281,7 @@ def _open(command: Command, options: ParsedOptions, settings: "Settings", report
     return found
 
 
-def _follow_moved(directory: str, settings: "Settings", *, dry_run: bool) -> str:
+def _adopt_if_moved(directory: str, settings: "Settings", *, dry_run: bool) -> str:
     """Adopt the store of a moved project and report it, unless `dry_run`.
 
     Otherwise returns a text for the error message: the missing roots that may be this project, and how to adopt them.

@@ -56,7 +56,7 @@ def read(git_dir: str | None, common_dir: str | None, environ: Mapping[str, str]
     reader = _ConfigReader(git_dir, environ)
     home, base = environ.get("HOME"), environ.get("XDG_CONFIG_HOME")
     own = os.path.join(base, "git") if base else None if home is None else os.path.join(home, ".config", "git")
-    if not _truth(environ.get("GIT_CONFIG_NOSYSTEM", "").encode("utf-8", "surrogateescape")):
+    if not _boolean(environ.get("GIT_CONFIG_NOSYSTEM", "").encode("utf-8", "surrogateescape")):
         reader.read(environ.get("GIT_CONFIG_SYSTEM", _SYSTEM_FILE))
     if "GIT_CONFIG_GLOBAL" in environ:
         reader.read(environ["GIT_CONFIG_GLOBAL"])
@@ -99,12 +99,12 @@ class _ConfigReader:
         if identity in self._open:
             self._refuse(path, "it includes itself")
             return
-        if not self._pay(path, _A_FILE + len(data) + _A_LINE * (data.count(b"\n") + data.count(b"["))):
+        if not self._charge(path, _A_FILE + len(data) + _A_LINE * (data.count(b"\n") + data.count(b"["))):
             return
         self._open.append(identity)
         for section, name, value in _settings(data):
             if is_repository and (section, name) == (b"extensions.", b"worktreeconfig"):
-                self.has_extension = _truth(value, otherwise=self.has_extension)
+                self.has_extension = _boolean(value, otherwise=self.has_extension)
             elif is_repository and (section, name) == (b"core.", b"repositoryformatversion"):
                 self.is_versioned = True
             self._set(section, name, value, path)
@@ -113,19 +113,19 @@ class _ConfigReader:
     def _set(self, section: bytes, name: bytes, value: bytes | None, path: str) -> None:
         """Apply one setting of the file `path`."""
         if section == b"core." and name == b"ignorecase":
-            self.ignore_case = _truth(value, otherwise=self.ignore_case)
+            self.ignore_case = _boolean(value, otherwise=self.ignore_case)
         elif value is None:
             return
         elif section == b"core." and name == b"excludesfile":
             expanded = self.expand(os.fsdecode(value), path)
             if expanded is not None:
                 self.excludes_file, self.names_it = expanded, self.is_own
-        elif name == b"path" and (section == b"include." or (section.startswith(b"includeif.") and self._holds(section[10:-1], path))):
+        elif name == b"path" and (section == b"include." or (section.startswith(b"includeif.") and self._applies(section[10:-1], path))):
             included = self.expand(os.fsdecode(value), path)
             if included:
                 self.read(os.path.join(os.path.dirname(path), included))
 
-    def _pay(self, path: str, cost: int) -> bool:
+    def _charge(self, path: str, cost: int) -> bool:
         """Charge a cost to the common limit. If it is exceeded, refuse the file `path` and return False."""
         if cost > self._left:
             return self._refuse(path, "too much git configuration")
@@ -150,20 +150,20 @@ class _ConfigReader:
             import pwd
 
             try:
-                home = pwd.getpwnam(user).pw_dir if self._pay(said_in, _A_USER) else None
+                home = pwd.getpwnam(user).pw_dir if self._charge(said_in, _A_USER) else None
             except (KeyError, ValueError, OSError):
                 home = None
         return None if home is None else home + slash + rest
 
-    def _holds(self, condition: bytes, path: str) -> bool:
+    def _applies(self, condition: bytes, path: str) -> bool:
         """True if an includeIf condition in the file `path` holds."""
         kind, _, wanted = condition.partition(b":")
-        if kind not in {b"gitdir", b"gitdir/i"} or not self._pay(path, _A_CONDITION + _BYTE_OF_A_CONDITION * len(wanted)):
+        if kind not in {b"gitdir", b"gitdir/i"} or not self._charge(path, _A_CONDITION + _BYTE_OF_A_CONDITION * len(wanted)):
             return False
         fold = kind == b"gitdir/i"
         from .wildmatch import match
 
-        plain, pattern = self._place(os.fsdecode(wanted), path)
+        plain, pattern = self._split_condition(os.fsdecode(wanted), path)
         for candidate in self._git_dirs:
             text = os.fsencode(candidate)
             begins = text[: len(plain)]
@@ -172,7 +172,7 @@ class _ConfigReader:
                 return True
         return False
 
-    def _place(self, wanted: str, path: str) -> tuple[bytes, bytes]:
+    def _split_condition(self, wanted: str, path: str) -> tuple[bytes, bytes]:
         """Split a gitdir condition. Returns (literal prefix, pattern for the rest)."""
         plain = ""
         if wanted == "~" or wanted.startswith("~/"):
@@ -302,7 +302,7 @@ def _value(text: _ConfigText) -> bytes | None:
     return None if quoted else bytes(value)
 
 
-def _truth(value: bytes | None, *, otherwise: bool = False) -> bool:
+def _boolean(value: bytes | None, *, otherwise: bool = False) -> bool:
     """A boolean in git's syntax; `otherwise` if it is invalid."""
     word = "true" if value is None else value.decode("latin-1").lower()
     if word in {"true", "yes", "on"}:

@@ -287,7 +287,7 @@ class Rules:
                 return found
         return None
 
-    def deciding(self, name: bytes, *, is_dir: bool) -> DecidingRule | None:
+    def deciding_rule(self, name: bytes, *, is_dir: bool) -> DecidingRule | None:
         """The rule that decides about `name`, or None if no rule matches. Slow: it compiles rules one by one."""
         from .compiled_rules import RuleLine, matches
 
@@ -400,13 +400,13 @@ class RuleChooser:
         is_known = digest in self._known
         why = why_refused(file.data, 0 if is_known else self._weight)
         if why:
-            return self.instead(file.base, file.source, why)
+            return self.replacement_for(file.base, file.source, why)
         weight = 0 if is_known else weight_of(file.data)
         self._known.add(digest)
         self._weight += weight
         return ChosenRules(file, "", weight)
 
-    def instead(self, base: bytes, source: str, why: str) -> ChosenRules:
+    def replacement_for(self, base: bytes, source: str, why: str) -> ChosenRules:
         """What replaces a rule file that cannot be used: the rules that the newest checkpoint recorded, or nothing."""
         if self._accepted is None and self._load is not None:
             self._accepted = self._load()

@@ -240,10 +240,10 @@ def _plain(parts: Sequence[int | str]) -> str:
 
 def _first_fits(parts: Sequence[int | str]) -> str:
     """For a backtracking engine: each part keeps its first match."""
-    return _tied(parts, (DEEP, SKIP), lambda block: _tied(block, (STAR,), _plain))
+    return _joined_at_stars(parts, (DEEP, SKIP), lambda block: _joined_at_stars(block, (STAR,), _plain))
 
 
-def _tied(parts: Sequence[int | str], stars: tuple[str, ...], build: Callable[[Sequence[int | str]], str]) -> str:
+def _joined_at_stars(parts: Sequence[int | str], stars: tuple[str, ...], build: Callable[[Sequence[int | str]], str]) -> str:
     """One expression: the parts between these stars, each joined to the star before it."""
     cuts = [number for number, part in enumerate(parts) if part in stars]
     built = [build(parts[: cuts[0]] if cuts else parts)]

@@ -51,7 +51,7 @@ def run(context: "Context", limits: "Limits") -> None:
         return  # another gc or a long save is running: the next save checks again
     except (errors.CasrewindError, OSError, MemoryError) as error:
         log.add(f"gc by itself: {error}")
-        context.store.maintenance().note_failed()
+        context.store.maintenance().record_failed_gc()
         return
     if found.floor and not before.floor:
         for note in found.notes:

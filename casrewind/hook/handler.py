@@ -134,7 +134,7 @@ class _HookCall:
 
             fsio.write_all(1, shown)
 
-    def left(self, budget: float) -> float:
+    def seconds_left(self, budget: float) -> float:
         """Seconds left of an event's budget. Uses the monotonic clock, because the wall clock may be set."""
         return budget - (time.monotonic() - self.began) - _SPARE
 
@@ -170,7 +170,7 @@ class HookJob:
 
         return events.wanted(self.client, self.event, environment.configuration().tier or TIERS[-1])
 
-    def prepare(self, seconds: float) -> None:
+    def read_settings(self, seconds: float) -> None:
         """Read the settings. `seconds`: the budget; a lock may take half of it. Raises UsageError."""
         from ..settings import from_environment
 
@@ -195,7 +195,7 @@ class HookJob:
 
     def tell_model(self, context: "Context") -> bytes:
         """The hook's output for the model: what was restored since the session's last prompt, or b"". Call it before the
-        save of the prompt, and `note_told` when the client has it."""
+        save of the prompt, and `record_told` when the client has it."""
         event = self.event
         is_told = context.tells_agent and event.trigger == "prompt" and event.session and event.source != "tree"
         if not is_told or not self.client.tell_model(event.name, ""):
@@ -209,15 +209,15 @@ class HookJob:
 
         found, self._sessions = model_notice.answer(self.client, event, context, since), context.store.sessions
         if found:
-            self._sessions.note_untold(event.agent, event.session, since)  # for the next prompt, if this hook is killed
+            self._sessions.record_untold(event.agent, event.session, since)  # for the next prompt, if this hook is killed
         else:
-            self.note_told()
+            self.record_told()
         return found
 
-    def note_told(self) -> None:
+    def record_told(self) -> None:
         """Record that the client has what `tell_model` returned, if it returned something."""
         if self._sessions is not None:
-            self._sessions.note_told(self.event.agent, self.event.session)
+            self._sessions.record_told(self.event.agent, self.event.session)
 
     def save(self, context: "Context") -> "Saved":
         """Make the checkpoint, and start gc if it is due. Raises as a save does."""
@@ -255,7 +255,7 @@ def _handle(argv: list[str], at_ns: int, began: float, log: HookLog) -> None:
     if call.is_child:
         from . import limits
 
-        limits.begin()
+        limits.limit_process()
     payload = payloads.drain(0)  # read all of it, valid or not: the client's write must not fail
     outcome = _ask_helper(call, payload)
     if outcome == "done":
@@ -266,20 +266,20 @@ def _handle(argv: list[str], at_ns: int, began: float, log: HookLog) -> None:
 
         slash_command.answer(job.event, job.client, job.place)
     elif job.is_wanted():
-        job.prepare(_UNHURRIED if call.is_child else job.event.budget)
+        job.read_settings(_UNHURRIED if call.is_child else job.event.budget)
         if call.is_child:
-            _work_as_child(job, outcome, log)
+            _save_as_child(job, outcome, log)
             return
-        _hurry(call.left(job.event.budget))
+        _limit_time(call.seconds_left(job.event.budget))
         try:
-            outcome = _work_here(call, job, outcome, log)
+            outcome = _save_here(call, job, outcome, log)
         except Exception as error:
             call.notice = call.notice or job.failure_notice(error, log.directory)
             raise
         finally:
             call.show_notice()
             if call.notice:
-                job.note_told()
+                job.record_told()
         if outcome != "done":
             _leave_to_child(call, job, outcome, log)
 
@@ -297,7 +297,7 @@ def _ask_helper(call: _HookCall, payload: bytes) -> "Outcome":
     return protocol.request(helpers, call.words, payload, call.at_ns, call.began - _SPARE, call.show_notice)
 
 
-def _work_here(call: _HookCall, job: HookJob, outcome: "Outcome", log: HookLog) -> "Outcome":
+def _save_here(call: _HookCall, job: HookJob, outcome: "Outcome", log: HookLog) -> "Outcome":
     """Make the checkpoint in this process unless that is too slow. Returns the outcome."""
     from ..ops import agent_event
     from ..settings import opened
@@ -306,7 +306,7 @@ def _work_here(call: _HookCall, job: HookJob, outcome: "Outcome", log: HookLog) 
     try:
         with opened(job.place, job.settings, create=True) as context:
             log.directory, root = context.store.path, context.root.path
-            context.store.sessions.note(agent_event.seen(context, event, job.at_ns))
+            context.store.sessions.record(agent_event.session_record(context, event, job.at_ns))
             agent_event.write_shell_variables(context, event)
             log_oddities(event, log)
             if agent_event.is_too_soon(context, event, job.at_ns):
@@ -326,7 +326,7 @@ def _work_here(call: _HookCall, job: HookJob, outcome: "Outcome", log: HookLog) 
     return outcome
 
 
-def _work_as_child(job: HookJob, outcome: "Outcome", log: HookLog) -> None:
+def _save_as_child(job: HookJob, outcome: "Outcome", log: HookLog) -> None:
     """Make the checkpoint, after the other children of the project. Record the events that were left to this one."""
     from ..ops import agent_event
     from ..settings import find_root, opened, store_of
@@ -377,7 +377,7 @@ def log_oddities(event: "Event", log: HookLog) -> None:
         log.add(f"hook {event.agent} {event.name}: not what was expected, and left out: {', '.join(event.odd)}")
 
 
-def _hurry(seconds: float) -> None:
+def _limit_time(seconds: float) -> None:
     """Raise _OutOfTime after `seconds`, or KeyboardInterrupt when the client ends the hook before."""
     # the module `signal` imports enum, which costs milliseconds
     import _signal as signal
@@ -413,7 +413,7 @@ def _leave_to_child(call: _HookCall, job: HookJob, outcome: "Outcome", log: Hook
         child.stdin.write(job.payload)
         child.stdin.close()
     try:
-        wait = 0.0 if event.trigger == "session_start" else call.left(event.budget)
+        wait = 0.0 if event.trigger == "session_start" else call.seconds_left(event.budget)
         if child.wait(timeout=max(wait, 0.0)):
             log.add(f"hook {event.agent} {event.name}: the process that was to make the checkpoint ended with {child.returncode}")
     except subprocess.TimeoutExpired:

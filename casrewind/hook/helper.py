@@ -76,7 +76,7 @@ class Helper:
         self._store = store_of(root, settings)
         directory = environment.helpers()
         if why := locations.ownership_problem(environment.data_directory()):
-            raise _refused(environment.data_directory(), why)
+            raise _unsafe_directory_error(environment.data_directory(), why)
         fsio.make_directories(directory)
         self._name = protocol.name_of(os.fsencode(root.path))
         self._path = os.path.join(directory, self._name)
@@ -84,7 +84,7 @@ class Helper:
         status = os.fstat(self._directory)
         if status.st_uid != os.geteuid() or status.st_mode & 0o022:  # hooks make the same check and would not connect
             os.close(self._directory)
-            raise _refused(directory, "it is not yours alone")
+            raise _unsafe_directory_error(directory, "it is not yours alone")
         lock = locks.open_lock(helper_process.lock_of(root.path))
         if lock is None:
             raise errors.StoreNotWritable(f"{printable(directory)} cannot be written: hooks would find no helper there")
@@ -153,7 +153,7 @@ class Helper:
         os.chdir("/")  # do not keep a file system busy
         with suppress(_Shutdown):
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-                signal.signal(number, _stop)
+                signal.signal(number, _raise_shutdown)
             while True:
                 if not self._is_reachable():
                     return "its socket was replaced"
@@ -162,7 +162,7 @@ class Helper:
                 if not self._child and time.monotonic() - self._last_request > self._idle:
                     return "idle timeout"
                 self._wait()
-                self._check()
+                self._compare_if_due()
         return "a signal asked it to end"
 
     def _wait(self) -> None:
@@ -185,13 +185,13 @@ class Helper:
             with suppress(OSError):
                 talk, _ = self._socket.accept()
                 try:
-                    if not self._child and protocol.peer(talk) == os.geteuid():
+                    if not self._child and protocol.peer_user(talk) == os.geteuid():
                         self._last_request = time.monotonic()
-                        self._fork(lambda watch: self._run(talk, watch), self._changes())
+                        self._fork(lambda watch: self._answer_hook(talk, watch), self._changes())
                 finally:
                     talk.close()
 
-    def _check(self) -> None:
+    def _compare_if_due(self) -> None:
         """Start a comparison of all files when it is due."""
         if not self._child and self._tree is not None and self._until_check() <= 0:
             self._saves, self._checked, self._is_checking = 0, time.monotonic(), True
@@ -209,7 +209,7 @@ class Helper:
             waits = min(waits, self._check_took * _CHECK_SHARE)
         return max(self._checked + waits - now, self._last_request + _CHECK_QUIET - now)
 
-    def _run(self, talk: socket.socket, watch: ChangeSet | None) -> bytes:
+    def _answer_hook(self, talk: socket.socket, watch: ChangeSet | None) -> bytes:
         _do_job(talk, self.root, self._store, watch)
         return b""
 
@@ -301,7 +301,7 @@ class Helper:
             self._tree.forget_all()
 
 
-def _refused(place: str, why: str) -> errors.StoreForeign:
+def _unsafe_directory_error(place: str, why: str) -> errors.StoreForeign:
     """The error for a directory in which another user could replace the helper's lock and socket."""
     return errors.StoreForeign(
         f"no helper starts: hooks look for it in {printable(place)}, and {why}",
@@ -313,7 +313,7 @@ def _ignore(number: int, _: object) -> None:
     pass
 
 
-def _stop(number: int, _: object) -> None:
+def _raise_shutdown(number: int, _: object) -> None:
     raise _Shutdown(number)
 
 # -- in the fork: the work of one hook
@@ -371,18 +371,18 @@ def _do_job(talk: socket.socket, root: roots.Root, store: str, watch: ChangeSet 
         if _wait_for_go(talk, job.event.budget):
             _report_done(talk)
         return
-    job.prepare(job.event.budget)
+    job.read_settings(job.event.budget)
     theirs = find_root(job.place, job.settings)
     if theirs.path != root.path or store_of(theirs, job.settings) != store:
         return
-    limits.begin()
+    limits.limit_process()
     limits.allow_index(store)
     with suppress(errors.CasrewindError, OSError), agent_event.turn_lock(store, theirs.key, 0.0):
         if not _wait_for_go(talk, job.event.budget):
             return
         log = handler.HookLog()
         try:
-            _save(talk, request.parent, job, watch, log)
+            _save_event(talk, request.parent, job, watch, log)
         except (Exception, limits.CpuLimitReached) as error:  # the hook was not told "done": it tries the save itself
             log.add(f"{' '.join(request.words[:2])} (casrewind watch): {handler.reason(error)}")
 
@@ -409,10 +409,10 @@ def _is_shown(talk: socket.socket) -> bool:
     return False
 
 
-def _save(talk: socket.socket, parent: int, job: handler.HookJob, watch: ChangeSet | None, log: handler.HookLog) -> None:
+def _save_event(talk: socket.socket, parent: int, job: handler.HookJob, watch: ChangeSet | None, log: handler.HookLog) -> None:
     with opened(job.place, job.settings, create=True, watch=watch) as context:
         log.directory = context.store.path
-        seen = agent_event.seen(context, job.event, job.at_ns, parent)
+        seen = agent_event.session_record(context, job.event, job.at_ns, parent)
         agent_event.write_shell_variables(context, job.event)
         notice = job.notice(context, None) + job.tell_model(context)
         try:
@@ -420,9 +420,9 @@ def _save(talk: socket.socket, parent: int, job: handler.HookJob, watch: ChangeS
                 notice += job.notice(context, job.save(context))
             _report_done(talk, notice)
             if notice and _is_shown(talk):
-                job.note_told()
+                job.record_told()
         finally:  # the hook no longer waits: the rest of the bookkeeping
-            context.store.sessions.note(seen)
+            context.store.sessions.record(seen)
             handler.log_oddities(job.event, log)
             if watch is not None:
                 with suppress(errors.CasrewindError, OSError):  # then the next save compares everything

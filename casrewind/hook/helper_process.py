@@ -115,7 +115,7 @@ def _ping(directory: str, name: str) -> str:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as talk:
             talk.settimeout(_PATIENCE)
             talk.connect(f"/proc/self/fd/{there}/{name}")
-            if protocol.peer(talk) != os.geteuid():
+            if protocol.peer_user(talk) != os.geteuid():
                 return "does not own its socket"
             talk.shutdown(socket.SHUT_WR)
             protocol.receive(talk, 1, end)

@@ -23,12 +23,12 @@ class CpuLimitReached(BaseException):
     """The processor time is used up. It is no Exception, so that no `except Exception` catches it."""
 
 
-def begin() -> None:
+def limit_process() -> None:
     """Limit this process and its forks. A lower limit is kept."""
-    _lower(resource.RLIMIT_CPU, SECONDS, SECONDS + _GRACE)
-    signal.signal(signal.SIGXCPU, _stop)
+    _lower_limit(resource.RLIMIT_CPU, SECONDS, SECONDS + _GRACE)
+    signal.signal(signal.SIGXCPU, _raise_limit_reached)
     if sys.platform.startswith("linux"):  # elsewhere the system maps address space into every process
-        _lower(resource.RLIMIT_AS, LEAST_MEMORY)
+        _lower_limit(resource.RLIMIT_AS, LEAST_MEMORY)
 
 
 def allow_index(store: str) -> None:
@@ -36,21 +36,21 @@ def allow_index(store: str) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     if soft == LEAST_MEMORY:
         with suppress(OSError):
-            resource.setrlimit(resource.RLIMIT_AS, (_least(memory_for(store), hard), hard))
+            resource.setrlimit(resource.RLIMIT_AS, (_lower_of(memory_for(store), hard), hard))
 
 
-def _lower(kind: int, wanted: int, most: int = resource.RLIM_INFINITY) -> None:
+def _lower_limit(kind: int, wanted: int, most: int = resource.RLIM_INFINITY) -> None:
     soft, hard = resource.getrlimit(kind)
     with suppress(OSError, ValueError):
-        resource.setrlimit(kind, (_least(wanted, soft), _least(most, hard)))
+        resource.setrlimit(kind, (_lower_of(wanted, soft), _lower_of(most, hard)))
 
 
-def _least(one: int, other: int) -> int:
+def _lower_of(one: int, other: int) -> int:
     """The lower of two limits. RLIM_INFINITY means no limit."""
     return min((limit for limit in (one, other) if limit != resource.RLIM_INFINITY), default=resource.RLIM_INFINITY)
 
 
-def _stop(number: int, _: object) -> NoReturn:
+def _raise_limit_reached(number: int, _: object) -> NoReturn:
     signal.signal(number, signal.SIG_IGN)  # the system repeats it every second
     seconds = resource.getrlimit(resource.RLIMIT_CPU)[0]
     raise CpuLimitReached(f"the save needed more than {seconds} s of processor time: the limit for a hook")

@@ -43,14 +43,14 @@ def answer(client: Client, event: Event, context: Context, since: int) -> bytes:
 
 def text(found: RestoredSince) -> str:
     """The text about what was restored."""
-    done = [_clause(one) for one in found.done[-_MOST_DONE:]]
+    done = [_deed_in_words(one) for one in found.done[-_MOST_DONE:]]
     more = len(found.done) - len(done)
     begin = f"casrewind: since your last answer {'; then '.join(done)}{f' ({more} earlier restores too)' if more else ''}. "
     texts = (f"{begin}{_paths(found, most)}{_ADVICE}" for most in range(_MOST_PATHS, 0, -1))
     return next((whole for whole in texts if len(whole) <= _MOST), f"{begin}{_paths(found, 0)}{_ADVICE}")
 
 
-def _clause(done: Done) -> str:
+def _deed_in_words(done: Done) -> str:
     who = "another session" if done.by_session else "the user"
     turn = {"own": f"your turn {_quoted(done.prompt)}", "other": "another session's turn"}.get(done.turn, "")
     if done.op == REVERT:

@@ -47,16 +47,16 @@ def _text(event: Event, config: Config, context: Context, saved: Saved | None) -
         return state_line(context)
     if saved is None or event.trigger != "turn_end" or event.subagent or not config.warn_removed:
         return ""
-    return _warning(_removed(context, saved.checkpoint), config.warn_removed)
+    return _warning(_removed_paths(context, saved.checkpoint), config.warn_removed)
 
 
-def _removed(context: Context, end: Checkpoint) -> list[bytes]:
+def _removed_paths(context: Context, end: Checkpoint) -> list[bytes]:
     """The paths of the files that are gone at a turn's end, except files that moved to another path, or that are no
     longer captured."""
     start = context.store.checkpoint(end.more.turn) if end.more.turn else None
     if start is None:
         return []
-    changes = list(diffs.diff(diffs.lenient(context.store.load_tree), start.tree, end.tree))
+    changes = list(diffs.diff(diffs.lenient_loader(context.store.load_tree), start.tree, end.tree))
     moved = {change.new.digest for change in changes if change.old is None and change.new is not None}
     if start.domain != end.domain and any(change.new is None for change in changes):
         there = context.tree.may_exist  # the turn did not remove it, but it is no longer captured

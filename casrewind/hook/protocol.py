@@ -56,7 +56,7 @@ def request(
             return "undone"
         name, root = found
         said = _encoded((here, identity(root), *words), payload, at_ns)
-        return _talk(there, name, said, until, show)
+        return _request_over_socket(there, name, said, until, show)
     except OSError:
         return "undone"
     finally:
@@ -91,7 +91,7 @@ def _find(directory: int, place: str) -> tuple[str, str] | None:
     return None
 
 
-def _talk(directory: int, name: str, said: bytes, until: float, show: "Callable[[bytes], None]") -> "Outcome":
+def _request_over_socket(directory: int, name: str, said: bytes, until: float, show: "Callable[[bytes], None]") -> "Outcome":
     import _socket
 
     end = time.monotonic() + _PATIENCE
@@ -100,7 +100,7 @@ def _talk(directory: int, name: str, said: bytes, until: float, show: "Callable[
     try:
         talk.settimeout(_PATIENCE)
         talk.connect(f"/proc/self/fd/{directory}/{name}")  # the real path may be longer than a socket address allows
-        if peer(talk) != os.geteuid():
+        if peer_user(talk) != os.geteuid():
             return "undone"
         talk.sendall(said)
         answer = receive(talk, 5, end)
@@ -138,7 +138,7 @@ def _notice(talk: "_socket.socket") -> bytes:  # type: ignore[name-defined] # no
     return found if len(found) == size else b""
 
 
-def peer(talk: "_socket.socket") -> int:  # type: ignore[name-defined] # noqa: F821 - imported where it is needed only
+def peer_user(talk: "_socket.socket") -> int:  # type: ignore[name-defined] # noqa: F821 - imported where it is needed only
     """The user id of the connected process."""
     import _socket
 

@@ -76,34 +76,34 @@ also: list, jump, pin, unpin, status, doctor, verify. None of these asks the mod
 def answer(event: Event, client: Client, root: str) -> None:
     """Run the command after `/casrewind`. Print the decision that shows its output and blocks the prompt."""
     try:
-        reason = _do(event, root)
+        reason = _output_of_command(event, root)
     except Exception as error:
         reason = f"casrewind: {type(error).__name__}: {error}"
     fsio.write_all(1, json.dumps(client.refuse(reason)).encode() + b"\n")  # unbuffered, so that a failed write is noticed
 
 
-def _do(event: Event, root: str) -> str:
+def _output_of_command(event: Event, root: str) -> str:
     import shlex
     import subprocess
 
     from .typed import read
 
-    _note(event, root)
+    _record_session(event, root)
     try:
         words = shlex.split(event.command or "") or list(_TURNS)
     except ValueError:
         return f"casrewind: a quotation mark is not closed in {event.command!r}; nothing was done"
     if words[0] == "help":
-        return _HELP.format(_name(event.prompt))
+        return _HELP.format(_typed_name(event.prompt))
     if words[0] not in _KNOWN:
         near = did_you_mean(words[0], _KNOWN)
         return f"{_USAGE}\n{words[0]!r} is no command here{near and f'; {near}'}; nothing was done"
     said = read(words)
     words = list(said.words) if words[0] in _PLANS else words
-    if (refused := _refused(words)) is not None:
+    if (refused := _refused_option(words)) is not None:
         return f"casrewind: {words[0]} does not take {refused} in a prompt; nothing was done. Type it in a terminal"
-    if words[0] in _PLANS and not _HARMLESS & set(_options(words)):
-        typed = [*(word for word in _options(words) if word not in ("-y", "--yes")), *words[len(_options(words)) :]]
+    if words[0] in _PLANS and not _HARMLESS & set(_words_before_dashes(words)):
+        typed = [*(word for word in _words_before_dashes(words) if word not in ("-y", "--yes")), *words[len(_words_before_dashes(words)) :]]
         words = [typed[0], f"--typed={said._replace(words=tuple(typed)).text}", *typed[1:]]
     if words[0] == "back":
         words[1:1] = ["--session", event.session] if event.session else []
@@ -124,14 +124,14 @@ def _do(event: Event, root: str) -> str:
     return _as_typed_here(text, event.prompt) or f"casrewind {words[0]}: done"
 
 
-def _options(words: list[str]) -> list[str]:
+def _words_before_dashes(words: list[str]) -> list[str]:
     """The words in front of the dashes."""
     return words[: words.index("--")] if "--" in words else words
 
 
-def _refused(words: list[str]) -> str | None:
+def _refused_option(words: list[str]) -> str | None:
     """The first option that is not allowed in a prompt, or None."""
-    rest = iter(_options(words)[1:])
+    rest = iter(_words_before_dashes(words)[1:])
     for word in rest:
         name, attached = (word.partition("=")[0], "=" in word) if word.startswith("--") else (word[:2], len(word) > 2)
         if not word.startswith("-") or word == "-":
@@ -144,7 +144,7 @@ def _refused(words: list[str]) -> str | None:
     return None
 
 
-def _note(event: Event, root: str) -> None:
+def _record_session(event: Event, root: str) -> None:
     """Record that this session is alive and idle: a client with a running turn does not run this command."""
     import time
     from contextlib import suppress
@@ -156,7 +156,7 @@ def _note(event: Event, root: str) -> None:
     with suppress(errors.CasrewindError):
         settings, _ = from_environment()
         with opened(root, settings, create=False) as context:
-            context.store.sessions.note(agent_event.seen(context, event, time.time_ns()))
+            context.store.sessions.record(agent_event.session_record(context, event, time.time_ns()))
             agent_event.write_shell_variables(context, event)
 
 
@@ -164,10 +164,10 @@ def _as_typed_here(text: str, prompt: str) -> str:
     """A command's output, with every command in it spelled as a person types it in the client."""
     import re
 
-    return re.sub(rf"(?<![\w/.:-])casrewind (?=(?:{'|'.join(sorted(_KNOWN))})\b)", f"{_name(prompt)} ", text)
+    return re.sub(rf"(?<![\w/.:-])casrewind (?=(?:{'|'.join(sorted(_KNOWN))})\b)", f"{_typed_name(prompt)} ", text)
 
 
-def _name(prompt: str) -> str:
+def _typed_name(prompt: str) -> str:
     """What a person types for casrewind: `/casrewind`, or the longer name that a plugin has."""
     used = prompt.split(maxsplit=1)[0]
     return used if used.endswith(":casrewind") else "/casrewind"

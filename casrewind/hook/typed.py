@@ -52,7 +52,7 @@ def read(words: list[str]) -> TypedLine:
     return TypedLine(tuple(words), None)
 
 
-def of(line: str) -> TypedLine:
+def from_option(line: str) -> TypedLine:
     """The line that a person typed in a client, from the value of --typed. Raises UsageError."""
     try:
         words = shlex.split(line)

@@ -57,7 +57,7 @@ class Bisection:
         wanted = self.good + (self.bad - self.good) * _spread(self.bad - self.good - 1 - len(left))
         return min(left, key=lambda at: (abs(at - wanted), at), default=None)
 
-    def note(self, at: int, *, is_good: bool | None) -> None:
+    def record(self, at: int, *, is_good: bool | None) -> None:
         """Note what a state is; None if that cannot be told."""
         if is_good is None:
             self._skipped.add(at)

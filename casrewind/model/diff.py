@@ -125,7 +125,7 @@ def topmost(changes: Iterable[Change]) -> tuple[Change, ...]:
     return tuple(found)
 
 
-def lenient(load: Loader) -> Loader:
+def lenient_loader(load: Loader) -> Loader:
     """A loader for counting only: a damaged tree or node counts as empty. Damage of the previous
     checkpoint must not block all later saves."""
 
@@ -143,10 +143,10 @@ def lenient(load: Loader) -> Loader:
 def counted_changes(changes: Iterable[Change]) -> list[Change]:
     """The changes that are counted and shown, sorted by path. A directory that comes or goes with its files is not counted.
     Of empty directories in each other, the topmost one counts."""
-    return sorted(_counted(changes))
+    return sorted(_with_empty_directories_last(changes))
 
 
-def _counted(changes: Iterable[Change]) -> Iterator[Change]:
+def _with_empty_directories_last(changes: Iterable[Change]) -> Iterator[Change]:
     """The same, with empty directories last: of a million files only the directories are remembered."""
     directories: list[Change] = []  # that come or go
     whole: set[tuple[bool, bytes]] = set()  # (True if it comes, a directory)
@@ -173,7 +173,7 @@ def count(changes: Iterable[Change]) -> Counts:
     """The numbers of counted changes. If a manifest is refused, return the count so far, so that a save does not fail."""
     added = modified = removed = 0
     try:
-        for change in _counted(changes):
+        for change in _with_empty_directories_last(changes):
             if change.old is None:
                 added += 1
             elif change.new is None:

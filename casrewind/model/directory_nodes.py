@@ -106,31 +106,31 @@ def encode(nodes: NodeList) -> bytes:
 def decode(data: bytes) -> NodeList:
     """The list of nodes in these bytes. Raises ManifestCorrupt."""
     if len(data) < _HEAD.size:
-        raise damage("shorter than its head")
+        raise damage_error("shorter than its head")
     magic, level, count = _HEAD.unpack_from(data)
     if magic != MAGIC:
-        raise damage("not a tree")
+        raise damage_error("not a tree")
     if not 1 <= level <= MOST_LEVELS:
-        raise damage("a list of nodes with an impossible level")
+        raise damage_error("a list of nodes with an impossible level")
     if not 2 <= count <= LIMITS.most:
-        raise damage("a list of too many nodes, or too few")
+        raise damage_error("a list of too many nodes, or too few")
     parts: list[NodeRef] = []
     position, last = _HEAD.size, b""
     for _ in range(count):
         middle = position + 1 + (data[position] if position < len(data) else 0)
         first, digest = data[position + 1 : middle], data[middle : middle + digests.SIZE]
         if len(digest) != digests.SIZE:
-            raise damage("a list of nodes is cut short")
+            raise damage_error("a list of nodes is cut short")
         if first <= last:
-            raise damage("nodes out of order")
+            raise damage_error("nodes out of order")
         parts.append(NodeRef(first, digest))
         position, last = middle + digests.SIZE, first
     if position != len(data):
-        raise damage("bytes after the last node")
+        raise damage_error("bytes after the last node")
     return NodeList(level, parts)
 
 
-def damage(why: str) -> errors.ManifestCorrupt:
+def damage_error(why: str) -> errors.ManifestCorrupt:
     """The error for invalid bytes of a tree."""
     return errors.ManifestCorrupt(f"damaged tree: {why}", "run casrewind verify")
 
@@ -154,14 +154,14 @@ def places(nodes: NodeList, before: bytes = b"") -> Iterator[tuple[bytes, NodePl
 def check(place: NodePlace, level: int, first: bytes, last: bytes) -> None:
     """Raise ManifestCorrupt if a node with this level, first and last name does not fit the place."""
     if level != place.level:
-        raise damage("levels of nodes out of order")
+        raise damage_error("levels of nodes out of order")
     if not first:
-        raise damage("an empty node")
+        raise damage_error("an empty node")
     if first != place.first or (place.before and last >= place.before):
-        raise damage("a node with names that belong elsewhere")
+        raise damage_error("a node with names that belong elsewhere")
 
 
-def ends(node: Rows | NodeList) -> tuple[int, bytes, bytes]:
+def first_and_last(node: Rows | NodeList) -> tuple[int, bytes, bytes]:
     """Returns (level, first name, last name) of a node. A list's last name is the first name of its last node."""
     if isinstance(node, NodeList):
         return node.level, node.parts[0].first, node.parts[-1].first
@@ -186,14 +186,14 @@ def below(load: Load, top: NodeList) -> Iterator[tuple[bytes, Rows | NodeList]]:
         else:
             entries += len(node)
         if entries + len(stack) > MOST_ENTRIES:
-            raise damage("more entries than a directory can have")
+            raise damage_error("more entries than a directory can have")
 
 
 def load_at(load: Load, digest: bytes, place: NodePlace) -> Rows | NodeList:
     """Load the node at a place. Raises ManifestCorrupt if it does not fit, and the errors of `load`."""
     node = load(digest)
     if node is not LOST:
-        check(place, *ends(node))
+        check(place, *first_and_last(node))
     return node
 
 

@@ -89,8 +89,8 @@ class Domain(NamedTuple):
 
 def encode(domain: Domain) -> bytes:
     """A domain as canonical bytes."""
-    rules, unstored = ([_join(rule.source, rule.digest + rule.base) for rule in sorted(some)] for some in (domain.rules, domain.unstored))
-    skipped = [_join(skip.reason, skip.path) for skip in sorted(domain.skipped)]
+    rules, unstored = ([_joined(rule.source, rule.digest + rule.base) for rule in sorted(some)] for some in (domain.rules, domain.unstored))
+    skipped = [_joined(skip.reason, skip.path) for skip in sorted(domain.skipped)]
     return tlv.encode(
         (
             (_IGNORE_CASE, int(domain.ignore_case)),
@@ -112,7 +112,7 @@ def decode(data: bytes) -> Domain:
     rules, unstored = _rules(got.need(_RULES)), _rules(got.raw(_UNSTORED))
     skipped = []
     for item in tlv.decode_list(got.need(_SKIPPED), "domain"):
-        reason, path = _split(item, 1)
+        reason, path = _split_item(item, 1)
         skipped.append(Skip(path, reason))
     return Domain(
         ignore_case=bool(got.number(_IGNORE_CASE)),
@@ -130,17 +130,17 @@ def decode(data: bytes) -> Domain:
 def _rules(data: bytes) -> tuple[RuleRef, ...]:
     rules = []
     for item in tlv.decode_list(data, "domain"):
-        source, rest = _split(item, digests.SIZE)
+        source, rest = _split_item(item, digests.SIZE)
         rules.append(RuleRef(rest[32:], source, rest[:32]))
     return tuple(rules)
 
 
-def _join(word: str, rest: bytes) -> bytes:
+def _joined(word: str, rest: bytes) -> bytes:
     data = tlv.text(word)
     return struct.pack("<H", len(data)) + data + rest
 
 
-def _split(item: bytes, least: int) -> tuple[str, bytes]:
+def _split_item(item: bytes, least: int) -> tuple[str, bytes]:
     length = int.from_bytes(item[:2], "little")
     if len(item) < 2 + length + least:
         raise errors.ManifestCorrupt("damaged domain: an item is cut short", "run casrewind verify")

@@ -162,7 +162,7 @@ class _Search:
                 forward[zero + f_high + 1] = -1
             else:
                 f_high -= 1
-            met = self._ahead(f_low, f_high, left_end, right_end, (b_low, b_high) if is_odd else (1, 0))
+            met = self._round_from_start(f_low, f_high, left_end, right_end, (b_low, b_high) if is_odd else (1, 0))
             if met is not None:
                 return met
             if b_low > least:
@@ -175,11 +175,11 @@ class _Search:
                 backward[zero + b_high + 1] = _FAR
             else:
                 b_high -= 1
-            met = self._back(b_low, b_high, left_at, right_at, (1, 0) if is_odd else (f_low, f_high))
+            met = self._round_from_end(b_low, b_high, left_at, right_at, (1, 0) if is_odd else (f_low, f_high))
             if met is not None:
                 return met
         self._is_bounded = True
-        return self._best(range(f_low, f_high + 1, 2), range(b_low, b_high + 1, 2), left_at, left_end, right_at, right_end)
+        return self._farther_place(range(f_low, f_high + 1, 2), range(b_low, b_high + 1, 2), left_at, left_end, right_at, right_end)
 
     def _anchors(self, left_at: int, left_end: int, right_at: int, right_end: int) -> list[tuple[int, int]]:
         """Places in a box of lines that both sides have once: the longest row of them that is in order on both."""
@@ -205,7 +205,7 @@ class _Search:
             number = before[number]
         return found[::-1]
 
-    def _ahead(self, low: int, high: int, left_end: int, right_end: int, others: tuple[int, int]) -> tuple[int, int] | None:
+    def _round_from_start(self, low: int, high: int, left_end: int, right_end: int, others: tuple[int, int]) -> tuple[int, int] | None:
         """One round from the start: the place where it meets the ways from the end, on the diagonals `others`."""
         forward, backward, zero, left, right = self._forward, self._backward, self._zero, self._left, self._right
         others_low, others_high = others
@@ -224,7 +224,7 @@ class _Search:
         self._steps += (high - low) // 2 + 1
         return None
 
-    def _back(self, low: int, high: int, left_at: int, right_at: int, others: tuple[int, int]) -> tuple[int, int] | None:
+    def _round_from_end(self, low: int, high: int, left_at: int, right_at: int, others: tuple[int, int]) -> tuple[int, int] | None:
         """One round from the end: the place where it meets the ways from the start, on the diagonals `others`."""
         forward, backward, zero, left, right = self._forward, self._backward, self._zero, self._left, self._right
         others_low, others_high = others
@@ -243,7 +243,7 @@ class _Search:
         self._steps += (high - low) // 2 + 1
         return None
 
-    def _best(
+    def _farther_place(
         self, ahead: range, back: range, left_at: int, left_end: int, right_at: int, right_end: int
     ) -> tuple[int, int]:
         """The place that is farthest from the start, or from the end if that is farther."""
@@ -274,7 +274,7 @@ def _moved(found: list[Block], old: Sequence[bytes], new: Sequence[bytes]) -> li
             start, end = (block.new_start, block.new_end) if is_new else (block.old_start, block.old_end)
             low = 0 if not made else made[-1].new_end if is_new else made[-1].old_end
             high = after.new_start if is_new else after.old_start
-            by = _shift(new if is_new else old, start, end, low, high)
+            by = _lines_to_move(new if is_new else old, start, end, low, high)
             block = Block(*(at + by for at in block))
         if made and (made[-1].old_end, made[-1].new_end) == (block.old_start, block.new_start):
             block = Block(made[-1].old_start, block.old_end, made[-1].new_start, block.new_end)
@@ -292,12 +292,12 @@ def _lowest(found: list[Block], old: Sequence[bytes], new: Sequence[bytes]) -> l
         block = waiting.popleft()
         low = made[-1] if made else Block(0, 0, 0, 0)
         high = waiting[0] if waiting else Block(len(old), len(old), len(new), len(new))
-        up = _room(block, old, new, low, -1)
+        up = _room_to_move(block, old, new, low, -1)
         if made and block.old_start - up == low.old_end and block.new_start - up == low.new_end:
             made.pop()
             waiting.appendleft(Block(low.old_start, block.old_end - up, low.new_start, block.new_end - up))
             continue
-        down = _room(block, old, new, high, 1)
+        down = _room_to_move(block, old, new, high, 1)
         block = Block(*(at + down for at in block))
         if waiting and block.old_end == high.old_start and block.new_end == high.new_start:
             waiting[0] = Block(block.old_start, high.old_end, block.new_start, high.new_end)
@@ -306,7 +306,7 @@ def _lowest(found: list[Block], old: Sequence[bytes], new: Sequence[bytes]) -> l
     return made
 
 
-def _room(block: Block, old: Sequence[bytes], new: Sequence[bytes], to: Block, by: int) -> int:
+def _room_to_move(block: Block, old: Sequence[bytes], new: Sequence[bytes], to: Block, by: int) -> int:
     """By how many lines a block can be moved up (`by` -1) or down (1), at most up to the block `to`."""
     if block.old_start < block.old_end and block.new_start < block.new_end:
         return 0
@@ -324,7 +324,7 @@ def _room(block: Block, old: Sequence[bytes], new: Sequence[bytes], to: Block, b
     return count
 
 
-def _shift(lines: Sequence[bytes], start: int, end: int, low: int, high: int) -> int:
+def _lines_to_move(lines: Sequence[bytes], start: int, end: int, low: int, high: int) -> int:
     """By how many lines a block is to be moved to the place that a person expects."""
     up = down = 0
     while up < _SLIDE and start - up > low and lines[start - up - 1] == lines[end - up - 1]:

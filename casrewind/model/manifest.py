@@ -126,7 +126,7 @@ def store_tree(data: bytes, put: Callable[[bytes], bytes], limits: "NodeLimits |
     names, starts, position = [], [], _HEAD.size
     while position < len(data):
         starts.append(position)
-        _, name, position = _step(data, position)
+        _, name, position = _next_entry(data, position)
         names.append(name)
     starts.append(position)
 
@@ -145,21 +145,21 @@ def _check_name(name: bytes) -> None:
 def decode_tree(data: bytes) -> Tree:
     """The entries in a tree's bytes. Raises ManifestCorrupt, or UnsafePath for a name that no restore may write."""
     if len(data) < _HEAD.size:
-        raise _damage("shorter than its head")
+        raise _damage_error("shorter than its head")
     magic, count = _HEAD.unpack_from(data)
     if magic != MAGIC:
-        raise _damage("not a tree")
+        raise _damage_error("not a tree")
     rows: Tree = []
     position, last = _HEAD.size, b""
     for _ in range(count):
         name, entry, position = decode_entry(data, position)
         _check_name(name)
         if name <= last:
-            raise _damage("names out of order")
+            raise _damage_error("names out of order")
         last = name
         rows.append((name, entry))
     if position != len(data):
-        raise _damage("bytes after the last entry")
+        raise _damage_error("bytes after the last entry")
     return rows
 
 
@@ -170,7 +170,7 @@ def decode_node(data: bytes) -> "Tree | NodeList":
 
         return directory_nodes.decode(data)
     if int.from_bytes(data[4:8], "little") > _MOST_IN_NODE:
-        raise _damage("more entries than one node has")
+        raise _damage_error("more entries than one node has")
     return decode_tree(data)
 
 
@@ -219,19 +219,19 @@ def decode_entry(data: bytes, position: int) -> tuple[bytes, Entry, int]:
             start, position = position + 2, position + 2 + length
             target = data[start:position]
             if len(target) != length:
-                raise _damage("an entry is cut short")
+                raise _damage_error("an entry is cut short")
             if not target or b"\0" in target or length > _MAX_TARGET:
-                raise _damage("an impossible link target")
+                raise _damage_error("an impossible link target")
             return name, Entry(LINK, mode, length, target=target), position
         if code == _PURGED:
             (size,) = struct.unpack_from("<Q", data, position)
             return name, Entry(PURGED, mode, size), position + 8
     except struct.error as error:
-        raise _damage("an entry is cut short") from error
-    raise _damage(f"unknown kind of entry {code}")
+        raise _damage_error("an entry is cut short") from error
+    raise _damage_error(f"unknown kind of entry {code}")
 
 
-def _damage(why: str) -> errors.ManifestCorrupt:
+def _damage_error(why: str) -> errors.ManifestCorrupt:
     return errors.ManifestCorrupt(f"damaged tree: {why}", "run casrewind verify")
 
 
@@ -250,14 +250,14 @@ def references(data: bytes) -> Iterator[tuple[bytes, str, bytes, int]]:
         return
     position, end = _HEAD.size, len(data)
     while position + 1 < end:
-        code, name, position = _step(data, position)
+        code, name, position = _next_entry(data, position)
         if code == _DIR:
             yield name, DIR, data[position - 32 : position], 0
         elif code in _DIGESTED:
             size = int.from_bytes(data[position - _TAILS[code] + 8 : position - _TAILS[code] + 16], "little")
             yield name, _DIGESTED[code], data[position - 32 : position], size
     if position != end:
-        raise _damage("an entry is cut short")
+        raise _damage_error("an entry is cut short")
 
 
 def entry_in(data: bytes, wanted: bytes) -> Entry | bytes | None:
@@ -269,20 +269,20 @@ def entry_in(data: bytes, wanted: bytes) -> Entry | bytes | None:
         return directory_nodes.decode(data).holding(wanted)
     position, end = _HEAD.size, len(data)
     while position + 1 < end:
-        _, name, after = _step(data, position)
+        _, name, after = _next_entry(data, position)
         if name == wanted:
             return decode_entry(data, position)[1]
         position = after
     return None
 
 
-def _step(data: bytes, position: int) -> tuple[int, bytes, int]:
+def _next_entry(data: bytes, position: int) -> tuple[int, bytes, int]:
     code, start = data[position], position + _NAME.size
     end = start + data[position + 1]
     if code == _LINK:
         return code, data[start:end], end + 2 + int.from_bytes(data[end : end + 2], "little")
     if code not in _TAILS:
-        raise _damage(f"unknown kind of entry {code}")
+        raise _damage_error(f"unknown kind of entry {code}")
     return code, data[start:end], end + _TAILS[code]
 
 
@@ -388,10 +388,10 @@ class Finder:
             path = path.rpartition(b"/")[0]
         known = self._places.get(path)
         if known is None:
-            known = self._put(path, self._root)
+            known = self._load_into_cache(path, self._root)
         for below in reversed(pending):
             entry = self._entry(known, below.rpartition(b"/")[2])
-            known = self._put(below, entry.digest if entry is not None and entry.kind == DIR else None)
+            known = self._load_into_cache(below, entry.digest if entry is not None and entry.kind == DIR else None)
         return known
 
     def _entry(self, known: "dict[bytes, Entry] | NodeList", name: bytes) -> Entry | None:
@@ -412,7 +412,7 @@ class Finder:
             node, before = self._nodes[digest]
         return node.get(name)
 
-    def _put(self, path: bytes, tree: bytes | None) -> "dict[bytes, Entry] | NodeList":
+    def _load_into_cache(self, path: bytes, tree: bytes | None) -> "dict[bytes, Entry] | NodeList":
         node = [] if tree is None else self._load(tree)
         known = dict(node) if isinstance(node, list) else node
         self._count(len(known))
@@ -474,11 +474,11 @@ def replace(load: Loader, put: Callable[[bytes], bytes], root: bytes, changes: M
         here = finder.find(place) if place else None
         if here is not None:
             parent, _, name = place.rpartition(b"/")
-            by_parent[parent][name] = here._replace(digest=_with(load, put, here.digest, by_parent[place]))
-    return _with(load, put, root, by_parent[b""])
+            by_parent[parent][name] = here._replace(digest=_with_replaced(load, put, here.digest, by_parent[place]))
+    return _with_replaced(load, put, root, by_parent[b""])
 
 
-def _with(load: Loader, put: Callable[[bytes], bytes], digest: bytes, changes: Mapping[bytes, Entry]) -> bytes:
+def _with_replaced(load: Loader, put: Callable[[bytes], bytes], digest: bytes, changes: Mapping[bytes, Entry]) -> bytes:
     """A directory, or a node of it, with entries replaced. Recurses by the levels of nodes."""
     node = load(digest)
     if isinstance(node, list):
@@ -489,7 +489,7 @@ def _with(load: Loader, put: Callable[[bytes], bytes], digest: bytes, changes: M
     for name, entry in changes.items():
         inside.setdefault(node.holding(name), {})[name] = entry
     parts = [
-        part._replace(digest=_with(load, put, part.digest, inside[part.digest])) if part.digest in inside else part
+        part._replace(digest=_with_replaced(load, put, part.digest, inside[part.digest])) if part.digest in inside else part
         for part in node.parts
     ]
     return put(directory_nodes.encode(node._replace(parts=parts)))

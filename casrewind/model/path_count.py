@@ -30,7 +30,7 @@ class PathCount(NamedTuple):
 
 def check(below: "Below[bytes]", root: bytes) -> None:
     """Raise ManifestRefused when a manifest has too many paths. Reads each of its trees once."""
-    if why := _why(below, root):
+    if why := _reason_to_refuse(below, root):
         raise errors.ManifestRefused(why, (root,))
 
 
@@ -38,10 +38,10 @@ def refused(below: "Below[Tree]", roots: Iterable[Tree]) -> dict[Tree, str]:
     """{root tree: reason} for the refused manifests among `roots`. Reads each tree a few times."""
     found, _ = count(below, roots := list(roots))
     doubtful = [root for root in roots if found[root].paths > _ALWAYS or found[root].levels > MAX_DEPTH]
-    return {root: why for root in doubtful if (why := _why(below, root))}
+    return {root: why for root in doubtful if (why := _reason_to_refuse(below, root))}
 
 
-def _why(below: "Below[Tree]", root: Tree) -> str:
+def _reason_to_refuse(below: "Below[Tree]", root: Tree) -> str:
     found, entries = count(below, [root])
     paths, levels = found[root]
     if levels > MAX_DEPTH:

@@ -107,7 +107,7 @@ class PathScope:
         """b"" is the root."""
         self._paths = frozenset(chosen)
 
-    def cover(self, path: bytes) -> bool:
+    def covers(self, path: bytes) -> bool:
         """True if `path` is in the set or below a path of the set."""
         if not self._paths or path in self._paths or b"" in self._paths:
             return True

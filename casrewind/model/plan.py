@@ -206,7 +206,7 @@ def _in_scope(changes: Iterable[Change], scope: Sequence[bytes]) -> Iterator[tup
         return
     everything = {change.path: change for change in changes}
     path_scope = paths.PathScope(scope)
-    chosen = {path: change for path, change in everything.items() if path_scope.cover(path)}
+    chosen = {path: change for path, change in everything.items() if path_scope.covers(path)}
     for path in list(chosen):
         if chosen[path].new is None:
             continue

@@ -157,7 +157,7 @@ def _why_forget(point: Checkpoint, limits: Limits, now_ns: int, rank: int) -> st
 def _why_thin(point: Checkpoint, last_ns: int, slots: set[tuple[bytes, bool, int, int]]) -> str:
     """The reason to thin out a checkpoint; "" if its hour or day has no newer checkpoint. Adds its slot to `slots`.
     Ages are relative to the newest checkpoint, so idle weeks do not age checkpoints."""
-    step = _step(_age(point, last_ns))
+    step = _period_at_age(_age(point, last_ns))
     slot = (point.worktree, point.trigger == checkpoints.SAFETY, step, point.created_ns // max(step * _SECOND, 1))
     if step and slot in slots:
         return f"a newer one of the same {'hour' if step == _HOUR else 'day'} is kept"
@@ -165,7 +165,7 @@ def _why_thin(point: Checkpoint, last_ns: int, slots: set[tuple[bytes, bool, int
     return ""
 
 
-def _step(age: float) -> int:
+def _period_at_age(age: float) -> int:
     """Length in seconds of the period that keeps one checkpoint at this age; 0 = all are kept."""
     return 0 if age <= WHOLE else _HOUR if age <= HOURLY else _DAY
 

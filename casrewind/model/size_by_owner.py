@@ -32,7 +32,7 @@ class SharedSizes(NamedTuple):
     shared: int
 
 
-def share(edges: Edges, sizes: Sequence[int], owners: Sequence[Sequence[int]], groups: Sequence[int]) -> SharedSizes:
+def compute_sizes(edges: Edges, sizes: Sequence[int], owners: Sequence[Sequence[int]], groups: Sequence[int]) -> SharedSizes:
     """Compute total and unique sizes of owners and groups. `sizes` are the bytes of each node, `owners` the nodes
     that each owner names. `groups` holds each owner's group number, from 0; members of a group are adjacent."""
     row = _OwnerRow(edges, sizes, groups)
@@ -66,7 +66,7 @@ class _OwnerRow:
         if position and group != groups[position - 1]:
             self._group_start = position
         new = 0
-        for node, was_there in self._step(nodes).items():
+        for node, was_there in self._count_edges(nodes).items():
             if was_there == (self._names[node] > 0):
                 continue
             size = self._sizes[node]
@@ -90,7 +90,7 @@ class _OwnerRow:
         self._owners[node] += position - since
         self._last[node] = position - 1
 
-    def _step(self, nodes: Sequence[int]) -> dict[int, bool]:
+    def _count_edges(self, nodes: Sequence[int]) -> dict[int, bool]:
         """Count the edges for the next owner. Returns {node with a count that met 0: True if it was present before}.
         An appearing container is compared with a disappearing one: nodes that both name are not visited."""
         names, edges = self._names, self._edges
@@ -100,7 +100,7 @@ class _OwnerRow:
         self._before = nodes
         while coming or going:
             come, go = [], []
-            pairs = [_differences(*pair) for pair in zip_longest(_by_length(coming), _by_length(going), fillvalue=())]
+            pairs = [_without_common(*pair) for pair in zip_longest(_by_length(coming), _by_length(going), fillvalue=())]
             for more, _ in pairs:
                 for edge in more:
                     node = edge & NODE
@@ -140,7 +140,7 @@ def _by_length(found: list[Sequence[int]]) -> list[Sequence[int]]:
     return found if len(found) < 2 else sorted(found, key=len, reverse=True)
 
 
-def _differences(come: Sequence[int], go: Sequence[int]) -> tuple[Collection[int], Collection[int]]:
+def _without_common(come: Sequence[int], go: Sequence[int]) -> tuple[Collection[int], Collection[int]]:
     if not come or not go:
         return come, go
     new, old = set(come), set(go)

@@ -47,12 +47,12 @@ class Fields:
             tag, length = HEAD.unpack_from(data, position)
             position += head + length
             if tag in found:
-                raise self._bad(f"field {tag} twice")
+                raise self._damage_error(f"field {tag} twice")
             found[tag] = data[position - length : position]
         if position != end:
-            raise self._bad("cut short")
+            raise self._damage_error("cut short")
 
-    def _bad(self, why: str) -> errors.ManifestCorrupt:
+    def _damage_error(self, why: str) -> errors.ManifestCorrupt:
         return errors.ManifestCorrupt(f"damaged {self._what}: {why}", "run casrewind verify")
 
     def has_any(self, tags: Iterable[int]) -> bool:
@@ -63,16 +63,16 @@ class Fields:
         """The bytes of a field, b"" if absent. `length`, if given, is the required length of a present field."""
         value = self._values.get(tag, b"")
         if length is not None and tag in self._values and len(value) != length:
-            raise self._bad(f"field {tag} has {len(value)} bytes instead of {length}")
+            raise self._damage_error(f"field {tag} has {len(value)} bytes instead of {length}")
         return value
 
     def need(self, tag: int, length: int | None = None) -> bytes:
         """The bytes of a required field. `length`, if given, is the required length."""
         value = self._values.get(tag)
         if value is None:
-            raise self._bad(f"field {tag} missing")
+            raise self._damage_error(f"field {tag} missing")
         if length is not None and len(value) != length:
-            raise self._bad(f"field {tag} has {len(value)} bytes instead of {length}")
+            raise self._damage_error(f"field {tag} has {len(value)} bytes instead of {length}")
         return value
 
     def number(self, tag: int) -> int:
@@ -81,7 +81,7 @@ class Fields:
         if value is None:
             return 0
         if len(value) != _INT.size:
-            raise self._bad(f"field {tag} is not a number")
+            raise self._damage_error(f"field {tag} is not a number")
         return int.from_bytes(value, "little", signed=True)
 
     def text(self, tag: int) -> str:

@@ -69,7 +69,7 @@ def find_boundaries(points: Sequence[Point], alive: Collection[Session]) -> Turn
     without an end."""
     reading = _Reading(points)
     for at, point in enumerate(points):
-        reading.take(at, point)
+        reading.read_next(at, point)
     return reading.boundaries(alive)
 
 
@@ -112,12 +112,12 @@ class _Reading:
         self.opened_again: dict[int, _Draft] = {}
         self.own: dict[int, _Draft] = {}
 
-    def take(self, at: int, point: Point) -> None:
+    def read_next(self, at: int, point: Point) -> None:
         """Read the next checkpoint."""
         session = (point.agent, point.session)
         trigger = point.trigger
         if trigger in (checkpoints.MANUAL, checkpoints.SAFETY):
-            by = self._find(point, session) if point.turn else self.newest.get(session) if point.session else None
+            by = self._find_turn(point, session) if point.turn else self.newest.get(session) if point.session else None
             if by is not None and (by.is_open or point.turn):
                 by.inside.append(at)
                 self.own[at] = by
@@ -128,13 +128,13 @@ class _Reading:
         if trigger in ("turn_end", "tool_batch", "compact", "session_end") and not notified:
             self.told.add(session)
         if trigger == checkpoints.PROMPT:
-            self._take_prompt(at, point, session)
+            self._read_prompt(at, point, session)
         elif trigger == "turn_end":
-            self._take_turn_end(at, point, session)
+            self._read_turn_end(at, point, session)
         elif trigger == "tool_batch":
-            self._take_tool(at, point, session)
+            self._read_tool_event(at, point, session)
         else:
-            self._take_other(at, point, session)
+            self._read_other_event(at, point, session)
 
     def _take_back(self, at: int, point: Point) -> None:
         """A restore to before a turn that has no end: a person who goes back does not wait for its end. A target that
@@ -144,16 +144,16 @@ class _Reading:
             if draft.is_open and target <= draft.opened:
                 draft.taken_back = at
 
-    def _find(self, point: Point, session: Session) -> _Draft | None:
+    def _find_turn(self, point: Point, session: Session) -> _Draft | None:
         """The turn that a checkpoint names, by the record's own field or by the client's id."""
         if point.turn:
             return self.by_turn.get(point.turn)
         return self.by_id.get((session, point.turn_id)) if point.turn_id else None
 
-    def _open(self, session: Session, before: int | None, opened: int, prompt: str, point: Point) -> _Draft:
+    def _open_turn(self, session: Session, before: int | None, opened: int, prompt: str, point: Point) -> _Draft:
         draft = _Draft(session, before, opened, prompt, point.turn_id)
         self.drafts.append(draft)
-        self._close(session)
+        self._close_turn(session)
         self.newest[session] = draft
         if point.turn_id:
             self.by_id[session, point.turn_id] = draft
@@ -164,7 +164,7 @@ class _Reading:
         """The turn of a record after the turn's start. The record may name the start, which may still exist."""
         before = self.positions.get(point.turn, len(self.points))
         if before >= at:
-            return self._open(session, None, at, point.prompt, point)
+            return self._open_turn(session, None, at, point.prompt, point)
         half = self.newest.get(session)
         if half is not None and half.before is None and half.opened == before:  # also in a turn without a start
             half.inside = [one for one in half.inside if one != before]
@@ -172,46 +172,46 @@ class _Reading:
             if half.inside:
                 half.opened = half.spans[0][0] = half.inside[0]
                 self.drafts.append(half)
-        draft = self._open(session, before, before, point.prompt, point)
+        draft = self._open_turn(session, before, before, point.prompt, point)
         draft.inside.append(at)
         return draft
 
-    def _close(self, session: Session) -> None:
+    def _close_turn(self, session: Session) -> None:
         newest = self.newest.get(session)
         if newest is not None:
             newest.closed = True
 
-    def _take_prompt(self, at: int, point: Point, session: Session) -> None:
+    def _read_prompt(self, at: int, point: Point, session: Session) -> None:
         newest = self.newest.get(session)
         is_free = newest is not None and newest.is_open and not newest.ends and point.turn != point.id
-        if newest is not None and is_free and self._find(point, session) is newest:
+        if newest is not None and is_free and self._find_turn(point, session) is newest:
             newest.waiting.append(at)
             newest.inside.append(at)
         else:  # with the id of another before, it was typed while a turn ran that has no older record left
             is_inside = point.turn not in ("", point.id) and point.turn not in self.by_turn
-            self._open(session, None if is_inside else at, at, point.prompt, point)
+            self._open_turn(session, None if is_inside else at, at, point.prompt, point)
 
-    def _take_turn_end(self, at: int, point: Point, session: Session) -> None:
-        found, newest = self._find(point, session), self.newest.get(session)
+    def _read_turn_end(self, at: int, point: Point, session: Session) -> None:
+        found, newest = self._find_turn(point, session), self.newest.get(session)
         if not point.turn_id and point.has_turn_ids:
-            self._take_notification(found if point.turn else newest, at)
+            self._read_notification(found if point.turn else newest, at)
         elif found is not None:
-            self._end(found, at, point)
+            self._end_turn(found, at, point)
         elif not point.turn_id and newest is not None and not point.turn:
             if not newest.closed:
-                self._end(newest, at, point)
+                self._end_turn(newest, at, point)
         elif newest is not None and newest.waiting and self.positions.get(point.turn) in (*newest.waiting, newest.spans[-1][1]):
-            self._end(self._next_turn(newest, point), at, point)
-        elif point.turn or (point.prompt and not self._waits(newest, point.prompt)):
-            self._end(self._open_named(session, at, point), at, point)
+            self._end_turn(self._next_turn(newest, point), at, point)
+        elif point.turn or (point.prompt and not self._is_waiting(newest, point.prompt)):
+            self._end_turn(self._open_named(session, at, point), at, point)
         elif not point.prompt and newest is not None and newest.answering:
-            self._end(newest, at, point)
+            self._end_turn(newest, at, point)
         elif newest is not None and newest.waiting and not point.no_prompt:
-            self._end(self._next_turn(newest, point), at, point)
+            self._end_turn(self._next_turn(newest, point), at, point)
         elif not point.of_subagent and point.turn_id:
             self.typed.add(at)
 
-    def _take_notification(self, draft: _Draft | None, at: int) -> None:
+    def _read_notification(self, draft: _Draft | None, at: int) -> None:
         """A task notification came: the turn continues from here, if it has ended."""
         if draft is None:
             return
@@ -221,7 +221,7 @@ class _Reading:
             draft.spans.append([at, -1])
             self.opened_again[at] = draft
 
-    def _end(self, draft: _Draft, at: int, point: Point) -> None:
+    def _end_turn(self, draft: _Draft, at: int, point: Point) -> None:
         draft.inside.append(at)
         if draft.answering and point.turn_id and (draft.session, point.turn_id) not in self.by_id:
             draft.answering = False  # the answer to the notification has an id of its own
@@ -239,7 +239,7 @@ class _Reading:
         draft.ends.append(at)
         draft.end(max([at, *draft.subagent_ends]) if newest is draft else at)
 
-    def _waits(self, newest: _Draft | None, prompt: str) -> bool:
+    def _is_waiting(self, newest: _Draft | None, prompt: str) -> bool:
         """True when a prompt is one of those that wait, or all of them joined."""
         texts = [self.points[at].prompt for at in newest.waiting] if newest is not None else []
         return any(text[:_AGREE] == prompt[:_AGREE] for text in (*texts, "\n".join(texts)))
@@ -252,12 +252,12 @@ class _Reading:
             opened = front.cut_at = front.waiting[0]
         waiting, front.waiting = front.waiting, []
         front.inside = [at for at in front.inside if at not in waiting]
-        draft = self._open(front.session, opened, opened, texts, point)
+        draft = self._open_turn(front.session, opened, opened, texts, point)
         draft.inside = sorted({opened, *waiting})
         return draft
 
-    def _take_tool(self, at: int, point: Point, session: Session) -> None:
-        found, newest = self._find(point, session), self.newest.get(session)
+    def _read_tool_event(self, at: int, point: Point, session: Session) -> None:
+        found, newest = self._find_turn(point, session), self.newest.get(session)
         if found is None and newest is not None and newest.answering and point.turn_id:
             found = self.by_id[session, point.turn_id] = newest
         is_unnamed = not point.turn and not point.turn_id and not point.has_turn_ids
@@ -268,9 +268,9 @@ class _Reading:
         elif found is not None:
             found.inside.append(at)
 
-    def _take_other(self, at: int, point: Point, session: Session) -> None:
+    def _read_other_event(self, at: int, point: Point, session: Session) -> None:
         """A session's start or end, or a compaction."""
-        found, newest = self._find(point, session), self.newest.get(session)
+        found, newest = self._find_turn(point, session), self.newest.get(session)
         by_itself = point.reason in ("auto", "compact") and not point.has_turn_ids
         if found is None and newest is not None and newest.is_open and (by_itself or self._is_beside(point, newest)):
             found = newest
@@ -279,7 +279,7 @@ class _Reading:
         ):
             found.inside.append(at)
         else:
-            self._close(session)
+            self._close_turn(session)
 
     def _is_beside(self, point: Point, newest: _Draft) -> bool:
         """True for a session's start, if its hook ran at the same time as the first prompt's hook and ended later."""

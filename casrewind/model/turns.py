@@ -78,7 +78,7 @@ class Outline:
         self._owners: dict[str, Turn] = {}
         self._positions: dict[str, int] = {}
         self._sides = self._known_sides()
-        self._slots = self._arranged()
+        self._slots = self._arranged_rows()
 
     # -- what a caller asks for
 
@@ -97,7 +97,7 @@ class Outline:
                 count += 1
                 yield self.filled(slot.row, differ)
             else:
-                row = self._compared(slot, differ)
+                row = self._with_its_changes(slot, differ)
                 if row is not None:
                     yield row
 
@@ -108,9 +108,9 @@ class Outline:
             return turn
         found = _Composed()
         for span in positions.spans:
-            self._follow(span.first, span.last, len(self.turns) - turn.n, differ, found)
-            found.settle()
-        turn = found.into(turn, len(self.turns))
+            self._add_span(span.first, span.last, len(self.turns) - turn.n, differ, found)
+            found.end_span()
+        turn = found.as_filled(turn, len(self.turns))
         plan = self._taken_back.get(len(self.turns) - turn.n)
         if not plan or not turn.changes:
             return turn
@@ -130,7 +130,7 @@ class Outline:
         if not self._positions:
             self._positions.update({point.id: at for at, point in enumerate(self._points)})
         start, end = self._positions[first], self._positions[last]
-        numbers = sorted({number for at in range(start + 1, end + 1) for number in self._numbers(at)})
+        numbers = sorted({number for at in range(start + 1, end + 1) for number in self._running_turns(at)})
         done = tuple(done for at in range(start, end) for done in self._operations[at] if not self._is_own(at))
         return tuple(self.turns[number - 1] for number in numbers), done
 
@@ -178,24 +178,24 @@ class Outline:
         afters = {turn.after: (turn.n, "after") for turn in self.turns if turn.after is not None}
         return {**afters, **{turn.before: (turn.n, "before") for turn in self.turns if turn.before is not None}}
 
-    def _numbers(self, at: int) -> tuple[int, ...]:
+    def _running_turns(self, at: int) -> tuple[int, ...]:
         """The numbers of the turns that run in the step to this position, the lowest first."""
         return tuple(sorted(len(self.turns) - one for one in self._runners[at]))
 
     # -- the order of all rows
 
-    def _arranged(self) -> list[_Slot]:
+    def _arranged_rows(self) -> list[_Slot]:
         rows: list[tuple[int, int, _Slot]] = []
         for turn in self.turns:
             opened = len(self.turns) - turn.n
             rows.append((self._boundaries.turns[opened].opened, _TURN, _Slot(turn, turn=opened)))
         for at, point in enumerate(self._points):
             if point.trigger == checkpoints.MANUAL:
-                row = SavedRow(point.id, point.label, point.files, point.created_ns, self._numbers(at))
+                row = SavedRow(point.id, point.label, point.files, point.created_ns, self._running_turns(at))
                 rows.append((at, _ABOVE, _Slot(row)))
             elif point.trigger == checkpoints.SAFETY and not self._is_own(at):
-                rows += ((at, _ABOVE, slot) for slot in self._resets(at, point))
-        rows += self._outside()
+                rows += ((at, _ABOVE, slot) for slot in self._restores_at(at, point))
+        rows += self._outside_edits()
         # rows of one position: the newest operation of a safety checkpoint first; it was added last
         order = sorted(enumerate(rows), key=lambda item: (-item[1][0], item[1][1], -item[0]))
         return [slot for _, (_, _, slot) in order]
@@ -204,25 +204,25 @@ class Outline:
         """True for the safety checkpoint of an operation that the agent of a running turn ran."""
         return at in self._boundaries.own and self._boundaries.own[at] in self._runners[at]
 
-    def _is_loose(self, at: int) -> bool:
+    def _has_no_record(self, at: int) -> bool:
         """True for a safety checkpoint without a record of its operation: the step behind it is the operation's."""
         return self._points[at].trigger == checkpoints.SAFETY and not self._operations[at] and not self._is_own(at)
 
-    def _resets(self, at: int, point: Point) -> Iterator[_Slot]:
+    def _restores_at(self, at: int, point: Point) -> Iterator[_Slot]:
         for done in self._operations[at]:
             number, side = self._sides.get(done.target, (0, ""))
-            during = self._numbers(at)
+            during = self._running_turns(at)
             kind = row_of(done.op, point.op)
             row = Reset(kind, done.target, point.id, point.created_ns, during, number, side, loose=False)
             yield _Slot(row, plan=done.plan)
-        if self._is_loose(at):
+        if self._has_no_record(at):
             number, side = self._sides.get(point.target, (0, ""))
             kind = OPERATIONS.get(point.op, OPERATIONS["restore"])
-            during = self._numbers(at)
+            during = self._running_turns(at)
             row = Reset(kind, point.target, point.id, point.created_ns, during, number, side, loose=True)
             yield _Slot(row, first=at, last=-1 if at + 1 in self._boundaries.gaps else at + 1)
 
-    def _outside(self) -> Iterator[tuple[int, int, _Slot]]:
+    def _outside_edits(self) -> Iterator[tuple[int, int, _Slot]]:
         """The steps in which no turn runs, and the positions where something was forgotten."""
         count = len(self._points)
         halves = {turn.opened for turn in self._boundaries.turns if turn.before is None}
@@ -235,17 +235,17 @@ class Outline:
             is_gap = at in self._boundaries.gaps
             if is_free and is_gap and at not in halves and at not in ends:
                 yield at, _LAST, _Slot(Forgotten(self._points[at].id))
-            if not is_free or is_gap or at in halves or self._is_loose(at - 1):
+            if not is_free or is_gap or at in halves or self._has_no_record(at - 1):
                 if first >= 0:  # rows end where a turn starts, except for turns without a start
                     yield at - 1, _BELOW, self._outside_row(first, at - 1)
                 first = -1
-            elif self._ends_row(at):
+            elif self._ends_outside_row(at):
                 yield at, _BELOW, self._outside_row(at - 1 if first < 0 else first, at)
                 first = -1
             elif first < 0:
                 first = at - 1
 
-    def _ends_row(self, at: int) -> bool:
+    def _ends_outside_row(self, at: int) -> bool:
         count = len(self._points)
         if at >= count - 1 or at in self._boundaries.typed or at in self._boundaries.opened_again:
             return True
@@ -274,7 +274,7 @@ class Outline:
         target = self._state(last)._replace(plans=())
         return Difference(()) if not state.plans and state.tree == target.tree else differ.between(state, target)
 
-    def _compared(self, slot: _Slot, differ: Differ) -> Row | None:
+    def _with_its_changes(self, slot: _Slot, differ: Differ) -> Row | None:
         """A row that is no turn with its changes; None when it has none and is no row then."""
         row = slot.row
         if isinstance(row, Outside):
@@ -291,18 +291,18 @@ class Outline:
             return row._replace(**step._asdict()) if step != Difference(()) else None
         return row
 
-    def _follow(self, first: int, last: int, turn: int, differ: Differ, found: "_Composed") -> None:
+    def _add_span(self, first: int, last: int, turn: int, differ: Differ, found: "_Composed") -> None:
         """Put together what one span of a turn changed. Steps in which it runs alone are compared in one go."""
         start = first
         for at in range(first + 1, last + 1):
             others = tuple(one for one in self._runners[at] if one != turn)
-            is_loose = self._is_loose(at - 1)
+            is_loose = self._has_no_record(at - 1)
             if others or is_loose:
                 if start < at - 1:
                     found.add(self._between(start, at - 1, differ), ())
                 step = self._between(at - 1, at, differ)
                 if is_loose:
-                    found.take_out(step)
+                    found.drop_changes(step)
                 else:
                     found.add(step, others)
                 start = at
@@ -316,7 +316,7 @@ class Outline:
                     if is_own:
                         found.add(plan, ())
                     else:
-                        found.take_out(plan)
+                        found.drop_changes(plan)
         if start < last:
             found.add(self._between(start, last, differ), ())
 
@@ -336,21 +336,21 @@ class _Composed:
         self._damaged |= step.damaged
         self._unknown |= step.changes is None
         for change in step.changes or ():
-            self._put(change, others)
+            self._put_change(change, others)
         for change in step.unclear:
             earlier = self._unclear.pop(change.path, None)
             if earlier is None:
                 self._unclear[change.path] = change
             elif earlier.new is None:  # no longer captured, and captured again: both ends are known
-                self._put(change._replace(old=earlier.old), others)
+                self._put_change(change._replace(old=earlier.old), others)
 
-    def _put(self, change: Change, others: tuple[int, ...]) -> None:
+    def _put_change(self, change: Change, others: tuple[int, ...]) -> None:
         known = self._sides.get(change.path)
         self._sides[change.path] = _Sides(change.old if known is None else known.old, change.new)
         if others:
             self._shared.setdefault(change.path, set()).update(others)
 
-    def take_out(self, step: Difference) -> None:
+    def drop_changes(self, step: Difference) -> None:
         """Drop the earlier changes of these paths: they were written outside of the turn."""
         self._damaged |= step.damaged
         self._unknown |= step.changes is None
@@ -360,7 +360,7 @@ class _Composed:
             self._shared.pop(change.path, None)
             self._unclear.pop(change.path, None)
 
-    def settle(self) -> None:
+    def end_span(self) -> None:
         """A span is done. A path that is in the end what it was at the start of the span was not changed by it."""
         for path, sides in self._sides.items():
             known = self._whole.get(path)
@@ -372,7 +372,7 @@ class _Composed:
 
     def outcome(self) -> tuple[tuple[Change, ...] | None, tuple[bytes, ...], bool]:
         """(the changes by path, the paths that cannot be compared, whether something could not be read)."""
-        self.settle()
+        self.end_span()
         if self._unknown:
             return None, (), True
         found = [Change(path, *sides) for path, sides in sorted(self._whole.items()) if not same(*sides)]
@@ -384,7 +384,7 @@ class _Composed:
         """The paths that one side did not capture, sorted."""
         return tuple(sorted(self._unclear.values()))
 
-    def into(self, turn: Turn, count: int) -> Turn:
+    def as_filled(self, turn: Turn, count: int) -> Turn:
         """The turn with what was put together. `count`: how many turns there are."""
         changes, purged, damaged = self.outcome()
         shared = tuple(
@@ -425,7 +425,7 @@ def behind_plans(changes: Iterable[Change], plans: Iterable[Iterable[Change]]) -
     return tuple(sorted(found))
 
 
-def groups(records: Iterable[Point | PastOperation]) -> Iterator[frozenset[str]]:
+def checkpoints_by_turn(records: Iterable[Point | PastOperation]) -> Iterator[frozenset[str]]:
     """For each turn, the ids of the checkpoints that it needs to be understood. They are kept or forgotten together.
 
     These are its before and its last end. A turn without an end also needs its newest checkpoint, which shows where it

@@ -3,7 +3,7 @@
 The danger prevented here: two projects in one timeline, and a store that neither the old nor the new root finds. Each
 step is durable before the next. First an empty store under the new name is removed. Then a ledger record maps the old
 worktree to the new one. Last, the store is renamed after the new root. If the process is killed between two steps, the
-next run of the command continues. Every other command (`follow`) also finishes a missing rename.
+next run of the command continues. Every other command (`adopt_moved_here`) also finishes a missing rename.
 """
 
 import os
@@ -57,7 +57,7 @@ def adopt(request: AdoptRequest) -> Adopted:
     if not request.old:
         raise errors.UsageError(f"{printable(request.root.path)} is where the project is", "give the path that it had before")
     for old in request.old:
-        if registry.holds(target) and _has(target, roots.key_of(old), request.deadline):
+        if registry.holds(target) and _has_checkpoints(target, roots.key_of(old), request.deadline):
             return _adopt_in_place(request, old, target)
     for old in request.old:
         source = registry.store_directory(request.data, roots.store_name_of(old))
@@ -101,7 +101,7 @@ def _adopt_store(request: AdoptRequest, old: str, source: str, target: str) -> A
             points = [point for point, _ in opened.checkpoints()]
             if not points:
                 raise errors.WorkspaceNotFound(f"no checkpoint was ever made of {printable(old)}: there is nothing to adopt")
-        if registry.holds(target) and _has(target, None, request.deadline):
+        if registry.holds(target) and _has_checkpoints(target, None, request.deadline):
             raise errors.WorkspaceError(
                 f"{printable(request.root.path)} has checkpoints of its own in {printable(target)}",
                 f"casrewind --store {printable(source)} restore ID --to DIR writes one of {printable(old)} elsewhere; to go on with those "
@@ -136,7 +136,7 @@ def _record(request: AdoptRequest, old: str, store: Store, points: Sequence[Chec
     return Adopted(old, request.root.path, store.path, count)
 
 
-def _has(store: str, worktree: bytes | None, deadline: float) -> bool:
+def _has_checkpoints(store: str, worktree: bytes | None, deadline: float) -> bool:
     """True if a store has checkpoints of `worktree`, or any at all if `worktree` is None."""
     with Store(store, deadline=deadline) as opened:
         return any(worktree in (None, point.worktree) for point, _ in opened.checkpoints())
@@ -175,7 +175,7 @@ _WAIT = 0.2
 
 
 class Moved(NamedTuple):
-    """The result of `follow`. `adopted`: the adoption, or None. `candidates`: missing roots that may be the project's
+    """The result of `adopt_moved_here`. `adopted`: the adoption, or None. `candidates`: missing roots that may be the project's
     old path, the likeliest first; the user decides. `problem`: why a matching store could not be adopted, or None."""
 
     adopted: Adopted | None
@@ -186,13 +186,13 @@ class Moved(NamedTuple):
 NOTHING = Moved(None, (), None)
 
 
-def follow(root: Root, data: str, deadline: float, *, dry_run: bool = False) -> Moved:
+def adopt_moved_here(root: Root, data: str, deadline: float, *, dry_run: bool = False) -> Moved:
     """Adopt the store that this project had at another path, unless `dry_run`. The root must have no store or an empty
     one. Raises StoreBusy if the matching store is in use, StoreError if the stores cannot be listed."""
     if root.owner != root.path:
         return NOTHING  # a linked worktree: its store is the main worktree's
     target = registry.store_directory(data, roots.store_name_of(root.owner))
-    formers = _formers(root, data)
+    formers = _candidate_stores(root, data)
     unfinished = next((former.store for former in formers if former.old == root.path), None)
     if unfinished is not None and not dry_run:
         finish(root, unfinished, target, deadline)
@@ -228,7 +228,7 @@ class _FormerRoot(NamedTuple):
     is_sure: bool
 
 
-def _formers(root: Root, data: str) -> list[_FormerRoot]:
+def _candidate_stores(root: Root, data: str) -> list[_FormerRoot]:
     """Candidate stores: those with the same base name first, then by last use."""
     end = time.monotonic() + _MOST_SECONDS
     stem = roots.store_stem(root.path) + "-"
@@ -252,7 +252,7 @@ def _inspect_former(path: str, root: Root, tree: Worktree, *, is_namesake: bool)
         if newest is None or newest.worktree == root.key:
             return newest and _FormerRoot(path, root.path, is_sure=False)
         old = os.fsdecode(newest.root)
-        same_size, same_time = _compare(store, newest, tree)
+        same_size, same_time = _compare_sample(store, newest, tree)
         if same_time and not roots.why_maybe_unmounted(old, newest.created_ns):
             return _FormerRoot(path, old, is_sure=True)
         return _FormerRoot(path, old, is_sure=False) if same_size or os.path.basename(old) == os.path.basename(root.path) else None
@@ -268,7 +268,7 @@ def _newest_of_missing_root(path: str, root: Root, newest: list[Checkpoint]) -> 
     return None if point is None or roots.is_there(os.fsdecode(point.root), unlike=root.path) else point
 
 
-def _compare(store: Store, newest: Checkpoint, tree: Worktree) -> tuple[bool, bool]:
+def _compare_sample(store: Store, newest: Checkpoint, tree: Worktree) -> tuple[bool, bool]:
     """Compare a sample of files. Returns (half or more have the recorded size, half or more also the recorded
     mtime)."""
     current = store.history(newest.worktree).current  # after a restore, the files match this checkpoint

@@ -96,7 +96,7 @@ def _is_next(turn: int, following: int) -> bool:
     return True
 
 
-def seen(context: Context, event: Event, at_ns: int, parent: int = 0) -> "AgentSession":
+def session_record(context: Context, event: Event, at_ns: int, parent: int = 0) -> "AgentSession":
     """The session record of an event. `parent`: pid of the process that called the hook, if that was another process.
     Call it while the client waits for the hook: it looks up the client's process."""
     from ..agents import client_process
@@ -195,9 +195,9 @@ def record(
     cursor = _cursor(event, path, homes)
     size = 0
     if path and transcripts:
-        size, lack = _whole(path, cursor.offset)
-    moment = _moment(context, event, at_ns, cursors.encode(cursor), tells_ends=tells_ends)
-    moment = moment._replace(transcript=(path, size), if_changed=_explanation(context, event))
+        size, lack = _complete_bytes(path, cursor.offset)
+    moment = _moment_of(context, event, at_ns, cursors.encode(cursor), tells_ends=tells_ends)
+    moment = moment._replace(transcript=(path, size), if_changed=_why_files_changed(context, event))
     saved = save(context, moment)
     if size and saved.created and saved.checkpoint.transcript is None:
         lack = "could not be read to its end"
@@ -215,7 +215,7 @@ def _cursor(event: Event, path: str, homes: tuple[str, ...]) -> cursors.Cursor:
     return agents.cursor_at(event._replace(transcript=kept), path or b"")
 
 
-def _moment(context: Context, event: Event, at_ns: int, cursor: bytes, *, tells_ends: bool | None) -> Moment:
+def _moment_of(context: Context, event: Event, at_ns: int, cursor: bytes, *, tells_ends: bool | None) -> Moment:
     turn, opens, prompt = _turn(context, event)
     return Moment(
         trigger=event.trigger,
@@ -270,7 +270,7 @@ def record_missed(context: Context, line: bytes) -> None:
     except (ValueError, KeyError, TypeError):
         return  # half a line, after a power cut
     if not is_recorded(context, event, at_ns):
-        record_unsaved(context, _moment(context, event, at_ns, cursor, tells_ends=tells_ends))
+        record_unsaved(context, _moment_of(context, event, at_ns, cursor, tells_ends=tells_ends))
 
 
 def _turn(context: Context, event: Event) -> tuple[str, bool, str]:
@@ -333,7 +333,7 @@ def is_recorded(context: Context, event: Event, at_ns: int) -> bool:
     return any((point.worktree, point.trigger, point.agent, point.session, point.more.at_ns) == wanted for point, _ in newest)
 
 
-def _explanation(context: Context, event: Event) -> str:
+def _why_files_changed(context: Context, event: Event) -> str:
     """Why files may have changed before an event, if something other than the event's own turn changed them."""
     head = context.store.head(context.root.key, listed=True)
     if event.subagent or event.source == "task_notification":
@@ -394,7 +394,7 @@ def _is_below(real: str, homes: tuple[str, ...]) -> bool:
     return any(locations.is_below(real, os.path.realpath(home)) for home in homes if home)
 
 
-def _whole(path: str, offset: int) -> tuple[int, str]:
+def _complete_bytes(path: str, offset: int) -> tuple[int, str]:
     """Returns (number of bytes in complete lines of a transcript, problem or ""). `offset`: end of the last complete
     line, 0 if it was not found near the file's end."""
     try:

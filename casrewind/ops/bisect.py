@@ -23,7 +23,7 @@ from ..worktree.scratch_tree import ScratchTree
 from . import bisect_pins, preflight, restore_to, save
 from .context import Context
 from .execute import Contents
-from .restorable import naming, survey
+from .restorable import naming, readable_entries
 from .turn_view import TurnView
 
 SKIP, FIRST_STOP = 125, 126
@@ -98,7 +98,7 @@ def bisect(
     found = states_between(TurnView(context), good, newest)
     search, runs = Bisection(len(found)), list[CommandRun]()
     with bisect_pins.pinned(context, [point for state in found for point in (state.first, state.last)]), _opened(context, links) as place:
-        for at in _positions(search):
+        for at in _positions_to_try(search):
             name = {len(found) - 1: "bad", 0: "good"}.get(at, "")
             point = found[at].first
             purged = place.show(point)
@@ -106,13 +106,13 @@ def bisect(
             runs.append(CommandRun(point.id, run(place.directory)))
             is_good = _is_good(runs[-1])
             if not name:
-                search.note(at, is_good=is_good)
+                search.record(at, is_good=is_good)
             elif is_good is not (name == "good"):
-                raise _wrong_end(context, name, runs[-1], links)
+                raise _wrong_end_error(context, name, runs[-1], links)
     return FirstBad(found[search.good], tuple(found[at] for at in search.suspects), tuple(runs), len(found))
 
 
-def _positions(search: Bisection) -> Iterator[int]:
+def _positions_to_try(search: Bisection) -> Iterator[int]:
     """The bad end, the good end, and then what tells most. The caller notes each result before it asks again."""
     yield search.bad
     yield search.good
@@ -130,7 +130,7 @@ def _is_good(run: CommandRun) -> bool | None:
     return None if code == SKIP else code == 0
 
 
-def _wrong_end(context: Context, name: str, run: CommandRun, links: Sequence[bytes]) -> errors.BisectError:
+def _wrong_end_error(context: Context, name: str, run: CommandRun, links: Sequence[bytes]) -> errors.BisectError:
     """The error for an end that is not what it has to be."""
     if run.exit_code == SKIP:
         return errors.BisectError(f"the {name} end {run.checkpoint} cannot be tested (exit code {SKIP})", f"--{name} REF is another end")
@@ -180,13 +180,13 @@ class _StatePlace:
                 preflight.refuse_forgotten(context, point)
                 lost: list[Kept] = []
                 with naming(context.store):
-                    rows = list(survey(self._load, point.tree, lost))
+                    rows = list(readable_entries(self._load, point.tree, lost))
                 preflight.refuse(lost, "")
                 there = {path: entry for path, entry in rows if entry.kind != PURGED}
                 if self._tree is None:
                     self._tree = ScratchTree(self.directory)
-                    self._tree.adopt(there.items())
-                self._tree.change_to(self._linked(there), self._contents)
+                    self._tree.remember_paths(there.items())
+                self._tree.change_to(self._with_links(there), self._contents)
         except errors.StoreDamaged as error:
             raise errors.StoreDamaged(error.problem, "casrewind verify shows what is damaged") from error
         except OSError as error:
@@ -198,11 +198,11 @@ class _StatePlace:
     def _contents(self, files: Sequence[Entry]) -> Callable[[Entry], Iterable[bytes]]:
         return partial(Contents.__call__, Contents(self._context.store, files))
 
-    def _linked(self, there: dict[bytes, Entry]) -> dict[bytes, Entry]:
+    def _with_links(self, there: dict[bytes, Entry]) -> dict[bytes, Entry]:
         """A state with the links in place of what it has there."""
         if not self._links:
             return there
-        is_linked = paths.PathScope(self._links).cover
+        is_linked = paths.PathScope(self._links).covers
         there = {path: entry for path, entry in there.items() if not is_linked(path)}
         for path in self._links:
             for parent in paths.parents(path):

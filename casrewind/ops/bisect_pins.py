@@ -21,7 +21,7 @@ def pinned(context: Context, points: Collection[Checkpoint]) -> Iterator[None]:
     numbers = [point.seq for point in points]
     row = BisectRow(os.getpid(), "" if process is None else process.start, context.root.key.hex(), min(numbers), max(numbers))
     try:
-        context.store.bisects.note(row)
+        context.store.bisects.record(row)
     except PermissionError:
         pass
     except OSError as error:

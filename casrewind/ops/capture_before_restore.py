@@ -23,7 +23,7 @@ from ..worktree.protected_stores import ProtectedStores
 from ..worktree.reader import HashSink, NameSpelling, NotCapturable
 from . import save
 from .context import Context
-from .restorable import NOTHING, ReadableTarget, sound
+from .restorable import NOTHING, ReadableTarget, without_damage
 
 _SHOWN = 10
 _ADVICE = "{}, or restore only other paths with -- PATH"
@@ -83,7 +83,7 @@ def add_paths(
         if entry != old:
             changes[path] = entry
     if obstacles:
-        raise in_the_way(obstacles)
+        raise obstacles_error(obstacles)
     return manifest.patch(load, writer.put_tree, tree, changes) if changes else tree
 
 
@@ -105,7 +105,7 @@ def _capture(context: Context, writer: StoreWriter | DryRunWriter, path: bytes, 
     try:
         point = context.tree.elsewhere(path)
         if point is not None:
-            obstacles.append(mounted(point))
+            obstacles.append(describe_mount(point))
             return None
         captured = context.tree.capture(path, writer)
     except NotCapturable:
@@ -131,13 +131,13 @@ def _unreadable(context: Context, path: bytes, error: OSError) -> str:
             break
         wanted = stat.S_IRWXU if status is not None and stat.S_ISDIR(status.st_mode) else stat.S_IRUSR
         if status is not None and status.st_mode & wanted & ~stat.S_IWUSR != wanted & ~stat.S_IWUSR:
-            if remedy := openable(paths.display(place), status):
+            if remedy := command_to_open(paths.display(place), status):
                 return f"{paths.display(place)} cannot be read{remedy}"
             break
     return f"{paths.display(path)} cannot be read: {error.strerror}"
 
 
-def openable(place: str, status: os.stat_result) -> str:
+def command_to_open(place: str, status: os.stat_result) -> str:
     """The command with which this user opens a file or directory of his own, in brackets; "" for another user's."""
     if status.st_uid != os.geteuid():
         return ""
@@ -147,12 +147,12 @@ def openable(place: str, status: os.stat_result) -> str:
     return f" (chmod u+rw{'x' if stat.S_ISDIR(status.st_mode) else ''} {name} allows it{_REMEDY}"
 
 
-def mounted(point: bytes) -> str:
+def describe_mount(point: bytes) -> str:
     """Describe a mount point that is an obstacle."""
     return f"{paths.display(point)} is a mount point, or another file system"
 
 
-def in_the_way(obstacles: list[str], advice: str = "") -> errors.ContentInTheWay:
+def obstacles_error(obstacles: list[str], advice: str = "") -> errors.ContentInTheWay:
     """The error that lists the obstacles. `advice` replaces the default advice, which suits the start of a restore; {} in
     it is what to do about the obstacles."""
     shown = "; ".join(obstacles[:_SHOWN])
@@ -171,7 +171,7 @@ def capture_for(context: Context, writer: StoreWriter | DryRunWriter, target: by
     read = scan.read
     places = paths.PathScope(scope)
     load = writer.load_tree
-    aim = sound(load, writer.put_tree, target, scan.tree, names=bool(scope) or context.tree.folds_names())
+    aim = without_damage(load, writer.put_tree, target, scan.tree, names=bool(scope) or context.tree.folds_names())
     is_dry = isinstance(writer, DryRunWriter)
     stores = ProtectedStores(context.tree, context.policy.excluded)
     gained = 0
@@ -182,10 +182,10 @@ def capture_for(context: Context, writer: StoreWriter | DryRunWriter, target: by
         """Paths that the scan did not find, and changing paths that it knew only by their stamps."""
         nonlocal gained
         for path, old, new in diff(load, scan.tree, aim.tree):
-            if old is None and stores.around(path) is not None:
+            if old is None and stores.store_around(path) is not None:
                 continue  # nothing is read there, because nothing will be written
             gained += _is_file(new) - _is_file(old)
-            if not places.cover(path):
+            if not places.covers(path):
                 continue
             if old is not None:
                 if not is_dry and old.kind != DIR and path not in read:
@@ -221,6 +221,6 @@ def _is_covered(context: Context, path: bytes, new: Entry, kept: list[Kept]) -> 
     if captured is None:
         return False
     if point == path and captured.entry.kind == new.kind == DIR:
-        kept.append(Kept(path, mounted(path), benign=True))
+        kept.append(Kept(path, describe_mount(path), benign=True))
         return True
     return same(captured.entry, new)

@@ -129,7 +129,7 @@ def with_parent(context: Context, point: Checkpoint) -> Comparison:
     return Comparison(told.changes, (), stored, stored, (), told.unclear)
 
 
-def towards(context: Context, seen: ScannedWorktree, point: Checkpoint, scope: Sequence[bytes] = ()) -> Comparison:
+def compare_to_checkpoint(context: Context, seen: ScannedWorktree, point: Checkpoint, scope: Sequence[bytes] = ()) -> Comparison:
     """The changes from the scanned worktree `seen` to a checkpoint, limited to `scope`. A restore would make these
     changes, except on paths that it must keep. A path that is not captured now is read, as a restore does."""
     stored, present = _readers(context)
@@ -203,7 +203,7 @@ class _Keeper(DryRunWriter):
 
 def _sorted(changes: Iterable[Change], scope: Sequence[bytes]) -> tuple[Change, ...]:
     path_scope = paths.PathScope(scope)
-    chosen = (change for change in changes if path_scope.cover(change.path))
+    chosen = (change for change in changes if path_scope.covers(change.path))
     return tuple(sorted(chosen, key=lambda change: change.path))
 
 
@@ -231,7 +231,7 @@ def missing(context: Context, points: Sequence[Checkpoint], scope: Sequence[byte
     found = [path for path in sorted(set(scope)) if path and not context.tree.may_exist(path)]
     found = [path for path in found if not any(_may_hold(finder, path) for finder in finders)]
     if found and len(found) == len(set(scope)):
-        raise _not_found(context, points, found)
+        raise _not_found_error(context, points, found)
     return tuple(found)
 
 
@@ -248,12 +248,12 @@ def _may_hold(finder: manifest.Finder, path: bytes) -> bool:
         return True  # the command itself reports the damage
 
 
-def _not_found(context: Context, points: Sequence[Checkpoint], found: Sequence[bytes]) -> errors.PathNotFound:
+def _not_found_error(context: Context, points: Sequence[Checkpoint], found: Sequence[bytes]) -> errors.PathNotFound:
     names = ", ".join(printable(path) for path in found[:_SHOWN]) + (", ..." if len(found) > _SHOWN else "")
     held = " nor ".join(dict.fromkeys(point.id for point in points))
     said = f"no such path: {names}: neither {held} nor the worktree has {'it' if len(found) == 1 else 'one of them'}"
     for point in points:
-        near = nearest(manifest.Finder(diffs.lenient(context.store.load_tree), point.tree), found[0])
+        near = nearest(manifest.Finder(diffs.lenient_loader(context.store.load_tree), point.tree), found[0])
         if near is not None:
             return errors.PathNotFound(f"{said}; the nearest known name is {printable(near)}, in {point.id}")
     return errors.PathNotFound(said, f"casrewind show {points[-1].id} lists what that checkpoint holds")

@@ -151,7 +151,7 @@ def _read(
     path = path or next((name for point in reversed(own) if (name := os.fsdecode(_cursor(point).transcript))), "")
     if path:
         session_files.check_place(client, path, session, context.homes)
-    there = b"" if is_foreign else live(client, path)
+    there = b"" if is_foreign else live_transcript(client, path)
     kept = next((point for point in reversed(own) if point.transcript is not None), None)
     data, stored = there, ""
     if kept is not None and (not there or _is_another(there, own)):
@@ -171,7 +171,7 @@ def _cursor(point: Checkpoint) -> Cursor:
     return cursors.decode(point.cursor)
 
 
-def live(client: ConversationClient, path: str) -> bytes:
+def live_transcript(client: ConversationClient, path: str) -> bytes:
     """The live transcript at a path that `check_place` accepts; b"" if there is none. Raises AgentError."""
     found = client.read_session(path)
     return _read_file(path) if found is None else found
@@ -192,7 +192,7 @@ def _read_file(path: str) -> bytes:
             f"the transcript {printable(path)} has more than {cursors.MOST >> 20} MiB and is not read",
             "leave --chat or --both out to restore the files"
         )
-    return data[: transcript.whole(data)]
+    return data[: transcript.complete_bytes(data)]
 
 
 def _is_another(data: bytes, own: Sequence[Checkpoint]) -> bool:
@@ -244,7 +244,7 @@ def full_prompt(context: Context, point: Checkpoint) -> str:
     return ""
 
 
-def bound(conversation: Conversation, prompts: Sequence[Prompt]) -> list[Checkpoint | None]:
+def checkpoints_of_prompts(conversation: Conversation, prompts: Sequence[Prompt]) -> list[Checkpoint | None]:
     """The checkpoint of each prompt, or None. A fork has its parents' prompts with their ids, so it shares their
     checkpoints. A prompt without an id matches only checkpoints of this session or its ancestors."""
     made = []
@@ -256,13 +256,13 @@ def bound(conversation: Conversation, prompts: Sequence[Prompt]) -> list[Checkpo
     return [None if index is None else made[index][0] for index in found]
 
 
-def own(conversation: Conversation, points: Sequence[Checkpoint | None]) -> frozenset[str]:
+def own_sessions(conversation: Conversation, points: Sequence[Checkpoint | None]) -> frozenset[str]:
     """The sessions of this conversation: its known ancestors, and the sessions of its prompts' checkpoints,
     `points`."""
     return frozenset(conversation.lineage) | {point.session for point in points if point is not None}
 
 
-def client(context: Context, conversation: Conversation) -> tuple[client_process.ClientProcess | None, bool]:
+def find_client_process(context: Context, conversation: Conversation) -> tuple[client_process.ClientProcess | None, bool]:
     """Returns (the client's process or None, True if a turn was running at the last event)."""
     seen = context.store.sessions.find(conversation.client.name, conversation.session)
     if seen is None or not seen.pid:
@@ -340,13 +340,13 @@ def find_prompt(context: Context, wanted: int | str | None, session: str = "", p
         turn = view.turn(f"@{wanted}")
         there = None if found is None else _index_of(turn, found)
         if there is None and turn.agent == checkpoints.RUN:
-            raise _is_command(turn)
+            raise _command_error(turn)
         if there is None and not session and (found is None or found.conversation.session != turn.session):
             found, is_other = _bind_conversation(context, view, turn.session, ""), True
             there = _index_of(turn, found)
         assert found is not None
         if there is None:
-            raise _not_there(view, turn, found)
+            raise _not_there_error(view, turn, found)
         index = there
     conversation, prompts, points, opening = found
     point = points[index]
@@ -367,7 +367,7 @@ def prompt_of_turn(context: Context, number: int, session: str) -> str:
     mine = lineage(context, session)
     if turn.session not in mine or not turn.prompt_id:
         there = [one for one in view.turns if one.session in mine]
-        raise _is_elsewhere(turn, _name(turn.agent, session), there)
+        raise _elsewhere_error(turn, _name(turn.agent, session), there)
     return turn.prompt_id
 
 
@@ -382,7 +382,7 @@ def _bind_conversation(context: Context, view: TurnView, session: str, preferred
         )
     if not prompts:
         raise errors.AgentError("nothing was asked in this conversation yet: there is nothing to go back to")
-    points = bound(conversation, prompts)
+    points = checkpoints_of_prompts(conversation, prompts)
     return _Bound(conversation, list(prompts), points, _find_opening_prompts(view, conversation, prompts, points))
 
 
@@ -419,7 +419,7 @@ def _index_of(turn: Turn, bound: _Bound) -> int | None:
     return next((at for at in bound.opening if turn.prompt_id and bound.prompts[at].prompt_id == turn.prompt_id), None)
 
 
-def _not_there(view: TurnView, turn: Turn, bound: _Bound) -> errors.AgentError:
+def _not_there_error(view: TurnView, turn: Turn, bound: _Bound) -> errors.AgentError:
     """The error for a turn that the conversation lacks. It names the turns that the conversation has."""
     conversation = bound.conversation
     title = f'@{turn.n} "{_shortened(turn.prompt)}"'
@@ -429,13 +429,13 @@ def _not_there(view: TurnView, turn: Turn, bound: _Bound) -> errors.AgentError:
             f"casrewind restore @{turn.n} restores the files of that moment",
         )
     there = [found for at in bound.opening if (point := bound.points[at]) and (found := view.turn_of(point.id)) is not None]
-    return _is_elsewhere(turn, _name(conversation.client.name, conversation.session), there)
+    return _elsewhere_error(turn, _name(conversation.client.name, conversation.session), there)
 
 
-def _is_elsewhere(turn: Turn, here: str, there: Sequence[Turn]) -> errors.AgentError:
+def _elsewhere_error(turn: Turn, here: str, there: Sequence[Turn]) -> errors.AgentError:
     """The error for a turn of another conversation than `here`, which has the turns `there`."""
     if turn.agent == checkpoints.RUN:
-        return _is_command(turn)
+        return _command_error(turn)
     title = f'@{turn.n} "{_shortened(turn.prompt)}"'
     numbers = sorted({found.n for found in there})
     named = ", ".join(f"@{number}" for number in numbers[:_NAMED]) + (", ..." if len(numbers) > _NAMED else "")
@@ -446,7 +446,7 @@ def _is_elsewhere(turn: Turn, here: str, there: Sequence[Turn]) -> errors.AgentE
     )
 
 
-def _is_command(turn: Turn) -> errors.AgentError:
+def _command_error(turn: Turn) -> errors.AgentError:
     return errors.AgentError(
         f'@{turn.n} "{_shortened(turn.prompt)}" is a command of casrewind run, and no prompt of a conversation: nothing was changed',
         f"casrewind restore @{turn.n} restores the files of that moment",

@@ -58,7 +58,7 @@ def _read(context: Context, head: Checkpoint, cursor: cursors.Cursor) -> bytes:
         session_files.check_place(client, path, head.session, context.homes)
         if os.path.isfile(path) and os.path.getsize(path) <= stored:
             return b""
-        data = conversations.live(client, path)
+        data = conversations.live_transcript(client, path)
         prompts = client.prompts(data) if len(data) > stored else []
     except (errors.AgentError, errors.UnknownAgent, OSError):
         return b""

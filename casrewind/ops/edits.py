@@ -56,7 +56,7 @@ def chosen_actions(actions: Actions, edits: Edits, writer: StoreWriter | DryRunW
             holding.update(paths.parents(path))
     for path, edit in edits.items():
         if edit is not None and path not in seen:
-            raise changed_since(path)
+            raise changed_error(path)
     return plans.pack(action for action in found if action.after is not None or action.path not in holding)
 
 
@@ -64,7 +64,7 @@ def _edited(action: Action, edit: Edit | None, writer: StoreWriter | DryRunWrite
     if edit is None:
         return action
     if not (same(action.before, edit.shown.old) and same(action.after, edit.shown.new)):
-        raise changed_since(action.path)
+        raise changed_error(action.path)
     wanted, data = edit.wanted, edit.data
     if wanted is not None and data is not None:
         wanted = stored(wanted._replace(mtime_ns=time.time_ns()), data, writer)  # no state ever had these bytes
@@ -79,6 +79,6 @@ def stored(entry: Entry, data: bytes, writer: StoreWriter | DryRunWriter) -> Ent
     return entry._replace(chunks=writer.put_stream(io.BytesIO(data), len(data))[2])
 
 
-def changed_since(path: bytes) -> errors.ContentInTheWay:
+def changed_error(path: bytes) -> errors.ContentInTheWay:
     """The error for a path that has changed since a person chose from its change."""
     return errors.ContentInTheWay(f"{paths.display(path)} has changed since its parts were chosen: nothing was changed", "choose again")

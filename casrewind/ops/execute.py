@@ -107,7 +107,7 @@ def _is_told_first(context: Context) -> bool:
 def _publish_safety(context: Context, writer: StoreWriter, operation: Operation, report: Restored, now: CapturedState) -> Checkpoint:
     """Publish the state before an operation. The report has the requested operation; a revert is recorded as a restore."""
     head = context.store.head(context.root.key)
-    counts = diffs.count(diffs.diff(diffs.lenient(now.load), head.tree if head else None, now.tree))
+    counts = diffs.count(diffs.diff(diffs.lenient_loader(now.load), head.tree if head else None, now.tree))
     scan = now.scan._replace(tree=now.tree)
     meta = ((checkpoints.TAKEN_FROM, printable(report.taken_from)),) if report.taken_from else ()
     more = checkpoints.Circumstances(op=report.op, target=operation.target, meta=meta)
@@ -125,10 +125,10 @@ def apply(context: Context, actions: Sequence[Action], tag: str) -> Outcome:
     try:
         return Applier(context.tree, actions, Contents(context.store, written_files(actions)), tag, context.progress).run()
     except OSError as error:
-        raise interrupted(error) from error
+        raise interruption_error(error) from error
 
 
-def interrupted(error: OSError) -> errors.CasrewindError:
+def interruption_error(error: OSError) -> errors.CasrewindError:
     """The error of a restore that stopped half way. The journal is not removed."""
     hint = "the restore is half done: casrewind restore --continue finishes it, casrewind restore --abort takes it back"
     path = f" at {printable(error.filename)}" if error.filename else ""

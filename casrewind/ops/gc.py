@@ -82,7 +82,7 @@ def collect(context: Context, limits: Limits | None = None, *, dry_run: bool = F
     if dry_run:
         with context.store.holding():
             decision, _ = _decide(context, limits, maintenance, target)
-            reach = _mark(context, decision.kept)
+            reach = _mark_needed(context, decision.kept)
             found, _ = maintenance.sweep().usage(reach.marked)
             why = _why_not(decision.kept, reach) if found else ()
         freed = 0 if why else sum(usage.dead if usage.live else usage.size for usage in found)
@@ -139,7 +139,7 @@ def _collect(
         maintenance.tidy()
         if limits.max_age is not None:
             context.store.sessions.prune(time.time_ns() - round(limits.max_age * 1e9), _is_live)
-        maintenance.note(began_ns, decision.floor)
+        maintenance.record_gc(began_ns, decision.floor)
     kept, notes = len(maintenance.published_after(0)), (*unfinished, *decision.notes, *why)
     after = context.store.size()
     return Collected(kept, tuple(forgotten), notes, before, after, damaged, dry_run=False, floor=decision.floor)
@@ -162,7 +162,7 @@ def _decide(
     everything = context.store.checkpoints()
     named = frozenset(point.id for point, marked in everything if is_named(point, marked))
     points, together = [point for point, _ in everything], turn_checkpoints.find_inseparable(everything)
-    decision = retention.decide(points, limits, time.time_ns(), named, _needed(context), together)
+    decision = retention.decide(points, limits, time.time_ns(), named, _why_needed(context), together)
     if limits.max_size is None:
         return decision, _Weighed(frozenset(), (), 0)
     if weighed is not None:
@@ -171,25 +171,25 @@ def _decide(
     most = min(limits.max_size if target is None else target, limits.max_size)
     if context.store.size() <= most:
         return decision, _Weighed(frozenset(), (), 0)
-    fitted = _fit(context, maintenance, decision, limits.max_size, most)
+    fitted = _drop_until_fit(context, maintenance, decision, limits.max_size, most)
     heavy = {item.checkpoint.id for item in fitted.dropped} - {item.checkpoint.id for item in decision.dropped}
     return fitted, _Weighed(frozenset(heavy), fitted.notes[len(decision.notes) :], fitted.floor)
 
 
-def _fit(context: Context, maintenance: Maintenance, decision: Decision, budget: int, most: int) -> Decision:
+def _drop_until_fit(context: Context, maintenance: Maintenance, decision: Decision, budget: int, most: int) -> Decision:
     """Drop checkpoints until the rest fits, weighing each by what it adds to the earlier ones."""
     reach = Marker(context.store.read_many, context.counter("weighing"))
     sweeping = maintenance.sweep()
 
     def weigh(add: Callable[[], None]) -> int:
-        return sum(place.length for _, place in sweeping.places(reach.fresh(add)) if place is not None)
+        return sum(place.length for _, place in sweeping.places(reach.newly_marked(add)) if place is not None)
 
     beside = maintenance.other_bytes() + most // _UNSWEPT_PART + weigh(lambda: _mark_more(context, reach, ()))
     sizes = {point.id: weigh(partial(add_points, reach, (point,), ())) for point in retention.by_weight(decision)}
     return retention.fit(decision, sizes, beside, budget, most)
 
 
-def _needed(context: Context) -> dict[str, str]:
+def _why_needed(context: Context) -> dict[str, str]:
     """{checkpoint id: what needs it}: undo and redo steps, open restores, the state that a worktree equals, the newest
     checkpoint of each live session, what a directory was made from, and what a running bisect looks at."""
     needed = dict.fromkeys(origins.needed(context), "a directory made from it")
@@ -249,12 +249,12 @@ def _mark_everything(context: Context, maintenance: Maintenance) -> tuple[int, l
     """Returns (a sequence number, the checkpoints up to it, marks of what they need). Raises StoreDamaged."""
     seq = maintenance.position()
     points = maintenance.published_after(0)
-    reach = _mark(context, points)
+    reach = _mark_needed(context, points)
     refuse_damage(reach)
     return seq, points, reach
 
 
-def _mark(context: Context, points: Iterable[Checkpoint]) -> Marker:
+def _mark_needed(context: Context, points: Iterable[Checkpoint]) -> Marker:
     reach = Marker(context.store.read_many, context.counter("marking"))
     _mark_more(context, reach, points)
     return reach
@@ -339,7 +339,7 @@ def merge_packs(context: Context) -> None:
             finally:
                 copied.writer.abort()
         if len(groups) < 2 or sweeping.damaged:
-            maintenance.note_merged()
+            maintenance.record_merge()
 
 
 def _sweep_group(

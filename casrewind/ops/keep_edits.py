@@ -22,7 +22,7 @@ from .later_edits import LaterEdits
 from .preflight import SKIP_DAMAGED
 from .revert import DAMAGED, SHARED, PathMerger, shared_with, what_turns_did
 from .turn_view import TurnView
-from .undo import chosen
+from .undo import possible_actions
 
 _NOT_EDITS = frozenset({SHARED, BACKGROUND, DAMAGED, merge.IS_PURGED})
 """Words for why a path is left alone that may have no edit of a person."""
@@ -45,7 +45,7 @@ class KeptEdits:
             )
         done = what_turns_did(view, turns, scope, skip_damaged=skip_damaged)
         self._steps = done.steps
-        self._left = {item.path: _without_option(item) for item in done.kept} | _others(view, target)
+        self._left = {item.path: _without_option(item) for item in done.kept} | _changed_by_others(view, target)
         later = LaterEdits(context, view, view.points[turns[-1].before or ""], [turn.n for turn in turns])
         self._files = PathMerger(context, done.steps, later, is_one=False, skip_damaged=skip_damaged, hint=SKIP_DAMAGED)
         self._exact: Sequence[Action] = ()
@@ -57,7 +57,7 @@ class KeptEdits:
         self._exact = exact.actions
         kept: list[Kept] = []
         finder = manifest.Finder(now.load, now.tree)
-        actions = plans.pack(chosen(plans.pack(exact.actions), finder, {}, self._context.tree.mounts.points, kept, self._resolve))
+        actions = plans.pack(possible_actions(plans.pack(exact.actions), finder, {}, self._context.tree.mounts.points, kept, self._resolve))
         return plans.keep_paths(Plan(actions, exact.kept), kept)
 
     def _resolve(self, action: Action, there: Entry | None) -> Entry | Kept | None:
@@ -92,7 +92,7 @@ def _is_since(view: TurnView, identity: str, target: Checkpoint) -> bool:
     return view.points[identity].seq >= target.seq
 
 
-def _others(view: TurnView, target: Checkpoint) -> dict[bytes, Kept]:
+def _changed_by_others(view: TurnView, target: Checkpoint) -> dict[bytes, Kept]:
     """The paths that may have been changed by the work of other turns: that of a turn that was running already at
     `target`, and that in the background of a turn. Nobody can take it back alone."""
     found: dict[bytes, Kept] = {}

@@ -48,7 +48,7 @@ class LaterEdits:
     def of_file(self, path: bytes, present: Entry | None) -> Editors:
         """Who made edits of a file that are in its present content."""
         try:
-            return self._named([step.turn for step in self._steps(path, present)])
+            return self._named([step.turn for step in self._edits_of_file(path, present)])
         except errors.StoreDamaged:
             return Editors()
 
@@ -60,7 +60,7 @@ class LaterEdits:
         sought = [(first - 1, last) for first, last in chosen]
         now = lines
         try:
-            for step in self._steps(path, present):
+            for step in self._edits_of_file(path, present):
                 if not sought:
                     break
                 if step.old is None or step.old.kind != FILE:
@@ -85,21 +85,21 @@ class LaterEdits:
         turns = sorted({turn for turn in found if turn and turn not in self._left_out})
         return Editors(tuple(turns), 0 in found)
 
-    def _steps(self, path: bytes, present: Entry | None) -> Iterator[_Step]:
+    def _edits_of_file(self, path: bytes, present: Entry | None) -> Iterator[_Step]:
         """The edits of a file that are in its present content, newest first."""
         known = self._newest(path)
         if not same(known, present):
             yield _Step(self._maker_now, known, present)
         for row, changes in self._rows:
             if isinstance(row, Turn) and row.changes is None and row.to_now and row.before is not None:
-                change: Change | None = Change(path, self._before(row.before).find(path), known)
+                change: Change | None = Change(path, self._state_before(row.before).find(path), known)
             else:
                 change = changes.get(path)
             if change is not None and same(change.new, known) and not same(change.old, known):
                 yield _Step(_maker(row), change.old, change.new)
                 known = change.old
 
-    def _before(self, identity: str) -> Finder:
+    def _state_before(self, identity: str) -> Finder:
         return Finder(self._context.store.load_tree, self._view.points[identity].tree)
 
     @cached_property

@@ -67,7 +67,7 @@ def checkpoint(context: Context, reference: str) -> Checkpoint:
     """The checkpoint that `reference` names. Turns, `last`, `prev` and times are this worktree's and skip safety
     checkpoints. With a machine in front of them they are that machine's. Raises CheckpointNotFound, AmbiguousReference."""
     if turn_of(reference) is not None:
-        return _of_turn(context, ReferencePlace(context.root.key, "", reference))
+        return _checkpoint_of_turn(context, ReferencePlace(context.root.key, "", reference))
     store, worktree = context.store, context.root.key
     place = NEWEST.get(reference)
     if place is not None:  # the newest ones are enough
@@ -76,14 +76,14 @@ def checkpoint(context: Context, reference: str) -> Checkpoint:
         if len(found) == place:
             return found[-1]
     everything = store.checkpoints()
-    return _at_place(context, everything, place_of(context, reference, everything))
+    return _checkpoint_at(context, everything, place_of(context, reference, everything))
 
 
 def checkpoint_and_path(context: Context, text: str) -> tuple[Checkpoint, str]:
     """Parse REF:PATH. Returns (checkpoint, path). Labels may contain colons: the first colon after a valid reference
     counts. Raises UsageError without a colon, else the error of the part before the first colon."""
     if ":" not in text:
-        raise errors.UsageError(*_no_file(text))
+        raise errors.UsageError(*_no_file_error(text))
     everything = context.store.checkpoints()
     known = {REMOTE[:-1], *machines(everything)}
     failure: errors.CheckpointError | None = None
@@ -91,32 +91,32 @@ def checkpoint_and_path(context: Context, text: str) -> tuple[Checkpoint, str]:
     while cut >= 0:
         part = text[:cut]
         try:
-            return _at_place(context, everything, place_of(context, part, everything)), text[cut + 1 :]
+            return _checkpoint_at(context, everything, place_of(context, part, everything)), text[cut + 1 :]
         except errors.CheckpointError as error:
             is_better = isinstance(error, errors.AmbiguousReference) and not isinstance(failure, errors.AmbiguousReference)
             if failure is None or is_better or names.machine_of(part)[0] in known:
                 failure = error
         cut = text.find(":", cut + 1)
     if text.count(":") == 1 and names.machine_of(text)[0] in known:
-        raise errors.UsageError(*_no_file(text))
+        raise errors.UsageError(*_no_file_error(text))
     assert failure is not None
     raise failure
 
 
-def _no_file(text: str) -> tuple[str, str]:
+def _no_file_error(text: str) -> tuple[str, str]:
     return f"{text!r} names no file", "write REF:PATH, as in last:README.md"
 
 
-def _at_place(context: Context, everything: Sequence[_Found], place: ReferencePlace) -> Checkpoint:
+def _checkpoint_at(context: Context, everything: Sequence[_Found], place: ReferencePlace) -> Checkpoint:
     """The checkpoint that a reference names at its place. Raises CheckpointNotFound, AmbiguousReference."""
     if turn_of(place.reference) is not None and not (place.machine and place.reference.isdigit()):
-        return _of_turn(context, place, everything)
+        return _checkpoint_of_turn(context, place, everything)
     if place.machine:
         everything = [pair for pair in everything if pair[0].worktree == place.worktree]
     return _resolve(everything, place)
 
 
-def _of_turn(context: Context, place: ReferencePlace, everything: Sequence[_Found] | None = None) -> Checkpoint:
+def _checkpoint_of_turn(context: Context, place: ReferencePlace, everything: Sequence[_Found] | None = None) -> Checkpoint:
     """The checkpoint before or after a turn (see checkpoint_names.turn_of). Raises CheckpointNotFound."""
     from .turn_view import TurnView
 
@@ -172,14 +172,14 @@ def _resolve(everything: Sequence[_Found], place: ReferencePlace) -> Checkpoint:
         return labelled
     moment = names.moment_of(reference)
     if moment is not None:
-        return _at(everything, worktree, full, moment)
+        return _newest_before(everything, worktree, full, moment)
     for point, _ in everything:
         if point.id == reference:
-            return _saved(point)
+            return _refuse_unsaved(point)
     if len(reference) >= LEAST_PREFIX:
         found = [point for point, _ in everything if point.id.startswith(reference)]
         if found:  # a pulled checkpoint takes no prefix away from one that was made here
-            return _saved(_only([point for point in found if not point.more.machine] or found, reference, "prefix"))
+            return _refuse_unsaved(_refuse_several([point for point in found if not point.more.machine] or found, reference, "prefix"))
     there = next((point for point, marked in everything if point.more.machine and label_of(point, marked) == reference), None)
     if there is not None and not machine:
         hint = f"{there.more.machine}:{reference} names one of {there.more.machine}"
@@ -190,7 +190,7 @@ def _resolve(everything: Sequence[_Found], place: ReferencePlace) -> Checkpoint:
     )
 
 
-def _saved(point: Checkpoint) -> Checkpoint:
+def _refuse_unsaved(point: Checkpoint) -> Checkpoint:
     """The checkpoint, if its tree is the state at its event. Raises CheckpointNotFound."""
     if not point.is_saved:
         raise errors.CheckpointNotFound(
@@ -214,10 +214,10 @@ def _labelled(everything: Sequence[_Found], worktree: bytes, reference: str) -> 
     named = [point for point, marked in found if point.worktree == worktree and is_labelled(point, marked)]
     if named or own:
         return (named or own)[0]
-    return _only([point for point, _ in found], reference, "label") if found else None
+    return _refuse_several([point for point, _ in found], reference, "label") if found else None
 
 
-def _at(everything: Sequence[_Found], worktree: bytes, reference: str, moment: int) -> Checkpoint:
+def _newest_before(everything: Sequence[_Found], worktree: bytes, reference: str, moment: int) -> Checkpoint:
     """The newest checkpoint of this worktree that is not later than a moment. Raises CheckpointNotFound."""
     numbered = [point for point, _ in everything if is_listed(point, worktree)]
     for point in numbered:
@@ -239,7 +239,7 @@ def _first_colon(text: str) -> int:
     return text.find(":")
 
 
-def _only(found: list[Checkpoint], reference: str, what: str) -> Checkpoint:
+def _refuse_several(found: list[Checkpoint], reference: str, what: str) -> Checkpoint:
     if len(found) == 1:
         return found[0]
     shown = ", ".join(point.id for point in found[:_SHOWN]) + (", ..." if len(found) > _SHOWN else "")

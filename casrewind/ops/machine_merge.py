@@ -62,7 +62,7 @@ class MachineMerge(KeptEdits):
                 f"the files here never were those of {self._machine}, so edits cannot be told apart",
                 f"casrewind restore --exact {target.id} restores the state itself",
             )
-        covered = paths.PathScope(scope).cover
+        covered = paths.PathScope(scope).covers
         with naming(context.store):
             changes = [change for change in diffs.diff(context.store.load_tree, base.tree, target.tree) if covered(change.path)]
         # What the machine changed is taken over as a revert takes a change back, from the other side

@@ -103,7 +103,7 @@ class Writing:
         notes: list[Kept] = []
         report = self._context.progress_bar("restoring")
         with suppress(_NoPlaceLeftError):
-            self._each(b"", _refuse_folded, actions)
+            self._do_at_each(b"", _refuse_folded, actions)
             numbered = enumerate(rows(actions), 1)
             while part := list(islice(numbered, _TOGETHER)):
                 self._contents = Contents(self._context.store, [entry for _, (_, entry) in part if entry.kind == FILE])
@@ -114,30 +114,30 @@ class Writing:
                 heap.trim()
             for directory in more.directories:
                 mode = self._context.tree.status_of(directory)
-                self._each(directory, NewTree.make_directory, directory, _PRIVATE if mode is None else mode.st_mode)
+                self._do_at_each(directory, NewTree.make_directory, directory, _PRIVATE if mode is None else mode.st_mode)
             for file in more.files:
-                notes += self._carry(file)
-            self._each(b"", NewTree.finish)
+                notes += self._copy_ignored(file)
+            self._do_at_each(b"", NewTree.finish)
             for place in list(self._live) if durable else ():
-                self._do(place, b"", NewTree.sync)
+                self._do_at(place, b"", NewTree.sync)
         return notes
 
     def _make(self, path: bytes, entry: Entry) -> None:
         """Make a path in every directory that has no error."""
         paths.check(path)
         if entry.kind == DIR:
-            self._each(path, NewTree.make_directory, path, entry.mode)
+            self._do_at_each(path, NewTree.make_directory, path, entry.mode)
         elif entry.kind == LINK:
-            self._each(path, NewTree.make_link, path, entry.target)
+            self._do_at_each(path, NewTree.make_link, path, entry.target)
         else:
             self._write_file(path, entry)
 
-    def _each(self, path: bytes, work: Callable[..., object], *given: object) -> None:
+    def _do_at_each(self, path: bytes, work: Callable[..., object], *given: object) -> None:
         """Do something in every directory that has no error. `path`: what an error is about."""
         for place in list(self._live):
-            self._do(place, path, work, *given)
+            self._do_at(place, path, work, *given)
 
-    def _do(self, place: Destination, path: bytes, work: Callable[..., object], *given: object) -> None:
+    def _do_at(self, place: Destination, path: bytes, work: Callable[..., object], *given: object) -> None:
         try:
             work(place.new, *given)
         except (OSError, errors.UnsafePath) as error:
@@ -154,16 +154,16 @@ class Writing:
             raise _NoPlaceLeftError from None
 
     def _write_file(self, path: bytes, entry: Entry) -> None:
-        if not entry.chunks and not (entry.size and self._copies is not None and self._able()):
+        if not entry.chunks and not (entry.size and self._copies is not None and self._block_sharing()):
             self._write_whole(path, entry, b"".join(self._contents(entry)))
             return
-        self._each(path, NewTree.begin_file, path)
+        self._do_at_each(path, NewTree.begin_file, path)
         if rest := self._without_clones(path, entry):
             for piece in self._contents(entry):
                 for place in rest:
                     if place.error is None:
-                        self._do(place, path, NewTree.write, piece)
-        self._each(path, NewTree.end_file, path, entry.mode, entry.mtime_ns)
+                        self._do_at(place, path, NewTree.write, piece)
+        self._do_at_each(path, NewTree.end_file, path, entry.mode, entry.mtime_ns)
 
     def _write_whole(self, path: bytes, entry: Entry, content: bytes) -> None:
         """Write a file, whose bytes are in memory, into each directory."""
@@ -176,7 +176,7 @@ class Writing:
 
     def _without_clones(self, path: bytes, entry: Entry) -> list[Destination]:
         """Let the new file share the blocks of the worktree's. Returns the directories where that was not possible."""
-        able = self._able() if entry.size else []
+        able = self._block_sharing() if entry.size else []
         if not able or self._copies is None:
             return list(self._live)
         try:
@@ -187,7 +187,7 @@ class Writing:
             done = [place for place in able if place.new.clone(source)]
             if done and not self._copies.has(path, entry, source):
                 for place in done:
-                    self._do(place, path, NewTree.drop_clone)
+                    self._do_at(place, path, NewTree.drop_clone)
                 done = []
                 if self._copies.is_useless():
                     self._copies = None
@@ -195,32 +195,32 @@ class Writing:
             place.from_worktree += 1
         return [place for place in self._live if place not in done]
 
-    def _able(self) -> list[Destination]:
+    def _block_sharing(self) -> list[Destination]:
         """The directories that may share blocks with the worktree."""
         return [place for place in self._live if place.new.shares_blocks is not False]
 
-    def _carry(self, file: CarriedFile) -> Iterator[Kept]:
+    def _copy_ignored(self, file: CarriedFile) -> Iterator[Kept]:
         """Copy an ignored file or link as it is now. Yields why it was not copied, or not as it was."""
         path, was = file
         assert self._copies is not None
         try:
             if stat.S_ISLNK(was.st_mode):
                 target = self._copies.link_target(path)
-                self._each(path, NewTree.make_link, path, target)
+                self._do_at_each(path, NewTree.make_link, path, target)
                 return
             source = self._copies.open(path)
         except OSError as error:
             yield Kept(path, f"an ignored file that could not be copied ({reason_of(error)})", benign=False)
             return
         with fsio.closing(source):
-            self._each(path, NewTree.begin_file, path)
-            done = [place for place in self._able() if place.new.clone(source)]
+            self._do_at_each(path, NewTree.begin_file, path)
+            done = [place for place in self._block_sharing() if place.new.clone(source)]
             left = was.st_size  # no more than there was room for
             while left > 0 and len(done) < len(self._live) and (piece := os.read(source, min(left, _PIECE))):
                 left -= len(piece)
                 for place in [place for place in self._live if place not in done]:
-                    self._do(place, path, NewTree.write, piece)
-            self._each(path, NewTree.end_file, path, was.st_mode, was.st_mtime_ns)
+                    self._do_at(place, path, NewTree.write, piece)
+            self._do_at_each(path, NewTree.end_file, path, was.st_mode, was.st_mtime_ns)
             if not stamps.matches(stamps.of(was), os.fstat(source)):
                 yield Kept(path, "an ignored file that changed while it was copied", benign=False)
 

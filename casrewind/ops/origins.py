@@ -37,7 +37,7 @@ def record(context: Context, directory: str, point: Checkpoint) -> None:
     """Record what a directory was made from. Raises OSError."""
     real = os.path.realpath(directory)
     rows = context.store.origins
-    rows.note(Origin(real, os.stat(real).st_ino, point.id, context.root.path, context.root.key.hex(), time.time_ns()))
+    rows.record(Origin(real, os.stat(real).st_ino, point.id, context.root.path, context.root.key.hex(), time.time_ns()))
     if len(rows.all()) > MOST:
         drop_gone(context)
         for row in rows.all()[MOST:]:

@@ -145,7 +145,7 @@ class _PathLookup:
             return
         if is_directory or self._search is not None:
             try:
-                told = self._searched(self._judge(change, before, point))
+                told = self._changes_found(self._known_and_unclear(change, before, point))
                 counts = diffs.count(list(told.changes)) if is_directory else None
             except (errors.StoreDamaged, errors.ManifestRefused):
                 self.damaged.append(point.id)
@@ -158,14 +158,14 @@ class _PathLookup:
                 return  # only mtimes changed
         yield PathChange(point, marked, before, change, counts, self._why_unclear(before, point, change))
 
-    def _judge(self, change: Change, before: Checkpoint | None, point: Checkpoint) -> JudgedChanges:
+    def _known_and_unclear(self, change: Change, before: Checkpoint | None, point: Checkpoint) -> JudgedChanges:
         """The known and the unclear changes at and below the path."""
         changes = tuple(self._below(change))
         if before is None:
             return JudgedChanges(changes)
         return self._comparer.judge(changes, before.domain, point.domain, strict=has_safety(before, point))
 
-    def _searched(self, told: JudgedChanges) -> JudgedChanges:
+    def _changes_found(self, told: JudgedChanges) -> JudgedChanges:
         """The changes that the search finds; without a search, all."""
         if self._search is None:
             return told
@@ -205,7 +205,7 @@ class _PathLookup:
 
     def compare(self, row: PathChange) -> Comparison:
         """The changes of a row, with the bytes of both sides."""
-        return self._comparison(self._searched(self._judge(row.change, row.before, row.checkpoint)))
+        return self._comparison(self._changes_found(self._known_and_unclear(row.change, row.before, row.checkpoint)))
 
     def _comparison(self, told: JudgedChanges) -> Comparison:
         def stored(_path: bytes, entry: Entry) -> bytes:

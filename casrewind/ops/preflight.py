@@ -20,7 +20,7 @@ from ..model.manifest import DIR, FILE, LINK, Entry, is_directory, same
 from ..model.plan import Action, Actions, Kept, Plan, content_differs, needs_opening
 from ..store import packs
 from ..worktree.reader import is_absence
-from .capture_before_restore import CapturedState, in_the_way, mounted, openable
+from .capture_before_restore import CapturedState, command_to_open, describe_mount, obstacles_error
 from .context import Context
 
 SKIP_DAMAGED = "Use --skip-damaged to restore everything else, or list paths after --"
@@ -73,7 +73,7 @@ def checked_plan(
     while True:
         kept, obstacles = _kept_directories(context, now, plan.actions, benign=benign)
         if obstacles:
-            raise in_the_way(obstacles)
+            raise obstacles_error(obstacles)
         if not kept:
             return plan
         plan = plans.keep_paths(plan, kept)
@@ -114,8 +114,8 @@ def prove(context: Context, actions: Sequence[Action], advice: str) -> None:
 
 def check_possible(context: Context, actions: Sequence[Action], advice: str = "") -> None:
     """Check for space, permissions and valid names. Raises ContentInTheWay, UnsafePath, StoreFull."""
-    if obstacles := _forbidden(context, actions):
-        raise in_the_way(obstacles, advice)
+    if obstacles := _forbidden_by_flags(context, actions):
+        raise obstacles_error(obstacles, advice)
     copied = 0
     for action in actions:
         name = paths.check(action.path).rpartition(b"/")[2]
@@ -156,13 +156,13 @@ def unreadable(context: Context, actions: Sequence[Action], made: Container[byte
     lost: list[Kept] = []
     for start in range(0, len(wanted), _AT_ONCE):
         part = [actions[number] for number in wanted[start : start + _AT_ONCE]]
-        lost += _unlike(context, [(each.path, each.after) for each in part if each.after is not None and each.after.kind == FILE])
+        lost += _unreadable_files(context, [(each.path, each.after) for each in part if each.after is not None and each.after.kind == FILE])
         if context.progress is not None:
             context.progress("checking stored content", start + len(part), len(wanted))
     return lost
 
 
-def _unlike(context: Context, files: Sequence[tuple[bytes, Entry]]) -> Iterator[Kept]:
+def _unreadable_files(context: Context, files: Sequence[tuple[bytes, Entry]]) -> Iterator[Kept]:
     wanted = list({entry.digest for _, entry in files if not entry.chunks})
     found = {digest: len(data) if isinstance(data, bytes) else data for digest, data in context.store.read_many(wanted, packs.FILE)}
     for path, entry in files:
@@ -199,7 +199,7 @@ def without_lost(plan: Plan, lost: Sequence[Kept]) -> Plan:
     inside = [
         Kept(action.path, "what should take its place is damaged in the store", benign=False)
         for action in plan.actions
-        if lost_scope.cover(action.path) and action.path not in left
+        if lost_scope.covers(action.path) and action.path not in left
     ]
     return plans.keep_paths(plan, [*lost, *inside])
 
@@ -235,7 +235,7 @@ def _kept_directories(context: Context, now: CapturedState, actions: Sequence[Ac
     return kept, obstacles
 
 
-def _forbidden(context: Context, actions: Sequence[Action]) -> list[str]:
+def _forbidden_by_flags(context: Context, actions: Sequence[Action]) -> list[str]:
     """Descriptions of everything that may not be changed. Changes nothing itself. A directory of ours without write
     permission is no obstacle: the plan opens and closes it. Mount points are read anew, because they may have changed
     since planning."""
@@ -245,7 +245,7 @@ def _forbidden(context: Context, actions: Sequence[Action]) -> list[str]:
         for action in actions:
             point = context.tree.mounts.above(action.source)
             if point is not None:
-                found[point] = mounted(point)
+                found[point] = describe_mount(point)
                 continue
             directory, _, name = action.source.rpartition(b"/")
             state.enter(directory)
@@ -262,7 +262,7 @@ def under_mounts(context: Context, actions: Iterable[Action]) -> dict[bytes, str
     """{path: description of its mount point} for actions on paths below a mount point."""
     context.tree.look_for_mounts()
     points = ((action.path, context.tree.mounts.above(action.source)) for action in actions)
-    return {path: mounted(point) for path, point in points if point is not None}
+    return {path: describe_mount(point) for path, point in points if point is not None}
 
 
 def _changes_names(action: Action, status: os.stat_result | None) -> bool:
@@ -393,4 +393,4 @@ class _OpenParent:
             return f"the directory {shown} is {attribute} ({_HOW[attribute]})"
         if (directory in self._opened and there.st_uid == self._me) or self._context.tree.may_change(directory):
             return ""
-        return f"the directory {shown} may not be written to{openable(shown, there)}"
+        return f"the directory {shown} may not be written to{command_to_open(shown, there)}"

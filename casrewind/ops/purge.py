@@ -134,7 +134,7 @@ def _report(context: Context, found: "_Collector", *, dry_run: bool) -> Purged:
     purged, equal = found.counted()
     lengths = context.store.lengths(sorted(found.gone))
     scan = scan_now(context, dry := DryRunWriter(context.store.read))
-    finder = manifest.Finder(diffs.lenient(dry.load_tree), scan.tree)
+    finder = manifest.Finder(diffs.lenient_loader(dry.load_tree), scan.tree)
     here = ((path, finder.find(path)) for path in sorted({item.path for item in (*purged, *equal)} | found.seen))
     there = {path for path, entry in here if entry is not None and entry.kind in (FILE, LINK)}
     there |= {rule_path(rule) for rule in scan.domain.rules if rule.digest in found.gone}
@@ -210,11 +210,11 @@ class _Collector:
     def _named_rules(self) -> set[bytes]:
         """The digests of the rule files at the requested paths, including rule files purged earlier."""
         every = (rule for domain in self._domains.values() for rule in (*domain.rules, *domain.unstored))
-        return {rule.digest for rule in every if self._scope.cover(rule_path(rule))}
+        return {rule.digest for rule in every if self._scope.covers(rule_path(rule))}
 
     def _named_actions(self) -> Iterator[Action]:
         for actions in self._plans.values():
-            yield from (item for item in actions if self._scope.cover(item.path) or self._scope.cover(item.source))
+            yield from (item for item in actions if self._scope.covers(item.path) or self._scope.covers(item.source))
 
     def _collect_chunks(self, digest: bytes, depth: int = 0) -> bool:
         """Collect the digests of a chunk list; `depth` is its level. Returns False if it holds only zeros: such content
@@ -227,7 +227,7 @@ class _Collector:
             for reference in dict.fromkeys(references(packs.CHUNK_LIST, data)) if data is not None else ():
                 if reference.kind == packs.CHUNK_LIST:
                     has_content |= self._collect_chunks(reference.digest, depth + 1)
-                elif reference.digest != self._zeros(reference.size):
+                elif reference.digest != self._digest_of_zeros(reference.size):
                     self.gone.add(reference.digest)
                     has_content = True
             if has_content:
@@ -235,7 +235,7 @@ class _Collector:
             self._with_content[digest] = has_content
         return self._with_content[digest]
 
-    def _zeros(self, length: int) -> bytes:
+    def _digest_of_zeros(self, length: int) -> bytes:
         if length > packs.MOST[packs.CHUNK]:
             return b""  # longer than any chunk
         if length not in self._nothing:
@@ -283,17 +283,17 @@ class _Collector:
         count = Counter(path for point in self.points for path in lost[point.id])
         safety = Counter(path for point in self.points if point.trigger == checkpoints.SAFETY for path in lost[point.id])
         found = [Gone(path, number, safety[path]) for path, number in sorted(count.items())]
-        asked = tuple(item for item in found if self._scope.cover(item.path))
-        return asked, tuple(item for item in found if not self._scope.cover(item.path))
+        asked = tuple(item for item in found if self._scope.covers(item.path))
+        return asked, tuple(item for item in found if not self._scope.covers(item.path))
 
     def rewriting(self) -> LedgerRewrite:
         """The changes to the ledger. Stores all new trees and plans."""
         trees = {root: self._purged_tree(root) for root, changes in self._changes.items() if changes}
-        points = {point.id: changes for point in self.points if (changes := self._fields(point, trees))}
+        points = {point.id: changes for point in self.points if (changes := self._changed_fields(point, trees))}
         new = {digest: self._purged_plan(actions) for digest, actions in self._plans.items()}
         return LedgerRewrite(points, {old: put for old, put in new.items() if old != put}, lambda label: label, frozenset(self.gone))
 
-    def _fields(self, point: Checkpoint, trees: dict[bytes, bytes]) -> Fields:
+    def _changed_fields(self, point: Checkpoint, trees: dict[bytes, bytes]) -> Fields:
         """The changed fields of a checkpoint. A safety checkpoint's counts come from its scan and do not change."""
         changes: Fields = {}
         if point.tree in trees:
@@ -315,7 +315,7 @@ class _Collector:
         return self._put(packs.PLAN, plans.encode([action for action in actions if not self._is_lost(action)]))
 
     def _is_lost(self, action: Action) -> bool:
-        named = self._scope.cover(action.path) or self._scope.cover(action.source)
+        named = self._scope.covers(action.path) or self._scope.covers(action.source)
         for entry in (action.before, action.after):
             if entry is not None and entry.kind != DIR and (named or (entry.kind == FILE and self._search.of_file(entry))):
                 return True
@@ -372,10 +372,10 @@ def _prepare(
     with context.store.writing(held=held) as writer:
         found = collect(writer.put)
         context.store.add_blobs(writer)
-    return _mark(context, found), seq, found
+    return _mark_reachable(context, found), seq, found
 
 
-def _mark(context: Context, found: LedgerRewrite) -> Marker:
+def _mark_reachable(context: Context, found: LedgerRewrite) -> Marker:
     """Mark everything that is reachable after the rewrite."""
     reach = Marker(context.store.read_many, context.counter("marking"))
     points = [point._replace(**found.points.get(point.id, {})) for point, _ in context.store.checkpoints()]
@@ -400,10 +400,10 @@ def _begin(context: Context, maintenance: Maintenance, found: LedgerRewrite) -> 
             return payload if label == mark.label else undo_history.encode_mark(mark._replace(label=label))
         return payload
 
-    maintenance.begin_purge(convert, {key: _moved(history, found) for key, history in context.store.histories().items()})
+    maintenance.begin_purge(convert, {key: _with_new_plans(history, found) for key, history in context.store.histories().items()})
 
 
-def _moved(history: History, found: LedgerRewrite) -> History:
+def _with_new_plans(history: History, found: LedgerRewrite) -> History:
     def steps(old: Iterable[undo_history.Step]) -> tuple[undo_history.Step, ...]:
         return tuple(step._replace(plan=found.plans.get(step.plan, step.plan)) for step in old)
 

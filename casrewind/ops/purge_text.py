@@ -108,11 +108,11 @@ def _report(context: Context, found: "_TextSearch", *, dry_run: bool) -> TextPur
         transcripts=sum("transcript" in changes for changes in changed),
         prompts=sum("prompt" in changes for changes in changed),
         labels=marks + sum("label" in changes for changes in changed),
-        details=sum(map(_details, changed)) + found.in_sessions(dry=True),
+        details=sum(map(_count_details, changed)) + found.in_sessions(dry=True),
         log=found.in_log(dry=True),
     )
-    outside = tuple(_outside(context, found.secret))
-    return TextPurged(covered, tuple(_holders(context, found)), _records(context, found.secret), outside, dry_run)
+    outside = tuple(_client_files_with_text(context, found.secret))
+    return TextPurged(covered, tuple(_files_with_text(context, found)), _count_unedited_records(context, found.secret), outside, dry_run)
 
 
 class SecretText:
@@ -127,7 +127,7 @@ class SecretText:
             raise errors.UsageError(f"the text to purge has fewer than {_LEAST_TEXT} bytes, or only white space: it would match everywhere")
         if len(text) > MOST_TEXT:
             raise errors.UsageError(f"the text to purge has more than {MOST_TEXT:,} bytes", "give a distinctive part of it")
-        self.forms = tuple(sorted(_forms(text) | {printable(text).encode()}, key=len, reverse=True))
+        self.forms = tuple(sorted(_forms_of_secret(text) | {printable(text).encode()}, key=len, reverse=True))
         self.reach = len(self.forms[0]) - 1
 
     def is_in(self, data: bytes, *, cut: bool = False) -> bool:
@@ -140,7 +140,7 @@ class SecretText:
         return any(data.endswith(form[:count]) for form in self.forms for count in counts if count < len(form))
 
 
-def _forms(text: bytes) -> set[bytes]:
+def _forms_of_secret(text: bytes) -> set[bytes]:
     try:
         decoded = text.decode("utf-8")
     except UnicodeDecodeError:
@@ -252,12 +252,12 @@ class _TextSearch:
         return self.secret.is_in(prompt.encode("utf-8", "surrogatepass"), cut=len(prompt) >= PROMPT)
 
 
-def _details(changes: Fields) -> int:
+def _count_details(changes: Fields) -> int:
     """The number of changed fields of a checkpoint that are neither its prompt, its label nor its transcript."""
     return len(changes.keys() - {"prompt", "label", "transcript"})
 
 
-def _holders(context: Context, found: _TextSearch) -> Iterator[Holder]:
+def _files_with_text(context: Context, found: _TextSearch) -> Iterator[Holder]:
     """The stored files that contain the text, each with the newest such checkpoint."""
     points = checkpoints_of(context)
     stored = _blobs_of(context, points)
@@ -311,7 +311,7 @@ def _read_all(context: Context, wanted: list[bytes], kind: int) -> Iterator[tupl
             report(min(start + _BATCH, len(wanted)), len(wanted))
 
 
-def _records(context: Context, secret: SecretText) -> int:
+def _count_unedited_records(context: Context, secret: SecretText) -> int:
     """The number of records with the text in a field that is not edited: the id of a session, or a path."""
     points = checkpoints_of(context)
     texts: list[tuple[str | bytes, ...]] = [
@@ -326,7 +326,7 @@ def _records(context: Context, secret: SecretText) -> int:
     return sum(any(map(secret.is_in, values)) for values in encoded)
 
 
-def _outside(context: Context, secret: SecretText) -> Iterator[bytes]:
+def _client_files_with_text(context: Context, secret: SecretText) -> Iterator[bytes]:
     """The clients' own files that the store knows of and that contain the text now."""
     known = {cursors.decode(point.cursor).transcript for point in checkpoints_of(context) if point.cursor}
     known |= {os.fsencode(session.transcript) for session in context.store.sessions.all()}

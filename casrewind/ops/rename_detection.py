@@ -46,11 +46,11 @@ def find(found: Comparison) -> tuple[Rename, ...]:
     gone, come = ([pair for pair in pairs if pair[1].kind in (FILE, LINK)] for pairs in (gone, come))
     if not gone or not come:
         return ()
-    made = [*_exact(gone, come)]
+    made = [*_exact_renames(gone, come)]
     sources, targets = {item.source for item in made}, {item.path for item in made}
     gone = [pair for pair in gone if pair[0] not in sources and _is_comparable(pair[1])]
     come = [pair for pair in come if pair[0] not in targets and _is_comparable(pair[1])]
-    made += _similar(found, gone, come)
+    made += _similar_renames(found, gone, come)
     return tuple(sorted(made, key=lambda item: item.path))
 
 
@@ -58,7 +58,7 @@ def _is_comparable(entry: Entry) -> bool:
     return entry.kind == FILE and 0 < entry.size <= _MOST_BYTES
 
 
-def _exact(gone: Sequence[tuple[bytes, Entry]], come: Sequence[tuple[bytes, Entry]]) -> Iterator[Rename]:
+def _exact_renames(gone: Sequence[tuple[bytes, Entry]], come: Sequence[tuple[bytes, Entry]]) -> Iterator[Rename]:
     """The renames with the same content. A file with the same name is taken first."""
     by_content: dict[tuple[str, bytes, bytes], list[tuple[bytes, Entry]]] = {}
     for path, entry in gone:
@@ -89,7 +89,7 @@ def _name(path: bytes) -> bytes:
     return path.rpartition(b"/")[2]
 
 
-def _similar(
+def _similar_renames(
     found: Comparison, gone: Sequence[tuple[bytes, Entry]], come: Sequence[tuple[bytes, Entry]]
 ) -> Iterator[Rename]:
     """The renames with similar content: the most similar ones first, then those with equal names."""

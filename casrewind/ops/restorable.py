@@ -46,7 +46,7 @@ class ReadableTarget(NamedTuple):
 NOTHING = ReadableTarget(b"", {}, ())
 
 
-def survey(load: Loader, root: bytes, lost: list[Kept], *, in_order: bool = False) -> Iterator[tuple[bytes, Entry]]:
+def readable_entries(load: Loader, root: bytes, lost: list[Kept], *, in_order: bool = False) -> Iterator[tuple[bytes, Entry]]:
     """Yield every readable path and entry of a manifest; `in_order`: by path. Directories with damaged trees are added to
     `lost`. Raises StoreDamaged if the root's own tree is damaged."""
     return manifest.walk(
@@ -74,7 +74,7 @@ def _is_whole(load: Loader, root: bytes, now: bytes) -> bool:
     return True
 
 
-def sound(load: Loader, put: Callable[[bytes], bytes], target: bytes, now: bytes, *, names: bool) -> ReadableTarget:
+def without_damage(load: Loader, put: Callable[[bytes], bytes], target: bytes, now: bytes, *, names: bool) -> ReadableTarget:
     """The manifest `target`, with each damaged directory replaced by what the manifest `now` has there.
 
     Trees that both manifests share are not read, because they do not change, unless `names` requests all paths or
@@ -83,15 +83,15 @@ def sound(load: Loader, put: Callable[[bytes], bytes], target: bytes, now: bytes
     lost: list[Kept] = []
     if not names and _is_whole(load, target, now):
         return ReadableTarget(target, None, ())
-    named = {path: entry.kind for path, entry in survey(load, target, lost)}
+    named = {path: entry.kind for path, entry in readable_entries(load, target, lost)}
     if not lost:
         return ReadableTarget(target, named, ())
     finder = manifest.Finder(load, now)
-    tree = _graft(load, put, target, {item.path: finder.find(item.path) for item in lost})
+    tree = _replace_subtrees(load, put, target, {item.path: finder.find(item.path) for item in lost})
     return ReadableTarget(tree, named, tuple(lost))
 
 
-def _graft(
+def _replace_subtrees(
     load: Loader, store: Callable[[bytes], bytes], root: bytes, changes: Mapping[bytes, Entry | None]
 ) -> bytes:
     """Like manifest.patch, but an entry is inserted as it is: a directory with its tree. Replaced trees are not read.
@@ -251,7 +251,7 @@ class RecordedPaths(NamedTuple):
     lost: tuple[Kept, ...] = ()
 
 
-def recorded(store: Store, point: Checkpoint) -> RecordedPaths:
+def recorded_coverage(store: Store, point: Checkpoint) -> RecordedPaths:
     """What a checkpoint recorded about paths. A damaged record covers no path, so that nothing is deleted."""
     try:
         domain = store.domain(point.domain)

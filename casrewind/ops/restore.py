@@ -24,7 +24,7 @@ from . import capture_before_restore, preflight
 from .capture_before_restore import CapturedState
 from .context import Context
 from .execute import Restored, execute
-from .restorable import RecordedPaths, naming, recorded
+from .restorable import RecordedPaths, naming, recorded_coverage
 
 if TYPE_CHECKING:  # few restores have edits
     from .edits import Edits
@@ -140,9 +140,9 @@ def _prepare(
         missing(context, [target], scope)
     with naming(context.store):
         now = capture_before_restore.capture_for(context, writer, target.tree, scope)
-    record = recorded(context.store, target)
+    record = recorded_coverage(context.store, target)
     places = paths.PathScope(scope)
-    lost = [*(item for item in now.target.lost if places.cover(item.path)), *record.lost]
+    lost = [*(item for item in now.target.lost if places.covers(item.path)), *record.lost]
     plan = _plan(context, now, record, scope)
     if keeping is not None:
         plan = keeping.plan(writer, now, plan)
@@ -154,7 +154,7 @@ def _prepare(
         from .edits import chosen_actions
 
         plan = plan._replace(actions=chosen_actions(plans.pack(plan.actions), edits, writer))
-    report = _report(target, now, plan, [*plan.kept, *lost, *now.kept, *_torn(plan, record)], scope)
+    report = _report(target, now, plan, [*plan.kept, *lost, *now.kept, *_torn_paths(plan, record)], scope)
     return report if keeping is None else report._replace(merged=keeping.merged(plan), edited=keeping.paths_with_edits(plan)), now
 
 
@@ -169,7 +169,7 @@ def _plan(context: Context, now: CapturedState, record: RecordedPaths, scope: Se
     return plans.keep_paths(Plan(actions, plan.kept), stores) if stores else plan
 
 
-def _torn(plan: Plan, record: RecordedPaths) -> list[Kept]:
+def _torn_paths(plan: Plan, record: RecordedPaths) -> list[Kept]:
     """The restored paths with possibly torn content: it was changing during the save."""
     actions = plans.pack(plan.actions)
     return [Kept(path, _TORN, benign=False) for path in record.unstable if actions.get(path) is not None]
@@ -179,7 +179,7 @@ def _report(target: Checkpoint, now: CapturedState, plan: Plan, kept: list[Kept]
     written = (action.path for action in plan.actions if action.after is not None and action.after.kind != DIR)
     if scope:
         places = paths.PathScope(scope)
-        named = {path: kind for path, kind in (now.target.named or {}).items() if places.cover(path)}
+        named = {path: kind for path, kind in (now.target.named or {}).items() if places.covers(path)}
         seen = {*named, *(action.path for action in plan.actions), *(item.path for item in kept)}
         kept += [
             Kept(place, "not in the checkpoint", benign=False)  # so that a misspelled path does not look unchanged

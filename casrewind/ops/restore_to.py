@@ -24,7 +24,7 @@ from . import carried, origins, preflight
 from .context import Context
 from .execute import Restored, WrittenDirectory
 from .new_directories import Destination, Row, Writing, rows
-from .restorable import naming, survey
+from .restorable import naming, readable_entries
 from .worktree_copies import WorktreeCopies
 
 _REMEMBERED = 1000
@@ -55,7 +55,7 @@ def materialise(
         purged: list[Kept] = []
         with naming(context.store):
             load = TreeCache(TreesAhead(context.store.load_tree, context.store.read_many), _REMEMBERED)
-            found = survey(load, target.tree, lost, in_order=True)
+            found = readable_entries(load, target.tree, lost, in_order=True)
             everything = plans.pack(_actions(found, purged))
         kinds = chain(((path, entry.kind) for path, entry in rows(everything)), ((item.path, PURGED) for item in purged))
         more = carried.find(context, kinds) if from_worktree else carried.NOTHING
@@ -87,7 +87,7 @@ def materialise(
             with suppress(OSError):  # a store that can only be read
                 origins.record(context, place.directory, target)
     if len(written) < len(places):
-        raise _why_not([place for place in places if place.error is not None], written)
+        raise _not_written_error([place for place in places if place.error is not None], written)
     seconds = time.monotonic() - began
     modes = {note.path: mode for place in written for note, mode in place.narrowed}
     kept = {*purged, *lost, *more.kept, *notes, *(note for place in written for note, _ in place.narrowed)}
@@ -144,7 +144,7 @@ def refuse_contents(directory: str, given_to: str, *, but_git: bool = False) -> 
         raise errors.ContentInTheWay(f"{printable(directory)} is not empty", f"give {given_to} a new or an empty directory")
 
 
-def _why_not(failed: Sequence[Destination], written: Sequence[Destination]) -> errors.CasrewindError:
+def _not_written_error(failed: Sequence[Destination], written: Sequence[Destination]) -> errors.CasrewindError:
     """The error for directories that could not be written. It names the ones that were."""
     place, error = failed[0], failed[0].error
     shown = printable(place.directory)

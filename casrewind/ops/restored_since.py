@@ -66,7 +66,7 @@ def restored_since(context: Context, event: Event, since: int) -> RestoredSince 
     if not written and not removed and is_whole:
         return None
     left = _not_reversed(found) or found[-1:]  # an undo that kept a path is no whole reversal
-    return RestoredSince(tuple(_done(context, event, operation) for operation in left), written, removed, is_whole)
+    return RestoredSince(tuple(_what_was_done(context, event, operation) for operation in left), written, removed, is_whole)
 
 
 def _not_reversed(operations: Sequence[Operation]) -> list[Operation]:
@@ -98,7 +98,7 @@ def _paths(context: Context, operations: Sequence[Operation]) -> tuple[tuple[byt
     return written, tuple(path for path, (_, after) in shown if after is None), is_whole
 
 
-def _done(context: Context, event: Event, operation: Operation) -> Done:
+def _what_was_done(context: Context, event: Event, operation: Operation) -> Done:
     safety, target = context.store.checkpoint(operation.safety), context.store.checkpoint(operation.target)
     turn = prompt = ""
     if target is not None and target.trigger == checkpoints.PROMPT and target.agent != checkpoints.RUN:

@@ -28,7 +28,7 @@ from . import preflight
 from .capture_before_restore import CapturedState
 from .compare import read_present
 from .context import Context
-from .edits import Edit, Edits, changed_since, chosen_actions, stored
+from .edits import Edit, Edits, changed_error, chosen_actions, stored
 from .execute import Restored
 from .later_edits import Editors, LaterEdits
 from .restore import Confirm, carry_out, only_plan
@@ -91,7 +91,7 @@ def revert(
         )
     done = what_turns_did(view, turns, scope, shared=shared, skip_damaged=skip_damaged)
     if hunks:
-        done = done._replace(steps={path: _chosen(steps, hunks.get(path)) for path, steps in done.steps.items()})
+        done = done._replace(steps={path: _with_chosen_hunks(steps, hunks.get(path)) for path, steps in done.steps.items()})
     before = view.points[turns[-1].before or ""]
     hint = f"casrewind revert --skip-damaged takes back the rest, casrewind restore {before.id} PATH what is sound"
     later = LaterEdits(context, view, before, [turn.n for turn in turns])
@@ -99,7 +99,7 @@ def revert(
     files.chosen = {edit.wanted.digest: edit.data for edit in (hunks or {}).values() if edit.wanted is not None and edit.data is not None}
 
     def actions(_scan: Scan) -> Actions:
-        return plans.pack(_action(path, steps) for path, steps in done.steps.items())
+        return plans.pack(_reversed_action(path, steps) for path, steps in done.steps.items())
 
     def prepared(writer: StoreWriter | DryRunWriter) -> tuple[Restored, CapturedState]:
         files.start(writer)
@@ -122,13 +122,13 @@ def revert(
         return carry_out(context, writer, operation, report, now, confirm) if report.actions else report
 
 
-def _chosen(steps: Sequence[RevertStep], edit: Edit | None) -> Sequence[RevertStep]:
+def _with_chosen_hunks(steps: Sequence[RevertStep], edit: Edit | None) -> Sequence[RevertStep]:
     """The step of a single turn, with the chosen hunks of it."""
     if edit is None:
         return steps
     (step,) = steps
     if not (manifest.same(step.change.new, edit.shown.old) and manifest.same(step.change.old, edit.shown.new)):
-        raise changed_since(step.change.path)
+        raise changed_error(step.change.path)
     return [step._replace(change=step.change._replace(old=edit.wanted))]
 
 
@@ -157,7 +157,7 @@ def what_turns_did(
         gone = [change for change in unclear if change.new is None]
         left = [*_left_alone(turn, taken, is_shared=shared), *_unknown_before(unclear)]
         for item in left:
-            if places.cover(item.path):
+            if places.covers(item.path):
                 kept.setdefault(item.path, item if len(turns) == 1 else item._replace(reason=f"@{turn.n}: {item.reason}"))
         for change in found.changes:
             steps.setdefault(change.path, []).append(RevertStep(turn.n, change, is_unclear=False))
@@ -169,7 +169,7 @@ def what_turns_did(
     return WhatTurnsDid({path: found for path, found in steps.items() if path not in kept}, tuple(kept.values()))
 
 
-def _action(path: bytes, steps: Sequence[RevertStep]) -> Action:
+def _reversed_action(path: bytes, steps: Sequence[RevertStep]) -> Action:
     """What the turns did to a path, reversed. A plan holds nothing that was purged."""
     before, after = (None if one is None or one.kind == PURGED else one for one in (steps[0].change.new, steps[-1].change.old))
     return Action(path, before, after, path)
@@ -245,13 +245,13 @@ class PathMerger:
             try:
                 found = merge.merge(step.change.new, entry, step.change.old, read)
             except _Moving:
-                return self._kept(path, step, "it changed just now", merge.CONFLICTS)
+                return self._keep_path(path, step, "it changed just now", merge.CONFLICTS)
             except (errors.BlobMissing, errors.BlobCorrupt) as error:
-                damaged = self._kept(path, step, f"damaged in the store: {error}", DAMAGED)
+                damaged = self._keep_path(path, step, f"damaged in the store: {error}", DAMAGED)
                 preflight.refuse([] if self._skip_damaged else [damaged], self._hint)
                 return damaged
             if found.why:
-                return self._kept(path, step, _UNCLEAR if step.is_unclear else found.reason, found.why)
+                return self._keep_path(path, step, _UNCLEAR if step.is_unclear else found.reason, found.why)
             if found.lines is None:
                 entry = found.entry
                 continue
@@ -292,18 +292,18 @@ class PathMerger:
             return Merged(path, data, taken, kept, marks)
         return Merged(path, data, before.taken + taken, max(before.kept, kept), before.conflicts + marks)
 
-    def _kept(self, path: bytes, step: RevertStep, reason: str, why: str) -> Kept:
+    def _keep_path(self, path: bytes, step: RevertStep, reason: str, why: str) -> Kept:
         return Kept(path, reason if self._is_one else f"@{step.turn}: {reason}", benign=False, why=why)
 
     def _conflicting(self, path: bytes, step: RevertStep, lines: LineMerge, present: Entry | None, read: merge.Reader) -> Kept:
         """Why a file with conflicts is left alone. Its lines are named if they are those of the file `present`."""
         if present is None:
-            return self._kept(path, step, plans.EDITED, merge.CONFLICTS)
+            return self._keep_path(path, step, plans.EDITED, merge.CONFLICTS)
         found = tuple((group.ours.start + 1, max(group.ours.end, group.ours.start + 1)) for group in lines.conflicts)
         by = self._later.of_lines(path, present, lines.ours, found, read)
         were = "was" if len(found) == 1 and found[0][0] == found[0][1] else "were"
         reason = f"{lines_in_words(found)} {were} edited since{f' by {by}' if str(by) else ''}"
-        return self._kept(path, step, reason, merge.CONFLICTS)._replace(lines=found, by=by.turns)
+        return self._keep_path(path, step, reason, merge.CONFLICTS)._replace(lines=found, by=by.turns)
 
     def _read(self, path: bytes, wanted: Entry, *, is_present: bool) -> bytes:
         """The content of an entry. A writer that writes nothing has not stored the present files."""

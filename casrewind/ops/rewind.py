@@ -60,7 +60,7 @@ class ForeignChanges:
             since = points[0] if last else since
         if not any(seq > since.seq for seq in last.values()):
             return
-        load = diffs.lenient(context.store.load_tree)
+        load = diffs.lenient_loader(context.store.load_tree)
         alive = _running_among(context, last)
         running: set[str] = set()
         before = since
@@ -86,10 +86,10 @@ class ForeignChanges:
 
 def _running_among(context: Context, sessions: Container[str]) -> set[str]:
     """Those of the sessions that run now."""
-    return {one.session for one in context.store.sessions.all() if one.session in sessions and _is_running(one)}
+    return {one.session for one in context.store.sessions.all() if one.session in sessions and _has_running_turn(one)}
 
 
-def _is_running(seen: AgentSession) -> bool:
+def _has_running_turn(seen: AgentSession) -> bool:
     """True if the session's client is alive and its last event left a turn running."""
     return seen.running and seen.pid > 0 and client_process.is_alive(client_process.ClientProcess(seen.pid, seen.pid_start))
 
@@ -171,13 +171,13 @@ def back(
         where = f"{printable(conversation.path)} will be cut there, in its own session; as it is now it is kept beside"
         if agree is not None and not dry_run and not agree(where):
             raise Declined
-    point, notes = goal.points[goal.at], (*unseen, *_notes(context, conversation))
+    point, notes = goal.points[goal.at], (*unseen, *_notes_for_user(context, conversation))
     restored: Restored | None = None
     foreign: tuple[bytes, ...] = ()
     if both:
         point, said = _point_of(context, goal, nearest=nearest, choose=choose)
         notes += said
-        own = conversations.own(conversation, goal.points)
+        own = conversations.own_sessions(conversation, goal.points)
         restored, foreign = _restore(context, point, own, dry_run=dry_run, keeper=keeper, confirm=confirm)
         if not chat:
             return Rewound(None, (), restored, foreign, notes, dry_run=dry_run, transcript="")
@@ -206,22 +206,22 @@ def to_checkpoint(
         _check_in_place(context, conversation, cut)
     everything = conversation.client.prompts(conversation.data)
     is_foreign = bool(point.more.machine)
-    taken = () if is_foreign else _removed(conversation, everything, cut)
+    taken = () if is_foreign else _removed_prompts(conversation, everything, cut)
     restored: Restored | None = None
     foreign: tuple[bytes, ...] = ()
     if both:
-        own = conversations.own(conversation, conversations.bound(conversation, everything))
+        own = conversations.own_sessions(conversation, conversations.checkpoints_of_prompts(conversation, everything))
         restored, foreign = _restore(
             context, point, own, scope=scope, dry_run=dry_run, skip_damaged=skip_damaged, keeper=keeper, confirm=confirm
         )
-    notes = () if is_foreign else _notes(context, conversation)
+    notes = () if is_foreign else _notes_for_user(context, conversation)
     made = None if dry_run else _write(context, conversation, cut, point, restored, in_place=in_place, is_foreign=is_foreign)
     return Rewound(
         made, taken, restored, foreign, notes, dry_run=dry_run, transcript=conversation.path, machine=point.more.machine
     )
 
 
-def _removed(conversation: Conversation, everything: Iterable[Prompt], cut: bytes | None) -> tuple[str, ...]:
+def _removed_prompts(conversation: Conversation, everything: Iterable[Prompt], cut: bytes | None) -> tuple[str, ...]:
     """The prompts of a conversation that are not in its part `cut`."""
     kept = {(prompt.uuid, prompt.text) for prompt in conversation.client.prompts(cut)} if cut is not None else set()
     return tuple(prompt.text for prompt in everything if (prompt.uuid, prompt.text) not in kept)
@@ -237,8 +237,8 @@ def fork_into(context: Context, point: Checkpoint, directories: Sequence[str], *
     conversation = conversations.find_for_checkpoint(context, point)
     cut = _cut_at(context, conversation, point)
     is_foreign = bool(point.more.machine)
-    taken = () if is_foreign else _removed(conversation, conversation.client.prompts(conversation.data), cut)
-    notes = () if is_foreign else _notes(context, conversation)
+    taken = () if is_foreign else _removed_prompts(conversation, conversation.client.prompts(conversation.data), cut)
+    notes = () if is_foreign else _notes_for_user(context, conversation)
     chats: list[Chat] = []
     if cut is not None and not dry_run:
         if is_foreign:
@@ -268,7 +268,7 @@ def _fork_elsewhere(context: Context, conversation: Conversation, cut: bytes, po
     session_files.check_place(client, path, session, homes)
     environ = {"HOME": homes.home, **homes.environ}
     path = client.write_fork(conversation.path, session, data, path, root, environ)
-    return _chat(conversation, rewinds.FORK, session, path, None)._replace(resume=client.resume_moved(session))
+    return _chat_result(conversation, rewinds.FORK, session, path, None)._replace(resume=client.resume_moved(session))
 
 
 def hand_over(context: Context, point: Checkpoint) -> Chat | None:
@@ -306,7 +306,7 @@ def _cut_at(context: Context, conversation: Conversation, point: Checkpoint) -> 
 def _check_in_place(context: Context, conversation: Conversation, cut: bytes | None) -> None:
     if cut is None:
         raise errors.AgentError("nothing was said before that: there is nothing to keep in this session", "start a new one instead")
-    process, _ = conversations.client(context, conversation)
+    process, _ = conversations.find_client_process(context, conversation)
     title, never = conversation.client.title, conversation.client.sessions.never_rewritten
     if never:
         raise errors.AgentError(f"{never}", "leave --in-place out to get a fork")
@@ -322,14 +322,14 @@ def _check_in_place(context: Context, conversation: Conversation, cut: bytes | N
         )
 
 
-def _notes(context: Context, conversation: Conversation) -> tuple[str, ...]:
+def _notes_for_user(context: Context, conversation: Conversation) -> tuple[str, ...]:
     notes: list[str] = []
     if conversation.stored:
         notes.append(
             f"the transcript {printable(conversation.path)} is gone or was rewritten: taken from the bytes stored with "
             f"{conversation.stored}"
         )
-    process, running = conversations.client(context, conversation)
+    process, running = conversations.find_client_process(context, conversation)
     if running and process is not None and client_process.is_alive(process):
         notes.append(f"as far as was seen a turn of {conversation.client.title} is under way: what it still does comes on top")
     return tuple(notes)
@@ -366,7 +366,7 @@ def _point_of(
 ) -> tuple[Checkpoint, tuple[str, ...]]:
     """Returns (the checkpoint for a prompt, notes for the user)."""
     own = goal.points[goal.at]
-    if own is not None and own.is_saved and not _late(context, own):
+    if own is not None and own.is_saved and not _was_late(context, own):
         return own, ()
     before = next((point for point in reversed(goal.points[: goal.at]) if point is not None and point.is_saved), None)
     behind = next((point for point in goal.points[goal.at + 1 :] if point is not None), None)  # the clock may be set back
@@ -386,7 +386,7 @@ def _point_of(
             why = "the files were not saved at that prompt, because the project was too slow"
     if choice is None:
         raise errors.CheckpointNotFound(f"{why}, and no earlier checkpoint exists", "use --chat to rewind only the conversation")
-    age = _span(limit - choice.created_ns) + " before the prompt" if limit else "the one before it"
+    age = _duration_in_words(limit - choice.created_ns) + " before the prompt" if limit else "the one before it"
     what = f"{why}; the nearest before it is {choice.id} ({choice.trigger.replace('_', ' ')}, {age})"
     if nearest or (choose is not None and choose(what)):
         return choice, (what,)
@@ -395,14 +395,14 @@ def _point_of(
     raise errors.CheckpointNotFound(f"{what}; nothing was changed", "use --nearest to accept it, or --chat to rewind only the conversation")
 
 
-def _late(context: Context, point: Checkpoint) -> bool:
+def _was_late(context: Context, point: Checkpoint) -> bool:
     try:
         return bool(context.store.domain(point.domain).late)
     except (errors.BlobMissing, errors.BlobCorrupt):
         return False  # the restore reports the damage
 
 
-def _span(ns: int) -> str:
+def _duration_in_words(ns: int) -> str:
     seconds = max(ns // 1_000_000_000, 0)
     for size, name in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
@@ -427,7 +427,7 @@ def _write(
     session_files.check_place(conversation.client, conversation.path, conversation.session, context.homes)
     if is_foreign and not in_place and not _is_there(conversation):
         _write_earlier(context, conversation)
-        return _new(context, conversation, HANDED_OVER, conversation.session, cut, conversation.path)
+        return _write_new(context, conversation, HANDED_OVER, conversation.session, cut, conversation.path)
     chat = _replace(context, conversation, cut) if in_place else _fork(context, conversation, cut)
     original = (chat.backup or "") if in_place else conversation.path
     context.store.record_rewind(
@@ -450,7 +450,7 @@ def _write(
 def _fork(context: Context, conversation: Conversation, cut: bytes) -> Chat:
     client, session = conversation.client, conversation.client.new_session()
     data = client.fork(conversation.data, cut, session, original=conversation.path, root=context.root.path)
-    return _new(context, conversation, rewinds.FORK, session, data, client.fork_path(conversation.path, session, data))
+    return _write_new(context, conversation, rewinds.FORK, session, data, client.fork_path(conversation.path, session, data))
 
 
 def _write_earlier(context: Context, conversation: Conversation) -> None:
@@ -463,7 +463,7 @@ def _write_earlier(context: Context, conversation: Conversation) -> None:
             written.add(path)
             session_files.check_place(conversation.client, path, conversation.session, context.homes)
             if not os.path.lexists(path):
-                _new(context, conversation, HANDED_OVER, conversation.session, conversations.stored_bytes(context, point), path)
+                _write_new(context, conversation, HANDED_OVER, conversation.session, conversations.stored_bytes(context, point), path)
 
 
 def _is_there(conversation: Conversation) -> bool:
@@ -471,11 +471,11 @@ def _is_there(conversation: Conversation) -> bool:
     return os.path.lexists(conversation.path) or bool(conversation.client.read_session(conversation.path))
 
 
-def _new(context: Context, conversation: Conversation, mode: str, session: str, data: bytes, path: str) -> Chat:
+def _write_new(context: Context, conversation: Conversation, mode: str, session: str, data: bytes, path: str) -> Chat:
     """Write a session that is not there yet."""
     environ = {"HOME": context.homes.home, **context.homes.environ}
     path = conversation.client.write_fork(conversation.path, session, data, path, context.root.path, environ)
-    return _chat(conversation, mode, session, path, None)
+    return _chat_result(conversation, mode, session, path, None)
 
 
 def _replace(context: Context, conversation: Conversation, cut: bytes) -> Chat:
@@ -483,10 +483,10 @@ def _replace(context: Context, conversation: Conversation, cut: bytes) -> Chat:
     now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     rewound = conversation.client.in_place(conversation.data, cut)
     backup = session_files.replace(conversation.client, conversation.path, rewound, now, conversation.session)
-    return _chat(conversation, rewinds.IN_PLACE, conversation.session, conversation.path, backup)
+    return _chat_result(conversation, rewinds.IN_PLACE, conversation.session, conversation.path, backup)
 
 
-def _chat(conversation: Conversation, mode: str, session: str, path: str, backup: str | None) -> Chat:
+def _chat_result(conversation: Conversation, mode: str, session: str, path: str, backup: str | None) -> Chat:
     sessions = conversation.client.sessions
     resume, inside = (words.format(session=session) for words in (sessions.resume, sessions.resume_inside))
     return Chat(mode, session, path, resume, inside, backup)

@@ -34,7 +34,7 @@ class CommandTurn:
             return self._save_by_hand("before")
         before = save(self._context, self._moment(PROMPT, "before", Circumstances(tells_ends=True))._replace(opens_turn=True))
         self._opened = before.checkpoint.id
-        self._context.store.sessions.note(self._running())
+        self._context.store.sessions.record(self._running())
         return before
 
     def end(self) -> Saved:

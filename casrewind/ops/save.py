@@ -149,10 +149,10 @@ def _save(context: Context, moment: Moment, budget: int | None, *, rehash: bool)
         head, newest = context.store.heads(context.root.key)
         counts = Counts(0, 0, 0)
         if head is None or head.tree != scan.tree:  # without an earlier checkpoint everything is new
-            counts = diffs.count(diffs.diff(diffs.lenient(writer.load_tree), head.tree if head else None, scan.tree))
+            counts = diffs.count(diffs.diff(diffs.lenient_loader(writer.load_tree), head.tree if head else None, scan.tree))
         is_other = newest is head and any(counts)
         if newest is not None and not is_other and moment.may_be_nothing and _is_same_checkpoint(context, writer, newest, scan):
-            if _heals(writer, newest, scan):
+            if _replaces_lost_blob(writer, newest, scan):
                 context.store.add_blobs(writer)
             point, created = newest, False
         else:
@@ -202,7 +202,7 @@ def draft_checkpoint(
 ) -> Checkpoint:
     """The checkpoint of a moment, not yet in the ledger. `head` is the newest checkpoint, `counts` the changes since."""
     if not moment.label and head is not None and any(counts):
-        label = moment.if_changed if head.trigger != checkpoints.SAFETY else _explanation(context, writer, moment, scan)
+        label = moment.if_changed if head.trigger != checkpoints.SAFETY else _why_state_differs(context, writer, moment, scan)
         moment = moment._replace(label=label, described=True)
     identity, more = "c" + os.urandom(7).hex(), moment.more
     if context.root.git_dir is not None:
@@ -241,12 +241,12 @@ def draft_checkpoint(
     )
 
 
-def _explanation(context: Context, writer: StoreWriter, moment: Moment, scan: scans.Scan) -> str:
+def _why_state_differs(context: Context, writer: StoreWriter, moment: Moment, scan: scans.Scan) -> str:
     """Why a state differs from the newest checkpoint, which is a safety checkpoint; "" if unknown."""
     current = context.store.checkpoint(context.store.history(context.root.key).current)
     if current is None:
         return ""  # some paths were restored; the origin of other changes is unknown
-    if any(diffs.diff(diffs.lenient(writer.load_tree), current.tree, scan.tree)):
+    if any(diffs.diff(diffs.lenient_loader(writer.load_tree), current.tree, scan.tree)):
         return moment.if_changed
     return f"as restored from {current.id}"
 
@@ -278,7 +278,7 @@ def _is_same_checkpoint(context: Context, writer: StoreWriter, newest: Checkpoin
         return False
 
 
-def _heals(writer: StoreWriter, newest: Checkpoint, scan: scans.Scan) -> bool:
+def _replaces_lost_blob(writer: StoreWriter, newest: Checkpoint, scan: scans.Scan) -> bool:
     """True if the scan has re-read a blob that the newest checkpoint needs and the store had lost. It must then be
     stored even without a new checkpoint."""
     new = writer.unpublished()
@@ -295,7 +295,7 @@ def _heals(writer: StoreWriter, newest: Checkpoint, scan: scans.Scan) -> bool:
 def recount(context: Context, writer: StoreWriter, draft: Checkpoint, parent: str) -> Counts:
     """The changes of a draft since the checkpoint with the id `parent`."""
     point = context.store.checkpoint(parent)
-    return diffs.count(diffs.diff(diffs.lenient(writer.load_tree), point.tree if point else None, draft.tree))
+    return diffs.count(diffs.diff(diffs.lenient_loader(writer.load_tree), point.tree if point else None, draft.tree))
 
 
 # -- the stat index: read before a scan, replaced after it
@@ -342,7 +342,7 @@ def finish_watch(context: Context, watch: "ChangeSet") -> None:
         with context.store.holding():
             write_watched(context, watch)
     finally:
-        watch.proof = context.store.index.settle()
+        watch.proof = context.store.index.record_state()
 
 
 def write_watched(context: Context, watch: "ChangeSet", *, wholly: bool = False) -> None:
@@ -381,12 +381,12 @@ def find_unnoticed(context: Context, watch: "ChangeSet", is_quiet: Callable[[], 
     if not is_quiet():
         return []
     changes = diffs.diff(writer.load_tree, reported.tree, found.tree)
-    unseen = sorted(change.path for change in changes if _essence(change.old) != _essence(change.new))
+    unseen = sorted(change.path for change in changes if _essential_fields(change.old) != _essential_fields(change.new))
     if not unseen:
         write_watched(context, watch, wholly=True)
     return unseen
 
 
-def _essence(entry: Entry | None) -> tuple[object, ...] | None:
+def _essential_fields(entry: Entry | None) -> tuple[object, ...] | None:
     # without the chunks: they are unknown for a file that was not stored
     return None if entry is None else (entry.kind, entry.mode, entry.digest)

@@ -29,7 +29,7 @@ class TextQuery:
             raise errors.UsageError("the text to search for is empty")
         self._text = text
 
-    def look(self, data: bytes) -> int:
+    def occurrences(self, data: bytes) -> int:
         """How often the text occurs."""
         return data.count(self._text)
 
@@ -47,7 +47,7 @@ class LineQuery:
         except (re.error, RecursionError, OverflowError) as error:
             raise errors.UsageError(f"no regular expression: {error}", "-S searches for the text as it is") from error
 
-    def look(self, data: bytes) -> tuple[int, int]:
+    def occurrences(self, data: bytes) -> tuple[int, int]:
         """How many lines match, and which."""
         found = sorted(line for line in lines_of(data) if self._matches(line))
         return len(found), hash(tuple(found))
@@ -73,7 +73,7 @@ class Search:
     def __init__(self, query: TextQuery | LineQuery) -> None:
         """`query`: what is searched for."""
         self._query = query
-        self._nothing: object = query.look(b"")
+        self._nothing: object = query.occurrences(b"")
         self._known: dict[tuple[str, bytes, bytes], tuple[object, bool]] = {}  # by content: what it has; whether it is binary
         self.not_searched: dict[bytes, str] = {}
         self.binary: set[bytes] = set()
@@ -111,7 +111,7 @@ class Search:
             if entry is not None and (entry.kind == PURGED or entry.size > LARGEST):
                 self.not_searched[change.path] = WAS_PURGED if entry.kind == PURGED else TOO_LARGE
                 return False
-        before, after = self._look(found, change.path, old, of_new=False), self._look(found, change.path, new, of_new=True)
+        before, after = self._ask_content(found, change.path, old, of_new=False), self._ask_content(found, change.path, new, of_new=True)
         if before is None or after is None:
             self.not_searched[change.path] = CHANGED
             return False
@@ -125,7 +125,7 @@ class Search:
             self.binary.add(change.path)
         return True
 
-    def _look(self, found: Comparison, path: bytes, entry: Entry | None, *, of_new: bool) -> tuple[object, bool] | None:
+    def _ask_content(self, found: Comparison, path: bytes, entry: Entry | None, *, of_new: bool) -> tuple[object, bool] | None:
         """Returns (the result of the query for a content, True if it is binary), or None if the content cannot be read any more."""
         if entry is None:
             return self._nothing, False
@@ -134,7 +134,7 @@ class Search:
             data = self._read(found, path, entry, of_new=of_new)
             if data is None:
                 return None
-            self._known[key] = self._query.look(data), is_binary(data)
+            self._known[key] = self._query.occurrences(data), is_binary(data)
         return self._known[key]
 
     def _read(self, found: Comparison, path: bytes, entry: Entry | None, *, of_new: bool) -> bytes | None:

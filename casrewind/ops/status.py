@@ -129,7 +129,7 @@ class AgentSeen(NamedTuple):
     checkpoint_ns: int
 
 
-def seen(context: Context) -> list[AgentSeen]:
+def agents_seen(context: Context) -> list[AgentSeen]:
     """The agents seen in this worktree, by name. Reads only the store."""
     key = context.root.key
     sessions = [session for session in context.store.sessions.all() if session.worktree == key.hex()]
@@ -144,7 +144,7 @@ def seen(context: Context) -> list[AgentSeen]:
                 session=mine[0].session if mine else last.session if last is not None else "",
                 event=mine[0].event if mine else "",
                 event_ns=mine[0].updated_ns if mine else 0,
-                running=_runs(mine),
+                running=_does_client_run(mine),
                 checkpoint="" if last is None else last.id,
                 checkpoint_ns=0 if last is None else last.created_ns,
             )
@@ -152,7 +152,7 @@ def seen(context: Context) -> list[AgentSeen]:
     return found
 
 
-def _runs(sessions: Sequence[AgentSession]) -> bool | None:
+def _does_client_run(sessions: Sequence[AgentSession]) -> bool | None:
     """True if a session's client runs; None if the newest session has no process id."""
     clients = [client_process.ClientProcess(session.pid, session.pid_start) for session in sessions if session.pid > 0]
     if any(map(client_process.is_alive, clients)):

@@ -78,7 +78,7 @@ def _base_of(context: Context, directory: str, name: str) -> Checkpoint:
     """The checkpoint that a directory was made from. Raises CheckpointNotFound."""
     found = origin_of(context, directory)
     if found is None:
-        raise _not_made(context, directory, name)
+        raise _not_made_error(context, directory, name)
     base = context.store.checkpoint(found.checkpoint)
     if base is None:
         what = f"{found.checkpoint}, which {name} was made from, was forgotten: what changed there cannot be told"
@@ -89,7 +89,7 @@ def _base_of(context: Context, directory: str, name: str) -> Checkpoint:
     return base
 
 
-def _not_made(context: Context, directory: str, name: str) -> errors.CheckpointNotFound:
+def _not_made_error(context: Context, directory: str, name: str) -> errors.CheckpointNotFound:
     """The error for a directory that `restore --to` did not write. It names one above that was."""
     if not os.path.isdir(directory):
         return errors.CheckpointNotFound(f"{name} is no directory", "casrewind restore REF --to DIR makes one to work in")
@@ -169,17 +169,17 @@ class _Merger:
 
     def actions(self, here: Scan) -> Actions:
         """What changed in the directory since it was made. `here`: the scan of the worktree."""
-        covered = paths.PathScope(self._scope).cover
+        covered = paths.PathScope(self._scope).covers
         with naming(self._context.store):
             found = diffs.diff(self._writer.load_tree, self._made.base.tree, self._there.tree)
             changes = [each for each in found if covered(each.path)]
         self.kept += (item for item in self._faults() if covered(item.path))
-        is_faulty = paths.PathScope([item.path for item in self.kept]).cover if self.kept else lambda _: False
+        is_faulty = paths.PathScope([item.path for item in self.kept]).covers if self.kept else lambda _: False
         changes = [each for each in changes if not is_faulty(each.path) and not _was_purged(each)]
         if self._scope and not changes and not self.kept:
             what = f"nothing changed in {self._made.name} at {', '.join(map(printable, self._scope))}"
             raise errors.PathNotFound(what, f"casrewind take {_quoted(self._made.name)} --dry-run lists what changed")
-        changes = self._with_parents(self._known(self._captured(self._unmixed(changes, here), here)), here)
+        changes = self._with_parents(self._without_damaged(self._captured_by_both(self._without_mixed(changes, here), here)), here)
         for change in changes:  # it is taken over as a revert takes a change back, from the other side
             self._steps[change.path] = [RevertStep(0, Change(change.path, change.new, change.old), is_unclear=False)]
         self.made.update(self._new_contents(changes))
@@ -191,7 +191,7 @@ class _Merger:
             if domains.kind_of(skip.reason) in _NAMED and domains.kind_of(skip.reason) != domains.UNREADABLE_RULES:
                 yield Kept(skip.path, f"{skip.reason} in {self._made.name}", benign=False, why=NOT_CAPTURED)
 
-    def _unmixed(self, changes: Sequence[Change], here: Scan) -> list[Change]:
+    def _without_mixed(self, changes: Sequence[Change], here: Scan) -> list[Change]:
         """The changes without each directory that became something else there, and in which anything was edited here."""
         replaced = {
             each.path: each.new for each in changes
@@ -203,10 +203,10 @@ class _Merger:
         edited = [each.path for each in diffs.diff(load, self._made.base.tree, here.tree)]
         mixed = [
             path for path, new in replaced.items()
-            if any(paths.PathScope([path]).cover(each) for each in edited) and not manifest.same(finder.find(path), new)
+            if any(paths.PathScope([path]).covers(each) for each in edited) and not manifest.same(finder.find(path), new)
         ]  # fmt: skip
         self.kept += (Kept(path, f"edited here, and replaced in {self._made.name}", benign=False, why=merge.CONFLICTS) for path in mixed)
-        is_mixed = paths.PathScope(mixed).cover
+        is_mixed = paths.PathScope(mixed).covers
         return [each for each in changes if not (mixed and is_mixed(each.path))]
 
     def _with_parents(self, changes: Sequence[Change], here: Scan) -> list[Change]:
@@ -218,7 +218,7 @@ class _Merger:
                 found[path] = Change(path, None, theirs.find(path))
         return list(found.values())
 
-    def _captured(self, changes: Sequence[Change], here: Scan) -> list[Change]:
+    def _captured_by_both(self, changes: Sequence[Change], here: Scan) -> list[Change]:
         """The changes of paths that both sides capture. The others are kept; a directory stands for what is in it."""
         if not changes:
             return []
@@ -244,7 +244,7 @@ class _Merger:
 
         return Coverage(read, domain._replace(rules=(*domain.rules, *domain.unstored), unstored=()))
 
-    def _known(self, changes: Sequence[Change]) -> list[Change]:
+    def _without_damaged(self, changes: Sequence[Change]) -> list[Change]:
         """The changes without removals of files that are damaged in the store: they may never have been in the directory."""
         gone = [Action(each.path, None, each.old, each.path) for each in changes if each.new is None and each.old is not None]
         damaged = {item.path: item for item in preflight.unreadable(self._context, gone)}
@@ -266,12 +266,12 @@ class _Merger:
         """What a path becomes, given its present entry, or why it is left alone."""
         found = self.files.resolve(action, present)
         if isinstance(found, Kept):
-            return self._worded(found, action, present)
+            return self._conflict_in_words(found, action, present)
         if found is not None and found.kind == FILE and (present is None or found.digest != present.digest):
             return found._replace(mtime_ns=self._now_ns)  # to a build here, it is new now
         return found
 
-    def _worded(self, found: Kept, action: Action, present: Entry | None) -> Kept:
+    def _conflict_in_words(self, found: Kept, action: Action, present: Entry | None) -> Kept:
         """A conflict in words that name both sides."""
         name = self._made.name
         if found.lines:

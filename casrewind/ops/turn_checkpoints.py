@@ -20,19 +20,19 @@ def find_inseparable(everything: Iterable[tuple[Checkpoint, Marked]]) -> tuple[f
     worktrees: dict[bytes, list[tuple[Checkpoint, Marked]]] = {}
     for pair in everything:
         worktrees.setdefault(pair[0].worktree, []).append(pair)
-    return tuple(group for found in worktrees.values() for group in rows_of.groups(records_of(found, ())))
+    return tuple(group for found in worktrees.values() for group in rows_of.checkpoints_by_turn(records_of(found, ())))
 
 
 def records_of(found: list[tuple[Checkpoint, Marked]], operations: "list[history.Operation] | tuple[()]") -> list[Point | PastOperation]:
     """The records of one worktree, oldest first. `found` has the checkpoints, newest first."""
-    records: list[Point | PastOperation] = [_point(point, marked) for point, marked in reversed(found)]
+    records: list[Point | PastOperation] = [_as_point(point, marked) for point, marked in reversed(found)]
     records += (
         PastOperation(one.op, one.created_ns, one.target, one.safety, one.plan, one.agent, one.session, one.current) for one in operations
     )
     return records
 
 
-def _point(point: Checkpoint, marked: Marked = UNMARKED) -> Point:
+def _as_point(point: Checkpoint, marked: Marked = UNMARKED) -> Point:
     more = point.more
     field = agents.turn_field(point.agent)
     described = point.flags & checkpoints.DESCRIBED and not marked.label

@@ -84,9 +84,9 @@ class TurnView:
         self.live = frozenset((one.agent, one.session) for one in live)
         """The sessions (agent, id) of this worktree with a running client."""
         self._working = frozenset((one.agent, one.session) for one in live if not _is_idle(one))
-        self._look(seen)
+        self._build_outline(seen)
 
-    def _look(self, seen: ScannedWorktree | None) -> None:
+    def _build_outline(self, seen: ScannedWorktree | None) -> None:
         self._seen = seen
         self._outline = Outline(self._records, self._working, now=seen is not None)
         self._differ = _StoreDiffer(self._context, seen)
@@ -94,7 +94,7 @@ class TurnView:
     def scan(self) -> None:
         """Scan the worktree, so that the change of a turn without an end is known. The numbers stay what they are."""
         if self._seen is None and not self.machine:
-            self._look(compare.scan_worktree(self._context))
+            self._build_outline(compare.scan_worktree(self._context))
 
     def number(self, turn: Turn) -> str:
         """A turn as a person types it: @3, or sandbox-4:@3."""
@@ -127,10 +127,10 @@ class TurnView:
         """A filled turn's change with both sides' bytes, limited to `scope`. Raises CheckpointNotFound if unknown."""
         for side, name in ((turn.before, "before"), (turn.after or turn.to_now, "after")):
             if not side:
-                what = f"the state {name} {self.number(turn)} was forgotten, so what it changed is not known{self._nearest(turn)}"
+                what = f"the state {name} {self.number(turn)} was forgotten, so what it changed is not known{self._nearest_in_words(turn)}"
                 raise errors.CheckpointNotFound(what)
         if turn.to_now and self.machine:
-            raise self._not_here(turn)
+            raise self._not_here_error(turn)
         if turn.changes is None:
             raise errors.StoreDamaged(f"what {self.number(turn)} changed cannot be read", "casrewind verify shows what is damaged")
         return compare.of_changes(self._context, turn.changes, scope, to_now=turn.to_now, unclear=turn.unclear)
@@ -167,10 +167,10 @@ class TurnView:
             return found
         number, _ = named
         if not 1 <= number <= len(self.turns):
-            raise self._no_turn(reference, number)
+            raise self._no_turn_error(reference, number)
         return self.turns[number - 1]
 
-    def _no_turn(self, reference: str, number: int) -> errors.CheckpointNotFound:
+    def _no_turn_error(self, reference: str, number: int) -> errors.CheckpointNotFound:
         """The error for a number without a turn. A bare number once named a checkpoint, so it names that one."""
         if self.machine:
             what = f"no turn '{self.machine}:{reference}': {self.machine} has {len(self.turns)}"
@@ -193,21 +193,21 @@ class TurnView:
         what = f"the state {'after' if is_after else 'before'} {self.number(turn)}"
         if is_after and turn.to_now:
             if self.machine:
-                raise self._not_here(turn)
+                raise self._not_here_error(turn)
             return turn, None
         identity = turn.after if is_after else turn.before
         if identity is None:
-            raise errors.CheckpointNotFound(f"{what} was forgotten{self._nearest(turn)}")
+            raise errors.CheckpointNotFound(f"{what} was forgotten{self._nearest_in_words(turn)}")
         point = self.points[identity]
         if not point.is_saved:
-            raise errors.CheckpointNotFound(f"{what} was {NOT_SAVED}{self._nearest(turn)}")
+            raise errors.CheckpointNotFound(f"{what} was {NOT_SAVED}{self._nearest_in_words(turn)}")
         return turn, point
 
-    def _not_here(self, turn: Turn) -> errors.CheckpointNotFound:
+    def _not_here_error(self, turn: Turn) -> errors.CheckpointNotFound:
         what = f"the state after {self.number(turn)} is not here: the turn had not ended there"
         return errors.CheckpointNotFound(what, "casrewind pull fetches what is new")
 
-    def _nearest(self, turn: Turn) -> str:
+    def _nearest_in_words(self, turn: Turn) -> str:
         at = self.points[turn.id].seq
         found = (point for point in self.points.values() if point.seq < at and point.is_saved)
         older = max(found, key=lambda point: point.seq, default=None)
@@ -287,8 +287,8 @@ class _StoreDiffer:
 
     def _compared(self, old: State, new: State | None) -> Difference:
         damage: list[bytes] = []
-        load = _noting(self._trees, damage)
-        tree = new.tree if new is not None else self._now.tree
+        load = _noting_damage(self._trees, damage)
+        tree = new.tree if new is not None else self._tree_of_worktree.tree
         try:
             for root in (old.tree, tree):
                 self._trees(root)
@@ -302,18 +302,18 @@ class _StoreDiffer:
         changes = rows_of.behind_plans(changes, known) if known else changes
         planned = frozenset(change.path for plan in known for change in plan)
         if new is None:
-            told = compare.judge_now(self._context, self._comparer, changes, old.domain, self._now, planned)
+            told = compare.judge_now(self._context, self._comparer, changes, old.domain, self._tree_of_worktree, planned)
         else:
             told = self._comparer.judge(changes, old.domain, new.domain, certain=planned, strict=old.is_safety or new.is_safety)
         return Difference(told.changes, bool(damage) or told.damaged, told.unclear)
 
     @property
-    def _now(self) -> ScannedWorktree:
+    def _tree_of_worktree(self) -> ScannedWorktree:
         assert self._seen is not None
         return self._seen
 
 
-def _noting(load: Loader, damage: list[bytes]) -> Loader:
+def _noting_damage(load: Loader, damage: list[bytes]) -> Loader:
     """A loader for which a damaged directory is empty; its digest is put into `damage`."""
 
     def noted(digest: bytes) -> "Tree | NodeList":
@@ -323,4 +323,4 @@ def _noting(load: Loader, damage: list[bytes]) -> Loader:
             damage.append(digest)
             raise
 
-    return diffs.lenient(noted)
+    return diffs.lenient_loader(noted)

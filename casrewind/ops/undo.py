@@ -22,7 +22,7 @@ from ..store.writer import StoreWriter
 from ..worktree.protected_stores import ProtectedStores
 from ..worktree.scan import Scan
 from . import capture_before_restore, preflight, save
-from .capture_before_restore import CapturedState, in_the_way
+from .capture_before_restore import CapturedState, obstacles_error
 from .context import Context
 from .execute import Restored
 from .restore import Confirm, carry_out, only_plan
@@ -39,7 +39,7 @@ def undo(context: Context, *, everything: bool = False, dry_run: bool = False, c
     history = context.store.history(context.root.key)
     if not history.undo:
         raise errors.NothingToUndo("nothing to undo: no restore was made in this worktree, or all of them are undone")
-    return _take_back(context, undo_history.UNDO, history.undo[-1], everything=everything, dry_run=dry_run, confirm=confirm)
+    return _reverse_step(context, undo_history.UNDO, history.undo[-1], everything=everything, dry_run=dry_run, confirm=confirm)
 
 
 def redo(context: Context, *, dry_run: bool = False, confirm: Confirm | None = None) -> Restored:
@@ -47,7 +47,7 @@ def redo(context: Context, *, dry_run: bool = False, confirm: Confirm | None = N
     history = context.store.history(context.root.key)
     if not history.redo:
         raise errors.NothingToUndo("nothing to redo: no undo was made since the newest restore")
-    return _take_back(context, undo_history.REDO, history.redo[-1], everything=False, dry_run=dry_run, confirm=confirm)
+    return _reverse_step(context, undo_history.REDO, history.redo[-1], everything=False, dry_run=dry_run, confirm=confirm)
 
 
 def newer_rewind(context: Context) -> rewinds.Rewind | None:
@@ -61,7 +61,7 @@ def newer_rewind(context: Context) -> rewinds.Rewind | None:
     return next((one for one in reversed(found) if one.safety in ("", rewinds.CHAT_ONLY)), None)
 
 
-def _take_back(
+def _reverse_step(
     context: Context, op: str, step: undo_history.Step, *, everything: bool, dry_run: bool, confirm: Confirm | None
 ) -> Restored:
     """Reverse a step of the history, for undo and redo."""
@@ -111,16 +111,16 @@ def prepare(
     strangers: dict[bytes, str] = {}
     load = writer.load_tree
     read = scan.read
-    unread = (path for path in _touched(wanted) if path not in read)
+    unread = (path for path in _touched_paths(wanted) if path not in read)
     tree = capture_before_restore.add_paths(context, writer, scan.tree, unread, strangers=strangers)
     now = CapturedState(tree, scan, load)
     if everything and strangers:
-        touched = frozenset(_touched(wanted))
+        touched = frozenset(_touched_paths(wanted))
         if obstacles := [why for path, why in strangers.items() if path in touched]:
-            raise in_the_way(obstacles)
+            raise obstacles_error(obstacles)
     kept = list(stores)
     finder, points = manifest.Finder(load, tree), context.tree.mounts.points
-    actions = plans.pack(chosen(wanted, finder, strangers, points, kept, resolve))
+    actions = plans.pack(possible_actions(wanted, finder, strangers, points, kept, resolve))
     plan = plans.keep_paths(Plan(actions, ()), kept)
     plan = preflight.checked_plan(context, now, plan, hint=hint, made=made, skip_damaged=skip_damaged, benign=False)
     left = {item.path for item in plan.kept}
@@ -128,13 +128,13 @@ def prepare(
     return Restored(op, aim, "", plan.actions, plan.kept, unchanged, dry_run=False), now
 
 
-def _touched(wanted: Actions) -> Iterable[bytes]:
+def _touched_paths(wanted: Actions) -> Iterable[bytes]:
     if any(action.source != action.path for action in wanted):
         return sorted({path for action in wanted for path in (action.path, action.source)})
     return (action.path for action in wanted)
 
 
-def chosen(
+def possible_actions(
     wanted: Actions,
     finder: manifest.Finder,
     strangers: Mapping[bytes, str],
@@ -147,7 +147,7 @@ def chosen(
     will_be: dict[bytes, Entry | None] = {}
     for action in wanted:
         there = finder.find(action.source)
-        stranger = _stranger(action.source, strangers) if strangers else None
+        stranger = _stranger_above(action.source, strangers) if strangers else None
         if stranger is not None and (stranger in mounts or stranger == action.source or action.after is not None):
             kept.append(Kept(action.path, f"edited since: {strangers[stranger]}", benign=False))
             continue
@@ -164,7 +164,7 @@ def chosen(
             yield Action(action.path, there, after, action.source)
 
 
-def _stranger(path: bytes, strangers: Mapping[bytes, str]) -> bytes | None:
+def _stranger_above(path: bytes, strangers: Mapping[bytes, str]) -> bytes | None:
     """The path at or above `path` that cannot be stored, or None."""
     return next((above for above in (*paths.parents(path), path) if above in strangers), None)
 

@@ -18,9 +18,9 @@ from ..store import packs
 from ..worktree.apply import Applier, Outcome
 from ..worktree.displaced import DisplacedFiles
 from ..worktree.recover import as_narrowed, recover_files, unwind
-from .capture_before_restore import in_the_way
+from .capture_before_restore import obstacles_error
 from .context import Context
-from .execute import Restored, finish, interrupted
+from .execute import Restored, finish, interruption_error
 from .preflight import prove, under_mounts
 
 _CONTINUE = (
@@ -47,13 +47,13 @@ def finish_restore(context: Context, *, forward: bool) -> Restored:
         except (errors.StoreDamaged, errors.UnsafePath) as error:
             if forward:
                 raise
-            raise _give_up(context, error) from error
+            raise _set_journal_aside(context, error) from error
         try:
             # a path that is already in place needs neither a blob nor space
             wanted = actions if forward else back
             hidden = under_mounts(context, wanted)  # actions there, temporary files included, are not visible
             if hidden and forward:
-                raise in_the_way(list(dict.fromkeys(hidden.values())), _CONTINUE)
+                raise obstacles_error(list(dict.fromkeys(hidden.values())), _CONTINUE)
             where = f"checkpoint {operation.safety} has its state before the restore"
             left_alone = [Kept(path, f"{why}; {where}", benign=False) for path, why in hidden.items()]
             first.leave_alone(left_alone)
@@ -72,7 +72,7 @@ def finish_restore(context: Context, *, forward: bool) -> Restored:
             kept = tuple({**first.displaced.kept, **second.displaced.kept}.values())
             outcome = outcome._replace(narrowed=(*outcome.narrowed, *narrowed) if forward else outcome.narrowed)
         except OSError as error:
-            raise interrupted(error) from error
+            raise interruption_error(error) from error
         report = Restored(
             operation.op, operation.target, operation.safety, actions if forward else back, kept, 0, dry_run=False
         )
@@ -85,10 +85,10 @@ def finish_restore(context: Context, *, forward: bool) -> Restored:
             context.store.add_blobs(writer)
             back_again = operation._replace(op=_INVERSE[operation.op], plan=plan, current=recorded.before)
             context.store.record_operation(back_again._replace(created_ns=time.time_ns()))
-        return _close(context, operation, report, outcome)
+        return _close_journal(context, operation, report, outcome)
 
 
-def _give_up(context: Context, error: errors.CasrewindError) -> errors.StoreDamaged:
+def _set_journal_aside(context: Context, error: errors.CasrewindError) -> errors.StoreDamaged:
     """Set aside an unreadable journal. The error names the state before the restore."""
     head = context.store.head(context.root.key)
     while head is not None and head.trigger != checkpoints.SAFETY:
@@ -100,6 +100,6 @@ def _give_up(context: Context, error: errors.CasrewindError) -> errors.StoreDama
     )
 
 
-def _close(context: Context, operation: Operation, report: Restored, outcome: Outcome) -> Restored:
+def _close_journal(context: Context, operation: Operation, report: Restored, outcome: Outcome) -> Restored:
     context.store.journals.remove(operation.worktree)
     return report._replace(actions=outcome.done, kept=tuple(sorted({*report.kept, *outcome.kept, *outcome.narrowed})))

@@ -104,7 +104,7 @@ class _Measurement:
 
     def run(self, depth: int | None) -> Usage:
         graph = self._graph
-        everything = _by_session(self._context.store.checkpoints())
+        everything = _ordered_by_session(self._context.store.checkpoints())
         sessions = list(dict.fromkeys(_session(point) for point, _ in everything))
         numbers = {session: number for number, session in enumerate(sessions)}
         owners = [self._named_by(point) for point, _ in everything]
@@ -113,9 +113,9 @@ class _Measurement:
         self._problems += damaged
         owners.append([graph.plan(digest) for digest in plans])  # the last owner gets what no checkpoint needs
         groups.append(len(sessions))
-        graph.follow()
+        graph.read_containers()
         sizes = self._sizes()
-        found = size_by_owner.share(graph.edges, sizes, owners, groups)
+        found = size_by_owner.compute_sizes(graph.edges, sizes, owners, groups)
         rows = sorted(
             (
                 CheckpointUsage(point, marked, found.owner_unique[at], found.owner_total[at] - found.owner_unique[at])
@@ -139,12 +139,12 @@ class _Measurement:
             trees=sum(sizes[own] for own in {reachability.node_of(graph.edges[tree][0]) for tree in graph.trees}),
             gc_frees=None,
             checkpoints=tuple(rows),
-            paths=tuple(_Paths(graph, sizes, depth).rows(self._listable(everything))),
+            paths=tuple(_Paths(graph, sizes, depth).rows(self._listable_trees(everything))),
             sessions=tuple(self._sessions([point for point, _ in everything], sessions, found, sizes)),
             problems=tuple(self._problems),
         )
 
-    def _listable(self, everything: Iterable[tuple[Checkpoint, Marked]]) -> set[bytes]:
+    def _listable_trees(self, everything: Iterable[tuple[Checkpoint, Marked]]) -> set[bytes]:
         """The root trees, without those that have too many paths to list: these become problems."""
         graph = self._graph
 
@@ -187,7 +187,7 @@ class _Measurement:
         for point in points:
             members.setdefault(_session(point), []).append(point)
         stored = [{self._graph.file(p.transcript) for p in members[one] if p.transcript is not None} for one in sessions]
-        transcripts = _weigh(self._graph, sizes, stored)
+        transcripts = _weigh_sets(self._graph, sizes, stored)
         rows = [
             SessionUsage(
                 agent=one[0],
@@ -207,7 +207,7 @@ def _session(point: Checkpoint) -> tuple[str, str]:
     return (point.agent, point.session) if point.session else ("", "")
 
 
-def _by_session(everything: Iterable[tuple[Checkpoint, Marked]]) -> list[tuple[Checkpoint, Marked]]:
+def _ordered_by_session(everything: Iterable[tuple[Checkpoint, Marked]]) -> list[tuple[Checkpoint, Marked]]:
     """The checkpoints session by session, ordered so that neighbours are similar."""
     by_age = sorted(everything, key=lambda pair: pair[0].seq)
     first: dict[tuple[str, str], tuple[bytes, int]] = {}
@@ -216,7 +216,7 @@ def _by_session(everything: Iterable[tuple[Checkpoint, Marked]]) -> list[tuple[C
     return sorted(by_age, key=lambda pair: (first[_session(pair[0])], pair[0].worktree, pair[0].seq))
 
 
-def _weigh(graph: ReferenceGraph, sizes: Sequence[int], sets: Iterable[Iterable[int]]) -> list[int]:
+def _weigh_sets(graph: ReferenceGraph, sizes: Sequence[int], sets: Iterable[Iterable[int]]) -> list[int]:
     """The bytes of each set of nodes and of everything below them. A set counts each blob once."""
     seen = array("I", [0]) * len(sizes)
     found = []
@@ -247,7 +247,7 @@ class _Paths:
         graph = self._graph
         self._walk([graph.tree(digest) for digest in trees])
         names = graph.names()
-        weights = _weigh(graph, self._sizes, self._versions.values())
+        weights = _weigh_sets(graph, self._sizes, self._versions.values())
         found = [
             PathUsage(self._path(number, names), not graph.trees.isdisjoint(versions), weight, len(versions))
             for (number, versions), weight in zip(self._versions.items(), weights, strict=True)

@@ -214,7 +214,7 @@ class _Check:
         for digest, (kind, why) in sorted(self._bad.items()):
             if kind != PLAN:
                 needed = tuple(places.get(digest, ()))
-                self._problems.append(Problem(kind, digest.hex(), why + _named(needed), needed))
+                self._problems.append(Problem(kind, digest.hex(), why + _in_words(needed), needed))
 
 
 class _NodeCheck:
@@ -244,14 +244,14 @@ class _NodeCheck:
                         entries += found[0]
                         below += found[1]
                 if entries > directory_nodes.MOST_ENTRIES:
-                    raise directory_nodes.damage("more entries than a directory can have")
+                    raise directory_nodes.damage_error("more entries than a directory can have")
             except errors.ManifestCorrupt as error:
                 entries, below = 0, []
                 yield top, error.problem
             trees[top] = entries, below
 
 
-def _named(places: Sequence[Place]) -> str:
+def _in_words(places: Sequence[Place]) -> str:
     shown = [f"{place.checkpoint}: {paths.display(place.path)}" if place.path else place.checkpoint for place in places[:_SHOWN]]
     more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
     return f"; needed by {', '.join(shown)}{more}" if places else ""

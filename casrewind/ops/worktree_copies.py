@@ -43,7 +43,7 @@ class WorktreeCopies:
         if fd >= 0:
             os.close(fd)
 
-    def _enter(self, path: bytes) -> bytes:
+    def _open_parent(self, path: bytes) -> bytes:
         """Make the parent of a path the open directory. Returns the path's last component."""
         parent, _, name = path.rpartition(b"/")
         if self._fd < 0 or parent != self._place:
@@ -53,12 +53,12 @@ class WorktreeCopies:
 
     def link_target(self, path: bytes) -> bytes:
         """The target of a link of the worktree. Raises OSError."""
-        name = self._enter(path)
+        name = self._open_parent(path)
         return os.readlink(name, dir_fd=self._fd)
 
     def open(self, path: bytes) -> int:
         """Open a regular file of the worktree for reading, following no link. Raises OSError."""
-        name = self._enter(path)
+        name = self._open_parent(path)
         fd = os.open(name, fsio.READ_FLAGS, dir_fd=self._fd)
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)

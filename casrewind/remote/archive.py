@@ -66,7 +66,7 @@ class StreamReader:
         self._places: dict[str, tuple[int, int]] = {}
         while head := _filled(stream, _ENTRY.size):
             if len(head) < _ENTRY.size:
-                raise _cut()
+                raise _cut_short_error()
             length, size = _ENTRY.unpack(head)
             if length > _MOST_NAME:
                 raise errors.RemoteError("this is not an export of casrewind", "give the output of casrewind export")
@@ -75,7 +75,7 @@ class StreamReader:
             while size:
                 piece = stream.read(min(size, 1 << 20))
                 if not piece:
-                    raise _cut()
+                    raise _cut_short_error()
                 copy.write(piece)
                 size -= len(piece)
                 self.received_bytes += len(piece)
@@ -107,7 +107,7 @@ def _filled(stream: BinaryIO, size: int) -> bytes:
     return data
 
 
-def _cut() -> errors.RemoteError:
+def _cut_short_error() -> errors.RemoteError:
     return errors.RemoteError("the export ends too early: it was cut on its way", "export again; nothing was imported")
 
 
@@ -141,5 +141,5 @@ def import_stream(context: Context, stream: BinaryIO, master: bytes | None, conf
         try:
             check_head(keys, objects.get(HEAD), "the export")
         except ObjectGone:
-            raise _cut() from None
+            raise _cut_short_error() from None
         return pull(context, Remote(config or RemoteConfig("the export", machine_name()), objects, keys, StateFiles(place)))

@@ -69,10 +69,10 @@ def bucket_error(url: str, verb: str, text: str) -> errors.RemoteError:
     if match := re.search(_NAME, text):
         name = messages.printable(match[1])
         return errors.RemoteError(f"an object in {url} has the name {name}, which is none of casrewind's", "delete it")
-    return _not_reached(url, text) or errors.RemoteError(f"{url}: {right} failed: {_short(text)}")
+    return _not_reached_error(url, text) or errors.RemoteError(f"{url}: {right} failed: {_short(text)}")
 
 
-def _not_reached(url: str, text: str) -> errors.RemoteError | None:
+def _not_reached_error(url: str, text: str) -> errors.RemoteError | None:
     """The error for a server that did not answer, or that answered that it cannot; None for an answer of another kind."""
     if match := re.search(_BUSY, text):
         return errors.RemoteError(f"{url} cannot be reached: the server answers {match[1] or 'that it is busy'}")

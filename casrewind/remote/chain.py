@@ -50,10 +50,10 @@ def chains_of(listed: "Iterable[ObjectInfo]") -> dict[str, list[PieceInfo]]:
         match = _NAME.fullmatch(info.name)
         if match is not None and int(match[2]) <= int(match[3]):
             found.setdefault(match[1], []).append(PieceInfo(int(match[2]), int(match[3]), info.name, info.size, info.modified_ns))
-    return {chain: _uncovered(pieces) for chain, pieces in found.items()}
+    return {chain: _without_covered(pieces) for chain, pieces in found.items()}
 
 
-def _uncovered(pieces: list[PieceInfo]) -> list[PieceInfo]:
+def _without_covered(pieces: list[PieceInfo]) -> list[PieceInfo]:
     kept: list[PieceInfo] = []
     for piece in sorted(pieces, key=lambda one: (one.first, -one.last)):
         if not kept or piece.last > kept[-1].last:
@@ -129,7 +129,7 @@ class ChainReader:
         """Yield (digest, bytes) of the wanted blobs ({digest: kind of its use}) that the chain has, as far as its pieces can be
         read. The bytes are not hashed yet. Reads older tables only while a blob is not found."""
         for use in (CONTAINER, CONTENT):
-            by_piece = self._find(use, (digest for digest, kind in wanted.items() if (kind in HOLDS) == (use == CONTAINER)))
+            by_piece = self._find_pieces(use, (digest for digest, kind in wanted.items() if (kind in HOLDS) == (use == CONTAINER)))
             if use == CONTENT and by_piece:
                 self._frames.clear()  # the walk is done
             for at in sorted(by_piece):
@@ -140,7 +140,7 @@ class ChainReader:
                 if use == CONTENT:  # the last that is wanted of a piece
                     self._forget(at)
 
-    def _find(self, use: int, wanted: Iterable[bytes]) -> dict[int, list[bytes]]:
+    def _find_pieces(self, use: int, wanted: Iterable[bytes]) -> dict[int, list[bytes]]:
         """{place in `pieces`: the wanted blobs that this piece has}. Read tables, newest first, until each blob is found."""
         left = {digest: digest for digest in wanted}  # the object that is wanted is kept, and no second one of the same bytes
         found: dict[int, list[bytes]] = {}

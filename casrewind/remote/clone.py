@@ -27,7 +27,7 @@ from . import remote_config as configs
 from .chain import PieceInfo, chains_of
 from .connect import AskPassphrase, find_key, read_head
 from .objects import Objects
-from .pull import Arriving, ChainRecords, decode_point, read_chain, renamed, store_arriving
+from .pull import Arriving, ChainRecords, decode_point, key_here, read_chain, store_arriving
 from .remote_config import Remote, RemoteConfig
 from .seal import Keys, check_head
 from .sync_state import ReadChain, StateFiles, SyncState
@@ -72,7 +72,7 @@ def clone(
     master, _ = find_key(objects, configs.key_from(environ, file=key_file, command=wanted.key_command), ask)
     identity = check_head(Keys(master), head, wanted.url)
     remote = Remote(wanted, objects, Keys(master), _ReadOnlyState())
-    found, point = _choose(remote, reference)
+    found, point = _choose_checkpoint(remote, reference)
     context, was_there = _open_new(directory, settings)
     try:
         arriving = _arriving(context, found, point, everything=everything)
@@ -140,7 +140,7 @@ def _remove_new(directory: str, context: Context, *, was_there: bool) -> None:
             os.rmdir(directory)
 
 
-def _choose(remote: Remote, reference: str) -> tuple[ChainRecords, Checkpoint]:
+def _choose_checkpoint(remote: Remote, reference: str) -> tuple[ChainRecords, Checkpoint]:
     """The chain and the checkpoint to clone. Raises CheckpointNotFound, AmbiguousReference, RemoteError."""
     chains = chains_of(remote.objects.list())
     if not chains:
@@ -149,7 +149,7 @@ def _choose(remote: Remote, reference: str) -> tuple[ChainRecords, Checkpoint]:
     named: list[tuple[ChainRecords, Checkpoint]] = []
     problems: list[str] = []
     machines: list[str] = []
-    for chain, pieces in sorted(chains.items(), key=lambda one: _newest_put(one[1]), reverse=True):
+    for chain, pieces in sorted(chains.items(), key=lambda one: _time_of_newest_piece(one[1]), reverse=True):
         found = read_chain(remote, chain, pieces, ReadChain())
         problems += found.problems
         points = [decode_point(payload) for kind, _, payload in found.items if kind == ledger.CHECKPOINT]
@@ -174,7 +174,7 @@ def _choose(remote: Remote, reference: str) -> tuple[ChainRecords, Checkpoint]:
     )
 
 
-def _newest_put(pieces: Sequence[PieceInfo]) -> int:
+def _time_of_newest_piece(pieces: Sequence[PieceInfo]) -> int:
     """When the newest piece was put, by the server."""
     return pieces[-1].modified_ns
 
@@ -190,12 +190,12 @@ def _arriving(context: Context, found: ChainRecords, point: Checkpoint, *, every
             here |= {moved.old} if moved.new in here else set()
     sent = [(seq, decode_point(payload)) for kind, seq, payload in records if kind == ledger.CHECKPOINT]
     wanted = _with_conversation([one for _, one in sent], point)
-    points = [(seq, _placed(context, found, one, is_here=one.worktree in here)) for seq, one in sent if everything or one.id in wanted]
+    points = [(seq, _placed_here(context, found, one, is_here=one.worktree in here)) for seq, one in sent if everything or one.id in wanted]
     others = []
     for kind, seq, payload in records:
         if kind == ledger.SESSION:
             rewind = rewind_record.decode(payload)
-            key = context.root.key if rewind.worktree in here else renamed(found.chain, rewind.worktree)
+            key = context.root.key if rewind.worktree in here else key_here(found.chain, rewind.worktree)
             others.append((kind, seq, rewind_record.encode(rewind._replace(worktree=key))))
         elif kind not in (ledger.CHECKPOINT, ledger.ADOPT):
             others.append((kind, seq, payload))
@@ -211,9 +211,9 @@ def _with_conversation(points: Sequence[Checkpoint], point: Checkpoint) -> set[s
     return {point.id, *(one.id for one in before[-1:]), *files.values()}
 
 
-def _placed(context: Context, found: ChainRecords, point: Checkpoint, *, is_here: bool) -> Checkpoint:
+def _placed_here(context: Context, found: ChainRecords, point: Checkpoint, *, is_here: bool) -> Checkpoint:
     if not is_here:
         more = point.more._replace(machine=found.read.machine)
-        return point._replace(worktree=renamed(found.chain, point.worktree), more=more)
+        return point._replace(worktree=key_here(found.chain, point.worktree), more=more)
     placed = conversation.placed(point, context.root.path, context.homes)
     return placed._replace(worktree=context.root.key, root=os.fsencode(context.root.path))

@@ -77,7 +77,7 @@ def add(store: Store, wanted: RemoteConfig, environ: Mapping[str, str], *, key_f
         master, identity = given or new_master(), os.urandom(16)
         passphrase = ask(True) if given is None and ask is not None else ""
         if passphrase:
-            _lock(objects, master, passphrase)
+            _store_locked_key(objects, master, passphrase)
             has_passphrase = True
         is_new = objects.put_new(HEAD, remote_head(Keys(master), identity))
         if not is_new:
@@ -92,8 +92,8 @@ def add(store: Store, wanted: RemoteConfig, environ: Mapping[str, str], *, key_f
 
 def add_passphrase(config: RemoteConfig, master: bytes, passphrase: str) -> None:
     """Let one more passphrase open the remote's key. Raises RemoteError."""
-    _lock(Objects(config.url, config.options), master, passphrase)
+    _store_locked_key(Objects(config.url, config.options), master, passphrase)
 
 
-def _lock(objects: ObjectStore, master: bytes, passphrase: str) -> None:
+def _store_locked_key(objects: ObjectStore, master: bytes, passphrase: str) -> None:
     objects.put_new(KEYS + os.urandom(8).hex(), lock_key(master, passphrase))

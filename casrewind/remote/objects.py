@@ -203,7 +203,7 @@ class _Bucket:
         from obstore.store import AzureStore, GCSStore, S3Store
 
         limit = timedelta(seconds=self._silence)
-        client: _Values = {"connect_timeout": limit / 2, "timeout": timedelta(days=1)}  # see _call
+        client: _Values = {"connect_timeout": limit / 2, "timeout": timedelta(days=1)}  # see _call_with_deadline
         retry = {"max_retries": 10 if self._patience else 0, "retry_timeout": limit, "backoff": {"max_backoff": limit / 4}}
         more: _Values = {"prefix": path or None, "client_options": client, "retry_config": retry}
         endpoint = options.get("endpoint", "")
@@ -232,7 +232,7 @@ class _Bucket:
         return kind(host, config=config, **more)
 
     def _signing_in(self, sign_in: "Callable[[], dict[str, object]]") -> "Callable[[], dict[str, object]]":
-        """The same for obstore, which would wrap the error: it is kept, for `_call` to raise."""
+        """The same for obstore, which would wrap the error: it is kept, for `_call_with_deadline` to raise."""
 
         def provide() -> dict[str, object]:
             try:
@@ -255,32 +255,32 @@ class _Bucket:
         self._put(name, data, "overwrite")
 
     def _put(self, name: str, data: bytes, mode: "Literal['create', 'overwrite']") -> None:
-        self._call(PUT, len(data), self._library.put, self._store, name, data, mode=mode, use_multipart=False)
+        self._call_with_deadline(PUT, len(data), self._library.put, self._store, name, data, mode=mode, use_multipart=False)
 
     def get(self, name: str, start: int, end: int | None) -> bytes:
         wanted: _Values | None = {"range": {"offset": start} if end is None else (start, end)} if start or end is not None else None
         try:
-            found = self._call(GET, 0, self._library.get, self._store, name, options=wanted)
+            found = self._call_with_deadline(GET, 0, self._library.get, self._store, name, options=wanted)
             first, last = found.range
-            return bytes(self._call(GET, last - first, found.bytes))
+            return bytes(self._call_with_deadline(GET, last - first, found.bytes))
         except _BeyondEnd:
             return b""
 
     def list(self, prefix: str, after: str) -> "Iterator[tuple[str, int, int]]":
         pages = self._library.list(self._store, prefix or None, offset=after or None, chunk_size=_PAGE)
-        while page := self._call(LIST, 0, next, pages, None):
+        while page := self._call_with_deadline(LIST, 0, next, pages, None):
             for row in page:
                 yield row["path"], row["size"], int(row["last_modified"].timestamp() * 1_000_000) * 1000
 
     def delete(self, names: Sequence[str]) -> None:
         try:
-            self._call(DELETE, 0, self._library.delete, self._store, list(names))
+            self._call_with_deadline(DELETE, 0, self._library.delete, self._store, list(names))
         except FileNotFoundError:  # which some servers answer, and then the others are still there
             if len(names) > 1:
                 for name in names:
                     self.delete([name])
 
-    def _call(self, verb: str, size: int, call: "Callable[..., _T]", *arguments: object, **named: object) -> "_T":
+    def _call_with_deadline(self, verb: str, size: int, call: "Callable[..., _T]", *arguments: object, **named: object) -> "_T":
         """The outcome of a call that moves `size` bytes. What is no failure is raised as it is: an object that is gone, or
         there already."""
         known = self._library.exceptions

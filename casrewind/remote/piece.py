@@ -264,7 +264,7 @@ class PieceReader:
         """`read` gives the bytes from an offset to another one. Reads the table. Raises PieceNewer, too."""
         self._name, self._read = name, read
         if size < len(MAGIC) + _END.size:
-            raise self._damaged("it is cut")
+            raise self._damage_error("it is cut")
         self._tail, self._tail_start = b"", size
         start = max(0, size - TAIL)
         self._tail, self._tail_start = self._bytes(start, size), start
@@ -274,26 +274,26 @@ class PieceReader:
             self._check_magic(self._tail[: len(MAGIC)])
         end = size - _END.size
         if length > min(MOST_TABLE, end - len(MAGIC)):
-            raise self._damaged("its table is longer than it may be")
+            raise self._damage_error("its table is longer than it may be")
         self._box = keys.box(self.mac, name)
         table = self._open(_TABLE_NUMBER, self._bytes(end - length, end), MOST_TABLE)
         try:
             self.table = _decode_table(table, end - length - len(MAGIC))
         except (errors.ManifestCorrupt, ValueError) as error:
-            raise self._damaged(str(error) if isinstance(error, ValueError) else "its table cannot be decoded") from error
+            raise self._damage_error(str(error) if isinstance(error, ValueError) else "its table cannot be decoded") from error
         self._starts = [len(MAGIC)]
         for frame in self.table.frames:
             self._starts.append(self._starts[-1] + frame.sealed)
         self._tail = self._tail[: max(0, self._starts[-1] - self._tail_start)]  # the table is decoded
 
-    def _damaged(self, why: str) -> PieceDamaged:
+    def _damage_error(self, why: str) -> PieceDamaged:
         return PieceDamaged(f"the piece {self._name} of the remote is damaged: {why}")
 
     def _check_magic(self, magic: bytes) -> None:
         if magic[:3] == MAGIC[:3] and magic[3:].isdigit() and magic > MAGIC:
             raise PieceNewer(f"the piece {self._name} of the remote was written by a newer casrewind", "upgrade casrewind")
         if magic != MAGIC:
-            raise self._damaged("it does not begin and end as a piece")
+            raise self._damage_error("it does not begin and end as a piece")
 
     def _bytes(self, start: int, end: int) -> bytes:
         """These bytes of the piece, without a request for those of its tail."""
@@ -302,16 +302,16 @@ class PieceReader:
         if start < self._tail_start:
             data = self._read(start, min(end, self._tail_start)) + data
         if len(data) != end - start:
-            raise self._damaged("it is cut")
+            raise self._damage_error("it is cut")
         return data
 
     def _open(self, number: int, sealed: bytes, most: int, length: int | None = None) -> bytes:
         try:
             return packs.decompress(self._box.open(number, sealed), most, length)
         except seal.Unsealed:
-            raise self._damaged("the key does not open it") from None
+            raise self._damage_error("the key does not open it") from None
         except errors.BlobCorrupt as error:
-            raise self._damaged(str(error)) from error
+            raise self._damage_error(str(error)) from error
 
     def _frames(self, numbers: Iterable[int]) -> Iterator[tuple[int, bytes]]:
         """Yield the plain bytes of these frames, in order. Close ones are read at once."""
@@ -354,11 +354,11 @@ class PieceReader:
             while position < len(data):
                 start = position + _RECORD.size
                 if start > len(data):
-                    raise self._damaged("a record is cut")
+                    raise self._damage_error("a record is cut")
                 kind, seq, length = _RECORD.unpack_from(data, position)
                 position = start + length
                 if position > len(data):
-                    raise self._damaged("a record is longer than its frame")
+                    raise self._damage_error("a record is longer than its frame")
                 found.append((kind, seq, data[start:position]))
         return found
 

@@ -84,7 +84,7 @@ def pull(context: Context, remote: Remote, *, newest: bool = False) -> Pulled:
             try:
                 found = read_chain(remote, chain, pieces, files.state.chains.get(chain, ReadChain()))
                 problems += found.problems
-                arriving = _arriving(context, found, newest=newest)
+                arriving = _new_here(context, found, newest=newest)
             except PieceDamaged as error:
                 problems.append(error.problem)
                 continue
@@ -129,7 +129,7 @@ def read_chain(remote: Remote, chain: str, pieces: Sequence[PieceInfo], read: Re
             detail = f" ({error.problem})" if type(error) is PieceDamaged else ""
             found.problems.append(f"{names_of([piece])} of {shown} {error.state}{detail}{behind}")
             break
-        name = read.machine or _machine(remote, chain, opened.table.machine)
+        name = read.machine or _name_of_machine(remote, chain, opened.table.machine)
         shown = name
         found = found._replace(read=ReadChain(name, piece.last, opened.mac))
     return found
@@ -143,24 +143,24 @@ def _is_end(reader: ChainReader, at: int) -> bool:
         return False
 
 
-def _plain(name: str) -> str:
+def _allowed_characters(name: str) -> str:
     """The characters of a name that a reference may have."""
     return _NOT_IN_NAMES.sub("-", name)[:64].strip("-.")
 
 
-def _machine(remote: Remote, chain: str, name: str) -> str:
+def _name_of_machine(remote: Remote, chain: str, name: str) -> str:
     """The name that a chain's machine has here: not that of another chain, and no word that a reference begins with."""
-    name = _plain(name) or "machine"
+    name = _allowed_characters(name) or "machine"
     others = {one.machine for other, one in remote.files.state.chains.items() if other != chain} | {remote.config.machine}
     return f"{name}.{chain[:4]}" if name in others or f"{name}:" in (REMOTE, AFTER) else name
 
 
-def renamed(chain: str, worktree: bytes) -> bytes:
+def key_here(chain: str, worktree: bytes) -> bytes:
     """The key that a worktree of another machine has here."""
     return digests.of(bytes.fromhex(chain) + worktree)[: len(worktree)]
 
 
-def _arriving(context: Context, found: ChainRecords, *, newest: bool) -> Arriving:
+def _new_here(context: Context, found: ChainRecords, *, newest: bool) -> Arriving:
     """What of a chain is new here. Raises PieceDamaged."""
     known = context.store.identities()
     points: list[tuple[int, Checkpoint]] = []
@@ -173,7 +173,7 @@ def _arriving(context: Context, found: ChainRecords, *, newest: bool) -> Arrivin
         point = decode_point(payload)
         name = first.setdefault(point.worktree, found.read.machine if not first else _of_worktree(found.read.machine, point.root))
         if point.id not in known and not point.more.machine:
-            key = renamed(found.chain, point.worktree)
+            key = key_here(found.chain, point.worktree)
             points.append((seq, point._replace(worktree=key, more=point.more._replace(machine=name))))
     if newest:
         listed = [one for one in points if one[1].trigger != checkpoints.SAFETY]
@@ -183,7 +183,7 @@ def _arriving(context: Context, found: ChainRecords, *, newest: bool) -> Arrivin
 
 def _of_worktree(machine: str, root: bytes) -> str:
     base = root.rstrip(b"/").rpartition(b"/")[2].decode("ascii", "replace")
-    return f"{machine}/{_plain(base) or 'worktree'}"
+    return f"{machine}/{_allowed_characters(base) or 'worktree'}"
 
 
 def decode_point(payload: bytes) -> Checkpoint:
@@ -204,14 +204,14 @@ def _renamed_others(context: Context, found: ChainRecords, others: "Iterable[Ite
         try:
             if kind == ledger.SESSION:
                 rewind = rewind_record.decode(payload)
-                made = rewind_record.encode(rewind._replace(worktree=renamed(found.chain, rewind.worktree)))
+                made = rewind_record.encode(rewind._replace(worktree=key_here(found.chain, rewind.worktree)))
                 if known is None:
                     known = {rewind_record.encode(one) for one in context.store.rewinds()}
                 if made not in known:
                     yield kind, seq, made
             elif kind == ledger.ADOPT:
                 moved = history.decode_adoption(payload)
-                here = moved._replace(old=renamed(found.chain, moved.old), new=renamed(found.chain, moved.new))
+                here = moved._replace(old=key_here(found.chain, moved.old), new=key_here(found.chain, moved.new))
                 yield kind, seq, history.encode_adoption(here)
             elif kind in ledger.MARKS:
                 history.decode_mark(payload)
@@ -228,7 +228,7 @@ def store_arriving(
     with context.store.writing() as writer:
         fetcher = Fetcher(context, writer, found.reader)
         kept = fetcher.complete([point for _, point in arriving.points])
-        fetcher.keep()
+        fetcher.make_durable()
         arrived = arriving._replace(points=[one for one in arriving.points if one[1].id in kept])
         found.reader.forget()
         if before_records is not None:
@@ -323,12 +323,12 @@ class Fetcher:
             if done % _TRIM == 0:
                 heap.trim()
             if self._writer.written > self._kept + _AT_ONCE:  # what is in a pack needs no memory
-                self.keep()
+                self.make_durable()
             if progress is not None and done % 100 == 0:
                 progress(done, total)
             yield digest, data
 
-    def keep(self) -> None:
+    def make_durable(self) -> None:
         """Make what was fetched durable, and return the memory that it took: that of the index, too, which is mapped."""
         self._context.store.add_blobs(self._writer)
         self._context.store.index.close()

@@ -128,7 +128,7 @@ class _Push:
             files.end_purge()
         elif files.state.pending:
             try:
-                self._settle(files.state.pending, files.state.pending_mac)
+                self._was_sent(files.state.pending, files.state.pending_mac)
             except _Copied:
                 files.begin_chain()
                 notes.append(COPIED)
@@ -149,7 +149,7 @@ class _Push:
             if piece is not None and piece.mac == state.pending_mac:
                 self._files.save(state._replace(next=state.pending + 1, pending=0, pending_mac=b""))
 
-    def _settle(self, number: int, mac: bytes) -> bool:
+    def _was_sent(self, number: int, mac: bytes) -> bool:
         """Find out whether the remote has a piece, whose push was begun. Raises _Copied if it has another one."""
         state = self._files.state
         piece = self._find(state.chain, number)
@@ -164,7 +164,7 @@ class _Push:
         self._files.add_sent(rows, state._replace(next=number + 1, mac=mac, pending=0, pending_mac=b"", position=position))
         return True
 
-    def _new(self) -> tuple[list[Checkpoint], list[Item], LedgerPosition]:
+    def _records_to_send(self) -> tuple[list[Checkpoint], list[Item], LedgerPosition]:
         """The checkpoints and the other records to send, and the position behind them."""
         since = self._files.state.position
         records, now = self._store.records_after(since, *KINDS)
@@ -198,10 +198,10 @@ class _Push:
             if is_own:
                 yield record
 
-    def _payload(self, point: Checkpoint) -> bytes:
+    def _payload_to_send(self, point: Checkpoint) -> bytes:
         return checkpoints.encode(point if self._remote.config.conversations else point._replace(cursor=b"", transcript=None))
 
-    def _walk(self, points: Sequence[Checkpoint]) -> Marker:
+    def _unsent_blobs(self, points: Sequence[Checkpoint]) -> Marker:
         """The blobs of these checkpoints that the remote does not have. Raises StoreDamaged."""
         sent = self._files.sent()
         marker = Marker(
@@ -218,13 +218,13 @@ class _Push:
             raise error
         return marker
 
-    def _whole(self, points: Sequence[Checkpoint]) -> list[Checkpoint]:
+    def _readable_points(self, points: Sequence[Checkpoint]) -> list[Checkpoint]:
         """The checkpoints whose unsent blobs can all be read."""
         is_sound: dict[bytes, bool] = {}
         whole = []
         for point in points:
             try:
-                content = list(self._walk([point]).content)
+                content = list(self._unsent_blobs([point]).content)
             except errors.StoreDamaged:
                 continue
             unread = [digest for digest in content if digest not in is_sound]
@@ -236,21 +236,21 @@ class _Push:
 
     def count(self) -> Pushed:
         """What a push would send, in plain bytes."""
-        points, _, _ = self._new()
-        marker = self._walk(points)
+        points, _, _ = self._records_to_send()
+        marker = self._unsent_blobs(points)
         blobs = [*marker.content, *(digest for _, digest in marker.followed)]
         return Pushed(len(points), len(blobs), sum(self._store.lengths(blobs).values()), 0, dry_run=True)
 
     def run(self, only: Sequence[Checkpoint] | None = None) -> tuple[int, int]:
         """Send everything, or only these checkpoints. Returns the numbers of checkpoints and blobs."""
-        points, others, now = self._new()
+        points, others, now = self._records_to_send()
         if only is not None:
             points, others = list(only), []
         try:
             done = self._send(points, others, now)
             left: tuple[str, ...] = ()
         except errors.StoreDamaged:
-            whole = self._whole(points)
+            whole = self._readable_points(points)
             left = tuple(point.id for point in points if point not in whole)
             if not left:
                 raise  # it could be read now
@@ -267,11 +267,11 @@ class _Push:
             if now.seq > self._files.state.position.seq:
                 self._files.save(self._files.state._replace(position=now))
             return 0, 0
-        marker = self._walk(points)
+        marker = self._unsent_blobs(points)
         progress, total = self._context.progress_bar("pushing"), len(marker.content) + len(marker.followed)
         for data, row in self._unsent(marker):
             if self._builder.size and self._builder.size + len(data) > MOST:
-                self._put()
+                self._send_piece()
             self._builder.add(row[1:], row[0], data)
             self._piece.append(row)
             self._blobs += 1
@@ -279,7 +279,7 @@ class _Push:
                 progress(self._blobs, total)
         if progress is not None:
             progress(total, total)
-        items = [(ledger.CHECKPOINT, point.seq, self._payload(point)) for point in points]
+        items = [(ledger.CHECKPOINT, point.seq, self._payload_to_send(point)) for point in points]
         self._send_records(sorted((*items, *others), key=lambda item: item[1]), now)
         return len(points), self._blobs
 
@@ -292,14 +292,14 @@ class _Push:
         content = [digest for digest in marker.content if digest not in names]
         for start in range(0, len(content), _BATCH):
             for digest, data in self._store.read_many(content[start : start + _BATCH]):
-                yield _sound(data), bytes((CONTENT,)) + digest
+                yield _raise_if_damaged(data), bytes((CONTENT,)) + digest
         for digest in sorted(names, key=lambda digest: names[digest].rpartition(b".")[::-1]):
             yield self._store.read(digest), bytes((CONTENT,)) + digest
         for kind in sorted({kind for kind, _ in marker.followed}):
             containers = [digest for one, digest in marker.followed if one == kind]
             for start in range(0, len(containers), _BATCH):
                 for digest, data in self._store.read_many(containers[start : start + _BATCH], kind):
-                    yield _sound(data), bytes((CONTAINER,)) + digest
+                    yield _raise_if_damaged(data), bytes((CONTAINER,)) + digest
 
     def _send_records(self, items: Iterable[Item], now: LedgerPosition) -> None:
         """Send the records, in one piece with what is left of the blobs if they fit. They are the last to be sent."""
@@ -307,13 +307,13 @@ class _Push:
         size = self._builder.size
         for item in items:
             if records and size + len(item[2]) > MOST:
-                self._put(records, LedgerPosition(b"", 0, records[-1][1]))
+                self._send_piece(records, LedgerPosition(b"", 0, records[-1][1]))
                 records, size = [], 0
             records.append(item)
             size += len(item[2])
-        self._put(records, now)
+        self._send_piece(records, now)
 
-    def _put(self, records: Sequence[Item] = (), position: LedgerPosition | None = None) -> None:
+    def _send_piece(self, records: Sequence[Item] = (), position: LedgerPosition | None = None) -> None:
         """Finish the present piece with these records, and send it. Raises _Copied, RemoteError."""
         files, state = self._files, self._files.state
         if records:
@@ -322,7 +322,7 @@ class _Push:
         data, mac = self._builder.finish(name, state.mac, self._push, self._remote.config.machine)
         files.save(state._replace(pending=state.next, pending_mac=mac))
         # it is there already if the answer to an earlier request was lost, or another store has put another one
-        if not self._remote.objects.put_new(name, data) and not self._settle(state.next, mac):
+        if not self._remote.objects.put_new(name, data) and not self._was_sent(state.next, mac):
             raise errors.RemoteError(f"{self._remote.config.url} has the object {name}, and does not list it", "push again")
         rows = [row for row in self._piece if row[0] == CONTENT or records]
         self._containers += [row for row in self._piece if row[0] == CONTAINER]
@@ -343,7 +343,7 @@ class _Push:
                 left += [info.name for info in self._remote.objects.list(chain)]
             else:
                 full = [piece_name(chain, number) for number in range(1, last + 1)]
-                failed = self._empty(full)
+                failed = self._replace_by_empty(full)
                 if failed:
                     left += failed
                     continue  # the next push tries again
@@ -351,13 +351,13 @@ class _Push:
             self._files.save(state._replace(ended={one: number for one, number in state.ended.items() if one != chain}))
         return tuple(left)
 
-    def _empty(self, names: Sequence[str]) -> list[str]:
+    def _replace_by_empty(self, names: Sequence[str]) -> list[str]:
         """Replace these pieces by empty ones, eight at a time. Returns those that could not be replaced."""
         from concurrent.futures import ThreadPoolExecutor
 
         def empty(name: str) -> bool:
             try:
-                self._remote.objects.replace(name, self._end(name))
+                self._remote.objects.replace(name, self._empty_piece(name))
             except errors.RemoteError:
                 return False
             return True
@@ -369,17 +369,17 @@ class _Push:
         """Put an empty piece behind the last one of a chain. A store that was copied from this one cannot go on with the chain
         then: its next push begins a new one. Returns False if it has gone on already."""
         name = piece_name(chain, number)
-        if self._remote.objects.put_new(name, self._end(name)):
+        if self._remote.objects.put_new(name, self._empty_piece(name)):
             return True
         found = self._find(chain, number)
         return found is not None and found.is_end
 
-    def _end(self, name: str) -> bytes:
+    def _empty_piece(self, name: str) -> bytes:
         """The bytes of an empty piece."""
         return PieceBuilder(self._remote.keys).finish(name, FIRST, self._push, self._remote.config.machine)[0]
 
 
-def _sound(data: bytes | errors.StoreDamaged) -> bytes:
+def _raise_if_damaged(data: bytes | errors.StoreDamaged) -> bytes:
     if isinstance(data, errors.StoreDamaged):
         raise data
     return data

@@ -54,7 +54,7 @@ class AgentSessions:
         self._store = store
         self._place = os.path.join(store, _DIRECTORY)
 
-    def note(self, session: AgentSession) -> None:
+    def record(self, session: AgentSession) -> None:
         """Record the state of a session. Errors are ignored: the record may be missing."""
         name = _name(session.agent, session.session)
         with suppress(OSError, ValueError):
@@ -93,13 +93,13 @@ class AgentSessions:
         except (OSError, ValueError):
             return None
 
-    def note_untold(self, agent: str, session: str, seq: int) -> None:
+    def record_untold(self, agent: str, session: str, seq: int) -> None:
         """Record, before a session is told, that it was not told since the record `seq`. Errors are ignored."""
         path = self._untold(agent, session)
         with suppress(OSError):
             self._replace(os.path.dirname(path), os.path.basename(path), b"%d\n" % seq)
 
-    def note_told(self, agent: str, session: str) -> None:
+    def record_told(self, agent: str, session: str) -> None:
         """Record that a session was told. Errors are ignored: then it is told once more."""
         with suppress(OSError):
             os.unlink(self._untold(agent, session))
@@ -132,7 +132,7 @@ class AgentSessions:
         """Forget a session. Errors are ignored: its process is gone, or is seen to be gone later."""
         with suppress(OSError):
             os.unlink(os.path.join(self._place, _name(agent, session)))
-        self.note_told(agent, session)
+        self.record_told(agent, session)
 
     def _replace(self, directory: str, name: str, data: bytes) -> None:
         """Replace a file atomically, but without sync: the next event repeats what a power cut loses."""

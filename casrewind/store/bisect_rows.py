@@ -36,7 +36,7 @@ class BisectRows:
         self._store = store
         self._place = os.path.join(store, _DIRECTORY)
 
-    def note(self, row: BisectRow) -> None:
+    def record(self, row: BisectRow) -> None:
         """Record a bisect, in place of what was recorded for its process. Raises OSError."""
         with suppress(FileExistsError):
             fsio.make_directory(self._place)

@@ -119,11 +119,11 @@ def _look_up(tables: "Tables", name: bytes, key: bytes, rows: Callable[[CatalogS
     """A row, or None if it is certainly absent. `rows` returns the expected number of rows in the table."""
     value = tables[name].get(key)
     if value is None:
-        _whole(tables, name, rows(read_state(tables)))
+        _all_rows(tables, name, rows(read_state(tables)))
     return value
 
 
-def _whole(tables: "Tables", name: bytes, rows: int) -> dict[bytes, bytes]:
+def _all_rows(tables: "Tables", name: bytes, rows: int) -> dict[bytes, bytes]:
     """All rows of a small table. LMDB does not notice if damage removes rows from a page."""
     found = dict(tables[name].items())
     if len(found) != rows:
@@ -141,7 +141,7 @@ def points(
     count, rows = tables[b"points"].backwards()
     if count != state.points:
         raise IndexUnusable("a row of the index is missing")
-    marks = _whole(tables, b"marks", state.marks)
+    marks = _all_rows(tables, b"marks", state.marks)
     found = []
     for key, payload in islice(rows, farthest):
         point = checkpoints.decode(int.from_bytes(key), payload)
@@ -167,7 +167,7 @@ def points_after(tables: "Tables", seq: int) -> list[checkpoints.Checkpoint]:
 
 def identities(tables: "Tables") -> dict[str, int]:
     """{id: sequence number} of every checkpoint."""
-    rows = _whole(tables, b"ids", read_state(tables).points)
+    rows = _all_rows(tables, b"ids", read_state(tables).points)
     return {key.decode(): int.from_bytes(value) for key, value in rows.items()}
 
 
@@ -175,7 +175,7 @@ def histories(tables: "Tables") -> "dict[bytes, undo_history.History]":
     """{worktree key: undo history} of the worktrees with a history."""
     from ..model import history as undo_history
 
-    rows = _whole(tables, b"worktrees", read_state(tables).worktrees)
+    rows = _all_rows(tables, b"worktrees", read_state(tables).worktrees)
     found = {worktree: decode_worktree(value).history() for worktree, value in rows.items()}
     return {worktree: history for worktree, history in found.items() if history != undo_history.NO_HISTORY}
 
@@ -365,9 +365,9 @@ def apply(tables: "Tables", state: CatalogState, record: ledger.Record) -> Catal
     """Apply one record of the ledger. Unknown kinds change nothing."""
     state = state._replace(end=record.end, seq=record.seq)
     if record.kind == ledger.CHECKPOINT:
-        return _checkpoint(tables, state, record)
+        return _apply_checkpoint(tables, state, record)
     if record.kind in (ledger.PIN, ledger.UNPIN, ledger.LABEL):
-        return _mark(tables, state, record)
+        return _apply_mark(tables, state, record)
     from ..model import history as undo_history
 
     if record.kind in _OPERATIONS:
@@ -375,16 +375,16 @@ def apply(tables: "Tables", state: CatalogState, record: ledger.Record) -> Catal
         old = _present_row(tables, operation.worktree)
         return _set_row(tables, state, operation.worktree, old.with_history(undo_history.advance(old.history(), operation)))
     if record.kind == ledger.FORGET:
-        return _forget(tables, state, undo_history.decode_forgotten(record.payload))
+        return _apply_forget(tables, state, undo_history.decode_forgotten(record.payload))
     if record.kind == ledger.HISTORY:
         worktree, history = undo_history.decode_standing(record.payload)
         return _set_row(tables, state, worktree, _present_row(tables, worktree).with_history(history))
     if record.kind == ledger.ADOPT:
-        return _adopt(tables, state, undo_history.decode_adoption(record.payload))
+        return _apply_adoption(tables, state, undo_history.decode_adoption(record.payload))
     return state
 
 
-def _checkpoint(tables: "Tables", state: CatalogState, record: ledger.Record) -> CatalogState:
+def _apply_checkpoint(tables: "Tables", state: CatalogState, record: ledger.Record) -> CatalogState:
     point = checkpoints.decode(record.seq, record.payload)
     identity, key = point.id.encode(), record.seq.to_bytes(_SEQ)
     tables[b"points"].put(key, record.payload)
@@ -410,7 +410,7 @@ def _set_row(tables: "Tables", state: CatalogState, worktree: bytes, row: Worktr
     return state._replace(worktrees=state.worktrees + tables[b"worktrees"].put(worktree, encode_worktree(row)))
 
 
-def _mark(tables: "Tables", state: CatalogState, record: ledger.Record) -> CatalogState:
+def _apply_mark(tables: "Tables", state: CatalogState, record: ledger.Record) -> CatalogState:
     from ..model import history as undo_history
 
     mark = undo_history.decode_mark(record.payload)
@@ -424,7 +424,7 @@ def _mark(tables: "Tables", state: CatalogState, record: ledger.Record) -> Catal
     return state._replace(marks=state.marks + tables[b"marks"].put(key, value))
 
 
-def _forget(tables: "Tables", state: CatalogState, identities: tuple[str, ...]) -> CatalogState:
+def _apply_forget(tables: "Tables", state: CatalogState, identities: tuple[str, ...]) -> CatalogState:
     fewer: dict[bytes, int] = {}
     for identity in identities:
         key = tables[b"ids"].get(identity.encode())
@@ -457,7 +457,7 @@ def _find_newest(tables: "Tables", worktree: bytes, row: WorktreeRow) -> Worktre
     return row
 
 
-def _adopt(tables: "Tables", state: CatalogState, adoption: "undo_history.Adoption") -> CatalogState:
+def _apply_adoption(tables: "Tables", state: CatalogState, adoption: "undo_history.Adoption") -> CatalogState:
     from ..model import history as undo_history
 
     for key, payload in list(tables[b"points"].items()):

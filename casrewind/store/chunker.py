@@ -83,13 +83,13 @@ def _groups(items: list[ChunkRef]) -> Iterator[list[ChunkRef]]:
 def decode_node(data: bytes) -> tuple[int, list[ChunkRef]]:
     """Returns (level, items) of a node of a chunk list. Raises ManifestCorrupt."""
     if len(data) < _HEAD.size:
-        raise _damage("cut short")
+        raise _damage_error("cut short")
     magic, level, count = _HEAD.unpack_from(data)
     if magic != MAGIC or level > MOST_LEVELS or len(data) != _HEAD.size + count * _ITEM.size:
-        raise _damage("not a node")
+        raise _damage_error("not a node")
     items = [ChunkRef(*fields) for fields in _ITEM.iter_unpack(data[_HEAD.size :])]
     if not all(item.length for item in items):
-        raise _damage("an empty item")
+        raise _damage_error("an empty item")
     return level, items
 
 
@@ -98,7 +98,7 @@ def chunks(load: Callable[[bytes], bytes], top: bytes, size: int | None = None) 
     node's bytes. `size`: bytes of the file."""
     level, items = decode_node(load(top))
     if size is not None and _total(items) != size:
-        raise _damage("lengths that do not add up")
+        raise _damage_error("lengths that do not add up")
     stack = [(level, iter(items))]
     last: dict[int, tuple[bytes, int, list[ChunkRef]]] = {}  # for each level: runs of zeros repeat the same node
     while stack:
@@ -113,9 +113,9 @@ def chunks(load: Callable[[bytes], bytes], top: bytes, size: int | None = None) 
                 last[level] = item.digest, *decode_node(load(item.digest))
             _, below, inner = last[level]
             if below != level - 1:
-                raise _damage("levels out of order")
+                raise _damage_error("levels out of order")
             if _total(inner) != item.length:
-                raise _damage("lengths that do not add up")
+                raise _damage_error("lengths that do not add up")
             stack.append((below, iter(inner)))
 
 
@@ -132,7 +132,7 @@ def nodes(load: Callable[[bytes], bytes], top: bytes) -> Iterator[bytes]:
             stack.extend(below)
 
 
-def _damage(why: str) -> errors.ManifestCorrupt:
+def _damage_error(why: str) -> errors.ManifestCorrupt:
     return errors.ManifestCorrupt(f"damaged chunk list: {why}", "run casrewind verify")
 
 

@@ -36,7 +36,7 @@ class FailureLog:
             with suppress(FileNotFoundError):
                 if os.stat(self._path).st_size > _MOST:
                     os.replace(self._path, self._path + ".old")
-                    self._note(0)
+                    self._record_shown(0)
             self._write(self._path, line.encode("utf-8", "surrogateescape"))
             return True
         return False
@@ -54,7 +54,7 @@ class FailureLog:
             return []
         with suppress(OSError):
             data = fsio.read_file(self._path, _MOST_READ, start=shown)
-            self._note(shown + len(data) if len(data) < _MOST_READ else size)
+            self._record_shown(shown + len(data) if len(data) < _MOST_READ else size)
             lines = data.decode("utf-8", "replace").splitlines()
             return [line[: LINE + _TIME] for line in lines if line.strip(" \0")]
         return []
@@ -90,6 +90,6 @@ class FailureLog:
             fsio.undo_umask_fd(fd)
             fsio.write_all(fd, data)
 
-    def _note(self, offset: int) -> None:
+    def _record_shown(self, offset: int) -> None:
         with suppress(OSError):
             self._write(self._seen, str(offset).encode(), os.O_TRUNC)

@@ -53,11 +53,11 @@ class CheckedTable:
         value = self._transaction.get(key, db=self._handle)
         if value is None:
             return None
-        return _unseal(key, bytes(value)) if self._is_sealed else bytes(value)
+        return _checked_body(key, bytes(value)) if self._is_sealed else bytes(value)
 
     def put(self, key: bytes, value: bytes) -> bool:
         """Set the value of a key. Returns True if the key is new."""
-        sealed = value + _seal(key, value)
+        sealed = value + _checksum_of(key, value)
         is_new = self._transaction.put(key, sealed, overwrite=False, db=self._handle)
         return bool(is_new) or not self._transaction.put(key, sealed, db=self._handle)
 
@@ -76,12 +76,12 @@ class CheckedTable:
             if not cursor.set_range(start):
                 return
             for key, value in cursor:
-                yield bytes(key), _unseal(bytes(key), bytes(value))
+                yield bytes(key), _checked_body(bytes(key), bytes(value))
 
     def backwards(self) -> tuple[int, Iterator[tuple[bytes, bytes]]]:
         """Returns (number of rows, iterator of (key, value) from the last key), which verifies each checksum."""
         rows = self.items_raw(b"")
-        return len(rows), ((key, _unseal(key, value)) for key, value in reversed(rows))
+        return len(rows), ((key, _checked_body(key, value)) for key, value in reversed(rows))
 
     def items_raw(self, start: bytes) -> list[tuple[bytes, bytes]]:
         """As items, as a list without verifying checksums: for many rows where damage does no harm."""
@@ -94,13 +94,13 @@ class CheckedTable:
             cursor.putmulti(sorted(items))
 
 
-def _seal(key: bytes, value: bytes) -> bytes:
+def _checksum_of(key: bytes, value: bytes) -> bytes:
     return digests.of(len(key).to_bytes(2, "little") + key + value)[:_SEAL]
 
 
-def _unseal(key: bytes, value: bytes) -> bytes:
+def _checked_body(key: bytes, value: bytes) -> bytes:
     body = value[:-_SEAL]
-    if _seal(key, body) != value[-_SEAL:]:
+    if _checksum_of(key, body) != value[-_SEAL:]:
         raise IndexUnusable("a row of the index is damaged")
     return body
 
@@ -179,7 +179,7 @@ class Index:
     def view(self) -> Iterator[Tables]:
         """Read the index. Raises IndexUnusable if there is no sound index. Values must not be used after the block."""
         with self._locked(exclusive=False), _lmdb_errors():
-            shared = self._ready(create=False)
+            shared = self._open_present(create=False)
             with shared.environment.begin(buffers=True) as transaction:
                 yield {name: CheckedTable(transaction, name, handle) for name, handle in shared.handles.items()}
 
@@ -188,14 +188,14 @@ class Index:
         runs once the transaction is durable, before other processes can read the index."""
         with self._locked(exclusive=True), _lmdb_errors():
             while True:
-                shared = self._ready(create=True)
-                self._note("")
+                shared = self._open_present(create=True)
+                self._record_fingerprint("")
                 try:
                     with shared.environment.begin(write=True, buffers=True) as transaction:
                         result = work({name: CheckedTable(transaction, name, handle) for name, handle in shared.handles.items()})
                     self._note_is_due = self._defers_note
                     if not self._note_is_due:
-                        self._note(index_check.fingerprint(self._file))
+                        self._record_fingerprint(index_check.fingerprint(self._file))
                     afterwards()
                     return result
                 except lmdb.MapFullError:
@@ -208,30 +208,30 @@ class Index:
         """Trust another process's proof about the data file, and leave the note about later changes to `settle`."""
         self._proof, self._defers_note = proof, True
 
-    def settle(self) -> Proof | None:
+    def record_state(self) -> Proof | None:
         """Note the state of the data file after the changes since `rely_on`. Returns the proof, or None if stat
         values prove nothing yet. Raises StoreBusy, OSError."""
         if not self._note_is_due:
             return self._proof
         try:
-            return self._note_now()
+            return self._record_state_now()
         except (IndexUnusable, FileNotFoundError, NotADirectoryError):
             self._note_is_due = False  # it was removed, or its next user rebuilds it
             return None
 
-    def _note_now(self) -> Proof | None:
+    def _record_state_now(self) -> Proof | None:
         status = os.stat(self._file)
         if status.st_size > _LARGE:  # a smaller file is read again in less time
             time.sleep(min(max(status.st_ctime_ns + _OLD_NS - time.time_ns(), 0), _OLD_NS) / 1e9)
         with self._locked(exclusive=True):
             before, now = _version(os.stat(self._file)), time.time_ns()
             written = index_check.fingerprint(self._file)
-            self._note(written)
+            self._record_fingerprint(written)
             self._note_is_due = False
             is_proof = before == _version(os.stat(self._file)) and before[-1] + _OLD_NS <= now
             return (before, written) if is_proof else None
 
-    def _note(self, written: str) -> None:
+    def _record_fingerprint(self, written: str) -> None:
         """Record the fingerprint of the data file after our own write; "" during a write. Overwrites the note, padded
         to the same length: truncating a file just written waits for the disk. Starts its writeback before returning,
         because a power cut must not leave the note of another data file."""
@@ -264,7 +264,7 @@ class Index:
         ):
             raise IndexUnusable("the index has other bytes than were written")
 
-    def _ready(self, *, create: bool) -> "_Shared":
+    def _open_present(self, *, create: bool) -> "_Shared":
         """Open the environment on the present data file. Raises IndexUnusable, OSError. The index is disposable, and
         users may remove it at any time: that is not damage of the store."""
         try:
@@ -275,7 +275,7 @@ class Index:
                 self.close()
                 if not create:
                     raise IndexGone("there is no index") from None
-                self._make()
+                self._make_file()
                 status = os.lstat(self._file)
             self.seen = _version(status)
             if not stat.S_ISREG(status.st_mode):
@@ -308,7 +308,7 @@ class Index:
             shared.environment.close()
             raise
 
-    def _make(self) -> None:
+    def _make_file(self) -> None:
         with suppress(FileExistsError):
             fsio.make_directory(self._directory)
         fsio.make_file(self._file)  # LMDB opens it twice
@@ -357,14 +357,14 @@ class Index:
     def compact(self) -> None:
         """Rewrite the data file if a third of it is free pages: LMDB reuses free pages but never returns them."""
         with self._locked(exclusive=True), _lmdb_errors():
-            shared = self._ready(create=True)
+            shared = self._open_present(create=True)
             size = os.stat(self._file).st_size
             if size < _WORTHWHILE or _used(shared) * 3 > size * 2:
                 return
-            self._note("")
+            self._record_fingerprint("")
             index_check.replace(self._file, shared.environment)  # processes with the old file notice the change
             self.close()
-            self._note(index_check.fingerprint(self._file))
+            self._record_fingerprint(index_check.fingerprint(self._file))
 
     def discard(self, doubted: Version | None = None) -> None:
         """Delete the index. With `doubted` (`seen` when it proved unusable) only if no other process has rebuilt it
@@ -433,12 +433,12 @@ def _lmdb_errors() -> Iterator[None]:
             raise IndexGone(str(error)) from error
         if os.strerror(errno.EMFILE) in str(error):
             raise store_error(OSError(errno.EMFILE, ""), "opening", "the index") from error
-        if (full := _full(error)) is not None:
+        if (full := _full_error(error)) is not None:
             raise full from error
         raise IndexUnusable(str(error)) from error
 
 
-def _full(error: lmdb.Error) -> errors.CasrewindError | None:
+def _full_error(error: lmdb.Error) -> errors.CasrewindError | None:
     """The casrewind error if LMDB lacked space or quota, which only the system's message shows."""
     lacking = next((number for number in (errno.ENOSPC, errno.EDQUOT) if os.strerror(number) in str(error)), 0)
     return store_error(OSError(lacking, ""), "writing", "the index") if lacking else None

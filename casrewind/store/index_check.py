@@ -92,7 +92,7 @@ def bytes_needed(path: str) -> int:
         page = _page_size(head)
         file.seek(page)
         other = file.read(_PAGE_HEAD + _META.size)
-    newest = max((_meta(head), _meta(other)), key=lambda meta: meta[1])
+    newest = max((_parse_meta(head), _parse_meta(other)), key=lambda meta: meta[1])
     if newest == (0, 0):
         raise IndexUnusable("the index has no meta page")
     return (newest[0] + 1) * page
@@ -108,7 +108,7 @@ def _page_size(head: bytes) -> int:
     return int(size)
 
 
-def _meta(head: bytes) -> tuple[int, int]:
+def _parse_meta(head: bytes) -> tuple[int, int]:
     if len(head) < _PAGE_HEAD + _META.size:
         return 0, 0
     magic, _, _, _, last, transaction = _META.unpack_from(head, _PAGE_HEAD)

@@ -102,7 +102,7 @@ class LedgerIndex:
                 with self._index.view() as tables:
                     if not self._is_behind(tables):
                         return work(tables)
-                self.follow()
+                self.update_index()
                 with self._index.view() as tables:
                     return work(tables)
             except (IndexUnusable, errors.ManifestCorrupt) as error:
@@ -144,7 +144,7 @@ class LedgerIndex:
             self._agreed = stamp
         return disk
 
-    def follow(self) -> catalog.CatalogState:
+    def update_index(self) -> catalog.CatalogState:
         """Update the index to the ledger's end and the packs on disk. Returns the new state. Reads new records only
         under the publish lock: a record being written is not trusted."""
         try:
@@ -221,7 +221,7 @@ class LedgerIndex:
         while True:
             try:
                 self._index.discard(doubted)
-                self.follow()
+                self.update_index()
             except IndexUnusable as error:
                 tries.count_failure(error)
                 if not isinstance(error, IndexGone):
@@ -339,14 +339,14 @@ class LedgerIndex:
                     raise IndexUnusable("the ledger was replaced")
                 if state.end == self.ledger.size():
                     return state, head
-                if self.follow().end == state.end:
+                if self.update_index().end == state.end:
                     return state, head  # the rest is a torn tail; the append cuts it
             except IndexUnusable as error:
                 tries = tries or _Retries(self._index.deadline)
                 tries.count_failure(error)
                 self.rebuild()
 
-    def follow_published(self, end: int, finished: packs.FinishedPacks = packs.NO_PACKS) -> None:
+    def index_published(self, end: int, finished: packs.FinishedPacks = packs.NO_PACKS) -> None:
         """Update the index, in one commit, with what was just made durable: the ledger up to offset `end`, and the
         finished packs. Errors are ignored: the index is disposable."""
         def work(tables: Tables) -> None:

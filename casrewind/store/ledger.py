@@ -88,12 +88,12 @@ def _is_sound_after(data: bytes) -> bool:
     while found >= 0 and left > 0:
         if decode(data, found) is not None:
             return True
-        left -= _length(data, found)
+        left -= _claimed_length(data, found)
         found = data.find(RECORD_MAGIC, found + 1)
     return left <= 0
 
 
-def _length(data: bytes, position: int) -> int:
+def _claimed_length(data: bytes, position: int) -> int:
     """The length that a record's head claims, if the bytes have as many; else that of a head."""
     if position + RECORD.size > len(data):
         return RECORD.size
@@ -192,7 +192,7 @@ class Ledger:
         with fsio.closing(os.open(self.path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)) as fd:
             size = os.fstat(fd).st_size
             if size > end:
-                self._cut(fd, end, size)
+                self._cut_torn_end(fd, end, size)
             os.lseek(fd, end, os.SEEK_SET)
             try:
                 fsio.write_all(fd, records)
@@ -203,7 +203,7 @@ class Ledger:
                 raise
         return end + len(records)
 
-    def _cut(self, fd: int, end: int, size: int) -> None:
+    def _cut_torn_end(self, fd: int, end: int, size: int) -> None:
         if size - end > LONGEST:  # it has grown since it was read
             self._refuse_damage(b"", end, size, 0)
         torn = os.pread(fd, size - end, end)
@@ -226,13 +226,13 @@ def compacted_records(
 
     numbers = frozenset(alive.values())
     for record in records:
-        if _counts(record, alive, numbers):
+        if _is_needed(record, alive, numbers):
             yield encode(record.kind, record.seq, record.payload)
     for number, (worktree, history) in enumerate(sorted(histories.items()), start=seq + 1):
         yield encode(HISTORY, number, undo_history.encode_standing(worktree, history))
 
 
-def _counts(record: Record, alive: Mapping[str, int], numbers: frozenset[int]) -> bool:
+def _is_needed(record: Record, alive: Mapping[str, int], numbers: frozenset[int]) -> bool:
     from ..model import history as undo_history
 
     if record.kind == CHECKPOINT:

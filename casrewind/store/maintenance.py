@@ -95,7 +95,7 @@ class Maintenance:
                 return False
             record = ledger.encode(ledger.FORGET, seq + 1, history.encode_forgotten(identities))
             end = self._ledger_index.ledger.append(state.end, record)
-        self._ledger_index.follow_published(end)
+        self._ledger_index.index_published(end)
         return True
 
     def sweep(self) -> Sweep:
@@ -116,21 +116,21 @@ class Maintenance:
         """Bytes on disk outside of packs."""
         return self._layout.size(packs=False)
 
-    def note(self, began_ns: int, floor: int) -> None:
+    def record_gc(self, began_ns: int, floor: int) -> None:
         """Record a finished gc by its start time. `floor`: size that it could not reduce, 0 = the budget is met."""
         disk = self._ledger_index.sizes()
         beside = self._layout.size(packs=False)
         GcState(began_ns, sum(disk.values()) + beside, len(disk), beside, floor).write(self._layout)
 
-    def note_merged(self) -> None:
+    def record_merge(self) -> None:
         """Record the number of packs after a merge. A gc is due at the same time as before."""
         GcState.read(self._layout.root)._replace(packs=len(self._ledger_index.sizes(again=False))).write(self._layout)
 
-    def note_failed(self) -> None:
+    def record_failed_gc(self) -> None:
         """Record a gc that failed now."""
         last = GcState.read(self._layout.root)
         with suppress(errors.CasrewindError):
-            self.note(time.time_ns(), last.floor)
+            self.record_gc(time.time_ns(), last.floor)
 
     def fit_ballast(self, budget: int | None) -> None:
         """Remove the ballast if it is too large for the budget."""

@@ -37,7 +37,7 @@ class OriginRows:
         self._store = store
         self._place = os.path.join(store, _DIRECTORY)
 
-    def note(self, origin: Origin) -> None:
+    def record(self, origin: Origin) -> None:
         """Record a directory, in place of what was recorded for its path. Raises OSError."""
         with suppress(FileExistsError):
             fsio.make_directory(self._place)

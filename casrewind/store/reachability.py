@@ -113,7 +113,7 @@ class Marker:
             else:
                 self.marked.add(reference.digest)
 
-    def fresh(self, add: Callable[[], None]) -> set[bytes]:
+    def newly_marked(self, add: Callable[[], None]) -> set[bytes]:
         """The digests newly marked by the callback `add`, which calls the method `add`."""
         before, self.marked = self.marked, set()
         try:
@@ -179,7 +179,7 @@ class ReferenceGraph:
         """The number of a blob of any kind."""
         return self._numbers.setdefault(digest, len(self._numbers))
 
-    def follow(self) -> None:
+    def read_containers(self) -> None:
         """Read all numbered containers that were not read yet, and their references."""
         while self._pending:
             kind, waiting = next(iter(self._pending.items()))

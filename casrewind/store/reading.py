@@ -74,13 +74,13 @@ class TreesAhead:
             for name, data in self._read_many(list(lot), packs.TREE):
                 if isinstance(data, bytes):
                     with suppress(errors.StoreDamaged):
-                        self._keep(name, manifest.decode_node(data))
+                        self._remember_tree(name, manifest.decode_node(data))
             if self._held >= _HELD:
                 return
             lot = {one for one in self._next[-_LOT:] if one not in self._ahead}
             del self._next[-_LOT:]
 
-    def _keep(self, digest: bytes, tree: "manifest.Tree | NodeList") -> None:
+    def _remember_tree(self, digest: bytes, tree: "manifest.Tree | NodeList") -> None:
         if digest not in self._ahead:
             self._ahead[digest] = tree
             self._held += _size(tree)

@@ -47,7 +47,7 @@ class Salvage:
         """Rewrite the ledger if it is damaged. Returns descriptions of the repairs. Raises StoreError."""
         with store_errors("repairing the ledger of", self._layout.root):
             head, found, sound_to = _sound_records(self._layout.ledger)
-            known = self._ledger_index.read_unchecked(_known)
+            known = self._ledger_index.read_unchecked(_read_state)
             identity = head[8:]
             headless = len(head) < ledger.HEAD.size or head[:8] != ledger.HEAD.pack(ledger.MAGIC, ledger.VERSION, b"")[:8]
             strange = known is not None and not headless and known.state.ledger_id != identity
@@ -154,7 +154,7 @@ class Salvage:
         self._ledger_index.rebuild(witness=False)
 
 
-def _known(tables: Tables) -> IndexedState:
+def _read_state(tables: Tables) -> IndexedState:
     state = catalog.read_state(tables)
     points = {point.seq: checkpoints.encode(point) for point in catalog.points_after(tables, 0)}
     marks = {point.id: marked for point, marked in catalog.points(tables) if marked != catalog.UNMARKED}

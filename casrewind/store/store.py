@@ -388,7 +388,7 @@ class Store:
                 end = self._ledger_index.ledger.append(state.end, record)
         except OSError as error:
             raise store_error(error, "publishing to", self.path) from error
-        self._ledger_index.follow_published(end, finished)
+        self._ledger_index.index_published(end, finished)
         return point
 
     def add_blobs(self, writer: StoreWriter) -> None:
@@ -397,7 +397,7 @@ class Store:
             finished = writer.finish()
         except OSError as error:
             raise store_error(error, "writing to the store", self.path) from error
-        self._ledger_index.follow_published(0, finished)
+        self._ledger_index.index_published(0, finished)
 
     def append(self, kind: int, payload: bytes) -> None:
         """Append a record other than a checkpoint to the ledger, durably. Appends one record at a time: of two
@@ -408,7 +408,7 @@ class Store:
                 end = self._ledger_index.ledger.append(state.end, ledger.encode(kind, state.seq + 1, payload))
         except OSError as error:
             raise store_error(error, "writing the ledger of", self.path) from error
-        self._ledger_index.follow_published(end)
+        self._ledger_index.index_published(end)
 
     def identities(self) -> dict[str, int]:
         """{id: sequence number} of every checkpoint."""

@@ -59,7 +59,7 @@ class CopiedPacks(NamedTuple):
     uncopied: dict[bytes, BlobLocation]
 
 
-def _together(found: Iterable[PackUsage], weight: Callable[[PackUsage], int], most: int) -> list[list[PackUsage]]:
+def _groups_of_packs(found: Iterable[PackUsage], weight: Callable[[PackUsage], int], most: int) -> list[list[PackUsage]]:
     """Groups of packs, limited by total weight and number: each group is one period of locking out other processes."""
     result: list[list[PackUsage]] = []
     space = 0
@@ -121,13 +121,13 @@ class Sweep:
             chosen += small
         by_need = sorted(chosen, key=lambda u: u.live)
         largest = min(most or packs.MAX_SIZE, packs.MAX_SIZE)
-        return [*_together(empty, lambda u: u.size, packs.MAX_SIZE), *_together(by_need, lambda u: u.live, largest)]
+        return [*_groups_of_packs(empty, lambda u: u.size, packs.MAX_SIZE), *_groups_of_packs(by_need, lambda u: u.live, largest)]
 
     def small_packs(self, most: int) -> list[list[PackUsage]]:
         """Groups of small packs, each blob counted as reachable: at most `most` bytes together."""
         known = self._ledger_index.query(catalog.known_packs)
         small = [PackUsage(pack, size, size - len(packs.HEAD)) for pack, size in sorted(known.items()) if size < _TINY]
-        return [group for group in _together(small, lambda u: u.live, most) if len(group) >= _MOST_SMALL]
+        return [group for group in _groups_of_packs(small, lambda u: u.live, most) if len(group) >= _MOST_SMALL]
 
     def blobs(self, group: Iterable[PackUsage]) -> set[bytes]:
         """The digests of all blobs in these packs."""

@@ -24,8 +24,8 @@ def problem(store: str) -> str:
         return ""
     if status.f_flag & os.ST_RDONLY:
         return f"the store {where} is on a file system that is mounted read-only: mount it writable, or give --store DIR"
-    for part in _parts(Layout(store)):
-        if why := _refusal(part):
+    for part in _written_paths(Layout(store)):
+        if why := _why_not_writable(part):
             return f"{printable(part)}, a part of the store, {why}: make all of the store yours (chown -R, chmod -R u+rwX)"
     if free_bytes(store) < _LEAST_FREE:
         return f"the disk of the store {where} is full: free some space, casrewind gc may free some in the store"
@@ -34,7 +34,7 @@ def problem(store: str) -> str:
     return ""
 
 
-def _parts(layout: Layout) -> list[str]:
+def _written_paths(layout: Layout) -> list[str]:
     """The store's directory, and what a save writes in it."""
     index, locks = os.path.join(layout.root, "index"), os.path.dirname(layout.lock(""))
     parts = [layout.root, layout.packs, layout.temporary, layout.journals, locks, index, layout.ledger, os.path.join(index, "data.mdb")]
@@ -44,7 +44,7 @@ def _parts(layout: Layout) -> list[str]:
         return parts
 
 
-def _refusal(path: str) -> str:
+def _why_not_writable(path: str) -> str:
     """Why this process may not write to a file or directory; "" if it may, or if there is none."""
     try:
         status = os.lstat(path)

@@ -74,24 +74,24 @@ class Applier:
         order = phases(self._actions)
         # checked again: an earlier version may have made the plan
         self.leave_alone(ProtectedStores(self.displaced.tree).changed_by(self._actions))
-        self._each(self._open_directory, order.opens)
-        self._each(self._make_directory, order.makes)
+        self._for_each(self._open_directory, order.opens)
+        self._for_each(self._make_directory, order.makes)
         for batch in batches(order.writes):
             self._write(batch)
-        self._each(self._change_mode, order.modes)
+        self._for_each(self._change_mode, order.modes)
         for batch in batches(self._shared):
             self._write(batch)
-        self._each(self._remove, order.removes)
+        self._for_each(self._remove, order.removes)
         for suffix, numbers in self._to_dispose.items():
             for action in map(self._actions.__getitem__, numbers):
                 with naming(action.path), self.displaced.parent(action.source) as (fd, name):
                     self.displaced.dispose(fd, name, self.displaced.temporary(action, suffix), action)
-        self._each(self._remove_directory, order.rmdirs)
-        self._each(self._place_waiting, self._waiting)
+        self._for_each(self._remove_directory, order.rmdirs)
+        self._for_each(self._place_waiting, self._waiting)
         for path in sorted(self.displaced.aside, reverse=True):
             with naming(path):
                 self._remove_aside(path)
-        self._each(self._set_directory_mode, order.dir_modes)
+        self._for_each(self._set_directory_mode, order.dir_modes)
         fsio.sync_tree(self.displaced.tree.fd)
         kept = self.displaced.kept
         narrowed = {path: draft for path, draft in self._narrowed.items() if path not in kept}
@@ -101,7 +101,7 @@ class Applier:
         named = sorted(Kept(path, draft.why, benign=False) for path, draft in narrowed.items())
         return Outcome(done, tuple(sorted(kept.values())), tuple(named))
 
-    def _each(self, work: Callable[[Action], None], actions: Iterable[Action]) -> None:
+    def _for_each(self, work: Callable[[Action], None], actions: Iterable[Action]) -> None:
         """Run `work` for each action. Leaves an action alone if its parent is gone or is a link now."""
         for action in actions:
             if action.path in self.displaced.spared:
@@ -119,7 +119,7 @@ class Applier:
         self.displaced.spared.update((item.path, item) for item in items)
         self.displaced.kept.update(self.displaced.spared)
 
-    def _tick(self) -> None:
+    def _report_progress(self) -> None:
         self._ticks += 1
         if self._report is not None:
             self._report("restoring", self._ticks, len(self._actions))
@@ -144,7 +144,7 @@ class Applier:
                 _chmod_directory(name, fd, action.before.mode & PERMISSIONS | stat.S_IRWXU)
 
     def _make_directory(self, action: Action) -> None:
-        self._tick()
+        self._report_progress()
         present = self.displaced.hash_entry(action.source)
         if present is not None and present.kind == DIR:
             return
@@ -158,7 +158,7 @@ class Applier:
                 self.displaced.make_directory(fd, action.path.rpartition(b"/")[2])
 
     def _remove_directory(self, action: Action) -> None:
-        self._tick()
+        self._report_progress()
         try:
             with self.displaced.parent(action.path) as (fd, name):
                 os.rmdir(name, dir_fd=fd)
@@ -200,17 +200,17 @@ class Applier:
     def _write(self, batch: Sequence[Action]) -> None:
         staged: list[Action] = []
         try:
-            self._each(lambda action: staged.append(action) if self._stage_if_due(action) else None, batch)
+            self._for_each(lambda action: staged.append(action) if self._stage_if_due(action) else None, batch)
             fsio.sync_tree(self.displaced.tree.fd)  # contents durable before any name changes
         except BaseException:
             for action in staged:  # our drafts have no final names yet: free the space
                 with suppress(OSError), self.displaced.parent(action.source) as (fd, _):
                     os.unlink(self.displaced.temporary(action), dir_fd=fd)
             raise
-        self._each(self._give_final_name, staged)
+        self._for_each(self._give_final_name, staged)
 
     def _stage_if_due(self, action: Action) -> bool:
-        self._tick()
+        self._report_progress()
         with self.displaced.locate(action.source) as (fd, name, found):
             present = found and found.entry
             if same(present, action.after) and action.source == action.path:
@@ -333,7 +333,7 @@ class Applier:
         if self._has_other_names(action):
             self._shared.append(action)
             return
-        self._tick()
+        self._report_progress()
         with self.displaced.locate(action.source) as (fd, name, found):
             if found is None or action.after is None:
                 return
@@ -356,18 +356,18 @@ class Applier:
         """True if a mode change would affect other hard links, which may lie outside the root."""
         if action.before is None or action.after is None or action.after.kind != FILE or same(action.before, action.after):
             return False
-        status = self.displaced.tree.status_of(self.displaced.now(action.source))
+        status = self.displaced.tree.status_of(self.displaced.current_path(action.source))
         return status is not None and status.st_nlink > 1
 
     def _remove(self, action: Action) -> None:
-        self._tick()
+        self._report_progress()
         with self.displaced.locate(action.path) as (fd, name, found):
             if found is None:
                 return
             if not same(found.entry, action.before):
                 self.displaced.leave_alone(action)
                 return
-            if self.displaced.now(action.path) != action.path:
+            if self.displaced.current_path(action.path) != action.path:
                 os.unlink(name, dir_fd=fd)  # its directory was moved aside: its path no longer leads to it
             else:
                 self._displace(fd, name, action)

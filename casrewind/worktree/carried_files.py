@@ -75,7 +75,7 @@ def _walk(tree: Worktree, policy: ScanPolicy, listing: Rules) -> Iterator[Carrie
                 if paths.is_protected(name) or name.startswith(manifest.TEMPORARY_PREFIX):
                     continue
                 is_dir = entry.is_dir(follow_symlinks=False)
-                ignoring, listing_it = _within(place.ignoring, name, is_dir=is_dir), _within(place.listing, name, is_dir=is_dir)
+                ignoring, listing_it = _rules_within(place.ignoring, name, is_dir=is_dir), _rules_within(place.listing, name, is_dir=is_dir)
                 path = paths.join(place.path, name)
                 if is_dir:
                     pending.append(_Place(path, ignoring, listing_it))
@@ -87,7 +87,7 @@ def _of_git(files: "tuple[RuleFile, ...] | list[RuleFile]") -> tuple[RuleFile, .
     return tuple(file for file in files if file.source in _GITS)
 
 
-def _within(rules: Rules | None, name: bytes, *, is_dir: bool) -> Rules | None:
+def _rules_within(rules: Rules | None, name: bytes, *, is_dir: bool) -> Rules | None:
     """The rules in a directory, or those in force at a file. None if they match it, or what it is in."""
     if rules is None or rules.ignored(name, is_dir) or (is_dir and rules.default_excluded(name)):
         return None

@@ -78,11 +78,11 @@ class DisplacedFiles:
     @contextmanager
     def parent(self, path: bytes) -> Iterator[tuple[int, bytes]]:
         """Yields (descriptor of the current parent directory, last component). Raises OSError."""
-        fd, name = self.tree.open_parent(self.now(path))
+        fd, name = self.tree.open_parent(self.current_path(path))
         with fsio.closing(fd):
             yield fd, name
 
-    def now(self, path: bytes) -> bytes:
+    def current_path(self, path: bytes) -> bytes:
         """The current location of a path, if a directory above it was moved aside."""
         if self.aside:
             for above in paths.parents(path):
@@ -97,7 +97,7 @@ class DisplacedFiles:
         an accessible parent, the descriptor is -1, and the file is None (parent missing) or has the entry UNKNOWN."""
         fd, name, found = -1, b"", None
         try:
-            fd, name = self.tree.open_parent(self.now(path))
+            fd, name = self.tree.open_parent(self.current_path(path))
         except OSError as error:
             if is_process_limit(error):
                 raise
@@ -176,14 +176,14 @@ class DisplacedFiles:
             except OSError as error:
                 if is_process_limit(error):
                     raise
-                return self._private(draft, mode)
+                return self._private_access(draft, mode)
         try:
             if source < 0:
-                has_group, acl = self._own(draft, os.fstat(parent)), b""
+                has_group, acl = self._set_owner(draft, os.fstat(parent)), b""
             else:
                 there = os.fstat(source)
                 if not stat.S_ISREG(there.st_mode) or not self._is_trusted(there):
-                    return self._private(draft, mode)
+                    return self._private_access(draft, mode)
                 has_group = _change_owner(draft, there.st_uid, there.st_gid)
                 acl = _copy_attributes(source, draft)
             group, others, why = _group_of(acl) if acl else mode >> 3 & stat.S_IRWXO, mode & stat.S_IRWXO, ""
@@ -194,7 +194,7 @@ class DisplacedFiles:
                 mode = mode if acl else mode & ~stat.S_IRWXG | group << 3
                 why = "its group cannot be set: its group and others may do only what both might"
             if acl:
-                os.setxattr(draft, _ACL, _masked(acl, group))
+                os.setxattr(draft, _ACL, _masked_acl(acl, group))
         except OSError as error:
             if is_process_limit(error):
                 raise
@@ -214,7 +214,7 @@ class DisplacedFiles:
             if os.fstat(made).st_uid == self._me and not os.listdir(made):  # else another user has exchanged it
                 if not self._is_trusted(above):
                     _drop_acl(made, _DEFAULT_ACL)
-                self._own(made, above)
+                self._set_owner(made, above)
                 if not self._inherits_group(above):
                     os.fchmod(made, stat.S_IRWXU)
 
@@ -255,7 +255,7 @@ class DisplacedFiles:
         """True if a set-gid directory decides the group. Another user's may name no group but the root directory's."""
         return bool(above.st_mode & stat.S_ISGID) and (self._is_trusted(above) or above.st_gid == self._top.st_gid)
 
-    def _own(self, fd: int, above: os.stat_result) -> bool:
+    def _set_owner(self, fd: int, above: os.stat_result) -> bool:
         """Give a new file or directory its owner and group. `above`: its directory's status; another user's directory
         decides nothing. False if its group cannot be set."""
         if not self._is_trusted(above):
@@ -268,7 +268,7 @@ class DisplacedFiles:
                 group = os.getegid()
         return _change_owner(fd, self._top.st_uid if self.makes_for_another else -1, group)
 
-    def _private(self, draft: int, mode: int) -> tuple[int, str]:
+    def _private_access(self, draft: int, mode: int) -> tuple[int, str]:
         """The access of a file that displaces one of another user: nothing is taken over."""
         with suppress(OSError):  # the mode alone makes it private
             _drop_acl(draft)
@@ -326,7 +326,7 @@ def _group_of(acl: bytes) -> int:
     return next((allowed for tag, allowed, _ in _ACL_ENTRY.iter_unpack(acl[4:]) if tag == _GROUP), 0)
 
 
-def _masked(acl: bytes, group: int) -> bytes:
+def _masked_acl(acl: bytes, group: int) -> bytes:
     """An ACL with these permissions of the owning group, and the mode 0600. A mask forbids everything until the file
     gets its final mode."""
     rights = {_OWNER: _PRIVATE >> 6, _GROUP: group, _MASK: 0, _OTHER: 0}

@@ -69,9 +69,9 @@ def in_two_processes(count: int, work: Callable[[int, int], list[int]], keep: It
     shares = -(-count // _SHARE)
     queue = _queue(shares)
     try:
-        fork = ForkWorker(lambda: struct.pack(f"<{len(found := _take_shares(queue, work))}I", *found), (queue, *keep))
+        fork = ForkWorker(lambda: struct.pack(f"<{len(found := _process_shares(queue, work))}I", *found), (queue, *keep))
         try:
-            reported = _take_shares(queue, work)
+            reported = _process_shares(queue, work)
             result = fork.result()
         finally:
             fork.kill()
@@ -99,7 +99,7 @@ def _queue(shares: int) -> int:
     return reader
 
 
-def _take_shares(queue: int, work: Callable[[int, int], list[int]]) -> list[int]:
+def _process_shares(queue: int, work: Callable[[int, int], list[int]]) -> list[int]:
     """Process shares until the queue is empty. Returns the numbers found and the finished shares."""
     found = []
     while ticket := os.read(queue, _TICKET):

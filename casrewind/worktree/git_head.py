@@ -18,7 +18,7 @@ def read(git_dir: str | None, common_dir: str | None) -> tuple[str, str]:
     """Returns (branch, commit in hex). A detached head has branch "", a new branch has commit "". Never raises."""
     if git_dir is None:
         return "", ""
-    head = _line(os.path.join(git_dir, "HEAD"))
+    head = _first_line(os.path.join(git_dir, "HEAD"))
     if not head.startswith(b"ref:"):
         return "", _commit(head)
     ref = head[4:].strip()
@@ -27,11 +27,11 @@ def read(git_dir: str | None, common_dir: str | None) -> tuple[str, str]:
     branch = ref.removeprefix(_BRANCHES)
     places = dict.fromkeys((git_dir, common_dir or git_dir))  # a worktree's own refs come first
     name = os.fsdecode(ref)
-    commit = next((found for place in places if (found := _commit(_line(os.path.join(place, name))))), "")
-    return branch.decode("utf-8", "surrogateescape"), commit or _packed(common_dir or git_dir, ref)
+    commit = next((found for place in places if (found := _commit(_first_line(os.path.join(place, name))))), "")
+    return branch.decode("utf-8", "surrogateescape"), commit or _packed_commit(common_dir or git_dir, ref)
 
 
-def _line(path: str) -> bytes:
+def _first_line(path: str) -> bytes:
     """The first line of a small file, b"" for anything else."""
     try:
         return fsio.read_file(path, _MOST_HEAD).partition(b"\n")[0].strip()
@@ -39,7 +39,7 @@ def _line(path: str) -> bytes:
         return b""
 
 
-def _packed(common_dir: str, ref: bytes) -> str:
+def _packed_commit(common_dir: str, ref: bytes) -> str:
     """The commit of a ref in `packed-refs`, "" when it is not there."""
     try:
         data = b"\n" + fsio.read_file(os.path.join(common_dir, "packed-refs"), _MOST_PACKED)

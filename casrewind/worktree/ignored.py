@@ -78,7 +78,7 @@ def explain(tree: Worktree, policy: ScanPolicy, path: bytes) -> Verdict:
             reason = _why_not_captured(rules, name, status, is_dir=is_dir, limit=policy.max_file_size, excluded=policy.excluded)
             if reason == CAPTURED and status is not None and tree.mounts.begins(where, status):
                 reason = domains.OTHER_DEVICE
-            rule = rules.deciding(name, is_dir=is_dir) if reason in (CAPTURED, IGNORED, MISSING) else None
+            rule = rules.deciding_rule(name, is_dir=is_dir) if reason in (CAPTURED, IGNORED, MISSING) else None
             if reason == CAPTURED and not is_dir and not is_last:
                 return Verdict(MISSING, path)
             if reason != CAPTURED or not is_dir:
@@ -136,7 +136,7 @@ def rule_files_of(fd: int, where: bytes, chooser: RuleChooser) -> list[RuleFile]
         except FileNotFoundError:
             continue
         except OSError:
-            chosen = chooser.instead(where, source.name, "")
+            chosen = chooser.replacement_for(where, source.name, "")
         else:
             if data is None:
                 continue
@@ -184,7 +184,7 @@ def find_ignored(
                 is_dir = entry.is_dir(follow_symlinks=False)
                 if rules.ignored(name, is_dir):
                     if not is_recreatable(name):
-                        size, used = _size(tree, path, left) if is_dir else (_file_size(entry), 0)
+                        size, used = _size_of_directory(tree, path, left) if is_dir else (_file_size(entry), 0)
                         left -= used
                         found.append(IgnoredEntry(path, size, is_dir))
                 elif is_dir and (entered is None or path in entered) and not rules.default_excluded(name):
@@ -209,7 +209,7 @@ def _file_size(entry: "os.DirEntry[str]") -> int:
         return 0
 
 
-def _size(tree: Worktree, path: bytes, most: int) -> tuple[int, int]:
+def _size_of_directory(tree: Worktree, path: bytes, most: int) -> tuple[int, int]:
     """Add up a directory's files. Returns (bytes, entries read); stops after `most` entries."""
     total = used = 0
     pending = [path]

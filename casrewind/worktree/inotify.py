@@ -35,7 +35,7 @@ LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "tmpfs"})
 """File systems that only this kernel can change."""
 
 
-def _call(name: str) -> Callable[..., int]:
+def _c_function(name: str) -> Callable[..., int]:
     """A function of the C library that sets errno. Raises OSError if it is missing."""
     try:
         found = getattr(ctypes.CDLL(None, use_errno=True), name)
@@ -50,8 +50,8 @@ class InotifyWatcher:
 
     def __init__(self, root: bytes) -> None:
         """Watch only the root. Raises OSError."""
-        self._init, self._add = _call("inotify_init1"), _call("inotify_add_watch")
-        self._remove = _call("inotify_rm_watch")
+        self._init, self._add = _c_function("inotify_init1"), _c_function("inotify_add_watch")
+        self._remove = _c_function("inotify_rm_watch")
         self._root = root
         self.mounts = os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
         self._poll = select.poll()
@@ -76,7 +76,7 @@ class InotifyWatcher:
             raise OSError(ctypes.get_errno(), "inotify cannot be used: " + os.strerror(ctypes.get_errno()))
         status = os.stat(self._root)
         self._identity = (status.st_dev, status.st_ino)
-        self._known_mounts = self._mounted()
+        self._known_mounts = self._mount_lines()
         self._paths = {}
         self.changed: set[bytes] = set()
         self.below: set[bytes] = set()
@@ -108,22 +108,22 @@ class InotifyWatcher:
                 data = os.read(self.fd, 1 << 16)
             except BlockingIOError:
                 break
-            if not self._take(data):
+            if not self._process_events(data):
                 self._restart()
                 break
             while len(self._strange) > _MOST_STRANGE:
                 del self._strange[next(iter(self._strange))]  # the oldest
-        if len(self.changed) > _MOST_CHANGED or (self._poll.poll(0) and self._mounted() != self._known_mounts):
+        if len(self.changed) > _MOST_CHANGED or (self._poll.poll(0) and self._mount_lines() != self._known_mounts):
             self._restart()
 
-    def _mounted(self) -> list[bytes]:
+    def _mount_lines(self) -> list[bytes]:
         """The kernel's lines for mounts at or below the root. Containers elsewhere mount and unmount all the time."""
         os.lseek(self.mounts, 0, os.SEEK_SET)
         lines = b"".join(iter(lambda: os.read(self.mounts, 1 << 16), b"")).splitlines()
         places = ((mount.point, line) for line in lines for mount in locations.parse_mounts(line))
         return [line for place, line in places if locations.is_in(place, self._root)]
 
-    def _take(self, data: bytes) -> bool:
+    def _process_events(self, data: bytes) -> bool:
         """Process some events. False if the known state is lost."""
         at = 0
         while at < len(data):
@@ -143,17 +143,17 @@ class InotifyWatcher:
                 for place in places:
                     path = place + b"/" + name if place else name
                     self.changed.add(path)
-                    if mask & _NAMES and not self._move(path, gone=bool(mask & (_MOVED_FROM | _DELETE))):
+                    if mask & _NAMES and not self._forget_moved_directory(path, gone=bool(mask & (_MOVED_FROM | _DELETE))):
                         return False
             elif length and mask & (_NAMES | _MODIFY | _CLOSE_WRITE):
                 name = data[at - length : at].rstrip(b"\0")
                 for place in places:
-                    self._note_name(place + b"/" + name if place else name, mask, cookie)
+                    self._record_name(place + b"/" + name if place else name, mask, cookie)
                 if mask & (_CREATE | _MOVED_TO) and not self.full:
                     self.full = any(self._has_others(place, name) for place in places)
         return True
 
-    def _note_name(self, path: bytes, mask: int, cookie: int) -> None:
+    def _record_name(self, path: bytes, mask: int, cookie: int) -> None:
         """Remember a name that appears. Forget it when it vanishes, or when an event reports a write under this name.
 
         The creation of a file causes such an event. The creation of a hard link does not."""
@@ -191,7 +191,7 @@ class InotifyWatcher:
         except OSError:
             return False  # already gone
 
-    def _move(self, path: bytes, *, gone: bool) -> bool:
+    def _forget_moved_directory(self, path: bytes, *, gone: bool) -> bool:
         """Handle a directory that appeared or vanished: data known under its path is invalid."""
         self._moves += 1
         if self._moves > _MOST_MOVES:

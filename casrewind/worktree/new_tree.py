@@ -50,7 +50,7 @@ class NewTree:
     def close(self) -> None:
         """Close the directory."""
         self._close_file()
-        self._leave(None)
+        self._close_directories(None)
         self.tree.close()
 
     def _close_file(self) -> None:
@@ -58,18 +58,18 @@ class NewTree:
         if fd >= 0:
             os.close(fd)
 
-    def _leave(self, path: bytes | None) -> None:
+    def _close_directories(self, path: bytes | None) -> None:
         """Close the open directories that `path` does not lie in; all of them without a path."""
         while self._chain and (path is None or not (path + b"/").startswith(self._chain[-1][0] + b"/")):
             os.close(self._chain.pop()[1])
         self._parent, self._parent_fd = self._chain[-1] if self._chain else (b"", -1)
 
-    def _enter(self, path: bytes) -> bytes:
+    def _open_parent(self, path: bytes) -> bytes:
         """Make the parent of a path the open directory. Returns the path's last component."""
         parent, _, name = path.rpartition(b"/")
         if parent == self._parent and self._parent_fd >= 0:
             return name
-        self._leave(parent)
+        self._close_directories(parent)
         if parent != self._parent or self._parent_fd < 0:
             self._open_below(parent)
         mode = self._modes.get(parent, 0)
@@ -84,40 +84,40 @@ class NewTree:
             fd = fsio.open_beneath(self._parent_fd, path[len(self._parent) + 1 :].split(b"/"))
         else:
             fd = self.tree.open_directory(path)
-            self._leave(None)
+            self._close_directories(None)
         self._chain.append((path, fd))
         self._parent, self._parent_fd = path, fd
 
     def make_directory(self, path: bytes, mode: int) -> None:
         """Make a directory. It gets its mode when it is entered, or in `finish` if its owner may not change it. Raises OSError."""
-        name = self._enter(path)
-        self._note(path)
+        name = self._open_parent(path)
+        self._record_path(path)
         try:
             self._access.make_directory(self._parent_fd, name)
         except FileExistsError:
-            self._unnote(path)
+            self._forget_last_path(path)
             raise
         self._modes[path] = mode
 
     def make_link(self, path: bytes, target: bytes) -> None:
         """Make a link. Raises OSError."""
-        name = self._enter(path)
-        self._note(path)
+        name = self._open_parent(path)
+        self._record_path(path)
         try:
             os.symlink(target, name, dir_fd=self._parent_fd)
         except FileExistsError:
-            self._unnote(path)
+            self._forget_last_path(path)
             raise
         self._access.give_link_owner(self._parent_fd, name)
 
     def begin_file(self, path: bytes) -> None:
         """Make an empty file. Until `end_file`, it is the one that is written, and nobody else can read it. Raises OSError."""
-        name = self._enter(path)
-        self._note(path)
+        name = self._open_parent(path)
+        self._record_path(path)
         try:
             self._out = os.open(name, fsio.CREATE_FLAGS, 0o600, dir_fd=self._parent_fd)
         except FileExistsError:
-            self._unnote(path)
+            self._forget_last_path(path)
             raise
         self._is_hole = False
 
@@ -134,12 +134,12 @@ class NewTree:
                 self.write(content)
             self.end_file(path, mode, mtime_ns)
             return
-        name = self._enter(path)
-        self._note(path)
+        name = self._open_parent(path)
+        self._record_path(path)
         try:
             self._out = out = os.open(name, fsio.CREATE_FLAGS, 0o600, dir_fd=self._parent_fd)
         except FileExistsError:
-            self._unnote(path)
+            self._forget_last_path(path)
             raise
         if content and (written := os.write(out, content)) < len(content):
             fsio.write_all(out, content[written:])
@@ -165,7 +165,7 @@ class NewTree:
     def end_file(self, path: bytes, mode: int, mtime_ns: int) -> None:
         """Give the file its time and mode, and close it. Raises OSError."""
         if self._is_hole:
-            sparse.end(self._out)
+            sparse.end_in_hole(self._out)
         mode &= PERMISSIONS
         if self._makes_for_another:
             mode, why = self._access.copy_access(self._out, self._parent_fd, None, mode)
@@ -189,14 +189,14 @@ class NewTree:
     def remove(self) -> None:
         """Remove everything that was written. What cannot be removed stays."""
         self._close_file()
-        self._leave(None)
+        self._close_directories(None)
         made, self._modes = list(self._modes), {}
         for path in made:
             with suppress(OSError):
                 self._chmod(path, stat.S_IRWXU)
         for path in reversed(bytes(self._made).split(b"\0")[:-1]):
             with suppress(OSError):
-                name = self._enter(path)
+                name = self._open_parent(path)
                 try:
                     os.unlink(name, dir_fd=self._parent_fd)
                 except (IsADirectoryError, PermissionError):  # POSIX has the second for a directory
@@ -207,16 +207,16 @@ class NewTree:
         """True if the directory has no name but that of git. Raises OSError."""
         return not set(os.listdir(self.tree.fd)) - {os.fsdecode(GIT)}
 
-    def _note(self, path: bytes) -> None:
+    def _record_path(self, path: bytes) -> None:
         """Record a path before it is made: an interruption may come right after."""
         self._made += path + b"\0"
 
-    def _unnote(self, path: bytes) -> None:
-        """Take back what `_note` recorded last: something else was there."""
+    def _forget_last_path(self, path: bytes) -> None:
+        """Take back what `_record_path` recorded last: something else was there."""
         del self._made[-len(path) - 1 :]
 
     def _chmod(self, path: bytes, mode: int) -> None:
-        name = self._enter(path)
+        name = self._open_parent(path)
         with fsio.closing(os.open(name, fsio.DIRECTORY_FLAGS, dir_fd=self._parent_fd)) as fd:
             self._set_mode(fd, mode)
 

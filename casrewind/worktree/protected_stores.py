@@ -27,7 +27,7 @@ class ProtectedStores:
         self._tree, self._excluded = tree, excluded
         self._known: dict[bytes, bytes | None] = {b"": None}  # directory -> the store that contains it
 
-    def around(self, path: bytes, *, itself: bool = True) -> bytes | None:
+    def store_around(self, path: bytes, *, itself: bool = True) -> bytes | None:
         """The store that contains the path or, with `itself`, is at the path; None outside of stores."""
         parent = path.rpartition(b"/")[0]
         if parent not in self._known:
@@ -57,7 +57,7 @@ class ProtectedStores:
         """Returns (actions that change no store, the stores that the remaining actions would change)."""
         inside: dict[bytes, bytes] = {}
         for action in actions:
-            place = self.around(action.path, itself=action.before is None or _touches_directory(action))
+            place = self.store_around(action.path, itself=action.before is None or _touches_directory(action))
             if place is not None:
                 inside[action.path] = place
         kept = tuple(Kept(place, LEFT, benign=False) for place in sorted(set(inside.values())))
@@ -65,7 +65,7 @@ class ProtectedStores:
 
     def changed_by(self, actions: Sequence[Action]) -> tuple[Kept, ...]:
         """The paths of the actions that would change a store."""
-        inside = (each.path for each in actions if self.around(each.path, itself=_touches_directory(each)) is not None)
+        inside = (each.path for each in actions if self.store_around(each.path, itself=_touches_directory(each)) is not None)
         return tuple(Kept(path, LEFT, benign=False) for path in inside)
 
 

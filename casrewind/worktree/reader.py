@@ -243,7 +243,7 @@ class Worktree:
                 return path.rpartition(b"/")[0]
             return path if self.mounts.begins(path, _status_at(parent, name)) else None
 
-        return self._at(path, begin_of)
+        return self._read_at(path, begin_of)
 
     def follow_root(self) -> None:
         """Reopen the root if another directory is at its path, as after a new clone: the old, deleted directory would
@@ -282,7 +282,7 @@ class Worktree:
 
     def status_of(self, path: bytes) -> os.stat_result | None:
         """lstat of a path; None if it does not exist or a parent is not a directory."""
-        return self._at(path, _status_at)
+        return self._read_at(path, _status_at)
 
     def may_exist(self, path: bytes) -> bool:
         """False if nothing is at a path. True also if a parent directory cannot be searched: the path may exist."""
@@ -294,9 +294,9 @@ class Worktree:
     def capture(self, path: bytes, sink: Sink) -> CapturedFile | None:
         """The current content of a path, or None. A directory counts as empty. Raises OSError, NotCapturable (special
         file)."""
-        return self._at(path, lambda parent, name: capture_at(parent, name, sink))
+        return self._read_at(path, lambda parent, name: capture_at(parent, name, sink))
 
-    def _at(self, path: bytes, read: "Callable[[int, bytes], _Found | None]") -> "_Found | None":
+    def _read_at(self, path: bytes, read: "Callable[[int, bytes], _Found | None]") -> "_Found | None":
         """Call `read` with the open parent directory and the name of a path. None if the path does not exist."""
         try:
             parent, name = self.open_parent(path)
@@ -422,7 +422,7 @@ class ReadFiles:
                 yield ReadFile(place, bytes(names[at : at + length]), Stamp(*stamp), size, digest)
                 at += length
 
-    def doubtful(self, root: int, start: int) -> Iterator[ReadFile]:
+    def possibly_changed(self, root: int, start: int) -> Iterator[ReadFile]:
         """The files below the directory open as `root` that may have changed after their reads.
 
         They have another stamp now, or a stamp too close to the `start` of the scan. Links on the way are followed:

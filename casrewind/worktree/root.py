@@ -108,7 +108,7 @@ def why_maybe_unmounted(root: str, used_ns: int, *, store: str = "") -> str:
     return ""
 
 
-def former(given: str) -> tuple[str, ...]:
+def former_paths(given: str) -> tuple[str, ...]:
     """The real paths that a root may have had, for the path `given` by the user: with the links above it resolved, and
     as written. A link at the path itself is not resolved: users leave links to moved projects."""
     written = os.path.abspath(given)

@@ -19,7 +19,7 @@ _UNSUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, err
 _Call = Callable[[int, bytes, int, bytes, int], int]
 
 
-def _find() -> tuple[_Call | None, int, int]:
+def _find_system_call() -> tuple[_Call | None, int, int]:
     """Returns (system call, its exchange flag, its no-replace flag)."""
     library = ctypes.CDLL(None, use_errno=True)
     linux = sys.platform.startswith("linux")
@@ -31,7 +31,7 @@ def _find() -> tuple[_Call | None, int, int]:
     return (call, _EXCHANGE_LINUX, _NOREPLACE_LINUX) if linux else (call, _SWAP_MACOS, _EXCL_MACOS)
 
 
-_CALL, _EXCHANGE, _NOREPLACE = _find()
+_CALL, _EXCHANGE, _NOREPLACE = _find_system_call()
 
 
 def _rename(directory: int, source: bytes, target: bytes, flags: int) -> bool:
@@ -66,7 +66,7 @@ def without_replacing(directory: int, source: bytes, target: bytes) -> None:
     except OSError as error:
         if error.errno not in _UNSUPPORTED:
             raise
-        _claim(directory, source, target)
+        _claim_name(directory, source, target)
         return
     os.unlink(source, dir_fd=directory)
 
@@ -81,7 +81,7 @@ def is_free_or_same(directory: int, one: bytes, other: bytes) -> bool:
     return (status.st_dev, status.st_ino) == (there.st_dev, there.st_ino)
 
 
-def _claim(directory: int, source: bytes, target: bytes) -> None:
+def _claim_name(directory: int, source: bytes, target: bytes) -> None:
     """For file systems without hard links: create an empty file with the name, then rename over it."""
     fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=directory)
     os.close(fd)

@@ -94,7 +94,7 @@ def scan(
         skipped=tuple(shared.skipped),
         unstable=tuple(unstable),
         ignored=shared.ignored,
-        late=_late(shared) if policy.as_of else (),
+        late=_changed_since_event(shared) if policy.as_of else (),
         unstored=tuple(RuleRef(rule.base, rule.source, digests.of(rule.data)) for rule in policy.unstored),
     )
     counts = shared.entries, shared.files, shared.size
@@ -123,7 +123,7 @@ def _walk(tree: Worktree, shared: ScanState) -> bytes:
             stack.pop()
             if not stack:
                 return entry.digest
-            stack[-1].take(top, entry)
+            stack[-1].add_child(top, entry)
     finally:
         for directory in stack:
             directory.close()
@@ -136,12 +136,12 @@ def _recheck(tree: Worktree, shared: ScanState, root: bytes) -> tuple[bytes, lis
     place: bytes | None = None
     fd = -1
     try:
-        for fresh in shared.fresh.doubtful(tree.fd, shared.start):
+        for fresh in shared.fresh.possibly_changed(tree.fd, shared.start):
             if fresh.place != place:
                 if fd >= 0:
                     os.close(fd)
                 place, fd = fresh.place, _reopen(tree, fresh.place)
-            again = _settled(fd, fresh, shared) if fd >= 0 else None
+            again = _reread_if_changed(fd, fresh, shared) if fd >= 0 else None
             path = paths.join(fresh.place, fresh.name)
             if again is None:
                 if fresh.stamp == stamps.NONE:
@@ -171,7 +171,7 @@ def _recheck(tree: Worktree, shared: ScanState, root: bytes) -> tuple[bytes, lis
     return root, unstable
 
 
-def _late(shared: ScanState) -> tuple[bytes, ...]:
+def _changed_since_event(shared: ScanState) -> tuple[bytes, ...]:
     """The files read that changed after the event of this scan. The next scan reads them again. A stamp from the future
     does not count: it only shows that the clock was set back."""
     now = time.time_ns()
@@ -188,7 +188,7 @@ def _reopen(tree: Worktree, place: bytes) -> int:
         return -1
 
 
-def _settled(fd: int, fresh: ReadFile, shared: ScanState) -> CapturedFile | None:
+def _reread_if_changed(fd: int, fresh: ReadFile, shared: ScanState) -> CapturedFile | None:
     """None if a file is as it was read, or is gone; otherwise its new content. `stable` is False if it keeps changing.
     With a racy stamp, the bytes are compared: a second write in the same clock tick would not change the stamp."""
     try:

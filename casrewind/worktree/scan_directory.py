@@ -74,7 +74,7 @@ class ScanState:
         self.size += size
         self.ignored += ignored
 
-    def saw(self, entries: int) -> None:
+    def count_processed(self, entries: int) -> None:
         """Count processed entries and report progress."""
         self.seen += entries
         if self._report is not None and self.seen >= self._next:
@@ -94,7 +94,7 @@ class DirectoryScan:
         self._rows: dict[bytes, Entry] = {}
         self._stamps: dict[bytes, tuple[int, ...]] = {}
         self._done: dict[bytes, Entry] = {}
-        self._linked: set[bytes] = set()
+        self._linked_names: set[bytes] = set()
         self._skipped: list[tuple[bytes, str]] = []
         self._old: DirRecord | None = None
         self._known: dict[bytes, Entry] | None = None  # the entries of the old record's tree, loaded on demand
@@ -176,7 +176,7 @@ class DirectoryScan:
             except OSError as error:
                 if is_process_limit(error):
                     raise
-                chosen = self._state.chooser.instead(self.path, source.name, "")
+                chosen = self._state.chooser.replacement_for(self.path, source.name, "")
                 self._state.skipped.append(Skip(self.prefix + name, domains.UNREADABLE_RULES))
                 self.distrust_names()
             else:
@@ -203,10 +203,10 @@ class DirectoryScan:
         self._state.skipped += [Skip(self.prefix + name, reason) for name, reason in old.skipped]
         self.children = stat_index.split(old.children)
         names = stat_index.split(old.names)
-        self._state.saw(len(names) + len(self.children))
+        self._state.count_processed(len(names) + len(self.children))
         moved = stamps.positions_that_differ(names, old.stamps, self.fd)
         if moved:
-            self._unpack()
+            self._unpack_record()
             for number in moved:
                 old_entry = self._rows.pop(names[number], None)
                 self._stamps.pop(names[number], None)
@@ -224,19 +224,19 @@ class DirectoryScan:
                 raise StaleIndex from error
         return self._known
 
-    def _unpack(self) -> None:
+    def _unpack_record(self) -> None:
         """Convert the old record to rows, because something changed. Child directories add their rows again."""
         if not self._remembered or self._old is None:
             return
         self._remembered, self._changed = False, True
         names, rows = stat_index.split(self._old.names), stamps.PACKED.iter_unpack(self._old.stamps)
         known = self._old_entries() if names else {}
-        self._linked = _linked(self._old, names)
+        self._linked_names = _linked_names(self._old, names)
         self._stamps = dict(zip(names, rows, strict=True))
         if not known.keys() >= set(names):
             raise StaleIndex
         self._rows = {name: known[name] for name in names}
-        self._state.reused.update(*map(_digests, self._rows.values()))
+        self._state.reused.update(*map(_needed_blobs, self._rows.values()))
 
 
     def _apply_rules(self, entries: list["os.DirEntry[str]"], old: DirRecord | None) -> None:
@@ -248,7 +248,7 @@ class DirectoryScan:
             known, names = self._old_entries(), stat_index.split(old.names)
             rows = zip(names, stamps.PACKED.iter_unpack(old.stamps), strict=True)
             remembered = {name: (stamp, known[name]) for name, stamp in rows if name in known}
-            self._linked, children = _linked(old, names), stat_index.split(old.children)
+            self._linked_names, children = _linked_names(old, names), stat_index.split(old.children)
         rules, trivial = self.rules, self.rules.trivial
         mounted = self._state.mounts.names.get(self.path, ())
         stands: dict[bytes, bool] = {}  # name -> is a directory, if captured under the same rules
@@ -275,23 +275,23 @@ class DirectoryScan:
                 self.children.append(name)
             elif name in remembered or not entry.is_file(follow_symlinks=False) or not self._read_new(name):
                 self._reuse_or_read(name, remembered.get(name))
-        self._state.saw(len(entries))
+        self._state.count_processed(len(entries))
 
     def _reuse_or_read(self, name: bytes, known: tuple[tuple[int, ...], Entry] | None) -> None:
         """Capture an entry that was not a directory when listed. `known`: its recorded stamp and entry."""
         try:
             status = os.stat(name, dir_fd=self.fd, follow_symlinks=False)
-            if status.st_nlink > 1 or self._linked:
-                self._note_names(name, status.st_nlink, status.st_ino, status.st_mode)
+            if status.st_nlink > 1 or self._linked_names:
+                self._record_hard_links(name, status.st_nlink, status.st_ino, status.st_mode)
             if stat.S_ISREG(status.st_mode) and status.st_size > self._state.policy.max_file_size:
                 self.skip(name, domains.TOO_LARGE)  # even if captured under an earlier, higher limit
             elif known is not None and stamps.matches(known[0], status):
-                self._state.reused.update(_digests(known[1]))
-                self._add(name, known[1], known[0])
+                self._state.reused.update(_needed_blobs(known[1]))
+                self._add_entry(name, known[1], known[0])
             elif stat.S_ISREG(status.st_mode):
-                self._keep(name, read_stable(name, self.fd, self._state.sink, self._state.policy.max_file_size))
+                self._add_captured(name, read_stable(name, self.fd, self._state.sink, self._state.policy.max_file_size))
             elif stat.S_ISLNK(status.st_mode):
-                self._add(name, read_link(name, self.fd), self._unless_racy(stamps.of(status)))
+                self._add_entry(name, read_link(name, self.fd), self._unless_racy(stamps.of(status)))
             elif stat.S_ISDIR(status.st_mode):
                 self.distrust_names()  # it has become a directory since the listing
                 self.children.append(name)
@@ -309,14 +309,14 @@ class DirectoryScan:
             else:
                 self.skip(name, domains.UNREADABLE)
 
-    def _note_names(self, name: bytes, links: int, inode: int, mode: int) -> None:
+    def _record_hard_links(self, name: bytes, links: int, inode: int, mode: int) -> None:
         """Record that a file has hard links: it may change through an unwatched directory. A new link makes the watch
         doubtful. The record remains after the links are deleted: a process may still have one open."""
         was_linked = self._old is not None and self._old.was_linked(name, inode)
         if stat.S_ISDIR(mode) or (links < 2 and not was_linked):
-            self._linked.discard(name)
+            self._linked_names.discard(name)
             return
-        self._linked.add(name)
+        self._linked_names.add(name)
         if links > 1 and self._state.watch is not None and not was_linked:
             self._state.doubtful = True
 
@@ -326,20 +326,20 @@ class DirectoryScan:
             captured = read_stable(name, self.fd, self._state.sink, self._state.policy.max_file_size)
         except (OSError, NotCapturable):
             return False
-        if captured.links > 1 or self._linked:
-            self._note_names(name, captured.links, captured.stamp.ino, captured.stamp.mode)
-        self._keep(name, captured)
+        if captured.links > 1 or self._linked_names:
+            self._record_hard_links(name, captured.links, captured.stamp.ino, captured.stamp.mode)
+        self._add_captured(name, captured)
         return True
 
-    def _keep(self, name: bytes, captured: CapturedFile) -> None:
+    def _add_captured(self, name: bytes, captured: CapturedFile) -> None:
         stamp = captured.stamp if captured.stable else stamps.NONE
         self._state.fresh.add(self.path, name, stamp, captured.entry.size, captured.entry.digest)
-        self._add(name, captured.entry, self._unless_racy(stamp))
+        self._add_entry(name, captured.entry, self._unless_racy(stamp))
 
     def _unless_racy(self, stamp: Stamp) -> Stamp:
         return stamps.NONE if stamps.is_racy(stamp, self._state.start) else stamp
 
-    def _add(self, name: bytes, entry: Entry, stamp: tuple[int, ...]) -> None:
+    def _add_entry(self, name: bytes, entry: Entry, stamp: tuple[int, ...]) -> None:
         self._rows[name] = entry
         self._stamps[name] = stamp
         if entry.kind == manifest.FILE:
@@ -361,7 +361,7 @@ class DirectoryScan:
 
     # -- leaving
 
-    def take(self, child: "DirectoryScan", entry: Entry) -> None:
+    def add_child(self, child: "DirectoryScan", entry: Entry) -> None:
         """Add the entry of a finished child directory."""
         self._done[child.name] = entry
         if not child.is_as_remembered(entry):
@@ -371,13 +371,13 @@ class DirectoryScan:
         """Add an unchanged child directory with its whole subtree."""
         shared = self._state
         self._done[name] = found.entry
-        shared.reused.update(_digests(found.entry), (rule.digest for rule in found.rules))
+        shared.reused.update(_needed_blobs(found.entry), (rule.digest for rule in found.rules))
         shared.add(found.entries, found.files, found.size, found.ignored)
         shared.skipped += found.skipped
         shared.rules += found.rules
         if found.rules:
             shared.chooser.add(found.weight, (rule.digest for rule in found.rules))
-        shared.saw(found.entries)
+        shared.count_processed(found.entries)
 
     def is_as_remembered(self, entry: Entry) -> bool:
         """True if the parent's record has this same entry. False after `distrust_names`: the mode may have changed."""
@@ -390,7 +390,7 @@ class DirectoryScan:
         shared, old = self._state, self._old
         shared.left.add(self.path)
         if self._changed:
-            self._unpack()
+            self._unpack_record()
         if not self._changed and old is not None:
             shared.add(old.names.count(b"\0") + bool(old.names), self._files, self._size, self._ignored)
             shared.reused.add(old.tree)
@@ -410,7 +410,7 @@ class DirectoryScan:
             ignored=self._ignored,
             names=b"\0".join(others),
             stamps=b"".join([stamps.PACKED.pack(*self._stamps[name]) for name in others]),
-            kinds=bytes(name in self._linked for name in others) if self._linked else bytes(len(others)),
+            kinds=bytes(name in self._linked_names for name in others) if self._linked_names else bytes(len(others)),
             children=b"\0".join(sorted(self._done)),
             skipped=tuple(self._skipped),
             rule_files=tuple(self._rule_files),
@@ -419,11 +419,11 @@ class DirectoryScan:
         return manifest.Entry(manifest.DIR, self._mode, digest=tree)
 
 
-def _linked(record: DirRecord, names: list[bytes]) -> set[bytes]:
+def _linked_names(record: DirRecord, names: list[bytes]) -> set[bytes]:
     return {name for name, kind in zip(names, record.kinds, strict=True) if kind == stat_index.LINKED}
 
 
-def _digests(entry: Entry) -> tuple[bytes, ...]:
+def _needed_blobs(entry: Entry) -> tuple[bytes, ...]:
     """The blobs that the store must have for an entry captured without a read: for a large file, its chunk list."""
     return () if entry.kind == manifest.LINK else (entry.chunks or entry.digest,)
 

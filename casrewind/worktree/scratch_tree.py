@@ -40,7 +40,7 @@ class ScratchTree:
         """Close the directory. It stays."""
         self._tree.close()
 
-    def adopt(self, rows: Iterable[tuple[bytes, Entry]]) -> None:
+    def remember_paths(self, rows: Iterable[tuple[bytes, Entry]]) -> None:
         """Note that the directory has these paths now. Raises OSError."""
         for path, entry in rows:
             with suppress(PermissionError):  # in a directory that its owner may not enter; it is written again
@@ -56,14 +56,14 @@ class ScratchTree:
         self._open_up(wanted)
         for path in sorted(self._known, reverse=True):
             if path not in wanted:
-                self._drop(path)
-        missing = [path for path in sorted(wanted) if not self._has(path, wanted[path])]
+                self._remove_unwanted(path)
+        missing = [path for path in sorted(wanted) if not self._has_or_remove(path, wanted[path])]
         files = [wanted[path] for path in missing if wanted[path].kind == FILE]
         if files:
             self._wait_for_another_second()
         self._write(missing, wanted, contents(files))
         for path in sorted(wanted, reverse=True):  # what is in a directory before its mode
-            self._known[path] = self._finished(path, wanted[path])
+            self._known[path] = self._set_directory_mode(path, wanted[path])
         self._let_clocks_tick()
 
     def _write(self, missing: Sequence[bytes], wanted: Mapping[bytes, Entry], read: Callable[[Entry], Iterable[bytes]]) -> None:
@@ -85,7 +85,7 @@ class ScratchTree:
             new.close()
         self._written_at = now // _SECOND
 
-    def _finished(self, path: bytes, entry: Entry) -> tuple[Entry, Stamp]:
+    def _set_directory_mode(self, path: bytes, entry: Entry) -> tuple[Entry, Stamp]:
         """A path that is as it should be, but for the mode of a directory that was there before."""
         status = self._tree.status_of(path)
         if status is None:
@@ -102,7 +102,7 @@ class ScratchTree:
             if status is not None and stat.S_ISDIR(status.st_mode) and stat.S_IRWXU & ~status.st_mode:
                 self._chmod(path, stat.S_IMODE(status.st_mode) | stat.S_IRWXU)
 
-    def _has(self, path: bytes, entry: Entry) -> bool:
+    def _has_or_remove(self, path: bytes, entry: Entry) -> bool:
         """True if a path is as it should be. Else it is removed."""
         status = self._status(path)
         if status is None:
@@ -124,7 +124,7 @@ class ScratchTree:
             else:
                 os.unlink(name, dir_fd=parent)
 
-    def _drop(self, path: bytes) -> None:
+    def _remove_unwanted(self, path: bytes) -> None:
         """Remove a path that the next state does not have. A directory with something else in it stays."""
         del self._known[path]
         with suppress(FileNotFoundError, NotADirectoryError):

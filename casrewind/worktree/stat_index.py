@@ -151,10 +151,10 @@ class StatIndex:
         self.differing: set[bytes] = set()
         """The directories that `compare` found changed."""
         for number in self._doubtful:
-            self._mark(number)
+            self._mark_changed(number)
         self.mark_dirty(self.newer)
 
-    def _mark(self, number: int) -> None:
+    def _mark_changed(self, number: int) -> None:
         """Mark a directory and all its parents as changed."""
         distances = self._columns.distances
         while number not in self._dirty:
@@ -170,7 +170,7 @@ class StatIndex:
         elif number >= directories:
             number = bisect_left(columns.first, number - directories + 1) - 1
         self.differing.add(columns.places[number])
-        self._mark(number)
+        self._mark_changed(number)
 
     # -- comparing
 
@@ -239,7 +239,7 @@ class StatIndex:
     def mark_dirty(self, directories: Iterable[bytes]) -> None:
         """Mark directories for scanning, whatever their stamps. Call it after `compare`."""
         for number in filter(None, map(self._numbers.get, directories)):
-            self._mark(number)
+            self._mark_changed(number)
 
     # -- reading
 
@@ -259,8 +259,8 @@ class StatIndex:
             sum(columns.sizes[number:end]),
             sum(columns.ignored[number:end]),
             sum(columns.counts[number:end]),
-            [Skip(path, reason) for path, reason in _of(columns.skips, self._skip_owners, number, end)],
-            [_rule(path, digest) for path, digest, _ in _of(columns.rule_files, self._rule_owners, number, end)],
+            [Skip(path, reason) for path, reason in _rows_of(columns.skips, self._skip_owners, number, end)],
+            [_rule(path, digest) for path, digest, _ in _rows_of(columns.rule_files, self._rule_owners, number, end)],
             sum(columns.weights[number:end]),
         )
 
@@ -290,10 +290,10 @@ class StatIndex:
             columns.other_stamps[first * _STAMP : last * _STAMP],
             columns.kinds[first:last],
             b"\0".join(children),
-            tuple((path[before:], reason) for path, reason in _of(columns.skips, self._skip_owners, number, number + 1)),
+            tuple((path[before:], reason) for path, reason in _rows_of(columns.skips, self._skip_owners, number, number + 1)),
             tuple(
                 (path[before:], digest, stamp)
-                for path, digest, stamp in _of(columns.rule_files, self._rule_owners, number, number + 1)
+                for path, digest, stamp in _rows_of(columns.rule_files, self._rule_owners, number, number + 1)
             ),
             columns.weights[number],
         )
@@ -353,8 +353,8 @@ class StatIndex:
         new.places += old.places[number:end]
         if first < last:
             new.others.append(old.names[old.starts[number] : old.starts[end] - 1])
-        new.skips += _of(old.skips, self._skip_owners, number, end)
-        new.rule_files += _of(old.rule_files, self._rule_owners, number, end)
+        new.skips += _rows_of(old.skips, self._skip_owners, number, end)
+        new.rule_files += _rows_of(old.rule_files, self._rule_owners, number, end)
 
 
 _NUMBERS = ("distances", "spans", "counts", "path_bytes", "files", "ignored", "weights", "sizes")
@@ -490,7 +490,7 @@ def _digest(column: bytes, number: int) -> bytes:
     return column[number * _DIGEST : (number + 1) * _DIGEST]
 
 
-def _of(rows: list[Row], owners: list[int], start: int, end: int) -> list[Row]:
+def _rows_of(rows: list[Row], owners: list[int], start: int, end: int) -> list[Row]:
     """The rows for the directories from `start` to before `end`; rows are in directory order."""
     return rows[bisect_left(owners, start) : bisect_left(owners, end)] if rows else []
 

@@ -72,7 +72,7 @@ def test_the_lines_are_all_of_the_file_in_order(name):
     found = list(transcript.lines(data))
     assert b"".join(data[line.start : line.end] for line in found) == data
     assert [line.value for line in found] == transcripts.values(data)
-    assert list(transcript.backwards(data)) == found[::-1]
+    assert list(transcript.lines_backwards(data)) == found[::-1]
 
 
 @pytest.mark.parametrize("name", transcripts.CLAUDE)

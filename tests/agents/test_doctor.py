@@ -212,7 +212,7 @@ def test_hooks_that_were_edited_are_noted_and_tried(place):
 
 def test_hooks_without_the_guard_are_noted(place):
     place.install()
-    place.edit(lambda events: events["Stop"][0]["hooks"][0].update(command=settings_edit.bare(events["Stop"][0]["hooks"][0]["command"])))
+    place.edit(lambda events: events["Stop"][0]["hooks"][0].update(command=settings_edit.without_guard(events["Stop"][0]["hooks"][0]["command"])))
     found = place.look()
     assert found.problems == () and len(found.notes) == 1 and "Stop in" in found.notes[0] and "casrewind install claude" in found.notes[0]
     assert len(found.tried) == 6
@@ -284,7 +284,7 @@ def test_hooks_for_the_user_and_the_project_are_a_problem(place):
 
 def test_hooks_in_local_settings_are_found(place):
     local = str(place.root / ".claude/settings.local.json")
-    put(local, json.dumps({"hooks": settings_edit.groups(CLAUDE, "minimal") and {e: [g] for e, g in settings_edit.groups(CLAUDE, "minimal").items()}}))
+    put(local, json.dumps({"hooks": settings_edit.hook_entries(CLAUDE, "minimal") and {e: [g] for e, g in settings_edit.hook_entries(CLAUDE, "minimal").items()}}))
     place.install("minimal")
     found = place.only_problem("more than once", local, "by hand", tier="minimal")
     assert [(scope.scope, scope.tier) for scope in found.scopes] == [("user", "minimal"), ("local", "minimal")]
@@ -292,7 +292,7 @@ def test_hooks_in_local_settings_are_found(place):
 
 def test_scopes_that_share_no_event_are_not_there_twice(place):
     place.install("minimal")
-    put(place.project, json.dumps({"hooks": {"Stop": [hooked(settings_edit.groups(CLAUDE, "balanced")["Stop"]["hooks"][0]["command"])]}}))
+    put(place.project, json.dumps({"hooks": {"Stop": [hooked(settings_edit.hook_entries(CLAUDE, "balanced")["Stop"]["hooks"][0]["command"])]}}))
     assert not any("more than once" in problem for problem in place.look().problems)
 
 
@@ -407,7 +407,7 @@ def test_a_plugin_that_the_real_client_installed_is_found(place, tmp_path):
 
 def evil(place):
     planted = place.root / "bin" / "python3"
-    own = settings_edit.groups(CLAUDE, "minimal")["SessionStart"]["hooks"][0]["command"]
+    own = settings_edit.hook_entries(CLAUDE, "minimal")["SessionStart"]["hooks"][0]["command"]
     return [
         "touch /tmp/x; casrewind hook claude", "./casrewind hook claude", f"{planted} -P -m casrewind hook claude", own + "\nhook claude",
         f"{shlex.quote(sys.executable)} -I -S {place.root}/casrewind/__main__.py hook claude", f"$(touch x) {own}", f"{own} && casrewind hook claude",

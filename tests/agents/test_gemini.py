@@ -159,7 +159,7 @@ def test_a_fork_s_path_is_where_the_client_looks_for_it(tmp_path):
 
 
 def test_timeouts_in_its_settings_are_milliseconds():
-    found = settings_edit.groups(gemini, "aggressive")
+    found = settings_edit.hook_entries(gemini, "aggressive")
     assert {event: group["hooks"][0]["timeout"] for event, group in found.items()} == {
         "SessionStart": 10_000, "BeforeAgent": 30_000, "AfterAgent": 30_000, "SessionEnd": 5000, "BeforeTool": 15_000, "AfterTool": 15_000,
     }  # fmt: skip

@@ -178,14 +178,14 @@ def test_a_line_that_cannot_be_read_is_a_line_still():
     found = list(transcript.lines(data))
     assert [data[line.start : line.end].removesuffix(b"\n") for line in found] == RUBBISH
     assert [line.value is not None for line in found] == [row == b'{"type":"user"}' for row in RUBBISH]
-    assert list(transcript.backwards(data)) == found[::-1] and transcript.whole(data) == len(data) - 4
-    assert list(transcript.lines(b"")) == list(transcript.backwards(b"")) == list(transcript.lines(b"torn")) == []
+    assert list(transcript.lines_backwards(data)) == found[::-1] and transcript.complete_bytes(data) == len(data) - 4
+    assert list(transcript.lines(b"")) == list(transcript.lines_backwards(b"")) == list(transcript.lines(b"torn")) == []
 
 
 def test_lines_with_a_word_in_them_are_found_from_the_end():
     data = b'{"a":1}\n{"b":"aa"}\n{"c":3}\n{"a":4}\n{"a":5'
-    assert [line.value for line in transcript.containing(data, b'"a')] == [{"a": 4}, {"b": "aa"}, {"a": 1}]
-    assert list(transcript.containing(data, b"x")) == list(transcript.containing(b"", b"a")) == []
+    assert [line.value for line in transcript.lines_containing(data, b'"a')] == [{"a": 4}, {"b": "aa"}, {"a": 1}]
+    assert list(transcript.lines_containing(data, b"x")) == list(transcript.lines_containing(b"", b"a")) == []
 
 
 @pytest.mark.parametrize(

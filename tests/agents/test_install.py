@@ -476,7 +476,7 @@ def test_what_somebody_wrote_meanwhile_is_not_overwritten(place):
     put(place.path, "{}")
     seen = settings_files.read(place.path)
     put(place.path, '{"model": "new"}')
-    for work in (lambda: settings_files.put(seen, b"{1}", 0o600), lambda: settings_files.remove(seen)):
+    for work in (lambda: settings_files.write(seen, b"{1}", 0o600), lambda: settings_files.remove(seen)):
         with pytest.raises(settings_files.FileChanged):
             work()
     assert read(place.path) == b'{"model": "new"}' and os.listdir(os.path.dirname(place.path)) == ["settings.json"]

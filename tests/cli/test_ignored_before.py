@@ -235,7 +235,7 @@ def test_the_picker_names_them_apart_and_to_here_is_what_a_restore_does(dropped,
     timeline = model.timeline()
     row = next(row for row in timeline.rows if picker_rows.number(row) == "@2")
     own, here = (model.preview(row, what, None).found for what in (TURN, HERE))
-    assert counts(own, TURN) == "2 changed, 1 added, 2 captured since" and picker_rows.note(timeline, row) == " (2 captured since)"
+    assert counts(own, TURN) == "2 changed, 1 added, 2 captured since" and picker_rows.remark_on(timeline, row) == " (2 captured since)"
     assert {change.path: change.status for change in here.changes} == {b".gitignore": "modified", b"app": "modified", b"new": "removed"}
     assert [change.path for change in here.unclear] == [b".env"], "a restore keeps it"
     casrewind("restore", "@2", "-y", code=0)

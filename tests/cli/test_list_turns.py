@@ -68,7 +68,7 @@ def alive(agent, **more):
         agent.agent, agent.session, "", str(agent.root), agent.context.root.key.hex(), time.time_ns(), "UserPromptSubmit", True,
         os.getpid(), client_process.client(os.getpid()).start, "", "",
     )  # fmt: skip
-    agent.context.store.sessions.note(session._replace(**more))
+    agent.context.store.sessions.record(session._replace(**more))
 
 
 NAMES = ("row", "n", "kind", "label", "in", "paths")

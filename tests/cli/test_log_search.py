@@ -194,9 +194,9 @@ def test_each_content_is_searched_once(workspace, root):
     class Counted(TextQuery):
         looked = 0
 
-        def look(self, data):
+        def occurrences(self, data):
             self.looked += 1
-            return super().look(data)
+            return super().occurrences(data)
 
     for number in range(20):
         plant(root, {"f": b"wool" * (number % 2), "g": b"%d" % (number % 2)})

@@ -197,8 +197,8 @@ def test_a_session_that_is_alive_here_runs_no_turn_there(here, machines, casrewi
     found.pull_into(here)
     process = client_process.client(os.getpid())
     event = AgentTurns(here, here.root.path).event("UserPromptSubmit", "z", prompt="more")
-    seen = agent_event.seen(here._context, event, time.time_ns())
-    here._context.store.sessions.note(seen._replace(pid=process.pid, pid_start=process.start))
+    seen = agent_event.session_record(here._context, event, time.time_ns())
+    here._context.store.sessions.record(seen._replace(pid=process.pid, pid_start=process.start))
     (turn,) = casrewind.json("list", "--remote")["machines"][0]["turns"]
     assert not turn["running"]
 
@@ -211,7 +211,7 @@ def test_the_picker_shows_no_remote_row_and_names_a_restore_of_one(sandbox, here
     casrewind("back", "remote:@1", "--code", "-y", code=0)
     shown = TimelineModel(here._context).timeline()
     assert shown.is_complete and shown.elsewhere == []
-    titles = [picker_rows.title(shown, row) + picker_rows.note(shown, row) for row in shown.rows]
+    titles = [picker_rows.title(shown, row) + picker_rows.remark_on(shown, row) for row in shown.rows]
     assert titles[0] == 'restored to before "now the printer" of sandbox-4'
     assert coloured_lines.timeline_row(shown, shown.rows[0], 60, is_base=False, is_unfolded=False).plain.startswith(
         '    restored to before "now… of sandbox-4 '

@@ -47,7 +47,7 @@ def meant(workspace, point, words, cwd):
         return None
     except errors.PathNotFound:
         return set()
-    return {entry[0] for entry in workspace.entries(point) if PathScope(scope).cover(entry[0]) and entry[1].kind != "dir"}
+    return {entry[0] for entry in workspace.entries(point) if PathScope(scope).covers(entry[0]) and entry[1].kind != "dir"}
 
 
 @pytest.mark.parametrize("seed", range(4))

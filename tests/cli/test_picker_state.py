@@ -25,7 +25,7 @@ def model(workspace, root):
 
 def listed(model):
     state = PickerState("project")
-    state.timeline = model.look()
+    state.timeline = model.scan_worktree()
     state.stale = False
     return state, state.arrange(None)
 
@@ -55,10 +55,10 @@ def test_only_the_preview_of_the_row_at_the_cursor_is_taken(model):
     state, at = listed(model)
     row = state.rows[at]
     found = model.preview(row, TURN, None)
-    assert not state.take_preview(found, state.rows[0], "") and state.preview is None
+    assert not state.set_preview(found, state.rows[0], "") and state.preview is None
     state.switch()
-    assert not state.take_preview(found, row, ""), "it was asked for another kind"
-    assert state.take_preview(model.preview(row, HERE, None), row, "") and state.has_choice()
+    assert not state.set_preview(found, row, ""), "it was asked for another kind"
+    assert state.set_preview(model.preview(row, HERE, None), row, "") and state.has_choice()
     assert state.heading(row, state.preview, 80).startswith("to here: 1 go, 2 change")
     state.forget_preview(row, state.tree.lines[-1])
     assert state.preview is None and state.wanted == state_file(model, row)
@@ -68,7 +68,7 @@ def state_file(model, row):
     """The last file of the row's restore."""
     state, _ = listed(model)
     state.switch()
-    state.take_preview(model.preview(row, HERE, None), row, "")
+    state.set_preview(model.preview(row, HERE, None), row, "")
     return state.tree.lines[-1].change.path
 
 
@@ -76,7 +76,7 @@ def test_a_file_is_chosen_whole_or_in_parts(model):
     state, at = listed(model)
     row = state.rows[at]
     state.switch()
-    state.take_preview(model.preview(row, HERE, None), row, "")
+    state.set_preview(model.preview(row, HERE, None), row, "")
     state.choose({b"till", b"mine"})
     assert state.choice() == "2 chosen: only these are restored"
     state.choose_parts(b"till", {0})

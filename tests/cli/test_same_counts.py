@@ -222,7 +222,7 @@ def check_picker(model, wanted):
     for row in [row for row in model.timeline().rows if picker_rows.number(row)]:
         (row,) = model.filled([row]).values()
         counts = added, modified, removed = wanted[row.item.n - 1]
-        assert tuple(picker_rows.counted(row)) == counts
+        assert tuple(picker_rows.change_counts(row)) == counts
         found = model.preview(row, TURN, None).found
         words = [f"{number} {name}" for number, name in ((removed, "removed"), (modified, "changed"), (added, "added")) if number]
         assert counts_line(found, TURN) == (", ".join(words) or "no file changed")

@@ -278,7 +278,7 @@ def alive(agent):
     sessions = agent.context.store.sessions
     start = client_process.client(os.getpid()).start
     root, key = agent.context.root.path, agent.context.root.key.hex()
-    sessions.note(AgentSession("claude", A, "", root, key, 1, "UserPromptSubmit", True, os.getpid(), start, "", ""))
+    sessions.record(AgentSession("claude", A, "", root, key, 1, "UserPromptSubmit", True, os.getpid(), start, "", ""))
 
 
 def test_a_restore_to_after_a_turn_that_runs_says_that_it_runs(three, casrewind, root):

@@ -33,7 +33,7 @@ from support.stores import LockHolder, nth_newest
 from support.trees import plant
 
 HOOK = settings_edit.hook_command("claude")  # as an installation has it
-LINE = settings_edit.groups(agents.load_client("claude"), TIERS[-1])["Stop"]["hooks"][0]["command"]
+LINE = settings_edit.hook_entries(agents.load_client("claude"), TIERS[-1])["Stop"]["hooks"][0]["command"]
 PATIENCE = 60  # seconds after which a hook that does not end is taken for one that never will
 RECORDED = [path for agent in agents.NAMES for path in sorted((DATA / f"{agent}_hooks").glob("*.json"))]
 

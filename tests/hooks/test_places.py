@@ -41,7 +41,7 @@ def forged(ended, casrewind, root):
             forger.publish(at.tree, cursor=cursor, transcript=at.transcript, domain=at.domain, **fields)
             seen = workspace._context.store.sessions.find("claude", at.session)
             assert isinstance(seen, AgentSession)
-            workspace._context.store.sessions.note(seen._replace(transcript=str(path)))
+            workspace._context.store.sessions.record(seen._replace(transcript=str(path)))
 
     return client, name
 

@@ -232,7 +232,7 @@ def full_pipe():
 
 def test_a_restore_that_was_unfinished_at_a_prompt_is_told_when_it_is_finished(casrewind, session, monkeypatch):
     def stop(*_):
-        raise execute.interrupted(OSError(errno.EIO, "stopped"))
+        raise execute.interruption_error(OSError(errno.EIO, "stopped"))
 
     monkeypatch.setattr(execute, "apply", stop)
     assert "half done" in casrewind("revert", "@1", "--yes").err

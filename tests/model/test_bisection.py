@@ -15,7 +15,7 @@ def searched(count, first_bad, skipped=()):
     while (at := search.next()) is not None:
         assert at not in looked and search.good < at < search.bad
         looked.append(at)
-        search.note(at, is_good=None if at in skipped else at < first_bad)
+        search.record(at, is_good=None if at in skipped else at < first_bad)
     return search, looked
 
 

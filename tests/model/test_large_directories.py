@@ -168,7 +168,7 @@ def test_an_edit_cuts_nothing_anew(world, content):
             new = memory.nodes(changed)
             level = before[root].level if isinstance(before[root], NodeList) else 0
             assert len(new.keys() - before.keys()) == level + 1
-            assert [directory_nodes.ends(node) for node in new.values()] == [directory_nodes.ends(node) for node in before.values()]
+            assert [directory_nodes.first_and_last(node) for node in new.values()] == [directory_nodes.first_and_last(node) for node in before.values()]
 
 
 def test_what_is_replaced_leaves_the_rest_unread_and_lost_nodes_as_they_are():
@@ -234,7 +234,7 @@ def test_what_is_counted_leaves_out_a_lost_node_and_no_more():
 
     with pytest.raises(errors.BlobMissing):
         list(diffs.diff(load, old, new))
-    counts = diffs.count(diffs.diff(diffs.lenient(load), old, new))
+    counts = diffs.count(diffs.diff(diffs.lenient_loader(load), old, new))
     assert counts == (len(rows), 60 - len(rows), 0)
 
 

@@ -120,9 +120,9 @@ def test_places_cover_what_lies_in_them_and_nothing_else(places, path):
         return (one + b"/").startswith(other + b"/")
 
     made = paths.PathScope(places)
-    assert made.cover(path) == (not places or any(within(path, place) for place in places))
+    assert made.covers(path) == (not places or any(within(path, place) for place in places))
     assert made.missed([path]) == sorted({place for place in places if not within(path, place)})
-    assert paths.PathScope([*places, b""]).cover(path)
+    assert paths.PathScope([*places, b""]).covers(path)
 
 
 def test_names_that_a_folding_file_system_confuses_have_one_key():

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from casrewind.model.size_by_owner import share
+from casrewind.model.size_by_owner import compute_sizes
 from support.sample_start import examples
 
 
@@ -61,18 +61,18 @@ def plainly(edges, sizes, owners, groups):
 @settings(max_examples=examples(400), deadline=None)
 @given(graphs())
 def test_the_figures_are_those_of_plain_sets(case):
-    assert tuple(share(*case)) == plainly(*case)
+    assert tuple(compute_sizes(*case)) == plainly(*case)
 
 
 def test_nobody_owns_nothing():
-    assert tuple(share({}, [], [], [])) == ([], [], [], [], 0, 0)
-    assert tuple(share({}, [5], [], [])) == ([], [], [], [], 0, 0)
-    assert tuple(share({0: [1]}, [1, 2], [[], [0], []], [0, 0, 0])) == ([0, 3, 0], [0, 3, 0], [3], [3], 3, 0)
+    assert tuple(compute_sizes({}, [], [], [])) == ([], [], [], [], 0, 0)
+    assert tuple(compute_sizes({}, [5], [], [])) == ([], [], [], [], 0, 0)
+    assert tuple(compute_sizes({0: [1]}, [1, 2], [[], [0], []], [0, 0, 0])) == ([0, 3, 0], [0, 3, 0], [3], [3], 3, 0)
 
 
 def test_what_comes_back_is_not_whose_it_was_alone():
     """0 is there, gone, and there again; 1 only once; 2 goes and comes within one group."""
-    found = share({}, [1, 10, 100], [[0], [1], [0, 2], [], [2]], [0, 0, 1, 1, 1])
+    found = compute_sizes({}, [1, 10, 100], [[0], [1], [0, 2], [], [2]], [0, 0, 1, 1, 1])
     assert found.owner_unique == [0, 10, 0, 0, 0]
     assert found.group_total == [11, 101] and found.group_unique == [10, 100]
     assert (found.unique, found.shared) == (10, 101)
@@ -81,6 +81,6 @@ def test_what_comes_back_is_not_whose_it_was_alone():
 def test_a_container_that_moves_takes_its_nodes_along():
     """Node 2 stands below 0, then below 1, then below both; nothing of it ever goes."""
     edges = {0: [2], 1: [2], 2: [3], 4: [0], 5: [1], 6: [0, 1]}
-    found = share(edges, [1, 1, 1, 1000, 1, 1, 1], [[4], [5], [6], [5]], [0, 1, 1, 2])
+    found = compute_sizes(edges, [1, 1, 1, 1000, 1, 1, 1], [[4], [5], [6], [5]], [0, 1, 1, 2])
     assert found.owner_total == [1003, 1003, 1004, 1003]
     assert found.shared == 1005 - 1 and found.unique == 1 + 1

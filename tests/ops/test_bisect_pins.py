@@ -53,7 +53,7 @@ def test_gc_that_decided_before_keeps_them_too(workspace, points, monkeypatch):
 def test_another_process_with_the_pid_is_not_the_owner(workspace, points):
     context = workspace._context
     row = BisectRow(os.getpid(), "another start", points[0].worktree.hex(), 0, 1 << 60)
-    context.store.bisects.note(row)
+    context.store.bisects.record(row)
     gc.collect(context, LIMITS, dry_run=True)
     assert context.store.bisects.all() == [row] and bisect_pins.needed(context) == set()
     gc.collect(context, LIMITS)

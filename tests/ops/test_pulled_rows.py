@@ -36,7 +36,7 @@ def here(workspace, root):
 def alive(agent):
     """The agent's client is seen now."""
     event = agent.event("UserPromptSubmit", "z", prompt="one more")
-    agent.context.store.sessions.note(agent_event.seen(agent.context, event, time.time_ns())._replace(pid=0))
+    agent.context.store.sessions.record(agent_event.session_record(agent.context, event, time.time_ns())._replace(pid=0))
 
 
 def took_over(here, machine):
@@ -328,7 +328,7 @@ def test_paths_of_sessions_that_run_now_are_named(here, root, machines, monkeypa
     point = sandbox.pull_into(here)[-1]
     actions = here.plan_restore(point).actions
     assert rewind.ForeignChanges(here._context, point, ()).among(actions) == ()
-    monkeypatch.setattr(rewind, "_is_running", lambda seen: seen.session == agent.session)
+    monkeypatch.setattr(rewind, "_has_running_turn", lambda seen: seen.session == agent.session)
     alive(agent)
     assert b"agents" in rewind.ForeignChanges(here._context, point, ()).among(actions)
 
@@ -453,7 +453,7 @@ def test_a_live_session_keeps_its_checkpoint_of_this_machine(here, root, machine
     busy(sandbox)
     sandbox.pull_into(here)
     alive(agent)
-    assert gc._needed(here._context)[own.id] == "a live session"
+    assert gc._why_needed(here._context)[own.id] == "a live session"
 
 
 def test_an_event_is_found_behind_what_was_pulled(here, root, machines):

@@ -255,7 +255,7 @@ def test_what_is_published_between_looking_and_doing_goes_too(filled, root, sett
     """Five times in a row, and it looks again while everybody else waits."""
     from casrewind.ops import purge
 
-    mark, left_over = purge._mark, list(range(times))
+    mark, left_over = purge._mark_reachable, list(range(times))
 
     def marking(context, found):
         if left_over:
@@ -266,7 +266,7 @@ def test_what_is_published_between_looking_and_doing_goes_too(filled, root, sett
                 os.unlink(root / "key")
         return mark(context, found)
 
-    monkeypatch.setattr(purge, "_mark", marking)
+    monkeypatch.setattr(purge, "_mark_reachable", marking)
     report = filled.purge([b"key"])
     assert not left_over and paths(report.purged) == [("key", 2 + times)]
     assert left(filled) == {} and left(filled, WORD[::-1]) == {}

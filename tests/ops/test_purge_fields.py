@@ -84,7 +84,7 @@ def put(workspace, record, field):
         made = cursors.Cursor(**values_of(record, value))._replace(**{field: value})
         save(context, Moment("prompt", agent="claude", session="s", cursor=cursors.encode(made)))
     elif record is agent_sessions.AgentSession:
-        context.store.sessions.note(record(**values_of(record, value))._replace(**{field: value}))
+        context.store.sessions.record(record(**values_of(record, value))._replace(**{field: value}))
     else:
         kind, encode = {
             history.Operation: (ledger.RESTORE, history.encode_operation), history.Mark: (ledger.LABEL, history.encode_mark),
@@ -138,7 +138,7 @@ def test_a_text_in_every_place_at_once_is_in_no_byte_afterwards(workspace, root,
         agent="claude", session="s", transcript="", root=str(root), worktree="", updated_ns=5, event=f"e {WORD}", running=True,
         pid=1, pid_start="", env_file="", parent="",
     )  # fmt: skip
-    context.store.sessions.note(row)
+    context.store.sessions.record(row)
     FailureLog(store).add(f"failed at {WORD}")
     for name in ("journals/00.damaged-1", "ledger.cut-1-a", "damaged/x.pack", "tmp/casrewind-draft-abcdef012345", "index/stat-00", "ledger.damaged-1"):
         path = os.path.join(store, name)

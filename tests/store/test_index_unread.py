@@ -44,7 +44,7 @@ def proved(index, path):
     while time.monotonic() < end:
         index.rely_on(None)
         index.change(lambda tables: tables[b"blobs"].put_many([(b"more", os.urandom(9))]))
-        proof = index.settle()
+        proof = index.record_state()
         index.close()
         if proof is not None:
             return proof
@@ -64,7 +64,7 @@ def test_what_was_put_off_is_noted_when_it_is_settled_and_before_that_nothing_is
     index.rely_on(None)
     index.change(lambda tables: tables[b"blobs"].put_many([(b"more", b"y")]))
     assert note.read_text().strip() == ""
-    index.settle()
+    index.record_state()
     assert note.read_text().strip() == index_check.fingerprint(str(path))
     index.close()
     with index.view() as tables:
@@ -112,4 +112,4 @@ def test_a_proof_is_given_for_no_stamp_that_a_later_change_could_have_too(made, 
     index.change(lambda tables: tables[b"blobs"].put_many([(b"more", b"y")]))
     changed = os.stat(path).st_ctime_ns
     monkeypatch.setattr(time, "time_ns", lambda: changed + age)
-    assert (index.settle() is not None) == is_proof
+    assert (index.record_state() is not None) == is_proof

@@ -129,7 +129,7 @@ def test_an_index_that_cannot_be_kept_is_not_called_damage(root, settings, store
     """Whoever removes it is faster every time: an error that says so, and no damage."""
     from casrewind.store.index import Index
 
-    made = Index._make
+    made = Index._make_file
 
     def gone(self):
         made(self)
@@ -137,6 +137,6 @@ def test_an_index_that_cannot_be_kept_is_not_called_damage(root, settings, store
 
     with Workspace(str(root), settings._replace(deadline=0.5), create=True) as workspace:
         shutil.rmtree(os.path.join(store, "index"))
-        monkeypatch.setattr(Index, "_make", gone)
+        monkeypatch.setattr(Index, "_make_file", gone)
         with pytest.raises(errors.StoreBusy, match="removed again and again"):
             workspace.checkpoints()

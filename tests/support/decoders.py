@@ -110,7 +110,7 @@ class Files:
     def real_session(self):
         """Such a file, as it is written."""
         known = AgentSession("claude", "1-2", "/a/transcript", "/a", "0" * 32, 7 * 10**18, "Stop", True, 77, "8", "/a/env", "0-1")
-        self._sessions.note(known)
+        self._sessions.record(known)
         assert self._sessions.all() == [known]
         [path] = (Path(self.place) / "sessions").iterdir()
         data = path.read_bytes()

@@ -278,7 +278,7 @@ def test_a_save_looks_for_mounts_itself_although_it_is_told_what_has_changed(pai
     plant(root, WIDE)
     plant(root.parent / "outside", {"keep": b"theirs"})
     pair.warm()
-    monkeypatch.setattr(pair.tree, "_mounted", lambda: pair.tree._known_mounts)
+    monkeypatch.setattr(pair.tree, "_mount_lines", lambda: pair.tree._known_mounts)
     source = root.parent / "outside" / ("keep" if place.endswith("f0") else "")
     if subprocess.run(["mount", "--bind", source, root / place], check=False).returncode:
         pytest.skip("nothing can be mounted here")

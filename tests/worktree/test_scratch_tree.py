@@ -36,7 +36,7 @@ def states(workspace, root, tmp_path):
             wanted = self.wanted(tree)
             if self.tree is None:
                 self.tree = ScratchTree(str(self.place))
-                self.tree.adopt(())
+                self.tree.remember_paths(())
             self.tree.change_to(wanted, lambda _: workspace._context.store.content)
 
     found = States()

@@ -208,7 +208,7 @@ def test_what_a_fork_took_and_did_not_report_is_compared(scan, root, monkeypatch
     scan()
     for path in ("d0/f0", "d2/f3", "d2/f8", "d5/f8"):
         (root / path).write_bytes(b"22")
-    here, real, shared = os.getpid(), stamps.positions_that_differ, fork_worker._take_shares
+    here, real, shared = os.getpid(), stamps.positions_that_differ, fork_worker._process_shares
 
     def moved(*args):
         if os.getpid() != here and dies == "with a share":
@@ -226,7 +226,7 @@ def test_what_a_fork_took_and_did_not_report_is_compared(scan, root, monkeypatch
         return found
 
     monkeypatch.setattr(stamps, "positions_that_differ", moved)
-    monkeypatch.setattr(fork_worker, "_take_shares", take_shares)
+    monkeypatch.setattr(fork_worker, "_process_shares", take_shares)
     take = compared(scan, processes=2)
     assert [take(b"d%d" % n) is None for n in range(6)] == [True, False, True, False, False, True]
 

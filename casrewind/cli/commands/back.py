@@ -56,8 +56,8 @@ def back(context: Context, options: "ParsedOptions", done: Done) -> int:
     preferred = os.environ.get("CASREWIND_SESSION", "")
     target = conversation.find_prompt(context, options.prompt, options.session or "", preferred)
     changes = (files and target.was_seen) or options.in_place
-    moved = "" if options.prompt is None or options.dry_run else Words(context, options).moved(f"@{options.prompt}")
-    asking = not options.dry_run and _is_asked(options, target, moved, changes=changes)
+    moved = "" if options.prompt is None or options.dry_run else Words(context, options).why_numbers_moved(f"@{options.prompt}")
+    asking = not options.dry_run and _needs_agreement(options, target, moved, changes=changes)
     question = PlanQuestion(
         context, options, done, lambda: _title(context, target), is_asked=asking, target=_target_of(target), moved=moved,
         since=next((point for point in target.points[target.at :] if point is not None), None),
@@ -115,7 +115,7 @@ def _back_elsewhere(context: Context, options: "ParsedOptions", word: str, done:
         raise errors.AgentError(error.problem, hint) from error
 
 
-def _is_asked(options: "ParsedOptions", target: RewindTarget, moved: str, *, changes: bool) -> bool:
+def _needs_agreement(options: "ParsedOptions", target: RewindTarget, moved: str, *, changes: bool) -> bool:
     """True if a person has to agree: to changes, to another session's turn, or because the numbers moved. Raises UsageError."""
     return (changes and must_ask(options, "changes anything")) or (target.is_other and _must_ask_about(target)) or bool(moved)
 
@@ -172,7 +172,7 @@ def restore(context: Context, options: "ParsedOptions", point: "Checkpoint", don
     scope = paths_of(context, options.rest, [point], options)
     if options.dashed and not (scope and both):
         raise errors.UsageError("paths behind -- limit what is done to files: they go with --code or --both, and are not none")
-    moved = Words(context, options).moved(options.ref or "")
+    moved = Words(context, options).why_numbers_moved(options.ref or "")
     asking = both and not options.dry_run and (must_ask(options, "changes anything") or bool(moved))
     found = target_of(context, point)
     question = PlanQuestion(
@@ -225,7 +225,7 @@ def _carry_out(
         return OK
     done()
     if report.restored is not None and report.dry_run:
-        question.look(report.restored.actions)
+        question.find_outside_edits(report.restored.actions)
     return _report(report, options, target, question)
 
 

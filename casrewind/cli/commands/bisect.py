@@ -90,7 +90,7 @@ def _run(arguments: "Sequence[str]", below: str, teller: _Teller, directory: str
             arguments, cwd=place, env={**os.environ, "PWD": place}, stdout=sys.stderr.fileno() if is_output_apart else None
         )
     except OSError as error:
-        raise _not_run(arguments[0], error) from error
+        raise _not_run_error(arguments[0], error) from error
     try:
         code = child.wait()
     except BaseException:  # an interrupt: the directory goes, and what runs in it goes first
@@ -106,7 +106,7 @@ def _run(arguments: "Sequence[str]", below: str, teller: _Teller, directory: str
     return code
 
 
-def _not_run(program: str, error: OSError) -> errors.BisectError:
+def _not_run_error(program: str, error: OSError) -> errors.BisectError:
     shown = printable(program)
     hint = ""
     if os.path.dirname(program) and not os.path.isabs(program):
@@ -128,10 +128,10 @@ def _print(context: "Context", options: "ParsedOptions", found: "FirstBad") -> N
 def _changes_of(view: TurnView, good: "Candidate", suspects: "Sequence[Candidate]") -> list[bisected.SuspectChange]:
     """The steps that may be the first bad one, oldest first."""
     states = [good, *suspects]
-    return [_change(view, old.last, new.first) for old, new in zip(states, suspects, strict=False)]
+    return [_suspect_change(view, old.last, new.first) for old, new in zip(states, suspects, strict=False)]
 
 
-def _change(view: TurnView, old: "Checkpoint", new: "Checkpoint") -> bisected.SuspectChange:
+def _suspect_change(view: TurnView, old: "Checkpoint", new: "Checkpoint") -> bisected.SuspectChange:
     maker = view.made_by(old.id, new.id, b"")
     if len(maker.turns) == 1 and maker.operation is None:
         turn = view.filled(maker.turns[0])

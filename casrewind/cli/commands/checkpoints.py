@@ -32,10 +32,10 @@ def save(context: "Context", options: "ParsedOptions", done: Done) -> int:
     elif not options.quiet:
         point = report.checkpoint
         if report.created:
-            from ..show.text import signed, size
+            from ..show.text import signed_counts, size
 
             print_line(
-                f"saved {point.id}: {plural(point.files, 'file')}, {size(point.size)} ({signed(report.changes)}) "
+                f"saved {point.id}: {plural(point.files, 'file')}, {size(point.size)} ({signed_counts(report.changes)}) "
                 f"in {report.elapsed_ms / 1000:.2f} s"
             )
         else:
@@ -135,9 +135,9 @@ def _print_run(before: Saved, after: Saved) -> None:
     if counts == (0, 0, 0):
         remark(f"saved {after.checkpoint.id} after the command: nothing changed")
         return
-    from ..show.text import counted
+    from ..show.text import counts_in_words
 
-    remark(f"saved {after.checkpoint.id} after the command: {counted(counts)}")
+    remark(f"saved {after.checkpoint.id} after the command: {counts_in_words(counts)}")
     verb = "revert" if before.checkpoint.agent == RUN else "restore"  # in an agent's shell it is no turn of its own
     remark(f"  casrewind {verb} {before.checkpoint.id} takes it back")
 

@@ -54,7 +54,7 @@ def at(context: "Context", options: "ParsedOptions", done: Done) -> int:
     from ...ops import lookup
     from ...ops.checkpoint_names import label_of
     from ...ops.restore import restore
-    from ..show.restored import first_changes, numbers
+    from ..show.restored import first_changes, written_and_removed
 
     if not options.session:
         raise errors.UsageError("at needs --session ID: the client's id of the session")
@@ -68,7 +68,7 @@ def at(context: "Context", options: "ParsedOptions", done: Done) -> int:
     if point is not None:
         try:
             actions = restore(context, point, dry_run=True).actions
-            written, removed = numbers(actions)
+            written, removed = written_and_removed(actions)
             first = "\n".join(line.text for line in first_changes(actions, _NAMED))
         except errors.CasrewindError as error:
             problem = str(error)  # a restore would be refused, and that is an answer

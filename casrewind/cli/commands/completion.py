@@ -1,7 +1,7 @@
 """casrewind completion, and the answers to a TAB: commands and options by argcomplete, checkpoints and paths by this
 module.
 
-The shell runs `casrewind` with _ARGCOMPLETE set (`answer`). After an error nothing is offered, and one line says why.
+The shell runs `casrewind` with _ARGCOMPLETE set (`write_candidates`). After an error nothing is offered, and one line says why.
 The store is only read, and its lock is awaited for a short time only.
 """
 
@@ -54,7 +54,7 @@ def completion(_settings: Settings, options: argparse.Namespace) -> int:
     return OK
 
 
-def answer() -> int:
+def write_candidates() -> int:
     """Write the candidates for the word at the cursor to the shell function. Then argcomplete ends the process."""
     grammar = parser.build()
     line = os.environ.get("COMP_LINE", "")[: int(os.environ.get("COMP_POINT", "0"))]
@@ -66,7 +66,7 @@ def answer() -> int:
         grammar.set_defaults(directory=_option(before, "-C", "."), store=_option(before, "--store", None))
         os.environ["COMP_LINE"] = f"casrewind {line[dashes.end() :]}"
         os.environ["COMP_POINT"] = str(len(os.environ["COMP_LINE"]))
-    _equip(grammar)
+    _attach_completers(grammar)
     CompletionFinder()(grammar, always_complete_options=False, exclude=[_NOT_TYPED], default_completer=SuppressCompleter())
     return 0
 
@@ -77,20 +77,20 @@ def _option(words: list[str], name: str, otherwise: str | None) -> str | None:
     return words[at] if at < len(words) else otherwise
 
 
-def _equip(grammar: argparse.ArgumentParser) -> None:
+def _attach_completers(grammar: argparse.ArgumentParser) -> None:
     """Attach a completer to each argument, looked up by its metavar in --help."""
     for action in grammar._actions:  # noqa: SLF001 - argparse has no public access to them
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
             for command in action.choices.values():
-                _equip(command)
+                _attach_completers(command)
         elif offer := _KINDS.get(f"{grammar.prog.partition(' ')[2]} {action.metavar}", _KINDS.get(str(action.metavar))):
-            action.completer = _careful(offer)  # type: ignore[attr-defined]
+            action.completer = _without_errors(offer)  # type: ignore[attr-defined]
 
 
 Offer = Callable[[str, argparse.Namespace], Candidates]
 
 
-def _careful(offer: Offer) -> Callable[..., Candidates]:
+def _without_errors(offer: Offer) -> Callable[..., Candidates]:
     """Wrap `offer` for argcomplete: an error offers nothing but its words, and candidates that a terminal would obey are
     dropped."""
 
@@ -114,7 +114,7 @@ def _references(prefix: str, options: argparse.Namespace) -> Candidates:
     with _open_project(options) as context:
         everything = context.store.checkpoints()
         mine = [pair for pair in everything if is_listed(pair[0], context.root.key)]
-        turns = _turns(prefix, context) | _of_machines(prefix, context)
+        turns = _turns(prefix, context) | _machine_names(prefix, context)
     found = {word: _described(*pair) for word, pair in zip(("last", "prev"), mine, strict=False)}
     found |= turns
     here = [pair for pair in everything if not pair[0].more.machine]
@@ -124,7 +124,7 @@ def _references(prefix: str, options: argparse.Namespace) -> Candidates:
     return found | {pair[0].id: _described(*pair) for pair in (everything if prefix else mine[:_SHOWN])}
 
 
-def _of_machines(prefix: str, context: Context) -> Candidates:
+def _machine_names(prefix: str, context: Context) -> Candidates:
     """The names of other machines, each with its colon; behind a name that was typed, the turns of that machine."""
     known = lookup.machines(context.store.checkpoints())
     found = {f"{name}:": "another machine" for name in known} | ({REMOTE: "the other machine"} if len(known) == 1 else {})
@@ -145,20 +145,20 @@ def _turns(prefix: str, context: Context, place: ReferencePlace | None = None) -
     view = TurnView(context, needs_operations=False, place=place)
     turns = view.turns if prefix.removeprefix(sign) else view.turns[:_SHOWN]
     side = "after" if sign == "after:@" else "before"
-    return {f"{sign}{turn.n}": _short(f"{side} {turn.prompt}", turn.started_ns) for turn in turns}
+    return {f"{sign}{turn.n}": _one_line(f"{side} {turn.prompt}", turn.started_ns) for turn in turns}
 
 
 def _turn_numbers(prefix: str, options: argparse.Namespace) -> Candidates:
     with _open_project(options) as context:
-        return _turns(prefix, context) | _of_machines(prefix, context)
+        return _turns(prefix, context) | _machine_names(prefix, context)
 
 
 def _described(point: Checkpoint, marked: Marked) -> str:
     """A short description of a checkpoint."""
-    return _short(label_of(point, marked) or point.prompt or point.trigger.replace("_", " "), point.created_ns)
+    return _one_line(label_of(point, marked) or point.prompt or point.trigger.replace("_", " "), point.created_ns)
 
 
-def _short(text: str, moment: int | None) -> str:
+def _one_line(text: str, moment: int | None) -> str:
     """An age and the first words of a text, in one line."""
     what = " ".join(text.split())
     when = "" if moment is None else f"{age(moment)}, "
@@ -174,13 +174,13 @@ def _files_at(prefix: str, options: argparse.Namespace) -> Candidates:
         try:
             point, given = lookup.checkpoint_and_path(context, prefix)
         except errors.CasrewindError:
-            if found := _of_machines(prefix, context):
+            if found := _machine_names(prefix, context):
                 return {f"{word}:": text for word, text in found.items()}
             raise
-        return _stored(context, point, prefix.removesuffix(given), given, options)
+        return _paths_in_checkpoint(context, point, prefix.removesuffix(given), given, options)
 
 
-def _stored(context: "Context", point: Checkpoint, before: str, given: str, options: argparse.Namespace) -> Candidates:
+def _paths_in_checkpoint(context: "Context", point: Checkpoint, before: str, given: str, options: argparse.Namespace) -> Candidates:
     """The paths of a checkpoint that begin with `given`, each after `before`."""
     folder = given[: given.rfind("/") + 1]
     (place,) = roots.below(context.root.path, [folder or "."], options.directory)
@@ -197,7 +197,7 @@ def _candidates(names: Iterable[tuple[bytes, bool]], before: str) -> Iterable[tu
             continue
 
 
-def _present(given: str, options: argparse.Namespace) -> Candidates:
+def _paths_on_disk(given: str, options: argparse.Namespace) -> Candidates:
     """Paths in the worktree, or anywhere else on the disk."""
     folder = given[: given.rfind("/") + 1]
     with os.scandir(os.path.join(os.fsencode(options.directory), os.fsencode(os.path.expanduser(folder))) or b".") as entries:
@@ -207,7 +207,7 @@ def _present(given: str, options: argparse.Namespace) -> Candidates:
 
 
 def _directories(given: str, options: argparse.Namespace) -> Candidates:
-    return {path: "" for path in _present(given, options) if path.endswith("/")}
+    return {path: "" for path in _paths_on_disk(given, options) if path.endswith("/")}
 
 
 def _paths(given: str, options: argparse.Namespace) -> Candidates:
@@ -215,12 +215,12 @@ def _paths(given: str, options: argparse.Namespace) -> Candidates:
     if getattr(options, "ref", "") is None:
         return {}
     try:
-        found = _present(given, options)
+        found = _paths_on_disk(given, options)
     except OSError:
         found = {}  # the directory itself may be lost
     try:
         with _open_project(options) as context:
-            return _stored(context, lookup.checkpoint(context, "last"), "", given, options) | found
+            return _paths_in_checkpoint(context, lookup.checkpoint(context, "last"), "", given, options) | found
     except errors.CasrewindError:
         return found
 

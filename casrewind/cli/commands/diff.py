@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 def diff(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind diff."""
     named = Words(context, options)
-    sides = named.compared()
+    sides = named.diff_sides()
     if len(sides) == 1 and sides[0].turn is not None and sides[0].side == "before":
         return _turn_diff(context, options, named, sides[0].turn, done)
-    old = sides[0] if sides else _newest(context, named)
+    old = sides[0] if sides else _default_start(context, named)
     new = sides[1] if len(sides) == 2 else NOW
     found = _compared(context, options, old, new)
     done()
     is_named = not sides or any(side.turn is not None for side in sides)
     heading = f"from {_title(context, old)} to {_title(context, new)}" if is_named else ""
     _print(options, found, heading, old, new)
-    return _missed(found)
+    return _report_missing_paths(found)
 
 
 def _turn_diff(context: "Context", options: "ParsedOptions", named: Words, turn: "Turn", done: Done) -> int:
@@ -57,10 +57,10 @@ def _turn_diff(context: "Context", options: "ParsedOptions", named: Words, turn:
         remark(f"casrewind: purged, and not compared: {', '.join(printable(path) for path in turn.purged)}")
     if turn.damaged:
         remark(f"casrewind: a part of what {view.number(turn)} changed is damaged in the store; casrewind verify shows what is affected")
-    return errors.StoreDamaged.exit_code if turn.damaged else _missed(found)
+    return errors.StoreDamaged.exit_code if turn.damaged else _report_missing_paths(found)
 
 
-def _newest(context: "Context", named: Words) -> Side:
+def _default_start(context: "Context", named: Words) -> Side:
     """Where a diff without a REF starts: before the newest turn, else at the newest checkpoint."""
     if named.view.turns and named.view.turns[0].before is not None:
         return named.side("@1")
@@ -76,7 +76,7 @@ def _compared(context: "Context", options: "ParsedOptions", old: Side, new: Side
         return compare.compare(context, old.point, new.point, scope)
     assert new.point is not None
     missing = compare.missing(context, points, scope) if scope else ()
-    return compare.towards(context, compare.scan_worktree(context), new.point, scope)._replace(missing=missing)
+    return compare.compare_to_checkpoint(context, compare.scan_worktree(context), new.point, scope)._replace(missing=missing)
 
 
 def _print(options: "ParsedOptions", found: "Comparison", heading: str, old: Side, new: Side, turn: "Turn | None" = None) -> None:
@@ -114,7 +114,7 @@ def _title(context: "Context", side: Side) -> str:
     return title_of(context, side.point)
 
 
-def _missed(found: "Comparison") -> int:
+def _report_missing_paths(found: "Comparison") -> int:
     for path in found.missing:
         remark(f"casrewind: no such path: {printable(path)}: no checkpoint that was compared has it, nor the worktree")
     return REMARKS if found.missing else OK

@@ -14,7 +14,7 @@ from ..._typing import TYPE_CHECKING, NamedTuple
 from ...agents import hook_checks, hook_trial
 from ...agents.client import Client
 from ...agents.hook_checks import ClientHooks
-from ...agents.installed_hook import InstalledHook, once
+from ...agents.installed_hook import InstalledHook, distinct
 from ...hook import helper_process
 from ...hook.helper_process import HelperState
 from ...messages import age, plural, printable
@@ -77,7 +77,7 @@ def doctor(settings: Settings, options: "ParsedOptions") -> int:
             with opened(options.directory, settings, create=False) as context:
                 print_hook_failures(settings.data, context.store.path)
                 reasons = status.status(context).reasons
-                seen = {found.agent: found for found in status.seen(context)}
+                seen = {found.agent: found for found in status.agents_seen(context)}
                 unknown = conversation.format_problems(context)
         except errors.WorkspaceNotFound:
             print_hook_failures(settings.data)
@@ -165,7 +165,7 @@ def _try_all(looked: ClientHooks, settings: Settings) -> tuple[TrialSummary, lis
         return TrialSummary(ran=False, ok=False, milliseconds=0, detail="no hook can be run"), []
     left_out = len(looked.hooks) - len(looked.tried)
     idle = [f"{left_out} of {left_out + len(looked.tried)} hooks cannot be run"] if left_out else []
-    details = once([*(wrong for _, wrong in wrongs), *idle])
+    details = distinct([*(wrong for _, wrong in wrongs), *idle])
     install = f"casrewind install {looked.client.name}"
     return TrialSummary(ran=True, ok=not details, milliseconds=slowest, detail="; ".join(details) or None), [
         f"the hook for {hook.event} in {printable(hook.settings)} does not work: {wrong}; {install} writes it anew, and if that does "
@@ -241,7 +241,7 @@ def _outcome(project: str, place: Settings, session: str) -> tuple[bool, str]:
             lines += FailureLog(context.store.path).unseen()
     except errors.CasrewindError:
         pass
-    return made, "; ".join(once(line.partition(" ")[2] for line in lines))[:500]
+    return made, "; ".join(distinct(line.partition(" ")[2] for line in lines))[:500]
 
 # -- output
 

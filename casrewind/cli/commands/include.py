@@ -23,7 +23,7 @@ from ...worktree.ignored import IgnoredEntry, Verdict
 from ...worktree.reader import Worktree
 from ...worktree.scan_policy import ScanPolicy
 from ..show import shapes
-from ..show.text import signed, skipped_lines
+from ..show.text import signed_counts, skipped_lines
 from ..terminal.lines import print_json, print_line, print_lines, remark
 from . import OK, REMARKS, Done
 
@@ -60,7 +60,7 @@ def include(context: "Context", options: "ParsedOptions", done: Done) -> int:
                 is_held = verdict.reason == ignored.CAPTURED
                 print_line(_sentence(verdict, context.store.path, saved.checkpoint.id if is_held else ""))
         if saved.created:
-            print_line(f"saved {saved.checkpoint.id}: {plural(saved.checkpoint.files, 'file')} ({signed(saved.changes)})")
+            print_line(f"saved {saved.checkpoint.id}: {plural(saved.checkpoint.files, 'file')} ({signed_counts(saved.changes)})")
         else:
             print_line(f"nothing else changed since {saved.checkpoint.id}, saved {age(saved.checkpoint.created_ns)}")
         print_lines(skipped_lines(saved.faults))
@@ -87,7 +87,7 @@ def why(settings: Settings, options: "ParsedOptions") -> int:
     tree = Worktree(root.path)
     try:
         with _policy_of_next_save(options, settings) as policy:
-            verdicts = [ignored.explain(tree, policy or scan_policy(root, settings), path) for path in _below(root.path, options)]
+            verdicts = [ignored.explain(tree, policy or scan_policy(root, settings), path) for path in _given_paths(root.path, options)]
     finally:
         tree.close()
     if options.json:
@@ -109,12 +109,12 @@ def _policy_of_next_save(options: "ParsedOptions", settings: Settings) -> Iterat
         yield policy
 
 
-def _below(root: str, options: "ParsedOptions") -> list[bytes]:
+def _given_paths(root: str, options: "ParsedOptions") -> list[bytes]:
     return list(roots.below(root, options.path, options.directory))
 
 
 def _change(context: "Context", options: "ParsedOptions", change: Callable[..., RuleChange]) -> RuleChange:
-    words = [word for text in options.path for word in _words(context.root.path, text, options.directory)]
+    words = [word for text in options.path for word in _classified(context.root.path, text, options.directory)]
     return change(context, words, shared=options.shared)
 
 
@@ -126,7 +126,7 @@ def _change_json(found: RuleChange, store: str) -> shapes.Shape:
     }  # fmt: skip
 
 
-def _words(root: str, text: str, start: str) -> list[Word]:
+def _classified(root: str, text: str, start: str) -> list[Word]:
     """Classify a word: an existing name is that path. Any other word with special characters is a
     .gitignore pattern.
     """

@@ -30,12 +30,12 @@ def install(settings: "Settings", options: "ParsedOptions") -> int:
     """casrewind install."""
     if options.agent is None:
         return _connect(settings, options)
-    client = _client(settings, options)
+    client = _client_named(settings, options)
     tier = options.tier or options.configured_tier or USUAL_TIER
     if options.resident and not sys.platform.startswith("linux"):
         raise errors.UsageError("the helper is for Linux only", "leave --resident out, hooks do all of their work themselves here")
     if options.plugin is not None:
-        return _plugin(client, tier, options)
+        return _write_plugin(client, tier, options)
     target = _target(client, settings, options)
     if client.is_printed:
         return _print_hooks(target, tier, options)
@@ -49,7 +49,7 @@ def install(settings: "Settings", options: "ParsedOptions") -> int:
 
 def uninstall(settings: "Settings", options: "ParsedOptions") -> int:
     """casrewind uninstall."""
-    target = _target(_client(settings, options), settings, options)
+    target = _target(_client_named(settings, options), settings, options)
     is_printed = target.client.is_printed
     found = Uninstalled(target, (), (), None, ()) if is_printed else installs.uninstall(target)
     if options.json:
@@ -75,16 +75,16 @@ def _connect(settings: "Settings", options: "ParsedOptions") -> int:
     for here in found:
         client = here.client
         if here.connected:
-            print_line(f"{client.title}: connected already ({_where(here)})")
+            print_line(f"{client.title}: connected already ({_place_of_client(here)})")
         elif not asking and not options.yes:
-            print_line(f"{client.title}: casrewind install {client.name} connects it ({_where(here)})")
-        elif options.yes or agreed(f"Connect {client.title} ({_where(here)})?"):
+            print_line(f"{client.title}: casrewind install {client.name} connects it ({_place_of_client(here)})")
+        elif options.yes or agreed(f"Connect {client.title} ({_place_of_client(here)})?"):
             options.agent = client.name
             worst = max(worst, install(settings, options))
     return worst
 
 
-def _where(here: ClientHere) -> str:
+def _place_of_client(here: ClientHere) -> str:
     return printable(here.program or here.directory or "")
 
 
@@ -95,12 +95,12 @@ def _print_hooks(target: installs.Target, tier: str, options: "ParsedOptions") -
         hooks = tuple(("", hook) for hook in client.hooks_of(tier))
         print_json(_shape_of_installed(Installed(target, tier, (), hooks, None, False, None, (), (), resident)))
         return OK
-    groups = settings_edit.groups(client, tier, resident=resident)
+    groups = settings_edit.hook_entries(client, tier, resident=resident)
     print_line(json.dumps({"hooks": {event: [group] for event, group in groups.items()}}, indent=2))
     return OK
 
 
-def _plugin(client: Client, tier: str, options: "ParsedOptions") -> int:
+def _write_plugin(client: Client, tier: str, options: "ParsedOptions") -> int:
     if options.scope is not None:
         raise errors.UsageError("--plugin DIR writes a plugin and no settings", "leave --scope out")
     if not options.plugin:
@@ -124,7 +124,7 @@ def _plugin(client: Client, tier: str, options: "ParsedOptions") -> int:
     return OK
 
 
-def _client(settings: "Settings", options: "ParsedOptions") -> Client:
+def _client_named(settings: "Settings", options: "ParsedOptions") -> Client:
     if settings.store is not None:
         raise errors.UsageError(f"{options.command} changes a client's settings and no store", "leave --store out")
     return agents.load_client(options.agent or "")

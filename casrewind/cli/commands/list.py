@@ -17,8 +17,8 @@ from ...ops.checkpoint_names import REMOTE, ReferencePlace, is_listed, label_of,
 from ...ops.context import Context
 from ...ops.turn_view import TurnView
 from ...store.catalog import Marked
-from ..show.rows import RowWriter, first_line, is_shown, meta_lines, searched
-from ..show.text import DIM, Line, cut_to, description, signed, size, styled
+from ..show.rows import RowWriter, first_line, is_shown, meta_lines, searchable_texts
+from ..show.text import DIM, Line, cut_to, description, signed_counts, size, styled
 from ..terminal.lines import note, print_json, print_line, print_lines
 from ..terminal.table import print_table, set_width, width
 from . import OK, Done
@@ -46,7 +46,7 @@ class _Filter:
         """Raises UsageError if `--since` is not a time, AmbiguousReference if `--session` names several sessions."""
         self._every, self._place = options.all, place
         self._text = (options.grep or "").casefold()
-        self._since = 0 if options.since is None else _moment(options.since)
+        self._since = 0 if options.since is None else _moment_since(options.since)
         self._sessions: dict[str, int | None] | None = None
         is_whole = options.all or options.json or options.remote or options.session is not None
         self._own = None if is_whole else _own_sessions(context)
@@ -97,7 +97,7 @@ class _Filter:
         if not self._text:
             return True
         self._writer = self._writer or RowWriter(self._view)
-        return self._text in searched(row, self._writer.words(row)).casefold()
+        return self._text in searchable_texts(row, self._writer.words(row)).casefold()
 
     def _is_in_meta(self, row: Row) -> bool:
         """True for a save that has the text in its meta: it is found also where it folds behind its turn."""
@@ -144,14 +144,14 @@ def _list(context: Context, options: "ParsedOptions", done: Done) -> int:
         chosen = _Filter(context, options, view, ReferencePlace(context.root.key, "", ""))
         steps = _steps(view, chosen, options)
         rows = [] if options.all and not options.json else next(steps, [])
-    points = _points(everything, chosen, options) if options.all or options.json else []
+    points = _selected_checkpoints(everything, chosen, options) if options.all or options.json else []
     done()
     damaged: list[Row] = []
     if options.json:
         print_json(_shape(view, points, rows, lookup.current(context)))
         damaged += filter(_is_damaged, rows)
     elif options.all:
-        names = _names_of((point for point, _ in points), context.root.key)
+        names = _worktree_names((point for point, _ in points), context.root.key)
         _print_checkpoints(view, points, names, lookup.current(context), options, is_filtered=not chosen.is_any)
     else:
         from ..terminal.pager import pager
@@ -159,7 +159,7 @@ def _list(context: Context, options: "ParsedOptions", done: Done) -> int:
         with pager(options):
             _print_rows(view, _all_of(context, view, rows, steps), chosen, options, damaged)
             if not options.oneline:
-                _tell_elsewhere(everything, context.root.key)
+                _report_elsewhere(everything, context.root.key)
     if options.all:  # checkpoints themselves are read from the index
         return OK
     if view.is_damaged:
@@ -201,7 +201,7 @@ class _MachineRows:
         self._own = [pair for pair in everything if pair[0].worktree == place.worktree]
         self._view = TurnView(context, everything=self._own, needs_operations=False, place=place)
         self._chosen = _Filter(context, options, self._view, place)
-        self._points = _points(self._own, self._chosen, options) if options.all or options.json else []
+        self._selected_checkpoints = _selected_checkpoints(self._own, self._chosen, options) if options.all or options.json else []
         self.rows = [row for step in _steps(self._view, self._chosen, options) for row in step] if options.json or not options.all else []
 
     def shape(self, current: str) -> "Shape":
@@ -209,7 +209,7 @@ class _MachineRows:
         from ..show import shapes
 
         root = shapes.path(self._own[0][0].root, "root")
-        return {"machine": self._place.machine, **root, **_shape(self._view, self._points, self.rows, current)}
+        return {"machine": self._place.machine, **root, **_shape(self._view, self._selected_checkpoints, self.rows, current)}
 
     def print(self, options: "ParsedOptions", current: str) -> None:
         """Print a line for the machine, and its rows."""
@@ -220,11 +220,11 @@ class _MachineRows:
             print_line(cut_to(where, width()))
         if options.all:
             is_filtered = not self._chosen.is_any
-            _print_checkpoints(self._view, self._points, {}, current, options, is_filtered=is_filtered, prefix=self._prefix)
+            _print_checkpoints(self._view, self._selected_checkpoints, {}, current, options, is_filtered=is_filtered, prefix=self._prefix)
             return
         writer = RowWriter(self._view, width(), len(turns), names_sessions=False, prefix=self._prefix)
         for row in self.rows:
-            print_lines([Line(_short(writer, row))] if options.oneline else writer.lines(row))
+            print_lines([Line(_short_line(writer, row))] if options.oneline else writer.lines(row))
         if not self.rows:
             print_line("  no turn matches" if turns else "  no turns: casrewind list --remote --all has every checkpoint")
 
@@ -267,14 +267,14 @@ def _is_damaged(row: Row) -> bool:
     return isinstance(row, (Turn, Outside, Reset)) and row.damaged
 
 
-def _points(everything: "Iterable[tuple[Checkpoint, Marked]]", chosen: _Filter, options: "ParsedOptions") -> list[_Found]:
+def _selected_checkpoints(everything: "Iterable[tuple[Checkpoint, Marked]]", chosen: _Filter, options: "ParsedOptions") -> list[_Found]:
     """The selected checkpoints."""
     found = [(point, marked) for point, marked in everything if chosen.takes_point(point, marked)]
     del found[options.number or len(found) :]
     return found[::-1] if options.reverse else found
 
 
-def _moment(text: str) -> int:
+def _moment_since(text: str) -> int:
     found = moment_of(text)
     if found is None:
         raise errors.UsageError(f"--since: {text!r} is not a time", "examples: 1h, 30m, 14:30, yesterday, 2026-11-20 18:00")
@@ -312,7 +312,7 @@ def _print_rows(view: TurnView, rows: "Iterable[Row]", chosen: _Filter, options:
     for row in rows:
         is_there = True
         damaged += [row] if _is_damaged(row) else []
-        print_lines([Line(_short(writer, row))] if options.oneline else writer.lines(row))
+        print_lines([Line(_short_line(writer, row))] if options.oneline else writer.lines(row))
     if others:
         print_line(f"{plural(others, 'turn')} of other sessions: a terminal lists them")
     if not chosen.is_any:
@@ -322,7 +322,7 @@ def _print_rows(view: TurnView, rows: "Iterable[Row]", chosen: _Filter, options:
         print_line(_without_turns(len(view.points)))
 
 
-def _tell_elsewhere(everything: Sequence[tuple[Checkpoint, Marked]], own: bytes) -> None:
+def _report_elsewhere(everything: Sequence[tuple[Checkpoint, Marked]], own: bytes) -> None:
     """One line about the checkpoints of other worktrees in this store, if there are any."""
     here = (point for point, _ in everything if point.worktree != own and not point.more.machine)
     others = {point.worktree: point.root for point in here if is_listed(point, point.worktree)}
@@ -332,7 +332,7 @@ def _tell_elsewhere(everything: Sequence[tuple[Checkpoint, Marked]], own: bytes)
         print_lines([styled((f"{subject} checkpoints, too: casrewind list --all", DIM))])
 
 
-def _names_of(points: "Iterable[Checkpoint]", own: bytes) -> dict[bytes, str]:
+def _worktree_names(points: "Iterable[Checkpoint]", own: bytes) -> dict[bytes, str]:
     """{key of another worktree: the name of its directory, or its path where two have that name}."""
     roots = {point.worktree: printable(point.root) for point in points if point.worktree != own}
     names = [root.rpartition("/")[2] for root in roots.values()]
@@ -345,7 +345,7 @@ def _without_turns(count: int) -> str:
     return f"no turns yet; {plural(count, 'checkpoint')}: casrewind list --all"
 
 
-def _short(writer: RowWriter, row: Row) -> str:
+def _short_line(writer: RowWriter, row: Row) -> str:
     """A row in one short line."""
     found = writer.text(row)
     identity = getattr(row, "id", None) or getattr(row, "checkpoint", None) or getattr(row, "safety", None) or ""
@@ -380,7 +380,7 @@ def _print_checkpoints(
         signs = ("* " if marked.pinned else "") + first_line(what) + ("  (current)" if point.id == current else "")
         row = (
             point.id, others.get(point.worktree, ""), "" if turn is None else f"{prefix}@{turn.n}",
-            age(point.created_ns), signs, f"{point.files:,}", size(point.size), signed(point.changes),
+            age(point.created_ns), signs, f"{point.files:,}", size(point.size), signed_counts(point.changes),
         )  # fmt: skip
         rows.append([cell for cell, is_there in zip(row, chosen, strict=True) if is_there])
     print_table([name for name, is_there in zip(names, chosen, strict=True) if is_there], rows, right=("files", "size"), last="what")

@@ -19,7 +19,7 @@ from ...ops.turn_view import Maker, TurnView
 from ..show import changes, shapes
 from ..show.rows import RowWriter
 from ..show.shapes import Shape
-from ..show.text import COLOURS, SHOWN, SIGNS, description, signed, size, styled
+from ..show.text import COLOURS, SHOWN, SIGNS, description, signed_counts, size, styled
 from ..terminal.lines import print_json, print_line, print_lines, remark
 from ..terminal.pager import pager
 from ..terminal.table import width
@@ -68,7 +68,7 @@ def log(context: "Context", options: "ParsedOptions", done: Done) -> int:
                 if one.changes or search is None:
                     _show(one, view, options.form, search)
     if search is not None:
-        _tell_search(search, options, is_found=any(one.changes for one in found))
+        _report_search(search, options, is_found=any(one.changes for one in found))
     damaged = dict.fromkeys(identity for one in found for identity in one.damaged)
     if damaged:
         remark(f"casrewind: damaged, and passed over: {', '.join(damaged)}; casrewind verify says whom it affects")
@@ -84,7 +84,7 @@ def _search_of(options: "ParsedOptions") -> "Search | None":
     return Search(LineQuery(options.regex or "") if options.text is None else TextQuery(os.fsencode(options.text)))
 
 
-def _tell_search(search: "Search", options: "ParsedOptions", *, is_found: bool) -> None:
+def _report_search(search: "Search", options: "ParsedOptions", *, is_found: bool) -> None:
     """Say on standard error that nothing was found, and what was not searched."""
     if not is_found:
         what = "adds or removes" if options.regex is None else "has a line that matches"
@@ -100,7 +100,7 @@ def _log_turns(context: "Context", options: "ParsedOptions", search: "Search | N
     """The history of the worktree, turn by turn."""
     with context.store.holding():
         view = TurnView(context)
-        rows = _changing(context, view, options.number, search)
+        rows = _rows_with_changes(context, view, options.number, search)
     done()
     if options.json:
         found = [{**shapes.row(row), "change": [shapes.change(change) for change in row.changes or ()]} for row in rows]
@@ -110,11 +110,11 @@ def _log_turns(context: "Context", options: "ParsedOptions", search: "Search | N
         with pager(options):
             _print_history(context, view, rows, options.form, search)
     if search is not None:
-        _tell_search(search, options, is_found=any(row.changes or row.unclear for row in rows))
+        _report_search(search, options, is_found=any(row.changes or row.unclear for row in rows))
     return errors.StoreDamaged.exit_code if any(row.damaged for row in rows) else OK
 
 
-def _changing(context: "Context", view: TurnView, most: int | None, search: "Search | None") -> list[Turn | Outside | Reset]:
+def _rows_with_changes(context: "Context", view: TurnView, most: int | None, search: "Search | None") -> list[Turn | Outside | Reset]:
     """The rows with changes or with unknown changes; at most `most` turns. With a search, those with what it finds."""
     found: list[Turn | Outside | Reset] = []
     count = 0
@@ -122,7 +122,7 @@ def _changing(context: "Context", view: TurnView, most: int | None, search: "Sea
         if not isinstance(row, (Turn, Outside, Reset)):
             continue
         if search is not None:
-            row = _searched(context, row, search)
+            row = _with_matching_changes(context, row, search)
         if row.changes != () or row.damaged or row.unclear:
             count += isinstance(row, Turn)
             if most is not None and count > most:
@@ -131,7 +131,7 @@ def _changing(context: "Context", view: TurnView, most: int | None, search: "Sea
     return found
 
 
-def _searched(context: "Context", row: Turn | Outside | Reset, search: "Search") -> Turn | Outside | Reset:
+def _with_matching_changes(context: "Context", row: Turn | Outside | Reset, search: "Search") -> Turn | Outside | Reset:
     """A row with only the changes that a search finds. Unknown changes stay unknown."""
     if row.changes is None:
         return row
@@ -232,7 +232,7 @@ def _print_row(row: PathChange, cells: tuple[str, ...], widths: list[int], words
     sign, what = SIGNS[row.change.status], printable(words)
     columns = width() - _INDENT
     head = "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True) if width)
-    lines = _filled([cell for cell in cells if cell], columns) if len(head) > columns else [head.rstrip()]
+    lines = _joined_to_lines([cell for cell in cells if cell], columns) if len(head) > columns else [head.rstrip()]
     if what and len(head) + 2 + len(what) <= columns:
         lines = [f"{head}  {what}"]
     elif what:
@@ -244,7 +244,7 @@ def _print_row(row: PathChange, cells: tuple[str, ...], widths: list[int], words
         print_line(" " * _INDENT + line)
 
 
-def _filled(parts: list[str], columns: int) -> list[str]:
+def _joined_to_lines(parts: list[str], columns: int) -> list[str]:
     """Join parts into lines of at most `columns` columns."""
     lines = parts[:1]
     for part in parts[1:]:
@@ -260,7 +260,7 @@ def _sizes(row: PathChange) -> str:
     old, new = row.change.old, row.change.new
     parts = []
     if row.counts is not None:
-        parts.append(signed(row.counts))
+        parts.append(signed_counts(row.counts))
     elif old is None:
         parts.append(_size(new))
     elif new is None:

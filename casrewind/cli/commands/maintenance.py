@@ -245,22 +245,22 @@ def _usage_json(found: Usage, budget: int, current: str, tables: tuple[str, ...]
         "other_bytes": found.other,
         "garbage_bytes": found.garbage,
         "tree_bytes": found.trees,
-        "checkpoints": [_checkpoint(row, current) for row in found.checkpoints[:most]] if "checkpoint" in tables else None,
-        "paths": [_path(row) for row in found.paths[:most]] if "path" in tables else None,
-        "sessions": [_session(row) for row in found.sessions[:most]] if "session" in tables else None,
+        "checkpoints": [_checkpoint_shape(row, current) for row in found.checkpoints[:most]] if "checkpoint" in tables else None,
+        "paths": [_path_shape(row) for row in found.paths[:most]] if "path" in tables else None,
+        "sessions": [_session_shape(row) for row in found.sessions[:most]] if "session" in tables else None,
         "problems": [{"kind": one.kind, "id": one.id, "detail": one.detail} for one in found.problems],
     }
 
 
-def _checkpoint(row: CheckpointUsage, current: str) -> Shape:
+def _checkpoint_shape(row: CheckpointUsage, current: str) -> Shape:
     return {**shapes.checkpoint(row.checkpoint, row.marked, current), "unique_bytes": row.unique, "shared_bytes": row.shared}
 
 
-def _path(row: PathUsage) -> Shape:
+def _path_shape(row: PathUsage) -> Shape:
     return {**shapes.path(row.path), "kind": "dir" if row.is_directory else "file", "stored_bytes": row.size, "versions": row.versions}
 
 
-def _session(row: SessionUsage) -> Shape:
+def _session_shape(row: SessionUsage) -> Shape:
     return {
         "agent": row.agent or None,
         "session": row.session or None,

@@ -14,14 +14,14 @@ from ..picker.timeline import unfinished
 from ..show.text import Line
 from ..terminal.lines import (
     INTERRUPTED,
-    interrupted,
     print_error,
     print_half_done_restore,
     print_line,
     remark,
+    report_interrupt,
     reporter,
 )
-from ..terminal.questions import Proposal, ask, asked
+from ..terminal.questions import Proposal, ask, read_answer
 from . import OK, REMARKS, Done, back, checkpoints, diff, restore
 from . import list as listing
 
@@ -62,7 +62,7 @@ def pick(context: "Context", options: "ParsedOptions", done: Done) -> int:
     if code == INTERRUPTED:
         if context.store.is_interrupted(context.root.key):
             print_half_done_restore()
-        return interrupted()
+        return report_interrupt()
     return code or (REMARKS if incomplete else OK)
 
 
@@ -103,7 +103,7 @@ class _Prompt:
             self._call(listing.list_turns, ["list", "-n", str(self._rows), *(["--all"] if self._all else [])])
             print_line(_HELP)
             try:
-                answer = asked("What now? [q] ").strip()
+                answer = read_answer("What now? [q] ").strip()
             except EOFError:
                 print_line()
                 return code
@@ -111,7 +111,7 @@ class _Prompt:
                 return code
             is_changed = False
             try:
-                found = self._do(answer)
+                found = self._run_answer(answer)
                 if found is not None:
                     code, is_changed = found, True
             except errors.CasrewindError as error:
@@ -119,7 +119,7 @@ class _Prompt:
             except ValueError as error:
                 print_error(str(error))
 
-    def _do(self, answer: str) -> int | None:
+    def _run_answer(self, answer: str) -> int | None:
         """Run one command. Returns its exit code, or None if it only shows data."""
         verb, *given = shlex.split(answer)
         if verb == "a":

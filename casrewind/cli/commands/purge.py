@@ -66,11 +66,11 @@ def _path(context: "Context", options: "ParsedOptions", done: Done) -> int:
     else:
         _show_paths(found)
     if not found.dry_run:
-        _note_remote(context)
+        _report_remote(context)
     return OK
 
 
-def _note_remote(context: "Context") -> None:
+def _report_remote(context: "Context") -> None:
     """Say where what was pushed may still hold what was purged."""
     found = find_unsent(context)
     if found is not None:
@@ -88,7 +88,7 @@ def _text(context: "Context", options: "ParsedOptions", done: Done) -> int:
     else:
         _show_text(found)
     if not found.dry_run:
-        _note_remote(context)
+        _report_remote(context)
     return REMARKS if found.files or found.records else OK
 
 
@@ -120,7 +120,7 @@ def _show_paths(found: Purged) -> None:
     if not found.purged and not found.blobs:
         print_line("nothing to do: it is purged already")
     else:
-        print_line(f"{'would purge' if found.dry_run else 'purged'} {_sum(found)}")
+        print_line(f"{'would purge' if found.dry_run else 'purged'} {_totals_in_words(found)}")
         _print_paths(found)
     for name in found.still_there[:SHOWN]:
         remedy = f"casrewind exclude {shlex.quote(printable(name))} first, if it should not"
@@ -137,12 +137,12 @@ def _show_paths(found: Purged) -> None:
 
 def _agreed_on_paths(found: Purged, *, whole: bool) -> bool:
     """Show the paths to remove (all of them with `whole`) and ask. Any answer but yes is no."""
-    print_line(f"purging {_sum(found)}:")
+    print_line(f"purging {_totals_in_words(found)}:")
     _print_paths(found, whole=whole)
     return agreed_for_good()
 
 
-def _sum(found: Purged) -> str:
+def _totals_in_words(found: Purged) -> str:
     conversations = f", {plural(found.transcripts, 'stored conversation')}" if found.transcripts else ""
     return f"{plural(len(found.purged) + len(found.equal), 'path')}{conversations}: {plural(found.blobs, 'blob')}, {size(found.size)}"
 
@@ -176,7 +176,7 @@ def _shape_of_paths(found: Purged) -> shapes.Shape:
 
 
 def _show_text(found: TextPurged) -> None:
-    print_line(f"{'would drop' if found.dry_run else 'dropped'} {_places(found)}")
+    print_line(f"{'would drop' if found.dry_run else 'dropped'} {_places_in_words(found)}")
     if found.places.transcripts:
         print_line("  at those checkpoints, conversations can be taken from the client's own files alone")
     for item in found.files[:SHOWN]:
@@ -199,7 +199,7 @@ def _show_text(found: TextPurged) -> None:
 
 def _agreed_on_text(found: TextPurged) -> bool:
     """Show where the text occurs, and ask. Any answer but yes is no."""
-    print_line(f"dropping {_places(found)}")
+    print_line(f"dropping {_places_in_words(found)}")
     return agreed_for_good()
 
 
@@ -207,7 +207,7 @@ def _is_rules(path: bytes) -> bool:
     return path in domains.OUTSIDE_NAMES or path.rpartition(b"/")[2] in RULE_FILES
 
 
-def _places(found: TextPurged) -> str:
+def _places_in_words(found: TextPurged) -> str:
     where = found.places
     return (
         f"{plural(where.transcripts, 'stored conversation')}, {plural(where.prompts, 'prompt')}, {plural(where.labels, 'label')}, "

@@ -42,12 +42,12 @@ def restore(context: "Context", options: "ParsedOptions", done: Done) -> int:
         return _resume(context, options, done)
     if options.ref is None:
         raise errors.UsageError("restore: which checkpoint?", "casrewind list shows them, casrewind restore last restores the newest")
-    if (running := words.Words(context, options).unended(options.ref)) is not None:
+    if (running := words.Words(context, options).turn_without_end(options.ref)) is not None:
         if options.what != "code" or options.into:
             raise errors.CheckpointNotFound(f"{options.ref}: that turn has no end yet, so there is no checkpoint of the state after it")
         done()
-        return _as_it_is(running, options)
-    point = words.restored(context, options)
+        return _report_running_turn(running, options)
+    point = words.restore_target(context, options)
     if options.into:
         return _restore_to(context, options, point, done)
     if options.durable:
@@ -63,7 +63,7 @@ def _restore_files(context: "Context", options: "ParsedOptions", point: "Checkpo
     scope = words.paths_of(context, options.rest, [point], options)
     if options.dashed and not scope:
         raise errors.UsageError("restore REF -- needs at least one path behind the dashes")
-    target, moved = target_of(context, point), words.Words(context, options).moved(options.ref or "")
+    target, moved = target_of(context, point), words.Words(context, options).why_numbers_moved(options.ref or "")
     edits: Edits | None = None
 
     def restoring(*, dry_run: bool = False) -> Restored:
@@ -93,7 +93,7 @@ def _restore_files(context: "Context", options: "ParsedOptions", point: "Checkpo
             print_lines(restored.unprotected_lines(lost_rules(context, report.actions)))
             print_line(f"{title()}:")
             print_lines(question.explained())
-        question.look(report.actions)
+        question.find_outside_edits(report.actions)
         return _report(report, options, question)
 
     return carry_out(restoring, options, done, question)
@@ -129,7 +129,7 @@ def _chosen_hunks(context: "Context", options: "ParsedOptions", done: Done, plan
     return hunk_questions.ask(compare.planned(context, restored.really_changes(plan.actions), plan.merged), stream)
 
 
-def _as_it_is(turn: "Turn", options: "ParsedOptions") -> int:
+def _report_running_turn(turn: "Turn", options: "ParsedOptions") -> int:
     """Report a restore to the state after a turn that has no end yet: the files as they are."""
     if options.json:
         report = Restored("restore", "", "", (), (), 0, dry_run=options.dry_run)
@@ -263,7 +263,7 @@ def revert(context: "Context", options: "ParsedOptions", done: Done) -> int:
         several = f"casrewind revert {_range_with(turns, another)} reverses all from one to the other"
         raise errors.UsageError(f"{another} is another turn, and behind a turn revert takes paths", several)
     oldest = named.view.points[turns[-1].before or ""]
-    moved = named.moved(f"@{turns[0].n}")
+    moved = named.why_numbers_moved(f"@{turns[0].n}")
     name = f"{name}, chosen hunks only" if options.patch else name
     is_asked = not (options.dry_run or options.patch) and (must_ask(options, CHANGES) or bool(moved))
     edits: Edits | None = None
@@ -311,7 +311,7 @@ def _named_turns(context: "Context", options: "ParsedOptions", named: words.Word
         if not turns:
             what = f"session {printable(options.session)!r} has no turns here"
             raise errors.CheckpointNotFound(what, "casrewind list shows the sessions")
-        return turns, f"session {printable(session[:_SESSION])} ({_told(turns)})"
+        return turns, f"session {printable(session[:_SESSION])} ({_turns_in_words(turns)})"
     if word is None:
         raise errors.UsageError("revert: which turn?", "casrewind list shows them, casrewind revert @1 reverses the newest")
     ends = [end.removeprefix("@") for end in word.split("..")]
@@ -321,7 +321,7 @@ def _named_turns(context: "Context", options: "ParsedOptions", named: words.Word
             what = f"{word}: the older turn comes first, and it has the higher number"
             raise errors.UsageError(what, f"casrewind revert @{last}..@{first}")
         turns = list(named.view.turns[last - 1 : first])
-        return turns, f"@{first}..@{last} ({_told(turns)})"
+        return turns, f"@{first}..@{last} ({_turns_in_words(turns)})"
     side = named.side(word)
     if named.view.machine:
         what = f"{word} is a turn of {named.view.machine}: revert reverses turns of this machine"
@@ -331,7 +331,7 @@ def _named_turns(context: "Context", options: "ParsedOptions", named: words.Word
     return [side.turn], turn_title(side.turn)
 
 
-def _told(turns: "Sequence[Turn]") -> str:
+def _turns_in_words(turns: "Sequence[Turn]") -> str:
     """Several turns in words."""
     ends = [cut_to(restored.shortened(turn.prompt), _PROMPT) for turn in (turns[-1], turns[0])]
     return f'{plural(len(turns), "turn")}: "{ends[0]}"' + (f' to "{ends[1]}"' if len(turns) > 1 else "")
@@ -364,15 +364,15 @@ def _range_with(turns: "Sequence[Turn]", another: str) -> str:
 
 def undo(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind undo."""
-    return _take_back(context, options, done, everything=options.all)
+    return _undo_or_redo(context, options, done, everything=options.all)
 
 
 def redo(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind redo."""
-    return _take_back(context, options, done)
+    return _undo_or_redo(context, options, done)
 
 
-def _take_back(context: "Context", options: "ParsedOptions", done: Done, **which: bool) -> int:
+def _undo_or_redo(context: "Context", options: "ParsedOptions", done: Done, **which: bool) -> int:
     """Undo or redo: list the steps, show the plan, or carry it out. On a terminal the command asks first."""
     from ...ops import undo as undos
 
@@ -380,10 +380,10 @@ def _take_back(context: "Context", options: "ParsedOptions", done: Done, **which
         done()
         _print_steps(context, options)
         return OK
-    steps = _steps(context, options.command)
+    steps = _steps_of_history(context, options.command)
     if options.command == "undo" and not options.older:
         _refuse_older(context, steps)
-    step = _restore_of(context, steps[-1]) if steps else ""
+    step = _restore_in_words(context, steps[-1]) if steps else ""
     title = f"{options.command} {step}".rstrip()
     is_asked = bool(steps) and not options.dry_run and must_ask(options, CHANGES)
     if steps:
@@ -411,7 +411,7 @@ def _refuse_older(context: "Context", steps: Sequence[Step]) -> None:
     if not steps:
         raise errors.NothingToUndo(f"nothing to undo: {what}, and its old conversation is still there")
     raise errors.NothingToUndo(
-        f"nothing was undone: {what}, and undo would take back {_restore_of(context, steps[-1])}",
+        f"nothing was undone: {what}, and undo would take back {_restore_in_words(context, steps[-1])}",
         "casrewind undo --older does that"
     )
 
@@ -422,7 +422,7 @@ def _refuse_foreign(context: "Context", command: str, step: Step) -> None:
     made = context.store.checkpoint(step.safety)
     if own and made is not None and made.more.by_session not in ("", own):
         raise errors.NothingToUndo(
-            f"nothing was changed: {_restore_of(context, step)} is of another session",
+            f"nothing was changed: {_restore_in_words(context, step)} is of another session",
             f"a person takes it back in a terminal: "
             f"casrewind {command}"
         )
@@ -430,22 +430,22 @@ def _refuse_foreign(context: "Context", command: str, step: Step) -> None:
 
 def _print_steps(context: "Context", options: "ParsedOptions") -> None:
     """Print all steps that can be undone or redone, newest first."""
-    steps = _steps(context, options.command)[::-1]
+    steps = _steps_of_history(context, options.command)[::-1]
     if options.json:
         print_json({"steps": [_step_json(context, step) for step in steps]})
         return
     for number, step in enumerate(steps, 1):
-        print_line(f"{number:>3}  {options.command} {_restore_of(context, step)}")
+        print_line(f"{number:>3}  {options.command} {_restore_in_words(context, step)}")
     if not steps:
         print_line(f"nothing to {options.command}")
 
 
-def _steps(context: "Context", command: str) -> Sequence[Step]:
+def _steps_of_history(context: "Context", command: str) -> Sequence[Step]:
     history = context.store.history(context.root.key)
     return history.undo if command == "undo" else history.redo
 
 
-def _restore_of(context: "Context", step: Step) -> str:
+def _restore_in_words(context: "Context", step: Step) -> str:
     """The restore of a step in words: the restore to 'it works' (03:43, 30 min ago)."""
     store = context.store
     target, made = store.checkpoint(step.target), store.checkpoint(step.safety)

@@ -16,7 +16,7 @@ from ...store.catalog import Marked
 from ..show import comparison, shapes
 from ..show.changes import named, unclear_lines
 from ..show.comparison import ENTRIES, STAT, form_of
-from ..show.text import signed, size, skipped_lines
+from ..show.text import signed_counts, size, skipped_lines
 from ..terminal.lines import print_json, print_line, print_lines, remark
 from ..terminal.pager import pager
 from ..terminal.table import width
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def show(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind show."""
     named = words.Words(context, options)
-    found = named.shown()
+    found = named.shown_object()
     is_patch = options.context is not None or options.word_diff
     options.form = options.form or (STAT if isinstance(found, Turn) or is_patch else ENTRIES)
     if is_patch and options.form == STAT:
@@ -97,7 +97,7 @@ def _show_turn(context: "Context", options: "ParsedOptions", named: words.Words,
             else:
                 print_line("nothing changed")
                 print_lines(unclear_lines(view.comparison(turn).unclear))
-            _print_shared(turn)
+            _print_shared_paths(turn)
     if turn.damaged:
         remark(f"casrewind: a part of what {view.number(turn)} changed is damaged in the store; casrewind verify shows what is affected")
     return code
@@ -134,7 +134,7 @@ def _described(turn: Turn, number: str, left_out: Sequence[Skip]) -> Iterator[st
         yield f"  {'what it changed is damaged in the store' if turn.damaged else f'{why_unknown(turn)}: what it changed is not known'}"
 
 
-def _print_shared(turn: Turn) -> None:
+def _print_shared_paths(turn: Turn) -> None:
     by_turns: dict[tuple[int, ...], list[bytes]] = {}
     for path, numbers in turn.shared:
         by_turns.setdefault(numbers, []).append(path)
@@ -174,7 +174,7 @@ def _print_checkpoint(point: Checkpoint, marked: Marked, turn: Turn | None = Non
     if marked.pinned:
         print_line("  pinned")
     print_line(f"  root      {printable(point.root)}{machine and f' on {machine}'}")
-    print_line(f"  holds     {plural(point.files, 'file')}, {size(point.size)}; against its parent {signed(point.changes)}")
+    print_line(f"  holds     {plural(point.files, 'file')}, {size(point.size)}; against its parent {signed_counts(point.changes)}")
     if point.flags & checkpoints.DURING_RESTORE:
         print_line("  made while a restore was unfinished")
 

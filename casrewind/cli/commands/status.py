@@ -38,7 +38,7 @@ _POWERS = ("GiB", 30), ("MiB", 20), ("KiB", 10)
 
 def status(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind status."""
-    found, seen = statuses.status(context), statuses.seen(context)
+    found, seen = statuses.status(context), statuses.agents_seen(context)
     ignored, complete = find_ignored(context.tree, context.policy)
     connected = []
     for name in agents.NAMES:
@@ -85,7 +85,7 @@ def _print_status(
         last = found.last
         label = f" {printable(found.label)!r}" if found.label else ""
         print_line(f"  last         {last.id}{label}, {age(last.created_ns)}: {plural(last.files, 'file')}, {size(last.size)}")
-    for line in _keeps(found, context.limits):
+    for line in _kept_in_words(found, context.limits):
         print_line(line)
     remote = find_unsent(context)
     if remote is not None:
@@ -115,7 +115,7 @@ def _print_private_rules(policy: ScanPolicy, store: str) -> None:
         print_line(f"               in {printable(Layout(store).rules)}")
 
 
-def _keeps(found: Status, limits: Limits) -> Iterator[str]:
+def _kept_in_words(found: Status, limits: Limits) -> Iterator[str]:
     """What is kept, in words: how far back it goes, and what is deleted by itself."""
     if found.oldest is not None:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(found.oldest.created_ns // 1_000_000_000))
@@ -185,7 +185,7 @@ def show_config(settings: Settings, options: "ParsedOptions") -> int:
         pass  # the user's settings apply everywhere
     else:
         own = project(root)
-    found = [_lowered(setting, own, root) for setting in found]
+    found = [_effective(setting, own, root) for setting in found]
     for fault in faults_of(own):
         note(f"{printable(os.path.join(root or '', config.PROJECT_FILE))}: {fault.reason}")
     if options.json:
@@ -200,7 +200,7 @@ def show_config(settings: Settings, options: "ParsedOptions") -> int:
     return OK
 
 
-def _lowered(setting: Setting, own: config.Project, root: str | None) -> Setting:
+def _effective(setting: Setting, own: config.Project, root: str | None) -> Setting:
     """The effective setting in a project. The project's own file may lower a limit."""
     if setting.name != "capture.max_file_size" or own.max_file_size is None or own.max_file_size >= setting.value:
         return setting
@@ -210,12 +210,12 @@ def _lowered(setting: Setting, own: config.Project, root: str | None) -> Setting
 def _print_settings(path: str, found: Sequence[Setting], rules: Sequence[str]) -> None:
     print_line(f"{printable(path)}{'' if os.path.exists(path) else '  (does not exist: default settings)'}")
     for setting in found:
-        print_line(f"  {setting.name:<26}  {_written(setting):<12}  {printable(setting.source)}")
+        print_line(f"  {setting.name:<26}  {_as_in_file(setting):<12}  {printable(setting.source)}")
     for rule in rules:
         print_line(f"  ignore                      {printable(rule)}  the project's own file")
 
 
-def _written(setting: Setting) -> str:
+def _as_in_file(setting: Setting) -> str:
     """A value in the syntax of the configuration file."""
     value = setting.value
     if setting.kind == "age":

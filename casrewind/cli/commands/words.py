@@ -33,7 +33,7 @@ _SEARCHED = 50
 """Turns that are searched for the change of a path."""
 
 
-def restored(context: "Context", options: "ParsedOptions") -> Checkpoint:
+def restore_target(context: "Context", options: "ParsedOptions") -> Checkpoint:
     """The checkpoint of a restore. The paths are stored in `options.rest`.
 
     Raises UsageError for a word that is also a path, and CheckpointNotFound.
@@ -97,7 +97,7 @@ class Words:
             self._views[place.worktree] = TurnView(self._context, place=place)
         return self._views[place.worktree]
 
-    def _there(self, word: str) -> str:
+    def _without_machine(self, word: str) -> str:
         """A word without its machine. Its machine is that of the view from now on."""
         self._place = lookup.place_of(self._context, word)
         return self._place.reference
@@ -106,7 +106,7 @@ class Words:
         """The state that a word names. Raises CheckpointNotFound, AmbiguousReference."""
         from ...ops.checkpoint_names import turn_of
 
-        there = self._there(word)
+        there = self._without_machine(word)
         reference = turn_of(there)
         if reference is not None and not self._is_bare(there):
             of, state = self.view.state(there)
@@ -133,19 +133,19 @@ class Words:
         """The checkpoints before and after a turn that are known."""
         return [self.view.points[identity] for identity in (turn.before, turn.after) if identity is not None]
 
-    def unended(self, word: str) -> "Turn | None":
+    def turn_without_end(self, word: str) -> "Turn | None":
         """The turn without an end yet, if the word names the state after it: the files as they are. Else None."""
         found = self.side(word) if self._number(word) else None
         return found.turn if found is not None and found.point is None else None
 
-    def shown(self) -> "Turn | Checkpoint":
+    def shown_object(self) -> "Turn | Checkpoint":
         """The object of `show`: a turn for `N`, `@N` and its first checkpoint, else a checkpoint. Default: newest turn."""
         from ...ops.checkpoint_names import turn_of
 
         word = self._options.ref
         if word is None:
             return self.view.turns[0] if self.view.turns else lookup.checkpoint(self._context, "last")
-        there = self._there(word)
+        there = self._without_machine(word)
         reference = turn_of(there)
         if reference is not None and not reference[1] and not self._is_bare(there):
             return self.view.turn(there)
@@ -153,7 +153,7 @@ class Words:
         found = self.side(word) if point.id.startswith(there) else Side(point)
         return found.turn if found.turn is not None and found.side == "before" else point
 
-    def compared(self) -> list[Side]:
+    def diff_sides(self) -> list[Side]:
         """The sides of a diff, two at most. The paths are stored in `options.rest`.
 
         As in git, the first word that is not a checkpoint is a path, and so are all later words. Raises UsageError for
@@ -193,7 +193,7 @@ class Words:
             _checkpoint(self._context, word, lambda: f"casrewind diff -- {quoted(word)}", self._options)
         return self.side(word)
 
-    def moved(self, word: str) -> str:
+    def why_numbers_moved(self, word: str) -> str:
         """For a turn's number: that a prompt of the last minute moved the numbers, so that `--yes` may have been meant for
         another turn. "" if none did, or if no person at a terminal can be asked."""
         if not self._number(word) or not may_answer():
@@ -208,7 +208,7 @@ class Words:
     def before_change(self, word: str) -> str:
         """The words that restore a path to before the newest of the last turns that changed it, else as it was last saved."""
         with suppress(errors.CasrewindError):
-            covered = paths.PathScope(roots.below(self._context.root.path, [word], self._options.directory)).cover
+            covered = paths.PathScope(roots.below(self._context.root.path, [word], self._options.directory)).covers
             for turn in self.view.turns[:_SEARCHED]:
                 if turn.before and any(covered(change.path) for change in self.view.filled(turn).changes or ()):
                     return f"@{turn.n} {quoted(word)}"
@@ -218,7 +218,7 @@ class Words:
         """The first word that reads as a turn and is no path: not in the worktree, nor among `changes`."""
         for word in words:
             if self._number(word) and not _is_present(word, self._options):
-                covered = paths.PathScope(roots.below(self._context.root.path, [word], self._options.directory)).cover
+                covered = paths.PathScope(roots.below(self._context.root.path, [word], self._options.directory)).covers
                 if not any(covered(change.path) for change in changes):
                     return word
         return None

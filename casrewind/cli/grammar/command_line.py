@@ -156,7 +156,7 @@ class CommandLine:
         self._words, self._behind, self._dashed = argv[:cut], argv[cut + 1 :], cut < len(argv)
         self._given: dict[str, object] = {}
         self._known: dict[str, Option] = {}
-        self._accept(GLOBAL)
+        self._accept_options(GLOBAL)
         self._chosen: dict[str, str] = {}
         self._name: str | None = None
         self._command: Command | None = None
@@ -181,14 +181,14 @@ class CommandLine:
             elif not word.startswith("--") and word[:2] in self._known:
                 self._read_short(word)
             elif self._is_option(word):
-                raise unknown_option(name, self._name, self._known, self._words)
+                raise unknown_option_error(name, self._name, self._known, self._words)
             elif self._command is None:
                 found = find(word)
                 if found is None:
-                    raise unknown_command(word)
+                    raise unknown_command_error(word)
                 self._name, self._command = found
                 self._given = {**self._command.defaults, **self._given}
-                self._accept(self._command.options)
+                self._accept_options(self._command.options)
             else:
                 self._places.append(word)
                 if self._command.takes_rest:
@@ -198,7 +198,7 @@ class CommandLine:
         self._finish()
         return ParsedOptions(**self._given)
 
-    def _accept(self, options: Iterable[Option]) -> None:
+    def _accept_options(self, options: Iterable[Option]) -> None:
         """Accept further options; values given before replace their defaults."""
         for option in options:
             for name in () if option.is_word else option.names:
@@ -228,7 +228,7 @@ class CommandLine:
             if word == "-":
                 return
             if word[:2] not in self._known:
-                raise unknown_option(word[:2], self._name, self._known)
+                raise unknown_option_error(word[:2], self._name, self._known)
 
     def _set(self, name: str, value: str | None) -> None:
         """Set an option. If `value` is None, the value is the next word."""
@@ -290,7 +290,7 @@ def _is_negative(word: str) -> bool:
     return digits.isascii() and digits.isdigit()
 
 
-def unknown_command(word: str) -> errors.UsageError:
+def unknown_command_error(word: str) -> errors.UsageError:
     """The error for an unknown command."""
     if word in _COPIES:
         hint = "casrewind restore REF --to DIR writes a checkpoint into a directory of its own"
@@ -300,7 +300,7 @@ def unknown_command(word: str) -> errors.UsageError:
     return errors.UsageError(f"unknown command {word!r}", hint)
 
 
-def unknown_option(name: str, command: str | None, known: dict[str, Option], behind: Iterable[str] = ()) -> errors.UsageError:
+def unknown_option_error(name: str, command: str | None, known: dict[str, Option], behind: Iterable[str] = ()) -> errors.UsageError:
     """The error for an unknown option. `behind` are the words that follow the option."""
     if command is None:
         having = [row for row, found in COMMANDS.items() if any(name in option.names for option in found.options)]

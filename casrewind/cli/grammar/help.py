@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 from ... import __version__
-from .command_line import find, unknown_command
+from .command_line import find, unknown_command_error
 from .command_table import ADVANCED, COMMANDS, EVERYDAY, GLOBAL, GROUPS, Command, Option
 
 _WIDEST = 80
@@ -96,7 +96,7 @@ def show_help(options: object) -> str:
         return everything() if getattr(options, "all", False) else overview()
     found = find(topic)
     if found is None:
-        raise unknown_command(topic)
+        raise unknown_command_error(topic)
     return of_command(found[0])
 
 

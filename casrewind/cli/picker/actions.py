@@ -22,7 +22,8 @@ _PATCH = ("d", "patch")
 
 
 class PickerActions:
-    """Keys that change something, after a question. Each public method but `ask`, `offer` and `refuse_questions` is what one key does."""
+    """Keys that change something, after a question. Each public method is what one key does, but `ask`, `offer_to_resume` and
+    `refuse_questions`."""
 
     def __init__(
         self, state: PickerState, view: PickerView, reader: TimelineReader, deliver: Callable[[Callable[[], None]], None]
@@ -32,20 +33,20 @@ class PickerActions:
         self._refuse: Callable[[], object] = lambda: None
         self._gone = False
 
-    def _act(self, what: str, work: Callable[[], ActionResult]) -> None:
+    def _start_action(self, what: str, work: Callable[[], ActionResult]) -> None:
         """Start a job that writes. A second job is refused while it runs."""
         if self.state.acting:
             self.view.app.bell()
             return
         self.state.acting, self.state.busy, self.state.said = True, what, ""
-        self.view.tell()
-        self.reader.jobs.put(worker.ACT, work, self._take_result)
+        self.view.update_lines()
+        self.reader.jobs.put(worker.ACT, work, self._show_result)
 
-    def _take_result(self, found: ActionResult | Exception) -> None:
+    def _show_result(self, found: ActionResult | Exception) -> None:
         self.state.acting, self.state.busy, self.state.writing, self.state.unfinished = False, "", False, []
         if isinstance(found, Declined):
             self.state.said = "nothing was changed"
-            self.view.tell()
+            self.view.update_lines()
             return
         if isinstance(found, Exception):
             self.state.stale = True  # the progress of the failed job is unknown
@@ -62,7 +63,7 @@ class PickerActions:
         self._reload()
 
     def _reload(self) -> None:
-        self.view.tell()
+        self.view.update_lines()
         self.reader.jobs.put(worker.LIST, self.reader.model.timeline, self.reader.fill)
 
     def ask(self, proposal: Proposal) -> str:
@@ -71,12 +72,12 @@ class PickerActions:
         lines = [line.text for line in (*proposal.notes, *proposal.lines)]
         answers = (*((_KEEP,) if proposal.may_keep else ()), *YES, *((_PATCH,) if patch is not None else ()))
         while True:
-            found = self._answer(lambda: Dialog(headline, lines, answers, kept), kept)
+            found = self._show_and_wait(lambda: Dialog(headline, lines, answers, kept), kept)
             if found != _PATCH[0] or patch is None:
                 return found
-            self._answer(functools.partial(PatchDialog, headline, [line.text for line in patch()]), "")
+            self._show_and_wait(functools.partial(PatchDialog, headline, [line.text for line in patch()]), "")
 
-    def _answer(self, dialog: Callable[[], Dialog], kept: str) -> str:
+    def _show_and_wait(self, dialog: Callable[[], Dialog], kept: str) -> str:
         """Show a dialog and wait for its answer, "" = no."""
         answered, answers = threading.Event(), [""]
 
@@ -84,12 +85,12 @@ class PickerActions:
             answers[0] = answer or ""
             self.state.writing = bool(answer == "y" and kept)  # otherwise another question follows
             self.state.busy = "restoring"
-            self.view.tell()
+            self.view.update_lines()
             answered.set()
 
         def show() -> None:
             self.state.busy = "waiting for your answer"
-            self.view.tell()
+            self.view.update_lines()
             self.view.app.push_screen(dialog(), take)
 
         self._refuse = answered.set
@@ -107,7 +108,7 @@ class PickerActions:
     def restore(self, what: str) -> None:
         """Restore code, chat or both."""
         row, preview = self.view.chosen(), self.state.preview
-        if row is None or self.offer():
+        if row is None or self.offer_to_resume():
             return
         if not row.target:
             self.view.say("the state before this was forgotten: nothing can be restored from here")
@@ -124,12 +125,12 @@ class PickerActions:
             return
         scope = sorted(self.state.checked) if what != CHAT else []
         given = ChosenParts(preview, parts) if preview is not None and parts and what == CODE else None
-        self._act("planning", lambda: self.reader.model.restore(row, what, scope, self.ask, given))
+        self._start_action("planning", lambda: self.reader.model.restore(row, what, scope, self.ask, given))
 
     def take_back(self) -> None:
         """Take back what the turn changed: all of it, the chosen files and hunks of it, or the open file."""
         row, pane, line, preview = self.view.chosen(), self.view.pane(), self.view.file(), self.state.preview
-        if row is None or self.offer():
+        if row is None or self.offer_to_resume():
             return
         turn = row.item
         if not isinstance(turn, Turn):
@@ -146,43 +147,43 @@ class PickerActions:
         scope = [line.change.path] if is_open and line is not None and line.change is not None else sorted(self.state.checked)
         parts = {path: frozenset(chosen) for path, chosen in self.state.parts.items()}
         given = ChosenParts(preview, parts) if preview is not None and parts else None
-        self._act("planning", lambda: self.reader.model.take_back(turn, scope, self.ask, given))
+        self._start_action("planning", lambda: self.reader.model.take_back(turn, scope, self.ask, given))
 
     def rewrite(self) -> None:
         """Rewind a conversation in its own session."""
         row = self.view.chosen()
         if row is not None:
-            self._act("planning", lambda: self.reader.model.rewrite(row, self.ask))
+            self._start_action("planning", lambda: self.reader.model.rewrite(row, self.ask))
 
     def undo(self, everything: bool) -> None:  # noqa: FBT001 - textual's way to call it
         """Undo the newest restore."""
-        if self.offer():
+        if self.offer_to_resume():
             return
         kept = "What was edited since is taken back, too; redo brings it back." if everything else _KEPT
         question = f"Undo{' all' if everything else ''}: take the newest restore back?"
-        self._sure(question, [kept], "undoing", {"y": lambda: self.reader.model.undo(everything=everything)}, YES)
+        self._ask_then_run(question, [kept], "undoing", {"y": lambda: self.reader.model.undo(everything=everything)}, YES)
 
     def redo(self) -> None:
         """Redo the newest undo."""
-        if not self.offer():
-            self._sure("Redo: take the newest undo back?", [_KEPT], "redoing", {"y": self.reader.model.redo}, YES)
+        if not self.offer_to_resume():
+            self._ask_then_run("Redo: take the newest undo back?", [_KEPT], "redoing", {"y": self.reader.model.redo}, YES)
 
     def resume(self) -> None:
         """Continue or abort an interrupted restore."""
-        if not self.offer():
+        if not self.offer_to_resume():
             self.view.say("no restore was interrupted here: there is nothing to finish or take back")
 
-    def offer(self) -> bool:
+    def offer_to_resume(self) -> bool:
         """Offer to continue or abort an interrupted restore, unless another question is open. Returns True if there is
         one.
         """
         if self.state.unfinished and len(self.view.app.screen_stack) == 1:
             ways = {key: functools.partial(self.reader.model.resume, forward=key == "c") for key in "ca"}
             answers = (("c", "continue: finish it"), ("a", "abort: take it back"))
-            self._sure("A restore was interrupted here.", self.state.unfinished, "resuming", ways, answers)
+            self._ask_then_run("A restore was interrupted here.", self.state.unfinished, "resuming", ways, answers)
         return bool(self.state.unfinished)
 
-    def _sure(
+    def _ask_then_run(
         self,
         question: str,
         lines: list[str],
@@ -195,7 +196,7 @@ class PickerActions:
         def take(answer: str | None) -> None:
             if answer:
                 self.state.writing = not self.state.acting
-                self._act(what, ways[answer])
+                self._start_action(what, ways[answer])
 
         if self.state.acting:
             self.view.app.bell()
@@ -207,7 +208,7 @@ class PickerActions:
         row = self.view.chosen()
         if row is not None and row.target and self.state.timeline is not None:
             marked = self.state.timeline.marks.get(row.target, UNMARKED)
-            self._act("marking", lambda: self.reader.model.pin(row.target, marked))
+            self._start_action("marking", lambda: self.reader.model.pin(row.target, marked))
 
     def label(self) -> None:
         """Label a checkpoint."""
@@ -217,7 +218,7 @@ class PickerActions:
 
         def take(label: str | None) -> None:
             if label:
-                self._act("marking", lambda: self.reader.model.label(row.target, label))
+                self._start_action("marking", lambda: self.reader.model.label(row.target, label))
 
         point, marked = self.state.timeline.points.get(row.target), self.state.timeline.marks.get(row.target, UNMARKED)
         given = marked.label or (point.label if point is not None else "")

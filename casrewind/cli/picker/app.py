@@ -95,7 +95,7 @@ class Picker(App[int]):
         self.reader = TimelineReader(self.state, self.view, model, jobs)
         self.keys = PickerKeys(self.state, self.view, self.reader)
         self.actions = PickerActions(self.state, self.view, self.reader, self.deliver)
-        self.reader.offer = self.actions.offer
+        self.reader.offer = self.actions.offer_to_resume
 
     def compose(self) -> ComposeResult:
         """The panes."""
@@ -119,7 +119,7 @@ class Picker(App[int]):
 
         def deliver(call: Callable[[], None]) -> None:
             try:
-                loop.call_soon_threadsafe(self.call_later, self._take, call)
+                loop.call_soon_threadsafe(self.call_later, self._run_unless_closing, call)
             except RuntimeError:  # the loop is closed: the screen is gone
                 return
 
@@ -129,7 +129,7 @@ class Picker(App[int]):
                 loop.add_signal_handler(number, self.exit, INTERRUPTED)
         self._relay.listener = self._show_progress
         self.query_one("#timeline", LineList).focus()
-        self.view.tell()
+        self.view.update_lines()
         self._jobs.start(deliver)
 
     def on_resize(self) -> None:
@@ -138,26 +138,26 @@ class Picker(App[int]):
             self.view.focus("#files")
         self.view.arrange_panes()
         self.call_after_refresh(self.view.fit_prompt)
-        self.view.tell()
+        self.view.update_lines()
 
     def on_descendant_focus(self) -> None:
         """The keys depend on the pane, and a low terminal shows one list only."""
         if len(self.screen_stack) == 1:
             self.view.arrange_panes()
-            self.view.tell()
+            self.view.update_lines()
 
     def on_line_list_cursor_moved(self, event: LineList.CursorMoved) -> None:
         """Update after a move to another row, file or line."""
         if event.lines.id == "timeline":
             self.state.is_placed, self.state.wanted = True, None
-            self._take(self.reader.ask_preview)
+            self._run_unless_closing(self.reader.ask_preview)
         elif event.lines.id == "files":
-            self._take(self.reader.ask_patch)
+            self._run_unless_closing(self.reader.ask_patch)
 
     def on_line_list_scrolled(self, event: LineList.Scrolled) -> None:
         """Update after new rows become visible."""
         if event.lines.id == "timeline" and not self.state.stale:
-            self._take(self.reader.read_more)
+            self._run_unless_closing(self.reader.read_more)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filter the timeline, or the files, by these words."""
@@ -204,7 +204,7 @@ class Picker(App[int]):
                 return False
         return super().check_action(action, parameters)
 
-    def _take(self, call: Callable[[], None]) -> None:
+    def _run_unless_closing(self, call: Callable[[], None]) -> None:
         """Run a callback, unless the screen closes: then there is nothing to draw on."""
         if self.screen_stack and self.screen_stack[0].query("#keys"):
             call()

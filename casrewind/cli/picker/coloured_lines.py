@@ -46,7 +46,7 @@ def timeline_row(found: PickerTimeline, row: PickerRow, width: int, *, is_base: 
         text.append("  of another worktree", style="dim")
     columns = _columns(found, row, width)
     left = max(width - sum(cells for cells, _ in columns), 1) - bool(columns)
-    note = picker_rows.note(found, row)
+    note = picker_rows.remark_on(found, row)
     if not is_turn and text.cell_len + len(note) > left:
         note = picker_rows.ending(found, row)  # what a row is comes before what is special about it
     left -= len(note)
@@ -65,7 +65,7 @@ def _columns(found: PickerTimeline, row: PickerRow, width: int) -> list[tuple[in
         for long, short in _SHORT.items():
             words = words.removesuffix(long) + short if words.endswith(long) else words
     cells = _AGE if is_wide else 5
-    columns = [(_COUNTS, _numbers(row))]
+    columns = [(_COUNTS, _counts_of_row(row))]
     if width >= cells + _COUNTS + 16:
         columns.insert(0, (cells, Text(words.rjust(cells - 1), style="dim")))
     if width >= cells + _COUNTS + _WHO + _LEAST_TITLE:
@@ -73,8 +73,8 @@ def _columns(found: PickerTimeline, row: PickerRow, width: int) -> list[tuple[in
     return columns
 
 
-def _numbers(row: PickerRow) -> Text:
-    counts = picker_rows.counted(row)
+def _counts_of_row(row: PickerRow) -> Text:
+    counts = picker_rows.change_counts(row)
     if counts is None:
         words = picker_rows.state_of(row)
         return Text(words if len(words) < _COUNTS else words[: _COUNTS - 2] + "…", style="dim")

@@ -71,7 +71,7 @@ class PickerKeys:
             self.view.lines("#timeline").focus()
         else:
             self.state.said = "q quits"
-        self.view.tell()
+        self.view.update_lines()
 
     def unfold(self) -> None:
         """Unfold a turn or a directory; open what cannot be unfolded."""
@@ -140,7 +140,7 @@ class PickerKeys:
         self.view.lines("#timeline").refresh()
         if self.state.is_opened:
             self.reader.ask_preview()
-        self.view.tell()
+        self.view.update_lines()
 
     def compare(self) -> None:
         """Compare other rows with this row. A second call ends the comparison."""
@@ -264,7 +264,7 @@ class PickerKeys:
             return
         self.view.say(f"the editor ended with {code}" if code else "")
         self.state.wanted = line.change.path
-        self.reader.look()
+        self.reader.scan_worktree()
 
     def copy(self) -> None:
         """Copy the path, the id or the prompt to the clipboard of the terminal."""

@@ -14,7 +14,7 @@ from ...model.diff import Change, Counts, count
 from ...model.turn_records import Forgotten, Outside, Reset, Row, SavedRow, Turn
 from ...ops.checkpoint_names import is_named, label_of
 from ...store.catalog import UNMARKED, Marked
-from ..show.rows import RowWords, first_line, searched, why_unknown, words_of
+from ..show.rows import RowWords, first_line, searchable_texts, why_unknown, words_of
 
 _SESSION = 4
 """Characters of a session's id: enough to tell a project's sessions apart."""
@@ -121,7 +121,7 @@ def _matches(timeline: PickerTimeline, row: PickerRow, wanted: Sequence[str]) ->
     item = row.item
     parts = [number(row), title(timeline, row), who(row), row.target]
     if not isinstance(item, Checkpoint):
-        parts.append(searched(item, _words(timeline, item)))
+        parts.append(searchable_texts(item, _words(timeline, item)))
     if isinstance(item, Turn):
         parts += [item.session, item.id, item.branch]
         parts += [label_of(timeline.points[one], timeline.marks[one]) for one in item.checkpoints]
@@ -162,7 +162,7 @@ def ending(timeline: PickerTimeline, row: PickerRow) -> str:
     return "" if isinstance(row.item, Checkpoint) else _words(timeline, row.item).ending
 
 
-def note(timeline: PickerTimeline, row: PickerRow) -> str:
+def remark_on(timeline: PickerTimeline, row: PickerRow) -> str:
     """The words after a title of any length: that a turn runs or was cut short, and what is special about its changes."""
     item = row.item
     if isinstance(item, Checkpoint):
@@ -209,7 +209,7 @@ def changes_of(row: PickerRow) -> tuple[Change, ...] | None:
     return row.item.changes if isinstance(row.item, Turn | Outside | Reset) else None
 
 
-def counted(row: PickerRow) -> Counts | None:
+def change_counts(row: PickerRow) -> Counts | None:
     """The numbers of changes of a row, as `list` counts them. None: not known."""
     changes = changes_of(row)
     return None if changes is None else count(changes)

@@ -45,16 +45,16 @@ class TimelineReader:
         if self.state.stale:
             self.state.stale = False
             self.state.known.clear()
-            self.look()
+            self.scan_worktree()
         else:
             self.read_more()
 
-    def look(self) -> None:
+    def scan_worktree(self) -> None:
         """Start a job that looks at the worktree."""
         self.view.show_reading("looking at the files")
-        self.jobs.put(worker.LOOK, self.model.look, self._take_look)
+        self.jobs.put(worker.LOOK, self.model.scan_worktree, self._show_scan)
 
-    def _take_look(self, found: PickerTimeline | Exception) -> None:
+    def _show_scan(self, found: PickerTimeline | Exception) -> None:
         """Show the timeline after a scan of the worktree, and compare again."""
         self.fill(found)
         if not isinstance(found, Exception) and self.state.is_opened:
@@ -68,17 +68,17 @@ class TimelineReader:
         first = lines.first()
         todo = [row for row in self.state.rows[first : first + lines.size.height + 1] if not row.is_final][:_VISIBLE]
         if todo:
-            self.jobs.put(worker.FILL, lambda: self.model.filled(todo), self._take_changes)
+            self.jobs.put(worker.FILL, lambda: self.model.filled(todo), self._show_changes)
         if not self.state.timeline.is_complete:
-            self.jobs.put(worker.MORE, self.model.more, self._take_more)
+            self.jobs.put(worker.MORE, self.model.more, self._show_more)
 
-    def _take_changes(self, found: dict[str, PickerRow] | Exception) -> None:
+    def _show_changes(self, found: dict[str, PickerRow] | Exception) -> None:
         if not isinstance(found, Exception):
             self.state.fill(found)
             self.view.lines("#timeline").refresh()
             self.read_more()
 
-    def _take_more(self, found: PickerTimeline | Exception) -> None:
+    def _show_more(self, found: PickerTimeline | Exception) -> None:
         if isinstance(found, Exception):
             self.show_failure(found)
         else:
@@ -96,7 +96,7 @@ class TimelineReader:
         now = self.view.chosen()
         if chosen is None or now is None or now.key != chosen.key:
             self.ask_preview()
-        self.view.tell()
+        self.view.update_lines()
 
     def ask_preview(self) -> None:
         """Start a job that compares for the row at the cursor, if files are shown."""
@@ -105,12 +105,12 @@ class TimelineReader:
         row = self.view.chosen()
         self.state.forget_preview(row, self.view.file())
         self.view.clear()
-        self.view.tell()
+        self.view.update_lines()
         if row is None or (not row.target and not isinstance(row.item, Turn)):
-            self.view.put("#about", Text("" if row is None else "nothing is known of what was here"))
+            self.view.show_text("#about", Text("" if row is None else "nothing is known of what was here"))
             return
-        what, base = self.state.shows(row), self.state.base
-        self.view.put("#about", Text("comparing ...", style="dim"))
+        what, base = self.state.preview_kind(row), self.state.base
+        self.view.show_text("#about", Text("comparing ...", style="dim"))
         self.state.asked += 1
         number = self.state.asked
 
@@ -122,13 +122,13 @@ class TimelineReader:
 
     def _show_preview(self, found: RowPreview | Exception) -> None:
         if isinstance(found, Exception):
-            self.view.put("#about", Text(printable(str(found)), style="red"))
+            self.view.show_text("#about", Text(printable(str(found)), style="red"))
             return
         row = self.view.chosen()
-        if row is None or not self.state.take_preview(found, row, self.view.narrowed()):
+        if row is None or not self.state.set_preview(found, row, self.view.file_filter()):
             return  # the cursor moved, so this result is outdated
         width = max(self.view.lines("#files").size.width, 20)
-        self.view.put("#about", Text(self.state.heading(row, found, width), style="bold"))
+        self.view.show_text("#about", Text(self.state.heading(row, found, width), style="bold"))
         self.view.fit_prompt()
         self.view.lines("#files").fill(len(self.state.tree), self.state.first_file())
         self.ask_patch()

@@ -131,7 +131,7 @@ class PickerState:
 
     # -- what is shown of a row
 
-    def shows(self, row: PickerRow) -> str:
+    def preview_kind(self, row: PickerRow) -> str:
         """What is shown of a row: a save is a state, so there is only what a restore of it would change."""
         return HERE if isinstance(row.item, SavedRow) else self.what
 
@@ -173,9 +173,9 @@ class PickerState:
             return "the filter hides files: a chooses those that it shows, escape ends it"
         return _DROPPED if self.dropped == row.key else ""
 
-    def take_preview(self, found: RowPreview, row: PickerRow | None, words: str) -> bool:
+    def set_preview(self, found: RowPreview, row: PickerRow | None, words: str) -> bool:
         """Show a preview, with the files that have all `words`. False if it is not of the row at the cursor."""
-        if row is None or (found.key, found.what, found.base) != (row.key, self.shows(row), self.base.key if self.base else ""):
+        if row is None or (found.key, found.what, found.base) != (row.key, self.preview_kind(row), self.base.key if self.base else ""):
             return False
         self.preview, self.tree = found, FileTree(counted_changes(found.found.changes))
         self.tree.filter(words)

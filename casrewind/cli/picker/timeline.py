@@ -24,7 +24,7 @@ from ...ops import revert as reverts
 from ...ops import status as statuses
 from ...ops import undo as undos
 from ...ops.checkpoint_names import is_named
-from ...ops.edits import Edit, Edits, changed_since
+from ...ops.edits import Edit, Edits, changed_error
 from ...ops.machine_merge import edit_keeper
 from ...ops.outside_edits import edited_outside
 from ...ops.turn_view import TurnView
@@ -41,12 +41,12 @@ from ..show.restored import (
     RestoreTarget,
     foreign_lines,
     headline,
-    numbers,
     outside_lines,
     plan_lines,
     really_changes,
     restored_lines,
     unprotected_lines,
+    written_and_removed,
 )
 from ..show.rows import is_shown, sides_of
 from ..show.text import Line, size
@@ -124,7 +124,7 @@ class TimelineModel:
         """The timeline with some more rows."""
         return self._more(_STEP)
 
-    def look(self) -> PickerTimeline:
+    def scan_worktree(self) -> PickerTimeline:
         """Scan the worktree. Later comparisons are with this scan; the timeline shows what was edited since."""
         self._seen = compare.scan_worktree(self._context)
         return self.timeline()
@@ -173,26 +173,26 @@ class TimelineModel:
 
     def preview(self, row: PickerRow, what: str, base: PickerRow | None) -> RowPreview:
         """The changes of a row, or of a restore of it; those from `base`, if it is given."""
-        prompt = self._prompt(row)
+        prompt = self._whole_prompt(row)
         if base is not None:
-            return RowPreview(row.key, what, base.key, compare.compare(self._context, self._target(base), self._target(row)), prompt)
-        found = self._towards(row) if what == HERE else self._own(row)
+            return RowPreview(row.key, what, base.key, compare.compare(self._context, self._point_of(base), self._point_of(row)), prompt)
+        found = self._what_restore_changes(row) if what == HERE else self._change_of_row(row)
         return RowPreview(row.key, what, "", found, prompt, is_turn=isinstance(row.item, Turn))
 
-    def _target(self, row: PickerRow) -> Checkpoint:
+    def _point_of(self, row: PickerRow) -> Checkpoint:
         if not row.target:
             raise errors.CheckpointNotFound("the state before this was forgotten")
         return lookup.checkpoint(self._context, row.target)
 
-    def _towards(self, row: PickerRow) -> "Comparison":
-        point = self._target(row)
+    def _what_restore_changes(self, row: PickerRow) -> "Comparison":
+        point = self._point_of(row)
         if point.worktree != self._context.root.key:
             raise errors.RootRefused(f"it belongs to the worktree {printable(point.root)}", "restore it there")
         if self._seen is None:
             self._seen = compare.scan_worktree(self._context)
-        return compare.towards(self._context, self._seen, point)
+        return compare.compare_to_checkpoint(self._context, self._seen, point)
 
-    def _own(self, row: PickerRow) -> "Comparison":
+    def _change_of_row(self, row: PickerRow) -> "Comparison":
         """The change of a row: of a turn, an outside edit or a restore, or since the checkpoint before."""
         context = self._context
         item = row.item
@@ -201,7 +201,7 @@ class TimelineModel:
         to_now = (isinstance(item, Turn) and item.to_now) or (isinstance(item, Outside) and not item.checkpoint)
         if isinstance(item, Turn) and item.changes is None:
             if item.to_now and self._seen is None:
-                self.look()
+                self.scan_worktree()
             assert self._view is not None
             item = self._view.filled(item)
         changes, unclear = (item.changes, item.unclear) if isinstance(item, Turn | Outside | Reset) else ((), ())
@@ -209,7 +209,7 @@ class TimelineModel:
             raise errors.CheckpointNotFound("what this turn changed is not known: its start or its end was forgotten, or is damaged")
         return compare.of_changes(context, changes, to_now=to_now, unclear=unclear)
 
-    def _prompt(self, row: PickerRow) -> str:
+    def _whole_prompt(self, row: PickerRow) -> str:
         """The whole prompt. A checkpoint holds its start only; the transcript has the rest."""
         item = row.item
         if not isinstance(item, Turn):
@@ -225,7 +225,7 @@ class TimelineModel:
     def resume(self, *, forward: bool) -> ActionResult:
         """Continue an interrupted restore, or abort it."""
         done = finish_restore(self._context, forward=forward)
-        return _restored(done if forward else done._replace(op="abort"))
+        return _restore_result(done if forward else done._replace(op="abort"))
 
     def restore(
         self, row: PickerRow, what: str, scope: Sequence[bytes], ask: Ask, parts: "ChosenParts | None" = None
@@ -253,7 +253,7 @@ class TimelineModel:
         context = self._context
         parts = {} if edits is None else {path: edit for path, edit in edits.items() if edit is not None}
         made = {path: edit.data for path, edit in parts.items() if edit.data is not None}
-        point = self._target(row)
+        point = self._point_of(row)
         target = target_of(context, point)
         name = target.name.removeprefix("to ")
         taken: list[Line] = []
@@ -275,16 +275,16 @@ class TimelineModel:
             report = restores.restore(
                 context, point, scope=scope, confirm=confirm, skip_damaged=skip_damaged, keeper=keeper, edits=edits
             )
-            return _restored(report, target)
+            return _restore_result(report, target)
         before = self._rewind(point, dry_run=True)
         taken = [*map(Line, before.notes), *removed_prompts(before)]
         if what == BOTH:
             options = {"skip_damaged": skip_damaged, "keeper": keeper}
-            return _rewound(self._rewind(point, both=True, scope=scope, confirm=confirm, **options), target)
+            return _rewind_result(self._rewind(point, both=True, scope=scope, confirm=confirm, **options), target)
         taken_back = f"{plural(len(before.prompts), 'prompt')} taken back, no file changed"
         headline = Line(f"Fork the conversation as it was {name}: {taken_back}")
         _must_agree(ask(Proposal(headline, taken, kept="The conversation itself stays as it is.")))
-        return _rewound(self._rewind(point), target)
+        return _rewind_result(self._rewind(point), target)
 
     def take_back(self, turn: Turn, scope: Sequence[bytes], ask: Ask, parts: "ChosenParts | None" = None) -> ActionResult:
         """Take back what a turn changed, after `ask` returns YES. `parts`: hunks of it that are chosen beside the files in
@@ -303,7 +303,7 @@ class TimelineModel:
             return bool(ask(Proposal(title, planned, notes, UNDO_KEEPS, lambda: self._patch_of(plan, made))))
 
         report = reverts.revert(self._context, view, [turn], [*scope, *hunks], confirm=confirm, hunks=hunks)
-        return _restored(report, RestoreTarget(f"{name}{some}", turn.n, turn.started_ns))
+        return _restore_result(report, RestoreTarget(f"{name}{some}", turn.n, turn.started_ns))
 
     def _notes(self, point: Checkpoint, plan: Plan) -> list[Line]:
         """The lines above a plan: the rules that it takes back, and the branches if git is on another one now."""
@@ -326,7 +326,7 @@ class TimelineModel:
     def rewrite(self, row: PickerRow, ask: Ask) -> ActionResult:
         """Rewind the conversation in its own session if `ask` returns True. Raises Declined and the errors of
         a rewind."""
-        point = self._target(row)
+        point = self._point_of(row)
         before = self._rewind(point, in_place=True, dry_run=True)
         taken_back = f"{plural(len(before.prompts), 'prompt')} taken back, no file changed"
         target = target_of(self._context, point)
@@ -334,27 +334,27 @@ class TimelineModel:
         headline = Line(f"Cut the conversation in its own session, {name}: {taken_back}")
         details = [Line(printable(before.transcript)), *map(Line, before.notes), *removed_prompts(before)]
         _must_agree(ask(Proposal(headline, details, kept="As it is now it is kept beside.")))
-        return _rewound(self._rewind(point, in_place=True), target)
+        return _rewind_result(self._rewind(point, in_place=True), target)
 
     def _rewind(self, point: Checkpoint, **options: Any) -> rewind.Rewound:  # those of to_checkpoint
         return rewind.to_checkpoint(self._context, point, **options)
 
     def undo(self, *, everything: bool = False) -> ActionResult:
         """Undo the newest restore. `everything` also undoes later edits."""
-        return _restored(undos.undo(self._context, everything=everything))
+        return _restore_result(undos.undo(self._context, everything=everything))
 
     def redo(self) -> ActionResult:
         """Redo the newest undo."""
-        return _restored(undos.redo(self._context))
+        return _restore_result(undos.redo(self._context))
 
     def pin(self, point: str, marked: Marked) -> ActionResult:
         """Pin the checkpoint, or unpin it."""
         found = lookup.checkpoint(self._context, point)
-        return _marked(pins.unpin(self._context, found) if is_named(found, marked) else pins.pin(self._context, found))
+        return _mark_result(pins.unpin(self._context, found) if is_named(found, marked) else pins.pin(self._context, found))
 
     def label(self, point: str, label: str) -> ActionResult:
         """Pin a checkpoint, and label it."""
-        return _marked(pins.pin(self._context, lookup.checkpoint(self._context, point), label))
+        return _mark_result(pins.pin(self._context, lookup.checkpoint(self._context, point), label))
 
     def place_of(self, path: bytes) -> bytes:
         """The absolute path of a file of the worktree."""
@@ -370,7 +370,7 @@ def _edits(
     for path, chosen in parts.hunks.items():
         edit = edit_of_file(parts.preview.found, changes[path], chosen)
         if edit is None:
-            raise changed_since(path)
+            raise changed_error(path)
         found[path] = edit
     return found
 
@@ -391,7 +391,7 @@ def unfinished(context: "Context") -> list[str]:
 
 def summary(plan: Plan) -> str:
     """The totals of a plan."""
-    written, removed = numbers(plan.actions)
+    written, removed = written_and_removed(plan.actions)
     left = f", {len(plan.kept)} left alone" if plan.kept else ""
     lost = f", {removed:,} REMOVED" if removed else ""
     return f"{plural(written, 'path')} written{lost}{left}"
@@ -402,16 +402,16 @@ def _must_agree(answer: str) -> None:
         raise restores.Declined
 
 
-def _restored(report: "Restored", target: RestoreTarget = NO_TARGET) -> ActionResult:
+def _restore_result(report: "Restored", target: RestoreTarget = NO_TARGET) -> ActionResult:
     return ActionResult(tuple(restored_lines(report, target.name, state=target.state)), report.incomplete)
 
 
-def _rewound(report: rewind.Rewound, target: RestoreTarget) -> ActionResult:
+def _rewind_result(report: rewind.Rewound, target: RestoreTarget) -> ActionResult:
     incomplete = report.restored is not None and report.restored.incomplete
     return ActionResult(tuple(rewound_lines(report, target)), incomplete)
 
 
-def _marked(report: "Marking") -> ActionResult:
+def _mark_result(report: "Marking") -> ActionResult:
     return ActionResult(tuple(marking_lines(report)), is_mark=True)
 
 

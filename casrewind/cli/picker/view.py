@@ -75,23 +75,23 @@ class PickerView:
         """Show how far a job is, if one runs."""
         if self.state.busy:
             self.state.busy = words
-            self.tell()
+            self.update_lines()
 
-    def tell(self) -> None:
+    def update_lines(self) -> None:
         """Update the lines above and below the panes."""
-        self.put("#top", Text(f"casrewind · {self.state.name} · {self.state.totals()}", style="bold"))
-        self.put("#status", Text(self.state.status(), style="cyan"))
+        self.show_text("#top", Text(f"casrewind · {self.state.name} · {self.state.totals()}", style="bold"))
+        self.show_text("#status", Text(self.state.status(), style="cyan"))
         other = f"v {TURN if self.state.what == HERE else HERE}"
         keys = [other if key.startswith("v ") else key for key in _KEYS[self.pane()]]
-        self.put("#keys", coloured_lines.footer(keys, self.app.size.width))
+        self.show_text("#keys", coloured_lines.footer(keys, self.app.size.width))
 
     def show_reading(self, words: str) -> None:
         """Show a description of the read job; "" clears it. During an action, the action is shown instead."""
         if not self.state.acting:
             self.state.busy = words
-        self.tell()
+        self.update_lines()
 
-    def put(self, where: str, text: Text) -> None:
+    def show_text(self, where: str, text: Text) -> None:
         """Show a text in a line above or below the lists."""
         for found in self.app.screen_stack[0].query(where).results(Static):
             found.update(text)
@@ -141,7 +141,7 @@ class PickerView:
         """The line of the files at the cursor."""
         return self.state.line_at(self.lines("#files").cursor)
 
-    def narrowed(self) -> str:
+    def file_filter(self) -> str:
         """The words that filter the files."""
         return self.app.screen_stack[0].query_one("#narrow", Input).value.strip()
 
@@ -154,4 +154,4 @@ class PickerView:
     def say(self, words: str) -> None:
         """Answer a key."""
         self.state.said = words
-        self.tell()
+        self.update_lines()

@@ -122,7 +122,7 @@ class LineList(ScrollView, can_focus=True):
         self.virtual_size = Size(self.size.width, count)
         if stays and self._has_cursor and self.scroll_offset.y:
             self.scroll_to(y=max(self.cursor - line, 0), animate=False, force=True)
-        self._show()
+        self._scroll_to_cursor()
         self.refresh()
 
     def first(self) -> int:
@@ -145,7 +145,7 @@ class LineList(ScrollView, can_focus=True):
             text.stylize("reverse" if self.has_focus else "bold")
         return Strip(text.render(self.app.console)).adjust_cell_length(width)
 
-    def _show(self) -> None:
+    def _scroll_to_cursor(self) -> None:
         if not self.size.height:  # before the first layout, a place to scroll to is unknown
             return
         if self._has_cursor:
@@ -158,7 +158,7 @@ class LineList(ScrollView, can_focus=True):
         index = max(min(index, self.count - 1), 0)
         if index != self.cursor:
             self.cursor = index
-            self._show()
+            self._scroll_to_cursor()
             self.refresh()
             self.post_message(self.CursorMoved(self))
 
@@ -198,7 +198,7 @@ class LineList(ScrollView, can_focus=True):
     def on_resize(self) -> None:
         """Keep the cursor visible."""
         if self._has_cursor:
-            self._show()
+            self._scroll_to_cursor()
         self.post_message(self.Scrolled(self))
 
     def on_focus(self) -> None:
@@ -240,14 +240,14 @@ class Dialog(ModalScreen[str]):
 
     def on_mount(self) -> None:
         """Fit the contents."""
-        self._fit()
+        self._divide_rows()
         self.query_one("#said", LineList).focus()
 
     def on_resize(self) -> None:
         """Fit the contents again."""
-        self._fit()
+        self._divide_rows()
 
-    def _fit(self) -> None:
+    def _divide_rows(self) -> None:
         """Divide the rows of the terminal: first the keys, then the headline, then the list, which scrolls."""
         columns, rows = self.app.size.width * 96 // 100, self.app.size.height * 94 // 100 - 2  # without the box's border
         width = max(min(columns, _MOST) - 4, 10)  # without border and padding

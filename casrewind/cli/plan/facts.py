@@ -32,7 +32,7 @@ def find_unsent(context: Context) -> "Unsent | None":
 
 def target_of(context: Context, point: Checkpoint) -> RestoreTarget:
     """A checkpoint as the target of a restore."""
-    name, turn = name_of(point, lookup.marks(context, point)), _turn_of(context, point)
+    name, turn = name_of(point, lookup.marks(context, point)), _turn_beside(context, point)
     number = "" if turn is None else f"@{turn.n}" if turn.before == point.id else f"after:@{turn.n}"
     identity, here = "" if point.id in name else point.id, None if turn is None else turn.n
     if number and point.more.machine:  # the line has no room for the id, too
@@ -57,7 +57,7 @@ def turn_title(turn: "Turn") -> str:
     return f'@{turn.n} "{shortened(turn.prompt)}" ({details}){end}'
 
 
-def _turn_of(context: Context, point: Checkpoint) -> "Turn | None":
+def _turn_beside(context: Context, point: Checkpoint) -> "Turn | None":
     """The turn that a checkpoint is the state before or after of, if it can be read."""
     if not point.session_key[1] or (point.worktree != context.root.key and not point.more.machine):
         return None

@@ -20,7 +20,7 @@ from ..show.comparison import patch_lines
 from ..show.patch import Hunk, Texts
 from ..show.text import cut_to
 from ..terminal.lines import print_line, print_lines
-from ..terminal.questions import asked
+from ..terminal.questions import read_answer
 from .hunks import edit_with, has_hunks
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class _FileQuestions:
             answer = self._read(f"({self._at + 1}/{len(self._parts)}) Apply this {part.what} [{','.join(letters)}]? ")
             if answer == "q":
                 return False
-            self._take(answer, letters)
+            self._apply_answer(answer, letters)
         return True
 
     def edits(self) -> dict[bytes, Edit]:
@@ -146,7 +146,7 @@ class _FileQuestions:
     def _read(self, question: str) -> str:
         """An answer. The end of the input is q."""
         try:
-            answer = asked(question, self._stream).strip().lower()
+            answer = read_answer(question, self._stream).strip().lower()
         except EOFError:
             answer = "q"
         except UnicodeDecodeError as error:
@@ -155,7 +155,7 @@ class _FileQuestions:
             print_line(printable(answer), self._stream)  # a terminal shows what is typed
         return answer
 
-    def _take(self, answer: str, letters: Sequence[str]) -> None:
+    def _apply_answer(self, answer: str, letters: Sequence[str]) -> None:
         """Do what an answer says."""
         at, letter = self._at, answer[:1]
         if letter != "g" and len(answer) > 1:
@@ -164,37 +164,37 @@ class _FileQuestions:
             print_line(_UNFIT[letter], self._stream)
         elif letter in ("y", "n"):
             self._answers[at] = letter == "y"
-            self._at = self._following(at)
+            self._at = self._next_unanswered(at)
         elif letter in ("a", "d"):
             self._answers[at:] = [letter == "a" if one is None else one for one in self._answers[at:]]
             self._at = len(self._parts)
         elif letter == "j":
-            self._at = self._following(at)
+            self._at = self._next_unanswered(at)
         elif letter == "k":
             self._at = max(place for place in range(at) if self._answers[place] is None)
         elif letter == "g":
-            self._go(answer[1:].strip())
+            self._go_to_part(answer[1:].strip())
         elif letter == "s":
             self._split()
         elif letter:
             print_line(_HELP, self._stream)
 
-    def _following(self, at: int) -> int:
+    def _next_unanswered(self, at: int) -> int:
         """The next part without an answer, or the end."""
         return next((place for place in range(at + 1, len(self._parts)) if self._answers[place] is None), len(self._parts))
 
-    def _go(self, number: str) -> None:
+    def _go_to_part(self, number: str) -> None:
         if not number:
             for place, (part, answer) in enumerate(zip(self._parts, self._answers, strict=True)):
                 sign = {True: "+", False: "-", None: " "}[answer]
-                print_line(f"{sign}{place + 1:>3}: {self._about(part)}", self._stream)
+                print_line(f"{sign}{place + 1:>3}: {self._part_in_list(part)}", self._stream)
             number = self._read("Go to which hunk? ")
         if number.isascii() and number.isdigit() and 1 <= int(number[:9]) <= len(self._parts):
             self._at = int(number[:9]) - 1
         else:
             print_line(f"there is no hunk {printable(number)!r}: they are 1 to {len(self._parts)}", self._stream)
 
-    def _about(self, part: _Part) -> str:
+    def _part_in_list(self, part: _Part) -> str:
         """A part in a list: its lines, and the first changed one."""
         if part.hunk is None or self._texts is None:
             return part.what

@@ -82,7 +82,7 @@ class PlanQuestion:
         if self._typed is not None:
             return self._is_agreed(plan, strange)
         if self._is_asked or self._is_shown or self._options.json:
-            self.look(plan.actions)
+            self.find_outside_edits(plan.actions)
         notes = self._notes(plan)
         if not (self._is_asked or self._is_shown):
             print_lines(line._replace(is_remark=True) for line in notes)
@@ -118,7 +118,7 @@ class PlanQuestion:
         """The line above the result, if no plan with it was shown."""
         return "" if self._is_asked or self._is_shown else self._title()
 
-    def look(self, actions: Iterable[Action]) -> None:
+    def find_outside_edits(self, actions: Iterable[Action]) -> None:
         """Look up which of these actions take back edits made outside of a turn."""
         if self._since is not None and not self.keep_edits:
             from ...ops.outside_edits import edited_outside
@@ -149,8 +149,8 @@ class PlanQuestion:
         code = code_of(self._anchor, self._what, plan)
         if self._typed.code == code or (self._typed.code is None and self._is_small(plan, strange)):
             return True
-        self.look(plan.actions)
-        self._lines = [line._replace(is_remark=False) for line in self._shown(plan, strange, code)]
+        self.find_outside_edits(plan.actions)
+        self._lines = [line._replace(is_remark=False) for line in self._plan_in_client(plan, strange, code)]
         if not self._options.json:
             print_lines(self._lines)
         return False
@@ -162,12 +162,12 @@ class PlanQuestion:
         assert self._typed is not None
         if not self._typed.is_smallest or self._since is None or strange or plan.kept:
             return False
-        if sum(restored.numbers(plan.actions)) > MOST_UNASKED:
+        if sum(restored.written_and_removed(plan.actions)) > MOST_UNASKED:
             return False
 
         return is_of_turn_alone(self._context, self._since, plan.actions)
 
-    def _shown(self, plan: Plan, strange: tuple[bytes, ...], code: str) -> Iterator[Line]:
+    def _plan_in_client(self, plan: Plan, strange: tuple[bytes, ...], code: str) -> Iterator[Line]:
         """The plan in a client, with the line to type."""
         assert self._typed is not None
         if self._typed.code is not None:
@@ -180,7 +180,7 @@ class PlanQuestion:
 
 
 def _typed_line(options: "ParsedOptions") -> "TypedLine":
-    from ...hook.typed import of
+    from ...hook.typed import from_option
 
     assert options.typed is not None
-    return of(options.typed)
+    return from_option(options.typed)

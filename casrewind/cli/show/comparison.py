@@ -8,7 +8,7 @@ from ...messages import printable
 from ...model.diff import Change, Counts, count, counted_changes
 from ...ops.rename_detection import find
 from . import changes, diffstat, patch
-from .text import BOLD, COLOURS, CYAN, Line, counted
+from .text import BOLD, COLOURS, CYAN, Line, counts_in_words
 
 if TYPE_CHECKING:
     from ...ops.compare import Comparison
@@ -82,9 +82,9 @@ def pairs(found: Sequence[Change], renames: "Sequence[Rename]") -> "Iterator[tup
 def _sum(found: Sequence[Change], renames: "Sequence[Rename]") -> str:
     counts = count(found)
     if not renames:
-        return counted(counts)
+        return counts_in_words(counts)
     left = Counts(counts.added - len(renames), counts.modified, counts.removed - len(renames))
-    return f"{counted(left)}, {len(renames)} renamed"
+    return f"{counts_in_words(left)}, {len(renames)} renamed"
 
 
 def _name(change: Change, rename: "Rename | None", *, with_status: bool) -> str:

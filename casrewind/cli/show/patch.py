@@ -269,8 +269,8 @@ def _marked(before: bytes, after: bytes) -> bytes:
     parts = []
     at = 0
     for block in blocks([word[0] for word in old], [word[0] for word in new]):
-        gone = _span(before, old[block.old_start : block.old_end])
-        come = _span(after, new[block.new_start : block.new_end])
+        gone = _text_of_words(before, old[block.old_start : block.old_end])
+        come = _text_of_words(after, new[block.new_start : block.new_end])
         if come:
             start, end = new[block.new_start].start(), new[block.new_end - 1].end()
         else:
@@ -284,7 +284,7 @@ def _marked(before: bytes, after: bytes) -> bytes:
     return b"".join(parts)
 
 
-def _span(text: bytes, words: Sequence["re.Match[bytes]"]) -> bytes:
+def _text_of_words(text: bytes, words: Sequence["re.Match[bytes]"]) -> bytes:
     return text[words[0].start() : words[-1].end()] if words else b""
 
 

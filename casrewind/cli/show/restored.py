@@ -53,13 +53,13 @@ _SAYS_WAY_BACK = frozenset({RESTORE, REVERT, TAKE})
 def restored_lines(report: "Restored", name: str = "", *, state: str = "", is_inside: bool = False) -> Iterator[Line]:
     """The result of a restore, undo or redo, or of a dry run. `name`: what it was, behind "restored". `state`: its target in one
     word. `is_inside`: a person reads it in a client, and may not have seen the plan."""
-    wrote, removed = (0, 0) if report.op == "materialise" else numbers(report.actions)
+    wrote, removed = (0, 0) if report.op == "materialise" else written_and_removed(report.actions)
     actions = wrote + removed
     if report.dry_run and report.op != "materialise":
         would = "take" if report.op == TAKE else "restore"
         yield Line(f"would {would} {plural(wrote, 'path')} and remove {removed}; {plural(report.unchanged, 'path')} would stay")
         yield from plan_lines(Plan(report.actions, report.kept, report.merged))
-        yield from _exactness(report, state)
+        yield from _inexact_note(report, state)
         return
     verb = _DONE.get(report.op, "written")
     if report.op == "materialise":
@@ -80,7 +80,7 @@ def restored_lines(report: "Restored", name: str = "", *, state: str = "", is_in
         yield Line(f"  asked for: {report.op} {name}")
     yield from _kept(report.kept, report.actions)
     yield from _marked_lines(report.merged)
-    yield from _exactness(report, state)
+    yield from _inexact_note(report, state)
     if report.op in _SAYS_WAY_BACK and report.safety:
         yield Line(f"  the state before is {report.safety}; casrewind undo goes back to it")
     if report.tells_agent:
@@ -117,14 +117,14 @@ def _written_lines(report: "Restored") -> Iterator[Line]:
 
 def first_changes(actions: Sequence[Action], most: int, hint: str = "") -> Iterator[Line]:
     """The first `most` changes, removals first, and how many more there are with `hint`."""
-    found = [row for side in _sides(actions) for row in side]
+    found = [row for side in _removals_and_rest(actions) for row in side]
     for row in found[:most]:
         yield row.line().between("  ")
     if len(found) > most:
         yield Line(f"  ... and {len(found) - most:,} more{hint}")
 
 
-def _sides(actions: Sequence[Action]) -> "tuple[list[Row], list[Row]]":
+def _removals_and_rest(actions: Sequence[Action]) -> "tuple[list[Row], list[Row]]":
     """The rows of these actions: removals, and the rest. A new or removed directory is one row."""
     from .changes import rows
 
@@ -134,7 +134,7 @@ def _sides(actions: Sequence[Action]) -> "tuple[list[Row], list[Row]]":
 
 def headline(title: str, plan: Plan) -> Line:
     """A plan's title with the numbers of written and removed paths: 2 written, 39 REMOVED."""
-    written, removed = numbers(plan.actions)
+    written, removed = written_and_removed(plan.actions)
     parts: list[Part] = [f"{title}: "]
     if written or not removed:
         parts.append(f"{written:,} written{_merged_count(plan.merged)}{', ' if removed else ''}")
@@ -146,7 +146,7 @@ def headline(title: str, plan: Plan) -> Line:
 def plan_lines(plan: Plan) -> Iterator[Line]:
     """The changes of a plan, removals first, and only some of many."""
     merged = {item.path: item for item in plan.merged}
-    for side in _sides(plan.actions):
+    for side in _removals_and_rest(plan.actions):
         for row in side[:SHOWN]:
             if row.path in merged:
                 yield from _merged_lines(row, merged[row.path])
@@ -192,14 +192,14 @@ def unknown_lines(turns: "Sequence[Turn]") -> Iterator[Line]:
         yield Line(f"NOTE: not taken back, because it is not known what they changed: {', '.join(f'@{turn.n}' for turn in turns)}")
 
 
-def _exactness(report: "Restored", state: str) -> Iterator[Line]:
+def _inexact_note(report: "Restored", state: str) -> Iterator[Line]:
     """That a restore kept edits, so that the files are not as in the checkpoint."""
     if report.edited:
         keep = f"{plural(len(report.edited), 'path')} {'keeps' if len(report.edited) == 1 else 'keep'} your edits"
         yield Line(f"  not the exact state of {state or report.target}: {keep}")
 
 
-def _yours(left: Sequence[Kept]) -> Iterator[Line]:
+def _left_to_person(left: Sequence[Kept]) -> Iterator[Line]:
     """The paths that no turn changed, which a restore leaves to the person. A directory stands for what is in it."""
     found: list[bytes] = []
     for item in left:
@@ -211,7 +211,7 @@ def _yours(left: Sequence[Kept]) -> Iterator[Line]:
 def _kept(left: Sequence[Kept], done: Sequence[Action] = ()) -> Iterator[Line]:
     """The paths that were left alone, and those of `done` that were not restored as planned. What a person did not ask for
     is a remark."""
-    yield from _yours([item for item in left if item.why == OUTSIDE])
+    yield from _left_to_person([item for item in left if item.why == OUTSIDE])
     left = [item for item in left if item.why != OUTSIDE]
     named = {item.path for item in left[:SHOWN]}
     restored = {action.path for action in done if action.path in named} if named else set()
@@ -295,7 +295,7 @@ def really_changes(actions: Iterable[Action]) -> Iterator[Action]:
     return (found for found in actions if found.before != found.after or found.source != found.path)
 
 
-def numbers(actions: Iterable[Action]) -> tuple[int, int]:
+def written_and_removed(actions: Iterable[Action]) -> tuple[int, int]:
     """Returns (number of paths written, number of paths removed), as every list counts them (model/diff.py)."""
     counts = count(Change(found.path, found.before, found.after) for found in really_changes(actions))
     return counts.added + counts.modified, counts.removed
@@ -308,7 +308,7 @@ def shape(
     conversations of the directories that were written."""
     from . import shapes
 
-    written, removed = numbers(report.actions)
+    written, removed = written_and_removed(report.actions)
     merged = {item.path: item for item in report.merged}
     changes = (Change(found.path, found.before, found.after) for found in really_changes(report.actions))
     exact = {"exact": report.exact} if report.op == "restore" else {}

@@ -106,7 +106,7 @@ class RowWriter:
         self._names_sessions = names_sessions
         self._agents = {turn.agent for turn in view.turns if turn.agent != RUN}
         self._length = _id_length({(turn.agent, turn.session) for turn in view.turns})
-        self._layout = self._measured()
+        self._layout = self._measured_layout()
 
     def lines(self, row: Row, *, paths: bool = True) -> Iterator[Line]:
         """The lines of a row in the columns of the list. With `paths`, they name the changed paths."""
@@ -115,7 +115,7 @@ class RowWriter:
             found = found._replace(counts=f"{found.counts} {found.note}".rstrip(), paths=(), total=0, note="")
         found = found._replace(paths=found.paths[: self._names])
         is_narrow = self._layout.width < _NARROW or (self._prefix != "" and self._layout.title < _LEAST_TITLE)
-        for line in (_narrow if is_narrow else _in_columns)(found, self._layout):
+        for line in (_narrow_lines if is_narrow else _in_columns)(found, self._layout):
             yield styled((line.text, DIM)) if found.is_dim else line
         for text in found.below:
             yield styled((cut_to(self.indent + text, self._layout.width), DIM))
@@ -179,7 +179,7 @@ class RowWriter:
         is_short = self._columns < _WIDE and len(self._agents) == 1
         return printable(turn.session[: self._length]) if is_short and turn.session else self.session_of(turn)
 
-    def _measured(self) -> RowLayout:
+    def _measured_layout(self) -> RowLayout:
         columns = self._columns
         mark = cells(f"{self._prefix}@{self._highest}")
         session = max((cells(self._short_session(turn)) for turn in self._view.turns), default=0)
@@ -200,27 +200,27 @@ def words_of(row: Row, points: Mapping[str, Checkpoint], marks: Mapping[str, Mar
     """What every list says of a row. `points` and `marks` by id; `sides`: see `sides_of`."""
     if isinstance(row, Turn):
         pinned = any(one is not None and marks[one].pinned for one in (row.before, row.after))
-        note = _note(row.changes, shared=row.shared, purged=len(row.purged), unclear=row.unclear, damaged=row.damaged)
+        note = _note_on(row.changes, shared=row.shared, purged=len(row.purged), unclear=row.unclear, damaged=row.damaged)
         ending = ", ".join(words for words, is_so in (("cut short", row.cut_short), ("taken back", row.taken_back)) if is_so)
         return RowWords(title_of(row), f" ({ending})" if ending else "", note, pinned)
     if isinstance(row, Outside):
-        return RowWords(outside_title(row), note=_note(row.changes, purged=len(row.purged), unclear=row.unclear, damaged=row.damaged))
+        return RowWords(outside_title(row), note=_note_on(row.changes, purged=len(row.purged), unclear=row.unclear, damaged=row.damaged))
     if isinstance(row, SavedRow):
         point = points[row.checkpoint]
         description = point.label  # casrewind run in an agent's shell writes a label that keeps nothing
         noted = ", ".join(meta_lines(point))
         title = first_line(f"saved: {row.label}" if row.label else description or (f"saved: {noted}" if noted else "saved"))
-        return RowWords(title + _while(row.during), is_pinned=marks[row.checkpoint].pinned, meta="\n".join(meta_lines(point)))
+        return RowWords(title + _while_running(row.during), is_pinned=marks[row.checkpoint].pinned, meta="\n".join(meta_lines(point)))
     if isinstance(row, Reset):
         machine = points[row.target].more.machine if row.target in points else ""
         ending = f" of {printable(machine)}" if machine else ""  # a long prompt in front of it is cut
         title = done_title(row.kind, row.target, row.safety, points, marks, sides, is_short=True).removesuffix(ending)
         title += ", with what was edited after it" if row.loose else ""
-        return RowWords(title + _while(row.during), ending, _note(row.changes, unclear=row.unclear, damaged=row.damaged))
+        return RowWords(title + _while_running(row.during), ending, _note_on(row.changes, unclear=row.unclear, damaged=row.damaged))
     return RowWords("older checkpoints are not here")
 
 
-def searched(row: Row, words: RowWords) -> str:
+def searchable_texts(row: Row, words: RowWords) -> str:
     """The texts of a row that a filter searches."""
     if isinstance(row, Turn):
         return "\n".join((row.prompt, *row.also))
@@ -317,7 +317,7 @@ def _with_changes(found: RowText, changes: Sequence[Change] | None) -> RowText:
     return found._replace(counts=counts or NOTHING, paths=names, total=len(told))
 
 
-def _note(
+def _note_on(
     changes: Sequence[Change] | None,
     *,
     purged: int = 0,
@@ -341,7 +341,7 @@ def _note(
     return f"({', '.join(notes)})" if notes else ""
 
 
-def _while(during: Sequence[int]) -> str:
+def _while_running(during: Sequence[int]) -> str:
     return f" (while {' and '.join(f'@{number}' for number in during)} ran)" if during else ""
 
 
@@ -353,7 +353,7 @@ def _id_length(sessions: "set[tuple[str, str]]") -> int:
     return length
 
 
-def _fitted(found: RowText, room: int) -> str:
+def _paths_that_fit(found: RowText, room: int) -> str:
     """As many paths as fit, how many more there are, and the note."""
     note = found.note
     for shown in range(len(found.paths), 0, -1):
@@ -379,7 +379,7 @@ def _in_columns(found: RowText, layout: RowLayout) -> Iterator[Line]:
         layout = layout._replace(title=layout.title + more, paths=layout.paths - max(more - layout.session, 0))
     rest: list[Part] = ["  ", _padded(found.when, layout.when)]
     if found.paths or found.note:
-        paths = _fitted(found, layout.paths if is_cut else layout.width)
+        paths = _paths_that_fit(found, layout.paths if is_cut else layout.width)
         rest += ["  ", *_counts(_padded(found.counts, _COUNTS)), "  ", _padded(paths, layout.paths)]
     elif found.counts or found.session:
         rest += ["  ", *_counts(_padded(found.counts, _COUNTS + 2 + layout.paths))]
@@ -390,15 +390,15 @@ def _in_columns(found: RowText, layout: RowLayout) -> Iterator[Line]:
     elif is_cut:
         title = found.titled(layout.title)
     gap = " " * max(layout.title - cells(title), 0)
-    yield styled("  ", _mark(found, layout), "  ", _title(found, title), gap, *rest)
+    yield styled("  ", _padded_mark(found, layout), "  ", _title(found, title), gap, *rest)
 
 
-def _narrow(found: RowText, layout: RowLayout) -> Iterator[Line]:
+def _narrow_lines(found: RowText, layout: RowLayout) -> Iterator[Line]:
     room = layout.width - layout.mark - 4
-    yield styled("  ", _mark(found, layout), "  ", _title(found, found.titled(room)))
+    yield styled("  ", _padded_mark(found, layout), "  ", _title(found, found.titled(room)))
     parts = [part for part in (found.when, found.counts) if part]
     left = room - sum(len(part) + 2 for part in parts)
-    paths = _fitted(found, left) if left > 0 else ""
+    paths = _paths_that_fit(found, left) if left > 0 else ""
     parts += [paths] if paths else []
     if found.session and len("  ".join([*parts, found.session])) <= room:
         parts.append(found.session)
@@ -407,7 +407,7 @@ def _narrow(found: RowText, layout: RowLayout) -> Iterator[Line]:
         yield Line(" " * (layout.mark + 4) + line)
 
 
-def _mark(found: RowText, layout: RowLayout) -> Part:
+def _padded_mark(found: RowText, layout: RowLayout) -> Part:
     return found.mark.rjust(layout.mark), BOLD if found.mark else ""
 
 

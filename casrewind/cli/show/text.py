@@ -1,4 +1,6 @@
-"""A line of output, and what it is made of: sizes, ages, plurals, and texts that fit into a number of columns."""
+"""A line of output, and what it is made of: sizes, counts, and texts that fit into a number of columns. Ages and plurals
+are in messages.py.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -77,12 +79,12 @@ def size(number: int) -> str:
     return f"{value:.1f} TiB"
 
 
-def signed(counts: "Counts") -> str:
+def signed_counts(counts: "Counts") -> str:
     """"+1 ~2 -3"."""
     return f"+{counts.added} ~{counts.modified} -{counts.removed}"
 
 
-def counted(counts: "Counts") -> str:
+def counts_in_words(counts: "Counts") -> str:
     """"1 added, 2 modified, 3 removed"."""
     return f"{counts.added} added, {counts.modified} modified, {counts.removed} removed"
 

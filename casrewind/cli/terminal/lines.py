@@ -51,14 +51,14 @@ def print_lines(found: "Iterable[Line]", stream: "TextIO | None" = None) -> None
         if line.is_remark:
             remark(line.text)
         elif line.is_content:
-            _print_content(line, stream)
+            _print_bytes_of_file(line, stream)
         elif line.styles and is_colourful(stream):
             print_line("".join(f"\x1b[{style}m{text}\x1b[0m" if style else text for text, style in line.parts()), stream)
         else:
             print_line(line.text, stream)
 
 
-def _print_content(line: "Line", stream: TextIO) -> None:
+def _print_bytes_of_file(line: "Line", stream: TextIO) -> None:
     """Print a line with bytes of a file: as they are for a program, without control characters for a terminal."""
     from . import colour
 
@@ -155,7 +155,7 @@ def print_hook_failures(*directories: str) -> None:
         print_error(f"note: a hook could not do all of its work: {lines[-1]}{more}")
 
 
-def interrupted() -> int:
+def report_interrupt() -> int:
     """Report an interrupt. Returns the exit code."""
     print_error("interrupted")
     return INTERRUPTED
@@ -190,7 +190,7 @@ def system_error(error: OSError | MemoryError) -> int:
     return errors.CasrewindError.exit_code
 
 
-def bug(error: Exception, argv: list[str]) -> int:
+def report_bug(error: Exception, argv: list[str]) -> int:
     """Report an unexpected exception: write a log for a bug report, and print its path."""
     import platform
     import tempfile
@@ -220,7 +220,7 @@ def drop_output(stream: "TextIO | None" = None) -> None:
         os.close(null)
 
 
-def begin() -> None:
+def reset() -> None:
     """Reset the state of an earlier command in this process, and open /dev/null for closed standard streams. Otherwise
     output could be written into a file of the store."""
     _State.has_reported, _State.last_error = False, ("", "")

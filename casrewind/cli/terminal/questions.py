@@ -54,7 +54,7 @@ def may_ask(options: "ParsedOptions") -> bool:
     return not options.yes and not options.json and may_answer()
 
 
-def asked(question: str, stream: "TextIO | None" = None) -> str:
+def read_answer(question: str, stream: "TextIO | None" = None) -> str:
     """Ask and read an answer. `input` itself may write the question to a discarded stream. Raises EOFError."""
     stream = stream or question_stream()
     stream.write(question)
@@ -91,7 +91,7 @@ def ask(proposal: Proposal) -> str:
     print_lines([*proposal.notes, proposal.headline, *proposal.lines], stream)
     question = f"Go on? {proposal.kept}".rstrip()
     show = None if patch is None else lambda: print_lines(patch(), stream)
-    return _answer(question, show, may_keep=proposal.may_keep)
+    return _ask_for_letter(question, show, may_keep=proposal.may_keep)
 
 
 def question_stream() -> TextIO:
@@ -101,14 +101,14 @@ def question_stream() -> TextIO:
 
 def agreed(question: str) -> bool:
     """Ask. Any answer but yes is no."""
-    return _answer(question, None, may_keep=False) == YES
+    return _ask_for_letter(question, None, may_keep=False) == YES
 
 
-def _answer(question: str, show: Callable[[], None] | None, *, may_keep: bool) -> str:
+def _ask_for_letter(question: str, show: Callable[[], None] | None, *, may_keep: bool) -> str:
     letters = f"[y/N{'/e' if may_keep else ''}{'' if show is None else '/d'}]"
     while True:
         try:
-            answer = _key(f"{question} {letters} ").lower()
+            answer = _ask_for_key(f"{question} {letters} ").lower()
         except EOFError:
             return NO
         if answer in _YES:
@@ -120,7 +120,7 @@ def _answer(question: str, show: Callable[[], None] | None, *, may_keep: bool) -
         show()
 
 
-def _key(question: str) -> str:
+def _ask_for_key(question: str) -> str:
     """Ask, and read one key, or a line if standard input has no keys. Raises EOFError."""
     import termios
 
@@ -129,7 +129,7 @@ def _key(question: str) -> str:
     try:
         return read_key(sys.stdin.fileno(), question, question_stream())
     except (termios.error, ValueError):
-        return asked(question).strip()
+        return read_answer(question).strip()
 
 
 def agreed_for_good() -> bool:
@@ -138,7 +138,7 @@ def agreed_for_good() -> bool:
 
     drop_typed(sys.stdin.fileno())
     try:
-        return asked("Go on? This cannot be taken back. [y/N] ").strip().lower() in _YES
+        return read_answer("Go on? This cannot be taken back. [y/N] ").strip().lower() in _YES
     except EOFError:
         return False
 
@@ -147,7 +147,7 @@ def first_step() -> list[str]:
     """Offer the first steps in a project without checkpoints. Returns the words of the chosen command, or []."""
     print_line(_FIRST_STEPS)
     try:
-        answer = asked("What now? [s/i/q] ").strip().lower()
+        answer = read_answer("What now? [s/i/q] ").strip().lower()
     except (EOFError, OSError):  # the input ends, or the terminal is gone
         answer = ""
         try:
