@@ -1,8 +1,10 @@
 """Finds checkpoints: those of a worktree, and the one that a reference or an entry of a conversation names."""
 
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 
 from .. import errors
+from .._typing import TYPE_CHECKING
 from ..messages import format_moment
 from ..model import checkpoint as checkpoints
 from ..model.checkpoint import Checkpoint
@@ -10,6 +12,9 @@ from ..store.catalog import Marked
 from . import checkpoint_names as names
 from .checkpoint_names import LEAST_PREFIX, NEWEST, REMOTE, ReferencePlace, is_labelled, is_listed, label_of, turn_of
 from .context import Context
+
+if TYPE_CHECKING:
+    from ..model.turn_records import Turn
 
 _SHOWN = 8
 _Found = tuple[Checkpoint, Marked]
@@ -120,7 +125,18 @@ def _checkpoint_of_turn(context: Context, place: ReferencePlace, everything: Seq
     """The checkpoint before or after a turn (see checkpoint_names.turn_of). Raises CheckpointNotFound."""
     from .turn_view import TurnView
 
-    turn, point = TurnView(context, everything=everything, place=place).state(place.reference)
+    named = turn_of(place.reference)
+    if everything is None and not place.machine and named is not None and named[0] > 0:
+        from . import newest_turns
+
+        newest = newest_turns.read_newest(context, named[0])
+        with suppress(errors.CheckpointError):  # the message then names an older checkpoint
+            if newest is not None:
+                return _saved_state(place, *newest.view.state(place.reference))
+    return _saved_state(place, *TurnView(context, everything=everything, place=place).state(place.reference))
+
+
+def _saved_state(place: ReferencePlace, turn: "Turn", point: Checkpoint | None) -> Checkpoint:
     if point is None:
         raise errors.CheckpointNotFound(f"{place.reference}: turn @{turn.n} has no end yet, so its state is that of the files now")
     return point

@@ -53,12 +53,14 @@ class TurnView:
         everything: Sequence[tuple[Checkpoint, Marked]] | None = None,
         *,
         needs_operations: bool = True,
+        has_operations: bool = True,
         place: ReferencePlace | None = None,
     ) -> None:
         """`seen`: the scanned worktree (ops/compare.py), or None without a scan. `everything`: all checkpoints of the
         store, newest first, if the caller has read them. `place`: those of another machine, not of this worktree.
         Without `needs_operations`, a ledger that is too damaged to read them is no error: the view has no rows of
-        operations then, and `is_damaged` is True. Raises StoreDamaged.
+        operations then, and `is_damaged` is True. Without `has_operations`, none belongs to `everything`: it is a part
+        of all that has no safety checkpoint (ops/newest_turns.py), and the ledger is not read. Raises StoreDamaged.
         """
         self._context = context
         everything = context.store.checkpoints() if everything is None else everything
@@ -69,7 +71,7 @@ class TurnView:
         self.marks = {point.id: marked for point, marked in found}
         self.is_damaged = False
         try:
-            operations = _operations(context, self.points)
+            operations = _operations(context, self.points) if has_operations else []
         except errors.StoreDamaged:
             if needs_operations:
                 raise

@@ -243,6 +243,13 @@ def newest_points(tables: "Tables", worktree: bytes) -> tuple[checkpoints.Checkp
     return newest, newest if found.listed == found.newest else point(tables, found.listed)
 
 
+def newest_listed(tables: "Tables") -> list[checkpoints.Checkpoint]:
+    """The newest checkpoint of each worktree that is not a safety checkpoint."""
+    rows = _all_rows(tables, b"worktrees", read_state(tables).worktrees)
+    found = (point(tables, decode_worktree(value).listed) for value in rows.values())
+    return [newest for newest in found if newest is not None]
+
+
 def newest_of_agents(tables: "Tables", worktree: bytes) -> dict[str, checkpoints.Checkpoint]:
     """The newest checkpoint of each agent in a worktree, by the agent's name. `casrewind run` is none."""
     found = {agent: point(tables, identity) for agent, identity in worktree_row(tables, worktree).agents.items()}

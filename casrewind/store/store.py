@@ -263,6 +263,14 @@ class Store:
         """The newest checkpoint of a worktree; with `listed`, the newest that is not a safety checkpoint."""
         return self.heads(worktree)[listed]
 
+    def has_agents(self, worktree: bytes) -> bool:
+        """True if a worktree has a checkpoint of an agent's event, or of `casrewind run`."""
+        return bool(self._ledger_index.query(lambda tables: catalog.worktree_row(tables, worktree)).agents)
+
+    def listed_heads(self) -> list[Checkpoint]:
+        """The newest checkpoint of each worktree that is not a safety checkpoint."""
+        return self._ledger_index.query(catalog.newest_listed)
+
     def oldest(self, worktree: bytes) -> Checkpoint | None:
         """The oldest checkpoint of a worktree."""
         return self._ledger_index.query(lambda tables: catalog.oldest_point(tables, worktree))

@@ -11,6 +11,9 @@ PATHS = [f"f{number}" for number in range(6)]
 class Story:
     """Records that grow event by event. Every write has content of its own, so a content tells which step wrote it."""
 
+    weights = (10, 10, 3, 3, 2, 2, 3, 2, 2, 1, 2, 2, 3, 1, 1, 1)
+    """How often each kind of event comes (see `step`)."""
+
     def __init__(self, seed):
         self.random = random.Random(seed)
         self.records, self.trees, self.plans, self.files = [], {}, {}, {}
@@ -18,6 +21,10 @@ class Story:
         self.ids = {session: "" for session in SESSIONS}
         self.counter = 0
         self.put_back = set()  # (path, content) that an operation wrote
+
+    def session(self):
+        """The session of the next event."""
+        return self.random.choice(SESSIONS)
 
     def fresh(self):
         self.counter += 1
@@ -66,12 +73,12 @@ class Story:
         """One more event, the files changed before it by whoever was at work."""
         if self.random.random() < 0.6:
             self.edit()
-        session = self.random.choice(SESSIONS)
+        session = self.session()
         has_ids = session[2]
         kind = self.random.choices(
             ("prompt", "end", "waiting", "new end", "notified", "helper", "tool", "start", "exit", "compact", "save", "label", "restore",
              "own restore", "own save", "loose"),
-            (10, 10, 3, 3, 2, 2, 3, 2, 2, 1, 2, 2, 3, 1, 1, 1),
+            self.weights,
         )[0]  # fmt: skip
         now = self.ids[session]
         if kind == "prompt":

@@ -36,8 +36,7 @@ def diff(context: "Context", options: "ParsedOptions", done: Done) -> int:
 
 def _turn_diff(context: "Context", options: "ParsedOptions", named: Words, turn: "Turn", done: Done) -> int:
     """The change of a turn, which is not always that of its two states."""
-    view = named.view
-    turn = named.filled(turn)
+    view, turn = named.view_with(turn), named.filled(turn)
     points = named.states(turn)
     scope = paths_of(context, options.rest, points, options, worktree=turn.to_now)
     found = view.comparison(turn, scope)
@@ -62,7 +61,8 @@ def _turn_diff(context: "Context", options: "ParsedOptions", named: Words, turn:
 
 def _default_start(context: "Context", named: Words) -> Side:
     """Where a diff without a REF starts: before the newest turn, else at the newest checkpoint."""
-    if named.view.turns and named.view.turns[0].before is not None:
+    newest = named.newest()
+    if newest is not None and newest.before is not None:
         return named.side("@1")
     return Side(lookup.checkpoint(context, "last"))
 

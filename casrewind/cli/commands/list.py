@@ -34,6 +34,8 @@ _STEP = 100
 """Rows that are read at once."""
 _COLUMNS, _PATHS = 76, 2
 """Columns of a row inside of a client: 80 less its indent. The paths that a row names there at most."""
+_SET_COLUMNS = 50
+"""With `-n`, so many of the newest turns set the columns, or as many as are listed: not all, so that not all are read."""
 _NARROW = 84
 """Columns that a list of checkpoints needs for all its columns of data."""
 _Found = tuple[Checkpoint, Marked]
@@ -136,8 +138,11 @@ def _list(context: Context, options: "ParsedOptions", done: Done) -> int:
     if options.remote:
         return _list_remote(context, options, done)
     with context.store.holding():
-        everything = context.store.checkpoints()
-        view = TurnView(context, everything=everything, needs_operations=False)
+        everything: Sequence[_Found] = ()
+        view = _newest_view(context, options)
+        if view is None:
+            everything = context.store.checkpoints()
+            view = TurnView(context, everything=everything, needs_operations=False)
         if any(turn.to_now for turn in view.turns):
             with suppress(errors.CasrewindError):  # then such a turn is not counted
                 view.scan()
@@ -157,14 +162,24 @@ def _list(context: Context, options: "ParsedOptions", done: Done) -> int:
         from ..terminal.pager import pager
 
         with pager(options):
-            _print_rows(view, _all_of(context, view, rows, steps), chosen, options, damaged)
+            _print_rows(context, view, _all_of(context, view, rows, steps), chosen, options, damaged)
             if not options.oneline:
-                _report_elsewhere(everything, context.root.key)
+                _report_elsewhere(context)
     if options.all:  # checkpoints themselves are read from the index
         return OK
     if view.is_damaged:
         note("restores are missing here, because the ledger is damaged: casrewind verify shows what is")
     return errors.StoreDamaged.exit_code if view.is_damaged or damaged else OK
+
+
+def _newest_view(context: Context, options: "ParsedOptions") -> TurnView | None:
+    """A view of the newest turns, if they are enough for these options. None: all checkpoints have to be read."""
+    is_filtered = options.grep or options.since is not None or options.session is not None
+    if options.number is None or options.all or options.json or is_filtered or os.environ.get(launch.INSIDE):
+        return None
+    from ...ops import newest_turns
+
+    return newest_turns.read_rows(context, options.number, max(options.number, _SET_COLUMNS) + 1)
 
 
 def _list_remote(context: Context, options: "ParsedOptions", done: Done) -> int:
@@ -301,13 +316,16 @@ def _own_sessions(context: Context) -> dict[str, int | None] | None:
     return conversation.lineage(context, session)
 
 
-def _print_rows(view: TurnView, rows: "Iterable[Row]", chosen: _Filter, options: "ParsedOptions", damaged: list[Row]) -> None:
+def _print_rows(
+    context: Context, view: TurnView, rows: "Iterable[Row]", chosen: _Filter, options: "ParsedOptions", damaged: list[Row]
+) -> None:
     """Print each row as soon as it is read. Rows that cannot be read are added to `damaged`."""
     others = sum(map(chosen.is_elsewhere, view.turns))
     is_cut = options.number is not None and chosen.is_any and not others
     highest = min(options.number or 0, len(view.turns)) if is_cut else len(view.turns)
+    turns = view.turns[: max(highest, _SET_COLUMNS)] if is_cut else view.turns
     inside = bool(os.environ.get(launch.INSIDE))
-    writer = RowWriter(view, width(), highest, _PATHS, names_sessions=False) if inside else RowWriter(view, width(), highest)
+    writer = RowWriter(view, width(), highest, _PATHS, names_sessions=False) if inside else RowWriter(view, width(), highest, turns=turns)
     is_there = False
     for row in rows:
         is_there = True
@@ -319,15 +337,15 @@ def _print_rows(view: TurnView, rows: "Iterable[Row]", chosen: _Filter, options:
         if not is_there:
             print_line("no turn matches; casrewind list --all has every checkpoint")
     elif not view.turns:
-        print_line(_without_turns(len(view.points)))
+        print_line(_without_turns(context.store.count(context.root.key)))
 
 
-def _report_elsewhere(everything: Sequence[tuple[Checkpoint, Marked]], own: bytes) -> None:
+def _report_elsewhere(context: Context) -> None:
     """One line about the checkpoints of other worktrees in this store, if there are any."""
-    here = (point for point, _ in everything if point.worktree != own and not point.more.machine)
-    others = {point.worktree: point.root for point in here if is_listed(point, point.worktree)}
+    newest = context.store.listed_heads()
+    others = [point for point in newest if point.worktree != context.root.key and not point.more.machine]
     if others:
-        names = [printable(root) for root in others.values()]
+        names = [printable(point.root) for point in others]
         subject = f"the worktree {names[0]} has" if len(names) == 1 else f"{len(names)} other worktrees have"
         print_lines([styled((f"{subject} checkpoints, too: casrewind list --all", DIM))])
 

@@ -47,7 +47,7 @@ def show(context: "Context", options: "ParsedOptions", done: Done) -> int:
     if options.json:
         print_json(
             {
-                "checkpoint": shapes.checkpoint(found, marked, lookup.current(context), named.view.turn_of(found.id)),
+                "checkpoint": shapes.checkpoint(found, marked, lookup.current(context), named.turn_of(found)),
                 "entries": [_entry_json(where, entry) for where, entry in entries],
                 "skipped": shapes.skips(domain.skipped),
                 "turn": None,
@@ -56,14 +56,14 @@ def show(context: "Context", options: "ParsedOptions", done: Done) -> int:
         )
     else:
         with pager(options):
-            _print_checkpoint(found, marked, named.view.turn_of(found.id))
+            _print_checkpoint(found, marked, named.turn_of(found))
             _print_entries(entries, domain.skipped)
     return OK
 
 
 def _show_turn(context: "Context", options: "ParsedOptions", named: words.Words, turn: Turn, done: Done) -> int:
     """Show a turn: its prompt, where and when it ran, and what it changed."""
-    view, turn = named.view, named.filled(turn)
+    view, turn = named.view_with(turn), named.filled(turn)
     code = errors.StoreDamaged.exit_code if turn.damaged else OK
     before = None if turn.before is None else view.points[turn.before]
     wants_entries = before is not None and (options.json or options.form == ENTRIES)

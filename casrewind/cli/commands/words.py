@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ...model.diff import Change
     from ...model.turn_records import Turn
     from ...ops.context import Context
+    from ...ops.newest_turns import NewestTurns
     from ...ops.turn_view import TurnView
     from ..grammar.command_line import ParsedOptions
 
@@ -85,6 +86,7 @@ class Words:
         """Nothing is read before a word needs it."""
         self._context, self._options = context, options
         self._views: dict[bytes, TurnView] = {}
+        self._recent: NewestTurns | None = None
         self._place = ReferencePlace(context.root.key, "", "")
 
     @property
@@ -94,8 +96,43 @@ class Words:
 
         place = self._place
         if place.worktree not in self._views:
-            self._views[place.worktree] = TurnView(self._context, place=place)
+            everything = self._context.store.checkpoints()
+            if self._recent is not None:  # numbers stay what they are since the first word
+                everything = [pair for pair in everything if pair[0].seq <= self._recent.seq]
+            self._views[place.worktree] = TurnView(self._context, everything=everything, place=place)
         return self._views[place.worktree]
+
+    def view_with(self, turn: "Turn") -> "TurnView":
+        """A view that a turn was found in. Older turns may be missing in it: `view` has all."""
+        known = () if self._recent is None or self._is_read() else self._recent.view.turns
+        is_there = turn.n <= len(known) and known[turn.n - 1].id == turn.id
+        return self._recent.view if self._recent is not None and is_there else self.view
+
+    def newest(self) -> "Turn | None":
+        """The newest turn."""
+        view = self._newest_view(1)
+        return view.turns[0] if view.turns else None
+
+    def turn_of(self, point: Checkpoint) -> "Turn | None":
+        """The turn that a checkpoint belongs to."""
+        from ...ops import newest_turns
+
+        recent = None if self._is_read() else newest_turns.read_newest(self._context, 0, point.id)
+        return (self.view if recent is None else recent.view).turn_of(point.id)
+
+    def _is_read(self) -> bool:
+        """True if only `view` will do, or if it was read."""
+        return bool(self._place.machine) or self._place.worktree in self._views
+
+    def _newest_view(self, turns: int) -> "TurnView":
+        """A view that has this many of the newest turns, if there are so many."""
+        from ...ops import newest_turns
+
+        if turns < 1 or self._is_read():
+            return self.view
+        if self._recent is None:
+            self._recent = newest_turns.read_newest(self._context, turns)
+        return self.view if self._recent is None or self._recent.turns < turns else self._recent.view
 
     def _without_machine(self, word: str) -> str:
         """A word without its machine. Its machine is that of the view from now on."""
@@ -109,8 +146,12 @@ class Words:
         there = self._without_machine(word)
         reference = turn_of(there)
         if reference is not None and not self._is_bare(there):
-            of, state = self.view.state(there)
-            return Side(state, of, "after" if reference[1] else "before", self.view.number(of))
+            view = self._newest_view(reference[0])
+            try:
+                of, state = view.state(there)
+            except errors.CheckpointError:
+                of, state = self.view.state(there)  # the message names an older checkpoint
+            return Side(state, of, "after" if reference[1] else "before", view.number(of))
         point: Checkpoint = lookup.checkpoint(self._context, word)
         if point.more.machine:
             self._place = ReferencePlace(point.worktree, point.more.machine, there)
@@ -125,13 +166,15 @@ class Words:
 
     def filled(self, turn: "Turn") -> "Turn":
         """A turn with its changes. A turn that has no end yet is compared with the files as they are."""
+        view = self.view_with(turn)
         if turn.to_now and turn.before is not None:
-            self.view.scan()
-        return self.view.filled(turn)
+            view.scan()
+        return view.filled(turn)
 
     def states(self, turn: "Turn") -> list[Checkpoint]:
         """The checkpoints before and after a turn that are known."""
-        return [self.view.points[identity] for identity in (turn.before, turn.after) if identity is not None]
+        points = self.view_with(turn).points
+        return [points[identity] for identity in (turn.before, turn.after) if identity is not None]
 
     def turn_without_end(self, word: str) -> "Turn | None":
         """The turn without an end yet, if the word names the state after it: the files as they are. Else None."""
@@ -144,11 +187,11 @@ class Words:
 
         word = self._options.ref
         if word is None:
-            return self.view.turns[0] if self.view.turns else lookup.checkpoint(self._context, "last")
+            return self.newest() or lookup.checkpoint(self._context, "last")
         there = self._without_machine(word)
         reference = turn_of(there)
         if reference is not None and not reference[1] and not self._is_bare(there):
-            return self.view.turn(there)
+            return self._newest_view(reference[0]).turn(there)
         point = _checkpoint(self._context, word, lambda: f"casrewind log {quoted(word)}", self._options)
         found = self.side(word) if point.id.startswith(there) else Side(point)
         return found.turn if found.turn is not None and found.side == "before" else point

@@ -95,17 +95,19 @@ class RowWriter:
 
     def __init__(
         self, view: "TurnView", columns: int = PIPED, highest: int = 1, names: int = _NAMES, *, names_sessions: bool = True,
-        prefix: str = "",
+        prefix: str = "", turns: Sequence[Turn] | None = None,
     ) -> None:  # fmt: skip
         """`columns`: those of the output. `highest`: the highest number that is printed. `names`: the paths that a row names
-        at most. `names_sessions`: a turn's row has its agent and session. `prefix`: what stands in front of a number."""
+        at most. `names_sessions`: a turn's row has its agent and session. `prefix`: what stands in front of a number.
+        `turns`: those whose sessions set the columns, None = all."""
         self._view, self._columns = view, columns
         self._names = names if columns < PIPED else min(names, _PIPED_NAMES)
         self._highest, self._prefix = highest, prefix
         self._sides = sides_of(view.turns)
         self._names_sessions = names_sessions
-        self._agents = {turn.agent for turn in view.turns if turn.agent != RUN}
-        self._length = _id_length({(turn.agent, turn.session) for turn in view.turns})
+        self._turns = view.turns if turns is None else turns
+        self._agents = {turn.agent for turn in self._turns if turn.agent != RUN}
+        self._length = _id_length({(turn.agent, turn.session) for turn in self._turns})
         self._layout = self._measured_layout()
 
     def lines(self, row: Row, *, paths: bool = True) -> Iterator[Line]:
@@ -182,7 +184,7 @@ class RowWriter:
     def _measured_layout(self) -> RowLayout:
         columns = self._columns
         mark = cells(f"{self._prefix}@{self._highest}")
-        session = max((cells(self._short_session(turn)) for turn in self._view.turns), default=0)
+        session = max((cells(self._short_session(turn)) for turn in self._turns), default=0)
         if columns >= PIPED:
             return RowLayout(columns, mark, 34, _WHEN + 5, _PIPED_PATHS, session)
         when = _WHEN + (5 if columns >= _WIDE else 0)

@@ -1,0 +1,76 @@
+"""The newest turns of this worktree, read from the newest checkpoints of its store.
+
+The danger prevented here: a command for one turn reads a history of years. And a number that names another turn because
+only a part was read: a view is returned only if the whole history certainly has the same turns.
+"""
+
+from collections.abc import Iterator
+
+from .._typing import NamedTuple
+from ..agents import client_process
+from ..model import checkpoint as checkpoints
+from ..model.checkpoint import Checkpoint
+from ..model.turn_records import Point
+from ..model.turn_window import certain_counts, certain_from, explains_itself
+from ..store.catalog import Marked
+from .context import Context
+from .turn_checkpoints import records_of
+from .turn_view import TurnView
+
+WINDOWS = (256, 1024)
+"""Checkpoints of a store that are read at first, and at next. After them the caller reads all."""
+
+
+class NewestTurns(NamedTuple):
+    """A view of the newest checkpoints. The `turns` newest turns are certainly right, and so are all rows above the oldest of
+    them, and all rows down to the `saves`th save by hand. `seq`: the record of the ledger up to which the store was read."""
+
+    view: TurnView
+    turns: int
+    saves: int
+    seq: int
+
+
+def read_newest(context: Context, turns: int, checkpoint: str = "") -> NewestTurns | None:
+    """At least this many of the newest turns, and a checkpoint with the turn that it belongs to. The ledger is not read.
+    None: the caller has to read all checkpoints."""
+    return next((part for part in _parts(context, turns, checkpoint) if part.turns >= turns), None)
+
+
+def read_rows(context: Context, rows: int, turns: int) -> TurnView | None:
+    """A view for a list of so many of the newest turns. Without turns, it is for a list of so many rows. `turns`: those that
+    have to be known. None: see `read_newest`."""
+    if context.store.has_agents(context.root.key):
+        found = read_newest(context, turns)
+    else:  # then the whole history has no turn
+        found = next((part for part in _parts(context, rows, "") if part.saves >= rows and not part.view.turns), None)
+    return None if found is None else found.view
+
+
+def _parts(context: Context, least: int, checkpoint: str) -> Iterator[NewestTurns]:
+    """The parts that explain themselves, from small to large. `least`: checkpoints that are needed."""
+    for most in WINDOWS:
+        if most <= least:
+            continue
+        everything = context.store.checkpoints(farthest=most)
+        if len(everything) < most:
+            return  # that is all of them
+        found = [pair for pair in everything if pair[0].worktree == context.root.key]
+        points = [record for record in records_of(found, ()) if isinstance(record, Point)]
+        start = certain_from(points)
+        kept = found[: len(points) - start]
+        is_there = not checkpoint or any(point.id == checkpoint for point, _ in kept)
+        if kept and is_there and not _has_others_alive(context, kept):
+            view = TurnView(context, everything=kept, has_operations=False)
+            turns, saves = certain_counts(points[start:], [turn.id for turn in view.turns])
+            yield NewestTurns(view, turns, saves, everything[0][0].seq)
+        if not all(map(explains_itself, points)):
+            return  # a longer part begins behind the same record
+
+
+def _has_others_alive(context: Context, kept: list[tuple[Checkpoint, Marked]]) -> bool:
+    """True if a running client may work on a turn that began in front of these checkpoints."""
+    known = {point.session_key for point, _ in kept if point.trigger != checkpoints.MANUAL}
+    sessions = (*context.store.sessions.all(), *context.store.sessions.runs())
+    others = (one for one in sessions if (one.agent, one.session) not in known and one.pid > 0)
+    return any(client_process.is_alive(client_process.ClientProcess(one.pid, one.pid_start)) for one in others)

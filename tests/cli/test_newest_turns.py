@@ -1,0 +1,145 @@
+"""What is asked of the newest turns is answered from the newest checkpoints, and as if all had been read."""
+
+import os
+import time
+import types
+
+import pytest
+
+from casrewind.agents import client_process
+from casrewind.ops import agent_event, newest_turns
+from casrewind.store import catalog
+from casrewind.store.agent_sessions import AgentSession
+from support.agent_turns import AgentTurns
+from casrewind.workspace import open as opened
+from support.trees import plant
+
+MOST = newest_turns.WINDOWS[0]
+WORDS = [
+    ("list", "-n", "1"), ("list", "-n", "20"), ("list", "-n", "20", "--oneline"), ("list", "-n", "20", "--reverse"), ("list", "-n", "60"),
+    ("show",), ("show", "last"), ("show", "prev"), ("show", "@1"), ("show", "7"), ("show", "after:@3"), ("show", "@2", "--json"),
+    ("diff",), ("diff", "@2"), ("diff", "@5", "@2"), ("diff", "after:@4", "@1"), ("restore", "-n", "@2"), ("restore", "-n", "after:@30"),
+]  # fmt: skip
+WHOLE = [("list",), ("list", "-n", "10000"), ("list", "-n", "20", "--json"), ("list", "-n", "3", "--all"), ("show", "@250"), ("show", "@0"),
+         ("show", "@99999"), ("diff", "@2", "@250"), ("restore", "-n", "@99999")]  # fmt: skip
+"""What the newest checkpoints are not enough for."""
+
+
+class Agent(AgentTurns):
+    """A client whose hooks report the ends of turns."""
+
+    def tell(self, name, prompt_id="", **more):
+        event = self.event(name, prompt_id, **more)
+        return agent_event.record(self.context, event, 0, (), transcripts=False, tells_ends=True).checkpoint
+
+
+@pytest.fixture
+def agent(root, settings):
+    plant(root, {"f": b"0"})
+    with opened(root, settings) as workspace:
+        yield Agent(workspace, root, "5e55104e-0000-4000-8000-000000000001")
+
+
+def work(agent, turns, first=0):
+    """So many turns of two sessions, each with an edit; now and then a save or an edit between two of them."""
+    other = Agent(agent.workspace, agent.root, "5e55104e-0000-4000-8000-000000000002")
+    for number in range(first, first + turns):
+        by = other if number % 10 >= 7 else agent
+        if number % 10 in (0, 7):
+            by.tell("SessionStart", source="resume")
+        by.prompt(f"p{number}", f"prompt {number}")
+        plant(agent.root, {"f": b"%d" % number, f"d/{number % 5}": b"%d" % number})
+        by.stop(f"p{number}")
+        if number % 5 == 3:
+            plant(agent.root, {"by hand": b"%d" % number})
+            agent.workspace.save(f"step {number}" if number % 2 else None)
+
+
+@pytest.fixture
+def decoded(casrewind, monkeypatch):
+    """decoded(words): (how many checkpoints a command decodes, its result). The clock stands."""
+    clock = {**vars(time), "time_ns": lambda now=time.time_ns() + 3600 * 10**9: now}
+    monkeypatch.setattr("casrewind.messages.time", types.SimpleNamespace(**clock))
+    real, read = catalog.checkpoints.decode, []
+    monkeypatch.setattr(catalog.checkpoints, "decode", lambda *given: read.append(given) or real(*given))
+
+    def run(words):
+        read.clear()
+        found = casrewind(*words)
+        return len(read), found
+
+    return run
+
+
+def both(decoded, monkeypatch, words):
+    """(checkpoints decoded, result) with the newest checkpoints, and with all of them."""
+    part = decoded(words)
+    with monkeypatch.context() as patch:
+        patch.setattr(newest_turns, "WINDOWS", ())
+        return part, decoded(words)
+
+
+def counts(decoded):
+    """How many checkpoints are decoded by the commands that have to be as quick in a long timeline as in a short one."""
+    found = [decoded(words)[0] for words in (("list", "-n", "20"), ("show", "last"), ("show", "@1"), ("diff", "@1"))]
+    assert max(found) <= MOST + 20
+    return found
+
+
+def test_a_part_says_what_all_of_them_say(agent, decoded, monkeypatch):
+    work(agent, 130)
+    short = counts(decoded)
+    work(agent, 130, 130)
+    assert counts(decoded) == short, "as many of a timeline twice as long"
+    assert len(agent.workspace.checkpoints()) > 2 * MOST
+    for words in WORDS:
+        (few, part), (many, whole) = both(decoded, monkeypatch, words)
+        assert part == whole, words
+        assert part.out and few < many, words
+        if words[0] in ("list", "show"):
+            assert few <= (2 if "after" in words[-1] else 1) * MOST + 20, words
+    for words in WHOLE:
+        (_, part), (many, whole) = both(decoded, monkeypatch, words)
+        assert part == whole and many > MOST, words
+
+
+def test_a_restore_among_them_has_all_read(agent, decoded, monkeypatch, casrewind):
+    work(agent, 130)
+    casrewind("restore", "--yes", "@3", code=0)
+    work(agent, 1, 130)
+    for words in WORDS:
+        (_, part), (_, whole) = both(decoded, monkeypatch, words)
+        assert part == whole, words
+    assert "restored to" in decoded(("list", "-n", "3"))[1].out
+
+
+def test_a_client_at_work_on_an_old_turn(agent, decoded, monkeypatch):
+    old = Agent(agent.workspace, agent.root, "5e55104e-0000-4000-8000-000000000003")
+    old.prompt("old", "slow job")
+    key, start = old.context.root.key.hex(), client_process.client(os.getpid()).start
+    running = AgentSession("claude", old.session, "", str(old.root), key, 1, "UserPromptSubmit", True, os.getpid(), start, "", "")
+    old.context.store.sessions.record(running)
+    work(agent, 130)
+    for words in WORDS[:4]:
+        (few, part), (many, whole) = both(decoded, monkeypatch, words)
+        assert part == whole and few > MOST, words
+    assert "shared" in decoded(("list", "-n", "5"))[1].out, "two turns ran"
+
+
+def test_a_project_without_turns(agent, decoded, monkeypatch):
+    for number in range(MOST + 30):
+        plant(agent.root, {"f": b"%d" % number})
+        agent.workspace.save(f"step {number}")
+    for words in (("list", "-n", "20"), ("list", "-n", "20", "--reverse"), ("show", "last")):
+        (few, part), (many, whole) = both(decoded, monkeypatch, words)
+        assert part == whole and part.out, words
+        assert few <= MOST + 20 and (words[0] == "show" or few < many), words
+
+
+@pytest.mark.long
+def test_as_many_checkpoints_of_10_000_are_decoded_as_of_1_000(agent, decoded):
+    found = []
+    for first, last in ((0, 420), (420, 4200)):
+        work(agent, last - first, first)
+        found.append((len(agent.workspace.checkpoints()), counts(decoded)))
+    assert found[0][0] > 1000 and found[1][0] > 10_000 and found[0][1] == found[1][1]
