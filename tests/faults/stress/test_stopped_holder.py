@@ -148,7 +148,10 @@ def test_whoever_needs_a_lock_of_a_stopped_holder_comes_back_in_time(behind):
         list(pool.map(lambda one: [one.send(event) for event in BUDGETS], found.values()))
     for lock, one in found.items():
         code, err = one.answer("save")
-        assert code == 11 and f"{lock} lock was not free within {COMMAND:g} s" in err and err.count("\n") == 1, (lock, code, err)
+        *notes, line = err.splitlines()
+        assert code == 11 and f"{lock} lock was not free within {COMMAND:g} s" in line, (lock, code, err)
+        # a save that starts slowly finds in the log that a hook gave up
+        assert all(note.startswith("casrewind: note: a hook could not do all of its work") for note in notes), err
         assert {name for name, _ in one.waited()} <= {lock}
         said(lock, one.took)
         one.works_again()
