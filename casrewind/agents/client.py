@@ -340,8 +340,8 @@ class ConversationClient(Client):
         raise NotImplementedError
 
     def moved(self, data: bytes, old: "Sequence[str]", root: str) -> bytes:
-        """A fork's transcript for the project at `root`, which was at one of the places `old`. What only says where a session
-        runs is changed, and nothing that the model is told. For most clients `write_fork` does that, or no line says it."""
+        """A fork's transcript for the project at `root`, which was at one of the places `old`. Changes only what says where
+        a session runs, and nothing that the model is told. Here it changes nothing: `write_fork` does it, or no line says it."""
         return data
 
     def resume_moved(self, session: str) -> str:

@@ -34,7 +34,7 @@ def candidates(points: Iterable[Checkpoint]) -> list[Candidate]:
 
 
 class Bisection:
-    """The search among `count` states, of which the first one is good and the last one is bad."""
+    """The search among `count` states: the first one is good, the last one is bad."""
 
     def __init__(self, count: int) -> None:
         """`count` is 2 or more."""

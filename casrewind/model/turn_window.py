@@ -11,7 +11,7 @@ from .turn_boundaries import Session
 from .turn_records import Point
 
 _WITH_ENDS = (checkpoints.PROMPT, "turn_end", "tool_batch")
-"""Triggers whose records can open a turn: they must tell whether the client reports ends."""
+"""Triggers whose records can open a turn. Such a record must say whether the client reports ends."""
 
 
 def explains_itself(point: Point) -> bool:
@@ -37,7 +37,7 @@ def certain_from(points: Sequence[Point]) -> int:
     No record continues a turn that has ended, and none is of an operation.
     """
     found = len(points)
-    unopened: set[Session] = set()  # sessions whose oldest record here continues a turn
+    unopened: set[Session] = set()  # sessions whose oldest record here belongs to an older turn
     named: set[str] = set()  # turns that records here name and that are not here yet
     parents: set[str] = set()
     for at in range(len(points) - 1, -1, -1):

@@ -7,7 +7,6 @@ while the command runs. The states stay in the store until the end.
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 
 from .. import errors, locations
 from .._typing import NamedTuple
@@ -50,7 +49,7 @@ class CommandRun(NamedTuple):
 
 
 class FirstBad(NamedTuple):
-    """What a search found. `good`: the last good state. `suspects`: the states of which one is the first bad one, oldest first;
+    """What a search found. `good`: the last good state. `suspects`: the states that may be the first bad one, oldest first;
     all but the last one were skipped. `states`: how many there were."""
 
     good: Candidate
@@ -196,7 +195,7 @@ class _StatePlace:
         return tuple(path for path, entry in rows if entry.kind == PURGED)
 
     def _contents(self, files: Sequence[Entry]) -> Callable[[Entry], Iterable[bytes]]:
-        return partial(Contents.__call__, Contents(self._context.store, files))
+        return Contents(self._context.store, files)
 
     def _with_links(self, there: dict[bytes, Entry]) -> dict[bytes, Entry]:
         """A state with the links in place of what it has there."""

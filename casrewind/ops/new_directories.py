@@ -166,7 +166,7 @@ class Writing:
         self._do_at_each(path, NewTree.end_file, path, entry.mode, entry.mtime_ns)
 
     def _write_whole(self, path: bytes, entry: Entry, content: bytes) -> None:
-        """Write a file, whose bytes are in memory, into each directory."""
+        """Write a file with these bytes into each directory."""
         mode, mtime_ns = entry.mode, entry.mtime_ns
         for place in self._live[:]:
             try:

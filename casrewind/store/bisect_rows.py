@@ -5,16 +5,12 @@ killed holds nothing.
 """
 
 import os
-from contextlib import suppress
 
-from .. import fastjson, fsio
 from .._typing import NamedTuple
 from ..model import digest as digests
+from . import json_rows
 
-VERSION = 1
 _DIRECTORY = "bisects"
-_END = ".json"
-_LONGEST = 64 << 10  # bytes of a row
 
 
 class BisectRow(NamedTuple):
@@ -38,36 +34,16 @@ class BisectRows:
 
     def record(self, row: BisectRow) -> None:
         """Record a bisect, in place of what was recorded for its process. Raises OSError."""
-        with suppress(FileExistsError):
-            fsio.make_directory(self._place)
-        shape: dict[str, str | int | bool] = {"version": VERSION, **row._asdict()}
-        with fsio.drafted(os.path.join(self._store, "tmp")) as (draft, fd):
-            fsio.write_all(fd, fastjson.flat(shape).encode() + b"\n")
-            os.rename(draft, self._path(row))
+        json_rows.write(self._store, self._path(row), row)
 
     def all(self) -> list[BisectRow]:
         """All rows."""
-        found = []
-        with suppress(OSError):
-            rows = (_read(os.path.join(self._place, name)) for name in os.listdir(self._place) if name.endswith(_END))
-            found = [row for row in rows if row is not None]
-        return found
+        return json_rows.read_all(self._place, BisectRow)
 
     def forget(self, row: BisectRow) -> None:
         """Remove a row. Errors are ignored: once its process is gone, the row holds nothing."""
-        with suppress(OSError):
-            os.unlink(self._path(row))
+        json_rows.remove(self._path(row))
 
     def _path(self, row: BisectRow) -> str:
         name = digests.of(f"{row.pid} {row.pid_start}".encode("utf-8", "surrogatepass"))
-        return os.path.join(self._place, name[:12].hex() + _END)
-
-
-def _read(path: str) -> BisectRow | None:
-    try:
-        value = fastjson.loads(fsio.read_file(path, _LONGEST).decode())
-        row = BisectRow._make(value[name] for name in BisectRow._fields)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None
-    wanted = BisectRow.__annotations__
-    return row if all(type(item) is wanted[name] for name, item in row._asdict().items()) else None
+        return os.path.join(self._place, name[:12].hex() + json_rows.END)

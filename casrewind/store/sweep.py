@@ -25,7 +25,8 @@ SMALL = 8 << 20
 """Packs with fewer reachable bytes than this are merged."""
 _TINY = 1 << 20
 """Packs of fewer bytes are merged by saves: each byte is copied about twice in its life."""
-_MOST_SMALL = 4
+_LEAST_SMALL = 4
+"""Small packs that are worth merging, at least."""
 _MOST_TOGETHER = 250
 """Maximum packs removed at once: other processes are locked out during that time."""
 _LEFT_OVER = 0.02
@@ -117,7 +118,7 @@ class Sweep:
             elif usage.dead > 0:
                 chosen.append(usage)
         small = [usage for usage in found if 0 < usage.live < SMALL and usage not in chosen]
-        if len(small) + sum(usage.live < SMALL for usage in chosen) >= _MOST_SMALL:
+        if len(small) + sum(usage.live < SMALL for usage in chosen) >= _LEAST_SMALL:
             chosen += small
         by_need = sorted(chosen, key=lambda u: u.live)
         largest = min(most or packs.MAX_SIZE, packs.MAX_SIZE)
@@ -127,7 +128,7 @@ class Sweep:
         """Groups of small packs, each blob counted as reachable: at most `most` bytes together."""
         known = self._ledger_index.query(catalog.known_packs)
         small = [PackUsage(pack, size, size - len(packs.HEAD)) for pack, size in sorted(known.items()) if size < _TINY]
-        return [group for group in _groups_of_packs(small, lambda u: u.live, most) if len(group) >= _MOST_SMALL]
+        return [group for group in _groups_of_packs(small, lambda u: u.live, most) if len(group) >= _LEAST_SMALL]
 
     def blobs(self, group: Iterable[PackUsage]) -> set[bytes]:
         """The digests of all blobs in these packs."""

@@ -225,16 +225,22 @@ def test_a_compiled_file_of_another_state_does_not_pass_for_this_ones(bisect, pr
     assert "-x = 5" in process(*re.search(r"casrewind (diff .*) shows", found.out)[1].split(), code=0).out
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_what_an_interrupt_or_a_kill_leaves(bisect, process, turns, scratch, tmp_path, number):
-    ready = tmp_path / "ready"
+def start_and_wait(process, root, scratch, ready, work=""):
+    """A bisect whose command does its `work`, writes its process id to `ready` and sleeps."""
     child = subprocess.Popen(
-        [sys.executable, "-m", "casrewind", "-C", str(turns), "bisect", "--", "sh", "-c", f"mkdir closed; echo x > closed/f; chmod 0 closed; echo $$ > {ready}; exec sleep 600"],
+        [sys.executable, "-m", "casrewind", "-C", str(root), "bisect", "--", "sh", "-c", f"{work}echo $$ > {ready}; exec sleep 600"],
         env={**process.environment, "TMPDIR": str(scratch)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     while not (ready.exists() and ready.read_text().strip()):
         assert child.poll() is None, child.communicate()
         time.sleep(0.01)
+    return child
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_what_an_interrupt_or_a_kill_leaves(bisect, process, turns, scratch, tmp_path, number):
+    ready = tmp_path / "ready"
+    child = start_and_wait(process, turns, scratch, ready, "mkdir closed; echo x > closed/f; chmod 0 closed; ")
     (left,) = os.listdir(scratch)
     with opened_in(process) as workspace:
         context = workspace._context
@@ -269,16 +275,11 @@ def test_what_an_interrupt_or_a_kill_leaves(bisect, process, turns, scratch, tmp
 
 def test_gc_removes_what_a_killed_bisect_left(process, turns, scratch, tmp_path):
     ready = tmp_path / "ready"
-    child = subprocess.Popen(
-        [sys.executable, "-m", "casrewind", "-C", str(turns), "bisect", "--", "sh", "-c", f"echo $$ > {ready}; exec sleep 600"],
-        env={**process.environment, "TMPDIR": str(scratch)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    while not (ready.exists() and ready.read_text().strip()):
-        assert child.poll() is None
-        time.sleep(0.01)
+    child = start_and_wait(process, turns, scratch, ready)
     child.kill()
     child.wait()
     os.kill(int(ready.read_text()), signal.SIGKILL)
+    child.communicate()
     assert len(os.listdir(scratch)) == 1
     process("gc", code=0, TMPDIR=str(scratch))
     assert os.listdir(scratch) == []

@@ -99,7 +99,7 @@ class RowWriter:
     ) -> None:  # fmt: skip
         """`columns`: those of the output. `highest`: the highest number that is printed. `names`: the paths that a row names
         at most. `names_sessions`: a turn's row has its agent and session. `prefix`: what stands in front of a number.
-        `turns`: those whose sessions set the columns, None = all."""
+        `turns`: the turns whose sessions determine the columns; None = all turns."""
         self._view, self._columns = view, columns
         self._names = names if columns < PIPED else min(names, _PIPED_NAMES)
         self._highest, self._prefix = highest, prefix
