@@ -111,7 +111,8 @@ class Writing:
                     self._make(path, entry)
                     if report is not None:
                         report(number, len(actions))
-                heap.trim()
+                if len(part) == _TOGETHER:  # a small directory needs none of it
+                    heap.trim()
             for directory in more.directories:
                 mode = self._context.tree.status_of(directory)
                 self._do_at_each(directory, NewTree.make_directory, directory, _PRIVATE if mode is None else mode.st_mode)
