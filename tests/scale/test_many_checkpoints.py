@@ -22,6 +22,7 @@ from casrewind.workspace import Settings, Workspace
 from support.command import Command
 from support.gc_checks import checkpoint_picture, disk_usage, packs_of
 from support.picture import differences, picture
+from support.scanner import settle
 
 pytestmark = pytest.mark.xdist_group("many-checkpoints")  # the history takes longer to make than to ask
 FILES = 200
@@ -81,7 +82,10 @@ class History:
                 if number % max(self.count // SAMPLES, 1) == 3:
                     self.pictures[saved.checkpoint.id] = picture(self.root)
                 if number in (self.count // 10, self.count - 1):
+                    settle()  # files with young stamps are read again, and how many there are is a matter of speed
+                    workspace.save()
                     edit(self.root, source, number)
+                    settle()
                     self.calls[len(packs_of(self.store))] = calls_of_a_save(self)
                     self.ids += [point.id for point, _ in workspace.checkpoints()[:1]]
         print(f"{self.count:,} saves in one process: {time.monotonic() - started:.1f} s")
