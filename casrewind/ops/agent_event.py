@@ -9,6 +9,7 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 
 from .. import agents, fsio, locations, locks
 from ..agents.event import Event
@@ -197,7 +198,7 @@ def record(
     if path and transcripts:
         size, lack = _complete_bytes(path, cursor.offset)
     moment = _moment_of(context, event, at_ns, cursors.encode(cursor), tells_ends=tells_ends)
-    moment = moment._replace(transcript=(path, size), if_changed=_why_files_changed(context, event))
+    moment = moment._replace(transcript=(path, size), why_changed=partial(_why_files_changed, context, event))
     saved = save(context, moment)
     if size and saved.created and saved.checkpoint.transcript is None:
         lack = "could not be read to its end"

@@ -18,7 +18,7 @@ from ..model.checkpoint import Checkpoint
 from ..model.diff import Counts
 from . import conversation as conversations
 from .context import Context
-from .save import PROMPT, recount
+from .save import PROMPT, redraft
 
 _ENDS = frozenset({"turn_end", "session_end"})
 
@@ -47,7 +47,7 @@ def store_rest(context: Context, *, transcripts: bool) -> Checkpoint | None:
             cursor=cursors.encode(cursor),
             transcript=manifest.Entry(manifest.FILE, 0o600, count, 0, digest, chunks=chunks),
         )
-        return context.store.publish(writer, draft, partial(recount, context, writer, draft))
+        return context.store.publish(writer, draft, partial(redraft, context, writer, draft, None))
 
 
 def _read(context: Context, head: Checkpoint, cursor: cursors.Cursor) -> bytes:

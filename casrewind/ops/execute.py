@@ -113,7 +113,7 @@ def _publish_safety(context: Context, writer: StoreWriter, operation: Operation,
     more = checkpoints.Circumstances(op=report.op, target=operation.target, meta=meta)
     moment = save.Moment(checkpoints.SAFETY, f"before {report.op} of {operation.target}", more=more)
     draft = save.draft_checkpoint(context, writer, moment, scan, head, counts)
-    point = context.store.publish(writer, draft, partial(save.recount, context, writer, draft))
+    point = context.store.publish(writer, draft, partial(save.redraft, context, writer, draft, None))
     if now.scan.known.basis is None or context.watch is not None:
         save.remember(context, now.scan, point)
     # else the valid stat file stays: this operation changes most of the changed files once more, and the next save reads them

@@ -59,9 +59,10 @@ class Moment(NamedTuple):
 
     `described`: the label is a generated description. `prompt`, `agent`, `session`, `cursor` (encoded, see
     model/cursor.py) and `transcript` (path, number of bytes) belong to a coding agent. `at_ns`: time of the event
-    (nanoseconds since 1970; 0 = now); files that changed later are recorded as late. `if_changed`: the description to
-    use if anything differs from the previous checkpoint. `needless`: make no checkpoint if nothing changed. `more`:
-    further facts about the event. `opens_turn`: the checkpoint is the first of a turn.
+    (nanoseconds since 1970; 0 = now); files that changed later are recorded as late. `why_changed` gives the description
+    to use if anything differs from the previous checkpoint. It is called when that checkpoint is known. `needless`: make
+    no checkpoint if nothing changed. `more`: further facts about the event. `opens_turn`: the checkpoint is the first of
+    a turn.
     """
 
     trigger: str = checkpoints.MANUAL
@@ -74,7 +75,7 @@ class Moment(NamedTuple):
     cursor: bytes = b""
     transcript: tuple[str, int] = ("", 0)
     at_ns: int = 0
-    if_changed: str = ""
+    why_changed: Callable[[], str] = str
     needless: bool = False
     more: Circumstances = checkpoints.NOTHING_ELSE
     opens_turn: bool = False
@@ -158,7 +159,7 @@ def _save(context: Context, moment: Moment, budget: int | None, *, rehash: bool)
         else:
             draft = draft_checkpoint(context, writer, moment, scan, head, counts)
             draft = draft._replace(elapsed_ms=round((time.monotonic() - started) * 1000))
-            point, created = context.store.publish(writer, draft, partial(recount, context, writer, draft)), True
+            point, created = context.store.publish(writer, draft, partial(redraft, context, writer, draft, moment)), True
         remember(context, scan, point)
     if context.store.lacks_ballast:
         context.store.make_ballast(context.limits.max_size)
@@ -194,7 +195,7 @@ def record_unsaved(context: Context, moment: Moment) -> None:
             transcript=None,
             more=more._replace(turn=identity) if moment.opens_turn else more,
         )
-        context.store.publish(writer, draft, partial(recount, context, writer, draft))
+        context.store.publish(writer, draft, partial(redraft, context, writer, draft, None))
 
 
 def draft_checkpoint(
@@ -202,7 +203,7 @@ def draft_checkpoint(
 ) -> Checkpoint:
     """The checkpoint of a moment, not yet in the ledger. `head` is the newest checkpoint, `counts` the changes since."""
     if not moment.label and head is not None and any(counts):
-        label = moment.if_changed if head.trigger != checkpoints.SAFETY else _why_state_differs(context, writer, moment, scan)
+        label = moment.why_changed() if head.trigger != checkpoints.SAFETY else _why_state_differs(context, writer, moment, scan.tree)
         moment = moment._replace(label=label, described=True)
     identity, more = "c" + os.urandom(7).hex(), moment.more
     if context.root.git_dir is not None:
@@ -241,13 +242,32 @@ def draft_checkpoint(
     )
 
 
-def _why_state_differs(context: Context, writer: StoreWriter, moment: Moment, scan: scans.Scan) -> str:
-    """Why a state differs from the newest checkpoint, which is a safety checkpoint; "" if unknown."""
+def redraft(context: Context, writer: StoreWriter, draft: Checkpoint, moment: Moment | None, parent: str) -> Checkpoint:
+    """A draft whose parent is another checkpoint than at first: what changed, and why. A `moment` without a label has
+    its description made anew.
+
+    The danger prevented here: the end of a turn calls the turn's work somebody else's, because the prompt's checkpoint
+    was published while the end's was made.
+    """
+    point = context.store.checkpoint(parent)
+    counts = diffs.count(diffs.diff(diffs.lenient_loader(writer.load_tree), point.tree if point else None, draft.tree))
+    draft = draft._replace(changes=counts)
+    if moment is None or moment.label or point is None:
+        return draft
+    if not any(counts):
+        return draft._replace(label="", flags=draft.flags & ~checkpoints.DESCRIBED)
+    is_restored = point.trigger == checkpoints.SAFETY
+    label = _why_state_differs(context, writer, moment, draft.tree) if is_restored else moment.why_changed()
+    return draft._replace(label=label, flags=draft.flags | checkpoints.DESCRIBED)
+
+
+def _why_state_differs(context: Context, writer: StoreWriter, moment: Moment, tree: bytes) -> str:
+    """Why a tree differs from the newest checkpoint, which is a safety checkpoint; "" if unknown."""
     current = context.store.checkpoint(context.store.history(context.root.key).current)
     if current is None:
         return ""  # some paths were restored; the origin of other changes is unknown
-    if any(diffs.diff(diffs.lenient_loader(writer.load_tree), current.tree, scan.tree)):
-        return moment.if_changed
+    if any(diffs.diff(diffs.lenient_loader(writer.load_tree), current.tree, tree)):
+        return moment.why_changed()
     return f"as restored from {current.id}"
 
 
@@ -290,12 +310,6 @@ def _replaces_lost_blob(writer: StoreWriter, newest: Checkpoint, scan: scans.Sca
     places = [(path, tree) for path, tree in scan.trees.items() if not new.isdisjoint(writer.nodes_of(tree))]
     named = ((finder.find(path) if path else None, tree) for path, tree in places)
     return newest.tree in new or any(entry is not None and entry.digest == tree for entry, tree in named)
-
-
-def recount(context: Context, writer: StoreWriter, draft: Checkpoint, parent: str) -> Counts:
-    """The changes of a draft since the checkpoint with the id `parent`."""
-    point = context.store.checkpoint(parent)
-    return diffs.count(diffs.diff(diffs.lenient_loader(writer.load_tree), point.tree if point else None, draft.tree))
 
 
 # -- the stat index: read before a scan, replaced after it

@@ -25,7 +25,6 @@ from ..model import domain as domains
 from ..model import manifest
 from ..model.checkpoint import Checkpoint
 from ..model.checkpoint import encode as encode_checkpoint
-from ..model.diff import Counts
 from . import catalog, ledger, packs, stat_file
 from .budget import MANY, GcState, WriteQuota
 from .index import Index
@@ -48,8 +47,8 @@ if TYPE_CHECKING:  # a save does not need it
     from .maintenance import Maintenance
     from .origin_rows import OriginRows
 
-Recount = Callable[[str], Counts]
-"""Counts the changes of a draft since the checkpoint with this id, or since nothing ("")."""
+Redraft = Callable[[str], Checkpoint]
+"""Gives a draft anew, with what changed since the checkpoint of this id, or since nothing ("")."""
 
 class LedgerPosition(NamedTuple):
     """A position in a ledger: the id of the ledger's file, the offset there, and the number of the last record before it.
@@ -382,16 +381,16 @@ class Store:
             if lock is not None:
                 os.close(lock)
 
-    def publish(self, writer: StoreWriter, draft: Checkpoint, recount: Recount) -> Checkpoint:
-        """Make everything that the writer wrote durable, then the checkpoint. It exists when this returns. `recount` is
-        called if another checkpoint was published since the draft. Raises StoreFull, StoreBusy, StoreError; then nothing
-        is published."""
+    def publish(self, writer: StoreWriter, draft: Checkpoint, redraft: Redraft) -> Checkpoint:
+        """Make everything that the writer wrote durable, then the checkpoint. It exists when this returns. If another
+        checkpoint was published since the draft, `redraft` gives the draft anew, by the id of that one. Raises StoreFull,
+        StoreBusy, StoreError; then nothing is published."""
         try:
             finished = writer.finish()
             with self._ledger_index.publishing():
                 state, parent = self._ledger_index.ledger_state(draft.worktree)
-                changes = draft.changes if parent == draft.parent else recount(parent)
-                point = draft._replace(seq=state.seq + 1, parent=parent, changes=changes)
+                current = draft if parent == draft.parent else redraft(parent)
+                point = current._replace(seq=state.seq + 1, parent=parent)
                 record = ledger.encode(ledger.CHECKPOINT, point.seq, encode_checkpoint(point))
                 end = self._ledger_index.ledger.append(state.end, record)
         except OSError as error:

@@ -399,7 +399,7 @@ def test_a_prefix_of_an_id_stays_that_of_a_checkpoint_here(here, machines):
     theirs = point._replace(id=own.id[:6] + "ffffffff")
     store = sandbox.workspace._context.store
     with store.writing() as writer:
-        store.publish(writer, theirs, lambda _: point.changes)
+        store.publish(writer, theirs, lambda _: theirs)
     sandbox.pull_into(here)
     assert lookup.checkpoint(here._context, own.id[:6]).id == own.id
     assert lookup.checkpoint(here._context, own.id[:6] + "ff").id == theirs.id

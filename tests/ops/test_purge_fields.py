@@ -74,11 +74,12 @@ def put(workspace, record, field):
     point, _ = workspace.checkpoints()[0]
     if record is checkpoints.Checkpoint:
         with context.store.writing() as session:
-            context.store.publish(session, point._replace(id="c0123456789abcd", **{field: value}), lambda _: point.changes)
+            draft = point._replace(id="c0123456789abcd", **{field: value})
+            context.store.publish(session, draft, lambda _: draft)
     elif record is checkpoints.Circumstances:
         with context.store.writing() as session:
             draft = point._replace(id="c0123456789abcd", more=point.more._replace(**{field: value}))
-            context.store.publish(session, draft, lambda _: point.changes)
+            context.store.publish(session, draft, lambda _: draft)
     elif record is cursors.Cursor:
         plant(workspace.root.path, {"g": b"1"})
         made = cursors.Cursor(**values_of(record, value))._replace(**{field: value})

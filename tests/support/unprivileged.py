@@ -11,7 +11,16 @@ from contextlib import contextmanager
 import pytest
 
 NOBODY = os.geteuid() or 65534
-PREFIX = () if os.geteuid() else ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
+ALONE = os.geteuid() or 65535 - 1000
+"""A user with no other process. The tests beside this one run commands as nobody, which count against that user's limits."""
+
+
+def prefix_of(user):
+    """The start of a command that runs as a user."""
+    return () if os.geteuid() else ("setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups")
+
+
+PREFIX = prefix_of(NOBODY)
 
 
 def require():
@@ -39,10 +48,10 @@ def open_directory(above=None):
         shutil.rmtree(place, ignore_errors=True)
 
 
-def give(*places):
-    """Let nobody own directories and everything in them. What a plain user made is his already."""
+def give(*places, user=NOBODY):
+    """Let nobody, or another user, own directories and everything in them. What a plain user made is his already."""
     for place in places if os.geteuid() == 0 else ():
-        subprocess.run(["chown", "-R", "-h", f"{NOBODY}:{NOBODY}", str(place)], check=True)
+        subprocess.run(["chown", "-R", "-h", f"{user}:{user}", str(place)], check=True)
 
 
 def run(*command, code=0):

@@ -43,7 +43,7 @@ def include(context: "Context", options: "ParsedOptions", done: Done) -> int:
         _print_rules(found)  # they count, whatever happens to the save
     try:
         context = context._replace(policy=inclusion.read_policy(context))
-        saved = saves.save(context, Moment(if_changed=f"include {' '.join(options.path)}"[:200]))
+        saved = saves.save(context, Moment(why_changed=lambda: f"include {' '.join(options.path)}"[:200]))
     except (errors.CasrewindError, OSError):
         done()
         remark(f"the rules are written: the next save that succeeds captures what they include ({printable(found.file)})")

@@ -170,11 +170,11 @@ def test_no_further_process_or_thread(private):
     """Neither a fork that looks at half of a worktree nor threads that compress."""
     casrewind, root, place = private
     plant(root, {f"many/{n // 100}/{n}": b"%d" % n for n in range(3000)})
-    unprivileged.give(root)
-    prefix = ("prlimit", "--nproc=1", *unprivileged.PREFIX)
+    unprivileged.give(place, user=unprivileged.ALONE)
+    prefix = ("prlimit", "--nproc=1", *unprivileged.prefix_of(unprivileged.ALONE))
     for round in range(3):
         plant(root, {f"many/{round}/0": os.urandom(500_000), "changing": b"%d" % round})
-        unprivileged.give(root)
+        unprivileged.give(root, user=unprivileged.ALONE)
         casrewind("save", "-m", f"round {round}", code=0, prefix=prefix)
     before = picture(root)
     casrewind("restore", "round 0", "-y", code=0, prefix=prefix)
