@@ -116,7 +116,7 @@ class Forger:
                 skipped=0,
                 flags=0,
             )._replace(**fields)
-            return self._store.publish(session, draft, lambda _: draft.changes)
+            return self._store.publish(session, draft, lambda _: draft)
 
     def _newest(self):
         """A checkpoint made by an honest save: its worktree, root and domain are taken over."""
