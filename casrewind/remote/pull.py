@@ -7,6 +7,7 @@ record counts only if all its blobs are here, and a record about another machine
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from .. import errors, heap
 from .._typing import TYPE_CHECKING, NamedTuple
@@ -23,7 +24,7 @@ from ..store.writer import StoreWriter
 from .chain import ChainReader, PieceInfo, chains_of, names_of
 from .piece import PieceDamaged
 from .remote_config import Remote
-from .sync_state import ReadChain
+from .sync_state import ReadChain, StateFiles
 
 if TYPE_CHECKING:
     from .push import Item
@@ -32,6 +33,10 @@ _AT_ONCE = 32 << 20
 """Bytes of packs that are written before they are made durable."""
 _BATCH = 1000
 """Blobs that are looked for in the store at once."""
+_AHEAD = 32
+"""Chains whose newest pieces are read before they are needed."""
+_UNSAVED = 64
+"""Chains that a pull may read again after a kill, and one in eight of a state that has many."""
 _TRIM = 1000
 """Blobs after which the freed memory goes back to the system."""
 _ID = re.compile(r"[0-9a-z]{4,64}")
@@ -75,35 +80,113 @@ def pull(context: Context, remote: Remote, *, newest: bool = False) -> Pulled:
     taken: dict[str, int] = {}
     problems: list[str] = []
     with context.store.pushing():
-        files = remote.files
-        own = {files.state.chain, *files.state.ended}
-        chains = chains_of(remote.objects.list())
-        for chain, pieces in sorted(chains.items(), key=lambda one: (one[1][0].modified_ns, one[0])):  # the first has the plain name
-            if chain in own:
-                continue
-            try:
-                found = read_chain(remote, chain, pieces, files.state.chains.get(chain, ReadChain()))
-                problems += found.problems
-                arriving = _new_here(context, found, newest=newest)
-            except PieceDamaged as error:
-                problems.append(error.problem)
-                continue
-            kept, trouble = store_arriving(context, found, arriving)
-            problems += trouble
-            number = sum(point.trigger != checkpoints.SAFETY for point in kept)
-            if number:
-                taken[found.read.machine] = number
-            before = files.state.chains.get(chain, ReadChain())
-            is_complete = not newest and len(kept) == len(arriving.points)
-            read = found.read if is_complete else before._replace(machine=found.read.machine)  # the name is given for good
-            if read != before:
-                files.save(files.state._replace(chains=files.state.chains | {chain: read}))
+        progress = _Progress(remote.files)
+        known = set(context.store.identities())
+        names = _names_given(remote)
+        try:
+            for chain, reader in _read_ahead(remote, _changed_chains(remote, newest=newest)):
+                before = progress.of(chain)
+                try:
+                    found = (_read_newest if newest else _read_new)(chain, reader, before, names)
+                    problems += found.problems
+                    arriving = _new_here(context, found, known, newest=newest)
+                except PieceDamaged as error:
+                    problems.append(error.problem)
+                    continue
+                kept, trouble = store_arriving(context, found, arriving) if any(arriving) else ([], [])
+                problems += trouble
+                known.update(point.id for point in kept)
+                names.add(found.read.machine)
+                number = sum(point.trigger != checkpoints.SAFETY for point in kept)
+                if number:
+                    taken[found.read.machine] = number
+                read = found.read if len(kept) == len(arriving.points) else before
+                progress.note(chain, read._replace(machine=found.read.machine))  # the name is given for good
+        finally:
+            progress.save()
     return Pulled(taken, remote.objects.received_bytes, sum(remote.objects.requests.values()), tuple(problems))
+
+
+class _Progress:
+    """How far the chains were read. The state of a remote has all chains, so it is not written for each of them."""
+
+    def __init__(self, files: StateFiles) -> None:
+        self._files = files
+        self._unsaved: dict[str, ReadChain] = {}
+
+    def of(self, chain: str) -> ReadChain:
+        return self._files.state.chains.get(chain, ReadChain())
+
+    def note(self, chain: str, read: ReadChain) -> None:
+        if read != self.of(chain):
+            self._unsaved[chain] = read
+        if len(self._unsaved) > _UNSAVED + len(self._files.state.chains) // 8:
+            self.save()
+
+    def save(self) -> None:
+        if self._unsaved:
+            self._files.save(self._files.state._replace(chains=self._files.state.chains | self._unsaved))
+            self._unsaved = {}
+
+
+def _changed_chains(remote: Remote, *, newest: bool) -> list[tuple[str, Sequence[PieceInfo]]]:
+    """The chains of other stores that have pieces which were not read, the oldest first: it has the plain name."""
+    state = remote.files.state
+    found = []
+    for chain, pieces in chains_of(remote.objects.list()).items():
+        read = state.chains.get(chain, ReadChain())
+        if pieces[-1].last > max(read.last, read.seen if newest else 0) and chain != state.chain and chain not in state.ended:
+            found.append((chain, pieces))
+    return sorted(found, key=lambda one: (one[1][0].modified_ns, one[0]))
+
+
+def _read_ahead(remote: Remote, chains: Sequence[tuple[str, Sequence[PieceInfo]]]) -> Iterator[tuple[str, ChainReader]]:
+    """Yield each chain with a reader. The newest pieces of the next chains are opened eight at a time."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    def opened(one: tuple[str, Sequence[PieceInfo]]) -> tuple[str, ChainReader]:
+        reader = ChainReader(remote.objects, remote.keys, one[1])
+        with suppress(PieceDamaged):  # it is named when the piece is read
+            reader.reader(len(one[1]) - 1)
+        return one[0], reader
+
+    with ThreadPoolExecutor(8) as threads:
+        for start in range(0, len(chains), _AHEAD):
+            yield from threads.map(opened, chains[start : start + _AHEAD])
 
 
 def read_chain(remote: Remote, chain: str, pieces: Sequence[PieceInfo], read: ReadChain) -> ChainRecords:
     """The records in a chain behind what was read of it. Raises RemoteError if the remote cannot be read."""
-    reader = ChainReader(remote.objects, remote.keys, pieces)
+    return _read_new(chain, ChainReader(remote.objects, remote.keys, pieces), read, _names_given(remote))
+
+
+def _names_given(remote: Remote) -> set[str]:
+    """The names that machines have here."""
+    return {one.machine for one in remote.files.state.chains.values()} | {remote.config.machine}
+
+
+def _read_newest(chain: str, reader: ChainReader, read: ReadChain, names: set[str]) -> ChainRecords:
+    """The records of a chain from its end back to the newest checkpoint. All that is new if a piece is damaged."""
+    items: list[Item] = []
+    name = read.machine
+    try:
+        for at in reversed(range(len(reader.pieces))):
+            opened = reader.reader(at)
+            if opened.is_end:
+                break
+            name = name or _name_of_machine(names, chain, opened.table.machine)
+            items[:0] = opened.records() if opened.table.records >= 0 else ()
+            if any(kind == ledger.CHECKPOINT and decode_point(payload).trigger != checkpoints.SAFETY for kind, _, payload in items):
+                break
+    except PieceDamaged:
+        found = _read_new(chain, reader, read, names)
+        return found._replace(read=read._replace(machine=found.read.machine))
+    return ChainRecords(chain, reader, items, read._replace(machine=name, seen=reader.pieces[-1].last), [])
+
+
+def _read_new(chain: str, reader: ChainReader, read: ReadChain, names: set[str]) -> ChainRecords:
+    """As read_chain. `names` are those that machines have here."""
+    pieces = reader.pieces
     found = ChainRecords(chain, reader, [], read, [])
     new = [at for at, piece in enumerate(pieces) if piece.last > read.last]
     if new and _is_end(reader, new[-1]):
@@ -129,7 +212,7 @@ def read_chain(remote: Remote, chain: str, pieces: Sequence[PieceInfo], read: Re
             detail = f" ({error.problem})" if type(error) is PieceDamaged else ""
             found.problems.append(f"{names_of([piece])} of {shown} {error.state}{detail}{behind}")
             break
-        name = read.machine or _name_of_machine(remote, chain, opened.table.machine)
+        name = read.machine or _name_of_machine(names, chain, opened.table.machine)
         shown = name
         found = found._replace(read=ReadChain(name, piece.last, opened.mac))
     return found
@@ -148,11 +231,13 @@ def _allowed_characters(name: str) -> str:
     return _NOT_IN_NAMES.sub("-", name)[:64].strip("-.")
 
 
-def _name_of_machine(remote: Remote, chain: str, name: str) -> str:
-    """The name that a chain's machine has here: not that of another chain, and no word that a reference begins with."""
+def _name_of_machine(names: set[str], chain: str, name: str) -> str:
+    """The name that a chain's machine gets here: none of `names`, which others have, and no word that a reference begins with."""
     name = _allowed_characters(name) or "machine"
-    others = {one.machine for other, one in remote.files.state.chains.items() if other != chain} | {remote.config.machine}
-    return f"{name}.{chain[:4]}" if name in others or f"{name}:" in (REMOTE, AFTER) else name
+    if name not in names and f"{name}:" not in (REMOTE, AFTER):
+        return name
+    longer = (f"{name}.{chain[:digits]}" for digits in range(4, len(chain)))
+    return next((one for one in longer if one not in names), f"{name}.{chain}")
 
 
 def key_here(chain: str, worktree: bytes) -> bytes:
@@ -160,9 +245,8 @@ def key_here(chain: str, worktree: bytes) -> bytes:
     return digests.of(bytes.fromhex(chain) + worktree)[: len(worktree)]
 
 
-def _new_here(context: Context, found: ChainRecords, *, newest: bool) -> Arriving:
-    """What of a chain is new here. Raises PieceDamaged."""
-    known = context.store.identities()
+def _new_here(context: Context, found: ChainRecords, known: set[str], *, newest: bool) -> Arriving:
+    """What of a chain is new here: not one of the `known` checkpoints. Raises PieceDamaged."""
     points: list[tuple[int, Checkpoint]] = []
     others: list[Item] = []
     first: dict[bytes, str] = {}
@@ -172,12 +256,12 @@ def _new_here(context: Context, found: ChainRecords, *, newest: bool) -> Arrivin
             continue
         point = decode_point(payload)
         name = first.setdefault(point.worktree, found.read.machine if not first else _of_worktree(found.read.machine, point.root))
-        if point.id not in known and not point.more.machine:
+        if (newest or point.id not in known) and not point.more.machine:
             key = key_here(found.chain, point.worktree)
             points.append((seq, point._replace(worktree=key, more=point.more._replace(machine=name))))
     if newest:
         listed = [one for one in points if one[1].trigger != checkpoints.SAFETY]
-        return Arriving((listed or points)[-1:], [])
+        return Arriving([one for one in (listed or points)[-1:] if one[1].id not in known], [])
     return Arriving(points, list(_renamed_others(context, found, others)))
 
 

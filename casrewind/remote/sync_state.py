@@ -20,16 +20,17 @@ from ..store.store import LedgerPosition
 STATE = "state"
 _ROW = 1 + digests.SIZE
 (_CHAIN, _NEXT, _MAC, _PENDING, _PENDING_MAC, _LEDGER, _END, _SEQ, _SENT_BYTES, _CHAINS, _ENDED, _TIME, _LEFT) = range(1, 14)
-_NAME, _MACHINE, _LAST, _LAST_MAC = range(1, 5)
+_NAME, _MACHINE, _LAST, _LAST_MAC, _SEEN = range(1, 6)
 
 
 class ReadChain(NamedTuple):
     """How far a chain of another store was read: the name that its machine has here, the number of its newest piece that
-    was read, and the MAC of that piece."""
+    was read, and the MAC of that piece. `seen`: the number of the newest piece of which only the newest checkpoint was taken."""
 
     machine: str = ""
     last: int = 0
     mac: bytes = bytes(32)
+    seen: int = 0
 
 
 class SyncState(NamedTuple):
@@ -58,7 +59,8 @@ class SyncState(NamedTuple):
 def encode(state: SyncState) -> bytes:
     """A state as the bytes of its file: a digest, then the fields."""
     chains = (
-        tlv.encode(((_NAME, name), (_MACHINE, one.machine), (_LAST, one.last), (_LAST_MAC, one.mac))) for name, one in state.chains.items()
+        tlv.encode(((_NAME, name), (_MACHINE, one.machine), (_LAST, one.last), (_LAST_MAC, one.mac), (_SEEN, one.seen)))
+        for name, one in state.chains.items()
     )
     body = tlv.encode(
         (
@@ -89,7 +91,7 @@ def decode(data: bytes) -> SyncState:
     chains = {}
     for item in tlv.decode_list(got.raw(_CHAINS), "state of a remote"):
         one = tlv.Fields(item, "state of a remote")
-        chains[one.text(_NAME)] = ReadChain(one.text(_MACHINE), one.number(_LAST), one.need(_LAST_MAC, 32))
+        chains[one.text(_NAME)] = ReadChain(one.text(_MACHINE), one.number(_LAST), one.need(_LAST_MAC, 32), one.number(_SEEN))
     ended = [tlv.Fields(item, "state of a remote") for item in tlv.decode_list(got.raw(_ENDED), "state of a remote")]
     return SyncState(
         chain=got.text(_CHAIN),

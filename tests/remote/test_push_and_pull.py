@@ -351,6 +351,74 @@ def test_only_the_newest_comes_first_and_the_others_later(machine, other):
     assert_arrived(machine, other, saved)
 
 
+def test_the_newest_is_taken_once_and_found_from_the_end_of_its_chain(machine, other):
+    for step in range(6):
+        point = machine.save({"a": b"%d" % step})
+        machine.push()
+    assert other.pull(newest=True).requests <= 1 + 1 + 5, "a list, the newest piece, and the five in which blobs may be"
+    for _ in range(2):
+        again = other.pull(newest=True)
+        assert not again.checkpoints and again.requests == 1 and set(other.points()) == {point.id}
+    point = machine.save({"a": b"later"})
+    machine.push()
+    assert dict(other.pull(newest=True).checkpoints) == {"sandbox-4": 1} and point.id in other.points()
+    assert dict(other.pull().checkpoints) == {"sandbox-4": 5}, "the older ones come with a pull of all"
+
+
+def test_the_newest_before_a_damaged_piece_is_taken(machine, other):
+    points = []
+    for step in range(3):
+        points.append(machine.save({"a": b"%d" % step}))
+        machine.push()
+    path = Path(machine.url.removeprefix("file://"), machine.chain(), "0000000003-0000000003")
+    path.chmod(0o600)
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    for _ in range(2):
+        taken = other.pull(newest=True)
+        assert len(taken.problems) == 1 and "piece 3 of sandbox-4 is damaged" in taken.problems[0]
+        assert set(other.points()) == {points[1].id}
+    assert dict(other.pull().checkpoints) == {"sandbox-4": 1}
+
+
+def begin_chain(machine, chain):
+    with machine.open() as workspace:
+        files = machine.remote(workspace).files
+        files.begin_chain()
+        files.save(files.state._replace(chain=chain))
+
+
+def test_a_pull_of_many_chains_writes_its_state_seldom_and_one_with_nothing_new_not_at_all(machine, other, monkeypatch):
+    from casrewind.remote import pull
+    from casrewind.remote.sync_state import StateFiles
+    from casrewind.store.store import Store
+
+    machine.save({"a": b"1"})
+    for number in range(20):
+        begin_chain(machine, f"{number:032x}")
+        machine.push()
+    calls = []
+    monkeypatch.setattr(pull, "_UNSAVED", 8)
+    for kind, name in ((StateFiles, "save"), (Store, "identities"), (Store, "writing")):
+        real = getattr(kind, name)
+        monkeypatch.setattr(kind, name, lambda *a, name=name, real=real: calls.append(name) or real(*a))
+    taken = other.pull()
+    assert sum(taken.checkpoints.values()) == 1 and taken.requests == 21
+    assert calls.count("save") <= 3 and calls.count("identities") == 1
+    calls.clear()
+    assert other.pull().requests == 1 and "save" not in calls and "writing" not in calls
+
+
+@pytest.mark.parametrize("digits", [4, 20])
+def test_machines_of_one_name_whose_chains_begin_alike_have_two_names(tmp_path, url, other, digits):
+    for number in range(3):
+        machine = Machine(tmp_path / f"{number}", url, "sandbox")
+        machine.add_remote()
+        machine.save({"a": b"%d" % number})
+        begin_chain(machine, "a" * digits + f"{number:x}" * (32 - digits))
+        machine.push()
+    assert len(other.pull().checkpoints) == len(other.pull_names()) == 3
+
+
 def test_a_clone_has_the_files_one_row_and_goes_on(machine, tmp_path):
     saved = filled(machine)
     machine.push()
