@@ -1,20 +1,26 @@
 """What a command says when a server refuses or is not there, by real servers; nothing is lost, and the next push is complete."""
 
 import json
+import re
 import signal
 import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from casrewind import errors
 from casrewind.remote import remote_config
+from casrewind.remote.objects import Objects
 from support.command_in_process import InProcess
 from support.recorded_server import Recorded
 from support.s3_server import S3Server
 from support.trees import plant
 
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "cloud-sandbox.md"
 KEY = remote_config.key_text(b"k" * 32)
 
 
@@ -97,7 +103,27 @@ def test_the_clock_of_this_machine_is_wrong(machine, tmp_path, server, url):
     assert_next_push_is_complete(machine, tmp_path, server, url, 2)
 
 
-def test_no_permission(tmp_path):
+def policy_of_the_page(bucket):
+    """The policy in the guide, for a bucket and its directory `shop`."""
+    (found,) = re.findall(r"^```json\n(.*?)^```$", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    return json.loads(found.replace("team", bucket))
+
+
+def test_what_is_listed_has_the_prefix_that_the_policy_allows(monkeypatch, server, url):
+    """The server of the next test knows no conditions on a prefix."""
+    listing = '<?xml version="1.0" encoding="UTF-8"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"></ListBucketResult>'
+    (condition,) = [rule["Condition"] for rule in policy_of_the_page("bucket")["Statement"] if "Condition" in rule]
+    assert condition == {"StringLike": {"s3:prefix": "shop/*"}}
+    for variable, value in server.variables.items():
+        monkeypatch.setenv(variable, value)
+    with Recorded(200, listing) as recorded:
+        for prefix, after in (("", ""), ("keys/", ""), ("0" * 32, f"{'0' * 32}/0000000001-0000000001")):
+            Objects(url, {"endpoint": recorded.endpoint}).list(prefix, after)
+        prefixes = [parse_qs(urlsplit(path).query)["prefix"][0] for _, path in recorded.asked]
+    assert len(prefixes) == 3 and all(one.startswith("shop/") for one in prefixes), prefixes
+
+
+def test_no_permission(tmp_path, monkeypatch):
     import boto3
 
     with S3Server(INITIAL_NO_AUTH_ACTION_COUNT="1000") as guarded:
@@ -109,8 +135,11 @@ def test_no_permission(tmp_path):
         bucket = f"arn:aws:s3:::{url.split('/')[2]}"
         iam = boto3.client("iam", endpoint_url=guarded.endpoint, region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
         keys = {}
-        for name, allowed in (("reader", ["s3:GetObject", "s3:ListBucket"]), ("sandbox", ["s3:GetObject", "s3:ListBucket", "s3:PutObject"])):
-            policy = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": allowed, "Resource": [bucket, f"{bucket}/*"]}]}
+        reading = {"Effect": "Allow", "Action": ["s3:GetObject", "s3:ListBucket"], "Resource": [bucket, f"{bucket}/*"]}
+        adding = policy_of_the_page(url.split("/")[2])
+        for rule in adding["Statement"]:
+            rule.pop("Condition", None)
+        for name, policy in (("reader", {"Version": "2012-10-17", "Statement": [reading]}), ("sandbox", adding)):
             iam.create_user(UserName=name)
             iam.put_user_policy(UserName=name, PolicyName="p", PolicyDocument=json.dumps(policy))
             key = iam.create_access_key(UserName=name)["AccessKey"]
@@ -122,6 +151,18 @@ def test_no_permission(tmp_path):
         assert "does not know these credentials" in machine("push", AWS_ACCESS_KEY_ID="NOBODY", code=17).err
         assert machine("pull", **keys["reader"], code=0).out == f"nothing new on {url}\n"
         assert machine("push", **keys["sandbox"], code=0).out.startswith("pushed 1 checkpoint")
+        assert machine("pull", **keys["sandbox"], code=0).out == f"nothing new on {url}\n"
+        again = At(tmp_path, "again", {**guarded.variables, **keys["sandbox"]})
+        assert "2 checkpoints came along" in again("clone", url, "copy", "--all", code=0).out
+        elsewhere = At(tmp_path, "elsewhere", {**guarded.variables, **keys["sandbox"]})
+        assert "does not allow GetObject" in elsewhere("remote", "add", url.replace("/shop", "/other"), code=17).err
+        for variable, value in {**guarded.variables, **keys["sandbox"]}.items():
+            monkeypatch.setenv(variable, value)
+        there = Objects(url).list()
+        with pytest.raises(errors.RemoteError) as refused:
+            Objects(url).delete([there[0].name])
+        assert str(refused.value) == f"{url} does not allow DeleteObject to the present credentials; nothing was changed"
+        assert Objects(url).list() == there
         plant(machine.project, {"secret": b"hunter2"})
         machine("save", code=0)
         machine("push", **keys["sandbox"], code=0)

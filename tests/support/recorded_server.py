@@ -10,13 +10,15 @@ class Recorded:
     """A server that gives one answer to everything, as S3 gave it: status and XML."""
 
     def __init__(self, status, code, message="", headers=()):
-        """`code` may be a whole answer."""
+        """`code` may be a whole answer. `asked` has the method and the path of each request."""
+        asked = self.asked = []
         body = code.encode() if not code or code.startswith("<") else XML.format(code, message).encode()
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def answer(self):
+                asked.append((self.command, self.path))
                 self.rfile.read(int(self.headers.get("content-length") or 0))
                 self.send_response(status)
                 self.send_header("content-type", "application/xml")
