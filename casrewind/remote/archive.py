@@ -47,7 +47,7 @@ class StreamWriter:
         """Nothing can be read back."""
         raise ObjectGone(name)
 
-    def list(self, prefix: str = "", after: str = "") -> list[ObjectInfo]:  # noqa: ARG002 - as ObjectStore
+    def list(self, prefix: str = "", after: str = "", most: int | None = None) -> list[ObjectInfo]:  # noqa: ARG002 - as ObjectStore
         """Nothing is listed."""
         return []
 
@@ -92,7 +92,7 @@ class StreamReader:
         self._copy.seek(at + start)
         return self._copy.read((size if end is None else min(end, size)) - start)
 
-    def list(self, prefix: str = "", after: str = "") -> list[ObjectInfo]:
+    def list(self, prefix: str = "", after: str = "", most: int | None = None) -> list[ObjectInfo]:  # noqa: ARG002 - as ObjectStore
         """Sorted by name."""
         return sorted(ObjectInfo(name, size, 0) for name, (_, size) in self._places.items() if name.startswith(prefix) and name > after)
 

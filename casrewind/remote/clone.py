@@ -27,7 +27,7 @@ from . import remote_config as configs
 from .chain import PieceInfo, chains_of
 from .connect import AskPassphrase, find_key, read_head
 from .objects import Objects
-from .pull import Arriving, ChainRecords, decode_point, key_here, read_chain, store_arriving
+from .pull import Arriving, ChainRecords, all_objects, decode_point, key_here, read_chain, store_arriving
 from .remote_config import Remote, RemoteConfig
 from .seal import Keys, check_head
 from .sync_state import ReadChain, StateFiles, SyncState
@@ -142,7 +142,7 @@ def _remove_new(directory: str, context: Context, *, was_there: bool) -> None:
 
 def _choose_checkpoint(remote: Remote, reference: str) -> tuple[ChainRecords, Checkpoint]:
     """The chain and the checkpoint to clone. Raises CheckpointNotFound, AmbiguousReference, RemoteError."""
-    chains = chains_of(remote.objects.list())
+    chains = chains_of(all_objects(remote.objects))
     if not chains:
         url = remote.config.url
         raise errors.CheckpointNotFound(f"nothing was pushed to {url} yet", "casrewind push sends the checkpoints of a project")

@@ -11,6 +11,7 @@ import re
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice, pairwise
 from urllib.parse import unquote, urlsplit
 
 from .. import errors, heap, messages
@@ -106,10 +107,14 @@ class Objects:
         self._count(GET, 1, received=len(data))
         return data
 
-    def list(self, prefix: str = "", after: str = "") -> list[ObjectInfo]:
-        """The objects below `prefix`, a name up to a slash, in the order of their names. `after`: only later names."""
+    def list(self, prefix: str = "", after: str = "", most: int | None = None) -> list[ObjectInfo]:
+        """The objects below `prefix`, a name up to a slash, in the order of their names. `after`: only later names. `most`: the first so
+        many; all of them, if the place does not list in order."""
         with self._request(LIST):
-            found = sorted(ObjectInfo(*row) for row in self._place.list(prefix.strip("/"), after) if row[0] > after)
+            rows = (ObjectInfo(*row) for row in self._place.list(prefix.strip("/"), after) if row[0] > after)
+            found = list(islice(rows, most if isinstance(self._place, _Bucket) else None))
+            if any(one > later for one, later in pairwise(found)):
+                found = sorted((*found, *rows))
         self._count(LIST, max(1, -(-len(found) // _PAGE)))
         return found
 

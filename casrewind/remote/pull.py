@@ -5,6 +5,7 @@ worktree of another machine gets a key of its own, made of chain and key, becaus
 record counts only if all its blobs are here, and a record about another machine's checkpoint is left out.
 """
 
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -23,16 +24,19 @@ from ..store.reachability import Marker
 from ..store.writer import StoreWriter
 from .chain import ChainReader, PieceInfo, chains_of, names_of
 from .piece import PieceDamaged
-from .remote_config import Remote
+from .remote_config import ObjectStore, Remote
 from .sync_state import ReadChain, StateFiles
 
 if TYPE_CHECKING:
+    from .objects import ObjectInfo
     from .push import Item
 
 _AT_ONCE = 32 << 20
 """Bytes of packs that are written before they are made durable."""
 _BATCH = 1000
 """Blobs that are looked for in the store at once."""
+_LISTED = 50_000
+"""Objects of a list that are held at once: fifty pages."""
 _AHEAD = 32
 """Chains whose newest pieces are read before they are needed."""
 _UNSAVED = 64
@@ -129,11 +133,27 @@ class _Progress:
             self._unsaved = {}
 
 
+def all_objects(objects: ObjectStore) -> "Iterator[ObjectInfo]":
+    """All objects of a remote in order, and no more than some of them in memory."""
+    after = ""
+    while found := objects.list("", after, _LISTED):
+        yield from found
+        if len(found) != _LISTED:
+            return
+        after = found[-1].name
+
+
+def _chains_listed(objects: ObjectStore) -> Iterator[tuple[str, Sequence[PieceInfo]]]:
+    """As chains_of, one chain at a time."""
+    for _, together in itertools.groupby(all_objects(objects), key=lambda info: info.name.partition("/")[0]):
+        yield from chains_of(together).items()
+
+
 def _changed_chains(remote: Remote, *, newest: bool) -> list[tuple[str, Sequence[PieceInfo]]]:
     """The chains of other stores that have pieces which were not read, the oldest first: it has the plain name."""
     state = remote.files.state
     found = []
-    for chain, pieces in chains_of(remote.objects.list()).items():
+    for chain, pieces in _chains_listed(remote.objects):
         read = state.chains.get(chain, ReadChain())
         if pieces[-1].last > max(read.last, read.seen if newest else 0) and chain != state.chain and chain not in state.ended:
             found.append((chain, pieces))

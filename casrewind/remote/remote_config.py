@@ -55,8 +55,8 @@ class ObjectStore(Protocol):
     def get(self, name: str, start: int = 0, end: int | None = None) -> bytes:
         """Raises ObjectGone."""
 
-    def list(self, prefix: str = "", after: str = "") -> "list[ObjectInfo]":
-        """Sorted by name."""
+    def list(self, prefix: str = "", after: str = "", most: int | None = None) -> "list[ObjectInfo]":
+        """Sorted by name. With `most`, so many or all."""
 
 
 class Remote(NamedTuple):

@@ -106,6 +106,15 @@ def test_the_list_of_a_part(objects):
     assert names(objects, "nothing") == []
 
 
+def test_the_first_of_a_list_and_then_the_others(objects):
+    wanted = [f"{letter}/{number}" for letter in "abc" for number in range(4)]
+    for name in wanted[::-1]:
+        objects.put_new(name, b"x")
+    found = names(objects, "", "", 5)
+    assert found in (wanted[:5], [*wanted, "casrewind"]), "all, where the files of a directory come in another order"
+    assert [*found, *names(objects, "", found[-1], 100)] == [*wanted, "casrewind"]
+
+
 @pytest.mark.long  # a thousand objects
 def test_a_list_of_more_than_a_page(s3, monkeypatch):
     for name, value in s3.variables.items():

@@ -408,6 +408,29 @@ def test_a_pull_of_many_chains_writes_its_state_seldom_and_one_with_nothing_new_
     assert other.pull().requests == 1 and "save" not in calls and "writing" not in calls
 
 
+@pytest.mark.parametrize("place", ["file", "memory"])
+@pytest.mark.parametrize("held", [1, 3, 9])
+def test_a_list_is_read_in_parts_and_no_chain_is_left_out(tmp_path, url, place, held, monkeypatch):
+    from casrewind.remote import pull
+
+    monkeypatch.setattr(pull, "_LISTED", held)
+    url = url if place == "file" else f"memory://{tmp_path.name}"
+    machine, other = Machine(tmp_path / "one", url), Machine(tmp_path / "two", url)
+    machine.add_remote()
+    other.add_remote()
+    for number in (2, 0, 1, 3):
+        begin_chain(machine, f"{number:032x}")
+        for step in range(2):
+            machine.save({"a": b"%d" % number, "b": b"%d" % step})
+            machine.push()
+    assert sum(other.pull().checkpoints.values()) == 8
+    with other.open() as workspace:
+        assert {chain: read.last for chain, read in other.remote(workspace).files.state.chains.items()} == {
+            f"{number:032x}": 2 for number in range(4)
+        }
+    assert machine.clone_to(tmp_path / "three").cloned.point.id in machine.points()
+
+
 @pytest.mark.parametrize("digits", [4, 20])
 def test_machines_of_one_name_whose_chains_begin_alike_have_two_names(tmp_path, url, other, digits):
     for number in range(3):
