@@ -76,7 +76,7 @@ class Open:
             from casrewind import agents
             from casrewind.agents import settings_edit
 
-            found = settings_edit.hook_entries(agents.load_client("claude"), tier)
+            found = settings_edit.make_hook_entries(agents.load_client("claude"), tier)
             for group in found.values():
                 group["hooks"][0]["command"] = "true"
             place = Path(self.client.config, "settings.json")

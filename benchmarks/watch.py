@@ -48,7 +48,7 @@ def _measure(root, scratch, given):
 
     def call(name, *words, **more):
         began = time.perf_counter()
-        done = subprocess.run([*launch.argv(), *words], env=environments[name], cwd=root, capture_output=True, check=True, **more)
+        done = subprocess.run([*launch.own_command(), *words], env=environments[name], cwd=root, capture_output=True, check=True, **more)
         return time.perf_counter() - began, done.stdout
 
     def idle(*words):
@@ -58,7 +58,7 @@ def _measure(root, scratch, given):
 
     for name in environments:
         call(name, "save")
-    helper = subprocess.Popen([*launch.argv(), "watch"], env=environments["helper"], cwd=root, stderr=subprocess.PIPE)
+    helper = subprocess.Popen([*launch.own_command(), "watch"], env=environments["helper"], cwd=root, stderr=subprocess.PIPE)
     try:
         print(helper.stderr.readline().decode().rstrip())
         taken = {(edits, name): [] for edits in (0, 10) for name in environments}

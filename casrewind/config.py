@@ -76,7 +76,7 @@ class Project(NamedTuple):
     lost: str = ""
 
 
-def _quoted(text: str) -> str:
+def _shortened_quote(text: str) -> str:
     """User input, shortened for a one-line message."""
     return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
 
@@ -87,11 +87,11 @@ def parse_size(text: str, what: str) -> int:
 
     match = re.fullmatch(_SIZE, text, re.IGNORECASE | re.ASCII) if len(text) <= _LONGEST else None
     if match is None:
-        raise errors.UsageError(f"{what}: {_quoted(text)} is no size", "write it like 5GiB, 300MB or 4096")
+        raise errors.UsageError(f"{what}: {_shortened_quote(text)} is no size", "write it like 5GiB, 300MB or 4096")
     number, power, binary = match.groups()
     result = float(number) * (1024 if binary else 1000) ** _POWERS[power.lower()]
     if result > _MAX_BYTES:
-        raise errors.UsageError(f"{what}: {_quoted(text)} is more than any disk holds")
+        raise errors.UsageError(f"{what}: {_shortened_quote(text)} is more than any disk holds")
     return int(result)
 
 
@@ -110,9 +110,9 @@ def parse_age(text: str, what: str) -> float:
         if all(unit in _SECONDS for _, unit in parts):
             result = sum(float(number) * _SECONDS[unit] for number, unit in parts)
     if result is None:
-        raise errors.UsageError(f"{what}: {_quoted(text)} is not a length of time", "write it like 30d, 12h, 1d12h or P30D")
+        raise errors.UsageError(f"{what}: {_shortened_quote(text)} is not a length of time", "write it like 30d, 12h, 1d12h or P30D")
     if result > _MAX_AGE:
-        raise errors.UsageError(f"{what}: {_quoted(text)} is more than a thousand years")
+        raise errors.UsageError(f"{what}: {_shortened_quote(text)} is more than a thousand years")
     return result
 
 
@@ -120,7 +120,7 @@ def parse_count(text: str, what: str) -> int:
     """A number of 1 or more. Raises UsageError."""
     word = text.strip()
     if not (word.isascii() and word.isdigit()) or int(word[:18]) < 1:
-        raise errors.UsageError(f"{what}: {_quoted(text)} is no number of 1 or more")
+        raise errors.UsageError(f"{what}: {_shortened_quote(text)} is no number of 1 or more")
     return int(word[:18])
 
 
@@ -131,7 +131,7 @@ def parse_flag(text: str, what: str) -> bool:
         return True
     if word in ("false", "no", "off", "0"):
         return False
-    raise errors.UsageError(f"{what}: {_quoted(text)} is neither true nor false")
+    raise errors.UsageError(f"{what}: {_shortened_quote(text)} is neither true nor false")
 
 
 class Setting(NamedTuple):
@@ -144,11 +144,11 @@ class Setting(NamedTuple):
     source: str
 
 
-def explain(text: str, origin: str, environ: Mapping[str, str]) -> list[Setting]:
+def explain_settings(text: str, origin: str, environ: Mapping[str, str]) -> list[Setting]:
     """Every setting of the user's configuration: the file's text ("" = none), overridden by `CASREWIND_<KEY>`
     variables. Raises UsageError for an invalid setting; `origin` names the file in the error."""
     found: dict[str, tuple[object, str]] = {}
-    for section, values in _tables(text, origin).items():
+    for section, values in _parse_toml(text, origin).items():
         known = _KEYS.get(section)
         if known is None:
             raise _unknown_key_error(section, _KEYS, origin, "section")
@@ -157,21 +157,21 @@ def explain(text: str, origin: str, environ: Mapping[str, str]) -> list[Setting]
         for key, value in values.items():
             if key not in known:
                 raise _unknown_key_error(key, known, f"{origin}, [{section}]", "key")
-            found[key] = _value(known[key], value, f"{origin}, {section}.{key}"), origin
+            found[key] = _checked_value(known[key], value, f"{origin}, {section}.{key}"), origin
     settings = []
     for section, known in _KEYS.items():
         for key, kind in known.items():
             variable = "CASREWIND_" + key.upper()
             given = environ.get(variable)
             if given is not None:
-                found[key] = _value(kind, given, variable), variable
+                found[key] = _checked_value(kind, given, variable), variable
             settings.append(Setting(f"{section}.{key}", kind, *found.get(key, (getattr(Config(), key), "default"))))
     return settings
 
 
-def read(text: str, origin: str, environ: Mapping[str, str]) -> Config:
+def read_user_config(text: str, origin: str, environ: Mapping[str, str]) -> Config:
     """The user's configuration. Raises as `explain`."""
-    return Config(**{setting.name.partition(".")[2]: setting.value for setting in explain(text, origin, environ)})
+    return Config(**{setting.name.partition(".")[2]: setting.value for setting in explain_settings(text, origin, environ)})
 
 
 def read_project(text: str) -> Project:
@@ -181,7 +181,7 @@ def read_project(text: str) -> Project:
     lost = ""
     rules: tuple[str, ...] = ()
     limit = None
-    for key, value in _tables(text, "").items():
+    for key, value in _parse_toml(text, "").items():
         if key == "ignore" and isinstance(value, list) and all(isinstance(item, str) for item in value):
             rules = tuple(value)
         elif key == "ignore":
@@ -189,7 +189,7 @@ def read_project(text: str) -> Project:
         elif key == "capture" and isinstance(value, dict):
             limit = _project_limit(value, faults)
         else:
-            faults.append(f"{_quoted(key)} is not a setting of a project: those are ignore and capture.max_file_size")
+            faults.append(f"{_shortened_quote(key)} is not a setting of a project: those are ignore and capture.max_file_size")
     return Project(rules, limit, tuple(faults), lost)
 
 
@@ -198,16 +198,16 @@ def _project_limit(capture: "JsonObject", faults: list[str]) -> int | None:
     limit = None
     for key, value in capture.items():
         if key != "max_file_size":
-            faults.append(f"{_quoted('capture.' + key)} is not a setting of a project: of this section only max_file_size is")
+            faults.append(f"{_shortened_quote('capture.' + key)} is not a setting of a project: of this section only max_file_size is")
             continue
         try:
-            limit = _value("size", value, "capture.max_file_size")
+            limit = _checked_value("size", value, "capture.max_file_size")
         except errors.UsageError as error:
             faults.append(str(error))
     return limit
 
 
-def decoded(data: bytes, origin: str) -> str:
+def decode_file(data: bytes, origin: str) -> str:
     """The text of a configuration file of at most MOST_TOML bytes. Raises UsageError, which names the file `origin`."""
     if len(data) > MOST_TOML:
         raise _refused_error(origin, f"more than {MOST_TOML >> 10} KiB cannot be read; make it shorter")
@@ -221,7 +221,7 @@ def _refused_error(origin: str, why: str) -> errors.UsageError:
     return errors.UsageError(f"{origin}: {why}" if origin else why)
 
 
-def _tables(text: str, origin: str) -> "JsonObject":
+def _parse_toml(text: str, origin: str) -> "JsonObject":
     if not text.strip():
         return {}
     import re
@@ -236,7 +236,7 @@ def _tables(text: str, origin: str) -> "JsonObject":
         raise _refused_error(origin, said if len(said) <= _LONGEST else f"{said[:_SHOWN]} ... {said[-_SHOWN:]}") from error
 
 
-def _value(kind: str, value: object, what: str) -> Any:  # its type follows from `kind`
+def _checked_value(kind: str, value: object, what: str) -> Any:  # its type follows from `kind`
     if isinstance(value, int) and abs(value) > _MAX_BYTES:  # Python refuses to print a number of thousands of digits
         raise errors.UsageError(f"{what}: a number of {value.bit_length()} bits is too large")
     if not isinstance(value, (str, int, float)):
@@ -253,7 +253,7 @@ def _value(kind: str, value: object, what: str) -> Any:  # its type follows from
     if kind == "most":
         return 0
     if text not in _TIERS:
-        raise errors.UsageError(f"{what}: {_quoted(text)} is none of {', '.join(_TIERS)}")
+        raise errors.UsageError(f"{what}: {_shortened_quote(text)} is none of {', '.join(_TIERS)}")
     return text
 
 
@@ -261,4 +261,4 @@ def _unknown_key_error(name: str, known: Mapping[str, object], where: str, what:
     import difflib
 
     near = difflib.get_close_matches(name[:_SHOWN], known, n=1, cutoff=0.0)
-    return errors.UsageError(f"{where}: unknown {what} {_quoted(name)}", f"did you mean {near[0]!r}?")
+    return errors.UsageError(f"{where}: unknown {what} {_shortened_quote(name)}", f"did you mean {near[0]!r}?")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from . import config
 
 
-def home() -> str:
+def home_directory() -> str:
     """The user's home directory."""
     if found := os.environ.get("HOME"):
         return found
@@ -29,13 +29,13 @@ def data_directory() -> str:
     if found := os.environ.get("CASREWIND_HOME"):
         return os.path.abspath(found)
     if sys.platform == "darwin":
-        return os.path.join(home(), "Library", "Application Support", "casrewind")
+        return os.path.join(home_directory(), "Library", "Application Support", "casrewind")
     given = os.environ.get("XDG_DATA_HOME")
-    base = given if given and os.path.isabs(given) else os.path.join(home(), ".local", "share")
+    base = given if given and os.path.isabs(given) else os.path.join(home_directory(), ".local", "share")
     return os.path.abspath(os.path.join(base, "casrewind"))
 
 
-def helpers() -> str:
+def helpers_directory() -> str:
     """The directory of a user's running helpers (casrewind watch). It need not exist."""
     return os.path.join(data_directory(), "watch")
 
@@ -47,16 +47,16 @@ def configuration() -> "config.Config":
 
     path, text = _config_file()
     origin = printable(path) if text else ""  # only an error in the file names it
-    return config.read(text, origin, os.environ)
+    return config.read_user_config(text, origin, os.environ)
 
 
-def explained() -> "tuple[str, list[config.Setting]]":
+def explain_settings() -> "tuple[str, list[config.Setting]]":
     """Returns (path of the user's configuration file, which need not exist; every setting and its source)."""
     from . import config
     from .messages import printable
 
     path, text = _config_file()
-    return path, config.explain(text, printable(path), os.environ)
+    return path, config.explain_settings(text, printable(path), os.environ)
 
 
 def _config_file() -> tuple[str, str]:
@@ -66,12 +66,12 @@ def _config_file() -> tuple[str, str]:
 
     given = os.environ.get("XDG_CONFIG_HOME")
     if sys.platform == "darwin":
-        directory = os.path.join(home(), "Library", "Application Support")
+        directory = os.path.join(home_directory(), "Library", "Application Support")
     else:
-        directory = given if given and os.path.isabs(given) else os.path.join(home(), ".config")
+        directory = given if given and os.path.isabs(given) else os.path.join(home_directory(), ".config")
     path = os.path.join(directory, "casrewind", "config.toml")
     try:
-        return path, config.decoded(fsio.read_file(os.path.realpath(path), config.MOST_TOML + 1), printable(path))
+        return path, config.decode_file(fsio.read_file(os.path.realpath(path), config.MOST_TOML + 1), printable(path))
     except (FileNotFoundError, NotADirectoryError):
         return path, ""
     except OSError as error:

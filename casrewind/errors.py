@@ -39,7 +39,7 @@ line exits with 3. An interrupt exits with 130, a bug with 70. **Never 2**: codi
 """
 
 
-def sentence(problem: str, hint: str) -> str:
+def problem_with_hint(problem: str, hint: str) -> str:
     """A problem and what to do about it, as one line."""
     return f"{problem}{' ' if problem.endswith('?') else '; '}{hint}" if hint else problem
 
@@ -52,7 +52,7 @@ class CasrewindError(Exception):
 
     def __init__(self, problem: str, hint: str = "") -> None:
         """Both are printed as they are."""
-        super().__init__(sentence(problem, hint))
+        super().__init__(problem_with_hint(problem, hint))
         self.problem, self.hint = problem, hint
 
 

@@ -55,7 +55,7 @@ else:
         _text = None
 
 
-def flat(value: dict[str, str | int | bool]) -> str:
+def encode_flat(value: dict[str, str | int | bool]) -> str:
     """A flat object as `json.dumps` writes it. Raises TypeError for values other than str, int and bool."""
     if _text is None:
         import json
@@ -70,4 +70,4 @@ def flat(value: dict[str, str | int | bool]) -> str:
     return "{" + ", ".join(parts) + "}"
 
 
-__all__ = ["flat", "loads"]
+__all__ = ["encode_flat", "loads"]

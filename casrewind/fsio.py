@@ -70,7 +70,7 @@ def sync_tree(fd: int) -> None:
 def replace_file(directory: str, name: str, data: bytes, *, temporary: str | None = None) -> None:
     """Atomically and durably write `directory/name`, mode 0600. `temporary`: a directory on the same file system for
     the draft."""
-    with drafted(temporary or directory) as (draft, fd):
+    with draft_file(temporary or directory) as (draft, fd):
         write_all(fd, data)
         sync_fd(fd)
         os.rename(draft, os.path.join(directory, name))
@@ -78,7 +78,7 @@ def replace_file(directory: str, name: str, data: bytes, *, temporary: str | Non
 
 
 @contextmanager
-def drafted(directory: str) -> Iterator[tuple[str, int]]:
+def draft_file(directory: str) -> Iterator[tuple[str, int]]:
     """A temporary file (see `create_draft`) that the caller renames. It is deleted if the caller fails."""
     draft, fd = create_draft(directory)
     try:
@@ -210,7 +210,7 @@ def undo_umask(path: str | bytes, *, dir_fd: int | None = None) -> None:
             os.chmod(f"/proc/self/fd/{fd}", mode)  # fchmod refuses such a descriptor
 
 
-def make_file(path: str) -> None:
+def make_empty_file(path: str) -> None:
     """Create an empty file, mode 0600, unless it exists. Raises OSError."""
     with closing(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, _FILE)) as fd:
         undo_umask_fd(fd)
@@ -238,11 +238,11 @@ def make_directories(path: str, mode: int = _DIRECTORY) -> None:
         undo_umask(path)
 
 
-def make_usual(path: str) -> None:
+def make_directories_by_umask(path: str) -> None:
     """Create a directory and its missing parents. The umask decides the access of other users. Raises OSError."""
     parent = os.path.dirname(path)
     if parent and not os.path.isdir(parent):
-        make_usual(parent)
+        make_directories_by_umask(parent)
     with suppress(FileExistsError):
         os.mkdir(path)
         undo_umask(path)

@@ -16,7 +16,7 @@ TRIAL = "CASREWIND_TRIAL"
 _SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")
 
 
-def argv() -> list[str]:
+def own_command() -> list[str]:
     """The command line of this installation, independent of PATH, environment and working directory."""
     if not os.path.isfile(_SCRIPT):  # in an archive: only Python's import system can read it
         return [sys.executable, "-P", "-m", "casrewind"]

@@ -68,7 +68,7 @@ def acquire(fd: int, *, exclusive: bool, deadline: float, holder: str) -> None:
         else:
             return
         if time.monotonic() >= end:
-            by = _holder_of(fd)
+            by = _pid_of_holder(fd)
             what = f"the store is busy: the {holder} lock was not free within {deadline:g} s"
             if by:
                 raise errors.StoreBusy(f"{what}: process {by} holds it", "answer its question, if it asks one, or try again")
@@ -77,7 +77,7 @@ def acquire(fd: int, *, exclusive: bool, deadline: float, holder: str) -> None:
         pause = min(pause * 2, _POLL_LAST)
 
 
-def _holder_of(fd: int) -> str:
+def _pid_of_holder(fd: int) -> str:
     """The id of the process that holds a lock, "" if that is not known: outside of Linux, or in another container."""
     try:
         status = os.fstat(fd)

@@ -46,7 +46,7 @@ def store_error(error: OSError, doing: str, path: bytes | str) -> errors.Casrewi
 
 def write_error(error: OSError, what: str, hint: str = "") -> errors.CasrewindError:
     """The casrewind error for an OSError on a client's file. `hint` is for any cause but a full disk."""
-    if is_full(error):
+    if is_disk_full(error):
         return errors.StoreFull(f"{reason_of(error)} while writing {what}", "free some space and try again")
     return errors.AgentError(f"cannot write {what}: {reason_of(error)}", hint)
 
@@ -70,7 +70,7 @@ def reason_of(error: OSError) -> str:
     return _REASONS.get(error.errno or 0) or error.strerror or str(error)
 
 
-def is_full(error: OSError) -> bool:
+def is_disk_full(error: OSError) -> bool:
     """True if disk space or quota ran out."""
     return error.errno in _NO_SPACE
 
@@ -83,7 +83,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"did you mean {near[0]}?" if near else ""
 
 
-def age(nanoseconds: int) -> str:
+def age_in_words(nanoseconds: int) -> str:
     """The time since a moment, for people."""
     seconds = (time.time_ns() - nanoseconds) / 1e9
     if seconds < 0:

@@ -30,10 +30,10 @@ def prune_missing(
     `confirm` is called with the planned removals; if it returns False, Declined is raised. Raises StoreError if a store
     could not be removed completely.
     """
-    from .ops.all_stores import prune
+    from .ops.all_stores import prune_missing
 
     given = settings or default_settings()
-    return prune(given.data, age, confirm, force=given.force, dry_run=dry_run)
+    return prune_missing(given.data, age, confirm, force=given.force, dry_run=dry_run)
 
 
 def adopt(path: str | os.PathLike[str], old: str | os.PathLike[str], settings: Settings | None = None) -> "Adopted":

@@ -79,7 +79,7 @@ def default_settings() -> Settings:
 
     Variables are read as by the command: HOME, CASREWIND_HOME and XDG_DATA_HOME for the place of the stores, and those
     that locate git's configuration."""
-    return Settings(home=environment.home(), data=environment.data_directory(), environ=os.environ)
+    return Settings(home=environment.home_directory(), data=environment.data_directory(), environ=os.environ)
 
 
 def from_environment(*, store: str | None = None, force: bool = False) -> tuple[Settings, config.Config]:
@@ -87,7 +87,7 @@ def from_environment(*, store: str | None = None, force: bool = False) -> tuple[
     they are made from). Raises UsageError for invalid values."""
     found = environment.configuration()
     return Settings(
-        home=environment.home(),
+        home=environment.home_directory(),
         data=environment.data_directory(),
         store=store,
         environ=os.environ,
@@ -196,10 +196,12 @@ def _is_in_store(path: str) -> bool:
 def scan_policy(root: roots.Root, settings: Settings) -> ScanPolicy:
     """What a scan of a root captures. Reads git's configuration and the project's own file. Errors in a project's files
     never stop a save: `faults` lists what was left out."""
-    git = gitconfig.read(root.git_dir, root.common_dir, settings.environ)
+    git = gitconfig.read_git_settings(root.git_dir, root.common_dir, settings.environ)
     outside: list[RuleFile] = []
     faults = [
-        Skip(_CONFIG if it.is_own else _USERS_CONFIG, domains.explained(domains.UNREADABLE_RULES, f"{printable(it.path)}: {it.why}"))
+        Skip(
+            _CONFIG if it.is_own else _USERS_CONFIG, domains.reason_with_detail(domains.UNREADABLE_RULES, f"{printable(it.path)}: {it.why}")
+        )
         for it in git.refused
     ]
     private, why = _private_rules(store_of(root, settings))
@@ -207,7 +209,7 @@ def scan_policy(root: roots.Root, settings: Settings) -> ScanPolicy:
         outside.append(RuleFile(b"", "private", private))
     lost = {"private"} if why else set()
     if why:
-        faults.append(Skip(domains.PRIVATE_NAME, domains.explained(domains.UNREADABLE_RULES, why)))
+        faults.append(Skip(domains.PRIVATE_NAME, domains.reason_with_detail(domains.UNREADABLE_RULES, why)))
     unstored: list[RuleFile] = []
     refused = len(faults)
     if root.common_dir is not None:  # the file may be a link to anywhere
@@ -266,7 +268,7 @@ def _add(
         return
     why = why_refused(data, sum(weight_of(file.data) for some in rules for file in some))
     if why:
-        faults.append(Skip(shown_name(source), domains.explained(domains.UNREADABLE_RULES, f"{printable(path)}: {why}")))
+        faults.append(Skip(shown_name(source), domains.reason_with_detail(domains.UNREADABLE_RULES, f"{printable(path)}: {why}")))
         return
     is_stored = any(locations.is_in(real, os.path.realpath(place)) for place in inside)
     rules[not is_stored].append(RuleFile(b"", source, data))
@@ -276,7 +278,7 @@ def project(root: str) -> config.Project:
     """The settings in the configuration file of the project at `root`."""
     place = os.path.join(root, config.PROJECT_FILE)
     try:
-        return config.read_project(config.decoded(fsio.read_file(place, config.MOST_TOML + 1), ""))
+        return config.read_project(config.decode_file(fsio.read_file(place, config.MOST_TOML + 1), ""))
     except (FileNotFoundError, NotADirectoryError):
         return config.Project()
     except errors.UsageError as error:
@@ -290,10 +292,10 @@ def project(root: str) -> config.Project:
 def faults_of(own: config.Project) -> list[Skip]:
     """The errors in a project's own file, as a checkpoint records them."""
     name, faults = config.PROJECT_FILE.encode(), own.faults
-    found = [domains.explained(domains.UNREADABLE_RULES, own.lost)] if own.lost else []
+    found = [domains.reason_with_detail(domains.UNREADABLE_RULES, own.lost)] if own.lost else []
     if faults:
         more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
-        found.append(domains.explained(domains.SETTINGS, "; ".join(faults[:_SHOWN]) + more))
+        found.append(domains.reason_with_detail(domains.SETTINGS, "; ".join(faults[:_SHOWN]) + more))
     return [Skip(name, printable(reason)) for reason in found]
 
 

@@ -139,9 +139,9 @@ class Workspace:
         found = self._context.store.checkpoints() if every_worktree else lookup.checkpoints_of(self._context)
         if meta is None:
             return found
-        from .model.meta import pairs_of
+        from .model.meta import checked_pairs
 
-        wanted = set(pairs_of(meta))
+        wanted = set(checked_pairs(meta))
         return [(point, marked) for point, marked in found if wanted.issubset(point.more.meta)]
 
     def checkpoint(self, reference: Checkpoint | str) -> Checkpoint:
@@ -168,20 +168,20 @@ class Workspace:
         """The id of the checkpoint that was last saved or restored here, or ""."""
         from .ops import lookup
 
-        return lookup.current(self._context)
+        return lookup.current_id(self._context)
 
     def entries(self, point: Checkpoint | str) -> "Iterator[tuple[bytes, Entry]]":
         """Every (path, entry) of a checkpoint, parents before children. Sort them for a stable order."""
-        from .ops.restorable import entries
+        from .ops.restorable import walk_with_checkpoint_id
 
-        return entries(self._context.store, self.checkpoint(point).tree)
+        return walk_with_checkpoint_id(self._context.store, self.checkpoint(point).tree)
 
     def cat(self, point: Checkpoint | str, path: bytes) -> Iterator[bytes]:
         """The bytes of a file in a checkpoint, or a link's target, in pieces of about 1 MiB. Raises PathNotFound at
         once if the path is not a file; any piece may raise StoreDamaged. Read all pieces: gc waits for that."""
-        from .ops.path_history import cat
+        from .ops.path_history import stream_file
 
-        return cat(self._context, self.checkpoint(point), path)
+        return stream_file(self._context, self.checkpoint(point), path)
 
     def pin(self, point: Checkpoint | str, label: str | None = None) -> "Marking":
         """Protect a checkpoint from deletion, and label it. Raises UsageError for an invalid label."""
@@ -208,7 +208,7 @@ class Workspace:
         from .ops import compare
 
         target = None if new is None else self.checkpoint(new)
-        return compare.compare(self._context, self.checkpoint(old), target, paths.scope(scope))
+        return compare.compare(self._context, self.checkpoint(old), target, paths.check_scope(scope))
 
     def push(self) -> "Pushed":
         """Send the new checkpoints of this store to its remote, which `casrewind remote add` gives it. Needs the extra
@@ -232,7 +232,7 @@ class Workspace:
         PathNotFound for a path in no checkpoint, UnsafePath for a path that is not below the root."""
         from .ops import path_history
 
-        return path_history.log(self._context, paths.scope([path])[0], most, safety=safety)
+        return path_history.log_of_path(self._context, paths.check_scope([path])[0], most, safety=safety)
 
     def search(self, text: bytes, path: bytes = b"", most: int | None = None, *, safety: bool = False) -> "Logged":
         """The rows of `log` in which the number of occurrences of a text changed. `compare` returns the changes that add
@@ -240,7 +240,7 @@ class Workspace:
         from .ops import path_history
         from .ops.search import Search, TextQuery
 
-        return path_history.log(self._context, paths.scope([path])[0], most, safety=safety, search=Search(TextQuery(text)))
+        return path_history.log_of_path(self._context, paths.check_scope([path])[0], most, safety=safety, search=Search(TextQuery(text)))
 
     # -- restoring
 
@@ -250,7 +250,7 @@ class Workspace:
         """The plan of a restore. Changes and publishes nothing. Raises as `restore`."""
         from .ops import restore
 
-        target, chosen = self.checkpoint(point), paths.scope(scope)
+        target, chosen = self.checkpoint(point), paths.check_scope(scope)
         return restore.restore(self._context, target, scope=chosen, dry_run=True, skip_damaged=skip_damaged, keeper=_keeper(keep_edits))
 
     def restore(
@@ -277,7 +277,7 @@ class Workspace:
         """
         from .ops import restore
 
-        chosen = paths.scope(scope)
+        chosen = paths.check_scope(scope)
         target = self.checkpoint(point)
         return restore.restore(
             self._context, target, scope=chosen, confirm=confirm, skip_damaged=skip_damaged, keeper=_keeper(keep_edits)
@@ -350,7 +350,7 @@ class Workspace:
         if not chosen or conflicts not in (revert.ASIDE, revert.THEIRS, revert.MARKERS):
             raise errors.UsageError("revert takes one turn or more, and conflicts as theirs or markers")
         return revert.revert(
-            self._context, view, [chosen[number] for number in sorted(chosen)], paths.scope(scope), shared=shared, running=running,
+            self._context, view, [chosen[number] for number in sorted(chosen)], paths.check_scope(scope), shared=shared, running=running,
             conflicts=conflicts, skip_damaged=skip_damaged, dry_run=dry_run, confirm=confirm,
         )  # fmt: skip
 
@@ -363,7 +363,7 @@ class Workspace:
         from .ops import take
 
         with take.opened(self._context, os.fspath(directory)) as made:
-            return take.take(self._context, made, paths.scope(scope), dry_run=dry_run, confirm=confirm)
+            return take.take(self._context, made, paths.check_scope(scope), dry_run=dry_run, confirm=confirm)
 
     # -- conversations
 
@@ -497,7 +497,7 @@ class Workspace:
         """
         from .ops import pathspecs
 
-        return pathspecs.resolve(self._context, points, words, os.fspath(start), worktree=worktree)
+        return pathspecs.resolve_words(self._context, points, words, os.fspath(start), worktree=worktree)
 
     def scope(self, given: Sequence[str], start: str | os.PathLike[str] = ".") -> tuple[bytes, ...]:
         """Convert paths relative to `start` to paths below the root. Raises UnsafePath for a path outside the root."""

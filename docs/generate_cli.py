@@ -149,8 +149,8 @@ def page() -> str:
     from casrewind.cli.grammar import help as texts
     from casrewind.cli.grammar.command_table import COMMANDS
 
-    parts = [HEAD, section("casrewind", texts.overview()), PICKER, section("casrewind help --all", texts.everything(80))]
-    parts += [section(f"casrewind {name}", texts.of_command(name, 80)) for name in COMMANDS]
+    parts = [HEAD, section("casrewind", texts.short_help()), PICKER, section("casrewind help --all", texts.full_help(80))]
+    parts += [section(f"casrewind {name}", texts.command_help(name, 80)) for name in COMMANDS]
     return "".join([*parts, CODES])
 
 

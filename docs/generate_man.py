@@ -28,7 +28,7 @@ def page() -> str:
     from casrewind import __version__
     from casrewind.cli.grammar import argparse_form as parser
 
-    top = parser.build()
+    top = parser.build_parser()
     return "\n".join([*sections(top, __version__), ""])
 
 

@@ -59,7 +59,7 @@ class Story:
             message_id="", turn_id="", tool_use_id="", prompt=prompt, tools=(), source="", reason="", root=str(self.root), cwd=str(self.root),
             parent="", subagent=False, command=None, env_file="", pid=0, budget=20.0, partial=False,
         )  # fmt: skip
-        agent_event.record(self.workspace._context, event, time.time_ns(), (), transcripts=False, tells_ends=True)
+        agent_event.record_event(self.workspace._context, event, time.time_ns(), (), transcripts=False, tells_ends=True)
 
     def turn(self, session, prompt, files, *, ends=True):
         self.turns += 1
@@ -152,7 +152,8 @@ FRONT = (120, 32)
 
 async def draw(root, settings):
     """Every scene at every size, and the front page's."""
-    from casrewind.cli.picker import ProgressRelay, app, timeline, worker
+    from casrewind.cli.picker import app, timeline, worker
+    from casrewind.cli.picker.progress_relay import ProgressRelay
     from casrewind.workspace import Workspace
 
     places = {(name, size): HERE / "images" / f"picker-{name}-{size[0]}x{size[1]}.svg" for name in SCENES for size in SIZES}
@@ -162,7 +163,7 @@ async def draw(root, settings):
         with Workspace(str(root), settings._replace(processes=1), create=False, progress=relay) as workspace:
             model, jobs = timeline.TimelineModel(workspace._context), worker.Worker()
             picker = app.Picker(model, jobs, relay, "shop")
-            jobs.put(worker.LIST, model.timeline, picker.fill)
+            jobs.put_job(worker.LIST, model.first_timeline, picker.fill)
             try:
                 async with picker.run_test(size=size) as pilot:
                     await pilot.pause(1.5)

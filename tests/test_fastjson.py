@@ -59,7 +59,7 @@ def test_the_scanner_in_c_is_there():
 
 def test_a_flat_object_is_written_as_json_writes_it():
     value = {"a": "b", "\u00e9\n": "\ud800\U0001f600\"\\\x00", "n": -12, "big": 10**30, "yes": True, "no": False, "": ""}
-    assert fastjson.flat(value) == json.dumps(value) and json.loads(fastjson.flat(value)) == value
+    assert fastjson.encode_flat(value) == json.dumps(value) and json.loads(fastjson.encode_flat(value)) == value
     for wrong in (None, 1.5, [], b""):
         with pytest.raises(TypeError):
-            fastjson.flat({"a": wrong})
+            fastjson.encode_flat({"a": wrong})

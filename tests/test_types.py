@@ -13,14 +13,14 @@ TOP = Path(__file__).parent.parent
 MOST = 18
 """Uses of `Any` in the package: values of JSON and of libraries without types, and fields for `_replace`."""
 MISSPELT = [
-    ("cli/commands/back.py", "target.prompt.text"),
-    ("cli/commands/checkpoints.py", "report.faults"),
+    ("cli/commands/back_and_rewrite_chat.py", "target.prompt.text"),
+    ("cli/commands/save_run_pin_cat.py", "report.faults"),
     ("cli/commands/doctor.py", "settings.data"),
     ("cli/commands/install.py", "options.resident"),
     ("cli/commands/list.py", "context.root.key"),
     ("cli/commands/restore.py", "options.skip_damaged"),
-    ("cli/commands/status.py", "context.store.path"),
-    ("cli/commands/stores.py", "options.prune_missing"),
+    ("cli/commands/status_and_config.py", "context.store.path"),
+    ("cli/commands/stores_and_adopt.py", "options.prune_missing"),
     ("cli/picker/timeline.py", "self._context.root"),
     ("cli/picker/view.py", "self.state.is_opened"),
     ("hook/handler.py", "job.event.command"),

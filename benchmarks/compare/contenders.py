@@ -99,7 +99,7 @@ def _casrewind(place, environ, name="casrewind", command=None):
 
 def _casrewind_bare(place, environ):
     """The same, started as the hooks start it that `casrewind install` writes: the interpreter alone, without `site`."""
-    one = _casrewind(place, environ, "casrewind-bare", launch.argv())
+    one = _casrewind(place, environ, "casrewind-bare", launch.own_command())
     kept = {"unchanged", "edited", "edited-many", "restore", "restore-many", "diff"}
     return replace(one, only=frozenset(kept))
 

@@ -60,7 +60,7 @@ def find_sender(name: str, payload: bytes) -> "Client":
     return client if sender == name else load_client(sender)
 
 
-def turn_field(name: str) -> str:
+def turn_id_field(name: str) -> str:
     """Which id of events and cursors names a whole turn of the agent `name`; "" = none does, or the agent is unknown."""
     return load_client(name).events.turn_field if name in NAMES else ""
 
@@ -70,14 +70,14 @@ def tells_model(name: str) -> bool:
     return name in NAMES and bool(load_client(name).tell_model("", ""))
 
 
-def is_interrupted(name: str, path: str) -> bool:
+def ends_interrupted(name: str, path: str) -> bool:
     """True if the transcript at `path` ends with an interruption by the person. Reads only its end. Never raises."""
     if name not in NAMES or not path:
         return False
     try:
         with open(path, "rb") as file:
             file.seek(max(os.fstat(file.fileno()).st_size - _TAIL, 0))
-            return load_client(name).is_interrupted(file.read(_TAIL))
+            return load_client(name).ends_interrupted(file.read(_TAIL))
     except OSError:
         return False
 
@@ -85,7 +85,7 @@ def is_interrupted(name: str, path: str) -> bool:
 _TAIL = 64 * 1024
 
 
-def cursor_at(event: "Event", source: "str | bytes") -> "Cursor":
+def cursor_of_event(event: "Event", source: "str | bytes") -> "Cursor":
     """The cursor of an event, from its transcript's path or bytes. Never raises."""
     from . import transcript_position
 

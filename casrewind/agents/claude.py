@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from .. import errors
 from .._typing import TYPE_CHECKING, NamedTuple
 from . import client, transcript
-from .transcript import Prompt, Value, fork_title, title_of
+from .transcript import Prompt, Value, fork_title, title_from_prompts
 
 if TYPE_CHECKING:
     from ..model.cursor import Cursor
@@ -108,11 +108,11 @@ class ClaudeClient(client.ConversationClient):
         """Cursor calls the hooks in Claude Code's settings."""
         return "cursor" if b'"cursor_version"' in payload[:_HEAD] else self.name
 
-    def notice(self, text: str) -> dict[str, str]:
+    def tell_person(self, text: str) -> dict[str, str]:
         """The member that the client shows to the person."""
         return {"systemMessage": text}
 
-    def command_path(self, directory: str) -> str:
+    def slash_command_path(self, directory: str) -> str:
         """The client's commands are files in a directory of its settings."""
         return os.path.join(directory, "commands", "casrewind.md")
 
@@ -120,40 +120,40 @@ class ClaudeClient(client.ConversationClient):
         """The plugin of ours in the client's list."""
         from . import claude_plugin
 
-        return claude_plugin.find_installed(os.path.join(directory, "plugins", "installed_plugins.json"))
+        return claude_plugin.our_plugins_in_list(os.path.join(directory, "plugins", "installed_plugins.json"))
 
-    def kind_of(self, value: Value | None) -> str:
+    def kind_of_line(self, value: Value | None) -> str:
         """The kind of a line, one of transcript.KINDS."""
         if value is None:
             return transcript.UNKNOWN
-        sort = transcript.text(value.get("type"))
+        sort = transcript.text_or_empty(value.get("type"))
         if sort in _BOOKKEEPING:
             return transcript.BOOKKEEPING
         if sort not in _KINDS and sort != "user":
             return transcript.UNKNOWN
         if value.get("isSidechain") is True:
             return transcript.SIDECHAIN
-        if sort == "attachment" and _is_queued_prompt(transcript.members(value.get("attachment"))):
+        if sort == "attachment" and _is_queued_prompt(transcript.object_or_empty(value.get("attachment"))):
             return transcript.QUEUED
         return _KINDS.get(sort) or _kind_of_user(value)
 
     def prompts(self, data: bytes, *, every: bool = False) -> list[Prompt]:
         """The user's prompts on the current branch, in conversation order; with `every`, all prompts in file order. A
         prompt typed during a turn gets that turn's prompt_id, as in its hook event."""
-        table = read_lines(data)
+        table = parse_lines(data)
         found, turn = [], ""
-        for at in range(len(table)) if every else find_branch(table, pinned=True):
+        for at in range(len(table)) if every else branch_to_newest_leaf(table, pinned=True):
             prompt = table[at].prompt
             turn = table[at].turn or turn
             if prompt is not None:
                 found.append(prompt._replace(prompt_id=prompt.prompt_id or turn) if prompt.queued else prompt)
         return found
 
-    def cut(self, data: bytes, prompt: Prompt) -> bytes | None:
+    def cut_before_prompt(self, data: bytes, prompt: Prompt) -> bytes | None:
         """The transcript up to and including the parent of a prompt; None if nothing was said before it. For a queued
         prompt the cut is in the running turn: after the tool results that preceded its delivery to the model."""
-        table = read_lines(data)
-        index = lines_by_uuid(table)
+        table = parse_lines(data)
+        index = first_lines_by_uuid(table)
         target = index.get(prompt.uuid)
         if target is None:
             raise errors.AgentError("that prompt is not in this transcript")
@@ -161,62 +161,62 @@ class ClaudeClient(client.ConversationClient):
         if end is None and not table[target].parent:
             return None
         if end is None or end >= target:  # the parent was removed, or the lines were reordered
-            end = line_before(table, target)
+            end = tree_line_before(table, target)
         return _without_open_calls(data, table, end)
 
-    def cut_at(self, data: bytes, cursor: "Cursor", trigger: str) -> bytes | None:
+    def cut_at_checkpoint(self, data: bytes, cursor: "Cursor", trigger: str) -> bytes | None:
         """The transcript at a checkpoint, by the ids of its cursor; None if nothing had been said yet.
 
         A hook runs before the client writes its last lines. So a turn ends where the next turn starts, a batch at its last
         result, a compaction at its boundary. Raises AgentError if no id and no hash of the cursor is in this transcript.
         """
-        table = read_lines(data)
-        index = lines_by_uuid(table)
+        table = parse_lines(data)
+        index = first_lines_by_uuid(table)
         ends = [index[cursor.event_id]] if cursor.event_id in index else []
         if trigger in ("turn_end", "session_end"):
-            ends += _turn_end(table, cursor.prompt_id or _turn_of(table, max(ends, default=-1)))
+            ends += _last_line_of_turn(table, cursor.prompt_id or _turn_at_or_before(table, max(ends, default=-1)))
         if cursor.tool_use_id:
             ends += [at for at, row in enumerate(table) if cursor.tool_use_id in row.results][:1]
         if ends:
             end = max(ends)
-            return _without_open_calls(data, table, _before_boundary(table, end) if trigger == "compact" else end)
+            return _without_open_calls(data, table, _line_before_compaction(table, end) if trigger == "compact" else end)
         if not cursor.offset and not cursor.event_id:
             return None
-        return _without_open_calls(data, table, transcript.count_before(data, table, cursor) - 1)
+        return _without_open_calls(data, table, transcript.count_lines_before_cursor(data, table, cursor) - 1)
 
     def title_of(self, data: bytes) -> str:
         """The session's title, else the start of its first prompt, else ""."""
         for sort, field in _TITLES:
-            for line in transcript.lines_containing(data, f'"{sort}"'.encode()):
+            for line in transcript.parse_lines_containing(data, f'"{sort}"'.encode()):
                 value = line.value or {}
-                if value.get("type") == sort and transcript.text(value.get(field)):
-                    return transcript.text(value[field])
-        return title_of(self.prompts(data))
+                if value.get("type") == sort and transcript.text_or_empty(value.get(field)):
+                    return transcript.text_or_empty(value[field])
+        return title_from_prompts(self.prompts(data))
 
-    def fork(self, data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
+    def make_fork(self, data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
         """`cut` as a new session. Its lines keep the old session id, which the client accepts."""
         line = {"type": "custom-title", "customTitle": fork_title(self.title_of(data)), "sessionId": session}
-        return cut + (b"" if cut.endswith(b"\n") else b"\n") + transcript.encode(line)
+        return cut + (b"" if cut.endswith(b"\n") else b"\n") + transcript.encode_line(line)
 
-    def moved(self, data: bytes, old: Sequence[str], root: str) -> bytes:
+    def fork_for_other_root(self, data: bytes, old: Sequence[str], root: str) -> bytes:
         """Each line names its working directory, and the client tells the model of the one that it is started in."""
         from .. import locations  # late: a hook does not need it
 
         def change(value: Value) -> Value | None:
-            cwd = transcript.text(value.get("cwd"))
+            cwd = transcript.text_or_empty(value.get("cwd"))
             place = next((place.rstrip("/") for place in old if cwd and locations.is_in(cwd, place)), None)
             return None if place is None else {**value, "cwd": root + cwd[len(place) :]}
 
         return transcript.with_lines_replaced(data, change)
 
-    def is_interrupted(self, end: bytes) -> bool:
+    def ends_interrupted(self, end: bytes) -> bool:
         """True if the last words in the end of a transcript are the client's note that the person pressed Esc."""
-        said = (line.value or {} for line in transcript.lines(end))
+        said = (line.value or {} for line in transcript.parse_lines(end))
         words = [value for value in said if value.get("type") in ("user", "assistant") and value.get("isSidechain") is not True]
         if not words or words[-1].get("type") != "user":
             return False
-        blocks = transcript.blocks(transcript.members(words[-1].get("message")).get("content"))
-        return any(transcript.text(block.get("text")).startswith(_INTERRUPTED) for block in blocks)
+        blocks = transcript.content_blocks(transcript.object_or_empty(words[-1].get("message")).get("content"))
+        return any(transcript.text_or_empty(block.get("text")).startswith(_INTERRUPTED) for block in blocks)
 
 
 CLIENT = ClaudeClient()
@@ -225,33 +225,33 @@ CLIENT = ClaudeClient()
 def _kind_of_user(value: Value) -> str:
     """The kind of a user line. Order matters here and below: the client's flags precede the text, because a user may
     type anything."""
-    content = transcript.members(value.get("message")).get("content")
-    if any(block.get("type") == "tool_result" for block in transcript.blocks(content)):
+    content = transcript.object_or_empty(value.get("message")).get("content")
+    if any(block.get("type") == "tool_result" for block in transcript.content_blocks(content)):
         return transcript.TOOL_RESULT
     if value.get("isCompactSummary") is True:
         return transcript.COMPACT_SUMMARY
     if value.get("isMeta") is True:
         return transcript.META
-    return _kind_of_saying(value, content)
+    return _kind_of_user_text(value, content)
 
 
-def _kind_of_saying(value: Value, content: object) -> str:
+def _kind_of_user_text(value: Value, content: object) -> str:
     """The kind of a user line with text for the model."""
-    origin = transcript.text(transcript.members(value.get("origin")).get("kind"))
+    origin = transcript.text_or_empty(transcript.object_or_empty(value.get("origin")).get("kind"))
     if origin == "task-notification":
         return transcript.TASK_NOTIFICATION
-    source = transcript.text(value.get("promptSource"))
+    source = transcript.text_or_empty(value.get("promptSource"))
     if source in _TYPED:
         return transcript.PROMPT
     if value.get("interruptedMessageId"):
         return transcript.INTERRUPT
-    text = "\n".join(transcript.texts(content)).lstrip()
+    text = "\n".join(transcript.content_texts(content)).lstrip()
     for tag, kind in _TAGS:
         if text.startswith(tag):
             return kind
     if text.startswith(_COMMAND_TAGS):
         return transcript.COMMAND if origin == "human" else transcript.LOCAL_COMMAND
-    if source == "system" or not transcript.blocks(content):
+    if source == "system" or not transcript.content_blocks(content):
         return transcript.META
     # No flag and no tag: the user's words from a client without promptSource, or a new kind of source.
     return transcript.PROMPT if origin in ("", "human") else transcript.META
@@ -260,26 +260,28 @@ def _kind_of_saying(value: Value, content: object) -> str:
 def _is_queued_prompt(attachment: Value) -> bool:
     if attachment.get("type") != "queued_command" or attachment.get("isMeta") is True:
         return False
-    if transcript.text(attachment.get("commandMode")) not in ("", "prompt"):
+    if transcript.text_or_empty(attachment.get("commandMode")) not in ("", "prompt"):
         return False
-    if transcript.text(transcript.members(attachment.get("origin")).get("kind")) not in ("", "human"):
+    if transcript.text_or_empty(transcript.object_or_empty(attachment.get("origin")).get("kind")) not in ("", "human"):
         return False
-    return not "\n".join(transcript.texts(attachment.get("prompt"))).startswith("<task-notification>")
+    return not "\n".join(transcript.content_texts(attachment.get("prompt"))).startswith("<task-notification>")
 
 
-def read_lines(data: bytes) -> list[ClaudeLine]:
+def parse_lines(data: bytes) -> list[ClaudeLine]:
     """Every complete line of a transcript."""
-    return [_row(line) for line in transcript.lines(data)]
+    return [_parse_line(line) for line in transcript.parse_lines(data)]
 
 
-def _row(line: transcript.TranscriptLine) -> ClaudeLine:
+def _parse_line(line: transcript.TranscriptLine) -> ClaudeLine:
     value = line.value or {}
-    kind = CLIENT.kind_of(line.value)
+    kind = CLIENT.kind_of_line(line.value)
     in_tree = kind not in (transcript.BOOKKEEPING, transcript.UNKNOWN, transcript.SIDECHAIN)
-    uuid = transcript.text(value.get("uuid")) if in_tree else ""
-    parent = transcript.text(value.get("parentUuid")) or transcript.text(value.get("logicalParentUuid")) if in_tree else ""
-    message = transcript.members(value.get("message"))
-    parts = transcript.blocks(message.get("content")) if kind in (transcript.ASSISTANT, transcript.TOOL_RESULT) else []
+    uuid = transcript.text_or_empty(value.get("uuid")) if in_tree else ""
+    parent = (
+        transcript.text_or_empty(value.get("parentUuid")) or transcript.text_or_empty(value.get("logicalParentUuid")) if in_tree else ""
+    )
+    message = transcript.object_or_empty(value.get("message"))
+    parts = transcript.content_blocks(message.get("content")) if kind in (transcript.ASSISTANT, transcript.TOOL_RESULT) else []
     is_pin = value.get("type") == "last-prompt" and value.get("explicit") is True
     return ClaudeLine(
         start=line.start,
@@ -287,28 +289,28 @@ def _row(line: transcript.TranscriptLine) -> ClaudeLine:
         kind=kind,
         uuid=uuid,
         parent=parent,
-        turn=transcript.text(value.get("promptId")) if in_tree else "",
-        message=transcript.text(message.get("id")),
-        calls=tuple(transcript.text(part.get("id")) for part in parts if part.get("type") == "tool_use"),
-        results=tuple(transcript.text(part.get("tool_use_id")) for part in parts if part.get("type") == "tool_result"),
-        pin=transcript.text(value.get("leafUuid")) if is_pin else "",
+        turn=transcript.text_or_empty(value.get("promptId")) if in_tree else "",
+        message=transcript.text_or_empty(message.get("id")),
+        calls=tuple(transcript.text_or_empty(part.get("id")) for part in parts if part.get("type") == "tool_use"),
+        results=tuple(transcript.text_or_empty(part.get("tool_use_id")) for part in parts if part.get("type") == "tool_result"),
+        pin=transcript.text_or_empty(value.get("leafUuid")) if is_pin else "",
         boundary=kind == transcript.SYSTEM and value.get("subtype") == "compact_boundary",
-        prompt=_prompt(line, value, kind, uuid, parent) if uuid else None,
+        prompt=_prompt_in_line(line, value, kind, uuid, parent) if uuid else None,
     )
 
 
-def _prompt(line: transcript.TranscriptLine, value: Value, kind: str, uuid: str, parent: str) -> Prompt | None:
+def _prompt_in_line(line: transcript.TranscriptLine, value: Value, kind: str, uuid: str, parent: str) -> Prompt | None:
     if kind == transcript.PROMPT:
-        content: object = transcript.members(value.get("message")).get("content")
+        content: object = transcript.object_or_empty(value.get("message")).get("content")
         time: object = value.get("timestamp")
     elif kind == transcript.QUEUED:
-        content = transcript.members(value.get("attachment")).get("prompt")
-        time = transcript.members(value.get("attachment")).get("timestamp") or value.get("timestamp")
+        content = transcript.object_or_empty(value.get("attachment")).get("prompt")
+        time = transcript.object_or_empty(value.get("attachment")).get("timestamp") or value.get("timestamp")
     else:
         return None
     return Prompt(
-        text="\n".join(transcript.texts(content)),
-        prompt_id=transcript.text(value.get("promptId")),
+        text="\n".join(transcript.content_texts(content)),
+        prompt_id=transcript.text_or_empty(value.get("promptId")),
         message_id="",
         uuid=uuid,
         parent=parent,
@@ -318,7 +320,7 @@ def _prompt(line: transcript.TranscriptLine, value: Value, kind: str, uuid: str,
     )
 
 
-def lines_by_uuid(table: Sequence[ClaudeLine]) -> dict[str, int]:
+def first_lines_by_uuid(table: Sequence[ClaudeLine]) -> dict[str, int]:
     """{uuid: index of its first line}."""
     found: dict[str, int] = {}
     for index, row in enumerate(table):
@@ -327,23 +329,23 @@ def lines_by_uuid(table: Sequence[ClaudeLine]) -> dict[str, int]:
     return found
 
 
-def find_branch(table: Sequence[ClaudeLine], *, pinned: bool) -> list[int]:
+def branch_to_newest_leaf(table: Sequence[ClaudeLine], *, pinned: bool) -> list[int]:
     """The indices of the lines from the conversation's first line to its newest leaf. `pinned`: the client's explicit
     choice of where to continue counts as a leaf. A client can remove a line; its children then follow the previous tree
     line."""
-    index = lines_by_uuid(table)
-    at = _newest_leaf(table, index, pinned=pinned)
+    index = first_lines_by_uuid(table)
+    at = _newest_leaf_or_pin(table, index, pinned=pinned)
     found: list[int] = []
     visited: set[int] = set()
     while at is not None and at not in visited:
         visited.add(at)
         found.append(at)
         parent = table[at].parent
-        at = None if not parent else index[parent] if parent in index else line_before(table, at)
+        at = None if not parent else index[parent] if parent in index else tree_line_before(table, at)
     return found[::-1]
 
 
-def _newest_leaf(table: Sequence[ClaudeLine], index: dict[str, int], *, pinned: bool) -> int | None:
+def _newest_leaf_or_pin(table: Sequence[ClaudeLine], index: dict[str, int], *, pinned: bool) -> int | None:
     for at in range(len(table) - 1, -1, -1):
         if table[at].uuid:
             return at
@@ -352,7 +354,7 @@ def _newest_leaf(table: Sequence[ClaudeLine], index: dict[str, int], *, pinned: 
     return None
 
 
-def line_before(table: Sequence[ClaudeLine], at: int) -> int | None:
+def tree_line_before(table: Sequence[ClaudeLine], at: int) -> int | None:
     """The index of the nearest tree line before a line, or None."""
     return next((i for i in range(at - 1, -1, -1) if table[i].uuid), None)
 
@@ -362,18 +364,18 @@ def _without_open_calls(data: bytes, table: Sequence[ClaudeLine], end: int | Non
     Lines with the client's explicit choice of where to continue are removed: the last line decides here."""
     while end is not None and end >= 0:
         table = table[: end + 1]
-        chain = find_branch(table, pinned=False)
+        chain = branch_to_newest_leaf(table, pinned=False)
         if not any(table[at].kind in _SAID for at in chain):
             return None
-        start = _open_batch(table, chain)
+        start = _start_of_unanswered_batch(table, chain)
         if start is None:
             return b"".join(data[row.start : row.end] for row in table if not row.pin)
-        parent = lines_by_uuid(table).get(table[start].parent)
-        end = parent if parent is not None and parent < start else line_before(table, start)
+        parent = first_lines_by_uuid(table).get(table[start].parent)
+        end = parent if parent is not None and parent < start else tree_line_before(table, start)
     return None
 
 
-def _open_batch(table: Sequence[ClaudeLine], chain: Sequence[int]) -> int | None:
+def _start_of_unanswered_batch(table: Sequence[ClaudeLine], chain: Sequence[int]) -> int | None:
     """The index of the first call of the branch's last message if one of its calls has no result, else None. Unanswered
     calls of earlier messages are kept: the client already sent them on."""
     last = next((at for at in reversed(chain) if table[at].kind in _SAID), None)
@@ -387,7 +389,7 @@ def _open_batch(table: Sequence[ClaudeLine], chain: Sequence[int]) -> int | None
     return min(group.intersection(chain), default=last)
 
 
-def _turn_end(table: Sequence[ClaudeLine], turn: str) -> list[int]:
+def _last_line_of_turn(table: Sequence[ClaudeLine], turn: str) -> list[int]:
     """The index of a turn's last line, in a list; [] if the turn is missing. A turn lasts until a user line has a
     different turn id. A compaction belongs to the turn if the turn continues after it."""
     start = next((at for at, row in enumerate(table) if turn and row.turn == turn), None)
@@ -404,15 +406,15 @@ def _turn_end(table: Sequence[ClaudeLine], turn: str) -> list[int]:
     return [end]
 
 
-def _turn_of(table: Sequence[ClaudeLine], at: int) -> str:
+def _turn_at_or_before(table: Sequence[ClaudeLine], at: int) -> str:
     """The turn id of a line: that of the nearest line at or before it with a turn id."""
     return next((table[i].turn for i in range(at, -1, -1) if table[i].turn), "")
 
 
-def _before_boundary(table: Sequence[ClaudeLine], end: int) -> int | None:
+def _line_before_compaction(table: Sequence[ClaudeLine], end: int) -> int | None:
     """The index of the last line before the first compaction after `end`; `end` if there is no compaction."""
     boundary = next((at for at in range(end + 1, len(table)) if table[at].boundary), None)
     if boundary is None:
         return end
-    parent = lines_by_uuid(table).get(table[boundary].parent)
-    return parent if parent is not None and end <= parent < boundary else line_before(table, boundary)
+    parent = first_lines_by_uuid(table).get(table[boundary].parent)
+    return parent if parent is not None and end <= parent < boundary else tree_line_before(table, boundary)

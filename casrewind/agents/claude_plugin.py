@@ -12,7 +12,7 @@ from .. import errors, fsio
 from ..fastjson import JsonObject
 from ..messages import printable, write_error
 from .client import Client
-from .settings_edit import hook_command, hook_entries
+from .settings_edit import hook_command, make_hook_entries
 from .settings_files import SHARED
 
 COMMAND = "casrewind.md"
@@ -100,30 +100,30 @@ _MANIFEST = os.path.join(".claude-plugin", "plugin.json")
 _MARKETPLACE = os.path.join(".claude-plugin", "marketplace.json")
 
 
-def command_file() -> bytes:
+def slash_command_file() -> bytes:
     """The `/casrewind` command file. It defines the name in the client; the prompt hook answers the command."""
     return _COMMAND_TEXT.encode()
 
 
-def launcher() -> bytes:
+def launcher_script() -> bytes:
     """The shell script that the plugin's hooks run. It finds casrewind, and passes its arguments on."""
     return _LAUNCHER_TEXT.encode()
 
 
-def hook_groups(client: Client, tier: str, *, resident: bool = False) -> dict[str, JsonObject]:
-    """As `settings_edit.hook_entries`, but the hooks run the plugin's launcher."""
-    own, found = shlex.join(hook_command(client.name)), hook_entries(client, tier, resident=resident)
+def hooks_that_run_launcher(client: Client, tier: str, *, resident: bool = False) -> dict[str, JsonObject]:
+    """As `settings_edit.make_hook_entries`, but the hooks run the plugin's launcher."""
+    own, found = shlex.join(hook_command(client.name)), make_hook_entries(client, tier, resident=resident)
     line = f'sh "{ROOT}/{LAUNCHER}" hook {client.name}'
     for group in found.values():
         group["hooks"] = [{**hook, "command": hook["command"].replace(own, line, 1)} for hook in group["hooks"]]
     return found
 
 
-def files(client: Client, tier: str, version: str, *, resident: bool = False) -> dict[str, bytes]:
+def plugin_files(client: Client, tier: str, version: str, *, resident: bool = False) -> dict[str, bytes]:
     """{path: bytes} of the plugin; `resident`: with the helper. Raises AgentError for a client without plugins."""
     if client.name != "claude":
         raise errors.AgentError(f"{client.title} does not support plugins", "omit --plugin")
-    hooks = hook_groups(client, tier, resident=resident)
+    hooks = hooks_that_run_launcher(client, tier, resident=resident)
     author, description = {"name": "The casrewind developers"}, "Undo for files and conversation, back to before any prompt"
     marketplace = {
         "name": "casrewind",
@@ -141,25 +141,25 @@ def files(client: Client, tier: str, version: str, *, resident: bool = False) ->
         "keywords": ["checkpoint", "undo", "rewind", "restore"],
     }
     return {
-        _MANIFEST: _json(manifest),
-        _MARKETPLACE: _json(marketplace),
-        LAUNCHER: launcher(),
-        os.path.join("hooks", "hooks.json"): _json({"hooks": {event: [group] for event, group in hooks.items()}}),
-        os.path.join("commands", COMMAND): command_file(),
+        _MANIFEST: _as_json_bytes(manifest),
+        _MARKETPLACE: _as_json_bytes(marketplace),
+        LAUNCHER: launcher_script(),
+        os.path.join("hooks", "hooks.json"): _as_json_bytes({"hooks": {event: [group] for event, group in hooks.items()}}),
+        os.path.join("commands", COMMAND): slash_command_file(),
         "README.md": _README.encode(),
         "LICENSE": _LICENSE.encode(),
     }
 
 
-def write(directory: str, client: Client, tier: str, version: str, *, resident: bool = False) -> list[str]:
+def write_plugin(directory: str, client: Client, tier: str, version: str, *, resident: bool = False) -> list[str]:
     """Write the plugin into a new or empty directory, or over an earlier plugin of ours. Returns the paths of its
     files. Raises AgentError for a directory with other contents."""
-    wanted = files(client, tier, version, resident=resident)
+    wanted = plugin_files(client, tier, version, resident=resident)
     where = printable(directory)
     try:
         if os.path.lexists(directory) and not os.path.isdir(directory):
             raise errors.AgentError(f"{where} is not a directory", "name a new directory for the plugin")
-        if os.path.isdir(directory) and os.listdir(directory) and not _is_plugin(directory):
+        if os.path.isdir(directory) and os.listdir(directory) and not _holds_our_plugin(directory):
             raise errors.AgentError(f"{where} is not empty and holds no plugin of casrewind's", "name a new directory")
         for path, data in wanted.items():
             place = os.path.join(directory, path)
@@ -171,24 +171,24 @@ def write(directory: str, client: Client, tier: str, version: str, *, resident: 
     return [os.path.join(directory, path) for path in wanted]
 
 
-def find_installed(listing: str) -> dict[str, list[str]]:
+def our_plugins_in_list(listing: str) -> dict[str, list[str]]:
     """{full name: directories} of our plugins in a client's list of installed plugins; {} if the list is unreadable."""
     try:
         plugins = json.loads(fsio.read_file(listing, 4 << 20))["plugins"]
         return {
             name: [entry["installPath"] for entry in entries if isinstance(entry["installPath"], str)]
-            for name, entries in plugins.items() if is_name(name)
+            for name, entries in plugins.items() if is_our_plugin_name(name)
         }  # fmt: skip
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
 
 
-def is_name(name: str) -> bool:
+def is_our_plugin_name(name: str) -> bool:
     """True if a plugin with this full name (name@marketplace) is ours."""
     return name.partition("@")[0] == "casrewind"
 
 
-def _is_plugin(directory: str) -> bool:
+def _holds_our_plugin(directory: str) -> bool:
     try:
         value = json.loads(fsio.read_file(os.path.join(directory, _MANIFEST), 1 << 16))
     except (OSError, ValueError):
@@ -196,5 +196,5 @@ def _is_plugin(directory: str) -> bool:
     return isinstance(value, dict) and value.get("name") == "casrewind"
 
 
-def _json(value: JsonObject) -> bytes:
+def _as_json_bytes(value: JsonObject) -> bytes:
     return json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n"

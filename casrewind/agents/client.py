@@ -204,11 +204,11 @@ class Client:
         """A prompt of an event or a transcript as the person typed it."""
         return prompt
 
-    def tier_of(self, event: str) -> str:
+    def lowest_tier_of(self, event: str) -> str:
         """The lowest tier that handles an event."""
         return _LOWEST.get(self.events.triggers.get(event, ""), USUAL_TIER)
 
-    def budget_of(self, event: str) -> float:
+    def seconds_for(self, event: str) -> float:
         """The seconds that handling an event may take."""
         return self.events.budgets.get(event) or _BUDGETS.get(self.events.triggers.get(event, ""), BUDGET)
 
@@ -216,15 +216,15 @@ class Client:
         """True for the event that carries a `/casrewind` command."""
         return self.events.triggers.get(event) == "prompt"
 
-    def reason_of(self, event: str) -> str:
+    def implied_reason(self, event: str) -> str:
         """The reason that an event implies if its payload has none."""
         return ""
 
-    def refuse(self, text: str) -> dict[str, object]:
+    def refuse_prompt(self, text: str) -> dict[str, object]:
         """A prompt hook's answer that withholds the prompt from the model and shows a text."""
         return {key: text if value == "" else value for key, value in self.events.refusal.items()}
 
-    def notice(self, text: str) -> dict[str, str]:
+    def tell_person(self, text: str) -> dict[str, str]:
         """A hook's answer that shows a text to the person and not to the model, or {}."""
         return {}
 
@@ -234,7 +234,7 @@ class Client:
             return {}
         return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}}
 
-    def is_interrupted(self, end: bytes) -> bool:
+    def ends_interrupted(self, end: bytes) -> bool:
         """True if the end of a transcript says that the person interrupted the turn. Most clients report that to a hook, or
         write nothing of it."""
         return False
@@ -247,13 +247,13 @@ class Client:
         if moved:
             return os.path.abspath(moved)
         other = environ.get(self.places.home_moved_by) if self.places.home_moved_by else None
-        return in_home(os.path.abspath(other or home), self.places.home, environ)
+        return in_home_or_desktop_directory(os.path.abspath(other or home), self.places.home, environ)
 
-    def find_transcript(self, session: str, home: str, environ: Mapping[str, str]) -> str:
+    def find_unreported_transcript(self, session: str, home: str, environ: Mapping[str, str]) -> str:
         """The path of a session's transcript if events may omit it, else ""."""
         return ""
 
-    def transcript_homes(self, home: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+    def accepted_transcript_homes(self, home: str, environ: Mapping[str, str]) -> tuple[str, ...]:
         """The directories below which a transcript that an event names is accepted."""
         variables = [name for name in (self.places.home_variable, self.places.home_moved_by) if name]
         return (home, os.path.join(home, self.places.home), *(environ.get(name, "") for name in variables))
@@ -261,16 +261,16 @@ class Client:
     # -- settings
 
     @property
-    def is_printed(self) -> bool:
+    def prints_hooks_only(self) -> bool:
         """True if the client's settings are unknown: an installation prints the hooks."""
         return not self.settings.files and not self.settings.extension
 
     def hooks_of(self, tier: str) -> tuple[Hook, ...]:
         """The hooks of a tier: those of the previous tier come first."""
         handled = TIERS[: TIERS.index(tier) + 1]
-        return tuple(hook for each in handled for hook in self.settings.hooks if self.tier_of(hook.event) == each)
+        return tuple(hook for each in handled for hook in self.settings.hooks if self.lowest_tier_of(hook.event) == each)
 
-    def argument_for(self, event: str) -> str:
+    def event_argument(self, event: str) -> str:
         """The event's name in a hook's command line, "" = payloads have it."""
         return ""
 
@@ -287,7 +287,7 @@ class Client:
         """What the user has to do after an installation."""
         return ()
 
-    def command_path(self, directory: str) -> str | None:
+    def slash_command_path(self, directory: str) -> str | None:
         """The file of the `/casrewind` command in a settings directory; None if the client cannot show one."""
         return None
 
@@ -307,11 +307,11 @@ class Client:
 
 class ConversationClient(Client):
     """A client with conversations that casrewind reads and cuts. `data` is always the bytes of a transcript; bad bytes raise
-    only AgentError. `cut` and `cut_at` return the transcript's own lines, in order, byte for byte."""
+    only AgentError. `cut_before_prompt` and `cut_at_checkpoint` return the transcript's own lines, in order, byte for byte."""
 
     sessions: SessionFormat
 
-    def kind_of(self, value: "Value | None") -> str:
+    def kind_of_line(self, value: "Value | None") -> str:
         """The kind of a line, one of transcript.KINDS."""
         raise NotImplementedError
 
@@ -319,32 +319,32 @@ class ConversationClient(Client):
         """The user's prompts in conversation order, without abandoned branches unless `every`."""
         raise NotImplementedError
 
-    def cut(self, data: bytes, prompt: "Prompt") -> bytes | None:
+    def cut_before_prompt(self, data: bytes, prompt: "Prompt") -> bytes | None:
         """The transcript before a prompt; None if nothing was said before it (start a new session)."""
         raise NotImplementedError
 
-    def cut_at(self, data: bytes, cursor: "Cursor", trigger: str) -> bytes | None:
-        """The transcript at a checkpoint that was not made for a prompt; None as for `cut`. Raises AgentError if the
+    def cut_at_checkpoint(self, data: bytes, cursor: "Cursor", trigger: str) -> bytes | None:
+        """The transcript at a checkpoint that was not made for a prompt; None as for `cut_before_prompt`. Raises AgentError if the
         position is not in this transcript."""
         raise NotImplementedError
 
     def title_of(self, data: bytes) -> str:
         """The session's title, else the start of its first prompt, else ""."""
-        from .transcript import title_of
+        from .transcript import title_from_prompts
 
-        return title_of(self.prompts(data))
+        return title_from_prompts(self.prompts(data))
 
-    def fork(self, data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
+    def make_fork(self, data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
         """A new session's transcript: `cut`, a part of `data`, with the id `session`. `original` is the path of `data`,
         `root` the project's root."""
         raise NotImplementedError
 
-    def moved(self, data: bytes, old: "Sequence[str]", root: str) -> bytes:
+    def fork_for_other_root(self, data: bytes, old: "Sequence[str]", root: str) -> bytes:
         """A fork's transcript for the project at `root`, which was at one of the places `old`. Changes only what says where
         a session runs, and nothing that the model is told. Here it changes nothing: `write_fork` does it, or no line says it."""
         return data
 
-    def resume_moved(self, session: str) -> str:
+    def resume_moved_command(self, session: str) -> str:
         """The command that opens such a fork, in its directory."""
         return self.sessions.resume.format(session=session)
 
@@ -352,26 +352,26 @@ class ConversationClient(Client):
         """The path at which the client looks for the session `session`. `fork`: the session's bytes."""
         return os.path.join(os.path.dirname(transcript), session + ".jsonl")
 
-    def in_place(self, data: bytes, cut: bytes) -> bytes:
+    def rewound_in_place(self, data: bytes, cut: bytes) -> bytes:
         """The session's own transcript after a rewind to `cut` of `data`."""
         return cut
 
     # -- where sessions are
 
-    def place(self, transcript: str, session: str, root: str, home: str, environ: Mapping[str, str]) -> str:
+    def path_for_project(self, transcript: str, session: str, root: str, home: str, environ: Mapping[str, str]) -> str:
         """The path at which the client looks for a session of the project at `root`. `transcript`: the session's path on the
         machine that made it."""
         if self.sessions.derived:
-            return self.find_transcript(session, home, environ)
-        return os.path.join(self.find_sessions(home, environ), dashed(root), os.path.basename(transcript))
+            return self.find_unreported_transcript(session, home, environ)
+        return os.path.join(self.usual_sessions_directory(home, environ), dashed_project_name(root), os.path.basename(transcript))
 
-    def new_session(self) -> str:
+    def new_session_id(self) -> str:
         """An id for a new session."""
         import uuid
 
         return str(uuid.uuid4())
 
-    def read_session(self, path: str) -> bytes | None:
+    def read_transcript_if_no_file(self, path: str) -> bytes | None:
         """A transcript that is no file, as the client has it now; None if transcripts are files."""
         return None
 
@@ -382,28 +382,28 @@ class ConversationClient(Client):
 
         return fork_files.write_fork(original, session, data, path)
 
-    def find_sessions(self, home: str, environ: Mapping[str, str]) -> str:
+    def usual_sessions_directory(self, home: str, environ: Mapping[str, str]) -> str:
         """The usual directory of the client's sessions, for a user with the home directory `home`."""
         return os.path.join(self.find_home(home, environ), self.sessions.directory)
 
-    def find_moved_sessions(self, environ: Mapping[str, str]) -> str:
+    def sessions_directory_by_variable(self, environ: Mapping[str, str]) -> str:
         """The directory of sessions that a variable names instead, or ""."""
         return ""
 
-    def find_transcript(self, session: str, home: str, environ: Mapping[str, str]) -> str:
+    def find_unreported_transcript(self, session: str, home: str, environ: Mapping[str, str]) -> str:
         """See `Client`."""
         if not self.sessions.derived:
             return ""
-        from .transcript import is_id
+        from .transcript import is_session_id
 
-        if not is_id(session):
+        if not is_session_id(session):
             return ""
-        return os.path.join(self.find_sessions(home, environ), self.sessions.derived.format(session=session))
+        return os.path.join(self.usual_sessions_directory(home, environ), self.sessions.derived.format(session=session))
 
-    def transcript_homes(self, home: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+    def accepted_transcript_homes(self, home: str, environ: Mapping[str, str]) -> tuple[str, ...]:
         """See `Client`."""
-        derived = (self.find_sessions(home, environ),) if self.sessions.derived else ()
-        return (*super().transcript_homes(home, environ), self.find_moved_sessions(environ), *derived)
+        derived = (self.usual_sessions_directory(home, environ),) if self.sessions.derived else ()
+        return (*super().accepted_transcript_homes(home, environ), self.sessions_directory_by_variable(environ), *derived)
 
 
 _BASES = {".config": "XDG_CONFIG_HOME", ".local/share": "XDG_DATA_HOME"}
@@ -412,7 +412,7 @@ _LONGEST = 200
 """Characters of a project's path in a directory's name. A client adds a hash of the rest, and finds a session of it by its id."""
 
 
-def in_home(home: str, directory: str, environ: Mapping[str, str]) -> str:
+def in_home_or_desktop_directory(home: str, directory: str, environ: Mapping[str, str]) -> str:
     """A directory below a home directory. The variables of the desktop may move it."""
     for base, variable in _BASES.items():
         moved = environ.get(variable, "")
@@ -421,7 +421,7 @@ def in_home(home: str, directory: str, environ: Mapping[str, str]) -> str:
     return os.path.join(home, directory)
 
 
-def dashed(path: str) -> str:
+def dashed_project_name(path: str) -> str:
     """The name of a project's directory of sessions: its path with a dash for each UTF-16 unit that is no letter or digit."""
     plain = "".join(one if one.isascii() and one.isalnum() else "-" * (1 + (ord(one) > 0xFFFF)) for one in path)
     return plain[:_LONGEST]

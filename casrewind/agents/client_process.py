@@ -23,15 +23,15 @@ class ClientProcess(NamedTuple):
     start: str
 
 
-def client(pid: int) -> ClientProcess | None:
+def client_process(pid: int) -> ClientProcess | None:
     """The client with the pid that an event reports; None if the event reports none."""
-    return ClientProcess(pid, _start_of(pid)) if pid > 1 else None
+    return ClientProcess(pid, _start_time_of(pid)) if pid > 1 else None
 
 
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh", "fish"})
 
 
-def caller(parent: int = 0) -> ClientProcess | None:
+def caller_behind_shell(parent: int = 0) -> ClientProcess | None:
     """The parent process (or the process `parent`), or the parent's parent if the parent is a shell. Used for clients
     that do not report their pid. None if unknown."""
     pid = parent or os.getppid()
@@ -41,17 +41,17 @@ def caller(parent: int = 0) -> ClientProcess | None:
         if name in _SHELLS:
             with open(f"/proc/{pid}/stat", "rb") as file:
                 pid = int(file.read().rpartition(b")")[2].split()[1])
-        start = _start_of(pid)
+        start = _start_time_of(pid)
         return ClientProcess(pid, start) if pid > 1 and start else None
     return None
 
 
-def is_alive(process: ClientProcess | None) -> bool:
+def is_alive_or_unknown(process: ClientProcess | None) -> bool:
     """True if a process still runs, or if that is unknown."""
     if process is None:
         return True
     if process.start:
-        return _start_of(process.pid) == process.start
+        return _start_time_of(process.pid) == process.start
     try:
         os.kill(process.pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -61,19 +61,19 @@ def is_alive(process: ClientProcess | None) -> bool:
     return True
 
 
-def shell_variables(agent: str, session: str, transcript: str, root: str) -> dict[str, str]:
+def session_variables(agent: str, session: str, transcript: str, root: str) -> dict[str, str]:
     """The known variables of a session."""
     named = {"AGENT": agent, "SESSION": session, "TRANSCRIPT_PATH": transcript, "PROJECT_ROOT": root}
     return {f"CASREWIND_{name}": value for name, value in named.items() if value}
 
 
-def shell_lines(variables: Mapping[str, str]) -> bytes:
+def export_lines(variables: Mapping[str, str]) -> bytes:
     """The shell lines that export these variables. Values with a line break or NUL are omitted."""
     kept = {name: value for name, value in variables.items() if not set("\n\r\0").intersection(value)}
     return b"".join(os.fsencode(f'export {name}="{value.translate(_SPECIAL)}"\n') for name, value in kept.items())
 
 
-def append_shell_lines(path: str, data: bytes) -> None:
+def append_unless_there(path: str, data: bytes) -> None:
     """Append lines to a file that the client reads, unless it has them. Raises OSError."""
     with suppress(FileNotFoundError):
         if not stat.S_ISREG(os.lstat(path).st_mode):
@@ -84,7 +84,7 @@ def append_shell_lines(path: str, data: bytes) -> None:
         fsio.write_all(fd, data)
 
 
-def _start_of(pid: int) -> str:
+def _start_time_of(pid: int) -> str:
     """A process's start time as an opaque word, "" if unknown. Pids are reused; pid and start time are unique."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from .._typing import TYPE_CHECKING, NamedTuple
 from . import client, transcript
-from .transcript import Prompt, Value, find_line
+from .transcript import Prompt, Value, find_line_of_prompt
 
 if TYPE_CHECKING:
     from ..model.cursor import Cursor
@@ -97,7 +97,7 @@ class CodexClient(client.ConversationClient):
         never_rewritten="Codex keeps a copy of each session's turns, which would still show what was cut",
     )
 
-    def reason_of(self, event: str) -> str:
+    def implied_reason(self, event: str) -> str:
         """An interruption is an event of its own."""
         return "interrupt" if event == "Interrupt" else ""
 
@@ -107,17 +107,17 @@ class CodexClient(client.ConversationClient):
             "Codex asks before it runs new hooks: start codex and choose to trust them (later: /hooks); until then it runs none",
         )
 
-    def kind_of(self, value: Value | None) -> str:
+    def kind_of_line(self, value: Value | None) -> str:
         """The kind of a line, one of transcript.KINDS."""
         value = value or {}
-        sort, payload = transcript.text(value.get("type")), transcript.members(value.get("payload"))
+        sort, payload = transcript.text_or_empty(value.get("type")), transcript.object_or_empty(value.get("payload"))
         if sort in _BOOKKEEPING:
             return transcript.BOOKKEEPING
         if sort == "compacted":
             return transcript.COMPACT_SUMMARY
         if sort != "response_item":
             return transcript.UNKNOWN
-        name = transcript.text(payload.get("type"))
+        name = transcript.text_or_empty(payload.get("type"))
         if name == "message":
             return _kind_of_message(payload)
         if name.endswith("_call_output"):
@@ -126,26 +126,26 @@ class CodexClient(client.ConversationClient):
 
     def prompts(self, data: bytes, *, every: bool = False) -> list[Prompt]:
         """The user's prompts in conversation order, as far as they are in this file. There are no branches."""
-        return [row.prompt for row in _rows(data) if row.prompt is not None]
+        return [row.prompt for row in _parse_lines(data) if row.prompt is not None]
 
-    def cut(self, data: bytes, prompt: Prompt) -> bytes | None:
+    def cut_before_prompt(self, data: bytes, prompt: Prompt) -> bytes | None:
         """The lines before a prompt's turn; for a prompt typed during a turn, the lines before the prompt. None if nothing
         was said before."""
-        table = _rows(data)
-        at = find_line(table, prompt)
-        start = None if prompt.queued else _start_of(table, prompt.prompt_id)
+        table = _parse_lines(data)
+        at = find_line_of_prompt(table, prompt)
+        start = None if prompt.queued else _first_line_of_turn(table, prompt.prompt_id)
         return _without_open_calls(data, table, at if start is None or start > at else start)
 
-    def cut_at(self, data: bytes, cursor: "Cursor", trigger: str) -> bytes | None:
+    def cut_at_checkpoint(self, data: bytes, cursor: "Cursor", trigger: str) -> bytes | None:
         """The transcript at a checkpoint, by the turn of its cursor; None if nothing had been said yet. Raises AgentError
         if neither the turn nor the hash of the cursor is in this transcript.
 
         The client writes a turn's last lines after the hook. So a turn ends at its last line, and a tool at its result.
         """
-        table = _rows(data)
-        start = _start_of(table, cursor.prompt_id)
+        table = _parse_lines(data)
+        start = _first_line_of_turn(table, cursor.prompt_id)
         if start is not None and trigger in ("turn_end", "session_end"):
-            return _without_open_calls(data, table, _end_of(table, start))
+            return _without_open_calls(data, table, _index_after_turn(table, start))
         if start is not None and trigger == "prompt":
             return _without_open_calls(data, table, start)
         if cursor.tool_use_id:
@@ -154,9 +154,9 @@ class CodexClient(client.ConversationClient):
                 return _without_open_calls(data, table, ends[0] + 1)
         if not cursor.offset:
             return None
-        return _without_open_calls(data, table, transcript.count_before(data, table, cursor))
+        return _without_open_calls(data, table, transcript.count_lines_before_cursor(data, table, cursor))
 
-    def fork(self, data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
+    def make_fork(self, data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
         """`cut` as a new session: the new id replaces the old one, except in the reference to another file. A rollout has
         no title."""
         old = _session_of(data)
@@ -169,7 +169,7 @@ class CodexClient(client.ConversationClient):
         own = re.compile(rb'(?<!"history_base":\{)"(id|session_id|thread_id)":"' + re.escape(old.encode()) + rb'"')
         return own.sub(rb'"\1":"' + session.encode() + rb'"', cut)
 
-    def resume_moved(self, session: str) -> str:
+    def resume_moved_command(self, session: str) -> str:
         """Without -C, the client's terminal asks for the directory, and proposes the old one."""
         return f"codex resume -C . {session}"
 
@@ -179,11 +179,11 @@ class CodexClient(client.ConversationClient):
 
         return os.path.join(os.path.dirname(transcript), f"rollout-{time.strftime('%Y-%m-%dT%H-%M-%S')}-{session}.jsonl")
 
-    def place(self, transcript: str, session: str, root: str, home: str, environ: Mapping[str, str]) -> str:
+    def path_for_project(self, transcript: str, session: str, root: str, home: str, environ: Mapping[str, str]) -> str:
         """In the directory of the day that its name has."""
         name = os.path.basename(transcript)
         day = name.removeprefix("rollout-")[:10].split("-")
-        return os.path.join(self.find_sessions(home, environ), *day, name)
+        return os.path.join(self.usual_sessions_directory(home, environ), *day, name)
 
     def ask_about_hooks(
         self, hooks: "Sequence[InstalledHook]", program: str, root: str | None, environ: Mapping[str, str]
@@ -194,7 +194,7 @@ class CodexClient(client.ConversationClient):
 
         if not hooks:
             return ClientAnswer()
-        listed, wrong = _list_hooks(program, root or "/", environ)
+        listed, wrong = _ask_codex_for_hooks(program, root or "/", environ)
         if wrong:
             return ClientAnswer(notes=(f"Codex did not say whether it trusts the hooks ({wrong}): type /hooks in it to see",))
         problems = []
@@ -227,37 +227,37 @@ def _kind_of_message(payload: Value) -> str:
         return transcript.ASSISTANT
     if role != "user":
         return transcript.META
-    kinds = _passed_through(payload).get("content_item_kinds")
-    said = "\n".join(_texts(payload)).lstrip()
+    kinds = _passthrough_metadata(payload).get("content_item_kinds")
+    said = "\n".join(_content_texts(payload)).lstrip()
     if said.startswith("<turn_aborted>"):
         return transcript.INTERRUPT
     if isinstance(kinds, list):
-        return transcript.PROMPT if any(transcript.text(kind).startswith(_TYPED) for kind in kinds) else transcript.META
+        return transcript.PROMPT if any(transcript.text_or_empty(kind).startswith(_TYPED) for kind in kinds) else transcript.META
     return transcript.META if said.startswith(_OWN) else transcript.PROMPT
 
 
-def _passed_through(payload: Value) -> Value:
-    return transcript.members(payload.get("internal_chat_message_metadata_passthrough"))
+def _passthrough_metadata(payload: Value) -> Value:
+    return transcript.object_or_empty(payload.get("internal_chat_message_metadata_passthrough"))
 
 
-def _texts(payload: Value) -> list[str]:
-    return [transcript.text(part.get("text")) for part in transcript.blocks(payload.get("content"))]
+def _content_texts(payload: Value) -> list[str]:
+    return [transcript.text_or_empty(part.get("text")) for part in transcript.content_blocks(payload.get("content"))]
 
 
 def _session_of(data: bytes) -> str:
     """The session's id, from the first line that names it, or ""."""
-    for line in transcript.lines(data):
+    for line in transcript.parse_lines(data):
         value = line.value or {}
         if value.get("type") == "session_meta":
-            return transcript.text(transcript.members(value.get("payload")).get("id"))
+            return transcript.text_or_empty(transcript.object_or_empty(value.get("payload")).get("id"))
     return ""
 
 
-def _rows(data: bytes) -> list[CodexLine]:
+def _parse_lines(data: bytes) -> list[CodexLine]:
     turns: set[str] = set()
     found = []
-    for line in transcript.lines(data):
-        row = _row(line)
+    for line in transcript.parse_lines(data):
+        row = _parse_line(line)
         if row.prompt is not None:
             if row.turn and row.turn in turns:
                 row = row._replace(prompt=row.prompt._replace(queued=True))
@@ -266,18 +266,22 @@ def _rows(data: bytes) -> list[CodexLine]:
     return found
 
 
-def _row(line: transcript.TranscriptLine) -> CodexLine:
+def _parse_line(line: transcript.TranscriptLine) -> CodexLine:
     value = line.value or {}
-    payload = transcript.members(value.get("payload"))
-    kind, name = CLIENT.kind_of(line.value), transcript.text(payload.get("type"))
+    payload = transcript.object_or_empty(value.get("payload"))
+    kind, name = CLIENT.kind_of_line(line.value), transcript.text_or_empty(payload.get("type"))
     is_event, is_item = value.get("type") == "event_msg", value.get("type") == "response_item"
-    turn = transcript.text(payload.get("turn_id")) if is_event else transcript.text(_passed_through(payload).get("turn_id"))
-    call = transcript.text(payload.get("call_id")) if is_item else ""
+    turn = (
+        transcript.text_or_empty(payload.get("turn_id"))
+        if is_event
+        else transcript.text_or_empty(_passthrough_metadata(payload).get("turn_id"))
+    )
+    call = transcript.text_or_empty(payload.get("call_id")) if is_item else ""
     prompt = None
     if kind == transcript.PROMPT:
         time = transcript.time_ns(value.get("timestamp"))
-        uuid = transcript.text(payload.get("id")) or f"{turn}@{line.start}"
-        prompt = Prompt("\n".join(_texts(payload)), turn, "", uuid, "", time, line.start, queued=False)
+        uuid = transcript.text_or_empty(payload.get("id")) or f"{turn}@{line.start}"
+        prompt = Prompt("\n".join(_content_texts(payload)), turn, "", uuid, "", time, line.start, queued=False)
     return CodexLine(
         start=line.start,
         end=line.end,
@@ -287,17 +291,17 @@ def _row(line: transcript.TranscriptLine) -> CodexLine:
         ends=turn if is_event and name in _ENDED else "",
         call=call if name.endswith("_call") else "",
         result=call if name.endswith("_call_output") else "",
-        based=value.get("type") == "session_meta" and bool(transcript.members(payload.get("history_base"))),
+        based=value.get("type") == "session_meta" and bool(transcript.object_or_empty(payload.get("history_base"))),
         prompt=prompt,
     )
 
 
-def _start_of(table: Sequence[CodexLine], turn: str) -> int | None:
+def _first_line_of_turn(table: Sequence[CodexLine], turn: str) -> int | None:
     """The index of the line that starts a turn, or None."""
     return next((at for at, row in enumerate(table) if turn and row.begins == turn), None)
 
 
-def _end_of(table: Sequence[CodexLine], start: int) -> int:
+def _index_after_turn(table: Sequence[CodexLine], start: int) -> int:
     """The index after a turn's last line. A turn without an end lasts until the next turn starts."""
     turn = table[start].begins
     for at in range(start + 1, len(table)):
@@ -315,14 +319,14 @@ def _without_open_calls(data: bytes, table: Sequence[CodexLine], count: int) -> 
         if not said and not any(row.based for row in table[:count]):
             return None
         answered = {row.result for row in table[:count]}
-        open_call = next((at for at in _last_calls(table, said) if table[at].call not in answered), None)
+        open_call = next((at for at in _calls_at_end(table, said) if table[at].call not in answered), None)
         if open_call is None:
             return data[: table[count - 1].end]
         count = open_call
     return None
 
 
-def _last_calls(table: Sequence[CodexLine], said: Sequence[int]) -> list[int]:
+def _calls_at_end(table: Sequence[CodexLine], said: Sequence[int]) -> list[int]:
     """The indices of the calls after the last line that is no call, in order."""
     calls: list[int] = []
     for at in reversed(said):
@@ -332,11 +336,11 @@ def _last_calls(table: Sequence[CodexLine], said: Sequence[int]) -> list[int]:
     return calls[::-1]
 
 
-def _list_hooks(program: str, root: str, environ: Mapping[str, str]) -> tuple[list[Value], str]:
+def _ask_codex_for_hooks(program: str, root: str, environ: Mapping[str, str]) -> tuple[list[Value], str]:
     """Returns (the hooks that Codex lists for a project, the reason for no answer or "")."""
     import json
 
-    from . import hook_trial
+    from . import run_program
 
     name = {"name": "casrewind", "title": "casrewind", "version": "0"}
     asked = (
@@ -345,7 +349,7 @@ def _list_hooks(program: str, root: str, environ: Mapping[str, str]) -> tuple[li
         {"id": 2, "method": "hooks/list", "params": {"cwds": [root]}},
     )
     question = b"".join(json.dumps(one).encode() + b"\n" for one in asked)
-    answer, wrong = hook_trial.converse([program, "app-server"], root, environ, question, 2)
+    answer, wrong = run_program.ask_json_program([program, "app-server"], root, environ, question, 2)
     if wrong:
         return [], wrong
     try:

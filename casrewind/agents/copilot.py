@@ -11,7 +11,7 @@ from contextlib import suppress
 from .. import errors
 from .._typing import TYPE_CHECKING, NamedTuple
 from . import client, transcript
-from .transcript import Prompt, Value, find_line, fork_title
+from .transcript import Prompt, Value, find_line_of_prompt, fork_title
 
 if TYPE_CHECKING:
     from ..model.cursor import Cursor
@@ -99,15 +99,15 @@ class CopilotClient(client.ConversationClient):
         """The member that the client gives to the model."""
         return {"additionalContext": text}
 
-    def argument_for(self, event: str) -> str:
+    def event_argument(self, event: str) -> str:
         """The event's name, which payloads lack."""
         return event
 
-    def kind_of(self, value: Value | None) -> str:
+    def kind_of_line(self, value: Value | None) -> str:
         """The kind of a line, one of transcript.KINDS."""
-        sort = transcript.text((value or {}).get("type"))
+        sort = transcript.text_or_empty((value or {}).get("type"))
         if sort == "user.message":
-            return _kind_of_user(transcript.members((value or {}).get("data")))
+            return _kind_of_user(transcript.object_or_empty((value or {}).get("data")))
         if sort in _KINDS:
             return _KINDS[sort]
         is_known = sort.startswith(("session.", "assistant.", "tool.", "hook.", "subagent.", "permission.", "skill."))
@@ -115,32 +115,32 @@ class CopilotClient(client.ConversationClient):
 
     def prompts(self, data: bytes, *, every: bool = False) -> list[Prompt]:
         """The user's prompts in conversation order. There are no branches."""
-        return [row.prompt for row in _rows(data) if row.prompt is not None]
+        return [row.prompt for row in _parse_lines(data) if row.prompt is not None]
 
-    def cut(self, data: bytes, prompt: Prompt) -> bytes | None:
+    def cut_before_prompt(self, data: bytes, prompt: Prompt) -> bytes | None:
         """The events before a prompt and its hooks; None if nothing was said before it."""
-        table = _rows(data)
-        return transcript.without_open_calls(data, table, _events_before(table, find_line(table, prompt)))
+        table = _parse_lines(data)
+        return transcript.without_open_calls(data, table, _count_before_prompt(table, find_line_of_prompt(table, prompt)))
 
-    def cut_at(self, data: bytes, cursor: "Cursor", trigger: str) -> bytes | None:
+    def cut_at_checkpoint(self, data: bytes, cursor: "Cursor", trigger: str) -> bytes | None:
         """The events at a checkpoint; None if nothing had been said yet. A turn's end includes the hooks of that turn.
         Raises AgentError if no id and no hash of the cursor is in this transcript."""
-        table = _rows(data)
+        table = _parse_lines(data)
         end = next((at for at, row in enumerate(table) if cursor.event_id and row.id == cursor.event_id), None)
         if end is None and not cursor.offset and not cursor.event_id:
             return None
         if end is None:
-            end = transcript.count_before(data, table, cursor) - 1
+            end = transcript.count_lines_before_cursor(data, table, cursor) - 1
         if trigger in ("turn_end", "session_end"):
             while end + 1 < len(table) and table[end + 1].kind == transcript.BOOKKEEPING and not _belongs_to_next_prompt(table[end + 1]):
                 end += 1
         return transcript.without_open_calls(data, table, end + 1)
 
-    def fork(self, data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
+    def make_fork(self, data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
         """`cut` as a new session: the event that starts the session gets the new id. The title is in another file."""
 
         def change(value: Value) -> Value | None:
-            about = transcript.members(value.get("data"))
+            about = transcript.object_or_empty(value.get("data"))
             return {**value, "data": {**about, "sessionId": session}} if value.get("type") == "session.start" and about else None
 
         return transcript.with_lines_replaced(cut, change)
@@ -158,16 +158,18 @@ class CopilotClient(client.ConversationClient):
         old = os.path.dirname(original)
         directory = os.path.dirname(path)
         where = printable(directory)
-        if not transcript.is_id(session) or os.path.lexists(directory):
+        if not transcript.is_session_id(session) or os.path.lexists(directory):
             raise errors.AgentError(f"cannot make the session {where}: it is there already, or its name is no id")
         try:
-            about = _session_file(_read(os.path.join(old, _ABOUT)), session, self.title_of(data), root, is_fork=old != directory)
+            about = _make_session_file(
+                _read_or_empty(os.path.join(old, _ABOUT)), session, self.title_of(data), root, is_fork=old != directory
+            )
             for place in (directory, *(os.path.join(directory, name) for name in _DIRECTORIES)):
                 fsio.make_directories(place)
             fsio.replace_file(directory, _ABOUT, about)
             fsio.replace_file(directory, os.path.basename(original), data)
         except OSError as error:
-            _remove(directory)
+            _remove_tree_if_possible(directory)
             raise write_error(error, f"the session {where}") from error
         return os.path.join(directory, os.path.basename(original))
 
@@ -177,14 +179,14 @@ CLIENT = CopilotClient()
 
 def _kind_of_user(data: Value) -> str:
     """The kind of a user message. A source other than the user is named in it."""
-    if transcript.text(data.get("agentId")) or transcript.text(data.get("parentToolCallId")):
+    if transcript.text_or_empty(data.get("agentId")) or transcript.text_or_empty(data.get("parentToolCallId")):
         return transcript.SIDECHAIN
-    if transcript.text(data.get("source")) not in ("", "user"):
+    if transcript.text_or_empty(data.get("source")) not in ("", "user"):
         return transcript.META
     return transcript.PROMPT
 
 
-def _read(path: str) -> bytes:
+def _read_or_empty(path: str) -> bytes:
     from .. import fsio
 
     try:
@@ -193,7 +195,7 @@ def _read(path: str) -> bytes:
         return b""
 
 
-def _session_file(old: bytes, session: str, title: str, root: str, *, is_fork: bool) -> bytes:
+def _make_session_file(old: bytes, session: str, title: str, root: str, *, is_fork: bool) -> bytes:
     """The file about a session, made from that of the original session: YAML with one text per line. A session whose
     original has no such file, or another directory than one of the project, runs in the project's root."""
     import json  # late: a hook does not need it
@@ -203,35 +205,37 @@ def _session_file(old: bytes, session: str, title: str, root: str, *, is_fork: b
     lines = [line for line in old.decode("utf-8", "replace").splitlines() if not line.startswith(("id:", "name:"))]
     named = next((line for line in lines if line.startswith("cwd:")), "cwd:")
     lines = [line for line in lines if line is not named]
-    directory = fork_files.directory(_text_of(named), root)
+    directory = fork_files.directory_in_project(_text_in_yaml_line(named), root)
     made = [f"id: {session}", f"cwd: {json.dumps(directory)}", *lines, f"name: {json.dumps(fork_title(title) if is_fork else title)}"]
     return "".join(f"{line}\n" for line in made).encode()
 
 
-def _text_of(line: str) -> str:
+def _text_in_yaml_line(line: str) -> str:
     """The text of a line of that file."""
     import json
 
     value = line.partition(":")[2].strip()
     with suppress(ValueError):
-        return transcript.text(json.loads(value)) if value.startswith('"') else value
+        return transcript.text_or_empty(json.loads(value)) if value.startswith('"') else value
     return ""
 
 
-def _remove(directory: str) -> None:
+def _remove_tree_if_possible(directory: str) -> None:
     import shutil
 
     shutil.rmtree(directory, ignore_errors=True)
 
 
-def _rows(data: bytes) -> list[CopilotLine]:
+def _parse_lines(data: bytes) -> list[CopilotLine]:
     rows: list[CopilotLine] = []
     said: dict[str, int] = {}
-    for line in transcript.lines(data):
-        row = _row(line)
+    for line in transcript.parse_lines(data):
+        row = _parse_line(line)
         value = line.value or {}
         if row.hook == "userPromptSubmitted" and row.type == "hook.start":
-            words = transcript.text(transcript.members(transcript.members(value.get("data")).get("input")).get("prompt"))
+            words = transcript.text_or_empty(
+                transcript.object_or_empty(transcript.object_or_empty(value.get("data")).get("input")).get("prompt")
+            )
             said[words] = transcript.time_ns(value.get("timestamp"))
         elif row.prompt is not None and row.prompt.text in said:
             # The hook of a prompt runs first and may take some time
@@ -240,25 +244,25 @@ def _rows(data: bytes) -> list[CopilotLine]:
     return rows
 
 
-def _row(line: transcript.TranscriptLine) -> CopilotLine:
+def _parse_line(line: transcript.TranscriptLine) -> CopilotLine:
     value = line.value or {}
-    about = transcript.members(value.get("data"))
-    kind = CLIENT.kind_of(line.value)
-    sort, name = transcript.text(value.get("type")), transcript.text(value.get("id"))
+    about = transcript.object_or_empty(value.get("data"))
+    kind = CLIENT.kind_of_line(line.value)
+    sort, name = transcript.text_or_empty(value.get("type")), transcript.text_or_empty(value.get("id"))
     prompt = None
     if kind == transcript.PROMPT and name:
-        words, time = transcript.text(about.get("content")), transcript.time_ns(value.get("timestamp"))
-        message = transcript.text(about.get("messageId"))
-        prompt = Prompt(words, "", message, name, transcript.text(value.get("parentId")), time, line.start, queued=False)
-    called = transcript.text(about.get("toolCallId"))
+        words, time = transcript.text_or_empty(about.get("content")), transcript.time_ns(value.get("timestamp"))
+        message = transcript.text_or_empty(about.get("messageId"))
+        prompt = Prompt(words, "", message, name, transcript.text_or_empty(value.get("parentId")), time, line.start, queued=False)
+    called = transcript.text_or_empty(about.get("toolCallId"))
     return CopilotLine(
         start=line.start,
         end=line.end,
         type=sort,
         kind=kind,
         id=name,
-        hook=transcript.text(about.get("hookType")) if sort.startswith("hook.") else "",
-        calls=tuple(transcript.text(call.get("toolCallId")) for call in transcript.blocks(about.get("toolRequests")))
+        hook=transcript.text_or_empty(about.get("hookType")) if sort.startswith("hook.") else "",
+        calls=tuple(transcript.text_or_empty(call.get("toolCallId")) for call in transcript.content_blocks(about.get("toolRequests")))
         if kind == transcript.ASSISTANT
         else (),
         results=(called,) if kind == transcript.TOOL_RESULT else (),
@@ -271,7 +275,7 @@ def _belongs_to_next_prompt(row: CopilotLine) -> bool:
     return row.type == "session.resume" or row.hook in _PROMPT_HOOKS
 
 
-def _events_before(table: Sequence[CopilotLine], at: int) -> int:
+def _count_before_prompt(table: Sequence[CopilotLine], at: int) -> int:
     """The number of events before a prompt and the events that belong to it."""
     end = at
     while end > 0 and (_belongs_to_next_prompt(table[end - 1]) or table[end - 1].kind == transcript.SYSTEM):

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from .._typing import TYPE_CHECKING, NamedTuple
 from . import client, transcript
-from .transcript import Prompt, Value, find_line, fork_title, title_of
+from .transcript import Prompt, Value, find_line_of_prompt, fork_title, title_from_prompts
 
 if TYPE_CHECKING:
     from ..model.cursor import Cursor
@@ -79,17 +79,17 @@ class DroidClient(client.ConversationClient):
         from . import fork_files
 
         def change(value: Value) -> Value | None:
-            cwd = transcript.text(value.get("cwd"))
-            there = fork_files.directory(cwd, root)
+            cwd = transcript.text_or_empty(value.get("cwd"))
+            there = fork_files.directory_in_project(cwd, root)
             return {**value, "cwd": there} if value.get("type") == "session_start" and cwd != there else None
 
         data = transcript.with_lines_replaced(data, change)
         return fork_files.write_fork(original, session, data, path, companions=(".settings.json",))
 
-    def kind_of(self, value: Value | None) -> str:
+    def kind_of_line(self, value: Value | None) -> str:
         """The kind of a line, one of transcript.KINDS."""
         value = value or {}
-        message = transcript.members(value.get("message"))
+        message = transcript.object_or_empty(value.get("message"))
         if value.get("type") in ("session_start", "agent_turn_outcome"):
             return transcript.BOOKKEEPING
         if value.get("type") != "message" or message.get("role") not in ("user", "assistant"):
@@ -98,18 +98,18 @@ class DroidClient(client.ConversationClient):
 
     def prompts(self, data: bytes, *, every: bool = False) -> list[Prompt]:
         """The user's prompts in conversation order. There are no branches."""
-        return [row.prompt for row in _rows(data) if row.prompt is not None]
+        return [row.prompt for row in _parse_lines(data) if row.prompt is not None]
 
-    def cut(self, data: bytes, prompt: Prompt) -> bytes | None:
+    def cut_before_prompt(self, data: bytes, prompt: Prompt) -> bytes | None:
         """The lines before a prompt, without the prompt's own context lines; None if nothing was said before it."""
-        table = _rows(data)
-        return transcript.without_open_calls(data, table, _lines_before(table, find_line(table, prompt)))
+        table = _parse_lines(data)
+        return transcript.without_open_calls(data, table, _count_before_prompt(table, find_line_of_prompt(table, prompt)))
 
-    def cut_at(self, data: bytes, cursor: "Cursor", trigger: str) -> bytes | None:
+    def cut_at_checkpoint(self, data: bytes, cursor: "Cursor", trigger: str) -> bytes | None:
         """The transcript at a checkpoint, by the ids of its cursor; None if nothing had been said yet. For a checkpoint
         after a tool, the cut is before the tool's result, which the client writes after the hook. Raises AgentError if no
         id and no hash of the cursor is in this transcript."""
-        table = _rows(data)
+        table = _parse_lines(data)
         index = {row.id: at for at, row in enumerate(table) if row.id}
         names = [cursor.event_id] if trigger == "prompt" else [cursor.event_id, cursor.message_id]
         ends = [index[name] for name in names if name in index]
@@ -117,17 +117,17 @@ class DroidClient(client.ConversationClient):
             return transcript.without_open_calls(data, table, max(ends) + 1)
         if not cursor.offset and not cursor.event_id:
             return None
-        return transcript.without_open_calls(data, table, transcript.count_before(data, table, cursor))
+        return transcript.without_open_calls(data, table, transcript.count_lines_before_cursor(data, table, cursor))
 
     def title_of(self, data: bytes) -> str:
         """The session's title, else the start of its first prompt, else ""."""
-        for line in transcript.lines(data):
+        for line in transcript.parse_lines(data):
             value = line.value or {}
-            if value.get("type") == "session_start" and transcript.text(value.get("title")):
-                return transcript.text(value["title"])
-        return title_of(self.prompts(data))
+            if value.get("type") == "session_start" and transcript.text_or_empty(value.get("title")):
+                return transcript.text_or_empty(value["title"])
+        return title_from_prompts(self.prompts(data))
 
-    def fork(self, data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
+    def make_fork(self, data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
         """`cut` as a new session: the line that names the session gets the new id and title."""
         start = {"id": session, "title": fork_title(self.title_of(data))}
         return transcript.with_lines_replaced(cut, lambda value: {**value, **start} if value.get("type") == "session_start" else None)
@@ -139,50 +139,50 @@ CLIENT = DroidClient()
 def _kind_of_user(value: Value, message: Value) -> str:
     if message.get("hookEventName") or message.get("visibility") == "user_only":
         return transcript.META
-    if transcript.text(value.get("id")).startswith(_CONTEXT):
+    if transcript.text_or_empty(value.get("id")).startswith(_CONTEXT):
         return transcript.ATTACHMENT
     content = message.get("content")
-    if any(block.get("type") == "tool_result" for block in transcript.blocks(content)):
+    if any(block.get("type") == "tool_result" for block in transcript.content_blocks(content)):
         return transcript.TOOL_RESULT
-    said = _typed(content)
+    said = _words_of_user(content)
     if said.startswith("[Request interrupted by user"):
         return transcript.INTERRUPT
-    has_more = any(block.get("type") != "text" for block in transcript.blocks(content))  # an image, say
+    has_more = any(block.get("type") != "text" for block in transcript.content_blocks(content))  # an image, say
     return transcript.PROMPT if said or has_more else transcript.META
 
 
-def _typed(content: object) -> str:
+def _words_of_user(content: object) -> str:
     """The user's own words in a message, without the client's reminders."""
-    return "\n".join(text for text in transcript.texts(content) if not text.lstrip().startswith("<system-reminder>"))
+    return "\n".join(text for text in transcript.content_texts(content) if not text.lstrip().startswith("<system-reminder>"))
 
 
-def _rows(data: bytes) -> list[DroidLine]:
-    return [_row(line) for line in transcript.lines(data)]
+def _parse_lines(data: bytes) -> list[DroidLine]:
+    return [_parse_line(line) for line in transcript.parse_lines(data)]
 
 
-def _row(line: transcript.TranscriptLine) -> DroidLine:
+def _parse_line(line: transcript.TranscriptLine) -> DroidLine:
     value = line.value or {}
-    kind = CLIENT.kind_of(line.value)
-    message = transcript.members(value.get("message"))
-    name = transcript.text(value.get("id")) if value.get("type") == "message" else ""
-    parts = transcript.blocks(message.get("content"))
+    kind = CLIENT.kind_of_line(line.value)
+    message = transcript.object_or_empty(value.get("message"))
+    name = transcript.text_or_empty(value.get("id")) if value.get("type") == "message" else ""
+    parts = transcript.content_blocks(message.get("content"))
     prompt = None
     if kind == transcript.PROMPT and name:
-        words, time = _typed(message.get("content")), transcript.time_ns(value.get("timestamp"))
-        prompt = Prompt(words, "", name, name, transcript.text(value.get("parentId")), time, line.start, queued=False)
+        words, time = _words_of_user(message.get("content")), transcript.time_ns(value.get("timestamp"))
+        prompt = Prompt(words, "", name, name, transcript.text_or_empty(value.get("parentId")), time, line.start, queued=False)
     return DroidLine(
         start=line.start,
         end=line.end,
         kind=kind,
         id=name,
-        owner=name.removeprefix(_CONTEXT) if name.startswith(_CONTEXT) else transcript.text(message.get("hookParentId")),
-        calls=tuple(transcript.text(part.get("id")) for part in parts if part.get("type") == "tool_use"),
-        results=tuple(transcript.text(part.get("tool_use_id")) for part in parts if part.get("type") == "tool_result"),
+        owner=name.removeprefix(_CONTEXT) if name.startswith(_CONTEXT) else transcript.text_or_empty(message.get("hookParentId")),
+        calls=tuple(transcript.text_or_empty(part.get("id")) for part in parts if part.get("type") == "tool_use"),
+        results=tuple(transcript.text_or_empty(part.get("tool_use_id")) for part in parts if part.get("type") == "tool_result"),
         prompt=prompt,
     )
 
 
-def _lines_before(table: Sequence[DroidLine], at: int) -> int:
+def _count_before_prompt(table: Sequence[DroidLine], at: int) -> int:
     """The number of lines before a prompt and its context lines."""
     name = table[at].id
     while at > 0 and table[at - 1].owner == name:

@@ -81,27 +81,27 @@ class Event(NamedTuple):
     """How many other tasks run in the background, as the client reports."""
 
 
-def read(client: Client, payload: bytes, environ: Mapping[str, str], name: str = "") -> Event:
+def read_event(client: Client, payload: bytes, environ: Mapping[str, str], name: str = "") -> Event:
     """Parse the payload. `name`: the event's name if the client passes it on the command line. Raises only
     MalformedEvent, whatever the bytes are."""
     partial = len(payload) > LIMIT
-    fields = _Fields(client.events.fields, _parse_beginning(payload, client.events.fields["prompt"]) if partial else _parse_whole(payload))
-    name = fields.text("name") or name
+    fields = _Fields(client.events.fields, _parse_truncated(payload, client.events.fields["prompt"]) if partial else _parse_whole(payload))
+    name = fields.text_or_raise("name") or name
     if not name:
         raise errors.MalformedEvent("a hook was called with no event in it", "is it installed for the right client?")
     prompt = client.as_typed(fields.optional_text("prompt"))
-    calls, tool = fields.calls(), fields.optional_text("tool")
-    command = read_command(prompt) if client.carries_command(name) and client.events.refusal else None
-    trigger, tier, source = _find_meaning(client, name, prompt, fields)
+    calls, tool = fields.batch_calls(), fields.optional_text("tool")
+    command = parse_slash_command(prompt) if client.carries_command(name) and client.events.refusal else None
+    trigger, tier, source = _trigger_tier_source(client, name, prompt, fields)
     notified = source == _NOTIFIED
-    kinds = fields.kinds("background")
+    kinds = fields.types_in_list("background")
     return Event(
         agent=client.name,
         name=name,
         trigger="" if command is not None else trigger,
         tier=tier,
-        session=fields.text("session"),
-        transcript=fields.path("transcript") or _find_transcript(client, fields.text("session"), environ),
+        session=fields.text_or_raise("session"),
+        transcript=fields.path_or_raise("transcript") or _find_transcript(client, fields.text_or_raise("session"), environ),
         prompt_id="" if notified else fields.optional_text("prompt_id"),  # it names a future turn
         message_id=fields.optional_text("message_id"),
         turn_id=fields.optional_text("turn_id"),
@@ -109,16 +109,16 @@ def read(client: Client, payload: bytes, environ: Mapping[str, str], name: str =
         prompt="" if trigger == "turn_end" else prompt,
         tools=tuple(call.optional_text("tool") for call in calls) or ((tool,) if tool else ()),
         source=source,
-        reason=fields.optional_text("reason") or client.reason_of(name),
-        root=next((value for value in _values(client.events.root_variables, environ) if _is_path(value)), None),
-        cwd=fields.optional_path("cwd") or fields.first_place("roots"),
+        reason=fields.optional_text("reason") or client.implied_reason(name),
+        root=next((value for value in _set_variables(client.events.root_variables, environ) if _is_usable_path(value)), None),
+        cwd=fields.optional_path("cwd") or fields.first_path_in_list("roots"),
         parent=fields.optional_text("parent"),
         subagent=bool(fields.optional_text("subagent")),
         command=command,
         env_file=fields.optional_path("env_file")
-        or next((value for value in _values(client.events.env_file_variables, environ) if _is_path(value)), ""),
-        pid=next((int(v) for v in _values(client.events.pid_variables, environ) if v.isascii() and v.isdigit() and len(v) < 12), 0),
-        budget=client.budget_of(name),
+        or next((value for value in _set_variables(client.events.env_file_variables, environ) if _is_usable_path(value)), ""),
+        pid=next((int(v) for v in _set_variables(client.events.pid_variables, environ) if v.isascii() and v.isdigit() and len(v) < 12), 0),
+        budget=client.seconds_for(name),
         partial=partial,
         odd=tuple(dict.fromkeys(fields.odd)),
         before_tool=name == client.events.before_tool,
@@ -127,19 +127,19 @@ def read(client: Client, payload: bytes, environ: Mapping[str, str], name: str =
     )
 
 
-def wanted(client: Client, event: Event, tier: str) -> bool:
+def makes_checkpoint(client: Client, event: Event, tier: str) -> bool:
     """True if a tier makes a checkpoint at this event."""
     if not event.trigger or TIERS.index(event.tier) > TIERS.index(tier):
         return False
-    return event.name not in client.events.by_tool or may_mutate(client, event.tools)
+    return event.name not in client.events.by_tool or may_change_files(client, event.tools)
 
 
-def may_mutate(client: Client, tools: tuple[str, ...]) -> bool:
+def may_change_files(client: Client, tools: tuple[str, ...]) -> bool:
     """True if one of these tools may change files. An unknown tool may; so may an empty list."""
     return not tools or any(tool not in client.events.harmless_tools for tool in tools)
 
 
-def read_command(prompt: str) -> str | None:
+def parse_slash_command(prompt: str) -> str | None:
     """The text after `/casrewind` in a prompt; None for any other prompt, or for several lines, which no user types. A
     plugin's `/casrewind:casrewind back 1` and `/casrewind:back 1` both mean "back 1"."""
     words = prompt.strip().split(maxsplit=1)
@@ -153,12 +153,12 @@ def read_command(prompt: str) -> str | None:
 _NOTIFIED = "task_notification"
 
 
-def _find_meaning(client: Client, name: str, prompt: str, fields: "_Fields") -> tuple[str, str, str]:
+def _trigger_tier_source(client: Client, name: str, prompt: str, fields: "_Fields") -> tuple[str, str, str]:
     """Returns (trigger, tier, source) of an event."""
-    trigger, tier = client.events.triggers.get(name, ""), client.tier_of(name)
+    trigger, tier = client.events.triggers.get(name, ""), client.lowest_tier_of(name)
     if trigger == "prompt" and prompt.startswith(_NOTIFICATION):  # background work has ended; this was not typed
         return "turn_end", "balanced", _NOTIFIED
-    if name == "SubagentStop" and fields.value("subagent_type") == "":  # the client's own helper that writes a summary
+    if name == "SubagentStop" and fields.first_present("subagent_type") == "":  # the client's own helper that writes a summary
         return "", tier, ""
     return trigger, tier, fields.optional_text("source")
 
@@ -166,14 +166,14 @@ def _find_meaning(client: Client, name: str, prompt: str, fields: "_Fields") -> 
 def _find_transcript(client: Client, session: str, environ: Mapping[str, str]) -> str:
     """The path of a session's transcript, from its id; "" if the client always reports it or the home directory is unknown."""
     home = environ.get("HOME", "")
-    return client.find_transcript(session, home, environ) if _is_path(home) else ""
+    return client.find_unreported_transcript(session, home, environ) if _is_usable_path(home) else ""
 
 
-def _values(names: tuple[str, ...], environ: Mapping[str, str]) -> list[str]:
+def _set_variables(names: tuple[str, ...], environ: Mapping[str, str]) -> list[str]:
     return [environ[name] for name in names if environ.get(name)]
 
 
-def _is_path(value: str) -> bool:
+def _is_usable_path(value: str) -> bool:
     """True if a text is a usable path: absolute, without NUL, encodable as bytes."""
     if not value.startswith("/") or "\0" in value:
         return False
@@ -195,28 +195,28 @@ class _Fields:
         self._payload = payload
         self.odd: list[str] = [] if odd is None else odd
 
-    def value(self, field: str) -> object:
+    def first_present(self, field: str) -> object:
         """The field's value under the first name that is present, or None."""
         values = (self._payload.get(name) for name in self._names.get(field, ()))
         return next((value for value in values if value is not None), None)
 
-    def text(self, field: str) -> str:
-        value = self.value(field)
+    def text_or_raise(self, field: str) -> str:
+        value = self.first_present(field)
         if value is None:
             return ""
         if not isinstance(value, str):
             raise errors.MalformedEvent(f"the {field} of an event is {type(value).__name__} instead of text")
         return value
 
-    def path(self, field: str) -> str:
-        value = self.text(field)
-        if value and not _is_path(value):
+    def path_or_raise(self, field: str) -> str:
+        value = self.text_or_raise(field)
+        if value and not _is_usable_path(value):
             raise errors.MalformedEvent(f"the {field} of an event is not an absolute path")
         return value
 
     def optional_text(self, field: str) -> str:
         """An optional text. Any other type counts as "" and is recorded as odd."""
-        value = self.value(field)
+        value = self.first_present(field)
         if value is None or isinstance(value, str):
             return value or ""
         self.odd.append(field)
@@ -225,25 +225,25 @@ class _Fields:
     def optional_path(self, field: str) -> str:
         """An optional path."""
         value = self.optional_text(field)
-        if value and not _is_path(value):
+        if value and not _is_usable_path(value):
             self.odd.append(field)
             return ""
         return value
 
-    def kinds(self, field: str) -> list[object]:
+    def types_in_list(self, field: str) -> list[object]:
         """The types of the things in a list; of anything else, none."""
-        items = self.value(field)
+        items = self.first_present(field)
         return [item.get("type") for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
-    def first_place(self, field: str) -> str:
+    def first_path_in_list(self, field: str) -> str:
         """The first of an optional list of paths."""
-        value = self.value(field)
+        value = self.first_present(field)
         first = value[0] if isinstance(value, list) and value else ""
-        return first if isinstance(first, str) and _is_path(first) else ""
+        return first if isinstance(first, str) and _is_usable_path(first) else ""
 
-    def calls(self) -> list["_Fields"]:
+    def batch_calls(self) -> list["_Fields"]:
         """The tool calls of a batch."""
-        calls = self.value("tools")
+        calls = self.first_present("tools")
         if calls is None:
             return []
         if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
@@ -262,7 +262,7 @@ def _parse_whole(payload: bytes) -> JsonObject:
     return value
 
 
-def _parse_beginning(payload: bytes, texts: tuple[str, ...]) -> JsonObject:
+def _parse_truncated(payload: bytes, texts: tuple[str, ...]) -> JsonObject:
     """The members that end within the head, and the beginning of the next member if it is one of `texts`."""
     text = payload[:_HEAD].decode("utf-8", "replace")
     from json import JSONDecoder
@@ -270,31 +270,31 @@ def _parse_beginning(payload: bytes, texts: tuple[str, ...]) -> JsonObject:
     decode = JSONDecoder().raw_decode
     found: JsonObject = {}
     try:
-        at = _position_after(text, 0, "{")
+        at = _skip_mark(text, 0, "{")
         while True:
-            key, at = decode(text, _value(text, at))
-            at = _value(text, _position_after(text, at, ":"))
+            key, at = decode(text, _skip_space(text, at))
+            at = _skip_space(text, _skip_mark(text, at, ":"))
             try:
                 found[key], at = decode(text, at)
             except ValueError:
                 if key in texts:
                     found[key] = _text_of_cut_string(text[at : at + _TASTE])
                 break
-            at = _position_after(text, at, ",")
+            at = _skip_mark(text, at, ",")
     except (ValueError, RecursionError, IndexError, TypeError):  # TypeError: a key that is not a string
         pass
     return found
 
 
-def _value(text: str, at: int) -> int:
+def _skip_space(text: str, at: int) -> int:
     while text[at] in _SPACE:
         at += 1
     return at
 
 
-def _position_after(text: str, at: int, mark: str) -> int:
+def _skip_mark(text: str, at: int, mark: str) -> int:
     """The position after the punctuation mark `mark`, which must come next."""
-    at = _value(text, at)
+    at = _skip_space(text, at)
     if text[at] != mark:
         raise ValueError(mark)
     return at + 1

@@ -10,7 +10,7 @@ from contextlib import suppress
 from .. import errors, fsio, locations
 from ..messages import printable, write_error
 from ..model.cursor import MOST
-from .transcript import is_id
+from .transcript import is_session_id
 
 
 def write_fork(transcript: str, session: str, data: bytes, path: str, companions: tuple[str, ...] = ()) -> str:
@@ -21,14 +21,14 @@ def write_fork(transcript: str, session: str, data: bytes, path: str, companions
     """
     place, name = os.path.split(transcript)
     directory = os.path.dirname(path)
-    if not is_id(session) or os.path.lexists(path):
+    if not is_session_id(session) or os.path.lexists(path):
         raise errors.AgentError(f"cannot make the session {printable(path)}: it is there already, or its name is no id")
     try:
         fsio.make_directories(directory)  # a client may delete it with a project's last session
         fsio.remove_orphans(directory)
         for ending in companions:
             with suppress(FileNotFoundError):
-                kept = read_file(os.path.join(place, name.removesuffix(".jsonl") + ending))
+                kept = read_session_file(os.path.join(place, name.removesuffix(".jsonl") + ending))
                 fsio.replace_file(directory, session + ending, kept)
         fsio.replace_file(directory, os.path.basename(path), data)
     except OSError as error:
@@ -39,14 +39,14 @@ def write_fork(transcript: str, session: str, data: bytes, path: str, companions
     return path
 
 
-def directory(named: str, root: str) -> str:
+def directory_in_project(named: str, root: str) -> str:
     """The directory that a client runs a session in: the one that its transcript names if that is in the project, else the
     project's root."""
     is_inside = os.path.isdir(named) and locations.is_in(os.path.realpath(named), os.path.realpath(root))
     return named if is_inside or not root else root
 
 
-def read_file(path: str) -> bytes:
+def read_session_file(path: str) -> bytes:
     """A file of a session. Raises OSError, also for a file that is longer than a stored transcript."""
     if os.stat(path).st_size > MOST:
         raise OSError(errno.EFBIG, f"{printable(path)} has more than {MOST >> 20} MiB")

@@ -12,7 +12,7 @@ from contextlib import suppress
 from .. import errors
 from .._typing import TYPE_CHECKING, NamedTuple
 from . import client, transcript
-from .transcript import Prompt, Value, title_of
+from .transcript import Prompt, Value, title_from_prompts
 
 if TYPE_CHECKING:
     from ..model.cursor import Cursor
@@ -89,16 +89,16 @@ class GeminiClient(client.ConversationClient):
 
     def find_off_switch(self, settings: Value, hooks: Value) -> str:
         """Gemini has a key that switches hooks on."""
-        return '"hooksConfig.enabled" is false' if transcript.members(settings.get("hooksConfig")).get("enabled") is False else ""
+        return '"hooksConfig.enabled" is false' if transcript.object_or_empty(settings.get("hooksConfig")).get("enabled") is False else ""
 
-    def kind_of(self, value: Value | None) -> str:
+    def kind_of_line(self, value: Value | None) -> str:
         """The kind of a line, one of transcript.KINDS."""
         value = value or {}
-        if "$set" in value or "$rewindTo" in value or transcript.text(value.get("sessionId")):
+        if "$set" in value or "$rewindTo" in value or transcript.text_or_empty(value.get("sessionId")):
             return transcript.BOOKKEEPING
-        if not transcript.text(value.get("id")):
+        if not transcript.text_or_empty(value.get("id")):
             return transcript.UNKNOWN
-        sort = transcript.text(value.get("type"))
+        sort = transcript.text_or_empty(value.get("type"))
         if sort == "user":
             return _kind_of_user(value.get("content"))
         return {"gemini": transcript.ASSISTANT, "info": transcript.SYSTEM, "warning": transcript.SYSTEM, "error": transcript.SYSTEM}.get(
@@ -110,7 +110,7 @@ class GeminiClient(client.ConversationClient):
         found: dict[str, Prompt] = {}
         gone: set[str] = set()
         present: dict[str, None] = {}
-        for row in _rows(data):
+        for row in _parse_lines(data):
             if row.rewound is not None:
                 # The client drops every message if it does not know the id
                 names = list(present)
@@ -119,52 +119,54 @@ class GeminiClient(client.ConversationClient):
                 for name in removed:
                     present.pop(name, None)
             elif row.all is not None:
-                present = dict.fromkeys(transcript.text(message.get("id")) for message in row.all)
+                present = dict.fromkeys(transcript.text_or_empty(message.get("id")) for message in row.all)
                 for message in row.all:
-                    _add_first(found, _prompt_of(message, row.start))
+                    _add_unless_there(found, _prompt_in_value(message, row.start))
             elif row.id:
                 present[row.id] = None
-                _add_first(found, row.prompt)
+                _add_unless_there(found, row.prompt)
         return [prompt for name, prompt in found.items() if every or name not in gone]
 
-    def cut(self, data: bytes, prompt: Prompt) -> bytes | None:
+    def cut_before_prompt(self, data: bytes, prompt: Prompt) -> bytes | None:
         """The lines before a prompt; None if nothing was said in them. Raises AgentError if the prompt has no line of its
         own, because another file was imported."""
-        table = _rows(data)
+        table = _parse_lines(data)
         at = next((at for at, row in enumerate(table) if row.prompt is not None and row.id == prompt.uuid), None)
         if at is None and any(row.start == prompt.start and row.all is not None for row in table):
             raise errors.AgentError("that prompt was imported with other messages: the client has no moment between them")
         if at is None:
             raise errors.AgentError("that prompt is not in this transcript")
-        return _first_lines(data, table, at)
+        return _first_lines_if_said(data, table, at)
 
-    def cut_at(self, data: bytes, cursor: "Cursor", trigger: str) -> bytes | None:
+    def cut_at_checkpoint(self, data: bytes, cursor: "Cursor", trigger: str) -> bytes | None:
         """The transcript at a checkpoint: the lines before the cursor; None if nothing had been said yet. Raises AgentError
         if neither the hash nor the id of the cursor is in this transcript."""
-        table = _rows(data)
+        table = _parse_lines(data)
         if not cursor.offset and not cursor.event_id:
             return None
-        if cursor.offset and transcript.has_position(data, cursor):
-            return _first_lines(data, table, transcript.count_before(data, table, cursor))
+        if cursor.offset and transcript.still_has_bytes_before(data, cursor):
+            return _first_lines_if_said(data, table, transcript.count_lines_before_cursor(data, table, cursor))
         ends = [at for at, row in enumerate(table) if row.id and row.id == cursor.event_id]
         if ends:
-            return _first_lines(data, table, ends[-1] + 1)
+            return _first_lines_if_said(data, table, ends[-1] + 1)
         raise errors.AgentError("the position of that checkpoint is not in this transcript")
 
     def title_of(self, data: bytes) -> str:
         """The session's summary, else the start of its first prompt, else ""."""
-        for line in transcript.lines_containing(data, b'"summary"'):
-            said = transcript.text(transcript.members((line.value or {}).get("$set")).get("summary"))
+        for line in transcript.parse_lines_containing(data, b'"summary"'):
+            said = transcript.text_or_empty(transcript.object_or_empty((line.value or {}).get("$set")).get("summary"))
             if said:
                 return said
-        return title_of(self.prompts(data))
+        return title_from_prompts(self.prompts(data))
 
-    def fork(self, data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
+    def make_fork(self, data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
         """`cut` as a new session: the lines that name the session get the new id. A fork has no title of its own."""
         parts = []
-        for line in transcript.lines(cut if cut.endswith(b"\n") else cut + b"\n"):
+        for line in transcript.parse_lines(cut if cut.endswith(b"\n") else cut + b"\n"):
             raw, value = cut[line.start : line.end], line.value or {}
-            old = transcript.text(value.get("sessionId")) or transcript.text(transcript.members(value.get("$set")).get("sessionId"))
+            old = transcript.text_or_empty(value.get("sessionId")) or transcript.text_or_empty(
+                transcript.object_or_empty(value.get("$set")).get("sessionId")
+            )
             parts.append(raw.replace(b'"' + old.encode("utf-8", "replace") + b'"', b'"' + session.encode() + b'"', 1) if old else raw)
         return b"".join(parts)
 
@@ -175,9 +177,9 @@ class GeminiClient(client.ConversationClient):
         name = f"session-{time.strftime('%Y-%m-%dT%H-%M', time.gmtime())}-{session[:8]}.jsonl"
         return os.path.join(os.path.dirname(transcript), name)
 
-    def place(self, transcript: str, session: str, root: str, home: str, environ: Mapping[str, str]) -> str:
+    def path_for_project(self, transcript: str, session: str, root: str, home: str, environ: Mapping[str, str]) -> str:
         """In the project's directory, which has the root in a file."""
-        sessions, name = self.find_sessions(home, environ), _short_name(root)
+        sessions, name = self.usual_sessions_directory(home, environ), _project_name(root)
         with suppress(OSError):
             name = next((one for one in sorted(os.listdir(sessions)) if _root_of(os.path.join(sessions, one)) == root), name)
         number, free = 0, name
@@ -211,7 +213,7 @@ class GeminiClient(client.ConversationClient):
         problems = []
         for path in distinct(hook.settings for hook in hooks):
             try:
-                value = json_edit.parse((settings_files.read(path).data or b"{}").decode("utf-8-sig"))
+                value = json_edit.parse_with_comments((settings_files.read_settings(path).data or b"{}").decode("utf-8-sig"))
                 disabled = value["hooksConfig"]["disabled"]
             except (errors.AgentError, ValueError, RecursionError, KeyError, TypeError):
                 continue
@@ -227,7 +229,7 @@ class GeminiClient(client.ConversationClient):
 CLIENT = GeminiClient()
 
 
-def _short_name(root: str) -> str:
+def _project_name(root: str) -> str:
     """The client's name for a project: the letters and digits of its directory's name."""
     import re
 
@@ -245,56 +247,56 @@ def _root_of(directory: str) -> str:
 
 
 def _kind_of_user(content: object) -> str:
-    parts = transcript.blocks(content)
+    parts = transcript.content_blocks(content)
     if any("functionResponse" in part for part in parts):
         return transcript.TOOL_RESULT
-    said = _said(parts)
+    said = _typed_text(parts)
     if said.lstrip().startswith(_CONTEXT):
         return transcript.META
     return transcript.PROMPT if said.strip() or any("text" not in part for part in parts) else transcript.META
 
 
-def _said(parts: Sequence[Value]) -> str:
+def _typed_text(parts: Sequence[Value]) -> str:
     """What a person typed: the texts of a message's parts, without those that a hook's answer added."""
-    texts = [transcript.text(part.get("text")) for part in parts if "text" in part]
+    texts = [transcript.text_or_empty(part.get("text")) for part in parts if "text" in part]
     return "\n".join(text for at, text in enumerate(texts) if not at or not text.startswith(_TOLD))
 
 
-def _add_first(found: dict[str, Prompt], prompt: Prompt | None) -> None:
+def _add_unless_there(found: dict[str, Prompt], prompt: Prompt | None) -> None:
     if prompt is not None:
         found.setdefault(prompt.uuid, prompt)
 
 
-def _rows(data: bytes) -> list[GeminiLine]:
-    return [_row(line) for line in transcript.lines(data)]
+def _parse_lines(data: bytes) -> list[GeminiLine]:
+    return [_parse_line(line) for line in transcript.parse_lines(data)]
 
 
-def _row(line: transcript.TranscriptLine) -> GeminiLine:
+def _parse_line(line: transcript.TranscriptLine) -> GeminiLine:
     value = line.value or {}
-    kind = CLIENT.kind_of(line.value)
-    messages = transcript.members(value.get("$set")).get("messages")
+    kind = CLIENT.kind_of_line(line.value)
+    messages = transcript.object_or_empty(value.get("$set")).get("messages")
     is_message = kind not in (transcript.BOOKKEEPING, transcript.UNKNOWN)
     return GeminiLine(
         start=line.start,
         end=line.end,
         kind=kind,
-        id=transcript.text(value.get("id")) if is_message else "",
+        id=transcript.text_or_empty(value.get("id")) if is_message else "",
         rewound=value["$rewindTo"] if isinstance(value.get("$rewindTo"), str) else None,
         all=tuple(message for message in messages if isinstance(message, dict)) if isinstance(messages, list) else None,
-        prompt=_prompt_of(value, line.start) if is_message else None,
+        prompt=_prompt_in_value(value, line.start) if is_message else None,
     )
 
 
-def _prompt_of(value: Value, start: int) -> Prompt | None:
-    if CLIENT.kind_of(value) != transcript.PROMPT:
+def _prompt_in_value(value: Value, start: int) -> Prompt | None:
+    if CLIENT.kind_of_line(value) != transcript.PROMPT:
         return None
-    name, time = transcript.text(value.get("id")), transcript.time_ns(value.get("timestamp"))
-    return Prompt(_said(transcript.blocks(value.get("content"))), "", "", name, "", time, start, queued=False)
+    name, time = transcript.text_or_empty(value.get("id")), transcript.time_ns(value.get("timestamp"))
+    return Prompt(_typed_text(transcript.content_blocks(value.get("content"))), "", "", name, "", time, start, queued=False)
 
 
-def _first_lines(data: bytes, table: Sequence[GeminiLine], count: int) -> bytes | None:
+def _first_lines_if_said(data: bytes, table: Sequence[GeminiLine], count: int) -> bytes | None:
     """The first `count` lines; None if nothing was said in them."""
     for row in table[:count]:
-        if row.kind in _SAID or any(CLIENT.kind_of(message) in _SAID for message in row.all or ()):
+        if row.kind in _SAID or any(CLIENT.kind_of_line(message) in _SAID for message in row.all or ()):
             return data[: table[count - 1].end]
     return None

@@ -66,12 +66,12 @@ class ClientHere(NamedTuple):
     connected: bool
 
 
-def find_hooks(client: Client, root: str | None, home: str, environ: Mapping[str, str], tier: str) -> ClientHooks:
+def read_and_check_hooks(client: Client, root: str | None, home: str, environ: Mapping[str, str], tier: str) -> ClientHooks:
     """Read a client's settings: the user's and, with a `root`, the project's. `tier` is the configured tier."""
     found = _Settings(client, root, tier)
-    command = found.read(home, environ)
-    tried = found.find_problems()
-    return ClientHooks(client, found.scopes(), tuple(found.hooks), tuple(tried), command, tuple(found.problems), tuple(found.notes))
+    command = found.read_all_scopes(home, environ)
+    tried = found.add_problems()
+    return ClientHooks(client, found.active_scopes(), tuple(found.hooks), tuple(tried), command, tuple(found.problems), tuple(found.notes))
 
 
 def find_clients(home: str, environ: Mapping[str, str]) -> list[ClientHere]:
@@ -81,26 +81,26 @@ def find_clients(home: str, environ: Mapping[str, str]) -> list[ClientHere]:
 
     found = []
     for client in load_clients():
-        if client.is_printed:
+        if client.prints_hooks_only:
             continue
         program = programs.find(client.program, environ)
         directory = client.find_home(home, environ)
         there = directory if os.path.isdir(directory) else None
         if program is not None or there is not None:
-            hooks = find_hooks(client, None, home, environ, "").hooks
+            hooks = read_and_check_hooks(client, None, home, environ, "").hooks
             found.append(ClientHere(client, program, there, connected=bool(hooks)))
     return found
 
 
-def check_files(client: Client, root: str | None, home: str, environ: Mapping[str, str]) -> tuple[bool, list[str]]:
+def find_missing_hook_files(client: Client, root: str | None, home: str, environ: Mapping[str, str]) -> tuple[bool, list[str]]:
     """Returns (True if the client has hooks of ours, sentences about hooks with missing files, each with the next
     step). They cover a client's settings for the user and for the project `root`."""
     found = _Settings(client, root, "")
-    found.read(home, environ)
-    return bool(found.hooks), [problem for hooks in found.by_file() for problem in found.missing_problems(hooks)]
+    found.read_all_scopes(home, environ)
+    return bool(found.hooks), [problem for hooks in found.hooks_by_file() for problem in found.problem_of_missing_files(hooks)]
 
 
-def tier_of(client: Client, events: Iterable[str]) -> tuple[str, tuple[str, ...]]:
+def smallest_tier_with(client: Client, events: Iterable[str]) -> tuple[str, tuple[str, ...]]:
     """Returns (the smallest tier with all these events, its other events). Unknown events do not count."""
     known = {hook.event for hook in client.settings.hooks}.intersection(events)
     wanted = {tier: [hook.event for hook in client.hooks_of(tier)] for tier in TIERS}
@@ -121,24 +121,24 @@ class _Settings:
         self.notes: list[str] = []
         self._plugins: dict[str, bool] = {}
 
-    def read(self, home: str, environ: Mapping[str, str]) -> str | None:
+    def read_all_scopes(self, home: str, environ: Mapping[str, str]) -> str | None:
         """Read every scope. Returns the file of the `/casrewind` command."""
-        if self.client.is_printed:
+        if self.client.prints_hooks_only:
             return None
         user = target_of(self.client, None, home, environ).directory
         if self.client.settings.extension:
             project = None if self.root is None else target_of(self.client, self.root, home, environ).directory
             return self._read_extensions(user, project)
-        used, idle = settings_files.files_of(self.client, user)
+        used, idle = settings_files.used_and_ignored_files(self.client, user)
         self._read_scope(USER, user, used)
         for file in idle:
-            self._read_idle(user, file)
+            self._read_ignored_file(user, file)
         commands = [user]
         if self.root is not None:
             project = target_of(self.client, self.root, home, environ).directory
             commands.append(project)
             if os.path.realpath(project) != os.path.realpath(user):
-                self._read_scope(PROJECT, project, settings_files.files_of(self.client, project)[0])
+                self._read_scope(PROJECT, project, settings_files.used_and_ignored_files(self.client, project)[0])
             self._read_scope(LOCAL, project, self.client.settings.aside)
         there = self.client.find_plugins(user)
         plugins = [there[name][0] for name, enabled in self._plugins.items() if enabled and there.get(name)]
@@ -152,7 +152,7 @@ class _Settings:
             if directory is None or (scope == PROJECT and os.path.realpath(directory) == os.path.realpath(user)):
                 continue
             try:
-                found = extension.find(self.client, directory)
+                found = extension.find_ours(self.client, directory)
             except errors.AgentError as error:
                 self.problems.append(_problem_in_words(error))
                 continue
@@ -181,16 +181,16 @@ class _Settings:
         said: dict[str, str] = {}
         for file in used:
             path = os.path.join(directory, file.name)
-            text = self._text(directory, file, always=file is used[0] and scope != LOCAL)
-            if switch := settings_edit.off_switch(text, self.client, file):
+            text = self._text_or_problem(directory, file, always=file is used[0] and scope != LOCAL)
+            if switch := settings_edit.find_off_switch(text, self.client, file):
                 wanted = "true" if switch.endswith("false") else "false"
                 self.problems.append(
                     f"{switch} in {printable(path)}: {self.client.title} runs no hooks at all; set it to {wanted}"
                 )
-            enabled = json_edit.parse(text).get("enabledPlugins")
+            enabled = json_edit.parse_with_comments(text).get("enabledPlugins")
             if isinstance(enabled, dict):
-                self._plugins |= {name: value is True for name, value in enabled.items() if claude_plugin.is_name(name)}
-            hooks = list(self._hooks(text, file, scope, path))
+                self._plugins |= {name: value is True for name, value in enabled.items() if claude_plugin.is_our_plugin_name(name)}
+            hooks = list(self._our_hooks_in(text, file, scope, path))
             hidden = [hook.event for hook in hooks if hook.event in said]
             self.hidden |= {(scope, event) for event in hidden}
             if hidden:
@@ -199,48 +199,48 @@ class _Settings:
                     f"{printable(said[hidden[0]])} has other hooks for that; {self._install_line(scope)} puts them there"
                 )
             self.hooks += [hook for hook in hooks if hook.event not in said]
-            for event in settings_edit.events_in(text, file):
+            for event in settings_edit.events_in_settings(text, file):
                 said.setdefault(event, path)
 
-    def _read_idle(self, directory: str, file: HookFile) -> None:
+    def _read_ignored_file(self, directory: str, file: HookFile) -> None:
         """Read a file that the client ignores because of another file."""
         path = os.path.join(directory, file.name)
-        if any(self._hooks(self._text(directory, file), file, USER, path)):
+        if any(self._our_hooks_in(self._text_or_problem(directory, file), file, USER, path)):
             self.problems.append(
                 f"{self.client.title} does not read {printable(path)}, where hooks of casrewind's are; {self._install_line(USER)} "
                 f"puts them where it does"
             )
 
-    def _text(self, directory: str, file: HookFile, *, always: bool = False) -> str:
+    def _text_or_problem(self, directory: str, file: HookFile, *, always: bool = False) -> str:
         """A settings file's text. A missing or irrelevant file counts as an empty object; so does an unreadable one (a
         problem)."""
         try:
-            if always or settings_files.may_matter(directory, file, self.client.settings.off_key, "enabledPlugins"):
-                return settings_files.read_document(self.client, directory, file, []).text
+            if always or settings_files.may_hold_hooks_or(directory, file, self.client.settings.off_key, "enabledPlugins"):
+                return settings_files.read_changeable_document(self.client, directory, file, []).text
         except errors.AgentError as error:
             self.problems.append(_problem_in_words(error))
         return "{}"
 
-    def _hooks(self, text: str, file: HookFile, scope: str, path: str) -> Iterator[InstalledHook]:
-        document = json_edit.parse(text)
+    def _our_hooks_in(self, text: str, file: HookFile, scope: str, path: str) -> Iterator[InstalledHook]:
+        document = json_edit.parse_with_comments(text)
         for event, groups in (document.get(file.key, {}) if file.key else document).items():
-            written = claude_plugin.hook_groups if scope == PLUGIN else settings_edit.hook_entries
+            written = claude_plugin.hooks_that_run_launcher if scope == PLUGIN else settings_edit.make_hook_entries
             wanted = [written(self.client, TIERS[-1], resident=resident).get(event) for resident in (False, True)]
             for group in groups if isinstance(groups, list) else ():
                 inside = [group] if file.flat else group.get("hooks") if isinstance(group, dict) else None
                 for hook in inside if isinstance(inside, list) else ():
                     if settings_edit.is_ours(hook, self.client.name):
-                        found = _hook(self.client, scope, path, event, hook)
+                        found = _installed_hook(self.client, scope, path, event, hook)
                         yield found._replace(as_ours=(hook if file.flat else {**group, "hooks": [hook]}) in wanted)
 
     def _find_command_file(self, directories: Sequence[str], plugins: Sequence[str]) -> str | None:
         """The file of the `/casrewind` command. A missing command is a problem if there are hooks to answer it."""
-        paths = [path for directory in directories if (path := self.client.command_path(directory)) is not None]
+        paths = [path for directory in directories if (path := self.client.slash_command_path(directory)) is not None]
         if not paths:
             return None
         for path in paths:
             try:
-                data = settings_files.read(path).data
+                data = settings_files.read_settings(path).data
             except errors.AgentError as error:
                 self.problems.append(_problem_in_words(error))
                 continue
@@ -258,33 +258,33 @@ class _Settings:
     def _install_line(self, scope: str) -> str:
         """The install command that rewrites the hooks of a scope."""
         events = {hook.event for hook in self.hooks if hook.scope == scope}
-        tier = tier_of(self.client, events)[0] if events else ""
+        tier = smallest_tier_with(self.client, events)[0] if events else ""
         words = ["casrewind install", self.client.name]
         if tier and tier != (self.configured or USUAL_TIER):
             words.append(f"--tier {tier}")
         words += {PLUGIN: ["--plugin DIR"], PROJECT: ["--scope project"], LOCAL: ["--scope project"]}.get(scope, [])
         return " ".join(words)
 
-    def by_file(self) -> list[list[InstalledHook]]:
+    def hooks_by_file(self) -> list[list[InstalledHook]]:
         """The hooks of each settings file."""
         return [[hook for hook in self.hooks if hook.settings == path] for path in distinct(hook.settings for hook in self.hooks)]
 
-    def scopes(self) -> tuple[HookScope, ...]:
+    def active_scopes(self) -> tuple[HookScope, ...]:
         """The settings files with active hooks. The files of one scope form one tier together."""
         found = []
-        for hooks in self.by_file():
+        for hooks in self.hooks_by_file():
             scope = hooks[0].scope
-            tier, missing = tier_of(self.client, [hook.event for hook in self.hooks if hook.scope == scope])
-            resident = any(settings_edit.is_resident(" ".join(hook.words)) for hook in hooks)
+            tier, missing = smallest_tier_with(self.client, [hook.event for hook in self.hooks if hook.scope == scope])
+            resident = any(settings_edit.starts_helper(" ".join(hook.words)) for hook in hooks)
             events = tuple(distinct(hook.event for hook in hooks))
             found.append(HookScope(scope, hooks[0].settings, PARTLY if missing else tier, events, missing, resident))
         return tuple(found)
 
     # -- problems
 
-    def find_problems(self) -> list[InstalledHook]:
+    def add_problems(self) -> list[InstalledHook]:
         """Add the problems of all hooks. Returns the hooks that can be tried."""
-        scopes = self.scopes()
+        scopes = self.active_scopes()
         for scope in distinct(item.scope for item in scopes):
             here = [item for item in scopes if item.scope == scope]
             missing = [event for event in here[0].missing if (scope, event) not in self.hidden]
@@ -301,11 +301,11 @@ class _Settings:
                     f"{self._install_line(scope)} "
                     f"leaves one"
                 )
-        self._judge_scopes(scopes)
-        self._judge_tier()
-        return [hook for hooks in self.by_file() for hook in self._judge_file(hooks)]
+        self._add_problem_of_double_hooks(scopes)
+        self._add_problems_of_tier()
+        return [hook for hooks in self.hooks_by_file() for hook in self._add_problems_of_file(hooks)]
 
-    def _judge_scopes(self, scopes: Sequence[HookScope]) -> None:
+    def _add_problem_of_double_hooks(self, scopes: Sequence[HookScope]) -> None:
         pairs = {(hook.scope, hook.event) for hook in self.hooks}
         if len({event for _, event in pairs}) == len(pairs):
             return
@@ -318,8 +318,8 @@ class _Settings:
         remedy = " and ".join(printable(ways[scope]) for scope in order if scope != stays)
         self.problems.append(f"hooks are there more than once, so an event may be saved as often: in {where}; what mends it: {remedy}")
 
-    def _judge_tier(self) -> None:
-        known = {hook.event: self.client.tier_of(hook.event) for hook in self.hooks if hook.event in self.client.events.triggers}
+    def _add_problems_of_tier(self) -> None:
+        known = {hook.event: self.client.lowest_tier_of(hook.event) for hook in self.hooks if hook.event in self.client.events.triggers}
         most = TIERS.index(self.configured or TIERS[-1])
         idle = [event for event, tier in known.items() if TIERS.index(tier) > most]
         if idle:
@@ -332,11 +332,11 @@ class _Settings:
         if unknown:
             self.notes.append(f"casrewind does nothing at {', '.join(unknown)}, where it has a hook")
 
-    def _judge_file(self, hooks: list[InstalledHook]) -> list[InstalledHook]:
+    def _add_problems_of_file(self, hooks: list[InstalledHook]) -> list[InstalledHook]:
         where, install = printable(hooks[0].settings), self._install_line(hooks[0].scope)
-        self.problems += self.missing_problems(hooks)
+        self.problems += self.problem_of_missing_files(hooks)
         there = [hook for hook in hooks if not _missing_files(hook.words)]
-        own = [hook for hook in there if _is_own(self.client, hook)]
+        own = [hook for hook in there if _runs_this_casrewind(self.client, hook)]
         for line in distinct(hook.line for hook in there if hook not in own):
             self.problems.append(
                 f"a hook in {where} was not tried, because it does not run this casrewind, and settings may be a stranger's: "
@@ -350,7 +350,7 @@ class _Settings:
             )
         return own
 
-    def missing_problems(self, hooks: list[InstalledHook]) -> Iterator[str]:
+    def problem_of_missing_files(self, hooks: list[InstalledHook]) -> Iterator[str]:
         """The problem of hooks in one file with a missing interpreter or script."""
         if paths := distinct(path for hook in hooks for path in _missing_files(hook.words)):
             are, named = "are" if len(paths) > 1 else "is", " and ".join(map(printable, paths))
@@ -360,8 +360,8 @@ class _Settings:
             )
 
 
-def _hook(client: Client, scope: str, path: str, event: str, hook: Mapping[str, object]) -> InstalledHook:
-    line, arguments = settings_edit.line_of(hook), hook.get("args")
+def _installed_hook(client: Client, scope: str, path: str, event: str, hook: Mapping[str, object]) -> InstalledHook:
+    line, arguments = settings_edit.command_line_of(hook), hook.get("args")
     timeout = hook.get("timeout")
     try:
         words = tuple(shlex.split(settings_edit.without_guard(line)))
@@ -377,19 +377,19 @@ def _hook(client: Client, scope: str, path: str, event: str, hook: Mapping[str, 
     return InstalledHook(scope, path, event, line, words, seconds, as_ours=False)
 
 
-def _is_own(client: Client, hook: InstalledHook) -> bool:
+def _runs_this_casrewind(client: Client, hook: InstalledHook) -> bool:
     """True if a hook runs this casrewind with this interpreter and nothing else, or the plugin's launcher."""
     if hook.scope == PLUGIN and hook.as_ours:
         return _is_intact(hook.words[1])
     words = [word for word in hook.words if word != settings_edit.RESIDENT]
-    own = settings_edit.hook_command(client.name, client.argument_for(hook.event))
+    own = settings_edit.hook_command(client.name, client.event_argument(hook.event))
     return words == own and settings_edit.without_guard(hook.line) == shlex.join(hook.words)
 
 
 def _is_intact(launcher: str) -> bool:
     """True if the launcher of a plugin is as casrewind writes it."""
     try:
-        return fsio.read_file(launcher, 1 << 16) == claude_plugin.launcher()
+        return fsio.read_file(launcher, 1 << 16) == claude_plugin.launcher_script()
     except OSError:
         return False
 

@@ -14,8 +14,8 @@ from ..messages import printable
 from . import claude_plugin, extension, json_edit, settings_edit, settings_files
 from .client import Client, Hook
 from .installed_hook import PROJECT, USER
-from .settings_edit import hook_entries
-from .settings_files import BACKUP, Document, SettingsFile, read_all, read_document
+from .settings_edit import make_hook_entries
+from .settings_files import BACKUP, Document, SettingsFile, read_changeable_document, read_used_documents
 
 _TRIES = 5
 _T = TypeVar("_T")
@@ -98,12 +98,12 @@ def install(
     hooks start the helper (casrewind watch); None keeps the earlier choice, by default False. Raises AgentError for
     settings that cannot be changed safely, UnsafePath for links out of the project, StoreBusy, StoreFull; then nothing
     was changed."""
-    _refuse_links(target)
+    _refuse_links_out_of_project(target)
     if target.client.settings.extension:
         return _install_extension(target, tier, environ, resident=resident)
-    with settings_files.locked(target.directory, 0o700 if target.scope == USER else settings_files.SHARED):
-        said = _retry(lambda: _options_as_before(target, resident=resident))
-        written, hooks = _retry(lambda: _install(target, tier, resident=said.resident))
+    with settings_files.installation_lock(target.directory, 0o700 if target.scope == USER else settings_files.SHARED):
+        said = _retry_if_file_changed(lambda: _options_or_earlier(target, resident=resident))
+        written, hooks = _retry_if_file_changed(lambda: _install_hooks(target, tier, resident=said.resident))
         command, changed, more, failed = _install_command(target)
     program = shutil.which(target.client.program, path=environ.get("PATH"))
     steps = target.client.next_steps() if any(item.changed for item in written) else ()
@@ -113,20 +113,20 @@ def install(
 def uninstall(target: Target) -> Uninstalled:
     """Remove our hooks, of any tier and interpreter, and our command. Raises AgentError for settings that cannot be
     changed safely, UnsafePath for links out of the project, StoreBusy, StoreFull; then nothing was changed."""
-    _refuse_links(target)
+    _refuse_links_out_of_project(target)
     if not os.path.isdir(target.directory):
         return Uninstalled(target, (), (), None, ())
     if target.client.settings.extension:
         return _uninstall_extension(target)
-    with settings_files.locked(target.directory, 0o700):
-        written, events, notes = _retry(lambda: _uninstall(target))
+    with settings_files.installation_lock(target.directory, 0o700):
+        written, events, notes = _retry_if_file_changed(lambda: _uninstall_hooks(target))
         command, said = _remove_command(target)
     if target.scope == PROJECT:
-        settings_files.remove_empty(target.directory)
+        settings_files.remove_if_empty(target.directory)
     return Uninstalled(target, written, events, command, (*notes, *said))
 
 
-def _refuse_links(target: Target) -> None:
+def _refuse_links_out_of_project(target: Target) -> None:
     """Raise UnsafePath if the project leads one of the places that are written out of itself: a clone can bring a link.
     The user's own settings may be links: many people keep theirs in another directory."""
     if target.scope != PROJECT:
@@ -136,7 +136,7 @@ def _refuse_links(target: Target) -> None:
     names += [client.settings.extension] if client.settings.extension else []
     root = os.path.realpath(target.root)
     paths = [target.directory, *(os.path.join(target.directory, name) for name in names)]
-    for path in filter(None, [*paths, client.command_path(target.directory)]):
+    for path in filter(None, [*paths, client.slash_command_path(target.directory)]):
         real = os.path.realpath(path)
         if not locations.is_in(real, root):
             raise errors.UnsafePath(
@@ -149,15 +149,15 @@ def _install_extension(target: Target, tier: str, environ: Mapping[str, str], *,
     """As `install`, for a client that loads an extension."""
     client, is_user = target.client, target.scope == USER
     notes: tuple[str, ...] = ()
-    with settings_files.locked(target.directory, 0o700 if is_user else settings_files.SHARED):
+    with settings_files.installation_lock(target.directory, 0o700 if is_user else settings_files.SHARED):
         if resident is None:
-            found = extension.find(client, target.directory)
+            found = extension.find_ours(client, target.directory)
             resident = found is not None and found.resident
             if resident:
                 notes = ("the helper is started as before; install --no-resident ends that",)
-        data = extension.content(client, tier, resident=resident)
-        changed = _retry(lambda: extension.install(client, target.directory, data, 0o600 if is_user else 0o644))
-    path = extension.path_in(client, target.directory)
+        data = extension.extension_bytes(client, tier, resident=resident)
+        changed = _retry_if_file_changed(lambda: extension.install_extension(client, target.directory, data, 0o600 if is_user else 0o644))
+    path = extension.extension_path(client, target.directory)
     hooks = tuple((path, hook) for hook in client.hooks_of(tier))
     program = shutil.which(client.program, path=environ.get("PATH"))
     written = (Written(path, changed),)
@@ -166,17 +166,17 @@ def _install_extension(target: Target, tier: str, environ: Mapping[str, str], *,
 
 def _uninstall_extension(target: Target) -> Uninstalled:
     """As `uninstall`, for a client that loads an extension."""
-    with settings_files.locked(target.directory, 0o700):
-        removed = _retry(lambda: extension.uninstall(target.client, target.directory))
+    with settings_files.installation_lock(target.directory, 0o700):
+        removed = _retry_if_file_changed(lambda: extension.uninstall_extension(target.client, target.directory))
     if target.scope == PROJECT:
-        settings_files.remove_empty(target.directory)
+        settings_files.remove_if_empty(target.directory)
     if removed is None:
         return Uninstalled(target, (), (), None, ())
     path, events = removed
     return Uninstalled(target, (Written(path, changed=True, restored=True),), events, path, ())
 
 
-def _retry(work: Callable[[], _T]) -> _T:
+def _retry_if_file_changed(work: Callable[[], _T]) -> _T:
     """Run `work` again if the client wrote to the file at the same time."""
     for _ in range(_TRIES):
         try:
@@ -193,30 +193,32 @@ class _Options(NamedTuple):
     notes: tuple[str, ...]
 
 
-def _options_as_before(target: Target, *, resident: bool | None) -> _Options:
+def _options_or_earlier(target: Target, *, resident: bool | None) -> _Options:
     """Options that were not given are as in the earlier installation."""
     notes: list[str] = []
     agent = target.client.name
-    texts = [(document.text, document.file) for document in read_all(target.client, target.directory, notes)]
+    texts = [(document.text, document.file) for document in read_used_documents(target.client, target.directory, notes)]
     if resident is None:
-        resident = any(settings_edit.has_resident(text, file, agent) for text, file in texts)
+        resident = any(settings_edit.any_starts_helper(text, file, agent) for text, file in texts)
         if resident:
             notes.append("the helper is started as before; install --no-resident ends that")
     return _Options(bool(resident), tuple(notes))
 
 
-def _install(target: Target, tier: str, *, resident: bool) -> tuple[tuple[Written, ...], tuple[tuple[str, Hook], ...]]:
-    documents = read_all(target.client, target.directory, [])
+def _install_hooks(target: Target, tier: str, *, resident: bool) -> tuple[tuple[Written, ...], tuple[tuple[str, Hook], ...]]:
+    documents = read_used_documents(target.client, target.directory, [])
     agent = target.client.name
     place: dict[str, Document] = {}
     for document in reversed(documents):  # for each event, the client uses the first file with hooks for it
-        said = settings_edit.events_in(settings_edit.removed(document.text, document.file, agent, document.before), document.file)
+        said = settings_edit.events_in_settings(
+            settings_edit.without_our_hooks(document.text, document.file, agent, document.before), document.file
+        )
         place.update(dict.fromkeys(said, document))
-    wanted = hook_entries(target.client, tier, resident=resident)
+    wanted = make_hook_entries(target.client, tier, resident=resident)
     results: list[tuple[Document, str]] = []
     for document in documents:
         mine = {event: group for event, group in wanted.items() if place.get(event, documents[0]) is document}
-        text = settings_edit.merged(document.text, document.file, agent, mine, document.before)
+        text = settings_edit.with_our_hooks(document.text, document.file, agent, mine, document.before)
         _check_nothing_else_changes(document, text, agent)
         if text != document.text:
             settings_files.check_writable(document.present)
@@ -225,96 +227,100 @@ def _install(target: Target, tier: str, *, resident: bool) -> tuple[tuple[Writte
     for document, text in results:
         if text != document.text:
             if document.present.data is not None and not document.ours:
-                _keep_backup(document)
-            settings_files.write(document.present, document.encoded(text), 0o600 if target.scope == USER else 0o644)
+                _overwrite_backup(document)
+            settings_files.replace_if_unchanged(document.present, document.encode_with_mark(text), 0o600 if target.scope == USER else 0o644)
         kept = document.present.path + BACKUP
-        if text != document.text or settings_edit.events_of(text, document.file, agent):
+        if text != document.text or settings_edit.events_with_our_hooks(text, document.file, agent):
             backup = kept if os.path.lexists(kept) else None
             written.append(Written(document.present.path, text != document.text, backup))
     hooks = [(place.get(hook.event, documents[0]).present.path, hook) for hook in target.client.hooks_of(tier)]
     return tuple(written), tuple(hooks)
 
 
-def _keep_backup(document: Document) -> None:
+def _overwrite_backup(document: Document) -> None:
     """Back up the original bytes. The backup is never readable by more users than the settings."""
     assert document.present.data is not None
     if document.backup.data != document.present.data:
         directory, name = os.path.split(document.backup.path)
         place = document.backup._replace(target=os.path.join(os.path.realpath(directory), name), status=None)
-        settings_files.write(place, document.present.data, 0o600, like=document.present.status)
+        settings_files.replace_if_unchanged(place, document.present.data, 0o600, like=document.present.status)
 
 
 def _check_nothing_else_changes(document: Document, text: str, agent: str) -> None:
     """Raise RuntimeError if anything that is not ours would change: the user would lose settings."""
-    if settings_edit.all_but_ours(document.text, document.file, agent) != settings_edit.all_but_ours(text, document.file, agent):
+    if settings_edit.rest_for_comparison(document.text, document.file, agent) != settings_edit.rest_for_comparison(
+        text, document.file, agent
+    ):
         raise RuntimeError(f"{document.present.path} would have lost something that is not ours; nothing was changed")
 
 
-def _uninstall(target: Target) -> tuple[tuple[Written, ...], tuple[str, ...], list[str]]:
+def _uninstall_hooks(target: Target) -> tuple[tuple[Written, ...], tuple[str, ...], list[str]]:
     agent = target.client.name
     notes: list[str] = []
     documents = []
     for file in target.client.settings.files:
-        present = settings_files.read(os.path.join(target.directory, file.name))
+        present = settings_files.read_settings(os.path.join(target.directory, file.name))
         is_ours = present.data is not None and b"casrewind" in present.data
-        document = read_document(target.client, target.directory, file, []) if is_ours else None
+        document = read_changeable_document(target.client, target.directory, file, []) if is_ours else None
         if document is not None and document.ours:
             documents.append(document)
         else:
-            _remove_leftovers(present)
+            _remove_leftover_files(present)
     results = []
     for document in documents:
-        text = settings_edit.removed(document.text, document.file, agent, document.before)
+        text = settings_edit.without_our_hooks(document.text, document.file, agent, document.before)
         _check_nothing_else_changes(document, text, agent)
         settings_files.check_writable(document.present)
         results.append((document, text))
     written = []
-    if any(settings_edit.has_resident(document.text, document.file, agent) for document in documents):
+    if any(settings_edit.any_starts_helper(document.text, document.file, agent) for document in documents):
         notes.append("a helper that is still there ends by itself, after 30 minutes without an event")
     for document, text in results:
-        same = document.before is not None and json_edit.exact_value(text) == json_edit.exact_value(document.before)
+        same = document.before is not None and json_edit.value_for_exact_comparison(text) == json_edit.value_for_exact_comparison(
+            document.before
+        )
         same = same and json_edit.comments(text) == json_edit.comments(document.before or "")
         restored = same
         if same:
             assert document.backup.data is not None
-            settings_files.write(document.present, document.backup.data, 0o600)
-        elif document.backup.data is None and json_edit.parse(text) == json_edit.parse(document.file.empty):
-            settings_files.remove(document.present)
+            settings_files.replace_if_unchanged(document.present, document.backup.data, 0o600)
+        elif document.backup.data is None and json_edit.parse_with_comments(text) == json_edit.parse_with_comments(document.file.empty):
+            settings_files.remove_if_unchanged(document.present)
             if (above := os.path.dirname(document.present.path)) != target.directory:
-                settings_files.remove_empty(above)
+                settings_files.remove_if_empty(above)
             restored = True
         else:
-            settings_files.write(document.present, document.encoded(text), 0o600)
+            settings_files.replace_if_unchanged(document.present, document.encode_with_mark(text), 0o600)
             notes.append(f"{printable(document.present.path)} was changed since the installation: only our hooks were taken out")
         if document.before is not None:
-            settings_files.remove(document.backup)
+            settings_files.remove_if_unchanged(document.backup)
         written.append(Written(document.present.path, changed=True, restored=restored))
     return tuple(written), tuple(dict.fromkeys(event for document in documents for event in document.ours)), notes
 
 
-def _remove_leftovers(present: SettingsFile) -> None:
+def _remove_leftover_files(present: SettingsFile) -> None:
     """Remove what a killed installation or uninstallation may have left next to settings without hooks of ours."""
     backup = present.path + BACKUP
     for place in {os.path.dirname(present.target), os.path.dirname(backup)}:
         fsio.remove_orphans(place)
     if os.path.isfile(backup):
-        kept = settings_files.read(backup)
+        kept = settings_files.read_settings(backup)
         if kept.data == present.data:
-            settings_files.remove(kept)
+            settings_files.remove_if_unchanged(kept)
 
 
 def _install_command(target: Target) -> tuple[str | None, bool, tuple[str, ...], tuple[str, ...]]:
     """Returns (the command's file or None, True if it was written, notes, failures)."""
-    path = target.client.command_path(target.directory)
+    path = target.client.slash_command_path(target.directory)
     if path is None:
         return None, False, (), ()
     try:
-        present = settings_files.read(path)
-        if present.data == claude_plugin.command_file():
+        present = settings_files.read_settings(path)
+        if present.data == claude_plugin.slash_command_file():
             return path, False, (), ()
         if present.data is not None and claude_plugin.MARK not in present.data:
             return None, False, (f"{printable(path)} is a command of your own and was left as it is",), ()
-        settings_files.write(present, claude_plugin.command_file(), 0o600 if target.scope == USER else 0o644)
+        settings_files.replace_if_unchanged(present, claude_plugin.slash_command_file(), 0o600 if target.scope == USER else 0o644)
     except (errors.CasrewindError, settings_files.FileChanged) as error:
         return None, False, (), (f"the /casrewind command is missing in the client: {str(error) or 'its file keeps changing'}",)
     return path, True, (), ()
@@ -322,16 +328,16 @@ def _install_command(target: Target) -> tuple[str | None, bool, tuple[str, ...],
 
 def _remove_command(target: Target) -> tuple[str | None, tuple[str, ...]]:
     """Returns (the removed command's file or None, notes)."""
-    path = target.client.command_path(target.directory)
+    path = target.client.slash_command_path(target.directory)
     if path is None:
         return None, ()
     fsio.remove_orphans(os.path.dirname(path))
     try:
-        present = settings_files.read(path)
+        present = settings_files.read_settings(path)
         if present.data is None or claude_plugin.MARK not in present.data:
             return None, ()
-        settings_files.remove(present)
+        settings_files.remove_if_unchanged(present)
     except (errors.CasrewindError, settings_files.FileChanged) as error:
         return None, (f"the /casrewind command is still there: {str(error) or 'its file keeps changing'}",)
-    settings_files.remove_empty(os.path.dirname(path))
+    settings_files.remove_if_empty(os.path.dirname(path))
     return path, ()

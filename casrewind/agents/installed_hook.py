@@ -34,7 +34,7 @@ class ClientAnswer(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def user_file(hooks: Sequence[InstalledHook]) -> str | None:
+def first_user_file(hooks: Sequence[InstalledHook]) -> str | None:
     """The first file of the user's own settings that has one of the hooks."""
     return next((hook.settings for hook in hooks if hook.scope == USER), None)
 

@@ -4,7 +4,7 @@ The danger prevented here: parsing and rewriting a settings file loses its layou
 duplicate keys. So values are found by their position in the text. New values are laid out like their neighbours, and a
 removal also removes the comma that is no longer needed.
 
-Some clients read comments. Everything here reads a text in which `without_comments` made each comment blank: then all positions
+Some clients read comments. Everything here reads a text in which `blank_comments` made each comment blank: then all positions
 are those of the original. The caller knows if a client reads comments.
 """
 
@@ -45,21 +45,21 @@ class Removal(NamedTuple):
     end: int
 
 
-def _no_constant(word: str) -> NoReturn:
+def _refuse_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is no JSON")
 
 
-_VALUES = json.JSONDecoder(parse_constant=_no_constant)
+_VALUES = json.JSONDecoder(parse_constant=_refuse_constant)
 _EXACT = json.JSONDecoder(
     object_pairs_hook=lambda pairs: ("object", tuple(pairs)),
     parse_float=lambda digits: ("number", digits),
     parse_int=lambda digits: ("number", digits),
-    parse_constant=_no_constant,
+    parse_constant=_refuse_constant,
 )
 
 
 @lru_cache(maxsize=8)
-def without_comments(text: str) -> str:
+def blank_comments(text: str) -> str:
     """The text with blanks in place of comments. A document without comments is returned unchanged."""
     if "//" not in text and "/*" not in text:
         return text
@@ -71,43 +71,43 @@ def comments(text: str) -> list[str]:
     return [found[2] for found in _TOKEN.finditer(text) if found[2]]
 
 
-def parse(text: str) -> JsonValue:
+def parse_with_comments(text: str) -> JsonValue:
     """The value of a whole document. Raises ValueError unless it is JSON, with or without comments (RecursionError if
     too deep)."""
-    return _VALUES.decode(without_comments(text))
+    return _VALUES.decode(blank_comments(text))
 
 
-def exact_value(text: str) -> ExactValue:
+def value_for_exact_comparison(text: str) -> ExactValue:
     """A document for exact comparison: order, duplicate keys and number formats count, comments do not."""
-    return _EXACT.decode(without_comments(text))
+    return _EXACT.decode(blank_comments(text))
 
 
 def value_at(text: str, start: int) -> JsonValue:
     """The value that starts at a position of a valid document."""
-    return _VALUES.raw_decode(without_comments(text), start)[0]
+    return _VALUES.raw_decode(blank_comments(text), start)[0]
 
 
 def value_start(text: str) -> int:
     """The start of the document's top-level value."""
-    return _skip(without_comments(text), 0)
+    return _skip_space(blank_comments(text), 0)
 
 
-def items(text: str, start: int) -> list[JsonItem]:
+def container_items(text: str, start: int) -> list[JsonItem]:
     """The members or elements of the object or array at `start` of a valid document."""
-    text = without_comments(text)
+    text = blank_comments(text)
     is_object = text[start] == "{"
     found: list[JsonItem] = []
-    at = _skip(text, start + 1)
+    at = _skip_space(text, start + 1)
     while text[at] not in "]}":
         key, begin = "", at
         if is_object:
             key, at = _VALUES.raw_decode(text, at)
-            at = _skip(text, _skip(text, at) + 1)
+            at = _skip_space(text, _skip_space(text, at) + 1)
         _, end = _VALUES.raw_decode(text, at)
         found.append(JsonItem(key, begin, at, end))
-        at = _skip(text, end)
+        at = _skip_space(text, end)
         if text[at] == ",":
-            at = _skip(text, at + 1)
+            at = _skip_space(text, at + 1)
     return found
 
 
@@ -119,11 +119,11 @@ def repeated_keys(text: str) -> list[str]:
         seen: set[str] = set()
         found.extend(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
 
-    json.JSONDecoder(object_pairs_hook=collect).decode(without_comments(text))
+    json.JSONDecoder(object_pairs_hook=collect).decode(blank_comments(text))
     return list(dict.fromkeys(found))
 
 
-def item_cuts(text: str, within: Sequence[JsonItem], gone: Collection[int]) -> list[Removal]:
+def cuts_of_items(text: str, within: Sequence[JsonItem], gone: Collection[int]) -> list[Removal]:
     """The pieces to cut so that the items with the indices `gone` disappear. At least one item must remain. Comments
     between items are kept."""
     kept = [index for index in range(len(within)) if index not in gone]
@@ -133,14 +133,14 @@ def item_cuts(text: str, within: Sequence[JsonItem], gone: Collection[int]) -> l
         # with the comma before it, else with the comma after it
         start, end = (within[index - 1].end, one.start) if index > kept[0] else (one.end, within[index + 1].start)
         if comments(text[start:end]):
-            comma = without_comments(text).index(",", start)
+            comma = blank_comments(text).index(",", start)
             found += [Removal(one.start, one.end), Removal(comma, comma + 1)]
         else:
             found.append(Removal(min(start, one.start), max(end, one.end)))
     return found
 
 
-def all_items_cut(text: str, within: Sequence[JsonItem]) -> Removal:
+def cut_of_all_items(text: str, within: Sequence[JsonItem]) -> Removal:
     """The piece to cut so that all items of a container disappear, with the white space around them."""
     start, end = within[0].start, within[-1].end
     while text[start - 1] in " \t\r\n":
@@ -150,42 +150,42 @@ def all_items_cut(text: str, within: Sequence[JsonItem]) -> Removal:
     return Removal(start, end)
 
 
-def without(text: str, pieces: Collection[Removal]) -> str:
+def cut_pieces(text: str, pieces: Collection[Removal]) -> str:
     """The text without the given pieces, which must not overlap."""
     for piece in sorted(pieces, reverse=True):
         text = text[: piece.start] + text[piece.end :]
     return text
 
 
-def append(text: str, start: int, value: object, key: str | None = None) -> str:
+def append_item(text: str, start: int, value: object, key: str | None = None) -> str:
     """The text with an element (or, with `key`, a member) appended to the array or object at `start`. It is laid out
     like the container's other items; in an empty container, like the document."""
     unit, line = _indent_step(text), "\r\n" if "\r\n" in text else "\n"
-    present = items(text, start)
+    present = container_items(text, start)
     named = "" if key is None else json.dumps(key, ensure_ascii=False) + ": "
     if present:
-        lead = without_comments(text)[start + 1 : present[0].start]
+        lead = blank_comments(text)[start + 1 : present[0].start]
         at = present[-1].end
         if "\n" not in lead:
             space = " " if ", " in text or ": " in text else ""
-            return text[:at] + "," + space + _on_one_line(named, value, space) + text[at:]
+            return text[:at] + "," + space + _member_on_one_line(named, value, space) + text[at:]
         margin = lead.rpartition("\n")[2]
-        return text[:at] + "," + line + margin + named + _laid_out(value, unit, margin, line) + text[at:]
-    end = without_comments(text).index("}" if key is not None else "]", start)
+        return text[:at] + "," + line + margin + named + _laid_out_json(value, unit, margin, line) + text[at:]
+    end = blank_comments(text).index("}" if key is not None else "]", start)
     if text[start + 1 : end].strip():  # a comment stands there
         margin = _margin_of_line(text, start)
-        more = line + margin + unit + named + _laid_out(value, unit, margin + unit, line)
+        more = line + margin + unit + named + _laid_out_json(value, unit, margin + unit, line)
         return text[: start + 1] + more + text[start + 1 : end] + text[end:]
-    if "\n" not in text.strip() and items(text, value_start(text)):
+    if "\n" not in text.strip() and container_items(text, value_start(text)):
         space = " " if ": " in text else ""
-        return text[: start + 1] + _on_one_line(named, value, space) + text[end:]
+        return text[: start + 1] + _member_on_one_line(named, value, space) + text[end:]
     margin = _margin_of_line(text, start)
     inside = margin + unit
-    body = line + inside + named + _laid_out(value, unit, inside, line) + line + margin
+    body = line + inside + named + _laid_out_json(value, unit, inside, line) + line + margin
     return text[: start + 1] + body + text[end:]
 
 
-def _skip(text: str, at: int) -> int:
+def _skip_space(text: str, at: int) -> int:
     match = _SPACE.match(text, at)
     assert match is not None
     return match.end()
@@ -199,14 +199,14 @@ def _margin_of_line(text: str, at: int) -> str:
 
 def _indent_step(text: str) -> str:
     """One step of indentation, as in the document's first indented line."""
-    match = _FIRST_LINE.match(without_comments(text), value_start(text))
+    match = _FIRST_LINE.match(blank_comments(text), value_start(text))
     return match[1] if match is not None else "  "
 
 
-def _laid_out(value: object, unit: str, margin: str, line: str) -> str:
+def _laid_out_json(value: object, unit: str, margin: str, line: str) -> str:
     return json.dumps(value, ensure_ascii=False, indent=unit).replace("\n", line + margin)
 
 
-def _on_one_line(named: str, value: object, space: str) -> str:
+def _member_on_one_line(named: str, value: object, space: str) -> str:
     separators = ("," + space, ":" + space)
     return (named if space else named.replace('": ', '":')) + json.dumps(value, ensure_ascii=False, separators=separators)

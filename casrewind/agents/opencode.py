@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from .. import errors
 from .._typing import TYPE_CHECKING, NamedTuple
 from . import client, transcript
-from .transcript import Prompt, Value, find_line, fork_title, title_of
+from .transcript import Prompt, Value, find_line_of_prompt, fork_title, title_from_prompts
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -34,7 +34,7 @@ _COLUMNS = {"id": "id", "slug": "slug", "projectID": "project_id", "directory": 
 _SECONDS = 60.0
 """Time for the client's import."""
 _ANSWER_SECONDS = 10.0
-"""Shorter than hook_trial.ANSWER_SECONDS: without a network the client gives no answer, which is no problem."""
+"""Shorter than run_program.ANSWER_SECONDS: without a network the client gives no answer, which is no problem."""
 
 
 class OpencodeLine(NamedTuple):
@@ -88,66 +88,66 @@ class OpencodeClient(client.ConversationClient):
             return inner.replace('\\"', '"')
         return prompt
 
-    def find_sessions(self, home: str, environ: Mapping[str, str]) -> str:
+    def usual_sessions_directory(self, home: str, environ: Mapping[str, str]) -> str:
         """The directory of the database. It is not among the client's settings."""
-        return client.in_home(os.path.abspath(home), self.sessions.directory, environ)
+        return client.in_home_or_desktop_directory(os.path.abspath(home), self.sessions.directory, environ)
 
-    def kind_of(self, value: Value | None) -> str:
+    def kind_of_line(self, value: Value | None) -> str:
         """The kind of a line, one of transcript.KINDS."""
         value = value or {}
         if value.get("type") == "session":
             return transcript.BOOKKEEPING
-        role = transcript.members(value.get("info")).get("role")
+        role = transcript.object_or_empty(value.get("info")).get("role")
         if value.get("type") != "message" or role not in ("user", "assistant"):
             return transcript.UNKNOWN
         if role == "assistant":
             return transcript.ASSISTANT
-        if any(part.get("type") == "compaction" for part in transcript.blocks(value.get("parts"))):
+        if any(part.get("type") == "compaction" for part in transcript.content_blocks(value.get("parts"))):
             return transcript.COMPACT_SUMMARY
-        return transcript.PROMPT if _typed(value) else transcript.META
+        return transcript.PROMPT if _words_of_user(value) else transcript.META
 
     def prompts(self, data: bytes, *, every: bool = False) -> list[Prompt]:
         """The user's prompts in conversation order. There are no branches."""
-        return [row.prompt for row in _rows(data) if row.prompt is not None]
+        return [row.prompt for row in _parse_lines(data) if row.prompt is not None]
 
-    def cut(self, data: bytes, prompt: Prompt) -> bytes | None:
+    def cut_before_prompt(self, data: bytes, prompt: Prompt) -> bytes | None:
         """The lines before a prompt; None if nothing was said before it."""
-        table = _rows(data)
-        return _first_lines(data, table, find_line(table, prompt))
+        table = _parse_lines(data)
+        return _first_lines_if_said(data, table, find_line_of_prompt(table, prompt))
 
-    def cut_at(self, data: bytes, cursor: "Cursor", trigger: str) -> bytes | None:
+    def cut_at_checkpoint(self, data: bytes, cursor: "Cursor", trigger: str) -> bytes | None:
         """The lines at a checkpoint; None if nothing had been said yet. Raises AgentError if its messages are gone.
 
         The cursor's turn is the newest message at that time. A turn ends before the next prompt. A tool's message is kept
         after the tool, and left out before it.
         """
-        table = _rows(data)
+        table = _parse_lines(data)
         if cursor.turn_id == NEW:
             return None
         called = next((at for at, row in enumerate(table) if cursor.tool_use_id and cursor.tool_use_id in row.calls), None)
         if called is not None:
-            return _first_lines(data, table, called + 1)
+            return _first_lines_if_said(data, table, called + 1)
         at = next((at for at, row in enumerate(table) if cursor.turn_id and row.id[:START] == cursor.turn_id), None)
         if at is None:
             raise errors.AgentError("the position of that checkpoint is not in this conversation")
         if trigger == "tool_batch":
-            return _first_lines(data, table, at if table[at].kind == transcript.ASSISTANT else at + 1)
+            return _first_lines_if_said(data, table, at if table[at].kind == transcript.ASSISTANT else at + 1)
         if trigger in ("turn_end", "session_end"):
             at += 1
             while at < len(table) and table[at].kind == transcript.ASSISTANT:
                 at += 1
-            return _first_lines(data, table, at)
-        return _first_lines(data, table, at + 1)
+            return _first_lines_if_said(data, table, at)
+        return _first_lines_if_said(data, table, at + 1)
 
     def title_of(self, data: bytes) -> str:
         """The session's title, else the start of its first prompt, else ""."""
-        first = next(iter(transcript.lines(data)), None)
-        info = transcript.members((first.value or {}).get("info")) if first is not None else {}
-        if name := transcript.text(info.get("title")):
+        first = next(iter(transcript.parse_lines(data)), None)
+        info = transcript.object_or_empty((first.value or {}).get("info")) if first is not None else {}
+        if name := transcript.text_or_empty(info.get("title")):
             return name
-        return title_of(self.prompts(data))
+        return title_from_prompts(self.prompts(data))
 
-    def fork(self, data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
+    def make_fork(self, data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
         """`cut` as a new session: the line about the session gets the new id and title."""
         name = fork_title(self.title_of(data))
 
@@ -158,7 +158,7 @@ class OpencodeClient(client.ConversationClient):
 
         return transcript.with_lines_replaced(cut, change)
 
-    def read_session(self, path: str) -> bytes:
+    def read_transcript_if_no_file(self, path: str) -> bytes:
         """A session's lines, from the database. `path` is `<database>.sessions/<session>.jsonl`, which is no file. Returns
         b"" without such a session. Raises AgentError for a database that cannot be read."""
         import sqlite3
@@ -172,7 +172,7 @@ class OpencodeClient(client.ConversationClient):
         try:
             with closing(sqlite3.connect(f"file:{quote(database)}?mode=ro", uri=True, timeout=5)) as opened:
                 opened.row_factory = sqlite3.Row
-                return _lines(opened, session)
+                return _read_session_as_lines(opened, session)
         except (sqlite3.Error, ValueError, KeyError, IndexError, RecursionError) as error:
             from ..messages import printable
 
@@ -185,7 +185,7 @@ class OpencodeClient(client.ConversationClient):
 
         from .. import programs
         from ..messages import printable, write_error
-        from . import hook_trial
+        from . import run_program
 
         program = programs.find(self.program, environ)
         if program is None:
@@ -194,42 +194,42 @@ class OpencodeClient(client.ConversationClient):
             with tempfile.TemporaryDirectory(prefix="casrewind-") as scratch:
                 file = os.path.join(scratch, "session.json")
                 with open(file, "x", encoding="utf-8") as opened:
-                    json.dump(make_import(data, session, root), opened)
+                    json.dump(fork_as_import(data, session, root), opened)
                 # Without its configuration: a plugin there would make it look for packages on the network first
                 there = os.path.dirname(original).removesuffix(_SUFFIX)
                 data_home = os.path.dirname(os.path.dirname(there))
                 moved = {"XDG_CONFIG_HOME": scratch, "XDG_DATA_HOME": data_home, "OPENCODE_CONFIG_DIR": scratch}
                 command = [program, "--pure", "import", file]
-                ran = hook_trial.run(command, cwd=root, environ={**environ, **moved}, seconds=_SECONDS)
+                ran = run_program.run_briefly(command, cwd=root, environ={**environ, **moved}, seconds=_SECONDS)
         except OSError as error:
             raise write_error(error, "the session") from error
         made = os.path.join(os.path.dirname(original), f"{session}.jsonl")
-        if ran.trouble or ran.code or not self.read_session(made):
-            said = ran.trouble or hook_trial.last_line(ran.err or ran.out)
+        if ran.trouble or ran.code or not self.read_transcript_if_no_file(made):
+            said = ran.trouble or run_program.last_line_or_error(ran.err or ran.out)
             raise errors.AgentError(f"OpenCode did not import the session: {printable(said)}")
         return made
 
-    def new_session(self) -> str:
+    def new_session_id(self) -> str:
         """A new session's id, as the client makes it: newer sessions have smaller ids."""
         import time
 
         moment = ~(time.time_ns() // 1_000_000 * 0x1000) & (1 << 48) - 1
-        return f"ses_{moment:012x}{_random()}"
+        return f"ses_{moment:012x}{_random_id_end()}"
 
     def ask_about_hooks(
         self, hooks: "Sequence[InstalledHook]", program: str, root: str | None, environ: Mapping[str, str]
     ) -> "ClientAnswer":
         """OpenCode says which plugins it loads."""
-        from .installed_hook import ClientAnswer, user_file
+        from .installed_hook import ClientAnswer, first_user_file
 
-        path = user_file(hooks)
-        return ClientAnswer(tuple(_find_problems(program, path, environ) if path else ()))
+        path = first_user_file(hooks)
+        return ClientAnswer(tuple(_problem_if_not_loaded(program, path, environ) if path else ()))
 
 
 CLIENT = OpencodeClient()
 
 
-def _lines(database: "Connection", session: str) -> bytes:
+def _read_session_as_lines(database: "Connection", session: str) -> bytes:
     import json
 
     row = database.execute("select * from session where id = ?", (session,)).fetchone()
@@ -250,10 +250,10 @@ def _lines(database: "Connection", session: str) -> bytes:
             break
         about = {**json.loads(message["data"]), "id": message["id"], "sessionID": session}
         found.append({"type": "message", "id": message["id"], "info": about, "parts": parts.get(message["id"], [])})
-    return b"".join(map(transcript.encode, found))
+    return b"".join(map(transcript.encode_line, found))
 
 
-def make_import(data: bytes, session: str, root: str) -> Value:
+def fork_as_import(data: bytes, session: str, root: str) -> Value:
     """A fork's lines as the client imports them. Messages and parts get new ids. `root` replaces a directory that is
     missing or of another project."""
     import json
@@ -263,60 +263,66 @@ def make_import(data: bytes, session: str, root: str) -> Value:
 
     info: Value = {}
     messages: list[Value] = []
-    for line in transcript.lines(data):
+    for line in transcript.parse_lines(data):
         value = line.value or {}
         if value.get("type") == "session":
-            info = {**transcript.members(value.get("info")), "id": session}
-        elif CLIENT.kind_of(line.value) != transcript.UNKNOWN:
-            about = {**transcript.members(value.get("info")), "sessionID": session}
-            messages.append({"info": about, "parts": [{**part, "sessionID": session} for part in transcript.blocks(value.get("parts"))]})
-    directory = fork_files.directory(transcript.text(info.get("directory")), root)
+            info = {**transcript.object_or_empty(value.get("info")), "id": session}
+        elif CLIENT.kind_of_line(line.value) != transcript.UNKNOWN:
+            about = {**transcript.object_or_empty(value.get("info")), "sessionID": session}
+            messages.append(
+                {"info": about, "parts": [{**part, "sessionID": session} for part in transcript.content_blocks(value.get("parts"))]}
+            )
+    directory = fork_files.directory_in_project(transcript.text_or_empty(info.get("directory")), root)
     if directory != info.get("directory"):
         info = {**info, "directory": directory}
         info.pop("path", None)
     own = {name for message in messages for name in (message["info"].get("id"), *(part.get("id") for part in message["parts"]))}
-    renamed = {name: name[:START] + _random() for name in own if isinstance(name, str) and re.fullmatch(_ID, name)}
+    renamed = {name: name[:START] + _random_id_end() for name in own if isinstance(name, str) and re.fullmatch(_ID, name)}
     renaming = re.sub(_ID, lambda found: renamed.get(found[0], found[0]), json.dumps(messages))
     return {"info": info, "messages": json.loads(renaming)}
 
 
-def _random() -> str:
+def _random_id_end() -> str:
     import secrets
 
     return "".join(secrets.choice(_DIGITS) for _ in range(14))
 
 
-def _typed(value: Value) -> str:
+def _words_of_user(value: Value) -> str:
     """The user's own words in a message, without what the client adds."""
-    parts = [part for part in transcript.blocks(value.get("parts")) if part.get("type") == "text" and not part.get("synthetic")]
-    return CLIENT.as_typed("\n".join(transcript.text(part.get("text")) for part in parts))
+    parts = [part for part in transcript.content_blocks(value.get("parts")) if part.get("type") == "text" and not part.get("synthetic")]
+    return CLIENT.as_typed("\n".join(transcript.text_or_empty(part.get("text")) for part in parts))
 
 
-def _rows(data: bytes) -> list[OpencodeLine]:
-    return [_row(line) for line in transcript.lines(data)]
+def _parse_lines(data: bytes) -> list[OpencodeLine]:
+    return [_parse_line(line) for line in transcript.parse_lines(data)]
 
 
-def _row(line: transcript.TranscriptLine) -> OpencodeLine:
+def _parse_line(line: transcript.TranscriptLine) -> OpencodeLine:
     value = line.value or {}
-    kind, name = CLIENT.kind_of(line.value), transcript.text(value.get("id"))
-    info = transcript.members(value.get("info"))
+    kind, name = CLIENT.kind_of_line(line.value), transcript.text_or_empty(value.get("id"))
+    info = transcript.object_or_empty(value.get("info"))
     prompt = None
     if kind == transcript.PROMPT and name:
-        created = transcript.members(info.get("time")).get("created")
+        created = transcript.object_or_empty(info.get("time")).get("created")
         moment = created * 1_000_000 if type(created) is int and 0 < created < 1 << 50 else 0
-        prompt = Prompt(_typed(value), "", name[:START], name, transcript.text(info.get("parentID")), moment, line.start, queued=False)
-    calls = tuple(transcript.text(part.get("callID")) for part in transcript.blocks(value.get("parts")) if part.get("type") == "tool")
+        prompt = Prompt(
+            _words_of_user(value), "", name[:START], name, transcript.text_or_empty(info.get("parentID")), moment, line.start, queued=False
+        )
+    calls = tuple(
+        transcript.text_or_empty(part.get("callID")) for part in transcript.content_blocks(value.get("parts")) if part.get("type") == "tool"
+    )
     return OpencodeLine(line.start, line.end, kind, name, calls, prompt)
 
 
-def _first_lines(data: bytes, table: Sequence[OpencodeLine], count: int) -> bytes | None:
+def _first_lines_if_said(data: bytes, table: Sequence[OpencodeLine], count: int) -> bytes | None:
     """The first `count` lines; None if nothing was said in them."""
     if not any(row.kind in (transcript.PROMPT, transcript.ASSISTANT) for row in table[:count]):
         return None
     return data[: table[count - 1].end]
 
 
-def _find_problems(program: str, path: str, environ: Mapping[str, str]) -> list[str]:
+def _problem_if_not_loaded(program: str, path: str, environ: Mapping[str, str]) -> list[str]:
     """Returns a problem if the client does not load the extension at `path`, else nothing.
 
     A client that does not answer in time is no problem: it may wait for a network.
@@ -324,9 +330,9 @@ def _find_problems(program: str, path: str, environ: Mapping[str, str]) -> list[
     import json
 
     from ..messages import printable
-    from . import hook_trial
+    from . import run_program
 
-    ran = hook_trial.run([program, "debug", "config"], cwd="/", environ=environ, seconds=_ANSWER_SECONDS)
+    ran = run_program.run_briefly([program, "debug", "config"], cwd="/", environ=environ, seconds=_ANSWER_SECONDS)
     try:
         loaded = None if ran.trouble or ran.code else json.loads(ran.out).get("plugin")
     except (ValueError, AttributeError, RecursionError):

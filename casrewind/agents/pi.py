@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from .. import errors
 from .._typing import TYPE_CHECKING, NamedTuple
 from . import client, transcript
-from .transcript import Prompt, Value, find_line, fork_title, title_of
+from .transcript import Prompt, Value, find_line_of_prompt, fork_title, title_from_prompts
 
 if TYPE_CHECKING:
     from ..model.cursor import Cursor
@@ -119,34 +119,34 @@ class PiClient(client.ConversationClient):
         """The extension reports a `/casrewind` command as an event of its own."""
         return event == "Command"
 
-    def find_moved_sessions(self, environ: Mapping[str, str]) -> str:
+    def sessions_directory_by_variable(self, environ: Mapping[str, str]) -> str:
         """Pi's variable for the directory of sessions."""
         return environ.get(self.sessions.variable, "")
 
-    def kind_of(self, value: Value | None) -> str:
+    def kind_of_line(self, value: Value | None) -> str:
         """The kind of a line, one of transcript.KINDS."""
-        sort = transcript.text((value or {}).get("type"))
+        sort = transcript.text_or_empty((value or {}).get("type"))
         if value is None or sort != "message":
             return _KINDS.get(sort, transcript.UNKNOWN)
-        return _ROLES.get(transcript.text(transcript.members(value.get("message")).get("role")), transcript.UNKNOWN)
+        return _ROLES.get(transcript.text_or_empty(transcript.object_or_empty(value.get("message")).get("role")), transcript.UNKNOWN)
 
     def prompts(self, data: bytes, *, every: bool = False) -> list[Prompt]:
         """The person's messages on the current branch, in conversation order; `every`: in all of the file, in its order."""
-        entries = _read(data).entries
-        chosen = entries if every else [entries[at] for at in _path(entries, len(entries) - 1)]
+        entries = _parse_session(data).entries
+        chosen = entries if every else [entries[at] for at in _path_from_root(entries, len(entries) - 1)]
         return [entry.prompt for entry in chosen if entry.prompt is not None]
 
-    def cut(self, data: bytes, prompt: Prompt) -> bytes | None:
+    def cut_before_prompt(self, data: bytes, prompt: Prompt) -> bytes | None:
         """The header and the path above a prompt; None when nothing was said before it."""
-        session = _read(data)
-        return _branch_without_open_calls(data, session, session.entries[find_line(session.entries, prompt)].parent)
+        session = _parse_session(data)
+        return _branch_without_open_calls(data, session, session.entries[find_line_of_prompt(session.entries, prompt)].parent)
 
-    def cut_at(self, data: bytes, cursor: "Cursor", trigger: str) -> bytes | None:
+    def cut_at_checkpoint(self, data: bytes, cursor: "Cursor", trigger: str) -> bytes | None:
         """The header and the path to the last entry before the checkpoint of `cursor`; None if there was no entry yet.
 
         Raises AgentError when neither an id nor a hash of the cursor is in this transcript.
         """
-        session = _read(data)
+        session = _parse_session(data)
         places = {entry.id: at for at, entry in enumerate(session.entries) if entry.id}
         name = cursor.message_id or cursor.event_id
         if name in places:
@@ -155,20 +155,20 @@ class PiClient(client.ConversationClient):
             return None  # there was no file yet
         if cursor.message_id:
             raise errors.AgentError("the position of that checkpoint is not in this transcript")
-        return _branch_without_open_calls(data, session, transcript.count_before(data, session.entries, cursor) - 1)
+        return _branch_without_open_calls(data, session, transcript.count_lines_before_cursor(data, session.entries, cursor) - 1)
 
     def title_of(self, data: bytes) -> str:
         """The session's name, else the beginning of its first prompt, else ""."""
-        for line in transcript.lines_containing(data, b'"session_info"'):
+        for line in transcript.parse_lines_containing(data, b'"session_info"'):
             value = line.value or {}
             if value.get("type") == "session_info":
-                name = transcript.text(value.get("name")).strip()
+                name = transcript.text_or_empty(value.get("name")).strip()
                 if name:
                     return name
                 break  # an empty name removes the name
-        return title_of(self.prompts(data))
+        return title_from_prompts(self.prompts(data))
 
-    def fork(self, data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
+    def make_fork(self, data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
         """`cut` with a header of its own; behind it the labels that its entries have, and its title.
 
         Pi runs a session in the directory that its header names. The new header names the old directory if that is still in
@@ -176,110 +176,116 @@ class PiClient(client.ConversationClient):
         """
         from . import fork_files
 
-        kept = _read(cut)
-        old = kept.header or _read(data).header
+        kept = _parse_session(cut)
+        old = kept.header or _parse_session(data).header
         made = {
             **old,
             "type": "session",
             **({} if old else {"version": self.sessions.version}),
             "id": session,
-            "timestamp": _now(),
-            "cwd": fork_files.directory(transcript.text(old.get("cwd")), root),
+            "timestamp": _time_as_pi_writes(),
+            "cwd": fork_files.directory_in_project(transcript.text_or_empty(old.get("cwd")), root),
             **({"parentSession": original} if original else {}),
         }
         body = cut[kept.start :]
-        parts = [transcript.encode(made), body if body.endswith(b"\n") or not body else body + b"\n"]
+        parts = [transcript.encode_line(made), body if body.endswith(b"\n") or not body else body + b"\n"]
         if not kept.is_linear:
             more = [*_lost_labels(data, cut, kept), ("session_info", {"name": fork_title(self.title_of(data))})]
-            parts += _appended(kept, more)
+            parts += _lines_of_more_entries(kept, more)
         return b"".join(parts)
 
     def fork_path(self, transcript: str, session: str, fork: bytes) -> str:
         """The path of a fork: in the directory that Pi has for the working directory in its header."""
-        header = _read(fork).header
+        header = _parse_session(fork).header
         stamp = str(header.get("timestamp")).replace(":", "-").replace(".", "-")
         directory = os.path.dirname(transcript)
         cwd, old = str(header.get("cwd")), os.path.basename(directory)
-        if old.startswith("--") and old.endswith("--") and len((encoded := _dirname_of(cwd)).encode("utf-8", "surrogatepass")) <= _LONGEST:
+        if (
+            old.startswith("--")
+            and old.endswith("--")
+            and len((encoded := _sessions_dirname(cwd)).encode("utf-8", "surrogatepass")) <= _LONGEST
+        ):
             directory = os.path.join(os.path.dirname(directory), encoded)
         return os.path.join(directory, f"{stamp}_{session}.jsonl")
 
-    def place(self, transcript: str, session: str, root: str, home: str, environ: Mapping[str, str]) -> str:
+    def path_for_project(self, transcript: str, session: str, root: str, home: str, environ: Mapping[str, str]) -> str:
         """In the directory of the root. A directory of sessions that a variable names has no other directories."""
-        directory = self.find_moved_sessions(environ) or os.path.join(self.find_sessions(home, environ), _dirname_of(root))
+        directory = self.sessions_directory_by_variable(environ) or os.path.join(
+            self.usual_sessions_directory(home, environ), _sessions_dirname(root)
+        )
         return os.path.join(os.path.abspath(directory), os.path.basename(transcript))
 
     def write_fork(self, original: str, session: str, data: bytes, path: str, root: str, environ: Mapping[str, str]) -> str:
         """Write a session. Its header names a directory of the project."""
         from . import fork_files
 
-        found = _read(data)
-        cwd = fork_files.directory(transcript.text(found.header.get("cwd")), root)
+        found = _parse_session(data)
+        cwd = fork_files.directory_in_project(transcript.text_or_empty(found.header.get("cwd")), root)
         if found.header and cwd != found.header.get("cwd"):
-            data = transcript.encode({**found.header, "cwd": cwd}) + data[found.start :]
+            data = transcript.encode_line({**found.header, "cwd": cwd}) + data[found.start :]
         return super().write_fork(original, session, data, path, root, environ)
 
-    def in_place(self, data: bytes, cut: bytes) -> bytes:
+    def rewound_in_place(self, data: bytes, cut: bytes) -> bytes:
         """The transcript with one more entry, a child of the last entry of `cut`: the conversation continues there.
 
         Nothing is removed. The turns behind the cut remain in the tree as another branch.
         """
-        kept = _read(cut)
+        kept = _parse_session(cut)
         if kept.is_linear or not kept.entries:
             return cut
-        taken = kept._replace(entries=[*kept.entries, *_read(data).entries])
+        taken = kept._replace(entries=[*kept.entries, *_parse_session(data).entries])
         last = kept.entries[-1].id
         entry = {"customType": "casrewind", "data": {"op": "rewind", "to": last}}
-        return (data if data.endswith(b"\n") else data + b"\n") + b"".join(_appended(taken, [("custom", entry)], last))
+        return (data if data.endswith(b"\n") else data + b"\n") + b"".join(_lines_of_more_entries(taken, [("custom", entry)], last))
 
     def ask_about_hooks(
         self, hooks: "Sequence[InstalledHook]", program: str, root: str | None, environ: Mapping[str, str]
     ) -> "ClientAnswer":
         """Pi says which commands it has: ours is among them if it loads the extension. It keeps no session for that."""
-        from .installed_hook import ClientAnswer, user_file
+        from .installed_hook import ClientAnswer, first_user_file
 
-        path = user_file(hooks)
-        problem = _find_problem(self, program, path, environ) if path else ""
+        path = first_user_file(hooks)
+        problem = _why_not_loaded(self, program, path, environ) if path else ""
         return ClientAnswer((problem,) if problem else ())
 
 
 CLIENT = PiClient()
 
 
-def _read(data: bytes) -> PiSession:
+def _parse_session(data: bytes) -> PiSession:
     header: Value = {}
     start = 0
     entries: list[PiEntry] = []
     places: dict[str, int] = {}
     is_linear = False
-    for number, line in enumerate(transcript.lines(data)):
+    for number, line in enumerate(transcript.parse_lines(data)):
         value = line.value
         if value is None or value.get("type") == "session":
             if value is not None and number == 0:
                 header, start = value, line.end
                 is_linear = PiSession(header, 0, []).is_linear
             continue
-        name = f"#{number}" if is_linear else transcript.text(value.get("id"))
-        parent = len(entries) - 1 if is_linear else places.get(transcript.text(value.get("parentId")), -1)
+        name = f"#{number}" if is_linear else transcript.text_or_empty(value.get("id"))
+        parent = len(entries) - 1 if is_linear else places.get(transcript.text_or_empty(value.get("parentId")), -1)
         if not name:
             continue
         places[name] = len(entries)
-        entries.append(_entry(line, value, name, parent, is_linear=is_linear))
+        entries.append(_parse_entry(line, value, name, parent, is_linear=is_linear))
     return PiSession(header, start, entries)
 
 
-def _entry(line: transcript.TranscriptLine, value: Value, name: str, parent: int, *, is_linear: bool) -> PiEntry:
-    kind = CLIENT.kind_of(value)
-    message = transcript.members(value.get("message"))
-    parts = transcript.blocks(message.get("content")) if kind == transcript.ASSISTANT else []
+def _parse_entry(line: transcript.TranscriptLine, value: Value, name: str, parent: int, *, is_linear: bool) -> PiEntry:
+    kind = CLIENT.kind_of_line(value)
+    message = transcript.object_or_empty(value.get("message"))
+    parts = transcript.content_blocks(message.get("content")) if kind == transcript.ASSISTANT else []
     prompt = None
     if kind == transcript.PROMPT and name:
         prompt = Prompt(
-            text="\n".join(transcript.texts(message.get("content"))),
+            text="\n".join(transcript.content_texts(message.get("content"))),
             prompt_id="" if is_linear else name,
             message_id="",
             uuid=name,
-            parent=transcript.text(value.get("parentId")),
+            parent=transcript.text_or_empty(value.get("parentId")),
             time_ns=transcript.time_ns(value.get("timestamp")),
             start=line.start,
             queued=False,
@@ -290,13 +296,13 @@ def _entry(line: transcript.TranscriptLine, value: Value, name: str, parent: int
         kind=kind,
         id=name,
         parent=parent,
-        calls=tuple(transcript.text(part.get("id")) for part in parts if part.get("type") == "toolCall"),
-        results=(transcript.text(message.get("toolCallId")),) if kind == transcript.TOOL_RESULT else (),
+        calls=tuple(transcript.text_or_empty(part.get("id")) for part in parts if part.get("type") == "toolCall"),
+        results=(transcript.text_or_empty(message.get("toolCallId")),) if kind == transcript.TOOL_RESULT else (),
         prompt=prompt,
     )
 
 
-def _path(entries: Sequence[PiEntry], at: int) -> list[int]:
+def _path_from_root(entries: Sequence[PiEntry], at: int) -> list[int]:
     """The indices from the root of the tree to an entry."""
     found = []
     while at >= 0:
@@ -308,7 +314,7 @@ def _path(entries: Sequence[PiEntry], at: int) -> list[int]:
 def _branch_without_open_calls(data: bytes, session: PiSession, at: int) -> bytes | None:
     """The header and the path to an entry, without unanswered calls at its end; None if the path has no message."""
     entries = session.entries
-    path = _path(entries, at)
+    path = _path_from_root(entries, at)
     while path:
         said = [place for place, index in enumerate(path) if entries[index].kind in _SAID]
         if not said:
@@ -332,14 +338,14 @@ def _lost_labels(data: bytes, cut: bytes, kept: PiSession) -> Iterator[tuple[str
 def _labels_in(data: bytes) -> dict[str, str]:
     """{an entry: its label}. The last label counts; an empty label removes it."""
     found: dict[str, str] = {}
-    for line in transcript.lines_containing(data, b'"label"'):
+    for line in transcript.parse_lines_containing(data, b'"label"'):
         value = line.value or {}
-        if value.get("type") == "label" and (target := transcript.text(value.get("targetId"))):
-            found.setdefault(target, transcript.text(value.get("label")))
+        if value.get("type") == "label" and (target := transcript.text_or_empty(value.get("targetId"))):
+            found.setdefault(target, transcript.text_or_empty(value.get("label")))
     return dict(reversed(found.items()))
 
 
-def _appended(session: PiSession, more: Sequence[tuple[str, Value]], parent: str = "") -> Iterator[bytes]:
+def _lines_of_more_entries(session: PiSession, more: Sequence[tuple[str, Value]], parent: str = "") -> Iterator[bytes]:
     """Lines of further entries, each the child of the entry before; the first is a child of `parent` or the last."""
     taken = {entry.id for entry in session.entries}
     parent = parent or (session.entries[-1].id if session.entries else "")
@@ -347,35 +353,35 @@ def _appended(session: PiSession, more: Sequence[tuple[str, Value]], parent: str
         while (name := os.urandom(4).hex()) in taken:
             pass
         taken.add(name)
-        yield transcript.encode({"type": sort, "id": name, "parentId": parent or None, "timestamp": _now(), **fields})
+        yield transcript.encode_line({"type": sort, "id": name, "parentId": parent or None, "timestamp": _time_as_pi_writes(), **fields})
         parent = name
 
 
-def _now() -> str:
+def _time_as_pi_writes() -> str:
     """The time as Pi writes it."""
     from datetime import UTC, datetime  # 1 ms that hooks do not need
 
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _dirname_of(cwd: str) -> str:
+def _sessions_dirname(cwd: str) -> str:
     """The name of the directory in which Pi keeps the sessions of a working directory."""
     return f"--{cwd.removeprefix('/')}--".replace("/", "-").replace("\\", "-").replace(":", "-")
 
 
-def _find_problem(client: PiClient, program: str, path: str, environ: Mapping[str, str]) -> str:
+def _why_not_loaded(client: PiClient, program: str, path: str, environ: Mapping[str, str]) -> str:
     """Why the client does not have the command of the extension at `path`, or ""."""
     from .. import launch
     from ..messages import printable
-    from . import hook_trial
+    from . import run_program
 
     variables = {**environ, **_QUIET, launch.TRIAL: "1"}
-    ran = hook_trial.run([program, *_ARGUMENTS], cwd="/", environ=variables, seconds=hook_trial.ANSWER_SECONDS, data=_QUESTION)
+    ran = run_program.run_briefly([program, *_ARGUMENTS], cwd="/", environ=variables, seconds=run_program.ANSWER_SECONDS, data=_QUESTION)
     where = printable(path)
     answer = next((value for line in ran.out.splitlines() if (value := _commands_in(line)) is not None), None)
     if answer is None:
         said = ran.trouble or f"ended with {ran.code}"
-        line = printable(hook_trial.last_line(ran.err))
+        line = printable(run_program.last_line_or_error(ran.err))
         return f"{client.title} was asked for its commands and {said}{f': {line}' if line else ''}; run it by hand to see"
     if any(_is_our_command(command, path) for command in answer):
         return ""
@@ -384,7 +390,7 @@ def _find_problem(client: PiClient, program: str, path: str, environ: Mapping[st
 
 def _commands_in(line: bytes) -> list[object] | None:
     """The commands in a line of the client's output, None when it is another line."""
-    value = transcript.parse(line) or {}
+    value = transcript.parse_object(line) or {}
     data = value.get("data") if value.get("command") == "get_commands" else None
     commands = data.get("commands") if isinstance(data, dict) else None
     return commands if isinstance(commands, list) else None

@@ -1,7 +1,7 @@
 """A client's sessions: where their files are, which of them may be written, and how a fork is written.
 
 The first danger prevented here: overwriting a user's file because a checkpoint or an event names it as a transcript.
-Another user may have written the store, and any program can send an event. `check_place` decides which path may be a
+Another user may have written the store, and any program can send an event. `check_transcript_path` decides which path may be a
 transcript.
 
 The second danger: a conversation of another project is found. The name of a directory is only a hint. A transcript
@@ -20,7 +20,7 @@ from ..messages import printable, write_error
 from . import fork_files, load_conversation_clients
 from . import transcript as transcripts
 from .client import ConversationClient
-from .transcript import is_id
+from .transcript import is_session_id
 
 _READ = 1 << 18  # bytes of a transcript in which its working directory is looked for
 _MOST = 200  # newest transcripts that are looked at
@@ -35,7 +35,7 @@ class Homes(NamedTuple):
     environ: Mapping[str, str]
 
 
-def check_place(client: ConversationClient, path: str, session: str, homes: Homes) -> None:
+def check_transcript_path(client: ConversationClient, path: str, session: str, homes: Homes) -> None:
     """Raise AgentError for a path that cannot be a session's transcript.
 
     A transcript is a file in or below the client's sessions directory, and its name fits the session. Directories are
@@ -43,8 +43,8 @@ def check_place(client: ConversationClient, path: str, session: str, homes: Home
     """
     directory = os.path.dirname(path)
     is_below = False
-    kept = [client.find_sessions(homes.home, environ) for environ in (homes.environ, {})]
-    kept += [os.path.abspath(moved)] if (moved := client.find_moved_sessions(homes.environ)) else []
+    kept = [client.usual_sessions_directory(homes.home, environ) for environ in (homes.environ, {})]
+    kept += [os.path.abspath(moved)] if (moved := client.sessions_directory_by_variable(homes.environ)) else []
     try:
         real = os.path.realpath(directory)
         is_below = bool(path) and any(locations.is_below(real, os.path.realpath(place)) for place in kept)
@@ -54,7 +54,7 @@ def check_place(client: ConversationClient, path: str, session: str, homes: Home
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise errors.AgentError(f"the transcript {printable(path)} cannot be looked at: {reason}; nothing was written") from error
-    if is_below and is_id(session) and _is_named(client, path, session) and stat.S_ISREG(mode):
+    if is_below and is_session_id(session) and _is_named_after_session(client, path, session) and stat.S_ISREG(mode):
         return
     variable = client.sessions.variable or client.places.home_variable or client.places.home_moved_by
     places = " or ".join(dict.fromkeys(printable(place) for place in kept))
@@ -68,7 +68,7 @@ def check_place(client: ConversationClient, path: str, session: str, homes: Home
     )
 
 
-def _is_named(client: ConversationClient, path: str, session: str) -> bool:
+def _is_named_after_session(client: ConversationClient, path: str, session: str) -> bool:
     """True if a path ends with the name of a session's transcript, which may have directories in it."""
     pattern = client.sessions.name.format(session=re.escape(session), short=re.escape(session[:8]))
     return re.fullmatch(pattern, "/".join(path.split(os.sep)[-1 - pattern.count("/") :])) is not None
@@ -82,35 +82,35 @@ class FoundTranscript(NamedTuple):
     path: str
 
 
-def find_newest(homes: Homes, root: str, session: str = "") -> FoundTranscript | None:
+def find_newest_transcript(homes: Homes, root: str, session: str = "") -> FoundTranscript | None:
     """The transcript of a root that was written last; with `session` only that session's."""
     found = _newest_first(homes, root, session)[:_MOST]
-    return next((one for one in found if session in ("", one.session) and _is_of_project(one.path, root)), None)
+    return next((one for one in found if session in ("", one.session) and _ran_in_project(one.path, root)), None)
 
 
-def sessions_named(homes: Homes, root: str, prefix: str) -> frozenset[str]:
+def sessions_with_prefix(homes: Homes, root: str, prefix: str) -> frozenset[str]:
     """The sessions of a root, as far as their clients' files show them, whose ids begin with `prefix`."""
-    return frozenset(one.session for one in _newest_first(homes, root, prefix) if _is_of_project(one.path, root))
+    return frozenset(one.session for one in _newest_first(homes, root, prefix) if _ran_in_project(one.path, root))
 
 
 def _newest_first(homes: Homes, root: str, prefix: str) -> list[FoundTranscript]:
     """The transcripts that may be those of a root, of sessions whose ids begin with `prefix`."""
     found = []
     for client in load_conversation_clients():
-        for path in _candidates(client, homes, root):
+        for path in _transcripts_by_directory_name(client, homes, root):
             name = os.path.basename(path).removesuffix(".jsonl")
             identity = name if client.sessions.name.startswith("{") else name.rpartition("_")[2]
-            if is_id(identity) and identity.startswith(prefix):
+            if is_session_id(identity) and identity.startswith(prefix):
                 with suppress(OSError):
                     found.append((os.stat(path).st_mtime_ns, FoundTranscript(client.name, identity, path)))
     return [one for _, one in sorted(found, reverse=True)]
 
 
-def _candidates(client: ConversationClient, homes: Homes, root: str) -> Iterator[str]:
+def _transcripts_by_directory_name(client: ConversationClient, homes: Homes, root: str) -> Iterator[str]:
     """Transcripts in the directories of a client that may be those of a root: their names are made of its path."""
     if not client.sessions.by_project:
         return
-    directory = client.find_moved_sessions(homes.environ) or client.find_sessions(homes.home, homes.environ)
+    directory = client.sessions_directory_by_variable(homes.environ) or client.usual_sessions_directory(homes.home, homes.environ)
     with suppress(OSError):
         for entry in os.scandir(directory):
             if _letters_and_digits(entry.name).startswith(_letters_and_digits(root)[:_NAME]) and entry.is_dir():
@@ -123,19 +123,19 @@ def _letters_and_digits(path: str) -> str:
     return "".join(character for character in path if character.isascii() and character.isalnum())
 
 
-def _is_of_project(path: str, root: str) -> bool:
+def _ran_in_project(path: str, root: str) -> bool:
     """True if a transcript's first working directory is a root, or below it and in no repository of its own."""
     try:
         with open(path, "rb") as file:
             data = file.read(_READ)
     except OSError:
         return False
-    named = [transcripts.text((line.value or {}).get("cwd")) for line in transcripts.lines_containing(data, b'"cwd"')]
+    named = [transcripts.text_or_empty((line.value or {}).get("cwd")) for line in transcripts.parse_lines_containing(data, b'"cwd"')]
     first = next((place for place in reversed(named) if os.path.isabs(place)), "")
-    return first != "" and _is_in_project(os.path.realpath(first), root)
+    return first != "" and _is_in_repository_of(os.path.realpath(first), root)
 
 
-def _is_in_project(place: str, root: str) -> bool:
+def _is_in_repository_of(place: str, root: str) -> bool:
     if not locations.is_in(place, root):
         return False
     while place != root:
@@ -147,16 +147,18 @@ def _is_in_project(place: str, root: str) -> bool:
 
 def _is_of_session(client: ConversationClient, data: bytes, session: str) -> bool:
     """True if the bytes are a session's transcript: JSON lines, one of them with the session's id."""
-    first = next(transcripts.lines(data), None)
+    first = next(transcripts.parse_lines(data), None)
     if first is None:
         return not data
     if first.value is None:
         return False
-    is_header = bool(client.sessions.header) and transcripts.member(first.value, client.sessions.header) == session
-    return is_header or any((line.value or {}).get("sessionId") == session for line in transcripts.lines_containing(data, session.encode()))
+    is_header = bool(client.sessions.header) and transcripts.member_at_keys(first.value, client.sessions.header) == session
+    return is_header or any(
+        (line.value or {}).get("sessionId") == session for line in transcripts.parse_lines_containing(data, session.encode())
+    )
 
 
-def replace(client: ConversationClient, transcript: str, data: bytes, now: str, session: str = "") -> str | None:
+def replace_with_backup(client: ConversationClient, transcript: str, data: bytes, now: str, session: str = "") -> str | None:
     """Replace a session's transcript by `data` (mode 0600). Returns the backup's path, None without an old transcript.
 
     The old transcript must be JSON lines with the id `session` (by default from its name). The backup is durable
@@ -169,7 +171,7 @@ def replace(client: ConversationClient, transcript: str, data: bytes, now: str, 
         fsio.make_directories(directory)
         fsio.remove_orphans(directory)
         with suppress(FileNotFoundError):
-            before = fork_files.read_file(transcript)
+            before = fork_files.read_session_file(transcript)
             if not _is_of_session(client, before, session or name.removesuffix(".jsonl")):
                 raise errors.AgentError(
                     f"refused: {printable(transcript)} does not hold lines of that session: it is unchanged",

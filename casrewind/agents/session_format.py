@@ -19,12 +19,12 @@ def find_problem(client: ConversationClient, data: bytes) -> str:
         return ""
     if wrong := find_version_problem(client, data):
         return wrong
-    if client.sessions.header and not transcript.text(transcript.member(_first_value(data), client.sessions.header)):
+    if client.sessions.header and not transcript.text_or_empty(transcript.member_at_keys(_first_object(data), client.sessions.header)):
         return f"the first line of this session is not one that {client.title} is known to write"
     kinds, unknown = set(), []
-    for line in transcript.lines(data):
+    for line in transcript.parse_lines(data):
         if line.value is not None:
-            kind = client.kind_of(line.value)
+            kind = client.kind_of_line(line.value)
             kinds.add(kind)
             if kind == transcript.UNKNOWN:
                 unknown.append(line.value)
@@ -34,8 +34,10 @@ def find_problem(client: ConversationClient, data: bytes) -> str:
         return ""
     if not (client.prompts(data, every=True) and transcript.ASSISTANT in kinds):
         return f"this session has lines of an unknown kind{_type_in_brackets(unknown[0])}, and lacks prompts or answers of a known one"
-    messages = {transcript.text(value.get("uuid")): value for value in unknown if transcript.members(value.get("message"))}
-    parents = (transcript.text((line.value or {}).get("parentUuid")) for line in transcript.lines_containing(data, b'"parentUuid"'))
+    messages = {transcript.text_or_empty(value.get("uuid")): value for value in unknown if transcript.object_or_empty(value.get("message"))}
+    parents = (
+        transcript.text_or_empty((line.value or {}).get("parentUuid")) for line in transcript.parse_lines_containing(data, b'"parentUuid"')
+    )
     parent = next((name for name in parents if name and name in messages), "")
     return f"this conversation goes on from a message of an unknown kind{_type_in_brackets(messages[parent])}" if parent else ""
 
@@ -44,7 +46,7 @@ def find_version_problem(client: ConversationClient, data: bytes) -> str:
     """The problem of a transcript that names a later version of its format than is known, or ""."""
     if not client.sessions.version:
         return ""
-    version = transcript.member(_first_value(data), client.sessions.version_path)
+    version = transcript.member_at_keys(_first_object(data), client.sessions.version_path)
     if version is None:
         return ""
     number = str(version).partition(".")[0]
@@ -53,11 +55,11 @@ def find_version_problem(client: ConversationClient, data: bytes) -> str:
     return f"this session has version {str(version)[:40]} of {client.title}'s format, and casrewind knows {client.sessions.version}"
 
 
-def _first_value(data: bytes) -> Value:
-    line = next(transcript.lines(data), None)
+def _first_object(data: bytes) -> Value:
+    line = next(transcript.parse_lines(data), None)
     return {} if line is None else line.value or {}
 
 
 def _type_in_brackets(value: Value) -> str:
-    name = transcript.text(value.get("type"))[:40]
+    name = transcript.text_or_empty(value.get("type"))[:40]
     return f" ({name})" if name else ""

@@ -30,10 +30,10 @@ _GUARD = "2>/dev/null || :"
 def hook_command(agent: str, event: str = "") -> list[str]:
     """The command that a client runs at its events. The interpreter's path is absolute, because a client's PATH may be
     short. `event`: the event's name, for a client that sends payloads without it."""
-    return [*launch.argv(), "hook", agent, *([event] if event else [])]
+    return [*launch.own_command(), "hook", agent, *([event] if event else [])]
 
 
-def is_resident(line: str) -> bool:
+def starts_helper(line: str) -> bool:
     """True if a command line of ours starts the helper."""
     return without_guard(line).endswith(f" {RESIDENT}")
 
@@ -48,21 +48,21 @@ def is_ours(hook: object, agent: str) -> bool:
     if not isinstance(hook, dict):
         return False
     words = rf"casrewind.*\shook\s+{agent}(\s+[A-Za-z]\w+)?(\s+{RESIDENT})?$"
-    return re.search(words, without_guard(line_of(hook)), re.DOTALL) is not None
+    return re.search(words, without_guard(command_line_of(hook)), re.DOTALL) is not None
 
 
-def line_of(hook: Mapping[str, object]) -> str:
+def command_line_of(hook: Mapping[str, object]) -> str:
     """The command line of a hook in a client's settings."""
     arguments = hook.get("args")
     words = [hook.get("command"), *(arguments if isinstance(arguments, list) else [])]
     return " ".join(word for word in words if isinstance(word, str))
 
 
-def hook_entries(client: Client, tier: str, *, resident: bool = False) -> dict[str, JsonObject]:
+def make_hook_entries(client: Client, tier: str, *, resident: bool = False) -> dict[str, JsonObject]:
     """{event: our hook's entry in the client's settings}; `resident`: with the helper."""
     found: dict[str, JsonObject] = {}
     for hook in client.hooks_of(tier):
-        run = _command(client, hook, resident=resident)
+        run = _hook_json(client, hook, resident=resident)
         if any(file.flat for file in client.settings.files):
             found[hook.event] = run
             continue
@@ -70,20 +70,20 @@ def hook_entries(client: Client, tier: str, *, resident: bool = False) -> dict[s
     return found
 
 
-def _command(client: Client, hook: Hook, *, resident: bool) -> JsonObject:
-    words = hook_command(client.name, client.argument_for(hook.event))
+def _hook_json(client: Client, hook: Hook, *, resident: bool) -> JsonObject:
+    words = hook_command(client.name, client.event_argument(hook.event))
     if client.events.triggers[hook.event] in _STARTS:
         words += [RESIDENT] if resident else []
     return {"type": "command", "command": f"{shlex.join(words)} {_GUARD}", "timeout": hook.timeout * client.settings.timeout_unit}
 
 
-def check(text: str, client: Client, file: HookFile, where: str) -> list[str]:
+def refuse_unsafe(text: str, client: Client, file: HookFile, where: str) -> list[str]:
     """Raise AgentError for settings that cannot be changed safely. Returns notes about harmless oddities. `where` names
     the file in messages."""
     try:
-        value = json_edit.parse(text)
+        value = json_edit.parse_with_comments(text)
         repeated = json_edit.repeated_keys(text)
-        if not file.comments and json_edit.without_comments(text) != text:
+        if not file.comments and json_edit.blank_comments(text) != text:
             raise ValueError("it has comments")
     except RecursionError:
         raise errors.AgentError(f"{where} is nested too deeply to be read; nothing was changed") from None
@@ -98,9 +98,11 @@ def check(text: str, client: Client, file: HookFile, where: str) -> list[str]:
         raise errors.AgentError(f"{where} is not a JSON object; nothing was changed", "fix it, then try again")
     if file.key and not isinstance(value.get(file.key, {}), dict):
         raise errors.AgentError(f'"{file.key}" in {where} is not a JSON object; nothing was changed', "fix it, then try again")
-    _refuse_repeated_keys([item.key for item in json_edit.items(text, json_edit.value_start(text)) if item.key == file.key], where)
+    _refuse_repeated_keys(
+        [item.key for item in json_edit.container_items(text, json_edit.value_start(text)) if item.key == file.key], where
+    )
     known = {hook.event for hook in client.settings.hooks}
-    events = [item for item in _events(text, file) if item.key in known]
+    events = [item for item in _event_items(text, file) if item.key in known]
     _refuse_repeated_keys([item.key for item in events], where)
     for item in events:
         if text[item.value] != "[":
@@ -117,27 +119,27 @@ def _refuse_repeated_keys(keys: list[str], where: str) -> None:
             )
 
 
-def off_switch(text: str, client: Client, file: HookFile) -> str:
+def find_off_switch(text: str, client: Client, file: HookFile) -> str:
     """How settings switch all of the client's hooks off; "" if they do not."""
-    value = json_edit.parse(text)
+    value = json_edit.parse_with_comments(text)
     return client.find_off_switch(value, value.get(file.key, {}) if file.key else value)
 
 
-def events_in(text: str, file: HookFile) -> set[str]:
+def events_in_settings(text: str, file: HookFile) -> set[str]:
     """The events in the settings."""
-    return {item.key for item in _events(text, file)}
+    return {item.key for item in _event_items(text, file)}
 
 
-def _hooks_at(text: str, file: HookFile) -> int | None:
+def _position_of_hooks(text: str, file: HookFile) -> int | None:
     start = json_edit.value_start(text)
     if not file.key:
         return start
-    return next((item.value for item in json_edit.items(text, start) if item.key == file.key), None)
+    return next((item.value for item in json_edit.container_items(text, start) if item.key == file.key), None)
 
 
-def _events(text: str, file: HookFile) -> list[JsonItem]:
-    start = _hooks_at(text, file)
-    return [] if start is None else json_edit.items(text, start)
+def _event_items(text: str, file: HookFile) -> list[JsonItem]:
+    start = _position_of_hooks(text, file)
+    return [] if start is None else json_edit.container_items(text, start)
 
 
 class OurHooks(NamedTuple):
@@ -149,22 +151,22 @@ class OurHooks(NamedTuple):
     ours: dict[tuple[int, int], list[int]]
 
 
-def _find(text: str, file: HookFile, agent: str) -> OurHooks:
-    found = OurHooks(_events(text, file), {}, {}, {})
+def _find_our_hooks(text: str, file: HookFile, agent: str) -> OurHooks:
+    found = OurHooks(_event_items(text, file), {}, {}, {})
     for number, event in enumerate(found.events):
         if text[event.value] != "[":
             continue
-        found.groups[number] = json_edit.items(text, event.value)
+        found.groups[number] = json_edit.container_items(text, event.value)
         for position, group in enumerate(found.groups[number]):
             if file.flat:
                 found.hooks[number, position] = [group]
                 if is_ours(json_edit.value_at(text, group.value), agent):
                     found.ours[number, position] = [0]
                 continue
-            for member in json_edit.items(text, group.value) if text[group.value] == "{" else []:
+            for member in json_edit.container_items(text, group.value) if text[group.value] == "{" else []:
                 if member.key == "hooks" and text[member.value] == "[":
                     place = number, position
-                    found.hooks[place] = json_edit.items(text, member.value)
+                    found.hooks[place] = json_edit.container_items(text, member.value)
                     values = [json_edit.value_at(text, item.value) for item in found.hooks[place]]
                     ours = [index for index, value in enumerate(values) if is_ours(value, agent)]
                     if ours:
@@ -172,29 +174,29 @@ def _find(text: str, file: HookFile, agent: str) -> OurHooks:
     return found
 
 
-def events_of(text: str, file: HookFile, agent: str) -> list[str]:
+def events_with_our_hooks(text: str, file: HookFile, agent: str) -> list[str]:
     """The events with a hook of ours, each once, in the order of the file."""
-    found = _find(text, file, agent)
+    found = _find_our_hooks(text, file, agent)
     return list(dict.fromkeys(found.events[number].key for number, _ in found.ours))
 
 
-def has_resident(text: str, file: HookFile, agent: str) -> bool:
+def any_starts_helper(text: str, file: HookFile, agent: str) -> bool:
     """True if a hook of ours starts the helper."""
-    return any(is_resident(line_of(hook)) for hook in _ours(text, file, agent))
+    return any(starts_helper(command_line_of(hook)) for hook in _our_hook_values(text, file, agent))
 
 
-def _ours(text: str, file: HookFile, agent: str) -> list[JsonObject]:
-    found = _find(text, file, agent)
+def _our_hook_values(text: str, file: HookFile, agent: str) -> list[JsonObject]:
+    found = _find_our_hooks(text, file, agent)
     return [json_edit.value_at(text, found.hooks[place][index].value) for place, indices in found.ours.items() for index in indices]
 
 
-def removed(text: str, file: HookFile, agent: str, before: str | None = None, stay: Collection[str] = ()) -> str:
+def without_our_hooks(text: str, file: HookFile, agent: str, before: str | None = None, stay: Collection[str] = ()) -> str:
     """The settings without our hooks (except for the events `stay`) and without lists and objects that only they
     needed. Empty lists and objects in `before`, the settings before the first installation, are kept."""
-    found = _find(text, file, agent)
+    found = _find_our_hooks(text, file, agent)
     pieces: list[Removal] = []
     gone_events: set[int] = set()
-    had = set() if before is None else {item.key for item in _events(before, file)}
+    had = set() if before is None else {item.key for item in _event_items(before, file)}
     for number, event in enumerate(found.events):
         gone_groups: set[int] = set()
         for position in range(len(found.groups.get(number, []))) if event.key not in stay else ():
@@ -202,36 +204,36 @@ def removed(text: str, file: HookFile, agent: str, before: str | None = None, st
             if ours and len(ours) == len(found.hooks[number, position]):
                 gone_groups.add(position)
             elif ours:
-                pieces += json_edit.item_cuts(text, found.hooks[number, position], ours)
+                pieces += json_edit.cuts_of_items(text, found.hooks[number, position], ours)
         if gone_groups and len(gone_groups) == len(found.groups[number]):
             if event.key in had:
-                pieces.append(json_edit.all_items_cut(text, found.groups[number]))
+                pieces.append(json_edit.cut_of_all_items(text, found.groups[number]))
             else:
                 gone_events.add(number)
         elif gone_groups:
-            pieces += json_edit.item_cuts(text, found.groups[number], gone_groups)
+            pieces += json_edit.cuts_of_items(text, found.groups[number], gone_groups)
     if gone_events and len(gone_events) == len(found.events):
-        return json_edit.without(text, _cuts_of_all_events(text, file, found.events, before))
+        return json_edit.cut_pieces(text, _cuts_of_all_events(text, file, found.events, before))
     if gone_events:
-        pieces += json_edit.item_cuts(text, found.events, gone_events)
-    return json_edit.without(text, pieces)
+        pieces += json_edit.cuts_of_items(text, found.events, gone_events)
+    return json_edit.cut_pieces(text, pieces)
 
 
 def _cuts_of_all_events(text: str, file: HookFile, events: list[JsonItem], before: str | None) -> list[Removal]:
     """The cuts that remove all events. They also remove the object that holds the events, if `before` lacks it."""
-    members = json_edit.items(text, json_edit.value_start(text))
+    members = json_edit.container_items(text, json_edit.value_start(text))
     keys = [item.key for item in members]
-    if not file.key or (before is not None and _hooks_at(before, file) is not None):
-        return [json_edit.all_items_cut(text, events)]
+    if not file.key or (before is not None and _position_of_hooks(before, file) is not None):
+        return [json_edit.cut_of_all_items(text, events)]
     if len(members) == 1:
-        return [json_edit.all_items_cut(text, members)]
-    return json_edit.item_cuts(text, members, [keys.index(file.key)])
+        return [json_edit.cut_of_all_items(text, members)]
+    return json_edit.cuts_of_items(text, members, [keys.index(file.key)])
 
 
-def merged(text: str, file: HookFile, agent: str, wanted: Mapping[str, object], before: str | None) -> str:
+def with_our_hooks(text: str, file: HookFile, agent: str, wanted: Mapping[str, object], before: str | None) -> str:
     """The settings with the groups `wanted` (by event) and no other hooks of ours. Correct hooks are not rewritten.
     `before`: the settings before the first installation, if known."""
-    found = _find(text, file, agent)
+    found = _find_our_hooks(text, file, agent)
     right: set[str] = set()
     for number, event in enumerate(found.events):
         ours = [(position, indices) for (owner, position), indices in found.ours.items() if owner == number]
@@ -239,16 +241,16 @@ def merged(text: str, file: HookFile, agent: str, wanted: Mapping[str, object], 
             value = json_edit.value_at(text, found.groups[number][ours[0][0]].value)
             if event.key in wanted and _same_in_any_order(value, wanted[event.key]):
                 right.add(event.key)
-    text = removed(text, file, agent, before, stay=right)
+    text = without_our_hooks(text, file, agent, before, stay=right)
     for name, group in wanted.items():
         if name in right:
             continue
-        if _hooks_at(text, file) is None:
-            text = json_edit.append(text, json_edit.value_start(text), {}, file.key)
-        start = _hooks_at(text, file)
+        if _position_of_hooks(text, file) is None:
+            text = json_edit.append_item(text, json_edit.value_start(text), {}, file.key)
+        start = _position_of_hooks(text, file)
         assert start is not None
-        place = next((item.value for item in json_edit.items(text, start) if item.key == name), None)
-        text = json_edit.append(text, start, [group], name) if place is None else json_edit.append(text, place, group)
+        place = next((item.value for item in json_edit.container_items(text, start) if item.key == name), None)
+        text = json_edit.append_item(text, start, [group], name) if place is None else json_edit.append_item(text, place, group)
     return text
 
 
@@ -257,9 +259,9 @@ def _same_in_any_order(one: object, other: object) -> bool:
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
-def all_but_ours(text: str, file: HookFile, agent: str) -> object:
+def rest_for_comparison(text: str, file: HookFile, agent: str) -> object:
     """Everything that is not ours, for exact comparison: order, duplicate keys, number formats and comments count."""
-    kind, pairs = json_edit.exact_value(text)
+    kind, pairs = json_edit.value_for_exact_comparison(text)
     remarks = json_edit.comments(text)
     if not file.key:
         return kind, remarks, _foreign_events(pairs, agent, flat=file.flat)

@@ -40,7 +40,7 @@ class FileChanged(Exception):
     """Another program wrote to the file at the same time."""
 
 
-def read(path: str) -> SettingsFile:
+def read_settings(path: str) -> SettingsFile:
     """Read the file at `path`. Raises AgentError if it is no regular file, too large, or unreadable."""
     where = printable(path)
     try:
@@ -65,7 +65,7 @@ def check_writable(present: SettingsFile) -> None:
             raise PermissionError(errno.EACCES, "it is read-only")
 
 
-def write(present: SettingsFile, data: bytes, mode: int, like: os.stat_result | None = None) -> None:
+def replace_if_unchanged(present: SettingsFile, data: bytes, mode: int, like: os.stat_result | None = None) -> None:
     """Replace the file that was read: atomic, and durable on return; link, mode and owner are preserved. A new file
     gets those of `like`, else `mode`. Raises FileChanged if the file is no longer what was read, or its directory became
     a link. Raises AgentError and StoreFull if it cannot be written."""
@@ -79,7 +79,7 @@ def write(present: SettingsFile, data: bytes, mode: int, like: os.stat_result | 
                 )
             fsio.make_directories(directory, SHARED)
         fsio.remove_orphans(directory)
-        with fsio.drafted(directory) as (draft, fd):
+        with fsio.draft_file(directory) as (draft, fd):
             like = present.status or like
             if like is not None:
                 mode = like.st_mode & 0o777
@@ -88,30 +88,30 @@ def write(present: SettingsFile, data: bytes, mode: int, like: os.stat_result | 
             fsio.write_all(fd, data)
             os.fchmod(fd, mode)
             fsio.sync_fd(fd)
-            if read(present.path).data != present.data or os.path.realpath(directory) != directory:
+            if read_settings(present.path).data != present.data or os.path.realpath(directory) != directory:
                 raise FileChanged
             os.rename(draft, present.target)
         fsio.sync_directory(directory)
 
 
-def remove(present: SettingsFile) -> None:
+def remove_if_unchanged(present: SettingsFile) -> None:
     """Remove the file that was read. Raises FileChanged, AgentError as `write` does."""
     with _write_errors(present.path):
         directory = os.path.dirname(present.target)
-        if read(present.path).data != present.data or os.path.realpath(directory) != directory:
+        if read_settings(present.path).data != present.data or os.path.realpath(directory) != directory:
             raise FileChanged
         os.unlink(present.target)
         fsio.sync_directory(directory)
 
 
-def remove_empty(directory: str) -> None:
+def remove_if_empty(directory: str) -> None:
     """Remove an empty directory; a link to a directory is kept."""
     with suppress(OSError):
         os.rmdir(directory)
 
 
 @contextmanager
-def locked(directory: str, mode: int) -> Iterator[None]:
+def installation_lock(directory: str, mode: int) -> Iterator[None]:
     """Hold the installation lock of a client's directory. Creates the directory and its parents with `mode` if
     they are missing."""
     with _write_errors(directory):
@@ -147,12 +147,12 @@ class Document(NamedTuple):
     ours: list[str]
     """The events with hooks of ours."""
 
-    def encoded(self, text: str) -> bytes:
+    def encode_with_mark(self, text: str) -> bytes:
         """`text` as bytes, with the document's byte order mark."""
         return self.bom + text.encode("utf-8")
 
 
-def files_of(client: Client, directory: str) -> tuple[list[HookFile], list[HookFile]]:
+def used_and_ignored_files(client: Client, directory: str) -> tuple[list[HookFile], list[HookFile]]:
     """Returns (files that the client reads, files that it ignores because of others)."""
     there = {file.name for file in client.settings.files if os.path.lexists(os.path.join(directory, file.name))}
     idle = client.unread_files(there)
@@ -160,36 +160,38 @@ def files_of(client: Client, directory: str) -> tuple[list[HookFile], list[HookF
     return found, [file for file in client.settings.files if file.name in idle]
 
 
-def read_all(client: Client, directory: str, notes: list[str]) -> list[Document]:
+def read_used_documents(client: Client, directory: str, notes: list[str]) -> list[Document]:
     """The documents that the client reads, including the first one even if it is missing."""
-    used, _ = files_of(client, directory)
-    return [read_document(client, directory, file, notes) for file in used if file is used[0] or may_matter(directory, file)]
+    used, _ = used_and_ignored_files(client, directory)
+    return [
+        read_changeable_document(client, directory, file, notes) for file in used if file is used[0] or may_hold_hooks_or(directory, file)
+    ]
 
 
-def may_matter(directory: str, file: HookFile, *words: str) -> bool:
+def may_hold_hooks_or(directory: str, file: HookFile, *words: str) -> bool:
     """True if a file other than the first can hold events, or one of these words as a key. Other files need not be
     valid. Raises AgentError for an unreadable file."""
-    data = read(os.path.join(directory, file.name)).data
+    data = read_settings(os.path.join(directory, file.name)).data
     return data is not None and (not file.key or any(f'"{word}"'.encode() in data for word in (file.key, *words)))
 
 
-def read_document(client: Client, directory: str, file: HookFile, notes: list[str]) -> Document:
+def read_changeable_document(client: Client, directory: str, file: HookFile, notes: list[str]) -> Document:
     """Read one settings file and add its oddities to `notes`. Raises AgentError if it cannot be changed safely."""
-    present = read(os.path.join(directory, file.name))
+    present = read_settings(os.path.join(directory, file.name))
     where = printable(present.path)
-    text, bom = _text(present.data, where, file.empty)
-    notes += settings_edit.check(text, client, file, where)
-    if switch := settings_edit.off_switch(text, client, file):
+    text, bom = _decode_with_mark(present.data, where, file.empty)
+    notes += settings_edit.refuse_unsafe(text, client, file, where)
+    if switch := settings_edit.find_off_switch(text, client, file):
         notes.append(f"{switch} in {where}: the client runs no hooks at all until that is changed")
-    ours = settings_edit.events_of(text, file, client.name)
-    backup = read(present.path + BACKUP)
+    ours = settings_edit.events_with_our_hooks(text, file, client.name)
+    backup = read_settings(present.path + BACKUP)
     before = None if ours or present.data is None else text
     if ours and backup.data is not None:
-        before = _backed_up(backup, client, file)
+        before = _text_of_usable_backup(backup, client, file)
     return Document(file, present, text, bom, backup, before, ours)
 
 
-def _text(data: bytes | None, where: str, empty: str) -> tuple[str, bytes]:
+def _decode_with_mark(data: bytes | None, where: str, empty: str) -> tuple[str, bytes]:
     """Returns (text, byte order mark) of settings. Missing or empty settings count as the text `empty`."""
     raw = data or b""
     bom = _BOM if raw.startswith(_BOM) else b""
@@ -200,10 +202,10 @@ def _text(data: bytes | None, where: str, empty: str) -> tuple[str, bytes]:
     return text if text.strip() else empty, bom
 
 
-def _backed_up(backup: SettingsFile, client: Client, file: HookFile) -> str | None:
+def _text_of_usable_backup(backup: SettingsFile, client: Client, file: HookFile) -> str | None:
     try:
-        text, _ = _text(backup.data, printable(backup.path), file.empty)
-        settings_edit.check(text, client, file, printable(backup.path))
+        text, _ = _decode_with_mark(backup.data, printable(backup.path), file.empty)
+        settings_edit.refuse_unsafe(text, client, file, printable(backup.path))
     except errors.AgentError:
         return None
     return text

@@ -45,7 +45,7 @@ class TranscriptLine(NamedTuple):
     value: Value | None
 
 
-def parse(raw: bytes) -> Value | None:
+def parse_object(raw: bytes) -> Value | None:
     """Parse a JSON object; None for anything else. Like the clients, this reads broken UTF-8 as U+FFFD."""
     try:
         value = loads(raw.decode("utf-8", "replace"))
@@ -54,7 +54,7 @@ def parse(raw: bytes) -> Value | None:
     return value if isinstance(value, dict) else None
 
 
-def encode(value: Value) -> bytes:
+def encode_line(value: Value) -> bytes:
     """A line with a JSON object, as clients write it."""
     import json  # late: a hook does not need it
 
@@ -64,60 +64,60 @@ def encode(value: Value) -> bytes:
 _ID_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 
 
-def is_id(session: str) -> bool:
+def is_session_id(session: str) -> bool:
     """True if a text is a valid session id. It becomes part of a file name and of a shell command."""
     return 0 < len(session) <= 128 and _ID_CHARACTERS.issuperset(session) and not session.startswith("-")
 
 
-def complete_bytes(data: bytes) -> int:
+def end_of_complete_lines(data: bytes) -> int:
     """The end of the last complete line, in bytes. The rest is still being written."""
     return data.rfind(b"\n") + 1
 
 
-def lines(data: bytes) -> Iterator[TranscriptLine]:
+def parse_lines(data: bytes) -> Iterator[TranscriptLine]:
     """Every complete line, in order."""
     start = 0
     while end := data.find(b"\n", start) + 1:
-        yield TranscriptLine(start, end, parse(data[start:end]))
+        yield TranscriptLine(start, end, parse_object(data[start:end]))
         start = end
 
 
-def lines_backwards(data: bytes) -> Iterator[TranscriptLine]:
+def parse_lines_backwards(data: bytes) -> Iterator[TranscriptLine]:
     """Every complete line, the last first. The first line of `data` may be cut off: then its value is None."""
-    end = complete_bytes(data)
+    end = end_of_complete_lines(data)
     while end > 0:
         start = data.rfind(b"\n", 0, end - 1) + 1
-        yield TranscriptLine(start, end, parse(data[start:end]))
+        yield TranscriptLine(start, end, parse_object(data[start:end]))
         end = start
 
 
-def text(value: object) -> str:
+def text_or_empty(value: object) -> str:
     """A field that should be text; "" for any other type."""
     return value if isinstance(value, str) else ""
 
 
-def members(value: object) -> Value:
+def object_or_empty(value: object) -> Value:
     """A field that should be an object; {} for any other type."""
     return value if isinstance(value, dict) else {}
 
 
-def member(value: object, keys: tuple[str, ...]) -> object:
+def member_at_keys(value: object, keys: tuple[str, ...]) -> object:
     """The member of an object to which these keys lead, or None."""
     for key in keys:
-        value = members(value).get(key)
+        value = object_or_empty(value).get(key)
     return value
 
 
-def blocks(content: object) -> list[Value]:
+def content_blocks(content: object) -> list[Value]:
     """The blocks of a message's content: a list of objects, or plain text as one block of type "text"."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
 
 
-def texts(content: object) -> list[str]:
+def content_texts(content: object) -> list[str]:
     """The texts of a message's content."""
-    return [text(block.get("text")) for block in blocks(content) if block.get("type") == "text"]
+    return [text_or_empty(block.get("text")) for block in content_blocks(content) if block.get("type") == "text"]
 
 
 def time_ns(value: object) -> int:
@@ -125,7 +125,7 @@ def time_ns(value: object) -> int:
     from datetime import UTC, datetime, timedelta  # importing it costs 1 ms that hooks do not need
 
     try:
-        moment = datetime.fromisoformat(text(value))
+        moment = datetime.fromisoformat(text_or_empty(value))
     except ValueError:
         return 0
     if moment.tzinfo is None:
@@ -133,13 +133,13 @@ def time_ns(value: object) -> int:
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) * 1000
 
 
-def lines_containing(data: bytes, word: bytes) -> Iterator[TranscriptLine]:
+def parse_lines_containing(data: bytes, word: bytes) -> Iterator[TranscriptLine]:
     """Every complete line with `word` in it, the last first. Only these lines are parsed."""
-    end = complete_bytes(data)
+    end = end_of_complete_lines(data)
     while (at := data.rfind(word, 0, end)) >= 0:
         start = data.rfind(b"\n", 0, at) + 1
         stop = data.find(b"\n", at) + 1
-        yield TranscriptLine(start, stop, parse(data[start:stop]))
+        yield TranscriptLine(start, stop, parse_object(data[start:stop]))
         end = start
 
 
@@ -147,13 +147,13 @@ def with_lines_replaced(data: bytes, change: Callable[[Value], Value | None]) ->
     """The transcript with some lines replaced. `change` returns the new value of a line, or None to keep its bytes."""
     data = data if data.endswith(b"\n") else data + b"\n"
     parts = []
-    for line in lines(data):
+    for line in parse_lines(data):
         value = None if line.value is None else change(line.value)
-        parts.append(data[line.start : line.end] if value is None else encode(value))
+        parts.append(data[line.start : line.end] if value is None else encode_line(value))
     return b"".join(parts)
 
 
-def hash_of(data: bytes) -> bytes:
+def hash_for_cursor(data: bytes) -> bytes:
     """The hash of a part of a transcript for a cursor; b"" for no bytes."""
     if not data:
         return b""
@@ -162,15 +162,15 @@ def hash_of(data: bytes) -> bytes:
     return digests.of(data)
 
 
-def has_position(data: bytes, cursor: "Cursor") -> bool:
+def still_has_bytes_before(data: bytes, cursor: "Cursor") -> bool:
     """True if a transcript still has the bytes before a cursor (compared by the hashes of their start and end)."""
     from ..model.cursor import WINDOW  # late: a hook that has nothing to do does not need it
 
     if cursor.offset > len(data):
         return False
     return (
-        hash_of(data[: min(WINDOW, cursor.offset)]) == cursor.prefix
-        and hash_of(data[max(0, cursor.offset - WINDOW) : cursor.offset]) == cursor.tail
+        hash_for_cursor(data[: min(WINDOW, cursor.offset)]) == cursor.prefix
+        and hash_for_cursor(data[max(0, cursor.offset - WINDOW) : cursor.offset]) == cursor.tail
     )
 
 
@@ -182,9 +182,9 @@ class EndedLine(Protocol):
         """The position after the line."""
 
 
-def count_before(data: bytes, table: Sequence[EndedLine], cursor: "Cursor") -> int:
+def count_lines_before_cursor(data: bytes, table: Sequence[EndedLine], cursor: "Cursor") -> int:
     """The number of lines before a cursor. Raises AgentError if the transcript no longer has the bytes before it."""
-    if not has_position(data, cursor):
+    if not still_has_bytes_before(data, cursor):
         raise errors.AgentError("the position of that checkpoint is not in this transcript")
     return sum(line.end <= cursor.offset for line in table)
 
@@ -218,7 +218,7 @@ class PromptLine(Protocol):
         """The prompt that the line holds."""
 
 
-def find_line(table: Sequence[PromptLine], prompt: Prompt) -> int:
+def find_line_of_prompt(table: Sequence[PromptLine], prompt: Prompt) -> int:
     """The index of the line that holds a prompt. Raises AgentError if no line holds it."""
     for at, row in enumerate(table):
         if row.prompt is not None and row.prompt.uuid == prompt.uuid:
@@ -226,7 +226,7 @@ def find_line(table: Sequence[PromptLine], prompt: Prompt) -> int:
     raise errors.AgentError("that prompt is not in this transcript")
 
 
-def title_of(prompts: Iterable[Prompt]) -> str:
+def title_from_prompts(prompts: Iterable[Prompt]) -> str:
     """A session's title: the start of the first prompt that has text; "" if no prompt has text."""
     first = next((prompt.text for prompt in prompts if prompt.text.strip()), "")
     return first.strip().partition("\n")[0][:_LONGEST_TITLE]

@@ -24,26 +24,26 @@ def cursor_at(client: Client, source: str | bytes, event: Event) -> Cursor:
         turn_id=event.turn_id,
         tool_use_id="" if event.name == client.events.before_tool else event.tool_use_id,
     )
-    return at_end(client, known, source)
+    return moved_to_end(client, known, source)
 
 
-def at_end(client: Client, cursor: Cursor, source: str | bytes) -> Cursor:
+def moved_to_end(client: Client, cursor: Cursor, source: str | bytes) -> Cursor:
     """A cursor with the present end of its transcript. See `cursor_at`."""
-    start, tail, offset = _in_bytes(source) if isinstance(source, bytes) else _in_file(source)
+    start, tail, offset = _ends_of_bytes(source) if isinstance(source, bytes) else _ends_of_file(source)
     return cursor._replace(
-        event_id=_last_id(client, tail),
+        event_id=_id_of_last_line(client, tail),
         offset=offset,
-        prefix=transcript.hash_of(start[:offset]),
-        tail=transcript.hash_of(tail[-WINDOW:]),
+        prefix=transcript.hash_for_cursor(start[:offset]),
+        tail=transcript.hash_for_cursor(tail[-WINDOW:]),
     )
 
 
-def _in_bytes(data: bytes) -> tuple[bytes, bytes, int]:
-    offset = transcript.complete_bytes(data)
+def _ends_of_bytes(data: bytes) -> tuple[bytes, bytes, int]:
+    offset = transcript.end_of_complete_lines(data)
     return data[:WINDOW], data[max(0, offset - _REACH) : offset], offset
 
 
-def _in_file(path: str) -> tuple[bytes, bytes, int]:
+def _ends_of_file(path: str) -> tuple[bytes, bytes, int]:
     """Returns (first bytes, last bytes before the offset, offset) of a transcript."""
     from .. import fsio
 
@@ -57,7 +57,7 @@ def _in_file(path: str) -> tuple[bytes, bytes, int]:
             return b"", b"", 0
         base = max(0, status.st_size - _REACH)
         data = os.pread(fd, status.st_size - base, base)
-        end = transcript.complete_bytes(data)
+        end = transcript.end_of_complete_lines(data)
         if not end and base:  # a longer last line is not searched while a client waits
             return b"", b"", 0
         return os.pread(fd, WINDOW, 0), data[:end], base + end
@@ -67,10 +67,10 @@ def _in_file(path: str) -> tuple[bytes, bytes, int]:
         os.close(fd)
 
 
-def _last_id(client: Client, tail: bytes) -> str:
+def _id_of_last_line(client: Client, tail: bytes) -> str:
     if not isinstance(client, ConversationClient) or not client.sessions.line_id:
         return ""
-    names = (transcript.text((line.value or {}).get(client.sessions.line_id)) for line in transcript.lines_backwards(tail))
+    names = (transcript.text_or_empty((line.value or {}).get(client.sessions.line_id)) for line in transcript.parse_lines_backwards(tail))
     return next((name for name in names if name), "")
 
 

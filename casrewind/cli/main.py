@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from .. import errors
 from ..messages import printable
-from .grammar.command_line import CommandLine, ParsedOptions, find
+from .grammar.command_line import CommandLine, ParsedOptions, find_command
 from .grammar.command_table import HELP, PICK, PICKER, VERSION, Command
 from .terminal import lines
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..config import Config
     from ..ops.context import Context, Progress
     from ..settings import Settings
-    from .picker import ProgressRelay
+    from .picker.progress_relay import ProgressRelay
     from .terminal.progress import Reporter
 
 OK = 0
@@ -77,17 +77,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if argv is None else argv)
     os.umask(os.umask(0o077) & 0o077)  # keep owner access: this process has to open its own lock
     if given[:1] == ["hook"] or "_ARGCOMPLETE" in os.environ:
-        return _answer_program(given)
+        return _answer_hook_or_shell(given)
     gc.set_threshold(_UNHURRIED)
     wants_json = "--json" in given[: given.index("--") if "--" in given else None]
     try:
-        lines.reset()
-        options = CommandLine(given).read()
+        lines.reset_output()
+        options = CommandLine(given).parse_line()
         wants_json = options.json
         if options.color != "auto" or f"{__package__}.terminal.colour" in sys.modules:  # a command that paints nothing does not import it
             from .terminal import colour
 
-            colour.choose(options)
+            colour.set_mode(options)
         code = _run(options)
         sys.stdout.flush()
         return code
@@ -126,24 +126,24 @@ def _run(options: ParsedOptions) -> int:
     if options.command in (HELP, VERSION) or (not options.command and not on_terminal):
         from .grammar import help as texts
 
-        lines.print_line((texts.version() if options.command == VERSION else texts.show_help(options)).rstrip("\n"))
+        lines.print_line((texts.version_text() if options.command == VERSION else texts.help_text(options)).rstrip("\n"))
         return OK
     if not options.command or (on_terminal and _is_bare_restore(options)):
         options.command = PICK
-    found = find(options.command)
+    found = find_command(options.command)
     command = PICKER if found is None else found[1]
     from ..settings import from_environment
 
     settings, config = from_environment(store=options.store, force=getattr(options, "force", False))
     options.budget, options.configured_tier, options.configured_keep_edits = config.max_size, config.tier, config.keep_edits
     if command.is_alone:
-        return _function(command, options)(settings, options)
+        return _import_function(command, options)(settings, options)
     settings = settings._replace(repair=getattr(options, "repair", False))
     if options.command != PICK:
         return _run_in_project(command, options, settings, config, lines.reporter(quiet=options.quiet))
-    from . import picker
+    from .picker.progress_relay import ProgressRelay
 
-    options.relay = picker.ProgressRelay()  # its screen shows the progress
+    options.relay = ProgressRelay()  # its screen shows the progress
     return _run_in_project(command, options, settings._replace(processes=1), config, options.relay)  # textual has threads: nothing may fork
 
 
@@ -158,7 +158,7 @@ def _is_bare_restore(options: ParsedOptions) -> bool:
     return not any(given) and options.keep_edits is None
 
 
-def _answer_program(given: list[str]) -> int:
+def _answer_hook_or_shell(given: list[str]) -> int:
     """Handle a call by a program: a client runs its hook, or a shell requests completions."""
     if given[:1] == ["hook"]:
         from ..hook import handler
@@ -176,9 +176,9 @@ def _run_in_project(
     from ..settings import close_context
 
     try:
-        context = _open(command, options, settings, reporter)
+        context = _open_or_adopt(command, options, settings, reporter)
     except (errors.StoreDamaged, errors.WorkspaceNotFound) as error:
-        instead = _open_instead(error, options, settings, reporter)
+        instead = _open_after_store_error(error, options, settings, reporter)
         if isinstance(instead, int):
             return instead
         context = instead
@@ -196,11 +196,11 @@ def _run_in_project(
         if not command.tells_faults:
             for fault in context.policy.faults:
                 lines.print_error(f"note: {os.fsdecode(fault.path)}: {fault.reason}")
-        code = _function(command, options)(context, options, reporter.close if reporter else lambda: None)
+        code = _import_function(command, options)(context, options, reporter.close if reporter else lambda: None)
         if command.saves and found.auto_gc and store.why_gc(context.limits.max_size):
             from ..hook import background_gc
 
-            background_gc.start(context.root.path, settings)
+            background_gc.start_gc(context.root.path, settings)
         return code
     except KeyboardInterrupt:
         if store.is_interrupted(key):
@@ -233,34 +233,34 @@ def _name_stale_hooks(context: "Context") -> None:
     from ..agents import hook_checks
 
     for name in context.store.newest_of_agents(context.root.key):
-        _, gone = hook_checks.check_files(agents.load_client(name), context.root.path, environment.home(), os.environ)
+        _, gone = hook_checks.find_missing_hook_files(agents.load_client(name), context.root.path, environment.home_directory(), os.environ)
         for line in gone:
             lines.print_error(f"note: NOT PROTECTED: {line}")
 
 
-def _open_instead(
+def _open_after_store_error(
     error: errors.CasrewindError, options: ParsedOptions, settings: "Settings", reporter: "ProgressRelay | Reporter | None"
 ) -> "Context | int":
     """Handle a missing or damaged store. Returns the open project or an exit code, or raises `error`."""
     if options.command == "verify" and isinstance(error, errors.StoreDamaged):
-        from .commands import maintenance
+        from .commands import gc_verify_du
 
-        return maintenance.verify_unopened(error, options)
+        return gc_verify_du.verify_unopenable(error, options)
     if options.command == PICK and isinstance(error, errors.WorkspaceNotFound):
         from .terminal import questions
 
-        words = questions.first_step()
+        words = questions.offer_first_steps()
         return main(["-C", options.directory, *words]) if words else error.exit_code
     if options.command == "back" and isinstance(error, errors.WorkspaceNotFound):
-        from .commands import back
+        from .commands import back_and_rewrite_chat
 
-        unseen = back.open_unseen(options, settings, reporter)
+        unseen = back_and_rewrite_chat.open_for_unreported_conversation(options, settings, reporter)
         if unseen is not None:
             return unseen
     raise error
 
 
-def _open(command: Command, options: ParsedOptions, settings: "Settings", reporter: "Progress | None") -> "Context":
+def _open_or_adopt(command: Command, options: ParsedOptions, settings: "Settings", reporter: "Progress | None") -> "Context":
     """Open the project. Without a store, adopt the store of a project that was moved here, if the move is certain."""
     from ..settings import close_context, open_context
 
@@ -307,7 +307,7 @@ def _adopt_if_moved(directory: str, settings: "Settings", *, dry_run: bool) -> s
     return hints + (f" ({found.problem})" if found.problem else "")
 
 
-def _function(command: Command, options: ParsedOptions) -> Callable[..., int]:
+def _import_function(command: Command, options: ParsedOptions) -> Callable[..., int]:
     """The function of a command. It imports the command's module, without importlib: that imports `warnings`."""
     module, _, name = (command.function or f"{options.command}.{options.command}").partition(".")
     place = f"{__package__}.commands.{module}"

@@ -11,7 +11,7 @@ from itertools import groupby
 from pathspec import PathSpec
 
 from .._typing import TYPE_CHECKING, NamedTuple
-from .wildmatch import PYTHON, RE2, exactly, expression, literal_length, parse
+from .wildmatch import PYTHON, RE2, exactly, expression, literal_length, parse_pattern
 
 if TYPE_CHECKING:
     import re
@@ -58,10 +58,10 @@ class RuleLine(NamedTuple):
             text = self.text.lower() if fold else self.text
             return exactly(text.removeprefix(b"/"), spelling, before="" if self.by_path else "(?:.*/)?")
         if not self.by_path:
-            return expression(parse(self.text, fold=fold), spelling, before="(?:.*/)?")
+            return expression(parse_pattern(self.text, fold=fold), spelling, before="(?:.*/)?")
         anchor = int(self.text[:1] == b"/")  # a leading slash only anchors, as `by_path` does
         # git compares the literal prefix separately, so the stars of `a**/b` count as a beginning.
-        return expression(parse(self.text[anchor:], fold=fold, literal=self.literal - anchor), spelling)
+        return expression(parse_pattern(self.text[anchor:], fold=fold, literal=self.literal - anchor), spelling)
 
 
 def _has_special(text: bytes) -> bool:
@@ -95,7 +95,7 @@ class _Expression:
         return self._compiled.match(path)
 
 
-def matches(line: RuleLine, path: str, *, fold: bool) -> bool:
+def rule_matches(line: RuleLine, path: str, *, fold: bool) -> bool:
     """True if one rule matches a path, which is relative to the rule file."""
     return bool(_Expression(line, fold=fold).search(path))
 
@@ -215,7 +215,7 @@ class Chunk:
         return compile_rules(lines, ignore_case=self._fold)[::-1]
 
 
-def chunks(lines: Iterable[bytes], *, fold: bool) -> list[Chunk]:
+def compile_in_chunks(lines: Iterable[bytes], *, fold: bool) -> list[Chunk]:
     """The rules in the lines of a file, the last ones first. Many rules in a row that do not reverse each other are a chunk."""
     found: list[Chunk] = []
     others: list[RuleLine] = []

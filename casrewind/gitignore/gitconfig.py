@@ -51,24 +51,24 @@ class GitSettings(NamedTuple):
     refused: tuple[RefusedConfig, ...] = ()
 
 
-def read(git_dir: str | None, common_dir: str | None, environ: Mapping[str, str]) -> GitSettings:
+def read_git_settings(git_dir: str | None, common_dir: str | None, environ: Mapping[str, str]) -> GitSettings:
     """The effective settings of the repository with these directories, or None for no repository."""
     reader = _ConfigReader(git_dir, environ)
     home, base = environ.get("HOME"), environ.get("XDG_CONFIG_HOME")
     own = os.path.join(base, "git") if base else None if home is None else os.path.join(home, ".config", "git")
-    if not _boolean(environ.get("GIT_CONFIG_NOSYSTEM", "").encode("utf-8", "surrogateescape")):
-        reader.read(environ.get("GIT_CONFIG_SYSTEM", _SYSTEM_FILE))
+    if not _parse_boolean(environ.get("GIT_CONFIG_NOSYSTEM", "").encode("utf-8", "surrogateescape")):
+        reader.read_with_includes(environ.get("GIT_CONFIG_SYSTEM", _SYSTEM_FILE))
     if "GIT_CONFIG_GLOBAL" in environ:
-        reader.read(environ["GIT_CONFIG_GLOBAL"])
+        reader.read_with_includes(environ["GIT_CONFIG_GLOBAL"])
     else:
-        reader.read(own and os.path.join(own, "config"))
-        reader.read(reader.expand("~/.gitconfig"))
+        reader.read_with_includes(own and os.path.join(own, "config"))
+        reader.read_with_includes(reader.expand("~/.gitconfig"))
     if common_dir is not None:
         # As in git, an extension counts only with a repository format version, and not from an included file.
         reader.is_own = True
-        reader.read(os.path.join(common_dir, "config"), is_repository=True)
+        reader.read_with_includes(os.path.join(common_dir, "config"), is_repository=True)
         if git_dir is not None and reader.is_versioned and reader.has_extension:
-            reader.read(os.path.join(git_dir, "config.worktree"))
+            reader.read_with_includes(os.path.join(git_dir, "config.worktree"))
     if reader.excludes_file is None:
         return GitSettings(own and os.path.join(own, "ignore"), reader.ignore_case, False, tuple(reader.refused))
     return GitSettings(reader.excludes_file or None, reader.ignore_case, reader.names_it, tuple(reader.refused))
@@ -88,7 +88,7 @@ class _ConfigReader:
         self._left = _MOST
         self._open: list[tuple[int, int]] = []  # files being read: (device, inode)
 
-    def read(self, path: str | None, *, is_repository: bool = False) -> None:
+    def read_with_includes(self, path: str | None, *, is_repository: bool = False) -> None:
         """Read a file with its includes, if it exists."""
         data, identity = _read_file(path) if path else (b"", (0, 0))
         if not path or not data:
@@ -99,33 +99,35 @@ class _ConfigReader:
         if identity in self._open:
             self._refuse(path, "it includes itself")
             return
-        if not self._charge(path, _A_FILE + len(data) + _A_LINE * (data.count(b"\n") + data.count(b"["))):
+        if not self._charge_or_refuse(path, _A_FILE + len(data) + _A_LINE * (data.count(b"\n") + data.count(b"["))):
             return
         self._open.append(identity)
-        for section, name, value in _settings(data):
+        for section, name, value in _parse_settings(data):
             if is_repository and (section, name) == (b"extensions.", b"worktreeconfig"):
-                self.has_extension = _boolean(value, otherwise=self.has_extension)
+                self.has_extension = _parse_boolean(value, otherwise=self.has_extension)
             elif is_repository and (section, name) == (b"core.", b"repositoryformatversion"):
                 self.is_versioned = True
-            self._set(section, name, value, path)
+            self._apply_setting(section, name, value, path)
         self._open.pop()
 
-    def _set(self, section: bytes, name: bytes, value: bytes | None, path: str) -> None:
+    def _apply_setting(self, section: bytes, name: bytes, value: bytes | None, path: str) -> None:
         """Apply one setting of the file `path`."""
         if section == b"core." and name == b"ignorecase":
-            self.ignore_case = _boolean(value, otherwise=self.ignore_case)
+            self.ignore_case = _parse_boolean(value, otherwise=self.ignore_case)
         elif value is None:
             return
         elif section == b"core." and name == b"excludesfile":
             expanded = self.expand(os.fsdecode(value), path)
             if expanded is not None:
                 self.excludes_file, self.names_it = expanded, self.is_own
-        elif name == b"path" and (section == b"include." or (section.startswith(b"includeif.") and self._applies(section[10:-1], path))):
+        elif name == b"path" and (
+            section == b"include." or (section.startswith(b"includeif.") and self._condition_holds(section[10:-1], path))
+        ):
             included = self.expand(os.fsdecode(value), path)
             if included:
-                self.read(os.path.join(os.path.dirname(path), included))
+                self.read_with_includes(os.path.join(os.path.dirname(path), included))
 
-    def _charge(self, path: str, cost: int) -> bool:
+    def _charge_or_refuse(self, path: str, cost: int) -> bool:
         """Charge a cost to the common limit. If it is exceeded, refuse the file `path` and return False."""
         if cost > self._left:
             return self._refuse(path, "too much git configuration")
@@ -150,25 +152,25 @@ class _ConfigReader:
             import pwd
 
             try:
-                home = pwd.getpwnam(user).pw_dir if self._charge(said_in, _A_USER) else None
+                home = pwd.getpwnam(user).pw_dir if self._charge_or_refuse(said_in, _A_USER) else None
             except (KeyError, ValueError, OSError):
                 home = None
         return None if home is None else home + slash + rest
 
-    def _applies(self, condition: bytes, path: str) -> bool:
+    def _condition_holds(self, condition: bytes, path: str) -> bool:
         """True if an includeIf condition in the file `path` holds."""
         kind, _, wanted = condition.partition(b":")
-        if kind not in {b"gitdir", b"gitdir/i"} or not self._charge(path, _A_CONDITION + _BYTE_OF_A_CONDITION * len(wanted)):
+        if kind not in {b"gitdir", b"gitdir/i"} or not self._charge_or_refuse(path, _A_CONDITION + _BYTE_OF_A_CONDITION * len(wanted)):
             return False
         fold = kind == b"gitdir/i"
-        from .wildmatch import match
+        from .wildmatch import matches_whole
 
         plain, pattern = self._split_condition(os.fsdecode(wanted), path)
         for candidate in self._git_dirs:
             text = os.fsencode(candidate)
             begins = text[: len(plain)]
             same = begins.lower() == plain.lower() if fold else begins == plain
-            if same and match(pattern, text[len(plain) :], fold=fold):
+            if same and matches_whole(pattern, text[len(plain) :], fold=fold):
                 return True
         return False
 
@@ -213,12 +215,12 @@ class _ConfigText:
         self._data = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
         self._at = 0
 
-    def next(self) -> int:
+    def next_byte(self) -> int:
         """The next byte; a newline at the end."""
         self._at += 1
         return self._data[self._at - 1] if self._at <= len(self._data) else _NEWLINE
 
-    def run(self, some: bytes) -> bytes:
+    def bytes_while_in(self, some: bytes) -> bytes:
         """The next bytes, as long as they are in `some`."""
         start = self._at
         while self._at < len(self._data) and self._data[self._at] in some:
@@ -231,26 +233,26 @@ class _ConfigText:
         self._at = len(self._data) if end < 0 else end
 
 
-def _settings(data: bytes) -> Iterator[tuple[bytes, bytes, bytes | None]]:
+def _parse_settings(data: bytes) -> Iterator[tuple[bytes, bytes, bytes | None]]:
     """Yields (section, name, value), up to the first malformed line. Section and name are in lower case, with a dot
     after the section and after its subsection. The value of a bare name is None."""
     text = _ConfigText(data)
     section = b""
     while True:
-        text.run(_SPACE)
-        byte = text.next()
+        text.bytes_while_in(_SPACE)
+        byte = text.next_byte()
         if byte in b"#;":
             text.skip_line()
         elif byte == _OPEN:
-            head = _section(text)
+            head = _parse_section(text)
             if head is None:
                 return
             section = head
         elif byte in _LETTERS:
-            name = (bytes([byte]) + text.run(_NAME)).lower()
-            text.run(b" \t")
-            byte = text.next()
-            value = _value(text) if byte == _EQUALS else None
+            name = (bytes([byte]) + text.bytes_while_in(_NAME)).lower()
+            text.bytes_while_in(b" \t")
+            byte = text.next_byte()
+            value = _parse_value(text) if byte == _EQUALS else None
             if value is None and byte != _NEWLINE:
                 return
             yield section, name, value
@@ -258,31 +260,31 @@ def _settings(data: bytes) -> Iterator[tuple[bytes, bytes, bytes | None]]:
             return  # malformed, or the end
 
 
-def _section(text: _ConfigText) -> bytes | None:
+def _parse_section(text: _ConfigText) -> bytes | None:
     """The content of a section's brackets, after the opening bracket; None if it is malformed."""
-    section = text.run(_NAME + b".").lower() + b"."
-    byte = text.next()
+    section = text.bytes_while_in(_NAME + b".").lower() + b"."
+    byte = text.next_byte()
     if byte == _CLOSE:
         return section
-    text.run(b" \t\r")
-    if byte not in b" \t\r" or text.next() != _QUOTE:
+    text.bytes_while_in(b" \t\r")
+    if byte not in b" \t\r" or text.next_byte() != _QUOTE:
         return None
     name = bytearray()
-    while (byte := text.next()) != _QUOTE:
+    while (byte := text.next_byte()) != _QUOTE:
         if byte == _BACKSLASH:
-            byte = text.next()
+            byte = text.next_byte()
         if byte == _NEWLINE:
             return None
         name.append(byte)
-    return section + name + b"." if text.next() == _CLOSE else None
+    return section + name + b"." if text.next_byte() == _CLOSE else None
 
 
-def _value(text: _ConfigText) -> bytes | None:
+def _parse_value(text: _ConfigText) -> bytes | None:
     """The value that begins here, to the end of its line; None if it is malformed."""
     value = bytearray()
     spaces = 0  # outside quotes, and perhaps trailing
     quoted = False
-    while (byte := text.next()) != _NEWLINE:
+    while (byte := text.next_byte()) != _NEWLINE:
         if byte in _SPACE and not quoted:
             spaces += bool(value)
             continue
@@ -295,14 +297,14 @@ def _value(text: _ConfigText) -> bytes | None:
             quoted = not quoted
         elif byte != _BACKSLASH:
             value.append(byte)
-        elif (escaped := text.next()) in _ESCAPES:
+        elif (escaped := text.next_byte()) in _ESCAPES:
             value.append(_ESCAPES[escaped])
         elif escaped != _NEWLINE:  # otherwise the value continues on the next line
             return None
     return None if quoted else bytes(value)
 
 
-def _boolean(value: bytes | None, *, otherwise: bool = False) -> bool:
+def _parse_boolean(value: bytes | None, *, otherwise: bool = False) -> bool:
     """A boolean in git's syntax; `otherwise` if it is invalid."""
     word = "true" if value is None else value.decode("latin-1").lower()
     if word in {"true", "yes", "on"}:

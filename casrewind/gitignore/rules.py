@@ -173,12 +173,12 @@ class _CompiledFile:
 
     def _compiled(self) -> "list[Chunk]":
         """The rules of the file. They are kept for equal files from their second use on."""
-        from .compiled_rules import chunks
+        from .compiled_rules import compile_in_chunks
 
         data = self.file.data
         found = self._known.get(data)
         if found is None:
-            found = chunks(raw_lines(data), fold=self._fold)
+            found = compile_in_chunks(raw_lines(data), fold=self._fold)
             self._known[data] = found if data in self._known else None
         return found
 
@@ -289,7 +289,7 @@ class Rules:
 
     def deciding_rule(self, name: bytes, *, is_dir: bool) -> DecidingRule | None:
         """The rule that decides about `name`, or None if no rule matches. Slow: it compiles rules one by one."""
-        from .compiled_rules import RuleLine, matches
+        from .compiled_rules import RuleLine, rule_matches
 
         if self._layers is None:
             self._layers = self._in_order()
@@ -303,7 +303,7 @@ class Rules:
                 line = RuleLine.parse(raw)
                 if line.directory and not is_dir:
                     continue
-                if matches(line, directory + text, fold=fold):
+                if rule_matches(line, directory + text, fold=fold):
                     return DecidingRule(compiled.file, number, raw, not line.negated)
         return None
 
@@ -357,7 +357,7 @@ def _wanted(rules: Rules, name: bytes, *, is_dir: bool) -> bool:
     return not rules.ignored(name, is_dir) and not (is_dir and rules.default_excluded(name))
 
 
-def read_regular(name: bytes, directory: int, most: int) -> bytes | None:
+def read_beginning_if_regular(name: bytes, directory: int, most: int) -> bytes | None:
     """The first `most` bytes of a rule file; None if it is not a regular file. Like git, follows no link."""
     try:
         fd = os.open(name, fsio.READ_FLAGS, dir_fd=directory)
@@ -415,10 +415,10 @@ class RuleChooser:
             return ChosenRules(None, why)
         why = f"{why}; the rules of the newest checkpoint count" if why else ""
         weight = 0 if (digest := digests.of(data)) in self._known else weight_of(data)
-        self.add(weight, (digest,))
+        self.count_unwalked(weight, (digest,))
         return ChosenRules(RuleFile(base, source, data), why, weight)
 
-    def add(self, weight: int, digests: Iterable[bytes]) -> None:
+    def count_unwalked(self, weight: int, digests: Iterable[bytes]) -> None:
         """Count the rule files of a subtree that is not walked."""
         self._weight += weight
         self._known.update(digests)

@@ -81,7 +81,7 @@ def literal_length(pattern: bytes) -> int:
     return len(pattern)
 
 
-def parse(pattern: bytes, *, fold: bool = False, literal: int = 0, path_mode: bool = True) -> Glob:
+def parse_pattern(pattern: bytes, *, fold: bool = False, literal: int = 0, path_mode: bool = True) -> Glob:
     """Parse `pattern`. Without `path_mode`, as in git's pathspecs, `/` is an ordinary byte. The first `literal` bytes
     are literal. A `**` right after them counts as at the start: git compares that prefix separately."""
     return _GlobParser(pattern, literal, fold=fold, path_mode=path_mode).run()
@@ -220,7 +220,7 @@ PYTHON = RegexDialect(r"(?s)\A", r"\Z", atomic=True)
 
 def expression(glob: Glob, spelling: RegexDialect, *, before: str = "") -> str:
     """The regular expression for exactly the texts that `glob` matches, prefixed with the expression `before`."""
-    build = _first_fits if spelling.atomic else _plain
+    build = _backtracking_expression if spelling.atomic else _set_expression
     return f"{spelling.begin}{before}{build(glob.parts)}{spelling.end}"
 
 
@@ -233,14 +233,14 @@ _PLAIN = {STAR: "[^/]*", DEEP: ".*", SKIP: "(?:.*/)?"}
 _FIRST = {STAR: "[^/]*?", DEEP: ".*?", SKIP: "(?:.*?/)??"}
 
 
-def _plain(parts: Sequence[int | str]) -> str:
+def _set_expression(parts: Sequence[int | str]) -> str:
     """For an engine that follows all alternatives at once."""
     return "".join([_PLAIN[part] if isinstance(part, str) else _token(part) for part in parts])
 
 
-def _first_fits(parts: Sequence[int | str]) -> str:
+def _backtracking_expression(parts: Sequence[int | str]) -> str:
     """For a backtracking engine: each part keeps its first match."""
-    return _joined_at_stars(parts, (DEEP, SKIP), lambda block: _joined_at_stars(block, (STAR,), _plain))
+    return _joined_at_stars(parts, (DEEP, SKIP), lambda block: _joined_at_stars(block, (STAR,), _set_expression))
 
 
 def _joined_at_stars(parts: Sequence[int | str], stars: tuple[str, ...], build: Callable[[Sequence[int | str]], str]) -> str:
@@ -275,9 +275,9 @@ def _byte(byte: int) -> str:
     return character if character.isascii() and (character.isalnum() or character in "/_-") else rf"\x{byte:02x}"
 
 
-def match(pattern: bytes, text: bytes, *, fold: bool = False) -> bool:
+def matches_whole(pattern: bytes, text: bytes, *, fold: bool = False) -> bool:
     """True if `pattern` matches all of `text`."""
     import re
 
-    found = re.compile(expression(parse(pattern, fold=fold), PYTHON))
+    found = re.compile(expression(parse_pattern(pattern, fold=fold), PYTHON))
     return found.match((text.lower() if fold else text).decode("latin-1")) is not None

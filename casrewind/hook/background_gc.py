@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _NICER = 10
 
 
-def start(root: str, settings: "Settings") -> None:
+def start_gc(root: str, settings: "Settings") -> None:
     """Start a gc of the store of `root`. Raises nothing: the next save tries again."""
     import subprocess
 
@@ -29,12 +29,12 @@ def start(root: str, settings: "Settings") -> None:
     force = ["--force"] if settings.force else []
     null = subprocess.DEVNULL
     with suppress(OSError):
-        command = [*launch.argv(), "-C", root, *store, *force, "gc", "--auto"]
+        command = [*launch.own_command(), "-C", root, *store, *force, "gc", "--auto"]
         child = subprocess.Popen(command, stdin=null, stdout=null, stderr=null, start_new_session=True, cwd="/")
         child.returncode = 0  # the child continues; this stops the ResourceWarning
 
 
-def run(context: "Context", limits: "Limits") -> None:
+def run_gc(context: "Context", limits: "Limits") -> None:
     """Run the gc. A store at its budget is reduced until the next saves fit."""
     from ..ops import gc as collecting
 

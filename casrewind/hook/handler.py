@@ -45,11 +45,11 @@ def main(argv: list[str]) -> int:
         _fill_standard_streams()
         _handle(argv, at_ns, began, log)
     except BaseException as error:
-        log.add(f"{' '.join(argv[:2])}: {reason(error)}")
+        log.add(f"{' '.join(argv[:2])}: {reason_for_log(error)}")
     return 0
 
 
-def reason(error: BaseException) -> str:
+def reason_for_log(error: BaseException) -> str:
     """The text that the log records for an error."""
     return f"{type(error).__name__}: {str(error) or 'more memory was needed than there is, or than a hook may take'}"
 
@@ -153,7 +153,7 @@ class HookJob:
 
         self.payload, self.at_ns = payload, at_ns
         self.client = agents.find_sender(words[0] if words else "", payload)
-        self.event = events.read(self.client, payload, os.environ, words[1] if len(words) > 1 else "")
+        self.event = events.read_event(self.client, payload, os.environ, words[1] if len(words) > 1 else "")
 
     @property
     def place(self) -> str:
@@ -168,7 +168,7 @@ class HookJob:
         from ..agents import event as events
         from ..agents.client import TIERS
 
-        return events.wanted(self.client, self.event, environment.configuration().tier or TIERS[-1])
+        return events.makes_checkpoint(self.client, self.event, environment.configuration().tier or TIERS[-1])
 
     def read_settings(self, seconds: float) -> None:
         """Read the settings. `seconds`: the budget; a lock may take half of it. Raises UsageError."""
@@ -179,19 +179,19 @@ class HookJob:
 
     def notice(self, context: "Context", saved: "Saved | None") -> bytes:
         """The hook's output for the person at the client, or b"". `saved`: the checkpoint, None before it is made."""
-        if not self.client.notice("") or self.event.pid <= 1 or self.event.trigger not in ("session_start", "turn_end"):
+        if not self.client.tell_person("") or self.event.pid <= 1 or self.event.trigger not in ("session_start", "turn_end"):
             return b""
         from . import notices
 
-        return notices.answer(self.client, self.event, self.config, context, saved)
+        return notices.answer_for_person(self.client, self.event, self.config, context, saved)
 
     def failure_notice(self, error: Exception, store: str) -> bytes:
         """The hook's output for the person if a session starts with this error, or b"". `store`: "" if unknown."""
-        if not self.client.notice("") or self.event.pid <= 1 or self.event.trigger != "session_start" or not self.config.session_line:
+        if not self.client.tell_person("") or self.event.pid <= 1 or self.event.trigger != "session_start" or not self.config.session_line:
             return b""
         from . import notices
 
-        return notices.failed(self.client, error, store)
+        return notices.answer_after_error(self.client, error, store)
 
     def tell_model(self, context: "Context") -> bytes:
         """The hook's output for the model: what was restored since the session's last prompt, or b"". Call it before the
@@ -207,7 +207,7 @@ class HookJob:
             return b""
         from . import model_notice
 
-        found, self._sessions = model_notice.answer(self.client, event, context, since), context.store.sessions
+        found, self._sessions = model_notice.answer_for_model(self.client, event, context, since), context.store.sessions
         if found:
             self._sessions.record_untold(event.agent, event.session, since)  # for the next prompt, if this hook is killed
         else:
@@ -223,24 +223,24 @@ class HookJob:
         """Make the checkpoint, and start gc if it is due. Raises as a save does."""
         from ..ops import agent_event
 
-        saved = agent_event.record(
+        saved = agent_event.record_event(
             context, self.event, self.at_ns, self._homes(), transcripts=self.config.transcripts, tells_ends=self._tells_ends()
         )
         if self.config.auto_gc and context.store.why_gc(context.limits.max_size):
             from . import background_gc
 
-            background_gc.start(context.root.path, self.settings)
+            background_gc.start_gc(context.root.path, self.settings)
         return saved
 
-    def missed(self) -> bytes:
+    def event_line(self) -> bytes:
         """The event as a line for the process that records it, because this one does not."""
         from ..ops import agent_event
 
-        return agent_event.to_line(self.event, self.at_ns, self._homes(), tells_ends=self._tells_ends())
+        return agent_event.event_as_line(self.event, self.at_ns, self._homes(), tells_ends=self._tells_ends())
 
     def _homes(self) -> tuple[str, ...]:
         """The directories below which a transcript is accepted."""
-        return self.client.transcript_homes(self.settings.home, os.environ)
+        return self.client.accepted_transcript_homes(self.settings.home, os.environ)
 
     def _tells_ends(self) -> bool | None:
         tier = self.config.tier
@@ -256,7 +256,7 @@ def _handle(argv: list[str], at_ns: int, began: float, log: HookLog) -> None:
         from . import limits
 
         limits.limit_process()
-    payload = payloads.drain(0)  # read all of it, valid or not: the client's write must not fail
+    payload = payloads.read_to_end_keeping_needed(0)  # read all of it, valid or not: the client's write must not fail
     outcome = _ask_helper(call, payload)
     if outcome == "done":
         return
@@ -264,7 +264,7 @@ def _handle(argv: list[str], at_ns: int, began: float, log: HookLog) -> None:
     if job.event.command is not None:
         from . import slash_command
 
-        slash_command.answer(job.event, job.client, job.place)
+        slash_command.run_and_answer(job.event, job.client, job.place)
     elif job.is_wanted():
         job.read_settings(_UNHURRIED if call.is_child else job.event.budget)
         if call.is_child:
@@ -290,11 +290,11 @@ def _ask_helper(call: _HookCall, payload: bytes) -> "Outcome":
 
     if call.is_child:
         return "unknown" if call.asked else "undone"
-    if not os.path.isdir(helpers := environment.helpers()):
+    if not os.path.isdir(helpers := environment.helpers_directory()):
         return "undone"
     from . import protocol
 
-    return protocol.request(helpers, call.words, payload, call.at_ns, call.began - _SPARE, call.show_notice)
+    return protocol.ask_helper(helpers, call.words, payload, call.at_ns, call.began - _SPARE, call.show_notice)
 
 
 def _save_here(call: _HookCall, job: HookJob, outcome: "Outcome", log: HookLog) -> "Outcome":
@@ -334,31 +334,31 @@ def _save_as_child(job: HookJob, outcome: "Outcome", log: HookLog) -> None:
 
     event, root = job.event, find_root(job.place, job.settings)
     store = store_of(root, job.settings)
-    limits.allow_index(store)
-    with agent_event.one_at_a_time(store, root.key, limits.SECONDS, job.missed) as missed:
+    limits.raise_limit_for_index(store)
+    with agent_event.one_at_a_time(store, root.key, limits.SECONDS, job.event_line) as missed:
         if missed is None:
             return
         with opened(job.place, job.settings, create=True) as context:
             log.directory = context.store.path
             lines = missed.read()
             for line in lines:
-                if agent_event.time_of(line) < job.at_ns:
+                if agent_event.time_in_line(line) < job.at_ns:
                     agent_event.record_missed(context, line)
-            if not agent_event.is_too_soon(context, event, job.at_ns) and not _is_known(context, job, outcome):
+            if not agent_event.is_too_soon(context, event, job.at_ns) and not _is_recorded_already(context, job, outcome):
                 job.save(context)
             for line in lines:
-                if agent_event.time_of(line) >= job.at_ns:
+                if agent_event.time_in_line(line) >= job.at_ns:
                     agent_event.record_missed(context, line)
             missed.drop(lines)
 
 
-def _is_known(context: "Context", job: HookJob, outcome: "Outcome") -> bool:
+def _is_recorded_already(context: "Context", job: HookJob, outcome: "Outcome") -> bool:
     """True if the event has its checkpoint, from the helper or from another child."""
     from ..ops import agent_event
 
-    if outcome != "undone" and agent_event.is_made(context, job.event, job.at_ns):
+    if outcome != "undone" and agent_event.has_checkpoint(context, job.event, job.at_ns):
         return True
-    return agent_event.is_recorded(context, job.event, job.at_ns)
+    return agent_event.has_record_of_time(context, job.event, job.at_ns)
 
 
 def _start_helper(root: str, log: HookLog) -> None:
@@ -366,7 +366,7 @@ def _start_helper(root: str, log: HookLog) -> None:
     from . import helper_process
 
     try:
-        helper_process.start(root)
+        helper_process.start_unless_running(root)
     except OSError as error:
         log.add(f"the helper (casrewind watch) could not be started: {error}")
 
@@ -406,7 +406,7 @@ def _leave_to_child(call: _HookCall, job: HookJob, outcome: "Outcome", log: Hook
 
     event = job.event
     asked = [_ASKED] if outcome == "unknown" else []
-    command = [*launch.argv(), "hook", event.agent, event.name, _CHILD, str(job.at_ns), *asked]
+    command = [*launch.own_command(), "hook", event.agent, event.name, _CHILD, str(job.at_ns), *asked]
     null = subprocess.DEVNULL
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=null, stderr=null, start_new_session=True, cwd="/")
     if child.stdin is not None:

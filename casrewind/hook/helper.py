@@ -74,18 +74,18 @@ class Helper:
         """Open the socket and start watching. Raises HelperAlreadyRuns, StoreForeign, StoreNotWritable, OSError."""
         self.root, self._settings, self._idle = root, settings, idle
         self._store = store_of(root, settings)
-        directory = environment.helpers()
+        directory = environment.helpers_directory()
         if why := locations.ownership_problem(environment.data_directory()):
             raise _unsafe_directory_error(environment.data_directory(), why)
         fsio.make_directories(directory)
-        self._name = protocol.name_of(os.fsencode(root.path))
+        self._name = protocol.socket_name(os.fsencode(root.path))
         self._path = os.path.join(directory, self._name)
         self._directory = os.open(directory, fsio.DIRECTORY_FLAGS)
         status = os.fstat(self._directory)
         if status.st_uid != os.geteuid() or status.st_mode & 0o022:  # hooks make the same check and would not connect
             os.close(self._directory)
             raise _unsafe_directory_error(directory, "it is not yours alone")
-        lock = locks.open_lock(helper_process.lock_of(root.path))
+        lock = locks.open_lock(helper_process.lock_path(root.path))
         if lock is None:
             raise errors.StoreNotWritable(f"{printable(directory)} cannot be written: hooks would find no helper there")
         self._lock = lock
@@ -334,11 +334,11 @@ class HelperRequest(NamedTuple):
 def _read_request(talk: socket.socket) -> HelperRequest | None:
     """Read a request, or None if it was not complete in time. Raises OSError."""
     end = time.monotonic() + _HURRY
-    head = protocol.receive(talk, 8, end)
+    head = protocol.read_until(talk, 8, end)
     size = sum(_lengths(head))
     if len(head) < 8 or size > _MOST:
         return None
-    data = head + protocol.receive(talk, size, end)
+    data = head + protocol.read_until(talk, size, end)
     told, carried = _lengths(head)
     if len(data) != 8 + told + carried:
         return None
@@ -359,7 +359,7 @@ def _do_job(talk: socket.socket, root: roots.Root, store: str, watch: ChangeSet 
     After any failure before the hook's GO, the hook does the work itself.
     """
     request = _read_request(talk)
-    if request is None or request.identity != protocol.identity(root.path):
+    if request is None or request.identity != protocol.directory_identity(root.path):
         return
     os.environb.clear()
     os.environb.update(request.variables)
@@ -376,7 +376,7 @@ def _do_job(talk: socket.socket, root: roots.Root, store: str, watch: ChangeSet 
     if theirs.path != root.path or store_of(theirs, job.settings) != store:
         return
     limits.limit_process()
-    limits.allow_index(store)
+    limits.raise_limit_for_index(store)
     with suppress(errors.CasrewindError, OSError), agent_event.turn_lock(store, theirs.key, 0.0):
         if not _wait_for_go(talk, job.event.budget):
             return
@@ -384,7 +384,7 @@ def _do_job(talk: socket.socket, root: roots.Root, store: str, watch: ChangeSet 
         try:
             _save_event(talk, request.parent, job, watch, log)
         except (Exception, limits.CpuLimitReached) as error:  # the hook was not told "done": it tries the save itself
-            log.add(f"{' '.join(request.words[:2])} (casrewind watch): {handler.reason(error)}")
+            log.add(f"{' '.join(request.words[:2])} (casrewind watch): {handler.reason_for_log(error)}")
 
 
 def _wait_for_go(talk: socket.socket, budget: float) -> bool:
@@ -392,7 +392,7 @@ def _wait_for_go(talk: socket.socket, budget: float) -> bool:
     try:
         talk.settimeout(_HURRY)
         talk.sendall(protocol.READY + int(budget * 1000).to_bytes(4, "big"))
-        return protocol.receive(talk, 1, time.monotonic() + _HURRY) == protocol.GO
+        return protocol.read_until(talk, 1, time.monotonic() + _HURRY) == protocol.GO
     except OSError:
         return False  # the hook does it itself
 
@@ -405,7 +405,7 @@ def _report_done(talk: socket.socket, notice: bytes = b"") -> None:
 def _is_shown(talk: socket.socket) -> bool:
     """True if the hook has printed what it was sent."""
     with suppress(OSError):
-        return protocol.receive(talk, 1, time.monotonic() + _HURRY) == protocol.SHOWN
+        return protocol.read_until(talk, 1, time.monotonic() + _HURRY) == protocol.SHOWN
     return False
 
 

@@ -22,28 +22,28 @@ _PATIENCE = 2.0
 _MOST = 4096  # bytes read of a lock file
 
 
-def start(root: str) -> None:
+def start_unless_running(root: str) -> None:
     """Start the helper of a root if none runs, and do not wait for it. Raises OSError."""
-    if not sys.platform.startswith("linux") or launch.TRIAL in os.environ or is_there(root):
+    if not sys.platform.startswith("linux") or launch.TRIAL in os.environ or runs_or_starts(root):
         return
-    if locations.ownership_problem(environment.data_directory()) or locations.ownership_problem(environment.helpers()):
+    if locations.ownership_problem(environment.data_directory()) or locations.ownership_problem(environment.helpers_directory()):
         return  # a helper refuses to start there
     import subprocess
 
-    command, null = [*launch.argv(), "-C", root, "watch", "--auto"], subprocess.DEVNULL
+    command, null = [*launch.own_command(), "-C", root, "watch", "--auto"], subprocess.DEVNULL
     variables = {**os.environ, "CASREWIND_HOME": environment.data_directory()}  # absolute: the helper runs in another directory
     child = subprocess.Popen(command, stdin=null, stdout=null, stderr=null, start_new_session=True, cwd="/", env=variables)
     child.returncode = 0  # the child continues; this stops the ResourceWarning
 
 
-def lock_of(root: str) -> str:
+def lock_path(root: str) -> str:
     """The path of the lock file that the helper of a root holds while it runs. The file contains the helper's state."""
-    return os.path.join(environment.helpers(), protocol.name_of(os.fsencode(root)) + ".lock")
+    return os.path.join(environment.helpers_directory(), protocol.socket_name(os.fsencode(root)) + ".lock")
 
 
-def is_there(root: str) -> bool:
+def runs_or_starts(root: str) -> bool:
     """True if a helper of a root runs or starts."""
-    return holder(lock_of(root)) is not None
+    return content_if_locked(lock_path(root)) is not None
 
 
 def write_state(lock: int, *said: str) -> None:
@@ -69,7 +69,7 @@ class HelperState(NamedTuple):
 
 def find_helper(root: str) -> HelperState:
     """Find the helper of a root and check that it answers. Raises nothing."""
-    directory = environment.helpers()
+    directory = environment.helpers_directory()
     where = printable(directory)
     try:
         status = os.lstat(directory)
@@ -78,17 +78,17 @@ def find_helper(root: str) -> HelperState:
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
         wrong = f"{where} is not a directory of yours that only you may write to, so hooks ask no helper there"
         return HelperState(None, "", f"{wrong}: remove it, and casrewind makes a new one")
-    said = holder(lock_of(root))
+    said = content_if_locked(lock_path(root))
     if said is None:
         return HelperState(None, "", "")
     number, _, rest = said.partition("\n")
     pid = int(number[:12]) if number.isascii() and number.isdigit() else 0
-    answer = _ping(directory, protocol.name_of(os.fsencode(root)))
+    answer = _ping(directory, protocol.socket_name(os.fsencode(root)))
     end = f"hooks do the work themselves; kill -KILL {pid} ends it" if pid else "hooks do the work themselves"
     return HelperState(pid, rest.strip(), f"the helper of this project (process {pid or 'unknown'}) {answer}: {end}" if answer else "")
 
 
-def holder(path: str) -> str | None:
+def content_if_locked(path: str) -> str | None:
     """The content of a lock file while a process holds the lock, else None."""
     try:
         lock = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -118,7 +118,7 @@ def _ping(directory: str, name: str) -> str:
             if protocol.peer_user(talk) != os.geteuid():
                 return "does not own its socket"
             talk.shutdown(socket.SHUT_WR)
-            protocol.receive(talk, 1, end)
+            protocol.read_until(talk, 1, end)
             return ""
     except TimeoutError:
         return "does not answer"

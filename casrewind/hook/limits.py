@@ -31,7 +31,7 @@ def limit_process() -> None:
         _lower_limit(resource.RLIMIT_AS, LEAST_MEMORY)
 
 
-def allow_index(store: str) -> None:
+def raise_limit_for_index(store: str) -> None:
     """Raise the limit for the memory map of a large index."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     if soft == LEAST_MEMORY:

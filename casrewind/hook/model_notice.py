@@ -30,7 +30,7 @@ _ADVICE = (
 _VERBS = {"undo": "took a restore back (undo)", "redo": "did a restore again (redo)"}
 
 
-def answer(client: Client, event: Event, context: Context, since: int) -> bytes:
+def answer_for_model(client: Client, event: Event, context: Context, since: int) -> bytes:
     """What the hook prints for the model at a prompt, b"" for nothing. `since`: see `restored_since`."""
     try:
         found = restored_since(context, event, since)
@@ -38,10 +38,10 @@ def answer(client: Client, event: Event, context: Context, since: int) -> bytes:
         found = None  # a text is not worth a failure
     if found is None:
         return b""
-    return json.dumps(client.tell_model(event.name, text(found))).encode() + b"\n"
+    return json.dumps(client.tell_model(event.name, notice_text(found))).encode() + b"\n"
 
 
-def text(found: RestoredSince) -> str:
+def notice_text(found: RestoredSince) -> str:
     """The text about what was restored."""
     done = [_deed_in_words(one) for one in found.done[-_MOST_DONE:]]
     more = len(found.done) - len(done)
@@ -66,13 +66,13 @@ def _paths(found: RestoredSince, most: int) -> str:
     """The sentence with at most `most` paths: some that are gone, and the others."""
     removed = found.removed[: max(most - len(found.written), (most + 1) // 2)]
     written = found.written[: most - len(removed)]
-    parts = [_named("Gone", removed, len(found.removed)), _named("Changed on disk", written, len(found.written))]
+    parts = [_counted_paths("Gone", removed, len(found.removed)), _counted_paths("Changed on disk", written, len(found.written))]
     if not found.is_whole:
         parts.append("Not all paths are known")
     return "".join(f"{part}. " for part in parts if part)
 
 
-def _named(what: str, shown: tuple[bytes, ...], count: int) -> str:
+def _counted_paths(what: str, shown: tuple[bytes, ...], count: int) -> str:
     if not count:
         return ""
     if not shown:

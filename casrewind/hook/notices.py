@@ -20,16 +20,16 @@ from ..ops.save import Saved
 _SHOWN = 2  # paths that a warning names
 
 
-def answer(client: Client, event: Event, config: Config, context: Context, saved: Saved | None) -> bytes:
+def answer_for_person(client: Client, event: Event, config: Config, context: Context, saved: Saved | None) -> bytes:
     """What the hook prints at an event, b"" for nothing. `saved`: the event's checkpoint, None before it is made."""
     try:
-        text = _text(event, config, context, saved)
+        text = _notice_text(event, config, context, saved)
     except (errors.CasrewindError, OSError):
         text = ""  # a notice is not worth a failure
     return _for_the_person(client, text) if text else b""
 
 
-def failed(client: Client, error: Exception, store: str) -> bytes:
+def answer_after_error(client: Client, error: Exception, store: str) -> bytes:
     """What the hook prints at the start of a session if an error stopped it. `store`: its directory, "" if unknown."""
     from .state_line import not_protected
 
@@ -37,10 +37,10 @@ def failed(client: Client, error: Exception, store: str) -> bytes:
 
 
 def _for_the_person(client: Client, text: str) -> bytes:
-    return json.dumps(client.notice(text)).encode() + b"\n"
+    return json.dumps(client.tell_person(text)).encode() + b"\n"
 
 
-def _text(event: Event, config: Config, context: Context, saved: Saved | None) -> str:
+def _notice_text(event: Event, config: Config, context: Context, saved: Saved | None) -> str:
     if saved is None and event.trigger == "session_start" and config.session_line:
         from .state_line import state_line
 

@@ -29,14 +29,14 @@ _PATIENCE = 0.05
 _MOST_NOTICE = 1 << 16  # bytes
 
 
-def name_of(root: bytes) -> str:
+def socket_name(root: bytes) -> str:
     """The socket name for a root (a real path). Two roots may share a name: a helper checks the root."""
     from binascii import crc32
 
     return f"{crc32(root):08x}"
 
 
-def request(
+def ask_helper(
     directory: str, words: list[str], payload: bytes, at_ns: int, until: float, show: "Callable[[bytes], None]"
 ) -> "Outcome":
     """Ask the helper to make an event's checkpoint. Calls `show` with what the hook has to print. Raises nothing that a
@@ -51,11 +51,11 @@ def request(
         return "undone"
     try:
         told = [os.fsdecode(value) for name, value in os.environb.items() if name.endswith(_ROOT_VARIABLES)]
-        found = next(filter(None, (_find(there, os.path.realpath(place)) for place in (*told, here))), None)
+        found = next(filter(None, (_find_nearest_socket(there, os.path.realpath(place)) for place in (*told, here))), None)
         if found is None:
             return "undone"
         name, root = found
-        said = _encoded((here, identity(root), *words), payload, at_ns)
+        said = _encode_request((here, directory_identity(root), *words), payload, at_ns)
         return _request_over_socket(there, name, said, until, show)
     except OSError:
         return "undone"
@@ -73,17 +73,17 @@ def _open_directory(directory: str) -> int:
     return there
 
 
-def identity(root: str) -> str:
+def directory_identity(root: str) -> str:
     """Device and inode of a directory. A path is not enough: in a container it may name another directory."""
     status = os.stat(root)
     return f"{status.st_dev}:{status.st_ino}"
 
 
-def _find(directory: int, place: str) -> tuple[str, str] | None:
+def _find_nearest_socket(directory: int, place: str) -> tuple[str, str] | None:
     """Returns (socket name, directory) for the nearest parent directory with a socket, or None."""
     names = set(os.listdir(directory))
     while names:
-        if (name := name_of(os.fsencode(place))) in names:
+        if (name := socket_name(os.fsencode(place))) in names:
             return name, place
         if (above := os.path.dirname(place)) == place:
             break
@@ -103,14 +103,14 @@ def _request_over_socket(directory: int, name: str, said: bytes, until: float, s
         if peer_user(talk) != os.geteuid():
             return "undone"
         talk.sendall(said)
-        answer = receive(talk, 5, end)
+        answer = read_until(talk, 5, end)
         if answer[:1] != READY:
             return "undone"
         told = True
         talk.sendall(GO)
-        if receive(talk, 1, until + int.from_bytes(answer[1:], "big") / 1000) != DONE:
+        if read_until(talk, 1, until + int.from_bytes(answer[1:], "big") / 1000) != DONE:
             return "unknown"
-        if notice := _notice(talk):
+        if notice := _read_notice(talk):
             _show(talk, notice, show)
         return "done"
     except OSError:
@@ -127,12 +127,12 @@ def _show(talk: "_socket.socket", notice: bytes, show: "Callable[[bytes], None]"
         pass  # the client no longer reads
 
 
-def _notice(talk: "_socket.socket") -> bytes:  # type: ignore[name-defined] # noqa: F821 - imported where it is needed only
+def _read_notice(talk: "_socket.socket") -> bytes:  # type: ignore[name-defined] # noqa: F821 - imported where it is needed only
     """What the hook prints; b"" if it does not come whole and at once."""
     try:
         end = time.monotonic() + _PATIENCE
-        size = int.from_bytes(receive(talk, 4, end), "big")
-        found = receive(talk, min(size, _MOST_NOTICE), end)
+        size = int.from_bytes(read_until(talk, 4, end), "big")
+        found = read_until(talk, min(size, _MOST_NOTICE), end)
     except OSError:
         return b""
     return found if len(found) == size else b""
@@ -145,7 +145,7 @@ def peer_user(talk: "_socket.socket") -> int:  # type: ignore[name-defined] # no
     return int.from_bytes(talk.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)[4:8], "little")
 
 
-def receive(talk: "_socket.socket", size: int, end: float) -> bytes:  # type: ignore[name-defined] # noqa: F821
+def read_until(talk: "_socket.socket", size: int, end: float) -> bytes:  # type: ignore[name-defined] # noqa: F821
     """Read `size` bytes, or fewer at the end of the stream. Raises TimeoutError at `end` on the monotonic clock."""
     found = b""
     while len(found) < size:
@@ -157,7 +157,7 @@ def receive(talk: "_socket.socket", size: int, end: float) -> bytes:  # type: ig
     return found
 
 
-def _encoded(words: tuple[str, ...], payload: bytes, at_ns: int) -> bytes:
+def _encode_request(words: tuple[str, ...], payload: bytes, at_ns: int) -> bytes:
     """The bytes of a request: these values, and the parent and the environment of this process. `words`: the directory,
     the identity of the root, and the hook's arguments."""
     variables = [name + b"=" + value for name, value in os.environb.items()]

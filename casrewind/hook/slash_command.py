@@ -50,7 +50,7 @@ _KNOWN: dict[str, dict[str, bool]] = {
 }
 """The commands that a person may type in a client, and their options. True: the option needs a value."""
 _PLANS = frozenset({"restore", "jump", "back", "revert", "undo", "redo"})
-"""The commands that change files. What they would do is shown first (hook/typed.py)."""
+"""The commands that change files. What they would do is shown first (hook/typed_line.py)."""
 _HARMLESS = frozenset({"-n", "--dry-run", "--list", "--continue", "--abort"})
 """The options with which they show no plan first."""
 _TURNS = ("list", "-n", "8")
@@ -73,20 +73,20 @@ What changes files is shown first, with the line to type to do it. Only {0} back
 also: list, jump, pin, unpin, status, doctor, verify. None of these asks the model. casrewind --help in a terminal shows more."""
 
 
-def answer(event: Event, client: Client, root: str) -> None:
+def run_and_answer(event: Event, client: Client, root: str) -> None:
     """Run the command after `/casrewind`. Print the decision that shows its output and blocks the prompt."""
     try:
         reason = _output_of_command(event, root)
     except Exception as error:
         reason = f"casrewind: {type(error).__name__}: {error}"
-    fsio.write_all(1, json.dumps(client.refuse(reason)).encode() + b"\n")  # unbuffered, so that a failed write is noticed
+    fsio.write_all(1, json.dumps(client.refuse_prompt(reason)).encode() + b"\n")  # unbuffered, so that a failed write is noticed
 
 
 def _output_of_command(event: Event, root: str) -> str:
     import shlex
     import subprocess
 
-    from .typed import read
+    from .typed_line import parse_typed
 
     _record_session(event, root)
     try:
@@ -98,7 +98,7 @@ def _output_of_command(event: Event, root: str) -> str:
     if words[0] not in _KNOWN:
         near = did_you_mean(words[0], _KNOWN)
         return f"{_USAGE}\n{words[0]!r} is no command here{near and f'; {near}'}; nothing was done"
-    said = read(words)
+    said = parse_typed(words)
     words = list(said.words) if words[0] in _PLANS else words
     if (refused := _refused_option(words)) is not None:
         return f"casrewind: {words[0]} does not take {refused} in a prompt; nothing was done. Type it in a terminal"
@@ -108,7 +108,7 @@ def _output_of_command(event: Event, root: str) -> str:
     if words[0] == "back":
         words[1:1] = ["--session", event.session] if event.session else []
     with tempfile.TemporaryFile() as output:  # a pipe would end a command that outlives this hook
-        line = [*launch.argv(), *words]
+        line = [*launch.own_command(), *words]
         child = subprocess.Popen(
             line, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True, cwd=root,
             env={**os.environ, "NO_COLOR": "1", launch.INSIDE: event.session or "1"},

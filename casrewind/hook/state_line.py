@@ -1,6 +1,6 @@
 """One line about a project: what a client shows at the start of a session, and in its status line."""
 
-from ..messages import age, plural
+from ..messages import age_in_words, plural
 from ..model import checkpoint as checkpoints
 from ..model.checkpoint import Checkpoint
 from ..ops.context import Context
@@ -24,7 +24,7 @@ def state_line(context: Context) -> str:
     if last.files == 0:
         return f"{_UNPROTECTED}the newest checkpoint holds no file; casrewind status shows more"
     prompt = _newest_prompt(context)
-    what = f"newest {age(last.created_ns)}" if prompt is None else f"newest turn {age(prompt.created_ns)}"
+    what = f"newest {age_in_words(last.created_ns)}" if prompt is None else f"newest turn {age_in_words(prompt.created_ns)}"
     return f"casrewind: {plural(number, 'checkpoint')}, {what}"
 
 

@@ -51,7 +51,7 @@ class Bisection:
         """How many states must still be looked at, at most, if none of them is skipped."""
         return (self.bad - self.good - 1).bit_length()
 
-    def next(self) -> int | None:
+    def next_position(self) -> int | None:
         """The position of the state to look at, None if no other one can tell more."""
         left = [at for at in range(self.good + 1, self.bad) if at not in self._skipped]
         wanted = self.good + (self.bad - self.good) * _spread(self.bad - self.good - 1 - len(left))

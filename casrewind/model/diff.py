@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from .. import errors
 from .._typing import NamedTuple
-from .manifest import DIR, PURGED, Entry, Loader, PathLimit, differing_entries, same
+from .manifest import DIR, PURGED, Entry, Loader, PathLimit, differing_entries, same_for_restore
 from .paths import MAX_DEPTH, parents
 
 TYPE_CHECKING = False
@@ -58,7 +58,7 @@ def diff(load: Loader, old: bytes | None, new: bytes | None) -> Iterator[Change]
             continue
         if place.count(b"/") > MAX_DEPTH:
             raise errors.ManifestRefused(f"more than {MAX_DEPTH} levels", tuple(root for root in (old, new) if root is not None))
-        bound.visit(old_tree, new_tree)
+        bound.count_or_refuse(old_tree, new_tree)
         before, rows = differing_entries(load, old_tree, new_tree)
         after = dict(rows)
         start = len(stack)
@@ -67,7 +67,7 @@ def diff(load: Loader, old: bytes | None, new: bytes | None) -> Iterator[Change]
             if was == now:
                 continue
             path = place + name
-            if not same(was, now):
+            if not same_for_restore(was, now):
                 stack.append((path, Change(path, was, now), None, None))
             below_old = was.digest if was.kind == DIR else None
             below_new = now.digest if now is not None and now.kind == DIR else None

@@ -62,7 +62,7 @@ LOST: Rows = []
 """Marks a lost node that a loader skips. It is recognised by identity: no stored node of a large directory is empty."""
 
 
-def cut(names: Sequence[bytes], limits: NodeLimits = LIMITS) -> list[int]:
+def node_starts(names: Sequence[bytes], limits: NodeLimits = LIMITS) -> list[int]:
     """The positions in sorted names at which nodes begin, 0 first. Each node but the last ends before the name with
     the lowest BLAKE3 hash within the allowed range. The range leaves a node of `least` to `most` names, and at least
     `least` names after it."""
@@ -75,18 +75,18 @@ def cut(names: Sequence[bytes], limits: NodeLimits = LIMITS) -> list[int]:
     return starts
 
 
-def store(
+def store_nodes(
     names: Sequence[bytes], put_entries: Callable[[int, int], bytes], put: Callable[[bytes], bytes], limits: NodeLimits = LIMITS
 ) -> bytes:
     """Store the nodes of a directory with more than `limits.most` sorted names. Returns the digest of the top node.
     `put_entries` stores the entries of a half-open range of positions, `put` the bytes of a list; both return the
     digest."""
-    starts = cut(names, limits)
+    starts = node_starts(names, limits)
     parts = [NodeRef(names[start], put_entries(start, end)) for start, end in _spans(starts, len(names))]
     level = 0
     while len(parts) > 1:
         level += 1
-        starts = cut([part.first for part in parts], limits)
+        starts = node_starts([part.first for part in parts], limits)
         parts = [
             NodeRef(parts[start].first, put(encode(NodeList(level, parts[start:end])))) for start, end in _spans(starts, len(parts))
         ]
@@ -144,14 +144,14 @@ class NodePlace(NamedTuple):
     before: bytes
 
 
-def places(nodes: NodeList, before: bytes = b"") -> Iterator[tuple[bytes, NodePlace]]:
+def node_places(nodes: NodeList, before: bytes = b"") -> Iterator[tuple[bytes, NodePlace]]:
     """Yield (digest, place) of each node in a list with names before `before`."""
     ends = [*(part.first for part in nodes.parts[1:]), before]
     for part, end in zip(nodes.parts, ends, strict=True):
         yield part.digest, NodePlace(nodes.level - 1, part.first, end)
 
 
-def check(place: NodePlace, level: int, first: bytes, last: bytes) -> None:
+def check_place(place: NodePlace, level: int, first: bytes, last: bytes) -> None:
     """Raise ManifestCorrupt if a node with this level, first and last name does not fit the place."""
     if level != place.level:
         raise damage_error("levels of nodes out of order")
@@ -168,21 +168,21 @@ def first_and_last(node: Rows | NodeList) -> tuple[int, bytes, bytes]:
     return (0, node[0][0], node[-1][0]) if node else (0, b"", b"")
 
 
-def rows(load: Load, top: NodeList) -> Rows:
+def entries_below(load: Load, top: NodeList) -> Rows:
     """All entries below a list of nodes."""
-    return [row for _, part in below(load, top) if isinstance(part, list) for row in part]
+    return [row for _, part in nodes_below(load, top) if isinstance(part, list) for row in part]
 
 
-def below(load: Load, top: NodeList) -> Iterator[tuple[bytes, Rows | NodeList]]:
+def nodes_below(load: Load, top: NodeList) -> Iterator[tuple[bytes, Rows | NodeList]]:
     """Yield (digest, node) of every node below a list, in the order of their names, without recursion. Raises
     ManifestCorrupt, and the errors of `load`."""
-    stack, entries = list(places(top))[::-1], 0
+    stack, entries = list(node_places(top))[::-1], 0
     while stack:
         digest, place = stack.pop()
         node = load_at(load, digest, place)
         yield digest, node
         if isinstance(node, NodeList):
-            stack += list(places(node, place.before))[::-1]
+            stack += list(node_places(node, place.before))[::-1]
         else:
             entries += len(node)
         if entries + len(stack) > MOST_ENTRIES:
@@ -193,13 +193,13 @@ def load_at(load: Load, digest: bytes, place: NodePlace) -> Rows | NodeList:
     """Load the node at a place. Raises ManifestCorrupt if it does not fit, and the errors of `load`."""
     node = load(digest)
     if node is not LOST:
-        check(place, *first_and_last(node))
+        check_place(place, *first_and_last(node))
     return node
 
 
 def differing_rows(load: Load, one: NodeList, other: NodeList) -> tuple[Rows, Rows]:
     """The entries of two large directories, without their common nodes, which are not loaded. Raises as `below`."""
-    mine, theirs = _Level(one.level, dict(places(one))), _Level(other.level, dict(places(other)))
+    mine, theirs = _Level(one.level, dict(node_places(one))), _Level(other.level, dict(node_places(other)))
     while True:
         if mine.level == theirs.level:
             common = mine.places.keys() & theirs.places.keys()
@@ -227,7 +227,7 @@ class _Level(NamedTuple):
         for digest, place in self.places.items():
             node = load_at(load, digest, place)
             if isinstance(node, NodeList):
-                found.update(places(node, place.before))
+                found.update(node_places(node, place.before))
         return _Level(level - 1, found)
 
     def rows(self, load: Load) -> Rows:

@@ -38,19 +38,19 @@ FAULTS = frozenset({UNREADABLE, UNREADABLE_RULES, UNSTABLE, LATE, SETTINGS})
 """The reasons for exit code 3 of a save: part of what was requested could not be captured."""
 
 
-def explained(reason: str, detail: str) -> str:
+def reason_with_detail(reason: str, detail: str) -> str:
     """A reason with a detail of this case."""
     return f"{reason}: {detail}"
 
 
-def kind_of(reason: str) -> str:
+def reason_alone(reason: str) -> str:
     """A reason without the detail of `explained`."""
     return reason.partition(": ")[0]
 
 
 def is_fault(reason: str) -> bool:
     """True if a reason, with or without detail, makes a save end with exit code 3."""
-    return kind_of(reason) in FAULTS
+    return reason_alone(reason) in FAULTS
 
 
 class Skip(NamedTuple):

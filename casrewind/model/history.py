@@ -136,7 +136,7 @@ class History(NamedTuple):
 NO_HISTORY = History((), (), "")
 
 
-def advance(history: History, operation: Operation) -> History:
+def history_after(history: History, operation: Operation) -> History:
     """The history after one more operation. A restore adds a step and clears redo. An undo moves the newest step to
     the redo side, with the undo's executed plan, so that redo reverses exactly that. A redo moves the step back."""
     step = Step(operation.plan, operation.target, history.current, operation.safety)

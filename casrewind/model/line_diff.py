@@ -75,7 +75,7 @@ def blocks(old: Sequence[bytes], new: Sequence[bytes], *, is_lowest: bool = Fals
         if old_next > old_at or new_next > new_at:
             found.append(Block(old_at, old_next, new_at, new_next))
         old_at, new_at = old_next + 1, new_next + 1
-    return _lowest(found, old, new) if is_lowest else _moved(found, old, new)
+    return _merged_and_lowest(found, old, new) if is_lowest else _moved_to_expected_places(found, old, new)
 
 
 def _same_start(left: list[int], right: list[int], left_at: int, left_end: int, right_at: int, right_end: int) -> int:
@@ -260,7 +260,7 @@ class _Search:
         return best_ahead if is_ahead else best_back
 
 
-def _moved(found: list[Block], old: Sequence[bytes], new: Sequence[bytes]) -> list[Block]:
+def _moved_to_expected_places(found: list[Block], old: Sequence[bytes], new: Sequence[bytes]) -> list[Block]:
     """Move each block that only adds or only removes lines to the place that a person expects.
 
     A block can move up if the line before it equals its last line. It can move down if the line after it equals its
@@ -283,7 +283,7 @@ def _moved(found: list[Block], old: Sequence[bytes], new: Sequence[bytes]) -> li
     return made
 
 
-def _lowest(found: list[Block], old: Sequence[bytes], new: Sequence[bytes]) -> list[Block]:
+def _merged_and_lowest(found: list[Block], old: Sequence[bytes], new: Sequence[bytes]) -> list[Block]:
     """Merge all blocks that can be moved to each other, as git does, and move each to its lowest place. A block that only
     adds or only removes lines can be moved."""
     made: list[Block] = []

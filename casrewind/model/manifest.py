@@ -68,7 +68,7 @@ def is_directory(entry: Entry | None) -> bool:
     return entry is not None and entry.kind == DIR
 
 
-def same(one: Entry | None, other: Entry | None) -> bool:
+def same_for_restore(one: Entry | None, other: Entry | None) -> bool:
     """True if two entries are equal for a restore: same kind, permission bits, bytes and target. mtimes do not count.
     Directories are compared without their contents."""
     if one is None or other is None:
@@ -133,13 +133,13 @@ def store_tree(data: bytes, put: Callable[[bytes], bytes], limits: "NodeLimits |
     def put_entries(start: int, end: int) -> bytes:
         return put(_HEAD.pack(MAGIC, end - start) + data[starts[start] : starts[end]])
 
-    return directory_nodes.store(names, put_entries, put, limits or directory_nodes.LIMITS)
+    return directory_nodes.store_nodes(names, put_entries, put, limits or directory_nodes.LIMITS)
 
 
 def _check_name(name: bytes) -> None:
-    why = paths.why_bad_name(name)
+    why = paths.why_bad_or_protected_name(name)
     if why is not None:
-        raise errors.UnsafePath(f"refused name {paths.display(name)!r}: it has {why}")
+        raise errors.UnsafePath(f"refused name {paths.lossy_text(name)!r}: it has {why}")
 
 
 def decode_tree(data: bytes) -> Tree:
@@ -174,24 +174,26 @@ def decode_node(data: bytes) -> "Tree | NodeList":
     return decode_tree(data)
 
 
-def entries(load: Loader, digest: bytes) -> Tree:
+def directory_entries(load: Loader, digest: bytes) -> Tree:
     """All entries of a directory, given the digest of its tree."""
     node = load(digest)
     if isinstance(node, list):
         return node
     from . import directory_nodes
 
-    return directory_nodes.rows(load, node)
+    return directory_nodes.entries_below(load, node)
 
 
 def differing_entries(load: Loader, one: bytes | None, other: bytes | None) -> tuple[Tree, Tree]:
     """The entries of two directories; None has no entries. For large directories, nodes present in both are neither
     loaded nor returned."""
     if one is None or other is None:
-        return ([] if one is None else entries(load, one)), ([] if other is None else entries(load, other))
+        return ([] if one is None else directory_entries(load, one)), ([] if other is None else directory_entries(load, other))
     first, second = load(one), load(other)
     if isinstance(first, list) or isinstance(second, list):
-        return first if isinstance(first, list) else entries(load, one), second if isinstance(second, list) else entries(load, other)
+        return first if isinstance(first, list) else directory_entries(load, one), second if isinstance(
+            second, list
+        ) else directory_entries(load, other)
     from . import directory_nodes
 
     return directory_nodes.differing_rows(load, first, second)
@@ -295,7 +297,7 @@ class PathLimit:
         self._seen: set[int] = set()
         self._again = 0
 
-    def visit(self, *trees: bytes | None) -> None:
+    def count_or_refuse(self, *trees: bytes | None) -> None:
         """Call before reading a tree, or a pair of trees. Raises ManifestRefused."""
         before = len(self._seen)
         self._seen.add(hash(trees))
@@ -305,11 +307,11 @@ class PathLimit:
                 from . import path_count
 
                 for root in self._roots:
-                    path_count.check(self._below, root)
+                    path_count.refuse_too_many(self._below, root)
 
     def _below(self, digest: bytes) -> tuple[int, list[bytes]]:
         try:
-            tree = entries(self._load, digest)
+            tree = directory_entries(self._load, digest)
         except (errors.BlobMissing, errors.BlobCorrupt):
             return 0, []  # the walk meets the damage itself and reports it
         return len(tree), [entry.digest for _, entry in tree if entry.kind == DIR]
@@ -337,9 +339,9 @@ def walk(
         prefix, digest = stack.pop()
         if prefix.count(b"/") >= paths.MAX_DEPTH:
             raise errors.ManifestRefused(f"more than {paths.MAX_DEPTH} levels", (root,))
-        bound.visit(digest)
+        bound.count_or_refuse(digest)
         try:
-            rows = entries(load, digest)
+            rows = directory_entries(load, digest)
         except (errors.BlobMissing, errors.BlobCorrupt) as error:
             if damaged is None or not prefix:
                 raise
@@ -376,7 +378,7 @@ class Finder:
         if not isinstance(known, dict):
             from . import directory_nodes
 
-            known = self._places[path] = dict(directory_nodes.rows(self._load, known))
+            known = self._places[path] = dict(directory_nodes.entries_below(self._load, known))
             self._rows += len(known)
         return known
 
@@ -404,7 +406,7 @@ class Finder:
         while not isinstance(node, dict):
             digest = node.holding(name)
             if digest not in self._nodes:
-                place = dict(directory_nodes.places(node, before))[digest]
+                place = dict(directory_nodes.node_places(node, before))[digest]
                 below = directory_nodes.load_at(self._load, digest, place)
                 rows = dict(below) if isinstance(below, list) else below
                 self._count(len(rows))
@@ -425,7 +427,7 @@ class Finder:
             self._places, self._nodes, self._rows = {}, {}, rows + 1
 
 
-def patch(
+def with_changed_paths(
     load: Loader, store: Callable[[bytes], bytes], root: bytes, changes: Mapping[bytes, Entry | None]
 ) -> bytes:
     """Returns the root digest of manifest `root` with some paths replaced (None: removed).
@@ -459,7 +461,7 @@ def patch(
     return made[b""]
 
 
-def replace(load: Loader, put: Callable[[bytes], bytes], root: bytes, changes: Mapping[bytes, Entry]) -> bytes:
+def with_replaced_entries(load: Loader, put: Callable[[bytes], bytes], root: bytes, changes: Mapping[bytes, Entry]) -> bytes:
     """Returns the root digest of manifest `root` with other entries for existing paths other than directories. `put`
     stores the bytes of one tree or node. Names do not change, so nodes keep their boundaries. Nodes without a changed
     path are not loaded and keep their digests, even if they are missing."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator
 
 from .._typing import NamedTuple
 from .line_diff import blocks, is_binary, lines_of
-from .manifest import DIR, FILE, PERMISSIONS, PURGED, Entry, same
+from .manifest import DIR, FILE, PERMISSIONS, PURGED, Entry, same_for_restore
 
 OURS, THEIRS, BOTH, CONFLICT = "ours", "theirs", "both", "conflict"
 """Which side changed the lines of a group: one of them, both in the same way, or both differently."""
@@ -110,11 +110,11 @@ class Merge(NamedTuple):
 
 def merge(base: Entry | None, ours: Entry | None, theirs: Entry | None, read: Reader) -> Merge:
     """Merge three entries of one path. Times are not compared."""
-    if same(base, theirs) or same(ours, theirs):
+    if same_for_restore(base, theirs) or same_for_restore(ours, theirs):
         return Merge(ours)
     if PURGED in {entry.kind for entry in (base, theirs) if entry is not None}:
         return Merge(ours, why=IS_PURGED, reason="its content was purged")
-    if same(ours, base):
+    if same_for_restore(ours, base):
         return Merge(theirs)
     if base is None or theirs is None or ours is None:
         if ours is None:

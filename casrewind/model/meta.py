@@ -11,14 +11,16 @@ _SHOWN = 80
 """Characters of a key or value in an error."""
 
 
-def pairs_of(meta: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+def checked_pairs(meta: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """The keys and values, as a checkpoint holds them. Raises UsageError if they cannot be stored."""
     if not isinstance(meta, Mapping):
         raise errors.UsageError("meta is no mapping of text to text", "as in meta={'episode': '7'}")
     if len(meta) > MOST_KEYS:
         raise errors.UsageError(f"meta has {len(meta)} keys, and a checkpoint stores at most {MOST_KEYS}", "give fewer keys")
     pairs = tuple(meta.items())
-    size = sum(_size(key, f"the key {key!r:.{_SHOWN}}") + _size(value, f"the value of {key!r:.{_SHOWN}}") for key, value in pairs)
+    size = sum(
+        _checked_size(key, f"the key {key!r:.{_SHOWN}}") + _checked_size(value, f"the value of {key!r:.{_SHOWN}}") for key, value in pairs
+    )
     if "" in meta:
         raise errors.UsageError("meta has an empty key", "give it a name")
     if size > MOST_BYTES:
@@ -26,7 +28,7 @@ def pairs_of(meta: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return pairs
 
 
-def _size(text: object, what: str) -> int:
+def _checked_size(text: object, what: str) -> int:
     """The bytes of a text. `what` names it in the error."""
     if not isinstance(text, str):
         raise errors.UsageError(f"{what} in meta is not text", "str() makes text of it")

@@ -28,13 +28,13 @@ class PathCount(NamedTuple):
     levels: int
 
 
-def check(below: "Below[bytes]", root: bytes) -> None:
+def refuse_too_many(below: "Below[bytes]", root: bytes) -> None:
     """Raise ManifestRefused when a manifest has too many paths. Reads each of its trees once."""
     if why := _reason_to_refuse(below, root):
         raise errors.ManifestRefused(why, (root,))
 
 
-def refused(below: "Below[Tree]", roots: Iterable[Tree]) -> dict[Tree, str]:
+def reasons_to_refuse(below: "Below[Tree]", roots: Iterable[Tree]) -> dict[Tree, str]:
     """{root tree: reason} for the refused manifests among `roots`. Reads each tree a few times."""
     found, _ = count(below, roots := list(roots))
     doubtful = [root for root in roots if found[root].paths > _ALWAYS or found[root].levels > MAX_DEPTH]

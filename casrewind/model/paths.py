@@ -58,7 +58,7 @@ def is_protected(name: bytes) -> bool:
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def why_bad_name(name: bytes) -> str | None:
+def why_bad_or_protected_name(name: bytes) -> str | None:
     """The reason why `name` may not be a component of a path, or None if it may."""
     if not name:
         return "an empty component"
@@ -73,17 +73,17 @@ def why_bad_name(name: bytes) -> str | None:
     return None
 
 
-def check(path: bytes) -> bytes:
+def check_path(path: bytes) -> bytes:
     """Return `path` if it is valid. Raises UnsafePath."""
     if path.startswith(b"/"):
-        raise errors.UnsafePath(f"refused path {display(path)!r}: it is absolute")
+        raise errors.UnsafePath(f"refused path {lossy_text(path)!r}: it is absolute")
     parts = path.split(b"/")
     if len(parts) > MAX_DEPTH:
-        raise errors.UnsafePath(f"refused path {display(path[:80])!r}...: more than {MAX_DEPTH} levels")
+        raise errors.UnsafePath(f"refused path {lossy_text(path[:80])!r}...: more than {MAX_DEPTH} levels")
     for part in parts:
-        why = why_bad_name(part)
+        why = why_bad_or_protected_name(part)
         if why is not None:
-            raise errors.UnsafePath(f"refused path {display(path)!r}: it has {why}")
+            raise errors.UnsafePath(f"refused path {lossy_text(path)!r}: it has {why}")
     return path
 
 
@@ -121,24 +121,24 @@ class PathScope:
         return sorted(self._paths - met - {b""})
 
 
-def scope(given: Iterable[object]) -> tuple[bytes, ...]:
+def check_scope(given: Iterable[object]) -> tuple[bytes, ...]:
     """Validate the paths that a program passed; b"" is the root. Raises TypeError for text, which never equals a
     path, and for a single path, which would be read as a sequence. Raises UnsafePath for a path that cannot be below
     the root."""
     listed = tuple(given)
-    checked = tuple(path and check(path) for path in listed if isinstance(path, bytes))
+    checked = tuple(path and check_path(path) for path in listed if isinstance(path, bytes))
     if isinstance(given, bytes | str) or len(checked) != len(listed):
         raise TypeError(f"paths are a sequence of bytes, as in [b'src/a.py'], not {given!r}; Workspace.scope converts text")
     return checked
 
 
-def fold(path: bytes) -> str:
+def fold_case(path: bytes) -> str:
     """The key of `path` on a file system that folds case and normalisation."""
     import unicodedata
 
     return unicodedata.normalize("NFD", path.decode("utf-8", "surrogateescape")).casefold()
 
 
-def display(path: bytes) -> str:
+def lossy_text(path: bytes) -> str:
     """A path as text, lossy if it is not UTF-8."""
     return path.decode("utf-8", "replace")

@@ -161,7 +161,7 @@ class Plan(NamedTuple):
     merged: tuple[Merged, ...] = ()
 
 
-def build(changes: Iterable[Change], why_unknown: Captured, scope: Sequence[bytes] = ()) -> Plan:
+def build_plan(changes: Iterable[Change], why_unknown: Captured, scope: Sequence[bytes] = ()) -> Plan:
     """The plan that turns the present (old side of the changes) into the target (new side). `changes` are sorted by
     path.
 
@@ -170,7 +170,7 @@ def build(changes: Iterable[Change], why_unknown: Captured, scope: Sequence[byte
     requires replacing content outside the scope.
     """
     kept: list[Kept] = []
-    return _without_nonempty_removals(pack(_wanted(_in_scope(changes, scope), why_unknown, kept)), kept)
+    return _without_nonempty_removals(sort_and_pack(_wanted(_in_scope(changes, scope), why_unknown, kept)), kept)
 
 
 def _wanted(changes: Iterable[tuple[Change, bool]], why_unknown: Captured, kept: list[Kept]) -> Iterator[Action]:
@@ -216,7 +216,7 @@ def _in_scope(changes: Iterable[Change], scope: Sequence[bytes]) -> Iterator[tup
                 continue
             if above.old is not None and above.old.kind != DIR:
                 raise errors.ContentInTheWay(
-                    f"{paths.display(parent)} is in the way of {paths.display(path)} and is not among the paths asked for",
+                    f"{paths.lossy_text(parent)} is in the way of {paths.lossy_text(path)} and is not among the paths asked for",
                     "name it too, or move it away"
                 )
             if above.old is None:
@@ -236,7 +236,7 @@ def _without_nonempty_removals(actions: Actions, kept: list[Kept]) -> Plan:
 
 def without(actions: Sequence[Action], left: Collection[bytes]) -> Actions:
     """The actions on paths that are not in `left`."""
-    return pack(action for action in actions if action.path not in left) if left else pack(actions)
+    return sort_and_pack(action for action in actions if action.path not in left) if left else sort_and_pack(actions)
 
 
 def with_modes(actions: Iterable[Action], modes: Mapping[bytes, int]) -> Actions:
@@ -246,7 +246,7 @@ def with_modes(actions: Iterable[Action], modes: Mapping[bytes, int]) -> Actions
         mode = modes.get(action.path)
         return action if mode is None or action.after is None else action._replace(after=action.after._replace(mode=mode))
 
-    return pack(map(with_mode, actions))
+    return sort_and_pack(map(with_mode, actions))
 
 
 def with_times(actions: Sequence[Action], chosen: Collection[bytes], now_ns: int) -> Sequence[Action]:
@@ -256,7 +256,7 @@ def with_times(actions: Sequence[Action], chosen: Collection[bytes], now_ns: int
         after = action.after
         return action if after is None or action.path not in chosen else action._replace(after=after._replace(mtime_ns=now_ns))
 
-    return pack(map(with_time, actions)) if chosen else actions
+    return sort_and_pack(map(with_time, actions)) if chosen else actions
 
 
 def keep_paths(plan: Plan, extra: Iterable[Kept]) -> Plan:
@@ -265,23 +265,23 @@ def keep_paths(plan: Plan, extra: Iterable[Kept]) -> Plan:
     return _without_nonempty_removals(without(plan.actions, {item.path for item in more}), [*plan.kept, *more])
 
 
-def fold(plan: Plan, target_paths: Iterable[bytes]) -> Plan:
+def fold_plan(plan: Plan, target_paths: Iterable[bytes]) -> Plan:
     """The same plan for a file system that folds case and normalisation. There, a removed path and a new path may be
     the same file: such a pair becomes a rename. `target_paths` are all paths of the target. Raises UnsafePath if two
     of them fold to the same name and so cannot both exist."""
     seen: dict[str, bytes] = {}
     for path in target_paths:
-        other = seen.setdefault(paths.fold(path), path)
+        other = seen.setdefault(paths.fold_case(path), path)
         if other != path:
             raise errors.UnsafePath(
-                f"{paths.display(other)} and {paths.display(path)} are the same name on this file system",
+                f"{paths.lossy_text(other)} and {paths.lossy_text(path)} are the same name on this file system",
                 "restore them elsewhere with --to DIR, or one of them by its path"
             )
-    removals = {paths.fold(action.path): action for action in plan.actions if action.after is None}
+    removals = {paths.fold_case(action.path): action for action in plan.actions if action.after is None}
     actions = []
     merged: set[bytes] = set()
     for action in plan.actions:
-        twin = removals.get(paths.fold(action.path)) if action.after is not None and action.before is None else None
+        twin = removals.get(paths.fold_case(action.path)) if action.after is not None and action.before is None else None
         if twin is not None:
             merged.add(twin.path)
             action = Action(action.path, twin.before, action.after, twin.path)
@@ -291,7 +291,7 @@ def fold(plan: Plan, target_paths: Iterable[bytes]) -> Plan:
 
 def reverse(actions: Iterable[Action]) -> Actions:
     """The inverse actions, sorted by path."""
-    return pack(action.reversed() for action in actions)
+    return sort_and_pack(action.reversed() for action in actions)
 
 
 def is_of_file(action: Action) -> bool:
@@ -397,7 +397,7 @@ _START = struct.Struct("=Q")
 _HAS_BEFORE, _HAS_AFTER, _HAS_SOURCE = 1, 2, 4
 
 
-def pack(actions: Iterable[Action]) -> Actions:
+def sort_and_pack(actions: Iterable[Action]) -> Actions:
     """These actions sorted by path. Sorted input, the usual case, is not held in memory twice."""
     found = actions if isinstance(actions, Actions) else _packed(actions)
     return found if found.in_order else _packed(sorted(found, key=lambda action: action.path))
@@ -446,7 +446,9 @@ def decode(data: bytes) -> Actions:
             starts += _START.pack(position)
             action, position = _action(data, position)
             in_order, last = in_order and last <= action.path, action.path
-            if paths.check(action.path) != action.source and paths.fold(paths.check(action.source)) != paths.fold(action.path):
+            if paths.check_path(action.path) != action.source and paths.fold_case(paths.check_path(action.source)) != paths.fold_case(
+                action.path
+            ):
                 raise errors.ManifestCorrupt("damaged plan: a path and its source do not match", "run casrewind verify")
     except (struct.error, IndexError) as error:
         raise errors.ManifestCorrupt("damaged plan: cut short", "run casrewind verify") from error

@@ -104,7 +104,7 @@ def decide(
             if thinned and (safety or rank > limits.keep_last):
                 reason, rank = thinned, rank - (not safety)  # the checkpoints of a slot count as one
             seen[point.worktree] = rank
-        reason = fates.of(point.id, reason)
+        reason = fates.reason_for(point.id, reason)
         if reason and point.id not in firm and point.id not in named:
             dropped.append(Dropped(point, reason))
         else:
@@ -125,7 +125,7 @@ class _Fates:
         mine = self._sets.get(identity, ())
         return not mine or any(one not in self._reasons for one in mine)
 
-    def of(self, identity: str, reason: str) -> str:
+    def reason_for(self, identity: str, reason: str) -> str:
         """Why a checkpoint is forgotten, "" = it is kept. `reason`: the reason for this checkpoint alone, or ""."""
         mine = self._sets.get(identity, ())
         for one in mine:
@@ -170,7 +170,7 @@ def _period_at_age(age: float) -> int:
     return 0 if age <= WHOLE else _HOUR if age <= HOURLY else _DAY
 
 
-def by_weight(decision: Decision) -> list[Checkpoint]:
+def kept_by_priority(decision: Decision) -> list[Checkpoint]:
     """The kept checkpoints by priority: firm, pinned, the newest `FLOOR` of each worktree, the rest, newest first, and
     those of other machines. The newest of all worktrees alternate, so a busy worktree first pushes out its own checkpoints."""
     ranks: dict[bytes, int] = {}
@@ -184,10 +184,10 @@ def by_weight(decision: Decision) -> list[Checkpoint]:
     return sorted(decision.kept, key=lambda point: order[point.id])
 
 
-def fit(decision: Decision, sizes: Mapping[str, int], beside: int, budget: int, most: int | None = None) -> Decision:
+def fit_into_budget(decision: Decision, sizes: Mapping[str, int], beside: int, budget: int, most: int | None = None) -> Decision:
     """Drop the oldest kept checkpoints until the rest fits into `budget` bytes, or into `most` if that is less.
 
-    `sizes`: the bytes that forgetting each checkpoint frees, in the order of `by_weight`. `beside`: the bytes that no
+    `sizes`: the bytes that forgetting each checkpoint frees, in the order of `kept_by_priority`. `beside`: the bytes that no
     forgetting frees. A budget below the protected size is no reason to drop all else. If firm checkpoints
     exceed it, nothing is dropped. If firm and pinned ones do, the rest has a quarter of the budget.
     """
@@ -209,16 +209,16 @@ def fit(decision: Decision, sizes: Mapping[str, int], beside: int, budget: int, 
         )
         notes = (*notes, note)
     heavy: set[str] = set()
-    for point in by_weight(decision):
+    for point in kept_by_priority(decision):
         if point.id in decision.firm or point.id in decision.pinned:
             continue
         space -= sizes[point.id]
         if space < 0:
             heavy.add(point.id)
-    return without(decision, heavy, budget)._replace(notes=notes, floor=floor)
+    return without_heavy(decision, heavy, budget)._replace(notes=notes, floor=floor)
 
 
-def without(decision: Decision, heavy: Collection[str], budget: int) -> Decision:
+def without_heavy(decision: Decision, heavy: Collection[str], budget: int) -> Decision:
     """The decision without the `heavy` checkpoints, which exceed the budget. Firm and pinned ones are kept."""
     going = set(heavy)
     broken = {number for number, one in enumerate(decision.together) if not one.isdisjoint(heavy)}

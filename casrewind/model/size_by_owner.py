@@ -100,7 +100,7 @@ class _OwnerRow:
         self._before = nodes
         while coming or going:
             come, go = [], []
-            pairs = [_without_common(*pair) for pair in zip_longest(_by_length(coming), _by_length(going), fillvalue=())]
+            pairs = [_without_common(*pair) for pair in zip_longest(_longest_first(coming), _longest_first(going), fillvalue=())]
             for more, _ in pairs:
                 for edge in more:
                     node = edge & NODE
@@ -135,7 +135,7 @@ class _OwnerRow:
         return SharedSizes(self._total, unique, self._group_total, group_unique, sum(unique), shared)
 
 
-def _by_length(found: list[Sequence[int]]) -> list[Sequence[int]]:
+def _longest_first(found: list[Sequence[int]]) -> list[Sequence[int]]:
     """Longest first: versions of the same directory have nearly the same length, so they are paired."""
     return found if len(found) < 2 else sorted(found, key=len, reverse=True)
 

@@ -200,6 +200,6 @@ def is_of_person(row: "Row") -> bool:
     return (isinstance(row, Outside) and row.kind != BACKGROUND) or (isinstance(row, Reset) and row.kind == OPERATIONS[TAKE])
 
 
-def row_of(recorded: str, asked: str) -> str:
+def row_name(recorded: str, asked: str) -> str:
     """The name of an operation's row. `recorded`: in its record. `asked`: in its safety checkpoint."""
     return OPERATIONS[asked if recorded == RESTORE and asked in (REVERT, TAKE) else recorded]

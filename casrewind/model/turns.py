@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from .._typing import NamedTuple
 from . import checkpoint as checkpoints
 from .diff import Change
-from .manifest import PURGED, Entry, same
+from .manifest import PURGED, Entry, same_for_restore
 from .turn_boundaries import Session, TurnPositions, find_boundaries, overlapping
 from .turn_records import (
     BACKGROUND,
@@ -28,7 +28,7 @@ from .turn_records import (
     SavedRow,
     State,
     Turn,
-    row_of,
+    row_name,
 )
 
 _ABOVE, _TURN, _BELOW, _LAST = range(4)  # the order of rows that stand at one position
@@ -125,7 +125,7 @@ class Outline:
             self._owners.update({turn.before: turn for turn in self.turns if turn.before is not None})
         return self._owners.get(identity)
 
-    def makers(self, first: str, last: str) -> tuple[tuple[Turn, ...], tuple[PastOperation, ...]]:
+    def possible_makers(self, first: str, last: str) -> tuple[tuple[Turn, ...], tuple[PastOperation, ...]]:
         """Returns (the turns, the operations) that may have made the changes between two checkpoints."""
         if not self._positions:
             self._positions.update({point.id: at for at, point in enumerate(self._points)})
@@ -212,7 +212,7 @@ class Outline:
         for done in self._operations[at]:
             number, side = self._sides.get(done.target, (0, ""))
             during = self._running_turns(at)
-            kind = row_of(done.op, point.op)
+            kind = row_name(done.op, point.op)
             row = Reset(kind, done.target, point.id, point.created_ns, during, number, side, loose=False)
             yield _Slot(row, plan=done.plan)
         if self._has_no_record(at):
@@ -364,7 +364,7 @@ class _Composed:
         """A span is done. A path that is in the end what it was at the start of the span was not changed by it."""
         for path, sides in self._sides.items():
             known = self._whole.get(path)
-            if not same(*sides):
+            if not same_for_restore(*sides):
                 self._whole[path] = _Sides(sides.old if known is None else known.old, sides.new)
             elif known is None:
                 self._shared.pop(path, None)
@@ -375,7 +375,7 @@ class _Composed:
         self.end_span()
         if self._unknown:
             return None, (), True
-        found = [Change(path, *sides) for path, sides in sorted(self._whole.items()) if not same(*sides)]
+        found = [Change(path, *sides) for path, sides in sorted(self._whole.items()) if not same_for_restore(*sides)]
         purged = tuple(change.path for change in found if _is_purged(change))
         return tuple(change for change in found if not _is_purged(change)), purged, self._damaged
 
@@ -420,7 +420,7 @@ def behind_plans(changes: Iterable[Change], plans: Iterable[Iterable[Change]]) -
     found = [change for change in direct.values() if change.path not in left]
     for path, (before, after) in left.items():
         now = direct[path].new if path in direct else before
-        if not same(after, now):
+        if not same_for_restore(after, now):
             found.append(Change(path, after, now))
     return tuple(sorted(found))
 

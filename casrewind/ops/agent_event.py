@@ -103,7 +103,7 @@ def session_record(context: Context, event: Event, at_ns: int, parent: int = 0) 
     from ..agents import client_process
     from ..store.agent_sessions import AgentSession
 
-    client = client_process.client(event.pid) or client_process.caller(parent)
+    client = client_process.client_process(event.pid) or client_process.caller_behind_shell(parent)
     return AgentSession(
         agent=event.agent,
         session=event.session,
@@ -126,8 +126,8 @@ def write_shell_variables(context: Context, event: Event) -> None:
         from ..agents import client_process
 
         with suppress(OSError, ValueError):
-            known = client_process.shell_variables(event.agent, event.session, event.transcript, context.root.path)
-            client_process.append_shell_lines(event.env_file, client_process.shell_lines(known))
+            known = client_process.session_variables(event.agent, event.session, event.transcript, context.root.path)
+            client_process.append_unless_there(event.env_file, client_process.export_lines(known))
 
 
 def is_too_soon(context: Context, event: Event, at_ns: int) -> bool:
@@ -184,7 +184,7 @@ def last_save_ms(context: Context) -> int | None:
     return head.elapsed_ms
 
 
-def record(
+def record_event(
     context: Context, event: Event, at_ns: int, homes: tuple[str, ...], *, transcripts: bool, tells_ends: bool | None = None
 ) -> Saved:
     """Make the checkpoint of an event at `at_ns` (nanoseconds since 1970); before a tool, only if files changed.
@@ -193,7 +193,7 @@ def record(
     installed hooks report the ends of turns, None = unknown. Raises as `save` does.
     """
     path, lack = _transcript(event.transcript, homes)
-    cursor = _cursor(event, path, homes)
+    cursor = _cursor_now(event, path, homes)
     size = 0
     if path and transcripts:
         size, lack = _complete_bytes(path, cursor.offset)
@@ -209,11 +209,11 @@ def record(
     return saved
 
 
-def _cursor(event: Event, path: str, homes: tuple[str, ...]) -> cursors.Cursor:
+def _cursor_now(event: Event, path: str, homes: tuple[str, ...]) -> cursors.Cursor:
     """Where the conversation is now. `path`: the real path of its transcript, or ""."""
     # Rewind writes to the cursor's path, so a path that cannot be a transcript's is dropped
-    kept = event.transcript if _may_be_one(event.transcript, homes) else ""
-    return agents.cursor_at(event._replace(transcript=kept), path or b"")
+    kept = event.transcript if _may_be_transcript(event.transcript, homes) else ""
+    return agents.cursor_of_event(event._replace(transcript=kept), path or b"")
 
 
 def _moment_of(context: Context, event: Event, at_ns: int, cursor: bytes, *, tells_ends: bool | None) -> Moment:
@@ -239,20 +239,20 @@ def _moment_of(context: Context, event: Event, at_ns: int, cursor: bytes, *, tel
     )
 
 
-def to_line(event: Event, at_ns: int, homes: tuple[str, ...], *, tells_ends: bool | None) -> bytes:
+def event_as_line(event: Event, at_ns: int, homes: tuple[str, ...], *, tells_ends: bool | None) -> bytes:
     """An event as one line, for `record_missed`. b"" for an event of a tool: it begins and ends no turn."""
     if event.trigger == "tool_batch":
         return b""
     import json
 
     path, _ = _transcript(event.transcript, homes)
-    cursor = cursors.encode(_cursor(event, path, homes)).hex()
+    cursor = cursors.encode(_cursor_now(event, path, homes)).hex()
     known = event._replace(prompt=event.prompt.strip()[:PROMPT], tools=(), odd=(), env_file="")._asdict()
     return json.dumps({"at_ns": at_ns, "cursor": cursor, "tells_ends": tells_ends, "event": known}).encode()
 
 
-def time_of(line: bytes) -> int:
-    """The time of an event that `to_line` wrote (nanoseconds since 1970); 0 if the line cannot be read."""
+def time_in_line(line: bytes) -> int:
+    """The time of an event that `event_as_line` wrote (nanoseconds since 1970); 0 if the line cannot be read."""
     import json
 
     with suppress(ValueError, KeyError, TypeError):
@@ -261,7 +261,7 @@ def time_of(line: bytes) -> int:
 
 
 def record_missed(context: Context, line: bytes) -> None:
-    """Record an event of `to_line` that has no checkpoint of its own. Raises as `save` does."""
+    """Record an event of `event_as_line` that has no checkpoint of its own. Raises as `save` does."""
     import json
 
     try:
@@ -270,7 +270,7 @@ def record_missed(context: Context, line: bytes) -> None:
         cursor, tells_ends = bytes.fromhex(known["cursor"]), known["tells_ends"]
     except (ValueError, KeyError, TypeError):
         return  # half a line, after a power cut
-    if not is_recorded(context, event, at_ns):
+    if not has_record_of_time(context, event, at_ns):
         record_unsaved(context, _moment_of(context, event, at_ns, cursor, tells_ends=tells_ends))
 
 
@@ -279,7 +279,7 @@ def _turn(context: Context, event: Event) -> tuple[str, bool, str]:
 
     All are empty if only the order of the records can decide. Then model/turn_boundaries.py decides.
     """
-    field = agents.turn_field(event.agent)
+    field = agents.turn_id_field(event.agent)
     turn_id = getattr(event, field) if field else ""
     last, is_first = _newest_of(context, event)
     if last is None or event.trigger in (checkpoints.SESSION_START, "session_end"):
@@ -312,7 +312,7 @@ def _newest_of(context: Context, event: Event) -> tuple[Checkpoint | None, bool]
     return own, own is None and len(found) < _SEARCHED
 
 
-def is_made(context: Context, event: Event, at_ns: int) -> bool:
+def has_checkpoint(context: Context, event: Event, at_ns: int) -> bool:
     """True if an event that happened at `at_ns` already has its checkpoint."""
     prompt = event.prompt.strip()[:PROMPT]  # an end without one is recorded with the prompt of its turn
     wanted = (context.root.key, event.trigger, event.agent, event.session)
@@ -327,7 +327,7 @@ def _is_before(point: Checkpoint, at_ns: int) -> bool:
     return point.created_ns < at_ns and not point.more.machine
 
 
-def is_recorded(context: Context, event: Event, at_ns: int) -> bool:
+def has_record_of_time(context: Context, event: Event, at_ns: int) -> bool:
     """True if an event that happened at `at_ns` has a record of that very time."""
     wanted = (context.root.key, event.trigger, event.agent, event.session, at_ns)
     newest = context.store.checkpoints(1, lambda point: _is_before(point, at_ns))
@@ -383,7 +383,7 @@ def _transcript(path: str, homes: tuple[str, ...]) -> tuple[str, str]:
     return real, ""
 
 
-def _may_be_one(path: str, homes: tuple[str, ...]) -> bool:
+def _may_be_transcript(path: str, homes: tuple[str, ...]) -> bool:
     """True if a path may belong to a transcript. The file need not exist."""
     if not path.endswith(".jsonl") or len(path) > _LONGEST:
         return False

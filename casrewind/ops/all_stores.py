@@ -98,7 +98,7 @@ class Pruned(NamedTuple):
     dry_run: bool
 
 
-def prune(
+def prune_missing(
     data: str, age: float, confirm: Callable[[Pruned], bool] | None = None, *, force: bool, dry_run: bool = False
 ) -> Pruned:
     """Remove every store under the data directory without an existing root that was unused for `age` seconds. `force`
@@ -109,7 +109,7 @@ def prune(
         registry.clear(data)
     candidates, kept = [], []
     for store in list_stores(data):
-        reason = _why_not(store, age, force=force)
+        reason = _why_kept(store, age, force=force)
         if reason == "":
             candidates.append(store)
         elif reason is not None:
@@ -134,7 +134,7 @@ def _remove(store: Found, age: float, *, force: bool) -> str:
     """Remove a store after checking it again. Returns why it is kept, or ""."""
     try:
         with registry.hold_for_removal(store.path, registry.PATIENCE):
-            reason = _why_not(describe(registry.inspect(store.path)), age, force=force)
+            reason = _why_kept(describe(registry.inspect(store.path)), age, force=force)
             if reason == "":
                 registry.unregister(store.path)
                 return ""
@@ -143,7 +143,7 @@ def _remove(store: Found, age: float, *, force: bool) -> str:
     return reason or "its root is there again"
 
 
-def _why_not(store: Found, age: float, *, force: bool) -> str | None:
+def _why_kept(store: Found, age: float, *, force: bool) -> str | None:
     """Why a store is kept; "" if it may be removed; None if its root exists."""
     if store.exists:
         return None

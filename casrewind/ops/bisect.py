@@ -22,7 +22,7 @@ from ..worktree.scratch_tree import ScratchTree
 from . import bisect_pins, preflight, restore_to, save
 from .context import Context
 from .execute import Contents
-from .restorable import naming, readable_entries
+from .restorable import naming_checkpoint, readable_entries
 from .turn_view import TurnView
 
 SKIP, FIRST_STOP = 125, 126
@@ -96,7 +96,10 @@ def bisect(
     newest = save.save(context).checkpoint if bad is None else bad
     found = states_between(TurnView(context), good, newest)
     search, runs = Bisection(len(found)), list[CommandRun]()
-    with bisect_pins.pinned(context, [point for state in found for point in (state.first, state.last)]), _opened(context, links) as place:
+    with (
+        bisect_pins.keep_from_gc(context, [point for state in found for point in (state.first, state.last)]),
+        _opened(context, links) as place,
+    ):
         for at in _positions_to_try(search):
             name = {len(found) - 1: "bad", 0: "good"}.get(at, "")
             point = found[at].first
@@ -115,7 +118,7 @@ def _positions_to_try(search: Bisection) -> Iterator[int]:
     """The bad end, the good end, and then what tells most. The caller notes each result before it asks again."""
     yield search.bad
     yield search.good
-    while (at := search.next()) is not None:
+    while (at := search.next_position()) is not None:
         yield at
 
 
@@ -178,9 +181,9 @@ class _StatePlace:
             with context.store.holding():
                 preflight.refuse_forgotten(context, point)
                 lost: list[Kept] = []
-                with naming(context.store):
+                with naming_checkpoint(context.store):
                     rows = list(readable_entries(self._load, point.tree, lost))
-                preflight.refuse(lost, "")
+                preflight.refuse_lost(lost, "")
                 there = {path: entry for path, entry in rows if entry.kind != PURGED}
                 if self._tree is None:
                     self._tree = ScratchTree(self.directory)

@@ -14,10 +14,10 @@ from .context import Context
 
 
 @contextmanager
-def pinned(context: Context, points: Collection[Checkpoint]) -> Iterator[None]:
+def keep_from_gc(context: Context, points: Collection[Checkpoint]) -> Iterator[None]:
     """Keep these checkpoints of the worktree, and those between them, until the block or this process ends. A store that
     cannot be written keeps them anyway. Raises StoreFull, WorkspaceError, CheckpointNotFound if gc was faster."""
-    process = client_process.client(os.getpid())
+    process = client_process.client_process(os.getpid())
     numbers = [point.seq for point in points]
     row = BisectRow(os.getpid(), "" if process is None else process.start, context.root.key.hex(), min(numbers), max(numbers))
     try:
@@ -38,7 +38,7 @@ def pinned(context: Context, points: Collection[Checkpoint]) -> Iterator[None]:
         context.store.bisects.forget(row)
 
 
-def needed(context: Context) -> set[str]:
+def needed_by_bisects(context: Context) -> set[str]:
     """The ids of the checkpoints that running bisects need."""
     rows = [row for row in context.store.bisects.all() if _is_alive(row)]
     if not rows:
@@ -47,7 +47,7 @@ def needed(context: Context) -> set[str]:
     return {point.id for point in found if any(row.first <= point.seq <= row.last and point.worktree.hex() == row.worktree for row in rows)}
 
 
-def drop_dead(context: Context) -> None:
+def drop_rows_of_dead(context: Context) -> None:
     """Forget the rows of processes that are gone."""
     for row in context.store.bisects.all():
         if not _is_alive(row):
@@ -55,4 +55,4 @@ def drop_dead(context: Context) -> None:
 
 
 def _is_alive(row: BisectRow) -> bool:
-    return client_process.is_alive(ClientProcess(row.pid, row.pid_start))
+    return client_process.is_alive_or_unknown(ClientProcess(row.pid, row.pid_start))

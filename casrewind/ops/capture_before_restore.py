@@ -14,13 +14,13 @@ from .._typing import NamedTuple
 from ..messages import is_process_limit
 from ..model import manifest, paths
 from ..model.diff import diff
-from ..model.manifest import DIR, PURGED, Entry, Loader, same
+from ..model.manifest import DIR, PURGED, Entry, Loader, same_for_restore
 from ..model.plan import Kept
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
 from ..worktree import scan as scans
-from ..worktree.protected_stores import ProtectedStores
 from ..worktree.reader import HashSink, NameSpelling, NotCapturable
+from ..worktree.stores_kept_by_restore import ProtectedStores
 from . import save
 from .context import Context
 from .restorable import NOTHING, ReadableTarget, without_damage
@@ -44,7 +44,7 @@ class CapturedState(NamedTuple):
     kept: tuple[Kept, ...] = ()
 
 
-def add_paths(
+def add_present_paths(
     context: Context,
     writer: StoreWriter | DryRunWriter,
     tree: bytes,
@@ -84,7 +84,7 @@ def add_paths(
             changes[path] = entry
     if obstacles:
         raise obstacles_error(obstacles)
-    return manifest.patch(load, writer.put_tree, tree, changes) if changes else tree
+    return manifest.with_changed_paths(load, writer.put_tree, tree, changes) if changes else tree
 
 
 def _with_parents(wanted: Iterable[bytes], finder: manifest.Finder) -> Iterator[bytes]:
@@ -101,7 +101,7 @@ def _with_parents(wanted: Iterable[bytes], finder: manifest.Finder) -> Iterator[
 
 
 def _capture(context: Context, writer: StoreWriter | DryRunWriter, path: bytes, obstacles: list[str]) -> Entry | None:
-    name = paths.display(path)
+    name = paths.lossy_text(path)
     try:
         point = context.tree.elsewhere(path)
         if point is not None:
@@ -131,10 +131,10 @@ def _unreadable(context: Context, path: bytes, error: OSError) -> str:
             break
         wanted = stat.S_IRWXU if status is not None and stat.S_ISDIR(status.st_mode) else stat.S_IRUSR
         if status is not None and status.st_mode & wanted & ~stat.S_IWUSR != wanted & ~stat.S_IWUSR:
-            if remedy := command_to_open(paths.display(place), status):
-                return f"{paths.display(place)} cannot be read{remedy}"
+            if remedy := command_to_open(paths.lossy_text(place), status):
+                return f"{paths.lossy_text(place)} cannot be read{remedy}"
             break
-    return f"{paths.display(path)} cannot be read: {error.strerror}"
+    return f"{paths.lossy_text(path)} cannot be read: {error.strerror}"
 
 
 def command_to_open(place: str, status: os.stat_result) -> str:
@@ -149,7 +149,7 @@ def command_to_open(place: str, status: os.stat_result) -> str:
 
 def describe_mount(point: bytes) -> str:
     """Describe a mount point that is an obstacle."""
-    return f"{paths.display(point)} is a mount point, or another file system"
+    return f"{paths.lossy_text(point)} is a mount point, or another file system"
 
 
 def obstacles_error(obstacles: list[str], advice: str = "") -> errors.ContentInTheWay:
@@ -197,9 +197,9 @@ def capture_for(context: Context, writer: StoreWriter | DryRunWriter, target: by
                 else:
                     yield path
 
-    tree = add_paths(context, writer, scan.tree, wanted())
+    tree = add_present_paths(context, writer, scan.tree, wanted())
     if covered:
-        tree = manifest.patch(load, writer.put_tree, tree, covered)
+        tree = manifest.with_changed_paths(load, writer.put_tree, tree, covered)
     files = scan.entries + gained if aim.named is None else sum(kind != DIR for kind in aim.named.values())
     return CapturedState(tree, scan, load, aim, files, tuple(kept))
 
@@ -223,4 +223,4 @@ def _is_covered(context: Context, path: bytes, new: Entry, kept: list[Kept]) -> 
     if point == path and captured.entry.kind == new.kind == DIR:
         kept.append(Kept(path, describe_mount(path), benign=True))
         return True
-    return same(captured.entry, new)
+    return same_for_restore(captured.entry, new)

@@ -40,7 +40,7 @@ def label_of(point: Checkpoint, marked: Marked) -> str:
     return marked.label or point.label
 
 
-def is_named(point: Checkpoint, marked: Marked) -> bool:
+def is_kept_by_mark(point: Checkpoint, marked: Marked) -> bool:
     """True if gc keeps a checkpoint because of a pin, or of a label that was not unpinned."""
     own = point.label and point.trigger != checkpoints.SAFETY and not point.flags & checkpoints.DESCRIBED
     return marked.pinned or (bool(marked.label or own) and not marked.released)

@@ -24,7 +24,7 @@ from ..store.dry_run_writer import DryRunWriter
 from ..store.packs import ReadBlob
 from ..worktree.reader import HashSink, NotCapturable
 from .context import Context
-from .restorable import DomainComparer, JudgedChanges, has_safety, naming
+from .restorable import DomainComparer, JudgedChanges, has_safety, naming_checkpoint
 from .save import all_skips, scan_now
 
 TYPE_CHECKING = False
@@ -86,21 +86,21 @@ def judge_now(
 def compare(context: Context, old: Checkpoint, new: Checkpoint | None, scope: Sequence[bytes] = ()) -> Comparison:
     """What changed from `old` to `new`, or to the current worktree (None), limited to `scope`. Raises PathNotFound if
     no path in `scope` exists in a compared checkpoint or in the worktree."""
-    absent = missing(context, [old] if new is None else [old, new], scope) if scope else ()
+    absent = missing_paths(context, [old] if new is None else [old, new], scope) if scope else ()
     stored, present = _readers(context)
     if new is not None:
-        with naming(context.store):
+        with naming_checkpoint(context.store):
             changes = _sorted(diffs.diff(context.store.load_tree, old.tree, new.tree), ())
         told = DomainComparer(context.store.read).judge(changes, old.domain, new.domain, strict=has_safety(old, new))
         return Comparison(_sorted(told.changes, scope), (), stored, stored, absent, _sorted(told.unclear, scope))
     seen = scan_worktree(context)
-    with naming(context.store):
+    with naming_checkpoint(context.store):
         changes = _sorted(diffs.diff(seen.load, old.tree, seen.tree), ())
     told = judge_now(context, DomainComparer(seen.read), changes, old.domain, seen)
     return Comparison(_sorted(told.changes, scope), seen.skipped, stored, present, absent, _sorted(told.unclear, scope))
 
 
-def of_changes(
+def comparison_of_changes(
     context: Context, changes: Iterable[Change], scope: Sequence[bytes] = (), *, to_now: bool = False, unclear: Iterable[Change] = ()
 ) -> Comparison:
     """A comparison of known and unclear changes, limited to `scope`. `to_now`: the new sides are those of the worktree."""
@@ -108,7 +108,7 @@ def of_changes(
     return Comparison(_sorted(changes, scope), (), stored, present if to_now else stored, (), _sorted(unclear, scope))
 
 
-def with_parent(context: Context, point: Checkpoint) -> Comparison:
+def compare_with_parent(context: Context, point: Checkpoint) -> Comparison:
     """What changed from a checkpoint's parent to it; of the first checkpoint, everything that it holds.
 
     Raises CheckpointNotFound when the parent was forgotten.
@@ -123,7 +123,7 @@ def with_parent(context: Context, point: Checkpoint) -> Comparison:
             )
         tree, domain, strict = parent.tree, parent.domain, has_safety(parent, point)
     stored, _ = _readers(context)
-    with naming(context.store):
+    with naming_checkpoint(context.store):
         changes = _sorted(diffs.diff(context.store.load_tree, tree, point.tree), ())
     told = DomainComparer(context.store.read).judge(changes, domain, point.domain, strict=strict)
     return Comparison(told.changes, (), stored, stored, (), told.unclear)
@@ -133,15 +133,15 @@ def compare_to_checkpoint(context: Context, seen: ScannedWorktree, point: Checkp
     """The changes from the scanned worktree `seen` to a checkpoint, limited to `scope`. A restore would make these
     changes, except on paths that it must keep. A path that is not captured now is read, as a restore does."""
     stored, present = _readers(context)
-    with naming(context.store):
+    with naming_checkpoint(context.store):
         changes = _sorted(diffs.diff(seen.load, seen.tree, point.tree), ())
     changes = tuple(change if change.old is not None else change._replace(old=_uncaptured(context, change)) for change in changes)
-    changes = tuple(change for change in changes if not manifest.same(change.old, change.new))
+    changes = tuple(change for change in changes if not manifest.same_for_restore(change.old, change.new))
     told = DomainComparer(seen.read).judge(changes, seen.domain, point.domain, certain=frozenset(change.path for change in changes))
     return Comparison(_sorted(told.changes, scope), seen.skipped, present, stored, (), _sorted(told.unclear, scope))
 
 
-def planned(
+def comparison_of_plan(
     context: Context, actions: Iterable[Action], merged: Iterable[Merged] = (), chosen: Mapping[bytes, bytes] | None = None
 ) -> Comparison:
     """What the actions of a plan change in the worktree. The store does not have the files that become a merge, nor those
@@ -177,11 +177,11 @@ def read_present(context: Context, path: bytes, entry: Entry) -> bytes | None:
 
 def refuse_changed(context: Context, actions: Sequence[Action], merged: Sequence[Merged]) -> None:
     """Raise ContentInTheWay if a file changed that is to become a merge: a person agreed to a merge of other lines."""
-    planned = plans.pack(actions)
+    planned = plans.sort_and_pack(actions)
     for item in merged:
         action = planned.get(item.path)
         if action is not None and action.before is not None and read_present(context, item.path, action.before) is None:
-            name = paths.display(item.path)
+            name = paths.lossy_text(item.path)
             raise errors.ContentInTheWay(f"{name} has changed since the plan was made: nothing was changed", "try again")
 
 
@@ -224,7 +224,7 @@ def _uncaptured(context: Context, change: Change) -> Entry | None:
     return captured.entry if captured is not None else None
 
 
-def missing(context: Context, points: Sequence[Checkpoint], scope: Sequence[bytes]) -> tuple[bytes, ...]:
+def missing_paths(context: Context, points: Sequence[Checkpoint], scope: Sequence[bytes]) -> tuple[bytes, ...]:
     """The paths in `scope`, sorted, that exist neither in a checkpoint of `points` nor in the worktree. Raises
     PathNotFound if that is every path in `scope`."""
     finders = [manifest.Finder(context.store.load_tree, point.tree) for point in points]
@@ -253,13 +253,13 @@ def _not_found_error(context: Context, points: Sequence[Checkpoint], found: Sequ
     held = " nor ".join(dict.fromkeys(point.id for point in points))
     said = f"no such path: {names}: neither {held} nor the worktree has {'it' if len(found) == 1 else 'one of them'}"
     for point in points:
-        near = nearest(manifest.Finder(diffs.lenient_loader(context.store.load_tree), point.tree), found[0])
+        near = nearest_path(manifest.Finder(diffs.lenient_loader(context.store.load_tree), point.tree), found[0])
         if near is not None:
             return errors.PathNotFound(f"{said}; the nearest known name is {printable(near)}, in {point.id}")
     return errors.PathNotFound(said, f"casrewind show {points[-1].id} lists what that checkpoint holds")
 
 
-def nearest(finder: manifest.Finder, path: bytes) -> bytes | None:
+def nearest_path(finder: manifest.Finder, path: bytes) -> bytes | None:
     """A similar path in this manifest: a similar name in the same directory, or the same name elsewhere."""
     here = b""
     for part in path.split(b"/"):

@@ -13,7 +13,7 @@ from .. import agents, errors, fsio
 from .._typing import NamedTuple
 from ..agents import client_process, session_files, session_format, transcript
 from ..agents.client import ConversationClient
-from ..agents.prompt_matching import CheckpointPrompt, bind, resolve
+from ..agents.prompts_by_id_and_text import CheckpointPrompt, match_with_checkpoints, prompt_of_checkpoint
 from ..agents.session_files import Homes
 from ..agents.transcript import Prompt
 from ..messages import printable
@@ -47,7 +47,7 @@ class Conversation(NamedTuple):
     lineage: dict[str, int | None]
 
 
-def find(context: Context, session: str = "", preferred: str = "") -> Conversation:
+def find_conversation(context: Context, session: str = "", preferred: str = "") -> Conversation:
     """The conversation of `session`; by default that of `preferred`, if known here, else the newest.
 
     If no hook reported a conversation, the clients' own directories are searched. Raises AgentError if no conversation
@@ -59,15 +59,15 @@ def find(context: Context, session: str = "", preferred: str = "") -> Conversati
     wanted = session or (preferred if preferred in known else "")
     newest = next((point for point in mine if not wanted or point.session == wanted), None)
     if newest is not None:
-        return _read(context, mine, newest.agent, newest.session)
+        return _read_conversation(context, mine, newest.agent, newest.session)
     seen = next((one for one in context.store.sessions.all() if one.session == session), None) if session else None
     if seen is not None:
-        return _read(context, mine, seen.agent, seen.session, seen.transcript)
-    found = session_files.find_newest(context.homes, context.root.path, session)  # no hook reported it
+        return _read_conversation(context, mine, seen.agent, seen.session, seen.transcript)
+    found = session_files.find_newest_transcript(context.homes, context.root.path, session)  # no hook reported it
     if found is None:
         what = f"no session {session!r}" if session else "no agent's conversation"
         raise errors.AgentError(f"{what} is known here", "casrewind install connects an agent's client")
-    return _read(context, mine, found.agent, found.session, found.path)
+    return _read_conversation(context, mine, found.agent, found.session, found.path)
 
 
 def whole_session(context: Context, given: str, *, unreported: bool = False) -> str:
@@ -84,7 +84,7 @@ def whole_session(context: Context, given: str, *, unreported: bool = False) -> 
     if given in found or len(given) < LEAST_PREFIX:
         return given
     if not found and unreported:
-        found = set(session_files.sessions_named(context.homes, context.root.path, given))
+        found = set(session_files.sessions_with_prefix(context.homes, context.root.path, given))
     if len(found) > 1:
         named = ", ".join(printable(one) for one in sorted(found)[:_NAMED]) + (", ..." if len(found) > _NAMED else "")
         raise errors.AmbiguousReference(f"session {given!r} names {len(found)} sessions: {named}", "give more characters of one")
@@ -102,14 +102,14 @@ def format_problems(context: Context) -> dict[str, str]:
     for name, (session, path) in newest.items():
         with suppress(errors.AgentError):
             client = agents.load_conversation_client(name)
-            session_files.check_place(client, path, session, context.homes)
+            session_files.check_transcript_path(client, path, session, context.homes)
             found[name] = _format_problem(client, path)
     return {name: wrong for name, wrong in found.items() if wrong}
 
 
 def _format_problem(client: ConversationClient, path: str) -> str:
     try:
-        found = client.read_session(path)
+        found = client.read_transcript_if_no_file(path)
     except errors.AgentError as error:
         return str(error)
     return session_format.find_problem(client, _read_file(path) if found is None else found)
@@ -126,11 +126,11 @@ def find_for_checkpoint(context: Context, point: Checkpoint) -> Conversation:
     mine = [p for p, _ in context.store.checkpoints() if p.worktree == point.worktree and p.session and p.cursor]
     is_foreign = bool(point.more.machine)
     if is_foreign:
-        mine = [placed(p, context.root.path, context.homes) if p.session == point.session else p for p in mine]
-    return _read(context, mine, point.agent, point.session, is_foreign=is_foreign)
+        mine = [with_transcript_path_here(p, context.root.path, context.homes) if p.session == point.session else p for p in mine]
+    return _read_conversation(context, mine, point.agent, point.session, is_foreign=is_foreign)
 
 
-def placed(point: Checkpoint, root: str, homes: Homes) -> Checkpoint:
+def with_transcript_path_here(point: Checkpoint, root: str, homes: Homes) -> Checkpoint:
     """A checkpoint of another machine, with the path at which its transcript belongs here, for the project at `root`."""
     if not point.cursor or not (cursor := _cursor(point)).transcript:
         return point
@@ -138,11 +138,11 @@ def placed(point: Checkpoint, root: str, homes: Homes) -> Checkpoint:
         client = agents.load_conversation_client(point.agent)
     except (errors.AgentError, errors.UnknownAgent):  # a later version knows it
         return point
-    path = client.place(os.fsdecode(cursor.transcript), point.session, root, homes.home, homes.environ)
+    path = client.path_for_project(os.fsdecode(cursor.transcript), point.session, root, homes.home, homes.environ)
     return point._replace(cursor=cursors.encode(cursor._replace(transcript=os.fsencode(path))))
 
 
-def _read(
+def _read_conversation(
     context: Context, mine: Sequence[Checkpoint], name: str, session: str, path: str = "", *, is_foreign: bool = False
 ) -> Conversation:
     client = agents.load_conversation_client(name)
@@ -150,7 +150,7 @@ def _read(
     own = [point for point in points if point.session == session]
     path = path or next((name for point in reversed(own) if (name := os.fsdecode(_cursor(point).transcript))), "")
     if path:
-        session_files.check_place(client, path, session, context.homes)
+        session_files.check_transcript_path(client, path, session, context.homes)
     there = b"" if is_foreign else live_transcript(client, path)
     kept = next((point for point in reversed(own) if point.transcript is not None), None)
     data, stored = there, ""
@@ -163,8 +163,8 @@ def _read(
     wrong = session_format.find_version_problem(client, there) or session_format.find_problem(client, data)
     if wrong:
         raise errors.AgentError(f"{wrong}: nothing was changed", session_format.REMEDY)
-    session_files.check_place(client, path, session, context.homes)
-    return Conversation(client, session, path, data, stored, points, lineage(context, session))
+    session_files.check_transcript_path(client, path, session, context.homes)
+    return Conversation(client, session, path, data, stored, points, session_and_ancestors(context, session))
 
 
 def _cursor(point: Checkpoint) -> Cursor:
@@ -172,8 +172,8 @@ def _cursor(point: Checkpoint) -> Cursor:
 
 
 def live_transcript(client: ConversationClient, path: str) -> bytes:
-    """The live transcript at a path that `check_place` accepts; b"" if there is none. Raises AgentError."""
-    found = client.read_session(path)
+    """The live transcript at a path that `check_transcript_path` accepts; b"" if there is none. Raises AgentError."""
+    found = client.read_transcript_if_no_file(path)
     return _read_file(path) if found is None else found
 
 
@@ -192,13 +192,13 @@ def _read_file(path: str) -> bytes:
             f"the transcript {printable(path)} has more than {cursors.MOST >> 20} MiB and is not read",
             "leave --chat or --both out to restore the files"
         )
-    return data[: transcript.complete_bytes(data)]
+    return data[: transcript.end_of_complete_lines(data)]
 
 
 def _is_another(data: bytes, own: Sequence[Checkpoint]) -> bool:
     """True if a transcript was replaced since these checkpoints: it has none of their positions, by id or by hash."""
     known_cursors = [cursor for point in own[-_LOOKED_AT:] if (cursor := _cursor(point)).event_id]
-    known = any(cursor.event_id.encode() in data or transcript.has_position(data, cursor) for cursor in known_cursors)
+    known = any(cursor.event_id.encode() in data or transcript.still_has_bytes_before(data, cursor) for cursor in known_cursors)
     return bool(known_cursors) and not known
 
 
@@ -211,7 +211,7 @@ def stored_bytes(context: Context, point: Checkpoint) -> bytes:
     return b"" if point.transcript is None else b"".join(context.store.content(point.transcript))
 
 
-def lineage(context: Context, session: str) -> dict[str, int | None]:
+def session_and_ancestors(context: Context, session: str) -> dict[str, int | None]:
     """The session and its ancestors: {session: end of its part (nanoseconds since 1970; None = no end)}."""
     parents = {one.session: (one.parent, one.created_ns) for one in context.store.rewinds() if one.session != one.parent}
     for one in context.store.sessions.all():
@@ -238,7 +238,7 @@ def full_prompt(context: Context, point: Checkpoint) -> str:
     with suppress(errors.CasrewindError, OSError):
         conversation = find_for_checkpoint(context, point)
         prompts = conversation.client.prompts(conversation.data, every=True)
-        index = resolve(prompts, recorded_prompt(point))
+        index = prompt_of_checkpoint(prompts, recorded_prompt(point))
         if index is not None:
             return prompts[index].text
     return ""
@@ -252,7 +252,7 @@ def checkpoints_of_prompts(conversation: Conversation, prompts: Sequence[Prompt]
         seen = recorded_prompt(point) if point.trigger == checkpoints.PROMPT else None
         if seen is not None and (seen.prompt_id or seen.message_id or point.session in conversation.lineage):
             made.append((point, seen))
-    found = bind(prompts, [seen for _, seen in made])
+    found = match_with_checkpoints(prompts, [seen for _, seen in made])
     return [None if index is None else made[index][0] for index in found]
 
 
@@ -295,7 +295,7 @@ class RewindTarget(NamedTuple):
     @property
     def name(self) -> str:
         """The conversation in words: claude 355c4eec."""
-        return _name(self.conversation.client.name, self.conversation.session)
+        return _name_in_words(self.conversation.client.name, self.conversation.session)
 
     @property
     def was_seen(self) -> bool:
@@ -313,9 +313,9 @@ class _Bound(NamedTuple):
 
 
 def find_prompt(context: Context, wanted: int | str | None, session: str = "", preferred: str = "") -> RewindTarget:
-    """The prompt of turn `wanted` of the list, N or `@N`; None means the newest prompt. `session` and `preferred`: see `find`.
+    """The prompt of turn `wanted` of the list, N or `@N`; None means the newest prompt. `session` and `preferred`: see `find_conversation`.
 
-    Without `session`, the turn may belong to another conversation than that of `find`. With it, it may not. If no hook
+    Without `session`, the turn may belong to another conversation than that of `find_conversation`. With it, it may not. If no hook
     reported the conversation, the list does not have its turns, so `wanted` counts its prompts.
 
     Raises AgentError (no conversation, too few prompts, the turn is not in the conversation), CheckpointNotFound (no
@@ -335,7 +335,7 @@ def find_prompt(context: Context, wanted: int | str | None, session: str = "", p
         if session or wanted is None or not has_turns:
             raise
     if found is not None and (wanted is None or not has_turns or (session and not any(found.points))):
-        index = _counted(found, 1 if wanted is None else wanted)
+        index = _nth_newest_prompt(found, 1 if wanted is None else wanted)
     else:
         turn = view.turn(f"@{wanted}")
         there = None if found is None else _index_of(turn, found)
@@ -364,16 +364,16 @@ def prompt_of_turn(context: Context, number: int, session: str) -> str:
     view = TurnView(context)
     turn = view.turn(f"@{number}")
     session = whole_session(context, session)
-    mine = lineage(context, session)
+    mine = session_and_ancestors(context, session)
     if turn.session not in mine or not turn.prompt_id:
         there = [one for one in view.turns if one.session in mine]
-        raise _elsewhere_error(turn, _name(turn.agent, session), there)
+        raise _elsewhere_error(turn, _name_in_words(turn.agent, session), there)
     return turn.prompt_id
 
 
 def _bind_conversation(context: Context, view: TurnView, session: str, preferred: str) -> _Bound:
-    """Read a conversation (see `find`) and its prompts. Raises AgentError."""
-    conversation = find(context, session, preferred)
+    """Read a conversation (see `find_conversation`) and its prompts. Raises AgentError."""
+    conversation = find_conversation(context, session, preferred)
     prompts = conversation.client.prompts(conversation.data)
     if not prompts and conversation.stored:
         raise errors.AgentError(
@@ -386,7 +386,7 @@ def _bind_conversation(context: Context, view: TurnView, session: str, preferred
     return _Bound(conversation, list(prompts), points, _find_opening_prompts(view, conversation, prompts, points))
 
 
-def _counted(bound: _Bound, number: int) -> int:
+def _nth_newest_prompt(bound: _Bound, number: int) -> int:
     """The index of the Nth newest prompt that opened a turn. Raises AgentError."""
     if not 1 <= number <= len(bound.opening):
         has = f"{len(bound.opening)} prompt{'' if len(bound.opening) == 1 else 's'} of a person"
@@ -399,7 +399,7 @@ def _find_opening_prompts(
 ) -> list[int]:
     """The indices of the prompts that opened a turn. A prompt that was typed while a turn ran belongs to that turn. If
     it waited for the turn's end, it belongs to the next turn, with all prompts that waited."""
-    shares = agents.turn_field(conversation.client.name) == "prompt_id"
+    shares = agents.turn_id_field(conversation.client.name) == "prompt_id"
     turns = [None if point is None else view.turn_of(point.id) for point in points]
     found = []
     for at, prompt in enumerate(prompts):
@@ -425,11 +425,11 @@ def _not_there_error(view: TurnView, turn: Turn, bound: _Bound) -> errors.AgentE
     title = f'@{turn.n} "{_shortened(turn.prompt)}"'
     if (turn.agent, turn.session) == (conversation.client.name, conversation.session):
         return errors.AgentError(
-            f"the prompt of {title} is no longer in the conversation {_name(turn.agent, turn.session)}: nothing was changed",
+            f"the prompt of {title} is no longer in the conversation {_name_in_words(turn.agent, turn.session)}: nothing was changed",
             f"casrewind restore @{turn.n} restores the files of that moment",
         )
     there = [found for at in bound.opening if (point := bound.points[at]) and (found := view.turn_of(point.id)) is not None]
-    return _elsewhere_error(turn, _name(conversation.client.name, conversation.session), there)
+    return _elsewhere_error(turn, _name_in_words(conversation.client.name, conversation.session), there)
 
 
 def _elsewhere_error(turn: Turn, here: str, there: Sequence[Turn]) -> errors.AgentError:
@@ -440,7 +440,7 @@ def _elsewhere_error(turn: Turn, here: str, there: Sequence[Turn]) -> errors.Age
     numbers = sorted({found.n for found in there})
     named = ", ".join(f"@{number}" for number in numbers[:_NAMED]) + (", ..." if len(numbers) > _NAMED else "")
     return errors.AgentError(
-        f"{title} is a turn of {_name(turn.agent, turn.session)}: nothing was changed. This conversation is {here}, its turns are "
+        f"{title} is a turn of {_name_in_words(turn.agent, turn.session)}: nothing was changed. This conversation is {here}, its turns are "
         f"{named or 'not in the list'}",
         f"go back to {title} in its own client, or in a terminal without --session",
     )
@@ -453,7 +453,7 @@ def _command_error(turn: Turn) -> errors.AgentError:
     )
 
 
-def _name(agent: str, session: str) -> str:
+def _name_in_words(agent: str, session: str) -> str:
     return f"{agent} {printable(session[:_SESSION])}"
 
 

@@ -30,11 +30,11 @@ def store_rest(context: Context, *, transcripts: bool) -> Checkpoint | None:
     if not transcripts or head is None or head.trigger not in _ENDS or not head.cursor:
         return None
     cursor = cursors.decode(head.cursor)
-    data = _read(context, head, cursor)
+    data = _read_if_newer(context, head, cursor)
     if not data:
         return None
     if os.path.isfile(cursor.transcript):  # a session in a database has no offsets
-        cursor = transcript_position.at_end(agents.load_client(head.agent), cursor, data)
+        cursor = transcript_position.moved_to_end(agents.load_client(head.agent), cursor, data)
     with context.store.writing() as writer:
         count, digest, chunks = writer.put_growing(io.BytesIO(data), len(data))
         draft = head._replace(
@@ -50,12 +50,12 @@ def store_rest(context: Context, *, transcripts: bool) -> Checkpoint | None:
         return context.store.publish(writer, draft, partial(redraft, context, writer, draft, None))
 
 
-def _read(context: Context, head: Checkpoint, cursor: cursors.Cursor) -> bytes:
+def _read_if_newer(context: Context, head: Checkpoint, cursor: cursors.Cursor) -> bytes:
     """The live transcript; b"" if it has nothing new, cannot be read, is another one, or has a prompt that no hook reported."""
     path, stored = os.fsdecode(cursor.transcript), 0 if head.transcript is None else head.transcript.size
     try:
         client = agents.load_conversation_client(head.agent)
-        session_files.check_place(client, path, head.session, context.homes)
+        session_files.check_transcript_path(client, path, head.session, context.homes)
         if os.path.isfile(path) and os.path.getsize(path) <= stored:
             return b""
         data = conversations.live_transcript(client, path)

@@ -33,7 +33,7 @@ class _BadEntry(NamedTuple):
     is_tree: bool
 
 
-def affected(store: Store, points: Iterable[Checkpoint], bad: set[bytes]) -> dict[bytes, list[Place]]:
+def places_affected(store: Store, points: Iterable[Checkpoint], bad: set[bytes]) -> dict[bytes, list[Place]]:
     """{digest: every place that needs it} for the digests in `bad`."""
     search = DamageSearch(store, bad)
     found: dict[bytes, list[Place]] = {digest: [] for digest in bad}
@@ -72,7 +72,7 @@ class DamageSearch:
     def of_domain(self, domain: bytes) -> frozenset[bytes]:
         """The bad digests that a domain needs."""
         if domain not in self._domains:
-            needs = {domain, *(reference.digest for reference in self._named(packs.DOMAIN, domain))}
+            needs = {domain, *(reference.digest for reference in self._references_or_none(packs.DOMAIN, domain))}
             self._domains[domain] = frozenset(needs & self._bad)
         return self._domains[domain]
 
@@ -83,17 +83,17 @@ class DamageSearch:
     def of_file(self, entry: Entry) -> frozenset[bytes]:
         """The bad digests that a file's content needs."""
         own = frozenset({entry.digest} & self._bad)
-        return own | self._in_list(entry.chunks) if entry.chunks else own
+        return own | self._bad_in_chunk_list(entry.chunks) if entry.chunks else own
 
     def of_tree(self, root: bytes) -> Iterable[tuple[bytes, bytes]]:
         """Yields (bad digest, path) for everything bad in a manifest. Raises ManifestRefused for too many paths."""
         if root in self._bad:
             yield root, b""
         stack = [(b"", root)] if self._leads_to_bad(root) else []
-        bound = manifest.PathLimit(self._leading, root)
+        bound = manifest.PathLimit(self._entries_that_lead_to_bad, root)
         while stack:
             directory, digest = stack.pop()
-            bound.visit(digest)
+            bound.count_or_refuse(digest)
             for name, below in self._rows.get(digest) or ():
                 path = paths.join(directory, name) if name else directory
                 if below in self._bad:
@@ -101,7 +101,7 @@ class DamageSearch:
                 if name and self._rows.get(below):
                     stack.append((path, below))
 
-    def _leading(self, digest: bytes) -> manifest.Tree:
+    def _entries_that_lead_to_bad(self, digest: bytes) -> manifest.Tree:
         return [(name, manifest.Entry(manifest.DIR, 0, digest=below)) for name, below in self._rows.get(digest) or ()]
 
     def _leads_to_bad(self, root: bytes) -> bool:
@@ -128,12 +128,12 @@ class DamageSearch:
     def _search_directory(self, digest: bytes) -> "list[_BadEntry]":
         """The subdirectories, bad entries and bad nodes of a directory, as far as it is readable. A node that several
         directories share is read once."""
-        top = self._load(digest)
+        top = self._load_or_lost(digest)
         if isinstance(top, list):
             return self._bad_entries(top)
         found = self._bad_nodes(top)
         with suppress(*self._damage):
-            for part, node in directory_nodes.below(self._load_once, top):
+            for part, node in directory_nodes.nodes_below(self._load_once, top):
                 found += self._bad_nodes(node) if isinstance(node, NodeList) else self._nodes[part][1]
         return found
 
@@ -153,30 +153,30 @@ class DamageSearch:
         """Load a node of a large directory. From the second time on, a leaf has only its first and last entry."""
         if digest in self._nodes:
             return self._nodes[digest][0]
-        node = self._load(digest)
+        node = self._load_or_lost(digest)
         if isinstance(node, list):
             ends = node if len(node) < 2 else [node[0], node[-1]]
             self._nodes[digest] = ends, self._bad_entries(node)
         return node
 
-    def _load(self, digest: bytes) -> manifest.Tree | NodeList:
+    def _load_or_lost(self, digest: bytes) -> manifest.Tree | NodeList:
         try:
             return self._store.load_tree(digest)
         except self._damage:
             return LOST
 
-    def _in_list(self, top: bytes) -> frozenset[bytes]:
+    def _bad_in_chunk_list(self, top: bytes) -> frozenset[bytes]:
         """The bad nodes and chunks of a chunk list."""
         if top not in self._lists:
             needs, stack = {top}, [top]
             while stack:
-                found = self._named(packs.CHUNK_LIST, stack.pop())
+                found = self._references_or_none(packs.CHUNK_LIST, stack.pop())
                 stack += {reference.digest for reference in found if reference.kind == packs.CHUNK_LIST} - needs
                 needs.update(reference.digest for reference in found)
             self._lists[top] = frozenset(needs & self._bad)
         return self._lists[top]
 
-    def _named(self, kind: int, digest: bytes) -> list[Reference]:
+    def _references_or_none(self, kind: int, digest: bytes) -> list[Reference]:
         """The references in a blob of this kind; none if it is unreadable."""
         try:
             return list(references(kind, self._store.read(digest, kind)))

@@ -11,7 +11,7 @@ from functools import partial
 
 from .. import errors
 from .._typing import NamedTuple
-from ..messages import is_full, printable, reason_of
+from ..messages import is_disk_full, printable, reason_of
 from ..model import checkpoint as checkpoints
 from ..model import diff as diffs
 from ..model import plan as plans
@@ -88,8 +88,8 @@ def execute(
     if context.shell[1]:
         operation = operation._replace(agent=context.shell[0], session=context.shell[1])
     context.store.journals.write(operation)
-    outcome = apply(context, actions, safety.id)
-    return finish(context, writer, operation, report._replace(safety=safety.id), actions, outcome)
+    outcome = apply_actions(context, actions, safety.id)
+    return record_and_close_journal(context, writer, operation, report._replace(safety=safety.id), actions, outcome)
 
 
 def _is_told_first(context: Context) -> bool:
@@ -120,7 +120,7 @@ def _publish_safety(context: Context, writer: StoreWriter, operation: Operation,
     return point
 
 
-def apply(context: Context, actions: Sequence[Action], tag: str) -> Outcome:
+def apply_actions(context: Context, actions: Sequence[Action], tag: str) -> Outcome:
     """Apply the actions. An OSError becomes an error that names --continue and --abort."""
     try:
         return Applier(context.tree, actions, Contents(context.store, written_files(actions)), tag, context.progress).run()
@@ -132,12 +132,12 @@ def interruption_error(error: OSError) -> errors.CasrewindError:
     """The error of a restore that stopped half way. The journal is not removed."""
     hint = "the restore is half done: casrewind restore --continue finishes it, casrewind restore --abort takes it back"
     path = f" at {printable(error.filename)}" if error.filename else ""
-    if is_full(error):
+    if is_disk_full(error):
         return errors.StoreFull(f"{reason_of(error)} while restoring{path}", f"free some space; {hint}")
     return errors.WorkspaceError(f"cannot go on restoring{path}: {reason_of(error)}", hint)
 
 
-def finish(
+def record_and_close_journal(
     context: Context, writer: StoreWriter, operation: Operation, report: Restored, actions: Sequence[Action], outcome: Outcome
 ) -> Restored:
     """Record the actions that were done, then remove the journal."""

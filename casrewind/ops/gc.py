@@ -24,8 +24,8 @@ from ..store.budget import has_inodes, most_together, reserve
 from ..store.maintenance import AFTER, BEFORE, Maintenance
 from ..store.reachability import Marker
 from ..store.sweep import PackUsage, Sweep
-from . import bisect_pins, origins, turn_checkpoints
-from .checkpoint_names import is_named
+from . import bisect_pins, directory_origins, turn_checkpoints
+from .checkpoint_names import is_kept_by_mark
 from .context import Context
 
 _TRIES = 5
@@ -84,7 +84,7 @@ def collect(context: Context, limits: Limits | None = None, *, dry_run: bool = F
             decision, _ = _decide(context, limits, maintenance, target)
             reach = _mark_needed(context, decision.kept)
             found, _ = maintenance.sweep().usage(reach.marked)
-            why = _why_not(decision.kept, reach) if found else ()
+            why = _why_nothing_may_go(decision.kept, reach) if found else ()
         freed = 0 if why else sum(usage.dead if usage.live else usage.size for usage in found)
         after = max(before - freed, 0)
         notes = (*decision.notes, *why)
@@ -125,12 +125,12 @@ def _collect(
         unfinished = finish_interrupted_purge(context, maintenance)
         maintenance.remove_drafts()  # drafts of killed processes count as used space: they would cost a checkpoint
         maintenance.fit_ballast(limits.max_size)
-        origins.drop_gone(context)
-        bisect_pins.drop_dead(context)
+        directory_origins.drop_rows_of_gone(context)
+        bisect_pins.drop_rows_of_dead(context)
         decision = _forget(context, maintenance, limits, target)
         forgotten += decision.dropped
         seq, points, reach = _mark_everything(context, maintenance)
-        why = _why_not(points, reach) if maintenance.sweep().usage(())[0] else ()
+        why = _why_nothing_may_go(points, reach) if maintenance.sweep().usage(())[0] else ()
         most = most_together(context.limits.max_size)
         damaged = () if why else sweep(context, maintenance, reach, seq, most=most)
         if not why:
@@ -145,7 +145,7 @@ def _collect(
     return Collected(kept, tuple(forgotten), notes, before, after, damaged, dry_run=False, floor=decision.floor)
 
 
-def _why_not(points: Sequence[Checkpoint], reach: Marker) -> tuple[str, ...]:
+def _why_nothing_may_go(points: Sequence[Checkpoint], reach: Marker) -> tuple[str, ...]:
     """Why nothing may be swept: no checkpoint is restorable. gc always keeps the newest checkpoint. So the ledger was
     lost or replaced, and the packs may hold the data of lost checkpoints."""
     if not points:
@@ -160,13 +160,13 @@ def _decide(
 ) -> tuple[Decision, _Weighed]:
     """Decide what to drop. Weighing is slow, so a first result is reused through `weighed`."""
     everything = context.store.checkpoints()
-    named = frozenset(point.id for point, marked in everything if is_named(point, marked))
+    named = frozenset(point.id for point, marked in everything if is_kept_by_mark(point, marked))
     points, together = [point for point, _ in everything], turn_checkpoints.find_inseparable(everything)
     decision = retention.decide(points, limits, time.time_ns(), named, _why_needed(context), together)
     if limits.max_size is None:
         return decision, _Weighed(frozenset(), (), 0)
     if weighed is not None:
-        decision = retention.without(decision, weighed.heavy, limits.max_size)
+        decision = retention.without_heavy(decision, weighed.heavy, limits.max_size)
         return decision._replace(notes=(*decision.notes, *weighed.notes), floor=weighed.floor), weighed
     most = min(limits.max_size if target is None else target, limits.max_size)
     if context.store.size() <= most:
@@ -185,15 +185,15 @@ def _drop_until_fit(context: Context, maintenance: Maintenance, decision: Decisi
         return sum(place.length for _, place in sweeping.places(reach.newly_marked(add)) if place is not None)
 
     beside = maintenance.other_bytes() + most // _UNSWEPT_PART + weigh(lambda: _mark_more(context, reach, ()))
-    sizes = {point.id: weigh(partial(add_points, reach, (point,), ())) for point in retention.by_weight(decision)}
-    return retention.fit(decision, sizes, beside, budget, most)
+    sizes = {point.id: weigh(partial(mark_points, reach, (point,), ())) for point in retention.kept_by_priority(decision)}
+    return retention.fit_into_budget(decision, sizes, beside, budget, most)
 
 
 def _why_needed(context: Context) -> dict[str, str]:
     """{checkpoint id: what needs it}: undo and redo steps, open restores, the state that a worktree equals, the newest
     checkpoint of each live session, what a directory was made from, and what a running bisect looks at."""
-    needed = dict.fromkeys(origins.needed(context), "a directory made from it")
-    needed.update(dict.fromkeys(bisect_pins.needed(context), "a running bisect"))
+    needed = dict.fromkeys(directory_origins.needed_by_directories(context), "a directory made from it")
+    needed.update(dict.fromkeys(bisect_pins.needed_by_bisects(context), "a running bisect"))
     for history in context.store.histories().values():
         for step in (*history.undo, *history.redo):
             needed.update(dict.fromkeys((step.target, step.before, step.safety), "undo"))
@@ -212,7 +212,7 @@ def _why_needed(context: Context) -> dict[str, str]:
 def _is_live(session: AgentSession) -> bool:
     """True if the session's client runs or, when its process is unknown, if its last event was within a day."""
     if session.pid > 0:
-        return client_process.is_alive(client_process.ClientProcess(session.pid, session.pid_start))
+        return client_process.is_alive_or_unknown(client_process.ClientProcess(session.pid, session.pid_start))
     return abs(time.time_ns() - session.updated_ns) < _TODAY_NS
 
 
@@ -226,7 +226,7 @@ def _forget(context: Context, maintenance: Maintenance, limits: Limits, target: 
             return decision
         with maintenance.exclusively():  # no restore is between its target and its journal
             now = _only_saved_since(maintenance, seq)
-            if bisect_pins.needed(context).intersection(item.checkpoint.id for item in decision.dropped):
+            if bisect_pins.needed_by_bisects(context).intersection(item.checkpoint.id for item in decision.dropped):
                 continue  # it began in between; a row is no record of the ledger
             if now and maintenance.forget([item.checkpoint.id for item in decision.dropped], now):
                 return decision
@@ -273,7 +273,7 @@ def refuse_damage(reach: Marker) -> None:
 def _mark_more(context: Context, reach: Marker, points: Iterable[Checkpoint]) -> None:
     plans = [journal.plan for journal in context.store.journals.open()]
     plans += step_plans(context)
-    add_points(reach, points, plans)
+    mark_points(reach, points, plans)
 
 
 def step_plans(context: Context) -> list[bytes]:
@@ -282,7 +282,7 @@ def step_plans(context: Context) -> list[bytes]:
     return list(dict.fromkeys(step.plan for history in histories for step in (*history.undo, *history.redo)))
 
 
-def add_points(reach: Marker, points: Iterable[Checkpoint], plans: Iterable[bytes]) -> None:
+def mark_points(reach: Marker, points: Iterable[Checkpoint], plans: Iterable[bytes]) -> None:
     """Mark everything that checkpoints and plans need."""
     found = list(points)
     transcripts = [point.transcript for point in found if point.transcript is not None]
@@ -377,7 +377,7 @@ def finish_interrupted_purge(context: Context, maintenance: Maintenance) -> tupl
     if how != AFTER:
         return (NOT_BEGUN,) if how else ()
     seq, points, reach = _mark_everything(context, maintenance)
-    why = _why_not(points, reach)
+    why = _why_nothing_may_go(points, reach)
     if not why and (damaged := finish_purge(context, maintenance, reach, seq)):
         why = (f"{UNSWEPT.format(len(damaged))}; {FINISH_PURGE}",)
     return why or ("a purge that was interrupted is finished now",)

@@ -21,7 +21,7 @@ from ..gitignore.rules import (
     RuleFile,
     is_protecting,
     raw_lines,
-    read_regular,
+    read_beginning_if_regular,
     why_refused,
 )
 from ..messages import printable, store_error, store_errors
@@ -156,7 +156,7 @@ def find_lost_rules(context: Context, actions: Iterable[Action]) -> tuple[LostRu
         file = action.path.rpartition(b"/")[2]
         if not is_protecting(action.path) or action.before is None or action.before == action.after:
             continue
-        data = read_regular(action.path, context.tree.fd, MOST_BYTES) or b""
+        data = read_beginning_if_regular(action.path, context.tree.fd, MOST_BYTES) or b""
         kept: list[bytes] = []
         if action.after is not None and action.after.kind == manifest.FILE and action.after.size <= MOST_BYTES:
             kept = b"".join(context.store.content(action.after)).split(b"\n")
@@ -242,7 +242,7 @@ def _read(tree: Worktree) -> list[bytes]:
         status = os.stat(SHARED_FILE, dir_fd=tree.fd, follow_symlinks=False)
     except FileNotFoundError:
         return []
-    data = read_regular(SHARED_FILE, tree.fd, MOST_BYTES) if stat.S_ISREG(status.st_mode) else None
+    data = read_beginning_if_regular(SHARED_FILE, tree.fd, MOST_BYTES) if stat.S_ISREG(status.st_mode) else None
     if data is None:
         raise errors.UnsafePath(f"{printable(SHARED_FILE)} is not a regular file", "replace it by one, then try again")
     return data.removesuffix(b"\n").split(b"\n") if data else []

@@ -57,7 +57,9 @@ class KeptEdits:
         self._exact = exact.actions
         kept: list[Kept] = []
         finder = manifest.Finder(now.load, now.tree)
-        actions = plans.pack(possible_actions(plans.pack(exact.actions), finder, {}, self._context.tree.mounts.points, kept, self._resolve))
+        actions = plans.sort_and_pack(
+            possible_actions(plans.sort_and_pack(exact.actions), finder, {}, self._context.tree.mounts.points, kept, self._resolve)
+        )
         return plans.keep_paths(Plan(actions, exact.kept), kept)
 
     def _resolve(self, action: Action, there: Entry | None) -> Entry | Kept | None:
@@ -68,17 +70,17 @@ class KeptEdits:
 
     def merged(self, plan: Plan) -> tuple[Merged, ...]:
         """The files of the checked plan that are merged by lines."""
-        return self._files.merged_by(plans.pack(plan.actions))
+        return self._files.merged_by(plans.sort_and_pack(plan.actions))
 
     def paths_with_edits(self, plan: Plan) -> tuple[bytes, ...]:
         """The paths that do not get the content of the checkpoint, because they keep edits."""
-        actions = plans.pack(plan.actions)
+        actions = plans.sort_and_pack(plan.actions)
         others = {item.path for item in plan.kept if item.why in _NOT_EDITS}
         found = []
         for wanted in self._exact:
             done = actions.get(wanted.path)
             becomes = wanted.before if done is None else done.after
-            if plans.is_of_file(wanted) and wanted.path not in others and not manifest.same(becomes, wanted.after):
+            if plans.is_of_file(wanted) and wanted.path not in others and not manifest.same_for_restore(becomes, wanted.after):
                 found.append(wanted.path)
         return tuple(found)
 

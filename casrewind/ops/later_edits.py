@@ -12,7 +12,7 @@ from ..messages import enumerated
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
 from ..model.line_diff import blocks, lines_of
-from ..model.manifest import FILE, Entry, Finder, same
+from ..model.manifest import FILE, Entry, Finder, same_for_restore
 from ..model.turn_records import Outside, Row, Turn, is_of_person
 from .context import Context
 from .turn_view import TurnView
@@ -88,14 +88,14 @@ class LaterEdits:
     def _edits_of_file(self, path: bytes, present: Entry | None) -> Iterator[_Step]:
         """The edits of a file that are in its present content, newest first."""
         known = self._newest(path)
-        if not same(known, present):
+        if not same_for_restore(known, present):
             yield _Step(self._maker_now, known, present)
         for row, changes in self._rows:
             if isinstance(row, Turn) and row.changes is None and row.to_now and row.before is not None:
                 change: Change | None = Change(path, self._state_before(row.before).find(path), known)
             else:
                 change = changes.get(path)
-            if change is not None and same(change.new, known) and not same(change.old, known):
+            if change is not None and same_for_restore(change.new, known) and not same_for_restore(change.old, known):
                 yield _Step(_maker(row), change.old, change.new)
                 known = change.old
 

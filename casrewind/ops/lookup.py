@@ -27,7 +27,7 @@ def checkpoints_of(context: Context) -> list[_Found]:
     return [pair for pair in context.store.checkpoints() if pair[0].worktree == context.root.key]
 
 
-def current(context: Context) -> str:
+def current_id(context: Context) -> str:
     """The id of the checkpoint that was last saved or restored here, or ""."""
     return context.store.history(context.root.key).current
 
@@ -48,7 +48,7 @@ def machines(everything: Iterable[_Found]) -> dict[str, bytes]:
     return found
 
 
-def place_of(context: Context, reference: str, everything: Sequence[_Found] | None = None) -> ReferencePlace:
+def machine_place(context: Context, reference: str, everything: Sequence[_Found] | None = None) -> ReferencePlace:
     """The machine that `reference` names, and the rest of it. Raises AmbiguousReference, CheckpointNotFound for `remote:`."""
     name, rest = names.machine_of(reference)
     own = ReferencePlace(context.root.key, "", reference)
@@ -81,7 +81,7 @@ def checkpoint(context: Context, reference: str) -> Checkpoint:
         if len(found) == place:
             return found[-1]
     everything = store.checkpoints()
-    return _checkpoint_at(context, everything, place_of(context, reference, everything))
+    return _checkpoint_at(context, everything, machine_place(context, reference, everything))
 
 
 def checkpoint_and_path(context: Context, text: str) -> tuple[Checkpoint, str]:
@@ -96,7 +96,7 @@ def checkpoint_and_path(context: Context, text: str) -> tuple[Checkpoint, str]:
     while cut >= 0:
         part = text[:cut]
         try:
-            return _checkpoint_at(context, everything, place_of(context, part, everything)), text[cut + 1 :]
+            return _checkpoint_at(context, everything, machine_place(context, part, everything)), text[cut + 1 :]
         except errors.CheckpointError as error:
             is_better = isinstance(error, errors.AmbiguousReference) and not isinstance(failure, errors.AmbiguousReference)
             if failure is None or is_better or names.machine_of(part)[0] in known:
@@ -142,7 +142,7 @@ def _saved_state(place: ReferencePlace, turn: "Turn", point: Checkpoint | None) 
     return point
 
 
-def of_entry(context: Context, session: str, entries: Collection[str]) -> Checkpoint | None:
+def checkpoint_of_entry(context: Context, session: str, entries: Collection[str]) -> Checkpoint | None:
     """The checkpoint of an entry of a conversation (a message, or the end of an answer), or None. `entries` are its id
     and those of the entries that belong to it, such as the results of its tool calls.
 

@@ -17,9 +17,9 @@ from ..model import plan as plans
 from ..model import stamp as stamps
 from ..model.manifest import DIR, FILE, LINK, Entry
 from ..model.plan import Action, Kept, Plan
-from ..worktree.carried_files import CarriedFile
 from ..worktree.new_tree import NewTree
-from .carried import Carried
+from ..worktree.worktreeinclude_files import CarriedFile
+from .carried_ignored_files import Carried
 from .context import Context
 from .execute import Contents
 from .worktree_copies import WorktreeCopies
@@ -31,12 +31,12 @@ _TOGETHER = 1000
 Row = tuple[bytes, Entry]
 
 
-def rows(actions: Iterable[Action]) -> Iterator[Row]:
+def rows_made(actions: Iterable[Action]) -> Iterator[Row]:
     """Yield the paths and entries that actions make."""
     return ((action.path, action.after) for action in actions if action.after is not None)
 
 
-def nearest(directory: str) -> str:
+def nearest_existing(directory: str) -> str:
     """The directory, or its nearest existing parent."""
     path = os.path.abspath(directory)
     while not os.path.isdir(path) and path != os.path.dirname(path):
@@ -49,7 +49,7 @@ class Destination:
 
     def __init__(self, directory: str) -> None:
         """Makes nothing yet."""
-        self.directory, self.above = directory, nearest(directory)
+        self.directory, self.above = directory, nearest_existing(directory)
         self.error: OSError | errors.CasrewindError | None = None
         self.is_removed = True
         self.from_worktree = 0
@@ -60,7 +60,7 @@ class Destination:
     def new(self) -> NewTree:
         """The open directory. It is made on first use. Raises OSError."""
         if self._new is None:
-            fsio.make_usual(self.directory)
+            fsio.make_directories_by_umask(self.directory)
             self._new = NewTree(self.directory)
         return self._new
 
@@ -98,13 +98,13 @@ class Writing:
         self._context, self._copies, self._live = context, copies, list(places)
         self._contents = Contents(context.store, ())
 
-    def run(self, actions: Sequence[Action], more: Carried, *, durable: bool) -> list[Kept]:
+    def write_all(self, actions: Sequence[Action], more: Carried, *, durable: bool) -> list[Kept]:
         """Do the actions, which make paths and replace none. Returns what is to be said of the ignored files. Raises StoreDamaged."""
         notes: list[Kept] = []
         report = self._context.progress_bar("restoring")
         with suppress(_NoPlaceLeftError):
             self._do_at_each(b"", _refuse_folded, actions)
-            numbered = enumerate(rows(actions), 1)
+            numbered = enumerate(rows_made(actions), 1)
             while part := list(islice(numbered, _TOGETHER)):
                 self._contents = Contents(self._context.store, [entry for _, (_, entry) in part if entry.kind == FILE])
                 for number, (path, entry) in part:
@@ -125,7 +125,7 @@ class Writing:
 
     def _make(self, path: bytes, entry: Entry) -> None:
         """Make a path in every directory that has no error."""
-        paths.check(path)
+        paths.check_path(path)
         if entry.kind == DIR:
             self._do_at_each(path, NewTree.make_directory, path, entry.mode)
         elif entry.kind == LINK:
@@ -142,9 +142,9 @@ class Writing:
         try:
             work(place.new, *given)
         except (OSError, errors.UnsafePath) as error:
-            self._fail(place, path, error)
+            self._give_up_directory(place, path, error)
 
-    def _fail(self, place: Destination, path: bytes, error: OSError | errors.UnsafePath) -> None:
+    def _give_up_directory(self, place: Destination, path: bytes, error: OSError | errors.UnsafePath) -> None:
         """Note why a directory gets nothing more. Raises _NoPlaceLeftError after the last one."""
         if path and isinstance(error, OSError):
             error.filename = path
@@ -173,7 +173,7 @@ class Writing:
             try:
                 place.new.write_file(path, content, mode, mtime_ns)
             except (OSError, errors.UnsafePath) as error:
-                self._fail(place, path, error)
+                self._give_up_directory(place, path, error)
 
     def _without_clones(self, path: bytes, entry: Entry) -> list[Destination]:
         """Let the new file share the blocks of the worktree's. Returns the directories where that was not possible."""
@@ -229,4 +229,4 @@ class Writing:
 def _refuse_folded(new: NewTree, actions: Sequence[Action]) -> None:
     """Raise UnsafePath if two paths have one name on the file system of a directory."""
     if new.tree.folds_names():
-        plans.fold(Plan((), ()), (action.path for action in actions))
+        plans.fold_plan(Plan((), ()), (action.path for action in actions))

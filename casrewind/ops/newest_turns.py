@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from .._typing import NamedTuple
 from ..agents import client_process
 from ..model import checkpoint as checkpoints
+from ..model.certain_turns import certain_counts, certain_from_position, needs_no_older_record
 from ..model.checkpoint import Checkpoint
 from ..model.turn_records import Point
-from ..model.turn_window import certain_counts, certain_from, explains_itself
 from ..store.catalog import Marked
 from .context import Context
 from .turn_checkpoints import records_of
@@ -57,14 +57,14 @@ def _parts(context: Context, least: int, checkpoint: str) -> Iterator[NewestTurn
             return  # that is all of them
         found = [pair for pair in everything if pair[0].worktree == context.root.key]
         points = [record for record in records_of(found, ()) if isinstance(record, Point)]
-        start = certain_from(points)
+        start = certain_from_position(points)
         kept = found[: len(points) - start]
         is_there = not checkpoint or any(point.id == checkpoint for point, _ in kept)
         if kept and is_there and not _has_others_alive(context, kept):
             view = TurnView(context, everything=kept, has_operations=False)
             turns, saves = certain_counts(points[start:], [turn.id for turn in view.turns])
             yield NewestTurns(view, turns, saves, everything[0][0].seq)
-        if not all(map(explains_itself, points)):
+        if not all(map(needs_no_older_record, points)):
             return  # a longer part begins behind the same record
 
 
@@ -73,4 +73,4 @@ def _has_others_alive(context: Context, kept: list[tuple[Checkpoint, Marked]]) -
     known = {point.session_key for point, _ in kept if point.trigger != checkpoints.MANUAL}
     sessions = (*context.store.sessions.all(), *context.store.sessions.runs())
     others = (one for one in sessions if (one.agent, one.session) not in known and one.pid > 0)
-    return any(client_process.is_alive(client_process.ClientProcess(one.pid, one.pid_start)) for one in others)
+    return any(client_process.is_alive_or_unknown(client_process.ClientProcess(one.pid, one.pid_start)) for one in others)

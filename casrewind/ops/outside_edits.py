@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from .. import errors
 from ..model.checkpoint import Checkpoint
-from ..model.manifest import Finder, same
+from ..model.manifest import Finder, same_for_restore
 from ..model.plan import NO_EDITS, Action, OutsideEdits, is_of_file
 from ..model.turn_records import Outside, Reset, Row, Turn, is_of_person
 from .context import Context
@@ -55,7 +55,7 @@ class _Trace:
         open_turns = [turn for turn in view.turns if turn.to_now]
         for path, entry in tuple(self.sought.items()):
             known = newest(path)
-            if same(known, entry):
+            if same_for_restore(known, entry):
                 continue
             self.sought[path] = known
             if not open_turns:
@@ -70,11 +70,11 @@ class _Trace:
             before = Finder(context.store.load_tree, view.points[row.before].tree)
             for path, entry in self.sought.items():
                 self.sought[path] = before.find(path)
-                if is_mixed and not same(self.sought[path], entry):
+                if is_mixed and not same_for_restore(self.sought[path], entry):
                     self.possible.add(path)
         known_changes = row.changes or () if isinstance(row, Turn | Outside | Reset) and not row.damaged else ()
         for change in known_changes:
-            if change.path not in self.sought or not same(change.new, self.sought[change.path]):
+            if change.path not in self.sought or not same_for_restore(change.new, self.sought[change.path]):
                 continue  # what this step made was replaced, or is gone
             if is_of_person(row):
                 self._prove(change.path)
@@ -104,7 +104,12 @@ def is_of_turn_alone(context: Context, before: Checkpoint, actions: Iterable[Act
     for path, before_it, after_it, source in actions:
         if before_it == after_it and path == source:
             continue  # it only opens a directory
-        if path not in made or path != source or not same(before_it, made[path].new) or not same(after_it, made[path].old):
+        if (
+            path not in made
+            or path != source
+            or not same_for_restore(before_it, made[path].new)
+            or not same_for_restore(after_it, made[path].old)
+        ):
             return False
     return True
 

@@ -17,7 +17,7 @@ from ..model.manifest import DIR, LINK, PURGED, Entry
 from ..store import packs
 from ..store.catalog import Marked
 from ..store.store import Store
-from .compare import Comparison, nearest
+from .compare import Comparison, nearest_path
 from .context import Context
 from .restorable import Coverage, DomainComparer, JudgedChanges, has_safety
 from .save import all_skips
@@ -60,7 +60,7 @@ class Logged(NamedTuple):
     not_searched: tuple[bytes, ...] = ()
 
 
-def log(
+def log_of_path(
     context: Context, path: bytes, most: int | None = None, *, safety: bool = False, search: "Search | None" = None
 ) -> Logged:
     """The newest `most` checkpoints of this worktree in which `path` (b"" = the root) changed. `safety` includes safety
@@ -141,7 +141,7 @@ class _PathLookup:
             return
         change, counts = Change(self._path, was, now), None
         is_directory = any(entry is not None and entry.kind == DIR for entry in (was, now))
-        if not is_directory and manifest.same(was, now):
+        if not is_directory and manifest.same_for_restore(was, now):
             return
         if is_directory or self._search is not None:
             try:
@@ -154,7 +154,7 @@ class _PathLookup:
                 self.damaged.append(point.id)
             if self._search is not None and not told.changes and not told.unclear:
                 return
-            if manifest.same(was, now) and not any(counts or ()) and not told.unclear:
+            if manifest.same_for_restore(was, now) and not any(counts or ()) and not told.unclear:
                 return  # only mtimes changed
         yield PathChange(point, marked, before, change, counts, self._why_unclear(before, point, change))
 
@@ -189,7 +189,7 @@ class _PathLookup:
         return "" if why is None else f"{'captured since' if here is before else 'no longer captured'}: {why}"
 
     def _below(self, change: Change) -> Iterator[Change]:
-        if change.path and not manifest.same(change.old, change.new):
+        if change.path and not manifest.same_for_restore(change.old, change.new):
             yield change
         old, new = (entry.digest if entry is not None and entry.kind == DIR else None for entry in (change.old, change.new))
         for found in diffs.diff(self._load, old, new):
@@ -240,13 +240,13 @@ def _why_no_history(context: Context, path: bytes, timeline: Sequence[_Pair], ev
     if why is not None:
         return (f"{said}; {newest.id}, the newest, would not have: {why.partition(': ')[2]}",)
     for point, _ in timeline[:: max(len(timeline) // _SAMPLES, 1)]:
-        near = nearest(manifest.Finder(context.store.load_tree, point.tree), path)
+        near = nearest_path(manifest.Finder(context.store.load_tree, point.tree), path)
         if near is not None:
             return (f"{said}; the nearest known name is {printable(near)}, in {point.id}",)
     return said, "casrewind show last lists what the newest one holds"
 
 
-def cat(context: Context, point: Checkpoint, path: bytes) -> Iterator[bytes]:
+def stream_file(context: Context, point: Checkpoint, path: bytes) -> Iterator[bytes]:
     """The bytes of a file (or of a symlink's target) in a checkpoint, piece by piece and verified. `path` is relative
     to the root. gc waits until the last piece. Raises PathNotFound for anything else, StoreDamaged at any piece."""
     pieces = _pieces(context, point, path)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from .. import errors
 from .._typing import NamedTuple
-from ..gitignore.wildmatch import PYTHON, expression, literal_length, parse
+from ..gitignore.wildmatch import PYTHON, expression, literal_length, parse_pattern
 from ..messages import printable
 from ..model import diff as diffs
 from ..model import manifest, paths
@@ -43,7 +43,7 @@ class _Pathspec(NamedTuple):
         return "literal" not in self.magic and self.plain + literal_length(self.path[self.plain :]) < len(self.path)
 
 
-def resolve(
+def resolve_words(
     context: Context, points: Sequence[Checkpoint], words: Sequence[str], start: str, *, worktree: bool = True
 ) -> tuple[bytes, ...]:
     """The paths below the root that `words` match in the checkpoints `points` (and, with `worktree`, in the worktree),
@@ -53,7 +53,7 @@ def resolve(
     report it. Raises UnsafePath for a path outside the root, UsageError for unknown magic, PathNotFound if everything
     was excluded.
     """
-    specs = [_read(context.root.path, word, start) for word in words]
+    specs = [_parse_pathspec(context.root.path, word, start) for word in words]
     wanted = [_literal_if_exists(context, points, spec) for spec in specs if "exclude" not in spec.magic]
     refused = [_matcher(spec) for spec in specs if "exclude" in spec.magic]
     if not refused and not any(spec.is_pattern or spec.magic & _PATTERNS for spec in wanted):
@@ -64,7 +64,7 @@ def resolve(
     chosen = [_matcher(spec) for spec in wanted]
     found: set[bytes] = set()
     matched_specs: set[int] = set()
-    for path in _names(context, points, worktree=worktree):
+    for path in _all_paths(context, points, worktree=worktree):
         matched = [number for number, matches in enumerate(chosen) if matches(path)]
         matched_specs.update(matched)
         if matched and path not in found and not any(matches(path) for matches in refused):
@@ -82,7 +82,7 @@ def _literal_if_exists(context: Context, points: Sequence[Checkpoint], spec: _Pa
     return spec
 
 
-def _read(root: str, word: str, start: str) -> _Pathspec:
+def _parse_pathspec(root: str, word: str, start: str) -> _Pathspec:
     """Parse a word. Raises UnsafePath, UsageError."""
     magic, rest = _magic(word)
     start = root if "top" in magic else start
@@ -104,7 +104,7 @@ def _read(root: str, word: str, start: str) -> _Pathspec:
         elif part not in (b"", b"."):
             parts.append(part)
     path = b"/".join(parts)
-    return _Pathspec(path and paths.check(path), len(b"/".join(parts[:depth])), ends_open, magic)
+    return _Pathspec(path and paths.check_path(path), len(b"/".join(parts[:depth])), ends_open, magic)
 
 
 def _magic(word: str) -> tuple[frozenset[str], str]:
@@ -135,7 +135,7 @@ def _matcher(spec: _Pathspec) -> Callable[[bytes], bool]:
     below = own + b"/" if own else b""
     compiled = None
     if spec.is_pattern and not spec.ends_open:
-        glob = parse(own, fold=fold, literal=max(spec.plain, literal_length(own)), path_mode="glob" in spec.magic)
+        glob = parse_pattern(own, fold=fold, literal=max(spec.plain, literal_length(own)), path_mode="glob" in spec.magic)
         compiled = re.compile(expression(glob, PYTHON))
 
     here = spec.path[: spec.plain] if spec.is_pattern else b""
@@ -151,7 +151,7 @@ def _matcher(spec: _Pathspec) -> Callable[[bytes], bool]:
     return matches
 
 
-def _names(context: Context, points: Sequence[Checkpoint], *, worktree: bool) -> Iterator[bytes]:
+def _all_paths(context: Context, points: Sequence[Checkpoint], *, worktree: bool) -> Iterator[bytes]:
     """All files, links and empty directories of all sides. Paths may repeat."""
     load, before = context.store.load_tree, b""
     for point in points:

@@ -13,7 +13,7 @@ from ..model import history
 from ..model.checkpoint import Checkpoint
 from ..store import ledger
 from ..store.catalog import Marked
-from .checkpoint_names import LEAST_PREFIX, check_label, is_labelled, is_named, label_of, refuse_label
+from .checkpoint_names import LEAST_PREFIX, check_label, is_kept_by_mark, is_labelled, label_of, refuse_label
 from .context import Context
 
 _UNSEEN = frozenset({"Cc", "Cs", "Zl", "Zp"})
@@ -57,7 +57,7 @@ def unpin(context: Context, point: Checkpoint) -> Marking:
     with context.store.holding():
         old = _marks_of(context.store.checkpoints(), point)
         standing = label_of(point, old)
-        if not is_named(point, old):
+        if not is_kept_by_mark(point, old):
             return Marking(point, old, standing, changed=False)
         context.store.append(ledger.UNPIN, history.encode_mark(history.Mark(point.id, "")))
     return Marking(point, old._replace(pinned=False, released=True), standing, changed=True)

@@ -16,7 +16,7 @@ from ..messages import is_process_limit, printable
 from ..model import manifest, paths
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
-from ..model.manifest import DIR, FILE, LINK, Entry, is_directory, same
+from ..model.manifest import DIR, FILE, LINK, Entry, is_directory, same_for_restore
 from ..model.plan import Action, Actions, Kept, Plan, content_differs, needs_opening
 from ..store import packs
 from ..worktree.reader import is_absence
@@ -66,9 +66,9 @@ def checked_plan(
     with `hint`. Raises ContentInTheWay if a directory with unplanned files would have to become a file.
     """
     check_room(context.root.path, plan.actions)
-    damaged = unreadable(context, plan.actions, made)
+    damaged = unreadable_content(context, plan.actions, made)
     if not skip_damaged:
-        refuse([*lost, *damaged], hint)
+        refuse_lost([*lost, *damaged], hint)
     plan = without_lost(plan, damaged)
     while True:
         kept, obstacles = _kept_directories(context, now, plan.actions, benign=benign)
@@ -82,7 +82,7 @@ def checked_plan(
 def check_actions(context: Context, now: CapturedState, given: Sequence[Action]) -> Actions:
     """The actions of a plan, plus an action for each read-only parent directory that must be opened to change its
     entries. Raises as check_possible does."""
-    actions = plans.pack(given)
+    actions = plans.sort_and_pack(given)
     if os.geteuid() != 0:
         actions = _with_closed_parents(now, actions)
     check_possible(context, actions)
@@ -101,15 +101,15 @@ def _with_closed_parents(now: CapturedState, actions: Actions) -> Actions:
         entry = finder.find(parent)
         if entry is not None and entry.kind == DIR and entry.mode & stat.S_IRWXU != stat.S_IRWXU and actions.get(parent) is None:
             opened[parent] = Action(parent, entry, entry, parent)
-    return plans.pack([*actions, *opened.values()]) if opened else actions
+    return plans.sort_and_pack([*actions, *opened.values()]) if opened else actions
 
 
-def prove(context: Context, actions: Sequence[Action], advice: str) -> None:
+def check_and_read_blobs(context: Context, actions: Sequence[Action], advice: str) -> None:
     """Check that all actions are possible, and read every blob that will be written. `advice` is the message's advice
     about obstacles. Raises ContentInTheWay, StoreDamaged and others."""
     check_possible(context, actions, advice)
-    for item in unreadable(context, actions):
-        raise errors.BlobCorrupt(f"{paths.display(item.path)} is {item.reason}")
+    for item in unreadable_content(context, actions):
+        raise errors.BlobCorrupt(f"{paths.lossy_text(item.path)} is {item.reason}")
 
 
 def check_possible(context: Context, actions: Sequence[Action], advice: str = "") -> None:
@@ -118,10 +118,10 @@ def check_possible(context: Context, actions: Sequence[Action], advice: str = ""
         raise obstacles_error(obstacles, advice)
     copied = 0
     for action in actions:
-        name = paths.check(action.path).rpartition(b"/")[2]
+        name = paths.check_path(action.path).rpartition(b"/")[2]
         if action.before is None and not context.tree.accepts_name(name):
             raise errors.UnsafePath(
-                f"this file system cannot hold the name of {paths.display(action.path)}; nothing was changed",
+                f"this file system cannot hold the name of {paths.lossy_text(action.path)}; nothing was changed",
                 "restore elsewhere with --to DIR, or only other paths with -- PATH"
             )
         after = action.after
@@ -146,7 +146,7 @@ def check_room(directory: str, actions: Sequence[Action], copied: int = 0) -> No
         )
 
 
-def unreadable(context: Context, actions: Sequence[Action], made: Container[bytes] = ()) -> list[Kept]:
+def unreadable_content(context: Context, actions: Sequence[Action], made: Container[bytes] = ()) -> list[Kept]:
     """The paths with new content that is damaged or missing in the store. Reads all content that will be written, but for
     that with the digests `made`. Raises ManifestCorrupt for intact content of another size than its entry declares."""
     wanted = [
@@ -172,18 +172,18 @@ def _unreadable_files(context: Context, files: Sequence[tuple[bytes, Entry]]) ->
                 raise length
             if length != entry.size:
                 raise errors.ManifestCorrupt(
-                    f"damaged tree: the content of {paths.display(path)} has another size",
+                    f"damaged tree: the content of {paths.lossy_text(path)} has another size",
                     "run casrewind verify"
                 )
         except (errors.BlobMissing, errors.BlobCorrupt) as error:
             yield Kept(path, f"damaged in the store: {error}", benign=False)
 
 
-def refuse(lost: Sequence[Kept], hint: str) -> None:
+def refuse_lost(lost: Sequence[Kept], hint: str) -> None:
     """Raise StoreDamaged with the paths in `lost`, if there are any."""
     if not lost:
         return
-    shown = "; ".join(f"{paths.display(item.path)}: {item.reason}" for item in lost[:_SHOWN])
+    shown = "; ".join(f"{paths.lossy_text(item.path)}: {item.reason}" for item in lost[:_SHOWN])
     more = f"; and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
     raise errors.StoreDamaged(
         f"damaged store, nothing was changed: {shown}{more}", f"{hint}; casrewind verify shows everything that is affected"
@@ -207,7 +207,7 @@ def without_lost(plan: Plan, lost: Sequence[Kept]) -> Plan:
 def _kept_directories(context: Context, now: CapturedState, actions: Sequence[Action], *, benign: bool) -> tuple[list[Kept], list[str]]:
     """Check the directories that the actions remove or replace, as they are now. Returns (directories kept because of
     unplanned files in them, obstacles where a directory must become a file)."""
-    planned = plans.pack(actions)
+    planned = plans.sort_and_pack(actions)
     going = [each for each in planned if each.before is not None and each.before.kind == DIR and not is_directory(each.after)]
     if not going:
         return [], []
@@ -227,10 +227,10 @@ def _kept_directories(context: Context, now: CapturedState, actions: Sequence[Ac
         inside = next((above for above in (*paths.parents(action.path), action.path) if above in replaced), None)
         first = paths.join(action.path, strangers[0])
         if inside is not None:
-            obstacles.append(f"{paths.display(inside)} has to become a file, but {paths.display(first)} in it is in no checkpoint")
+            obstacles.append(f"{paths.lossy_text(inside)} has to become a file, but {paths.lossy_text(first)} in it is in no checkpoint")
         else:
             known = finder.find(first) is not None
-            reason = f"still holds {paths.display(strangers[0])}" + ("" if known else ", which is not captured")
+            reason = f"still holds {paths.lossy_text(strangers[0])}" + ("" if known else ", which is not captured")
             kept.append(Kept(action.path, reason, benign=benign))
     return kept, obstacles
 
@@ -252,7 +252,7 @@ def _forbidden_by_flags(context: Context, actions: Sequence[Action]) -> list[str
             status = None if action.before is None else state.status(name)
             why = "" if status is None else state.why_unchangeable(name, status, action)
             if why:
-                found[action.source] = f"{paths.display(action.source)} {why}"
+                found[action.source] = f"{paths.lossy_text(action.source)} {why}"
             if _changes_names(action, status) and (why := state.why_no_names()):
                 found[directory] = why
     return list(found.values())
@@ -276,7 +276,7 @@ def _changes_names(action: Action, status: os.stat_result | None) -> bool:
 def _needs_copy(action: Action, status: os.stat_result | None) -> bool:
     """True if a file's mode changes and it has hard links: then a copy replaces it. `status` is its lstat."""
     before, after = action.before, action.after
-    if before is None or after is None or after.kind in (DIR, LINK) or same(before, after):
+    if before is None or after is None or after.kind in (DIR, LINK) or same_for_restore(before, after):
         return False
     return not content_differs(action) and status is not None and status.st_nlink > 1
 
@@ -371,7 +371,7 @@ class _OpenParent:
             return f"is {attribute} ({_HOW[attribute]})"
         if self._me in (0, status.st_uid):
             return ""
-        if keeps_content and not same(before, after):
+        if keeps_content and not same_for_restore(before, after):
             return "belongs to another user: its mode cannot be changed"
         above = os.fstat(self._fd)
         if above.st_mode & stat.S_ISVTX and above.st_uid != self._me and _changes_names(action, status):
@@ -384,7 +384,7 @@ class _OpenParent:
         if directory is None or self._reported:
             return ""
         self._reported = True
-        shown = paths.display(directory) or printable(self._context.tree.root)
+        shown = paths.lossy_text(directory) or printable(self._context.tree.root)
         there = self._context.tree.status_of(directory) if directory else os.fstat(self._context.tree.fd)
         if there is None or not stat.S_ISDIR(there.st_mode):
             return ""

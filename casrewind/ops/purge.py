@@ -40,7 +40,7 @@ from ..store.reachability import Marker, references
 from . import gc
 from .context import Context
 from .damage import DamageSearch
-from .restorable import naming
+from .restorable import naming_checkpoint
 from .restore import Declined
 from .save import scan_now
 
@@ -98,7 +98,7 @@ def purge(context: Context, scope: Sequence[bytes], *, confirm: Confirm | None =
     UnsafePath, JournalOpen, StoreBusy, StoreDamaged, StoreFull.
     """
     outside = tuple(path for path in scope if path in domains.OUTSIDE_NAMES)
-    asked = (*paths.scope([path for path in scope if path not in outside]), *outside)
+    asked = (*paths.check_scope([path for path in scope if path not in outside]), *outside)
     if not asked or b"" in asked:
         raise errors.UsageError("purge needs paths below the root", "to delete everything, remove the store itself")
     maintenance = context.store.maintenance()
@@ -119,10 +119,10 @@ def purge(context: Context, scope: Sequence[bytes], *, confirm: Confirm | None =
 
         def collect(put: Put) -> LedgerRewrite:
             done[:] = [_Collector(context, asked, put)]
-            return done[0].rewriting()
+            return done[0].ledger_changes()
 
         carry_out(context, maintenance, collect)
-        purged, equal = done[0].counted()
+        purged, equal = done[0].count_affected()
         return report._replace(purged=purged, equal=equal, transcripts=len(done[0].without_transcript))
 
 
@@ -131,7 +131,7 @@ def _digest_only(_kind: int, data: bytes) -> bytes:
 
 
 def _report(context: Context, found: "_Collector", *, dry_run: bool) -> Purged:
-    purged, equal = found.counted()
+    purged, equal = found.count_affected()
     lengths = context.store.lengths(sorted(found.gone))
     scan = scan_now(context, dry := DryRunWriter(context.store.read))
     finder = manifest.Finder(diffs.lenient_loader(dry.load_tree), scan.tree)
@@ -156,7 +156,7 @@ class _Collector:
         """Requested paths that a checkpoint has, including already purged ones."""
         self._nothing: dict[int, bytes] = {}
         self._with_content: dict[bytes, bool] = {}
-        with naming(context.store):
+        with naming_checkpoint(context.store):
             self._asked = {root: dict(self._entries_at(root, asked)) for root in {point.tree for point in self.points}}
         self._domains = {digest: context.store.domain(digest) for digest in {point.domain for point in self.points}}
         stored_plans = ((digest, self._blob(digest, packs.PLAN)) for digest in gc.step_plans(context))
@@ -164,7 +164,7 @@ class _Collector:
         self._collect_content()
         self._search = DamageSearch(context.store, self.gone, strict=True)
         self._new_domains = self._without_rules()
-        with naming(context.store):
+        with naming_checkpoint(context.store):
             self._changes = {root: self._changes_of(root) for root in self._asked}
         self.without_transcript = {point.id for point in self.points if self._search.of_transcript(point)}
 
@@ -252,7 +252,7 @@ class _Collector:
             lost = tuple(rule for rule in domain.rules if rule.digest in self.gone)
             for rule in lost:
                 if rule.digest not in named:
-                    name = paths.display(rule_path(rule))
+                    name = paths.lossy_text(rule_path(rule))
                     raise errors.UsageError(
                         f"nothing was purged: the bytes are those of the ignore rules {name}, too, which decide what a restore may "
                         f"delete",
@@ -277,7 +277,7 @@ class _Collector:
                 changes[path] = entry
         return changes
 
-    def counted(self) -> tuple[tuple[Gone, ...], tuple[Gone, ...]]:
+    def count_affected(self) -> tuple[tuple[Gone, ...], tuple[Gone, ...]]:
         """Returns (requested paths, other paths with equal bytes), sorted, with the numbers of affected checkpoints."""
         lost = {point.id: self._changes[point.tree].keys() | self._lost_rules(point) for point in self.points}
         count = Counter(path for point in self.points for path in lost[point.id])
@@ -286,7 +286,7 @@ class _Collector:
         asked = tuple(item for item in found if self._scope.covers(item.path))
         return asked, tuple(item for item in found if not self._scope.covers(item.path))
 
-    def rewriting(self) -> LedgerRewrite:
+    def ledger_changes(self) -> LedgerRewrite:
         """The changes to the ledger. Stores all new trees and plans."""
         trees = {root: self._purged_tree(root) for root, changes in self._changes.items() if changes}
         points = {point.id: changes for point in self.points if (changes := self._changed_fields(point, trees))}
@@ -309,7 +309,7 @@ class _Collector:
 
     def _purged_tree(self, root: bytes) -> bytes:
         changes = {path: _purged(entry) for path, entry in self._changes[root].items()}
-        return manifest.replace(self._load, lambda data: self._put(packs.TREE, data), root, changes)
+        return manifest.with_replaced_entries(self._load, lambda data: self._put(packs.TREE, data), root, changes)
 
     def _purged_plan(self, actions: Iterable[Action]) -> bytes:
         return self._put(packs.PLAN, plans.encode([action for action in actions if not self._is_lost(action)]))
@@ -348,7 +348,7 @@ def carry_out(context: Context, maintenance: Maintenance, collect: Callable[[Put
     """Apply what `collect` returns; `collect` runs again if something was published since. The caller must hold the
     maintenance lock. Raises StoreBusy, StoreFull, StoreDamaged, JournalOpen and what `collect` raises."""
     for _ in range(_TRIES):
-        reach, seq, found = _prepare(context, maintenance, collect)
+        reach, seq, found = _store_and_mark(context, maintenance, collect)
         with maintenance.exclusively():
             if done := maintenance.position() == seq:
                 refuse_open_restores(context)
@@ -357,13 +357,13 @@ def carry_out(context: Context, maintenance: Maintenance, collect: Callable[[Put
             break
     else:
         with maintenance.exclusively():  # block all saves: a stream of saves could delay the purge forever
-            reach, seq, found = _prepare(context, maintenance, collect, held=True)
+            reach, seq, found = _store_and_mark(context, maintenance, collect, held=True)
             _begin(context, maintenance, found)
     if damaged := gc.finish_purge(context, maintenance, reach, seq):
         raise errors.StoreDamaged(gc.UNSWEPT.format(len(damaged)), gc.FINISH_PURGE)
 
 
-def _prepare(
+def _store_and_mark(
     context: Context, maintenance: Maintenance, collect: Callable[[Put], LedgerRewrite], *, held: bool = False
 ) -> tuple[Marker, int, LedgerRewrite]:
     """Returns (marks of what will be reachable, the sequence number they cover, the changes). Stores the new blobs."""
@@ -379,7 +379,7 @@ def _mark_reachable(context: Context, found: LedgerRewrite) -> Marker:
     """Mark everything that is reachable after the rewrite."""
     reach = Marker(context.store.read_many, context.counter("marking"))
     points = [point._replace(**found.points.get(point.id, {})) for point, _ in context.store.checkpoints()]
-    gc.add_points(reach, points, [found.plans.get(plan, plan) for plan in gc.step_plans(context)])
+    gc.mark_points(reach, points, [found.plans.get(plan, plan) for plan in gc.step_plans(context)])
     gc.refuse_damage(reach)
     if needed := sum(1 for digest in found.gone if digest in reach.marked):
         raise errors.StoreError(f"nothing was purged: {needed} blobs of it are needed by what checkpoints rest on themselves")

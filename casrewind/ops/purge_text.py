@@ -27,7 +27,7 @@ from ..store.reachability import references
 from .context import Context
 from .damage import DamageSearch
 from .purge import Fields, LedgerRewrite, carry_out, checkpoints_of, finish_interrupted, refuse_open_restores, rule_path
-from .restorable import naming
+from .restorable import naming_checkpoint
 from .restore import Declined
 from .save import PROMPT
 
@@ -94,22 +94,22 @@ def purge_text(context: Context, text: bytes, *, confirm: Confirm | None = None,
             report = _report(context, found, dry_run=False)
         if confirm is not None and not confirm(report):
             raise Declined
-        found.in_log(dry=False)  # before the ledger: finishing an interrupted purge cleans none of these
-        found.in_sessions(dry=False)
+        found.count_and_blank_in_log(dry=False)  # before the ledger: finishing an interrupted purge cleans none of these
+        found.count_and_replace_in_sessions(dry=False)
         found.forget_missed()
-        carry_out(context, maintenance, lambda _: found.rewriting())
+        carry_out(context, maintenance, lambda _: found.ledger_changes())
     return report
 
 
 def _report(context: Context, found: "_TextSearch", *, dry_run: bool) -> TextPurged:
-    changed = found.rewriting().points.values()
-    marks = sum(1 for _, marked in context.store.checkpoints() if found.text(marked.label) != marked.label)
+    changed = found.ledger_changes().points.values()
+    marks = sum(1 for _, marked in context.store.checkpoints() if found.text_or_dropped(marked.label) != marked.label)
     covered = Covered(
         transcripts=sum("transcript" in changes for changes in changed),
         prompts=sum("prompt" in changes for changes in changed),
         labels=marks + sum("label" in changes for changes in changed),
-        details=sum(map(_count_details, changed)) + found.in_sessions(dry=True),
-        log=found.in_log(dry=True),
+        details=sum(map(_count_details, changed)) + found.count_and_replace_in_sessions(dry=True),
+        log=found.count_and_blank_in_log(dry=True),
     )
     outside = tuple(_client_files_with_text(context, found.secret))
     return TextPurged(covered, tuple(_files_with_text(context, found)), _count_unedited_records(context, found.secret), outside, dry_run)
@@ -164,7 +164,7 @@ class _TextSearch:
         self._read = lru_cache(16)(lambda digest: context.store.read(digest, packs.CHUNK))  # a chunk and its neighbours
         self._answers: dict[tuple[bytes, ...], bool] = {}
 
-    def rewriting(self) -> LedgerRewrite:
+    def ledger_changes(self) -> LedgerRewrite:
         """The changes to the ledger that remove the text."""
         report = self._context.counter("looking through conversations")
         points = {}
@@ -173,19 +173,19 @@ class _TextSearch:
                 points[point.id] = changes
             if report is not None:
                 report(number + 1)
-        return LedgerRewrite(points, {}, self.text, frozenset())
+        return LedgerRewrite(points, {}, self.text_or_dropped, frozenset())
 
     def _changes(self, point: Checkpoint) -> Fields:
-        new = self._texts(point)
-        new["more"] = point.more._replace(**self._texts(point.more), meta=self._meta(point.more.meta))
+        new = self._edited_text_fields(point)
+        new["more"] = point.more._replace(**self._edited_text_fields(point.more), meta=self._meta(point.more.meta))
         if point.transcript is not None and self._in_transcript(point.transcript):
             new["transcript"] = None
         return {name: value for name, value in new.items() if value != getattr(point, name)}
 
-    def _texts(self, fields: Checkpoint | Circumstances) -> Fields:
+    def _edited_text_fields(self, fields: Checkpoint | Circumstances) -> Fields:
         """The text fields that may be edited, as they should be."""
         found = fields._asdict().items()
-        return {name: self.text(value) for name, value in found if isinstance(value, str) and name not in _KEPT}
+        return {name: self.text_or_dropped(value) for name, value in found if isinstance(value, str) and name not in _KEPT}
 
     def _meta(self, pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
         """The keys and values as they should be. A text may be in both, as they are shown: key=value."""
@@ -197,7 +197,7 @@ class _TextSearch:
                 new[key] = DROPPED if self.secret.is_in(tlv.text(f"{key}={value}")) else value
         return tuple(new.items())
 
-    def text(self, text: str) -> str:
+    def text_or_dropped(self, text: str) -> str:
         """Return `text`, or DROPPED if it contains the secret or is truncated within the secret."""
         return DROPPED if self.secret.is_in(tlv.text(text), cut=len(text) >= PROMPT) else text
 
@@ -224,7 +224,7 @@ class _TextSearch:
                 return True
         return False
 
-    def in_log(self, *, dry: bool) -> int:
+    def count_and_blank_in_log(self, *, dry: bool) -> int:
         """The number of log lines that contain the text. Blanks these lines unless `dry`."""
         count = 0
         for directory in self._logs:
@@ -232,11 +232,11 @@ class _TextSearch:
                 count += FailureLog(directory).blank(lambda line: self.secret.is_in(line, cut=len(line) >= LINE), dry=dry)
         return count
 
-    def in_sessions(self, *, dry: bool) -> int:
+    def count_and_replace_in_sessions(self, *, dry: bool) -> int:
         """The number of rows of sessions whose event has a name with the text. Replaces these names unless `dry`."""
         sessions = self._context.store.sessions
         with store_errors("writing the sessions of", self._context.store.path):
-            return sessions.rename_events(lambda event: self.text(event) != event, DROPPED, dry=dry)
+            return sessions.rename_events(lambda event: self.text_or_dropped(event) != event, DROPPED, dry=dry)
 
     def forget_missed(self) -> None:
         """Forget events that wait for their record, if their prompt contains the text."""
@@ -272,7 +272,7 @@ def _files_with_text(context: Context, found: _TextSearch) -> Iterator[Holder]:
     newest: dict[bytes, str] = {}
     search = DamageSearch(context.store, bad)
     for point in points if bad else ():
-        with naming(context.store):
+        with naming_checkpoint(context.store):
             for _, path in search.of_tree(point.tree):
                 newest.setdefault(path, point.id)
         for rule in context.store.domain(point.domain).rules:

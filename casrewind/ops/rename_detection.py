@@ -39,7 +39,7 @@ class Rename(NamedTuple):
         return Change(self.path, self.old, self.new)
 
 
-def find(found: Comparison) -> tuple[Rename, ...]:
+def find_renames(found: Comparison) -> tuple[Rename, ...]:
     """The renames in a comparison, sorted by the new path."""
     gone = [(change.path, change.old) for change in found.changes if change.new is None and change.old is not None]
     come = [(change.path, change.new) for change in found.changes if change.old is None and change.new is not None]

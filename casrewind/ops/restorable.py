@@ -66,7 +66,9 @@ def _is_whole(load: Loader, root: bytes, now: bytes) -> bool:
                 raise errors.ManifestRefused(f"more than {paths.MAX_DEPTH} levels", (root,))
             if digest != other and hash((digest, other)) not in seen:
                 seen.add(hash((digest, other)))
-                rows, others = (manifest.entries(load, digest), ()) if other is None else manifest.differing_entries(load, digest, other)
+                rows, others = (
+                    (manifest.directory_entries(load, digest), ()) if other is None else manifest.differing_entries(load, digest, other)
+                )
                 there = {name: entry.digest for name, entry in others if entry.kind == DIR}
                 stack += [(entry.digest, there.get(name), depth + 1) for name, entry in rows if entry.kind == DIR]
     except (errors.BlobMissing, errors.BlobCorrupt):
@@ -138,7 +140,7 @@ class Coverage:
         if is_other:
             self._skipped |= {rule.base: "ignore rules that are not stored" for rule in domain.unstored}
         for skip in domain.skipped if other is None else set(domain.skipped).difference(other.skipped):
-            kind = domains.kind_of(skip.reason)
+            kind = domains.reason_alone(skip.reason)
             if kind == domains.UNREADABLE_RULES:
                 self._skipped[_base_of(skip.path)] = kind
             elif kind != domains.SETTINGS:  # of such a file, only the project's own settings are unknown
@@ -310,7 +312,7 @@ def _rule_files(read_blob: ReadBlob, rules: Iterable[RuleRef]) -> Iterator[RuleF
 
 
 @contextmanager
-def naming(store: Store) -> Iterator[None]:
+def naming_checkpoint(store: Store) -> Iterator[None]:
     """Add the checkpoint's id to a ManifestRefused error."""
     try:
         yield
@@ -319,7 +321,7 @@ def naming(store: Store) -> Iterator[None]:
         raise errors.ManifestRefused(error.why, error.roots, found) from error
 
 
-def entries(store: Store, tree: bytes) -> Iterator[tuple[bytes, Entry]]:
+def walk_with_checkpoint_id(store: Store, tree: bytes) -> Iterator[tuple[bytes, Entry]]:
     """Like manifest.walk, with `naming`."""
-    with naming(store):
+    with naming_checkpoint(store):
         yield from manifest.walk(store.load_tree, tree)

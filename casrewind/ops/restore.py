@@ -19,15 +19,15 @@ from ..model.manifest import DIR
 from ..model.plan import Kept, Merged, Plan
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
-from ..worktree.protected_stores import ProtectedStores
+from ..worktree.stores_kept_by_restore import ProtectedStores
 from . import capture_before_restore, preflight
 from .capture_before_restore import CapturedState
 from .context import Context
 from .execute import Restored, execute
-from .restorable import RecordedPaths, naming, recorded_coverage
+from .restorable import RecordedPaths, naming_checkpoint, recorded_coverage
 
 if TYPE_CHECKING:  # few restores have edits
-    from .edits import Edits
+    from .chosen_edits import Edits
 
 _LATE = "it changed after the checkpoint's time, and was stored as changed"
 _TORN = "was changing while it was saved: its stored bytes may be torn"
@@ -103,7 +103,7 @@ def restore(
             return report._replace(dry_run=False)
         current = "" if scope or keeper is not None or edits is not None else target.id
         operation = Operation(history.RESTORE, 0, context.root.key, target.id, "", b"", current)
-        return carry_out(context, writer, operation, report, now, confirm)
+        return confirm_and_execute(context, writer, operation, report, now, confirm)
 
 
 def only_plan(context: Context, prepared: Prepared) -> Restored:
@@ -113,7 +113,7 @@ def only_plan(context: Context, prepared: Prepared) -> Restored:
     return report._replace(dry_run=True)
 
 
-def carry_out(
+def confirm_and_execute(
     context: Context, writer: StoreWriter, operation: Operation, report: Restored, now: CapturedState, confirm: Confirm | None
 ) -> Restored:
     """Execute the actions of a report if the user confirms them, else raise Declined."""
@@ -135,10 +135,10 @@ def _prepare(
     """Returns (what a restore would do and keep, the current state)."""
     keeping = None if keeper is None else keeper(context, target, scope, skip_damaged)
     if scope:
-        from .compare import missing
+        from .compare import missing_paths
 
-        missing(context, [target], scope)
-    with naming(context.store):
+        missing_paths(context, [target], scope)
+    with naming_checkpoint(context.store):
         now = capture_before_restore.capture_for(context, writer, target.tree, scope)
     record = recorded_coverage(context.store, target)
     places = paths.PathScope(scope)
@@ -151,17 +151,17 @@ def _prepare(
         skip_damaged=skip_damaged, benign=True,
     )  # fmt: skip
     if edits is not None:
-        from .edits import chosen_actions
+        from .chosen_edits import chosen_actions
 
-        plan = plan._replace(actions=chosen_actions(plans.pack(plan.actions), edits, writer))
+        plan = plan._replace(actions=chosen_actions(plans.sort_and_pack(plan.actions), edits, writer))
     report = _report(target, now, plan, [*plan.kept, *lost, *now.kept, *_torn_paths(plan, record)], scope)
     return report if keeping is None else report._replace(merged=keeping.merged(plan), edited=keeping.paths_with_edits(plan)), now
 
 
 def _plan(context: Context, now: CapturedState, record: RecordedPaths, scope: Sequence[bytes]) -> Plan:
-    plan = plans.build(diffs.diff(now.load, now.tree, now.target.tree), record.why_not_captured, scope)
+    plan = plans.build_plan(diffs.diff(now.load, now.tree, now.target.tree), record.why_not_captured, scope)
     if context.tree.folds_names():
-        plan = plans.fold(plan, now.target.named or ())
+        plan = plans.fold_plan(plan, now.target.named or ())
     if record.late:
         late = frozenset(record.late)
         plan = preflight.without_lost(plan, [Kept(action.path, _LATE, benign=False) for action in plan.actions if action.path in late])
@@ -171,7 +171,7 @@ def _plan(context: Context, now: CapturedState, record: RecordedPaths, scope: Se
 
 def _torn_paths(plan: Plan, record: RecordedPaths) -> list[Kept]:
     """The restored paths with possibly torn content: it was changing during the save."""
-    actions = plans.pack(plan.actions)
+    actions = plans.sort_and_pack(plan.actions)
     return [Kept(path, _TORN, benign=False) for path in record.unstable if actions.get(path) is not None]
 
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from itertools import chain
 
 from .. import errors, locations, store_detection
-from ..messages import enumerated, is_full, printable, reason_of
+from ..messages import enumerated, is_disk_full, printable, reason_of
 from ..model import paths
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
@@ -20,11 +20,11 @@ from ..model.manifest import DIR, FILE, PURGED
 from ..model.plan import Action, Kept, Plan
 from ..store.reading import TreeCache, TreesAhead
 from ..worktree.new_tree import GIT
-from . import carried, origins, preflight
+from . import carried_ignored_files, directory_origins, preflight
 from .context import Context
 from .execute import Restored, WrittenDirectory
-from .new_directories import Destination, Row, Writing, rows
-from .restorable import naming, readable_entries
+from .new_directories import Destination, Row, Writing, rows_made
+from .restorable import naming_checkpoint, readable_entries
 from .worktree_copies import WorktreeCopies
 
 _REMEMBERED = 1000
@@ -53,16 +53,16 @@ def materialise(
             preflight.refuse_forgotten(context, target)
         lost: list[Kept] = []
         purged: list[Kept] = []
-        with naming(context.store):
+        with naming_checkpoint(context.store):
             load = TreeCache(TreesAhead(context.store.load_tree, context.store.read_many), _REMEMBERED)
             found = readable_entries(load, target.tree, lost, in_order=True)
-            everything = plans.pack(_actions(found, purged))
-        kinds = chain(((path, entry.kind) for path, entry in rows(everything)), ((item.path, PURGED) for item in purged))
-        more = carried.find(context, kinds) if from_worktree else carried.NOTHING
+            everything = plans.sort_and_pack(_actions(found, purged))
+        kinds = chain(((path, entry.kind) for path, entry in rows_made(everything)), ((item.path, PURGED) for item in purged))
+        more = carried_ignored_files.find_within_limit(context, kinds) if from_worktree else carried_ignored_files.NOTHING
         if lost or skip_damaged:  # find what must be skipped before anything is written
-            lost += preflight.unreadable(context, everything)
+            lost += preflight.unreadable_content(context, everything)
         if not skip_damaged:
-            preflight.refuse(lost, preflight.SKIP_DAMAGED)
+            preflight.refuse_lost(lost, preflight.SKIP_DAMAGED)
         actions = preflight.without_lost(Plan(everything, ()), [item for item in lost if item.path]).actions
         places = [Destination(directory) for directory in given]
         count, size = _count(actions)
@@ -72,12 +72,12 @@ def materialise(
         try:
             with WorktreeCopies(context) as copies:
                 writing = Writing(context, places, copies if from_worktree else None)
-                notes = writing.run(actions, more, durable=durable)
+                notes = writing.write_all(actions, more, durable=durable)
         except BaseException as error:
             for place in places:
                 place.throw_away()
             if isinstance(error, errors.StoreDamaged):
-                preflight.refuse(preflight.unreadable(context, everything), preflight.SKIP_DAMAGED)
+                preflight.refuse_lost(preflight.unreadable_content(context, everything), preflight.SKIP_DAMAGED)
             raise
         finally:
             for place in places:
@@ -85,7 +85,7 @@ def materialise(
         written = [place for place in places if place.error is None]
         for place in written if is_published else ():
             with suppress(OSError):  # a store that can only be read
-                origins.record(context, place.directory, target)
+                directory_origins.record_origin(context, place.directory, target)
     if len(written) < len(places):
         raise _not_written_error([place for place in places if place.error is not None], written)
     seconds = time.monotonic() - began
@@ -100,7 +100,8 @@ def materialise(
 
 
 def _planned(
-    target: Checkpoint, places: Sequence[Destination], actions: Sequence[Action], kept: Iterable[Kept], count: int, more: carried.Carried
+    target: Checkpoint, places: Sequence[Destination], actions: Sequence[Action], kept: Iterable[Kept], count: int,
+    more: carried_ignored_files.Carried,
 ) -> Restored:
     """What would be written."""
     return Restored(
@@ -123,14 +124,14 @@ def _actions(found: Iterable[Row], purged: list[Kept]) -> Iterator[Action]:
 def _count(actions: Iterable[Action]) -> tuple[int, int]:
     """How many files and links the actions make, and the bytes of the files."""
     count = size = 0
-    for _, entry in rows(actions):
+    for _, entry in rows_made(actions):
         if entry.kind != DIR:
             count += 1
             size += entry.size if entry.kind == FILE else 0
     return count, size
 
 
-def refuse_contents(directory: str, given_to: str, *, but_git: bool = False) -> None:
+def refuse_unless_empty(directory: str, given_to: str, *, but_git: bool = False) -> None:
     """Raise ContentInTheWay if a directory is not empty, WorkspaceError if it cannot be read. `given_to`: what names it.
     `but_git`: it may have a `.git`, which is no link."""
     try:
@@ -157,7 +158,7 @@ def _not_written_error(failed: Sequence[Destination], written: Sequence[Destinat
         assert error is not None
         return type(error)(f"{shown}: {error.problem}{more}", error.hint)
     path = f": {printable(error.filename)}" if error.filename else ""
-    kind = errors.StoreFull if is_full(error) else errors.WorkspaceError
+    kind = errors.StoreFull if is_disk_full(error) else errors.WorkspaceError
     return kind(f"cannot write to {shown}{path}: {reason_of(error)}; nothing of the checkpoint is there{more}")
 
 
@@ -165,7 +166,7 @@ def _refuse(context: Context, directories: Sequence[str]) -> None:
     """Raise an error if one of the directories may not receive a checkpoint."""
     for directory in directories:
         _refuse_directory(context, directory)
-        refuse_contents(directory, "--to", but_git=True)
+        refuse_unless_empty(directory, "--to", but_git=True)
     _refuse_overlaps(directories)
 
 

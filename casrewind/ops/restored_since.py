@@ -91,7 +91,7 @@ def _paths(context: Context, operations: Sequence[Operation]) -> tuple[tuple[byt
                 sides[action.path] = first, action.after
         except errors.StoreDamaged:
             is_whole = False
-    changed = {path: side for path, side in sides.items() if not manifest.same(*side)}
+    changed = {path: side for path, side in sides.items() if not manifest.same_for_restore(*side)}
     files = {path: side for path, side in changed.items() if not any(entry is not None and entry.kind == DIR for entry in side)}
     shown = sorted((files or changed).items())
     written = tuple(path for path, (_, after) in shown if after is not None)

@@ -26,12 +26,12 @@ from ..store.writer import StoreWriter
 from ..worktree.scan import Scan
 from . import preflight
 from .capture_before_restore import CapturedState
+from .chosen_edits import Edit, Edits, changed_error, chosen_actions, entry_of_stored_bytes
 from .compare import read_present
 from .context import Context
-from .edits import Edit, Edits, changed_error, chosen_actions, stored
 from .execute import Restored
 from .later_edits import Editors, LaterEdits
-from .restore import Confirm, carry_out, only_plan
+from .restore import Confirm, confirm_and_execute, only_plan
 from .turn_view import TurnView
 from .undo import prepare
 
@@ -99,14 +99,14 @@ def revert(
     files.chosen = {edit.wanted.digest: edit.data for edit in (hunks or {}).values() if edit.wanted is not None and edit.data is not None}
 
     def actions(_scan: Scan) -> Actions:
-        return plans.pack(_reversed_action(path, steps) for path, steps in done.steps.items())
+        return plans.sort_and_pack(_reversed_action(path, steps) for path, steps in done.steps.items())
 
     def prepared(writer: StoreWriter | DryRunWriter) -> tuple[Restored, CapturedState]:
         files.start(writer)
         report, now = prepare(
             context, writer, actions, REVERT, before.id, hint, files.resolve, made=files.made, skip_damaged=skip_damaged
         )
-        planned = plans.pack(report.actions)
+        planned = plans.sort_and_pack(report.actions)
         if edits is not None:
             planned = chosen_actions(planned, edits, writer)
         return report._replace(actions=planned, kept=tuple(sorted((*report.kept, *done.kept))), merged=files.merged_by(planned)), now
@@ -119,7 +119,7 @@ def revert(
         preflight.refuse_forgotten(context, before)
         report, now = prepared(writer)
         operation = Operation(RESTORE, 0, context.root.key, before.id, "", b"", "")
-        return carry_out(context, writer, operation, report, now, confirm) if report.actions else report
+        return confirm_and_execute(context, writer, operation, report, now, confirm) if report.actions else report
 
 
 def _with_chosen_hunks(steps: Sequence[RevertStep], edit: Edit | None) -> Sequence[RevertStep]:
@@ -127,7 +127,7 @@ def _with_chosen_hunks(steps: Sequence[RevertStep], edit: Edit | None) -> Sequen
     if edit is None:
         return steps
     (step,) = steps
-    if not (manifest.same(step.change.new, edit.shown.old) and manifest.same(step.change.old, edit.shown.new)):
+    if not (manifest.same_for_restore(step.change.new, edit.shown.old) and manifest.same_for_restore(step.change.old, edit.shown.new)):
         raise changed_error(step.change.path)
     return [step._replace(change=step.change._replace(old=edit.wanted))]
 
@@ -248,7 +248,7 @@ class PathMerger:
                 return self._keep_path(path, step, "it changed just now", merge.CONFLICTS)
             except (errors.BlobMissing, errors.BlobCorrupt) as error:
                 damaged = self._keep_path(path, step, f"damaged in the store: {error}", DAMAGED)
-                preflight.refuse([] if self._skip_damaged else [damaged], self._hint)
+                preflight.refuse_lost([] if self._skip_damaged else [damaged], self._hint)
                 return damaged
             if found.why:
                 return self._keep_path(path, step, _UNCLEAR if step.is_unclear else found.reason, found.why)
@@ -263,13 +263,13 @@ class PathMerger:
             entry = Entry(FILE, found.mode, len(result.data), 0 if there is None else there.mtime_ns, digest)
         if result is None and entry is not None and entry.digest in self.chosen:
             self.made.add(entry.digest)
-            return stored(entry._replace(mtime_ns=time.time_ns()), self.chosen[entry.digest], self._writer)
-        if result is None or entry is None or manifest.same(entry, there) or entry.digest != digests.of(result.data):
+            return entry_of_stored_bytes(entry._replace(mtime_ns=time.time_ns()), self.chosen[entry.digest], self._writer)
+        if result is None or entry is None or manifest.same_for_restore(entry, there) or entry.digest != digests.of(result.data):
             return entry
         by = self._later.of_file(path, there)
         self.merged.append(result._replace(by=by.turns, is_yours=by.is_person))
         self.made.add(entry.digest)
-        return stored(entry, result.data, self._writer)
+        return entry_of_stored_bytes(entry, result.data, self._writer)
 
     def merged_by(self, actions: Actions) -> tuple[Merged, ...]:
         """The merged files that these actions write."""

@@ -13,7 +13,7 @@ from contextlib import suppress
 from .. import errors
 from .._typing import NamedTuple
 from ..agents import client_process, session_files
-from ..agents.prompt_matching import resolve
+from ..agents.prompts_by_id_and_text import prompt_of_checkpoint
 from ..agents.transcript import Prompt
 from ..messages import enumerated, printable
 from ..model import checkpoint as checkpoints
@@ -81,7 +81,7 @@ class ForeignChanges:
 
     def _is_new(self, action: Action) -> bool:
         """True if a path changed after the newest checkpoint while another session's turn is running."""
-        return self._now is not None and not manifest.same(self._now.find(action.path), action.before)
+        return self._now is not None and not manifest.same_for_restore(self._now.find(action.path), action.before)
 
 
 def _running_among(context: Context, sessions: Container[str]) -> set[str]:
@@ -91,7 +91,7 @@ def _running_among(context: Context, sessions: Container[str]) -> set[str]:
 
 def _has_running_turn(seen: AgentSession) -> bool:
     """True if the session's client is alive and its last event left a turn running."""
-    return seen.running and seen.pid > 0 and client_process.is_alive(client_process.ClientProcess(seen.pid, seen.pid_start))
+    return seen.running and seen.pid > 0 and client_process.is_alive_or_unknown(client_process.ClientProcess(seen.pid, seen.pid_start))
 
 
 class Chat(NamedTuple):
@@ -165,7 +165,7 @@ def back(
         if not chat:
             raise errors.AgentError(f"no checkpoint was made in the conversation {goal.name}: its files cannot go back", _CONNECT)
         both, unseen = False, (f"only the conversation {goal.name} goes back, the files stay: no checkpoint was made in it; {_CONNECT}",)
-    cut = conversation.client.cut(conversation.data, goal.prompt)
+    cut = conversation.client.cut_before_prompt(conversation.data, goal.prompt)
     if in_place:
         _check_in_place(context, conversation, cut)
         where = f"{printable(conversation.path)} will be cut there, in its own session; as it is now it is kept beside"
@@ -259,16 +259,16 @@ def fork_into(context: Context, point: Checkpoint, directories: Sequence[str], *
 
 def _fork_elsewhere(context: Context, conversation: Conversation, cut: bytes, point: Checkpoint, directory: str) -> Chat:
     """A fork for another directory than the project's root."""
-    client, session, homes = conversation.client, conversation.client.new_session(), context.homes
+    client, session, homes = conversation.client, conversation.client.new_session_id(), context.homes
     root = os.path.realpath(directory)
-    data = client.fork(conversation.data, cut, session, original=conversation.path, root=root)
-    data = client.moved(data, (context.root.path, os.fsdecode(point.root)), root)
-    there = client.place(conversation.path, conversation.session, root, homes.home, homes.environ)
+    data = client.make_fork(conversation.data, cut, session, original=conversation.path, root=root)
+    data = client.fork_for_other_root(data, (context.root.path, os.fsdecode(point.root)), root)
+    there = client.path_for_project(conversation.path, conversation.session, root, homes.home, homes.environ)
     path = client.fork_path(there, session, data)
-    session_files.check_place(client, path, session, homes)
+    session_files.check_transcript_path(client, path, session, homes)
     environ = {"HOME": homes.home, **homes.environ}
     path = client.write_fork(conversation.path, session, data, path, root, environ)
-    return _chat_result(conversation, rewinds.FORK, session, path, None)._replace(resume=client.resume_moved(session))
+    return _chat_result(conversation, rewinds.FORK, session, path, None)._replace(resume=client.resume_moved_command(session))
 
 
 def hand_over(context: Context, point: Checkpoint) -> Chat | None:
@@ -290,17 +290,17 @@ def _cut_at(context: Context, conversation: Conversation, point: Checkpoint) -> 
     client, cursor = conversation.client, cursors.decode(point.cursor)
     if point.trigger == checkpoints.PROMPT:
         prompts = client.prompts(conversation.data, every=True)
-        index = resolve(prompts, conversations.recorded_prompt(point))
+        index = prompt_of_checkpoint(prompts, conversations.recorded_prompt(point))
         if index is not None and not prompts[index].queued:
-            return client.cut(conversation.data, prompts[index])
+            return client.cut_before_prompt(conversation.data, prompts[index])
         # A queued prompt was typed earlier than the model received it, and the files are of the time when it was typed
     try:
-        return client.cut_at(conversation.data, cursor, point.trigger)
+        return client.cut_at_checkpoint(conversation.data, cursor, point.trigger)
     except errors.AgentError:
         stored = conversations.stored_bytes(context, point)
         if not stored:
             raise
-        return client.cut_at(stored, cursor, point.trigger)
+        return client.cut_at_checkpoint(stored, cursor, point.trigger)
 
 
 def _check_in_place(context: Context, conversation: Conversation, cut: bytes | None) -> None:
@@ -315,7 +315,7 @@ def _check_in_place(context: Context, conversation: Conversation, cut: bytes | N
             f"it is unknown whether {title} still has this session open, and under a client that runs nothing is rewritten",
             "leave --in-place out to get a fork"
         )
-    if client_process.is_alive(process):
+    if client_process.is_alive_or_unknown(process):
         raise errors.AgentError(
             f"{title} still runs (process {process.pid}) and would write on over the cut",
             "end it first, or make a fork of the conversation (casrewind back, restore --chat)"
@@ -330,7 +330,7 @@ def _notes_for_user(context: Context, conversation: Conversation) -> tuple[str, 
             f"{conversation.stored}"
         )
     process, running = conversations.find_client_process(context, conversation)
-    if running and process is not None and client_process.is_alive(process):
+    if running and process is not None and client_process.is_alive_or_unknown(process):
         notes.append(f"as far as was seen a turn of {conversation.client.title} is under way: what it still does comes on top")
     return tuple(notes)
 
@@ -424,7 +424,7 @@ def _write(
     `is_foreign`: another machine had it, and it keeps its id if no session here has that id."""
     if cut is None:
         return None
-    session_files.check_place(conversation.client, conversation.path, conversation.session, context.homes)
+    session_files.check_transcript_path(conversation.client, conversation.path, conversation.session, context.homes)
     if is_foreign and not in_place and not _is_there(conversation):
         _write_earlier(context, conversation)
         return _write_new(context, conversation, HANDED_OVER, conversation.session, cut, conversation.path)
@@ -448,8 +448,8 @@ def _write(
 
 
 def _fork(context: Context, conversation: Conversation, cut: bytes) -> Chat:
-    client, session = conversation.client, conversation.client.new_session()
-    data = client.fork(conversation.data, cut, session, original=conversation.path, root=context.root.path)
+    client, session = conversation.client, conversation.client.new_session_id()
+    data = client.make_fork(conversation.data, cut, session, original=conversation.path, root=context.root.path)
     return _write_new(context, conversation, rewinds.FORK, session, data, client.fork_path(conversation.path, session, data))
 
 
@@ -461,14 +461,14 @@ def _write_earlier(context: Context, conversation: Conversation) -> None:
         path = os.fsdecode(cursors.decode(point.cursor).transcript)
         if point.session == conversation.session and point.transcript is not None and path not in written:
             written.add(path)
-            session_files.check_place(conversation.client, path, conversation.session, context.homes)
+            session_files.check_transcript_path(conversation.client, path, conversation.session, context.homes)
             if not os.path.lexists(path):
                 _write_new(context, conversation, HANDED_OVER, conversation.session, conversations.stored_bytes(context, point), path)
 
 
 def _is_there(conversation: Conversation) -> bool:
     """True if the client has a session with the conversation's id."""
-    return os.path.lexists(conversation.path) or bool(conversation.client.read_session(conversation.path))
+    return os.path.lexists(conversation.path) or bool(conversation.client.read_transcript_if_no_file(conversation.path))
 
 
 def _write_new(context: Context, conversation: Conversation, mode: str, session: str, data: bytes, path: str) -> Chat:
@@ -481,8 +481,8 @@ def _write_new(context: Context, conversation: Conversation, mode: str, session:
 def _replace(context: Context, conversation: Conversation, cut: bytes) -> Chat:
     _check_in_place(context, conversation, cut)  # the client may have started during the restore of the files
     now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    rewound = conversation.client.in_place(conversation.data, cut)
-    backup = session_files.replace(conversation.client, conversation.path, rewound, now, conversation.session)
+    rewound = conversation.client.rewound_in_place(conversation.data, cut)
+    backup = session_files.replace_with_backup(conversation.client, conversation.path, rewound, now, conversation.session)
     return _chat_result(conversation, rewinds.IN_PLACE, conversation.session, conversation.path, backup)
 
 

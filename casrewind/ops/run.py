@@ -56,7 +56,7 @@ class CommandTurn:
         """This process, by which a list knows that the turn still runs."""
         from ..agents import client_process
 
-        process = client_process.client(os.getpid())
+        process = client_process.client_process(os.getpid())
         return AgentSession(
             agent=RUN,
             session=self._opened,

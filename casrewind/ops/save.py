@@ -98,9 +98,9 @@ def save_by_hand(
         check_label(message)
     more = checkpoints.NOTHING_ELSE
     if meta is not None:
-        from ..model.meta import pairs_of
+        from ..model.meta import checked_pairs
 
-        more = Circumstances(meta=pairs_of(meta))
+        more = Circumstances(meta=checked_pairs(meta))
     return save(context, Moment(label=message, pin=pin, described=described, more=more), rehash=rehash)
 
 

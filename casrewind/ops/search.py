@@ -85,7 +85,7 @@ class Search:
         changes, unclear = (
             tuple(change for change in some if self._is_found(found, change, damage)) for some in (found.changes, found.unclear)
         )
-        renames = rename_detection.find(found._replace(changes=changes))
+        renames = rename_detection.find_renames(found._replace(changes=changes))
         same = [item for item in renames if not self._is_found(found, item.change, damage)]
         unchanged = {item.source for item in same} | {item.path for item in same}
         changes = tuple(change for change in changes if change.path not in unchanged)

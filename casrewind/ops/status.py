@@ -155,6 +155,6 @@ def agents_seen(context: Context) -> list[AgentSeen]:
 def _does_client_run(sessions: Sequence[AgentSession]) -> bool | None:
     """True if a session's client runs; None if the newest session has no process id."""
     clients = [client_process.ClientProcess(session.pid, session.pid_start) for session in sessions if session.pid > 0]
-    if any(map(client_process.is_alive, clients)):
+    if any(map(client_process.is_alive_or_unknown, clients)):
         return True
     return False if sessions and sessions[0].pid > 0 else None

@@ -34,12 +34,12 @@ from ..worktree.scan import Scan
 from . import preflight, save
 from .capture_before_restore import CapturedState
 from .context import Context
+from .directory_origins import origin_of
 from .execute import Restored
 from .later_edits import LaterEdits
 from .machine_merge import APerson
-from .origins import origin_of
-from .restorable import Coverage, naming
-from .restore import Confirm, carry_out, only_plan
+from .restorable import Coverage, naming_checkpoint
+from .restore import Confirm, confirm_and_execute, only_plan
 from .revert import DAMAGED, PathMerger, RevertStep
 from .turn_view import TurnView
 from .undo import prepare
@@ -125,7 +125,7 @@ def take(
         report, now = prepare(
             context, writer, merger.actions, TAKE, made.base.id, "", merger.resolve, made=merger.made, skip_damaged=True
         )
-        merged = tuple(item._replace(is_taken_over=True) for item in merger.files.merged_by(plans.pack(report.actions)))
+        merged = tuple(item._replace(is_taken_over=True) for item in merger.files.merged_by(plans.sort_and_pack(report.actions)))
         return report._replace(kept=tuple(sorted((*report.kept, *merger.kept))), merged=merged, taken_from=made.context.root.path), now
 
     if dry_run:
@@ -137,7 +137,7 @@ def take(
         if not report.actions:
             return report
         operation = Operation(RESTORE, 0, context.root.key, made.base.id, "", b"", "")
-        report = carry_out(context, writer, operation, report, now, confirm)
+        report = confirm_and_execute(context, writer, operation, report, now, confirm)
     return report._replace(kept=(*report.kept, *_saved_after(context, made)))
 
 
@@ -170,7 +170,7 @@ class _Merger:
     def actions(self, here: Scan) -> Actions:
         """What changed in the directory since it was made. `here`: the scan of the worktree."""
         covered = paths.PathScope(self._scope).covers
-        with naming(self._context.store):
+        with naming_checkpoint(self._context.store):
             found = diffs.diff(self._writer.load_tree, self._made.base.tree, self._there.tree)
             changes = [each for each in found if covered(each.path)]
         self.kept += (item for item in self._faults() if covered(item.path))
@@ -183,12 +183,12 @@ class _Merger:
         for change in changes:  # it is taken over as a revert takes a change back, from the other side
             self._steps[change.path] = [RevertStep(0, Change(change.path, change.new, change.old), is_unclear=False)]
         self.made.update(self._new_contents(changes))
-        return plans.pack(Action(each.path, None if _is_purged(each.old) else each.old, each.new, each.path) for each in changes)
+        return plans.sort_and_pack(Action(each.path, None if _is_purged(each.old) else each.old, each.new, each.path) for each in changes)
 
     def _faults(self) -> Iterator[Kept]:
         """What the scan of the directory could not capture, though it should."""
         for skip in save.all_skips(self._there.domain):
-            if domains.kind_of(skip.reason) in _NAMED and domains.kind_of(skip.reason) != domains.UNREADABLE_RULES:
+            if domains.reason_alone(skip.reason) in _NAMED and domains.reason_alone(skip.reason) != domains.UNREADABLE_RULES:
                 yield Kept(skip.path, f"{skip.reason} in {self._made.name}", benign=False, why=NOT_CAPTURED)
 
     def _without_mixed(self, changes: Sequence[Change], here: Scan) -> list[Change]:
@@ -203,7 +203,7 @@ class _Merger:
         edited = [each.path for each in diffs.diff(load, self._made.base.tree, here.tree)]
         mixed = [
             path for path, new in replaced.items()
-            if any(paths.PathScope([path]).covers(each) for each in edited) and not manifest.same(finder.find(path), new)
+            if any(paths.PathScope([path]).covers(each) for each in edited) and not manifest.same_for_restore(finder.find(path), new)
         ]  # fmt: skip
         self.kept += (Kept(path, f"edited here, and replaced in {self._made.name}", benign=False, why=merge.CONFLICTS) for path in mixed)
         is_mixed = paths.PathScope(mixed).covers
@@ -247,7 +247,7 @@ class _Merger:
     def _without_damaged(self, changes: Sequence[Change]) -> list[Change]:
         """The changes without removals of files that are damaged in the store: they may never have been in the directory."""
         gone = [Action(each.path, None, each.old, each.path) for each in changes if each.new is None and each.old is not None]
-        damaged = {item.path: item for item in preflight.unreadable(self._context, gone)}
+        damaged = {item.path: item for item in preflight.unreadable_content(self._context, gone)}
         self.kept += (item._replace(why=DAMAGED) for item in damaged.values())
         return [each for each in changes if each.path not in damaged]
 

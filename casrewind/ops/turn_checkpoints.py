@@ -34,7 +34,7 @@ def records_of(found: list[tuple[Checkpoint, Marked]], operations: "list[history
 
 def _as_point(point: Checkpoint, marked: Marked = UNMARKED) -> Point:
     more = point.more
-    field = agents.turn_field(point.agent)
+    field = agents.turn_id_field(point.agent)
     described = point.flags & checkpoints.DESCRIBED and not marked.label
     of_subagent = more.event in _OF_SUBAGENT
     return Point(

@@ -15,7 +15,7 @@ from ..model import turns as rows_of
 from ..model.checkpoint import PROMPT, RUN, SAFETY, Checkpoint
 from ..model.diff import Change
 from ..model.manifest import Entry, Loader, Tree
-from ..model.turn_records import NOT_SAVED, Difference, Outside, PastOperation, Reset, Row, State, Turn, row_of
+from ..model.turn_records import NOT_SAVED, Difference, Outside, PastOperation, Reset, Row, State, Turn, row_name
 from ..model.turns import Outline
 from ..store.agent_sessions import AgentSession
 from ..store.catalog import Marked
@@ -135,7 +135,7 @@ class TurnView:
             raise self._not_here_error(turn)
         if turn.changes is None:
             raise errors.StoreDamaged(f"what {self.number(turn)} changed cannot be read", "casrewind verify shows what is damaged")
-        return compare.of_changes(self._context, turn.changes, scope, to_now=turn.to_now, unclear=turn.unclear)
+        return compare.comparison_of_changes(self._context, turn.changes, scope, to_now=turn.to_now, unclear=turn.unclear)
 
     def newest_state(self) -> Callable[[bytes], Entry | None]:
         """Looks up a path in the newest state that is known: the newest checkpoint, with what was restored after it."""
@@ -152,11 +152,11 @@ class TurnView:
 
     def made_by(self, first: str, last: str, path: bytes) -> Maker:
         """Who changed a path, or something below it, between two checkpoints of this worktree."""
-        turns, operations = self._outline.makers(first, last)
+        turns, operations = self._outline.possible_makers(first, last)
         for done in reversed(operations):
             changes = self._differ.plan(done.plan).changes or ()
             if any(not path or change.path == path or change.path.startswith(path + b"/") for change in changes):
-                return Maker(row_of(done.op, self.points[done.safety].more.op), (), done)
+                return Maker(row_name(done.op, self.points[done.safety].more.op), (), done)
         return Maker("turn" if turns else "outside", turns, None)
 
     def turn(self, reference: str) -> Turn:
@@ -229,7 +229,7 @@ def _alive(context: Context, found: list[tuple[Checkpoint, Marked]]) -> list[Age
     alive = []
     for one in (*context.store.sessions.all(), *context.store.sessions.runs()):
         process = client_process.ClientProcess(one.pid, one.pid_start)
-        if (one.agent, one.session) in mine and one.pid > 0 and client_process.is_alive(process):
+        if (one.agent, one.session) in mine and one.pid > 0 and client_process.is_alive_or_unknown(process):
             alive.append(one)
     return alive
 
@@ -242,7 +242,7 @@ def _is_idle(seen: AgentSession) -> bool:
     trigger = agents.load_client(seen.agent).events.triggers.get(seen.event)
     if trigger == PROMPT and not seen.running:  # a prompt that began no turn is a command for casrewind
         return True
-    return seen.running and agents.is_interrupted(seen.agent, seen.transcript)
+    return seen.running and agents.ends_interrupted(seen.agent, seen.transcript)
 
 
 class _StoreDiffer:

@@ -19,13 +19,13 @@ from ..model.plan import Action, Actions, Kept, Plan
 from ..store import packs
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
-from ..worktree.protected_stores import ProtectedStores
 from ..worktree.scan import Scan
+from ..worktree.stores_kept_by_restore import ProtectedStores
 from . import capture_before_restore, preflight, save
 from .capture_before_restore import CapturedState, obstacles_error
 from .context import Context
 from .execute import Restored
-from .restore import Confirm, carry_out, only_plan
+from .restore import Confirm, confirm_and_execute, only_plan
 
 Resolve = Callable[[Action, Entry | None], Entry | Kept | None]
 """Returns what a path becomes, given the wanted action and the present entry, or why it is kept."""
@@ -71,8 +71,8 @@ def _reverse_step(
         return plans.reverse(context.store.plan(step.plan))
 
     def exactly(action: Action, there: Entry | None) -> Entry | Kept | None:
-        is_done = action.source == action.path and manifest.same(there, action.after)
-        if is_done or everything or manifest.same(there, action.before):
+        is_done = action.source == action.path and manifest.same_for_restore(there, action.after)
+        if is_done or everything or manifest.same_for_restore(there, action.before):
             return action.after
         return Kept(action.path, plans.EDITED, benign=False)
 
@@ -91,7 +91,7 @@ def _reverse_step(
         current = step.safety if op == undo_history.UNDO else step.before
         operation = Operation(op, 0, context.root.key, step.target, "", b"", current)
         if report.actions:
-            return carry_out(context, writer, operation, report, now, confirm)
+            return confirm_and_execute(context, writer, operation, report, now, confirm)
         if not report.kept:  # otherwise nothing was reversed, so the step remains
             empty = writer.put(packs.PLAN, plans.encode(()))
             context.store.add_blobs(writer)
@@ -112,7 +112,7 @@ def prepare(
     load = writer.load_tree
     read = scan.read
     unread = (path for path in _touched_paths(wanted) if path not in read)
-    tree = capture_before_restore.add_paths(context, writer, scan.tree, unread, strangers=strangers)
+    tree = capture_before_restore.add_present_paths(context, writer, scan.tree, unread, strangers=strangers)
     now = CapturedState(tree, scan, load)
     if everything and strangers:
         touched = frozenset(_touched_paths(wanted))
@@ -120,7 +120,7 @@ def prepare(
             raise obstacles_error(obstacles)
     kept = list(stores)
     finder, points = manifest.Finder(load, tree), context.tree.mounts.points
-    actions = plans.pack(possible_actions(wanted, finder, strangers, points, kept, resolve))
+    actions = plans.sort_and_pack(possible_actions(wanted, finder, strangers, points, kept, resolve))
     plan = plans.keep_paths(Plan(actions, ()), kept)
     plan = preflight.checked_plan(context, now, plan, hint=hint, made=made, skip_damaged=skip_damaged, benign=False)
     left = {item.path for item in plan.kept}
@@ -154,7 +154,7 @@ def possible_actions(
         after = resolve(action, there)
         if isinstance(after, Kept):
             kept.append(after)
-        elif manifest.same(there, after) and action.source == action.path:
+        elif manifest.same_for_restore(there, after) and action.source == action.path:
             continue
         elif after is not None and not _has_parents(action.path, finder, will_be):
             kept.append(Kept(action.path, "its directory was replaced or removed since", benign=False))

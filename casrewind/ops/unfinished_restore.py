@@ -12,7 +12,7 @@ from ..model import checkpoint as checkpoints
 from ..model import history as undo_history
 from ..model import plan as plans
 from ..model.history import Operation
-from ..model.manifest import same
+from ..model.manifest import same_for_restore
 from ..model.plan import Kept
 from ..store import packs
 from ..worktree.apply import Applier, Outcome
@@ -20,8 +20,8 @@ from ..worktree.displaced import DisplacedFiles
 from ..worktree.recover import as_narrowed, recover_files, unwind
 from .capture_before_restore import obstacles_error
 from .context import Context
-from .execute import Restored, finish, interruption_error
-from .preflight import prove, under_mounts
+from .execute import Restored, interruption_error, record_and_close_journal
+from .preflight import check_and_read_blobs, under_mounts
 
 _CONTINUE = (
     "{} and run casrewind restore --continue again, or take the restore back with casrewind restore --abort"
@@ -59,8 +59,8 @@ def finish_restore(context: Context, *, forward: bool) -> Restored:
             first.leave_alone(left_alone)
             second.leave_alone(left_alone)
             left = (action for action in wanted if action.path not in hidden)
-            left = (action for action in left if not same(first.displaced.hash_entry(action.path), action.after))
-            prove(context, plans.pack(left), _CONTINUE if forward else _ABORT)
+            left = (action for action in left if not same_for_restore(first.displaced.hash_entry(action.path), action.after))
+            check_and_read_blobs(context, plans.sort_and_pack(left), _CONTINUE if forward else _ABORT)
             recover_files(first.displaced, actions)
             recover_files(second.displaced, back)
             if forward:
@@ -79,7 +79,7 @@ def finish_restore(context: Context, *, forward: bool) -> Restored:
         history = context.store.history(context.root.key)
         recorded = next((s for s in (*history.undo, *history.redo) if s.safety == operation.safety), None)
         if forward and recorded is None:
-            return finish(context, writer, operation, report, actions, outcome)
+            return record_and_close_journal(context, writer, operation, report, actions, outcome)
         if not forward and recorded is not None:  # the restore is in the ledger already: record its reversal too
             plan = writer.put(packs.PLAN, plans.encode(outcome.done))
             context.store.add_blobs(writer)

@@ -154,7 +154,7 @@ class _Measurement:
 
         points = {point.tree: point for point, _ in everything}
         numbers = {graph.tree(tree): tree for tree in points}
-        for number, why in path_count.refused(below, numbers).items():
+        for number, why in path_count.reasons_to_refuse(below, numbers).items():
             tree = numbers[number]
             refused = errors.ManifestRefused(why, (tree,), points.pop(tree).id)
             self._problems.append(Problem(TREE, tree.hex(), str(refused)))

@@ -15,7 +15,7 @@ from ..model.directory_nodes import LOST, NodeList, Rows
 from ..store import packs
 from ..store.reachability import Reference, of_file, references
 from .context import Context
-from .damage import Place, affected
+from .damage import Place, places_affected
 from .gc import NOT_BEGUN, step_plans, unfinished_purge
 
 LEDGER, BLOB, TREE, DOMAIN, PLAN, JOURNAL, STORE = "ledger", "blob", "tree", "domain", "plan", "journal", "store"
@@ -167,7 +167,7 @@ class _Check:
             if report is not None:
                 report(len(seen))
         self._bad.update((digest, (TREE, why)) for digest, why in large.refuse(trees))
-        for root, why in path_count.refused(lambda digest: trees.get(digest, (0, [])), roots).items():
+        for root, why in path_count.reasons_to_refuse(lambda digest: trees.get(digest, (0, [])), roots).items():
             self._bad[root] = (TREE, f"refused manifest: {why}")
 
     def _check_chunk_lists(self) -> None:
@@ -210,7 +210,7 @@ class _Check:
 
     def _report_bad(self, points: list[Checkpoint]) -> None:
         """Report every bad blob with the checkpoints and paths that it affects."""
-        places = affected(self._context.store, points, set(self._bad)) if self._bad else {}
+        places = places_affected(self._context.store, points, set(self._bad)) if self._bad else {}
         for digest, (kind, why) in sorted(self._bad.items()):
             if kind != PLAN:
                 needed = tuple(places.get(digest, ()))
@@ -238,7 +238,7 @@ class _NodeCheck:
                 continue
             entries, below = 0, list[bytes]()
             try:
-                for digest, part in directory_nodes.below(lambda digest: self._nodes.get(digest, LOST), node):
+                for digest, part in directory_nodes.nodes_below(lambda digest: self._nodes.get(digest, LOST), node):
                     if not isinstance(part, NodeList):
                         found = trees.get(digest, (0, ()))
                         entries += found[0]
@@ -252,7 +252,7 @@ class _NodeCheck:
 
 
 def _in_words(places: Sequence[Place]) -> str:
-    shown = [f"{place.checkpoint}: {paths.display(place.path)}" if place.path else place.checkpoint for place in places[:_SHOWN]]
+    shown = [f"{place.checkpoint}: {paths.lossy_text(place.path)}" if place.path else place.checkpoint for place in places[:_SHOWN]]
     more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
     return f"; needed by {', '.join(shown)}{more}" if places else ""
 

@@ -87,6 +87,6 @@ class WorktreeCopies:
         record = self._stat_index().record(directory)
         if record is None:
             return {}
-        digests = {name: entry.digest for name, entry in manifest.entries(self._load, record.tree) if entry.kind == manifest.FILE}
+        digests = {name: entry.digest for name, entry in manifest.directory_entries(self._load, record.tree) if entry.kind == manifest.FILE}
         seen = zip(split(record.names), map(stamps.Stamp._make, stamps.PACKED.iter_unpack(record.stamps)), strict=True)
         return {name: (stamp, digests[name]) for name, stamp in seen if name in digests}

@@ -64,7 +64,7 @@ def clone(
     of that machine. Raises ContentInTheWay (the directory is not empty), RemoteError, CheckpointNotFound, AmbiguousReference,
     StoreFull. Then there is no new project.
     """
-    restore_to.refuse_contents(directory, "clone")
+    restore_to.refuse_unless_empty(directory, "clone")
     objects = Objects(wanted.url, wanted.options)
     head = read_head(objects)
     if head is None:
@@ -109,7 +109,7 @@ def _open_new(directory: str, settings: Settings) -> tuple[Context, bool]:
     was_there = os.path.isdir(directory)
     if not was_there:
         try:
-            fsio.make_usual(directory)
+            fsio.make_directories_by_umask(directory)
         except OSError as error:
             raise errors.WorkspaceError(f"cannot make {printable(directory)}: {error.strerror}") from error
     root = roots.describe(os.path.realpath(directory))
@@ -215,5 +215,5 @@ def _placed_here(context: Context, found: ChainRecords, point: Checkpoint, *, is
     if not is_here:
         more = point.more._replace(machine=found.read.machine)
         return point._replace(worktree=key_here(found.chain, point.worktree), more=more)
-    placed = conversation.placed(point, context.root.path, context.homes)
+    placed = conversation.with_transcript_path_here(point, context.root.path, context.homes)
     return placed._replace(worktree=context.root.key, root=os.fsencode(context.root.path))

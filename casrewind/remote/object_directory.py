@@ -56,7 +56,7 @@ class ObjectDirectory:
     @contextmanager
     def _draft(self, directory: str, data: bytes) -> Iterator[tuple[str, int]]:
         """These bytes under another name, synced, and the open directory."""
-        with fsio.drafted(directory) as (draft, fd), fsio.closing(os.open(directory, fsio.DIRECTORY_FLAGS)) as held:
+        with fsio.draft_file(directory) as (draft, fd), fsio.closing(os.open(directory, fsio.DIRECTORY_FLAGS)) as held:
             with suppress(OSError):  # who may read the directory may read the object; some file systems have no modes
                 os.fchmod(fd, os.fstat(held).st_mode & 0o666)
             fsio.write_all(fd, data)

@@ -165,7 +165,7 @@ def _parts(url: str, options: Mapping[str, str]) -> tuple[str, str, str]:
 
 def _directory_error(url: str, verb: str, error: OSError) -> errors.RemoteError:
     reason = messages.reason_of(error)
-    if messages.is_full(error):
+    if messages.is_disk_full(error):
         return errors.RemoteError(f"{reason} in {url}", "free some space there, then try again")
     if isinstance(error, PermissionError):
         return errors.RemoteError(f"{url} does not allow {_DOING[verb]}: {reason}", "nothing was changed")

@@ -136,7 +136,7 @@ class AgentSessions:
 
     def _replace(self, directory: str, name: str, data: bytes) -> None:
         """Replace a file atomically, but without sync: the next event repeats what a power cut loses."""
-        with fsio.drafted(os.path.join(self._store, "tmp")) as (draft, fd):
+        with fsio.draft_file(os.path.join(self._store, "tmp")) as (draft, fd):
             fsio.write_all(fd, data)
             os.rename(draft, os.path.join(directory, name))
 
@@ -147,7 +147,7 @@ def _name(agent: str, session: str) -> str:
 
 
 def _encode(session: AgentSession) -> bytes:
-    return fastjson.flat(_shape(session)).encode() + b"\n"
+    return fastjson.encode_flat(_shape(session)).encode() + b"\n"
 
 
 def _shape(session: AgentSession) -> dict[str, str | int | bool]:

@@ -30,7 +30,7 @@ def make_again(layout: Layout, budget: int | None) -> None:
     """Make the ballast in whatever room the disk has. Errors are ignored."""
     if is_too_large(budget):
         return
-    with suppress(OSError), fsio.drafted(layout.temporary) as (draft, fd):
+    with suppress(OSError), fsio.draft_file(layout.temporary) as (draft, fd):
         _allocate(fd)
         os.rename(draft, layout.ballast)
 

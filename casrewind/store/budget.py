@@ -54,7 +54,7 @@ class GcState(NamedTuple):
         """Store the state. Errors are ignored."""
         with suppress(OSError):
             text = " ".join(map(str, (_VERSION, *self))) + "\n"
-            with fsio.drafted(layout.temporary) as (draft, fd):
+            with fsio.draft_file(layout.temporary) as (draft, fd):
                 fsio.write_all(fd, text.encode())
                 os.rename(draft, os.path.join(layout.root, _NAME))
 

@@ -380,7 +380,7 @@ def apply(tables: "Tables", state: CatalogState, record: ledger.Record) -> Catal
     if record.kind in _OPERATIONS:
         operation = undo_history.decode_operation(record.payload)
         old = _present_row(tables, operation.worktree)
-        return _set_row(tables, state, operation.worktree, old.with_history(undo_history.advance(old.history(), operation)))
+        return _set_row(tables, state, operation.worktree, old.with_history(undo_history.history_after(old.history(), operation)))
     if record.kind == ledger.FORGET:
         return _apply_forget(tables, state, undo_history.decode_forgotten(record.payload))
     if record.kind == ledger.HISTORY:

@@ -19,7 +19,7 @@ import lmdb
 
 from .. import errors, fsio, locks
 from .._typing import Any, TypeVar
-from ..messages import is_full, is_process_limit, store_error
+from ..messages import is_disk_full, is_process_limit, store_error
 from ..model import digest as digests
 from . import index_check
 from .index_check import IndexGone, IndexUnusable
@@ -311,7 +311,7 @@ class Index:
     def _make_file(self) -> None:
         with suppress(FileExistsError):
             fsio.make_directory(self._directory)
-        fsio.make_file(self._file)  # LMDB opens it twice
+        fsio.make_empty_file(self._file)  # LMDB opens it twice
         environment = self._environment_at(self._directory, _FIRST_MAP, 0, readonly=False)
         try:
             with environment.begin(write=True) as transaction:  # one transaction is one commit
@@ -350,7 +350,7 @@ class Index:
         except lmdb.Error:
             raise
         except OSError as error:  # LMDB raises both kinds
-            if is_full(error) or is_process_limit(error):
+            if is_disk_full(error) or is_process_limit(error):
                 raise store_error(error, "opening the index in", directory) from error
             raise IndexUnusable(str(error)) from error
 

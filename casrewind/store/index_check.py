@@ -66,7 +66,7 @@ def replace(path: str, environment: Copies) -> None:
     """Replace the data file at `path` atomically by a copy without free pages. Raises OSError."""
     directory = os.path.dirname(path)
     fsio.remove_orphans(directory)
-    with fsio.drafted(directory) as (draft, fd):
+    with fsio.draft_file(directory) as (draft, fd):
         environment.copyfd(fd, compact=True)
         fsio.sync_fd(fd)
         os.rename(draft, path)

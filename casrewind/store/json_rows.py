@@ -20,8 +20,8 @@ def write(store: str, path: str, row: NamedTuple) -> None:
     with suppress(FileExistsError):
         fsio.make_directory(os.path.dirname(path))
     shape: dict[str, str | int | bool] = {"version": _VERSION, **row._asdict()}
-    with fsio.drafted(os.path.join(store, "tmp")) as (draft, fd):
-        fsio.write_all(fd, fastjson.flat(shape).encode() + b"\n")
+    with fsio.draft_file(os.path.join(store, "tmp")) as (draft, fd):
+        fsio.write_all(fd, fastjson.encode_flat(shape).encode() + b"\n")
         os.rename(draft, path)
 
 

@@ -75,7 +75,7 @@ class Salvage:
         try:
             os.link(self._layout.ledger, aside)
         except OSError:
-            with fsio.drafted(self._layout.temporary) as (draft, fd), open(self._layout.ledger, "rb", buffering=0) as file:
+            with fsio.draft_file(self._layout.temporary) as (draft, fd), open(self._layout.ledger, "rb", buffering=0) as file:
                 while data := file.read(_STEP):
                     fsio.write_all(fd, data)
                 fsio.sync_fd(fd)

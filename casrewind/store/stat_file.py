@@ -54,7 +54,7 @@ def write(directory: str, worktree: bytes, basis: Basis, value: bytes) -> None:
     seal = digests.Hasher()
     seal.update(head[_SEALED:])
     seal.update(value)
-    with suppress(OSError), fsio.drafted(directory) as (draft, fd):
+    with suppress(OSError), fsio.draft_file(directory) as (draft, fd):
         fsio.write_all(fd, head[:4] + seal.digest() + head[_SEALED:])
         fsio.write_all(fd, value)
         os.rename(draft, path_of(directory, worktree))

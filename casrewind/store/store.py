@@ -43,9 +43,9 @@ if TYPE_CHECKING:  # a save does not need it
     from ..model.directory_nodes import NodeList
     from .agent_sessions import AgentSessions
     from .bisect_rows import BisectRows
+    from .directory_origin_rows import OriginRows
     from .journal import Journals
     from .maintenance import Maintenance
-    from .origin_rows import OriginRows
 
 Redraft = Callable[[str], Checkpoint]
 """Gives a draft anew, with what changed since the checkpoint of this id, or since nothing ("")."""
@@ -207,7 +207,7 @@ class Store:
     @property
     def origins(self) -> "OriginRows":
         """What directories were made from."""
-        from .origin_rows import OriginRows
+        from .directory_origin_rows import OriginRows
 
         return OriginRows(self.path)
 
@@ -341,7 +341,7 @@ class Store:
                 fsio.remove_orphans(self._layout.temporary)
                 yield writer
             finally:
-                writer.drain()  # a thread may still write
+                writer.drop_pending_and_wait()  # a thread may still write
                 self._wrote |= pack_writer.written > 0
                 self.lacks_ballast = pack_writer.written > 0 and not os.access(self._layout.ballast, os.F_OK)
                 self._packs_seen = (len(disk) + (pack_writer.written > 0), sum(disk.values()) + pack_writer.written)

@@ -104,7 +104,7 @@ class StoreWriter:
             return frozenset((tree,))
         from ..model import directory_nodes
 
-        return frozenset((tree, *(digest for digest, _ in directory_nodes.below(self.load_tree, node))))
+        return frozenset((tree, *(digest for digest, _ in directory_nodes.nodes_below(self.load_tree, node))))
 
     def put_rules(self, data: bytes) -> bytes:
         """Store a rule file's bytes. Returns their digest."""
@@ -174,7 +174,7 @@ class StoreWriter:
         except OSError as error:  # a scan would attribute any other OSError to the user's file
             raise store_error(error, "writing a pack in", self._place) from error
 
-    def drain(self) -> None:
+    def drop_pending_and_wait(self) -> None:
         """Wait for the thread. Pending blobs are dropped."""
         if self._under_way is not None:
             self._under_way[1].wait()

@@ -18,12 +18,12 @@ from contextlib import suppress
 from .. import fsio
 from .._typing import NamedTuple
 from ..model import plan as plans
-from ..model.manifest import DIR, FILE, LINK, PERMISSIONS, Entry, same
+from ..model.manifest import DIR, FILE, LINK, PERMISSIONS, Entry, same_for_restore
 from ..model.plan import Action, Actions, Kept, batches, needs_opening, phases
 from . import safe_rename, sparse
 from .displaced import CHANGED, MOVED_ASIDE, DisplacedFiles, naming
-from .protected_stores import ProtectedStores
 from .reader import Worktree
+from .stores_kept_by_restore import ProtectedStores
 
 _SPECIAL = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
 _PIECE = 1 << 20
@@ -60,7 +60,7 @@ class Applier:
         self, tree: Worktree, actions: Sequence[Action], content: Content, tag: str, report: Report | None = None
     ) -> None:
         """Changes nothing before `run`."""
-        self._actions, self._content, self._report = plans.pack(actions), content, report
+        self._actions, self._content, self._report = plans.sort_and_pack(actions), content, report
         self.displaced = DisplacedFiles(tree, self._actions, tag)
         self._to_dispose: dict[bytes, list[int]] = {b"": [], MOVED_ASIDE: []}  # displacing actions, by suffix
         self._waiting: list[Action] = []  # contents that wait for a directory at their path to become empty
@@ -150,7 +150,7 @@ class Applier:
             return
         with self.displaced.parent(action.source) as (fd, name):
             if present is not None:
-                if not same(present, action.before):
+                if not same_for_restore(present, action.before):
                     self.displaced.leave_alone(action)
                     return
                 self._displace(fd, name, action)
@@ -213,9 +213,9 @@ class Applier:
         self._report_progress()
         with self.displaced.locate(action.source) as (fd, name, found):
             present = found and found.entry
-            if same(present, action.after) and action.source == action.path:
+            if same_for_restore(present, action.after) and action.source == action.path:
                 return False  # done already, before an interruption or by another process
-            if fd < 0 or (present is not None and not (same(present, action.before) or _is_directory(present, action))):
+            if fd < 0 or (present is not None and not (same_for_restore(present, action.before) or _is_directory(present, action))):
                 self.displaced.leave_alone(action)
                 return False
             self._stage(fd, action, name if present is not None and present.kind == FILE else None)
@@ -281,7 +281,7 @@ class Applier:
                 self._rename_to_free_name(fd, draft, action)
             elif _is_directory(present, action):
                 self._name_over_directory(fd, draft, source, action)
-            elif not same(present, action.before):
+            elif not same_for_restore(present, action.before):
                 os.unlink(draft, dir_fd=fd)
                 self.displaced.leave_alone(action)
             elif action.source == action.path and safe_rename.exchange(fd, draft, source):
@@ -338,7 +338,7 @@ class Applier:
             if found is None or action.after is None:
                 return
             present = found.entry
-            if not (same(present, action.before) or same(present, action.after)):
+            if not (same_for_restore(present, action.before) or same_for_restore(present, action.after)):
                 self.displaced.leave_alone(action)
                 return
             is_wrong = action.after.kind not in (LINK, DIR) and (present.mode ^ action.after.mode) & PERMISSIONS
@@ -354,7 +354,7 @@ class Applier:
 
     def _has_other_names(self, action: Action) -> bool:
         """True if a mode change would affect other hard links, which may lie outside the root."""
-        if action.before is None or action.after is None or action.after.kind != FILE or same(action.before, action.after):
+        if action.before is None or action.after is None or action.after.kind != FILE or same_for_restore(action.before, action.after):
             return False
         status = self.displaced.tree.status_of(self.displaced.current_path(action.source))
         return status is not None and status.st_nlink > 1
@@ -364,7 +364,7 @@ class Applier:
         with self.displaced.locate(action.path) as (fd, name, found):
             if found is None:
                 return
-            if not same(found.entry, action.before):
+            if not same_for_restore(found.entry, action.before):
                 self.displaced.leave_alone(action)
                 return
             if self.displaced.current_path(action.path) != action.path:

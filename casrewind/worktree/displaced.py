@@ -18,7 +18,7 @@ from .. import errors, fsio
 from ..messages import is_process_limit
 from ..model import paths
 from ..model import stamp as stamps
-from ..model.manifest import DIR, TEMPORARY_PREFIX, Entry, same
+from ..model.manifest import DIR, TEMPORARY_PREFIX, Entry, same_for_restore
 from ..model.plan import Action, Actions, Kept
 from . import safe_rename
 from .reader import CapturedFile, HashSink, NotCapturable, Worktree, capture_at, is_absence
@@ -132,13 +132,13 @@ class DisplacedFiles:
         if held is None:  # its directory was moved, and the file with it
             self.leave_alone(action)
             return
-        if same(held, action.before) or same(held, action.after):
+        if same_for_restore(held, action.before) or same_for_restore(held, action.after):
             os.unlink(aside, dir_fd=fd)
             return
         self.leave_alone(action)
-        ours = action.after is not None and action.after.kind != DIR and same(self.hash_entry(action.path), action.after)
+        ours = action.after is not None and action.after.kind != DIR and same_for_restore(self.hash_entry(action.path), action.after)
         if ours and safe_rename.exchange(fd, aside, name):
-            if same(self.hash_entry_beside(action.source, aside), action.after):
+            if same_for_restore(self.hash_entry_beside(action.source, aside), action.after):
                 os.unlink(aside, dir_fd=fd)  # written by the restore
             else:  # edited between the check and the exchange
                 self.make_visible(fd, name, aside, action.path)
@@ -157,7 +157,7 @@ class DisplacedFiles:
             except FileExistsError:
                 continue
             where = paths.join(path.rpartition(b"/")[0], visible)
-            reason = f"edited during the restore: the previous {paths.display(path)} is kept here"
+            reason = f"edited during the restore: the previous {paths.lossy_text(path)} is kept here"
             self.kept[where] = Kept(where, reason, benign=False)
             return
 

@@ -39,7 +39,7 @@ class NewTree:
         """Whether a copy of the worktree's files can share their blocks; None: not tried yet."""
         self.narrowed: list[tuple[Kept, int]] = []
         """Files that fewer people may use than planned, and their modes."""
-        self._access = DisplacedFiles(self.tree, plans.pack(()), "new")
+        self._access = DisplacedFiles(self.tree, plans.sort_and_pack(()), "new")
         self._makes_for_another = self._access.makes_for_another
         self._made = bytearray()  # paths, each with a zero byte behind it
         self._modes: dict[bytes, int] = {}  # of directories that have the mode 0700 so far

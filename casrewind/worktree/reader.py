@@ -276,7 +276,7 @@ class Worktree:
     def open_parent(self, path: bytes) -> tuple[int, bytes]:
         """Open a path's parent, for the caller to close. Returns (descriptor, last component). Raises OSError,
         UnsafePath."""
-        paths.check(path)
+        paths.check_path(path)
         parent, _, name = path.rpartition(b"/")
         return self.open_directory(parent), name
 

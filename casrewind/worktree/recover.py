@@ -9,7 +9,7 @@ import stat
 from collections.abc import Sequence
 
 from ..model import plan as plans
-from ..model.manifest import DIR, FILE, PERMISSIONS, Entry, same
+from ..model.manifest import DIR, FILE, PERMISSIONS, Entry, same_for_restore
 from ..model.plan import Action, Actions, Kept, content_differs
 from . import safe_rename
 from .displaced import MOVED_ASIDE, STRANGERS, DisplacedFiles, naming
@@ -31,7 +31,9 @@ def as_narrowed(displaced: DisplacedFiles, actions: Actions) -> tuple[Actions, l
             continue
         mode = status.st_mode & PERMISSIONS
         strangers = displaced.has_displaced_strangers(action)
-        if (strangers or mode != after.mode & PERMISSIONS) and same(displaced.hash_entry(action.path), after._replace(mode=mode)):
+        if (strangers or mode != after.mode & PERMISSIONS) and same_for_restore(
+            displaced.hash_entry(action.path), after._replace(mode=mode)
+        ):
             why = STRANGERS if strangers else "restored with mode {:04o}, which allows less than the checkpoint's"
             named.append(Kept(action.path, why.format(mode), benign=False))
             modes[action.path] = mode
@@ -60,11 +62,11 @@ def _recover_one(displaced: DisplacedFiles, fd: int, own: bytes, name: bytes, ac
     if suffix == MOVED_ASIDE and present is None and action.after is not None and not content_differs(action):
         safe_rename.without_replacing(fd, name, own)  # its copy with the new mode is not named yet
         return
-    if suffix == MOVED_ASIDE or same(present, action.after):
+    if suffix == MOVED_ASIDE or same_for_restore(present, action.after):
         displaced.dispose(fd, own, name, action)
         return
     held = displaced.hash_entry_beside(action.source, name)
-    stored = same(held, action.before) or same(held, action.after)
+    stored = same_for_restore(held, action.before) or same_for_restore(held, action.after)
     if stored or (_is_draft(held, action) and _is_untouched(displaced.hash_entry(action.source), action)):
         os.unlink(name, dir_fd=fd)  # content that the store has, or an unfinished draft
     else:
@@ -83,7 +85,7 @@ def _is_untouched(present: Entry | None, action: Action) -> bool:
     """True if an action has had no visible effect yet. A directory that we created may lack its final mode."""
     if present is not None and action.before is not None and present.kind == action.before.kind == DIR:
         return True
-    return same(present, action.before)
+    return same_for_restore(present, action.before)
 
 
 def unwind(displaced: DisplacedFiles, actions: Sequence[Action]) -> None:
@@ -97,10 +99,10 @@ def unwind(displaced: DisplacedFiles, actions: Sequence[Action]) -> None:
             present = displaced.hash_entry(path)
             if present is None:
                 safe_rename.without_replacing(fd, aside, name)
-            elif not same(present, action.after):
+            elif not same_for_restore(present, action.after):
                 displaced.make_visible(fd, name, aside, path)
             elif safe_rename.exchange(fd, aside, name):
-                if same(displaced.hash_entry_beside(path, aside), action.after):
+                if same_for_restore(displaced.hash_entry_beside(path, aside), action.after):
                     os.unlink(aside, dir_fd=fd)
                 else:  # edited between the check and the exchange
                     displaced.make_visible(fd, name, aside, path)

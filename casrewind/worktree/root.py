@@ -131,7 +131,7 @@ def below(root: str, given: Sequence[str], start: str) -> tuple[bytes, ...]:
         real = os.path.join(os.path.realpath(os.path.dirname(full)), os.path.basename(full))
         for candidate in (full, real):
             if candidate.startswith(top.rstrip(b"/") + b"/"):
-                found.append(paths.check(candidate[len(top.rstrip(b"/")) + 1 :]))
+                found.append(paths.check_path(candidate[len(top.rstrip(b"/")) + 1 :]))
                 break
         else:
             raise errors.UnsafePath(f"{printable(item)} lies outside the root {printable(root)}")

@@ -17,7 +17,7 @@ from ..gitignore.rules import (
     RULE_FILES,
     RuleFile,
     Rules,
-    read_regular,
+    read_beginning_if_regular,
 )
 from ..messages import is_process_limit
 from ..model import domain as domains
@@ -169,7 +169,7 @@ class DirectoryScan:
             data, stamp = None, stamps.NONE
             try:
                 stamp = stamps.of(os.stat(name, dir_fd=self.fd, follow_symlinks=False))
-                data = read_regular(name, self.fd, MOST_BYTES + 1)
+                data = read_beginning_if_regular(name, self.fd, MOST_BYTES + 1)
             except FileNotFoundError:
                 self.distrust_names()
                 continue
@@ -184,7 +184,7 @@ class DirectoryScan:
                     continue
                 chosen = self._state.chooser.accept_or_replace(RuleFile(self.path, source.name, data))
                 if chosen.why:
-                    self._state.skipped.append(Skip(self.prefix + name, domains.explained(domains.UNREADABLE_RULES, chosen.why)))
+                    self._state.skipped.append(Skip(self.prefix + name, domains.reason_with_detail(domains.UNREADABLE_RULES, chosen.why)))
                     self.distrust_names()
             self._weight += chosen.weight
             if chosen.file is not None:
@@ -219,7 +219,7 @@ class DirectoryScan:
         """The entries of the old record's tree. Raises StaleIndex."""
         if self._known is None:
             try:
-                self._known = {} if self._old is None else dict(manifest.entries(self._state.sink.load_tree, self._old.tree))
+                self._known = {} if self._old is None else dict(manifest.directory_entries(self._state.sink.load_tree, self._old.tree))
             except errors.StoreDamaged as error:
                 raise StaleIndex from error
         return self._known
@@ -376,7 +376,7 @@ class DirectoryScan:
         shared.skipped += found.skipped
         shared.rules += found.rules
         if found.rules:
-            shared.chooser.add(found.weight, (rule.digest for rule in found.rules))
+            shared.chooser.count_unwalked(found.weight, (rule.digest for rule in found.rules))
         shared.count_processed(found.entries)
 
     def is_as_remembered(self, entry: Entry) -> bool:
@@ -448,7 +448,7 @@ def is_cache(directory: int, rules: Rules) -> bool:
     if rules.built_in_stopped:
         return False
     try:
-        return read_regular(_CACHE_TAG.encode(), directory, len(_CACHE_SIGNATURE)) == _CACHE_SIGNATURE
+        return read_beginning_if_regular(_CACHE_TAG.encode(), directory, len(_CACHE_SIGNATURE)) == _CACHE_SIGNATURE
     except OSError:
         return False
 

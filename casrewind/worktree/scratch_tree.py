@@ -111,7 +111,7 @@ class ScratchTree:
             return True
         if entry.kind != DIR and path in self._known:
             known, stamp = self._known[path]
-            if manifest.same(known, entry) and stamps.matches(stamp, status):
+            if manifest.same_for_restore(known, entry) and stamps.matches(stamp, status):
                 return True
         self._remove(path, status)
         return False

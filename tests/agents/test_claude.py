@@ -11,7 +11,7 @@ import pytest
 
 from casrewind import agents, errors
 from casrewind.agents import transcript, transcript_position
-from casrewind.agents.claude import lines_by_uuid, read_lines
+from casrewind.agents.claude import first_lines_by_uuid, parse_lines
 from casrewind.model.cursor import Cursor
 from support import transcripts
 from support.transcripts import assistant, join, result, typed, user
@@ -62,17 +62,17 @@ def conversation(data):
 
 @pytest.mark.parametrize("name", transcripts.CLAUDE)
 def test_every_line_of_the_recorded_transcripts_has_a_known_kind(name):
-    found = Counter(claude.kind_of(line.value) for line in transcript.lines(transcripts.claude(name)))
+    found = Counter(claude.kind_of_line(line.value) for line in transcript.parse_lines(transcripts.claude(name)))
     assert found == KINDS[name] and transcript.KINDS.issuperset(found)
 
 
 @pytest.mark.parametrize("name", transcripts.CLAUDE)
 def test_the_lines_are_all_of_the_file_in_order(name):
     data = transcripts.claude(name)
-    found = list(transcript.lines(data))
+    found = list(transcript.parse_lines(data))
     assert b"".join(data[line.start : line.end] for line in found) == data
     assert [line.value for line in found] == transcripts.values(data)
-    assert list(transcript.lines_backwards(data)) == found[::-1]
+    assert list(transcript.parse_lines_backwards(data)) == found[::-1]
 
 
 @pytest.mark.parametrize("name", transcripts.CLAUDE)
@@ -129,7 +129,7 @@ TAGGED = [
 
 @pytest.mark.parametrize(("value", "kind"), TAGGED)
 def test_look_alikes_are_told_from_prompts(value, kind):
-    assert claude.kind_of(value) == kind
+    assert claude.kind_of_line(value) == kind
     assert len(claude.prompts(join([value]))) == (kind in ("prompt", "queued") and value.get("uuid") == "u")
 
 
@@ -140,9 +140,9 @@ def test_look_alikes_are_told_from_prompts(value, kind):
 def test_a_cut_is_the_lines_up_to_the_parent_of_the_prompt(name):
     data = transcripts.claude(name)
     first, second, third = claude.prompts(data)
-    assert claude.cut(data, first) is None
+    assert claude.cut_before_prompt(data, first) is None
     for prompt, earlier in ((second, 1), (third, 2)):
-        kept = claude.cut(data, prompt)
+        kept = claude.cut_before_prompt(data, prompt)
         assert data.startswith(kept) and kept.endswith(b"\n")
         assert transcripts.values(kept)[-1]["uuid"] == prompt.parent
         assert texts(kept) == PROMPTS[name][:earlier]
@@ -154,10 +154,10 @@ def test_the_abandoned_branch_of_a_built_in_rewind_never_comes_back():
     data = transcripts.claude(transcripts.REWOUND)
     assert b"please run bash" in data and "please run bash" not in texts(data)
     *_, after_rewind, newest = claude.prompts(data)
-    kept = claude.cut(data, after_rewind)
+    kept = claude.cut_before_prompt(data, after_rewind)
     assert b"please run bash" not in kept and texts(kept) == PROMPTS[transcripts.REWOUND][:2]
     assert "Alpha edited." in conversation(kept)[-1]
-    later = claude.cut(data, newest)
+    later = claude.cut_before_prompt(data, newest)
     assert texts(later) == PROMPTS[transcripts.REWOUND][:3]
     assert not any("run bash" in text or "Bash ran" in text for _, _, text in conversation(later))
 
@@ -166,22 +166,22 @@ def test_the_prompts_of_abandoned_branches_can_be_asked_for():
     data = transcripts.claude(transcripts.REWOUND)
     found = claude.prompts(data, every=True)
     assert [prompt.text for prompt in found] == [*PROMPTS[transcripts.TYPED], *PROMPTS[transcripts.REWOUND][2:]]
-    kept = claude.cut(data, found[2])
+    kept = claude.cut_before_prompt(data, found[2])
     assert texts(kept) == PROMPTS[transcripts.TYPED][:2]
 
 
 def test_cutting_before_a_compaction_gives_the_whole_conversation_back():
     data = transcripts.claude(transcripts.REWOUND)
-    kept = claude.cut(data, claude.prompts(data)[2])
+    kept = claude.cut_before_prompt(data, claude.prompts(data)[2])
     assert b"compact_boundary" not in kept and ("user", "text", "please create alpha") in conversation(kept)
-    behind = claude.cut(data, claude.prompts(data)[3])
+    behind = claude.cut_before_prompt(data, claude.prompts(data)[3])
     assert b"compact_boundary" in behind and ("user", "text", "please create alpha") not in conversation(behind)
 
 
 def test_the_client_s_own_word_on_where_to_go_on_is_not_in_a_fork():
     """An explicit last-prompt line moves the end of the conversation; here the end is the last line."""
     data = transcripts.claude(transcripts.REWOUND)
-    kept = claude.cut(data, claude.prompts(data)[3])
+    kept = claude.cut_before_prompt(data, claude.prompts(data)[3])
     assert b'"explicit":true' in data and b'"explicit":true' not in kept
     assert kept.count(b"\n") == data[: claude.prompts(data)[3].start].count(b"\n") - 1
     assert transcripts.is_part_of(kept, data)
@@ -200,7 +200,7 @@ def test_a_queued_prompt_has_the_running_turn_s_id_and_is_cut_behind_the_results
     data = transcripts.claude(transcripts.QUEUED)
     running, queued = claude.prompts(data)
     assert queued.queued and queued.prompt_id == running.prompt_id != ""
-    kept = claude.cut(data, queued)
+    kept = claude.cut_before_prompt(data, queued)
     assert data.startswith(kept) and texts(kept) == ["slow bash"]
     assert [(who, kind) for who, kind, _ in conversation(kept)] == [("user", "text"), ("assistant", "tool_use"), ("user", "tool_result")]
 
@@ -212,7 +212,7 @@ def test_two_queued_prompts_are_cut_apart():
     data = join([typed("a", None, "one"), assistant("b", "a", "t1"), result("c", "b", "t1"), queue("d", "c", "two"), queue("e", "d", "three"), assistant("f", "e")])
     assert texts(data) == ["one", "two", "three"]
     assert {prompt.prompt_id for prompt in claude.prompts(data)} == {"p-a"}
-    assert texts(claude.cut(data, claude.prompts(data)[2])) == ["one", "two"]
+    assert texts(claude.cut_before_prompt(data, claude.prompts(data)[2])) == ["one", "two"]
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_before_the_first_prompt_there_is_no_session_to_fork(first):
     """The client refuses a transcript in which nobody said anything."""
     parent = first[-1].get("uuid") if first else None
     data = join([*first, typed("p", parent, "one"), assistant("q", "p")])
-    assert claude.cut(data, claude.prompts(data)[0]) is None
+    assert claude.cut_before_prompt(data, claude.prompts(data)[0]) is None
 
 
 def test_unanswered_calls_never_end_a_fork():
@@ -244,7 +244,7 @@ def test_unanswered_calls_never_end_a_fork():
     ]
     for more, parent in cases:
         data = join([*head, *more, typed("z", parent, "three"), assistant("y", "z")])
-        kept = claude.cut(data, claude.prompts(data)[-1])
+        kept = claude.cut_before_prompt(data, claude.prompts(data)[-1])
         assert kept == join(head), parent
 
 
@@ -254,13 +254,13 @@ def test_answered_calls_stay_in_a_fork():
         result("d", "b", "t1"), result("e", "c", "t2"),
     ]  # fmt: skip
     data = join([*rows, typed("z", "e", "two")])
-    assert claude.cut(data, claude.prompts(data)[-1]) == join(rows)
+    assert claude.cut_before_prompt(data, claude.prompts(data)[-1]) == join(rows)
 
 
 def test_an_older_call_that_nobody_answered_takes_nothing_away():
     rows = [typed("a", None, "one"), assistant("b", "a", "t1"), typed("c", "b", "two"), assistant("d", "c")]
     data = join([*rows, typed("z", "d", "three")])
-    assert claude.cut(data, claude.prompts(data)[-1]) == join(rows)
+    assert claude.cut_before_prompt(data, claude.prompts(data)[-1]) == join(rows)
 
 
 def test_lines_whose_parent_is_gone_follow_what_is_in_front_of_them():
@@ -269,17 +269,17 @@ def test_lines_whose_parent_is_gone_follow_what_is_in_front_of_them():
     for missing in ("b", "d"):
         data = join([row for row in rows if row["uuid"] != missing])
         assert texts(data) == ["one", "two", "three"]
-        assert claude.cut(data, claude.prompts(data)[-1]) == join([row for row in rows[:4] if row["uuid"] != missing])
+        assert claude.cut_before_prompt(data, claude.prompts(data)[-1]) == join([row for row in rows[:4] if row["uuid"] != missing])
 
 
 def test_a_circle_of_parents_is_no_endless_loop():
     data = join([typed("a", "c", "one"), assistant("b", "a"), typed("c", "b", "two")])
     assert texts(data) == ["one", "two"]
     for prompt in claude.prompts(data):
-        kept = claude.cut(data, prompt)
+        kept = claude.cut_before_prompt(data, prompt)
         assert kept is None or transcripts.is_part_of(kept, data)
     data = join([typed("a", None, "one"), assistant("b", "a"), typed("c", "c", "two")])
-    assert claude.cut(data, claude.prompts(data)[-1]) == data[: data.rindex(b"{\"type\": \"user\"")]
+    assert claude.cut_before_prompt(data, claude.prompts(data)[-1]) == data[: data.rindex(b"{\"type\": \"user\"")]
 
 
 def test_unknown_lines_pass_through_byte_for_byte():
@@ -289,7 +289,7 @@ def test_unknown_lines_pass_through_byte_for_byte():
         mixed = b"".join(line + strange[number % len(strange)] for number, line in enumerate(data.splitlines(keepends=True)))
         assert texts(mixed) == PROMPTS[name]
         for before, after in zip(claude.prompts(data), claude.prompts(mixed), strict=True):
-            plain, kept = claude.cut(data, before), claude.cut(mixed, after)
+            plain, kept = claude.cut_before_prompt(data, before), claude.cut_before_prompt(mixed, after)
             assert (plain is None) == (kept is None)
             if kept is not None:
                 assert transcripts.is_part_of(kept, mixed) and transcripts.is_part_of(plain, kept)
@@ -308,7 +308,7 @@ def test_a_prompt_of_another_transcript_is_refused():
     data = transcripts.claude(transcripts.TYPED)
     other = claude.prompts(transcripts.claude(transcripts.QUEUED))[0]
     with pytest.raises(errors.AgentError, match="not in this transcript"):
-        claude.cut(data, other)
+        claude.cut_before_prompt(data, other)
 
 
 # -- cuts at other checkpoints
@@ -322,17 +322,17 @@ def test_the_end_of_a_turn_is_where_the_next_one_starts():
     """At Stop the last line of the answer may not be in the file yet: the cursor's last id is an older one."""
     data = transcripts.claude(transcripts.TYPED)
     for number, prompt in enumerate(claude.prompts(data)):
-        kept = claude.cut_at(data, Cursor(prompt_id=prompt.prompt_id, event_id=prompt.uuid, offset=prompt.start), "turn_end")
+        kept = claude.cut_at_checkpoint(data, Cursor(prompt_id=prompt.prompt_id, event_id=prompt.uuid, offset=prompt.start), "turn_end")
         assert transcripts.is_part_of(kept, data) and texts(kept) == PROMPTS[transcripts.TYPED][: number + 1]
         assert transcripts.values(kept)[-1]["subtype"] == "turn_duration"
-        bare = claude.cut_at(data, Cursor(event_id=prompt.uuid, offset=1), "turn_end")  # an older client: no prompt_id
+        bare = claude.cut_at_checkpoint(data, Cursor(event_id=prompt.uuid, offset=1), "turn_end")  # an older client: no prompt_id
         assert bare == kept
 
 
 def test_the_end_of_an_abandoned_turn_is_found_on_its_own_branch():
     data = transcripts.claude(transcripts.REWOUND)
     turn = claude.prompts(data, every=True)[2]
-    kept = claude.cut_at(data, Cursor(prompt_id=turn.prompt_id, event_id=turn.uuid, offset=1), "turn_end")
+    kept = claude.cut_at_checkpoint(data, Cursor(prompt_id=turn.prompt_id, event_id=turn.uuid, offset=1), "turn_end")
     assert texts(kept) == PROMPTS[transcripts.TYPED] and "Bash ran." in conversation(kept)[-1]
 
 
@@ -340,7 +340,7 @@ def test_a_checkpoint_before_a_compaction_is_cut_in_front_of_its_boundary():
     data = transcripts.claude(transcripts.REWOUND)
     boundary = row_of(data, subtype="compact_boundary")
     for event_id in (boundary["logicalParentUuid"], claude.prompts(data)[2].uuid):
-        kept = claude.cut_at(data, Cursor(event_id=event_id, offset=1), "compact")
+        kept = claude.cut_at_checkpoint(data, Cursor(event_id=event_id, offset=1), "compact")
         assert transcripts.values(kept)[-1]["uuid"] == boundary["logicalParentUuid"]
         assert texts(kept) == PROMPTS[transcripts.REWOUND][:3]
 
@@ -355,46 +355,46 @@ def test_a_compaction_in_the_middle_of_a_turn_does_not_end_it():
     ]  # fmt: skip
     data = join(rows)
     assert texts(data) == ["one", "two"]
-    assert claude.cut_at(data, Cursor(prompt_id="p-a", offset=1), "turn_end") == join(rows[:6])
+    assert claude.cut_at_checkpoint(data, Cursor(prompt_id="p-a", offset=1), "turn_end") == join(rows[:6])
     rows[4] = user("u", "s", "This session is being continued", isCompactSummary=True, promptId="p-compact")
-    assert claude.cut_at(join(rows), Cursor(prompt_id="p-a", offset=1), "turn_end") == join(rows[:3])
+    assert claude.cut_at_checkpoint(join(rows), Cursor(prompt_id="p-a", offset=1), "turn_end") == join(rows[:3])
 
 
 def test_a_batch_of_tools_is_cut_behind_its_last_result():
     data = transcripts.claude(transcripts.TYPED)
     call = row_of(data, type="user", toolUseResult="Error: Exit code 3")
     name = call["message"]["content"][0]["tool_use_id"]
-    kept = claude.cut_at(data, Cursor(tool_use_id=name, event_id=call["parentUuid"], offset=1), "tool_batch")
+    kept = claude.cut_at_checkpoint(data, Cursor(tool_use_id=name, event_id=call["parentUuid"], offset=1), "tool_batch")
     assert transcripts.values(kept)[-1]["uuid"] == call["uuid"]
 
 
 def test_before_a_tool_the_calls_are_not_in_the_fork():
     data = transcripts.claude(transcripts.TYPED)
     call = row_of(data, type="user", toolUseResult="Error: Exit code 3")
-    kept = claude.cut_at(data, Cursor(event_id=call["parentUuid"], offset=1), "tool_batch")
+    kept = claude.cut_at_checkpoint(data, Cursor(event_id=call["parentUuid"], offset=1), "tool_batch")
     assert "Two parallel calls." in conversation(kept)[-1]
 
 
 def test_without_ids_the_bytes_in_front_of_the_cursor_are_taken_when_they_are_still_the_same():
     data = transcripts.claude(transcripts.TYPED)
     cursor = transcript_position.cursor_at(claude, data[:30_000], event())._replace(event_id="gone")
-    kept = claude.cut_at(data, cursor, "manual")
+    kept = claude.cut_at_checkpoint(data, cursor, "manual")
     assert data.startswith(kept) and 20_000 < len(kept) <= 30_000
     for changed in (data.replace(b"alpha", b"ALPHA"), data[:20_000], b""):
         with pytest.raises(errors.AgentError, match="not in this transcript"):
-            claude.cut_at(changed, cursor, "manual")
+            claude.cut_at_checkpoint(changed, cursor, "manual")
 
 
 def test_at_the_start_of_a_session_nothing_had_been_said():
     data = transcripts.claude(transcripts.TYPED)
-    assert claude.cut_at(data, transcript_position.cursor_at(claude, b"", event()), "session_start") is None
-    assert claude.cut_at(b"", Cursor(), "session_start") is None
+    assert claude.cut_at_checkpoint(data, transcript_position.cursor_at(claude, b"", event()), "session_start") is None
+    assert claude.cut_at_checkpoint(b"", Cursor(), "session_start") is None
 
 
 def event(**fields):
     from casrewind.agents import event as events
 
-    return events.read(claude, json.dumps({"hook_event_name": "Stop", "session_id": "s", **fields}).encode(), {})
+    return events.read_event(claude, json.dumps({"hook_event_name": "Stop", "session_id": "s", **fields}).encode(), {})
 
 
 # -- forks
@@ -406,8 +406,8 @@ def titled(data, title):
 
 def test_a_fork_is_the_cut_and_a_line_with_its_title():
     data = transcripts.claude(transcripts.TYPED)
-    kept = claude.cut(data, claude.prompts(data)[2])
-    made = claude.fork(data, kept, "new-id")
+    kept = claude.cut_before_prompt(data, claude.prompts(data)[2])
+    made = claude.make_fork(data, kept, "new-id")
     assert made.startswith(kept) and made.endswith(b"\n")
     line = {"type": "custom-title", "customTitle": "[Fork] please create alpha", "sessionId": "new-id"}
     assert transcripts.values(made[len(kept) :]) == [line]
@@ -415,10 +415,10 @@ def test_a_fork_is_the_cut_and_a_line_with_its_title():
 
 def test_a_fork_of_a_fork_is_marked_once():
     data = transcripts.claude(transcripts.TYPED)
-    once = claude.fork(data, data, "a")
-    twice = claude.fork(once, once, "b")
+    once = claude.make_fork(data, data, "a")
+    twice = claude.make_fork(once, once, "b")
     assert claude.title_of(once) == claude.title_of(twice) == "[Fork] please create alpha"
-    assert claude.title_of(claude.fork(titled(data, "[Fork] [Fork] mine"), data, "c")) == "[Fork] mine"
+    assert claude.title_of(claude.make_fork(titled(data, "[Fork] [Fork] mine"), data, "c")) == "[Fork] mine"
 
 
 def test_the_title_is_the_person_s_before_the_client_s():
@@ -435,15 +435,15 @@ def test_the_title_is_the_person_s_before_the_client_s():
 def test_a_title_may_be_any_text():
     data = transcripts.claude(transcripts.TYPED)
     for name in ("zwölf\nZeilen", "half \ud83d", '"quoted"', "😀"):
-        assert claude.title_of(claude.fork(titled(data, name), data, "n")) == "[Fork] " + name
+        assert claude.title_of(claude.make_fork(titled(data, name), data, "n")) == "[Fork] " + name
 
 
 def test_a_line_without_an_end_gets_one_before_the_title():
-    assert transcripts.values(claude.fork(b"", b'{"a":1}', "n"))[0] == {"a": 1}
+    assert transcripts.values(claude.make_fork(b"", b'{"a":1}', "n"))[0] == {"a": 1}
 
 
 def test_the_first_of_two_equal_lines_counts():
     rows = [typed("a", None, "one"), assistant("b", "a"), typed("c", "b", "two")]
     data = join([*rows, *rows])
-    assert claude.cut(data, claude.prompts(data)[-1]) == join(rows[:2])
-    assert lines_by_uuid(read_lines(data)) == {"a": 0, "b": 1, "c": 2}
+    assert claude.cut_before_prompt(data, claude.prompts(data)[-1]) == join(rows[:2])
+    assert first_lines_by_uuid(parse_lines(data)) == {"a": 0, "b": 1, "c": 2}

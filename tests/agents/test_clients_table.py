@@ -228,8 +228,8 @@ def read(agent, name):
     """(what the client sent and its environment, the event)."""
     whole = json.loads((folder_of(agent) / f"{name}.json").read_text())
     environ = {"HOME": "/home/dev", **whole.get("env", {})}
-    given = agents.load_client(agent).argument_for(whole.get("event", ""))
-    return whole["stdin"], environ, events.read(agents.load_client(agent), json.dumps(whole["stdin"]).encode(), environ, given)
+    given = agents.load_client(agent).event_argument(whole.get("event", ""))
+    return whole["stdin"], environ, events.read_event(agents.load_client(agent), json.dumps(whole["stdin"]).encode(), environ, given)
 
 
 def test_every_client_is_in_the_table():
@@ -254,10 +254,10 @@ def test_a_recorded_payload_is_what_the_table_says(agent, name):
     client = agents.load_client(agent)
     stdin, environ, event = read(agent, name)
     assert (event.agent, event.trigger, event.prompt) == (agent, kind, prompt) and kind in TRIGGERS | {""}
-    assert tuple(tier for tier in events.TIERS if events.wanted(client, event, tier)) == tiers
+    assert tuple(tier for tier in events.TIERS if events.makes_checkpoint(client, event, tier)) == tiers
     assert event.name in name.split(".") and stdin.get("hook_event_name", event.name) == event.name
     assert event.session in stdin.values() and event.session.startswith(session)
-    found = getattr(event, agents.turn_field(agent) or "turn_id") if agents.turn_field(agent) else ""
+    found = getattr(event, agents.turn_id_field(agent) or "turn_id") if agents.turn_id_field(agent) else ""
     assert (found.startswith(turn) and found in stdin.values()) if turn else found == ""
     assert {field: getattr(event, field) for field in more} == more
     assert not event.partial and event.odd == ()
@@ -268,7 +268,7 @@ def test_its_paths_are_those_that_the_client_sent(agent, name):
     client = agents.load_client(agent)
     stdin, environ, event = read(agent, name)
     sent = next((stdin[field] for field in client.events.fields["transcript"] if stdin.get(field)), "")
-    if (derived := client.find_transcript(event.session, "/home/dev", {})):
+    if (derived := client.find_unreported_transcript(event.session, "/home/dev", {})):
         assert event.transcript.startswith("/home/dev/") and event.transcript.endswith(client.sessions.derived.format(session=event.session))
     else:
         assert event.transcript == sent

@@ -53,7 +53,7 @@ META = {"type": "session_meta", "payload": {"id": "s", "session_id": "s", "cwd":
 
 
 def test_every_line_of_the_recorded_rollout_has_a_known_kind():
-    found = Counter(codex.kind_of(line.value) for line in transcript.lines(recorded()))
+    found = Counter(codex.kind_of_line(line.value) for line in transcript.parse_lines(recorded()))
     assert found == {"bookkeeping": 36, "meta": 2, "prompt": 3, "assistant": 8, "tool_result": 4} | {"bookkeeping": found["bookkeeping"]}
     assert found["unknown"] == 0 and sum(found.values()) == 54
 
@@ -84,18 +84,18 @@ def test_what_the_person_typed_is_found_and_nothing_else():
     ],
 )  # fmt: skip
 def test_look_alikes_are_told_from_prompts(value, kind):
-    assert codex.kind_of(value) == kind
+    assert codex.kind_of_line(value) == kind
     assert len(texts(transcripts.join([value]))) == (kind == "prompt")
 
 
 def test_a_cut_is_what_stands_in_front_of_a_prompt_s_turn():
     data = recorded()
     first, second, third = codex.prompts(data)
-    assert codex.cut(data, first) is None
+    assert codex.cut_before_prompt(data, first) is None
     rows = data.splitlines(keepends=True)
-    assert codex.cut(data, second) == b"".join(rows[:22])
-    assert codex.cut(data, third) == b"".join(rows[:37])
-    for cut in (codex.cut(data, second), codex.cut(data, third)):
+    assert codex.cut_before_prompt(data, second) == b"".join(rows[:22])
+    assert codex.cut_before_prompt(data, third) == b"".join(rows[:37])
+    for cut in (codex.cut_before_prompt(data, second), codex.cut_before_prompt(data, third)):
         assert b'"task_started"' in cut and cut.count(b'"task_started"') == cut.count(b'"task_complete"')
 
 
@@ -103,21 +103,21 @@ def test_a_prompt_typed_during_a_turn_is_cut_in_the_turn():
     data = transcripts.join([META, *turn("t", item("one"), call("a"), answer("a"), item("more"))])
     one, more = codex.prompts(data)
     assert (one.queued, more.queued, more.prompt_id) == (False, True, "t")
-    assert codex.cut(data, more) == transcripts.join([META, *turn("t", item("one"), call("a"), answer("a"), end="")])
-    assert codex.cut(data, one) is None
+    assert codex.cut_before_prompt(data, more) == transcripts.join([META, *turn("t", item("one"), call("a"), answer("a"), end="")])
+    assert codex.cut_before_prompt(data, one) is None
 
 
 def test_calls_without_a_result_are_left_out_at_the_end_of_a_cut():
     head = [META, *turn("t", item("one"), call("a"), answer("a")), *turn("u", item("two", "u"), end="")]
     data = transcripts.join([*head, call("b"), call("c"), answer("b"), item("more", "u")])
-    assert codex.cut(data, codex.prompts(data)[2]) == transcripts.join(head)
+    assert codex.cut_before_prompt(data, codex.prompts(data)[2]) == transcripts.join(head)
     data = transcripts.join([*head, call("b"), call("c"), answer("b"), answer("c"), item("more", "u")])
-    assert codex.cut(data, codex.prompts(data)[2]).endswith(transcripts.join([answer("c")]))
+    assert codex.cut_before_prompt(data, codex.prompts(data)[2]).endswith(transcripts.join([answer("c")]))
 
 
 def cursor_at(data, end, **more):
     payload = {"hook_event_name": "Stop", "session_id": "s", **more}
-    event = events.read(codex, json.dumps(payload).encode(), {})
+    event = events.read_event(codex, json.dumps(payload).encode(), {})
     return transcript_position.cursor_at(codex, data[:end], event)
 
 
@@ -128,35 +128,35 @@ def test_a_turn_that_ended_is_whole_although_its_hook_ran_before_its_last_line()
     first = codex.prompts(data)[0]
     cursor = cursor_at(data, len(b"".join(rows[: ended[0]])), turn_id=first.prompt_id)
     assert cursor.prompt_id == first.prompt_id
-    assert codex.cut_at(data, cursor, "turn_end") == b"".join(rows[: ended[0] + 1])
+    assert codex.cut_at_checkpoint(data, cursor, "turn_end") == b"".join(rows[: ended[0] + 1])
 
 
 def test_a_cancelled_turn_ends_at_its_last_line():
     rows = [META, *turn("t", item("one"), call("a"), answer("a"), end="turn_aborted"), *turn("u", item("two"))]
     data = transcripts.join(rows)
-    assert codex.cut_at(data, Cursor(prompt_id="t"), "turn_end") == transcripts.join(rows[:6])
+    assert codex.cut_at_checkpoint(data, Cursor(prompt_id="t"), "turn_end") == transcripts.join(rows[:6])
 
 
 def test_other_checkpoints_are_found_by_tool_or_by_hash():
     data = recorded()
     rows = data.splitlines(keepends=True)
-    assert codex.cut_at(data, Cursor(tool_use_id="call_1_0"), "tool_batch") == b"".join(rows[:15])
+    assert codex.cut_at_checkpoint(data, Cursor(tool_use_id="call_1_0"), "tool_batch") == b"".join(rows[:15])
     end = len(b"".join(rows[:21]))
-    assert codex.cut_at(data, cursor_at(data, end), "session_end") == data[:end]
-    assert codex.cut_at(data, Cursor(), "session_start") is None
+    assert codex.cut_at_checkpoint(data, cursor_at(data, end), "session_end") == data[:end]
+    assert codex.cut_at_checkpoint(data, Cursor(), "session_start") is None
     with pytest.raises(errors.AgentError, match="not in this transcript"):
-        codex.cut_at(data, Cursor(offset=9, prefix=b"x" * 32), "compact")
+        codex.cut_at_checkpoint(data, Cursor(offset=9, prefix=b"x" * 32), "compact")
 
 
 def test_a_fork_has_the_new_id_and_else_the_same_bytes():
     data = recorded()
-    cut = codex.cut(data, codex.prompts(data)[1])
+    cut = codex.cut_before_prompt(data, codex.prompts(data)[1])
     old = json.loads(data.partition(b"\n")[0])["payload"]["id"]
-    fork = codex.fork(data, cut, NEW)
+    fork = codex.make_fork(data, cut, NEW)
     assert fork.replace(NEW.encode(), old.encode()) == cut and old.encode() not in fork
     assert texts(fork) == PROMPTS[:1]
     quoting = transcripts.join([META | {"payload": {"id": old}}, *turn("t", item(f'my "id":"{old}"'))])
-    assert texts(codex.fork(quoting, quoting, NEW)) == [f'my "id":"{old}"'], "what the person said is as it was"
+    assert texts(codex.make_fork(quoting, quoting, NEW)) == [f'my "id":"{old}"'], "what the person said is as it was"
 
 
 @pytest.mark.parametrize("name", ["native_fork", "reverted"])
@@ -164,9 +164,9 @@ def test_the_client_s_own_forks_keep_the_reference_to_the_other_file(name):
     data = recorded(name)
     head = json.loads(data.partition(b"\n")[0])["payload"]
     (prompt,) = codex.prompts(data)
-    cut = codex.cut(data, prompt)
+    cut = codex.cut_before_prompt(data, prompt)
     assert cut is not None and texts(cut) == [], "what was said before is in the other file"
-    found = json.loads(codex.fork(data, cut, NEW).partition(b"\n")[0])["payload"]
+    found = json.loads(codex.make_fork(data, cut, NEW).partition(b"\n")[0])["payload"]
     assert (found["id"], found["history_base"]) == (NEW, head["history_base"])
 
 
@@ -175,17 +175,17 @@ def test_a_fork_s_path_is_where_the_client_looks_for_it(tmp_path):
     directory.mkdir(parents=True)
     homes = session_files.Homes(str(tmp_path), {})
     path = codex.fork_path(str(directory / "rollout-2026-11-20T23-27-30-s.jsonl"), NEW, b"")
-    session_files.check_place(codex, path, NEW, homes)
-    session_files.check_place(codex, str(directory / f"rollout-2026-11-20T23-27-30-{NEW}_01a1.jsonl"), NEW, homes)
+    session_files.check_transcript_path(codex, path, NEW, homes)
+    session_files.check_transcript_path(codex, str(directory / f"rollout-2026-11-20T23-27-30-{NEW}_01a1.jsonl"), NEW, homes)
     for name in (f"{NEW}.jsonl", f"rollout-{NEW}.jsonl", f"rollout-2026-11-20T23-27-30-x{NEW}.jsonl", "../../../config.toml"):
         with pytest.raises(errors.AgentError, match="refused"):
-            session_files.check_place(codex, str(directory / name), NEW, homes)
+            session_files.check_transcript_path(codex, str(directory / name), NEW, homes)
     moved = session_files.Homes(str(tmp_path / "other"), {"CODEX_HOME": str(tmp_path / ".codex")})
-    session_files.check_place(codex, path, NEW, moved)
+    session_files.check_transcript_path(codex, path, NEW, moved)
 
 
 def test_an_interrupt_is_the_end_of_its_turn():
     payload = {"hook_event_name": "Interrupt", "session_id": "s", "turn_id": "t", "cwd": "/p", "transcript_path": None}
-    event = events.read(codex, json.dumps(payload).encode(), {})
+    event = events.read_event(codex, json.dumps(payload).encode(), {})
     assert (event.trigger, event.reason, event.prompt_id, event.transcript, event.odd) == ("turn_end", "interrupt", "t", "", ())
-    assert events.wanted(codex, event, "balanced") and not events.wanted(codex, event, "minimal")
+    assert events.makes_checkpoint(codex, event, "balanced") and not events.makes_checkpoint(codex, event, "minimal")

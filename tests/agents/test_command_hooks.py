@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from casrewind import agents
-from casrewind.agents import hook_trial, hook_checks
+from casrewind.agents import run_program, hook_checks
 from casrewind.agents import install as installs
 from casrewind.agents.client import TIERS
 
@@ -52,7 +52,7 @@ def ask(found, program, root, environ):
 
 
 def looked(agent, home, root=None):
-    return hook_checks.find_hooks(ALL[agent], root, str(home), {}, "balanced")
+    return hook_checks.read_and_check_hooks(ALL[agent], root, str(home), {}, "balanced")
 
 
 @pytest.mark.parametrize("tier", TIERS)
@@ -172,7 +172,7 @@ def test_what_codex_says_about_our_hooks_is_told(home, tmp_path, changes, words)
     ],
 )  # fmt: skip
 def test_a_codex_that_does_not_answer_is_a_note(home, tmp_path, text, why, monkeypatch):
-    monkeypatch.setattr(hook_trial, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(run_program, "ANSWER_SECONDS", 0.5)
     installs.install(target("codex", home), "balanced", {})
     answer = ask(looked("codex", home), program(tmp_path, text), None, dict(os.environ))
     assert answer.problems == () and why in answer.notes[0] and "/hooks" in answer.notes[0]

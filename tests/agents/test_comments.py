@@ -42,7 +42,7 @@ def test_in_and_out_again_leaves_every_byte_and_meanwhile_every_comment(home, ag
         installs.install(target, tier, {})
         now = read(path).decode()
         assert json_edit.comments(now) == json_edit.comments(text)
-        value = json.loads(json_edit.without_comments(now))
+        value = json.loads(json_edit.blank_comments(now))
         assert {hook.event for hook in target.client.hooks_of(tier)} <= set(value["hooks"])
         assert not installs.install(target, tier, {}).changed
         if "MINE" in DOCUMENTS[name]:
@@ -59,7 +59,7 @@ def test_what_a_person_changed_meanwhile_stays(home, agent):
     put(path, read(path).replace(b"// old remark", b"// new remark"))
     installs.uninstall(target)
     now = read(path).decode()
-    assert json_edit.comments(now) == ["// new remark"] and json.loads(json_edit.without_comments(now)) == {"theme": "dark"}
+    assert json_edit.comments(now) == ["// new remark"] and json.loads(json_edit.blank_comments(now)) == {"theme": "dark"}
 
 
 @pytest.mark.parametrize("text", ['{"a": 1,}', '{"a": /* open', "{'a': 1}", '{"a": 1} / {}', '{"a": //\n}'])
@@ -103,18 +103,18 @@ def commented(draw, depth=2):
 def test_an_edit_keeps_every_comment_and_its_reverse_takes_out_just_it(text, data):
     text = f"{data.draw(SPACE)}{text}{data.draw(SPACE)}"
     start = json_edit.value_start(text)
-    assert len(json_edit.without_comments(text)) == len(text)
+    assert len(json_edit.blank_comments(text)) == len(text)
     if text[start] not in "[{":
         return
     key = "ours" if text[start] == "{" else None
-    added = json_edit.append(text, start, {"x": [1]}, key)
-    value, old = json.loads(json_edit.without_comments(added)), json.loads(json_edit.without_comments(text))
+    added = json_edit.append_item(text, start, {"x": [1]}, key)
+    value, old = json.loads(json_edit.blank_comments(added)), json.loads(json_edit.blank_comments(text))
     assert value == ({**old, "ours": {"x": [1]}} if key else [*old, {"x": [1]}])
     assert json_edit.comments(added) == json_edit.comments(text)
-    found = json_edit.items(added, json_edit.value_start(added))
+    found = json_edit.container_items(added, json_edit.value_start(added))
     gone = data.draw(st.sets(st.sampled_from(range(len(found))), max_size=len(found) - 1))
-    pieces = json_edit.item_cuts(added, found, gone) if gone else []
-    cut = json_edit.without(added, pieces)
+    pieces = json_edit.cuts_of_items(added, found, gone) if gone else []
+    cut = json_edit.cut_pieces(added, pieces)
     left = [one for number, one in enumerate(found) if number not in gone]
-    kept = json.loads(json_edit.without_comments(cut))
+    kept = json.loads(json_edit.blank_comments(cut))
     assert (list(kept) if key else kept) == ([one.key for one in left] if key else [json_edit.value_at(added, one.start) for one in left])

@@ -16,7 +16,7 @@ claude, droid = agents.load_conversation_client("claude"), agents.load_conversat
 
 
 def event(agent=claude, name="UserPromptSubmit", **fields):
-    return events.read(agent, json.dumps({"hook_event_name": name, "session_id": "s", **fields}).encode(), {})
+    return events.read_event(agent, json.dumps({"hook_event_name": name, "session_id": "s", **fields}).encode(), {})
 
 
 def hashed(data):
@@ -36,9 +36,9 @@ def test_a_cursor_is_the_identity_of_the_moment_and_the_end_of_the_last_whole_li
         event_id=[row["uuid"] for row in transcripts.values(data) if row.get("uuid")][-1],
         offset=len(data), prefix=hashed(data[:WINDOW]), tail=hashed(data[-WINDOW:]),
     )  # fmt: skip
-    assert transcript.has_position(path.read_bytes(), cursor) and transcript.has_position(data + b"more\n", cursor)
-    assert not transcript.has_position(data[:-1], cursor) and not transcript.has_position(b"x" + data[1:], cursor)
-    assert not transcript.has_position(data[:-2] + b"x\n", cursor)
+    assert transcript.still_has_bytes_before(path.read_bytes(), cursor) and transcript.still_has_bytes_before(data + b"more\n", cursor)
+    assert not transcript.still_has_bytes_before(data[:-1], cursor) and not transcript.still_has_bytes_before(b"x" + data[1:], cursor)
+    assert not transcript.still_has_bytes_before(data[:-2] + b"x\n", cursor)
 
 
 def test_droid_s_lines_are_named_by_their_id():
@@ -52,7 +52,7 @@ def test_every_prefix_of_a_transcript_gives_a_cursor_that_holds():
     for end in range(0, len(data), 1009):
         cursor = transcript_position.cursor_at(claude, data[:end], event())
         assert cursor.offset <= end and data[:end].rfind(b"\n") + 1 == cursor.offset
-        assert transcript.has_position(data, cursor) and transcript.has_position(data[: cursor.offset], cursor)
+        assert transcript.still_has_bytes_before(data, cursor) and transcript.still_has_bytes_before(data[: cursor.offset], cursor)
 
 
 def test_of_a_huge_transcript_only_the_ends_are_read(tmp_path, monkeypatch):

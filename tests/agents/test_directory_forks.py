@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from casrewind.agents import session_files
-from casrewind.agents.transcript import is_id
+from casrewind.agents.transcript import is_session_id
 from casrewind.workspace import open as opened
 from support.agent_turns import AgentTurns
 from support.command import Command
@@ -51,7 +51,7 @@ def work(root, casrewind):
         }  # fmt: skip
         turn = named.get(agent, {})
         if agent != "opencode":
-            session.path.write_bytes(session.client.cut(whole, asked))
+            session.path.write_bytes(session.client.cut_before_prompt(whole, asked))
         session.event("prompt", prompt=asked.text, **turn)
         plant(root, {"f": b"after"})
         if agent != "opencode":
@@ -89,7 +89,7 @@ def test_each_directory_has_a_fork_where_the_client_looks_for_it(agent, work, ca
         fork = row["fork"]
         assert row["directory"] == str(place) and (place / "f").read_bytes() == b"1"
         assert re.fullmatch(expected(agent, fork["session_id"], place), os.path.relpath(fork["path"], casrewind.home)), fork["path"]
-        assert texts(session, fork["path"]) == prompts[:-1] and is_id(fork["session_id"])
+        assert texts(session, fork["path"]) == prompts[:-1] and is_session_id(fork["session_id"])
         assert (fork["mode"], fork["backup"], os.stat(fork["path"]).st_mode & 0o777) == ("fork", None, 0o600)
         assert fork["resume"] == RESUMED[agent].format(fork["session_id"])
         assert fork["command"] == f"cd {shlex.quote(str(place))} && {fork['resume']}"
@@ -123,8 +123,8 @@ def test_the_fork_belongs_to_the_directory_and_not_to_the_project(work, casrewin
     place = Path(f"{root}-try1")
     fork = casrewind.json("restore", "@1", "--to", str(place), "--both")["written"][0]["fork"]
     homes = session_files.Homes(casrewind.home, {})
-    assert session_files.find_newest(homes, str(place)).session == fork["session_id"]
-    found = session_files.find_newest(homes, str(root))
+    assert session_files.find_newest_transcript(homes, str(place)).session == fork["session_id"]
+    found = session_files.find_newest_transcript(homes, str(root))
     assert found is None or found.session == session.id
 
 

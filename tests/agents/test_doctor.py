@@ -14,7 +14,7 @@ import pytest
 from casrewind import __version__, agents
 from casrewind import programs
 from casrewind.agents import claude_plugin as plugin
-from casrewind.agents import event, hook_trial, hook_checks, settings_edit, settings_files
+from casrewind.agents import event, hook_trial, run_program, hook_checks, settings_edit, settings_files
 from casrewind.agents import install as installs
 from casrewind.agents.client import TIERS
 from support.client_settings import FOREIGN, hooks, put, read
@@ -43,7 +43,7 @@ class Place:
 
     def look(self, tier="balanced", root=True, environ=None):
         before = picture(self.home), picture(self.root)
-        found = hook_checks.find_hooks(self.client, str(self.root) if root else None, str(self.home), environ or {}, tier)
+        found = hook_checks.read_and_check_hooks(self.client, str(self.root) if root else None, str(self.home), environ or {}, tier)
         assert (picture(self.home), picture(self.root)) == before, "looking changes nothing"
         return found
 
@@ -124,7 +124,7 @@ def test_variables_and_projects_are_looked_into(either, tmp_path):
 
 def test_a_home_that_is_a_project_is_looked_into_once(place):
     place.install()
-    found = hook_checks.find_hooks(CLAUDE, str(place.home), str(place.home), {}, "balanced")
+    found = hook_checks.read_and_check_hooks(CLAUDE, str(place.home), str(place.home), {}, "balanced")
     assert [scope.scope for scope in found.scopes] == ["user"] and found.problems == ()
 
 
@@ -284,7 +284,7 @@ def test_hooks_for_the_user_and_the_project_are_a_problem(place):
 
 def test_hooks_in_local_settings_are_found(place):
     local = str(place.root / ".claude/settings.local.json")
-    put(local, json.dumps({"hooks": settings_edit.hook_entries(CLAUDE, "minimal") and {e: [g] for e, g in settings_edit.hook_entries(CLAUDE, "minimal").items()}}))
+    put(local, json.dumps({"hooks": settings_edit.make_hook_entries(CLAUDE, "minimal") and {e: [g] for e, g in settings_edit.make_hook_entries(CLAUDE, "minimal").items()}}))
     place.install("minimal")
     found = place.only_problem("more than once", local, "by hand", tier="minimal")
     assert [(scope.scope, scope.tier) for scope in found.scopes] == [("user", "minimal"), ("local", "minimal")]
@@ -292,7 +292,7 @@ def test_hooks_in_local_settings_are_found(place):
 
 def test_scopes_that_share_no_event_are_not_there_twice(place):
     place.install("minimal")
-    put(place.project, json.dumps({"hooks": {"Stop": [hooked(settings_edit.hook_entries(CLAUDE, "balanced")["Stop"]["hooks"][0]["command"])]}}))
+    put(place.project, json.dumps({"hooks": {"Stop": [hooked(settings_edit.make_hook_entries(CLAUDE, "balanced")["Stop"]["hooks"][0]["command"])]}}))
     assert not any("more than once" in problem for problem in place.look().problems)
 
 
@@ -335,7 +335,7 @@ def test_droid_does_not_read_a_file_that_is_instead_of_another(home, root):
 def plugged(place, *, enabled=True, tier="balanced"):
     """What Claude Code 2.1.329 leaves behind when it installs a plugin."""
     directory = place.home / ".claude/plugins/cache/mine/casrewind/0.1.0"
-    plugin.write(str(directory), CLAUDE, tier, __version__)
+    plugin.write_plugin(str(directory), CLAUDE, tier, __version__)
     entry = {"scope": "user", "installPath": str(directory), "version": "0.1.0"}
     listing = str(place.home / ".claude/plugins/installed_plugins.json")
     put(listing, json.dumps({"version": 2, "plugins": {"casrewind@mine": [entry], "other@mine": [{**entry, "installPath": "/x"}]}}))
@@ -383,7 +383,7 @@ def test_hooks_and_plugin_both_are_a_problem(place):
 
 def test_a_plugin_that_the_real_client_installed_is_found(place, tmp_path):
     binary = claude()
-    plugin.write(str(tmp_path / "shelf" / "casrewind"), CLAUDE, "minimal", __version__)
+    plugin.write_plugin(str(tmp_path / "shelf" / "casrewind"), CLAUDE, "minimal", __version__)
     listing = {"name": "mine", "owner": {"name": "me"}, "plugins": [{"name": "casrewind", "source": "./casrewind"}]}
     put(str(tmp_path / "shelf" / ".claude-plugin" / "marketplace.json"), json.dumps(listing))
     environ = {"HOME": str(place.home), "PATH": "/usr/bin:/bin", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_TELEMETRY": "1",
@@ -407,7 +407,7 @@ def test_a_plugin_that_the_real_client_installed_is_found(place, tmp_path):
 
 def evil(place):
     planted = place.root / "bin" / "python3"
-    own = settings_edit.hook_entries(CLAUDE, "minimal")["SessionStart"]["hooks"][0]["command"]
+    own = settings_edit.make_hook_entries(CLAUDE, "minimal")["SessionStart"]["hooks"][0]["command"]
     return [
         "touch /tmp/x; casrewind hook claude", "./casrewind hook claude", f"{planted} -P -m casrewind hook claude", own + "\nhook claude",
         f"{shlex.quote(sys.executable)} -I -S {place.root}/casrewind/__main__.py hook claude", f"$(touch x) {own}", f"{own} && casrewind hook claude",
@@ -450,7 +450,7 @@ def program(tmp_path, text):
 
 
 def version(path, **environ):
-    return hook_trial.find_version(path, {"PATH": "/usr/bin:/bin", **environ})
+    return run_program.ask_version(path, {"PATH": "/usr/bin:/bin", **environ})
 
 
 @pytest.mark.parametrize(
@@ -481,7 +481,7 @@ def test_a_program_that_cannot_be_started_is_no_error(tmp_path):
 
 
 def run(path, seconds=1.0, data=b""):
-    return hook_trial.run([path], cwd="/", environ={"PATH": "/usr/bin:/bin"}, seconds=seconds, data=data)
+    return run_program.run_briefly([path], cwd="/", environ={"PATH": "/usr/bin:/bin"}, seconds=seconds, data=data)
 
 
 @pytest.mark.parametrize("text", ["sleep 600", "trap '' TERM HUP INT; while :; do :; done", "yes 2.1.329", "exec >&- 2>&-; sleep 600"])
@@ -534,13 +534,13 @@ def test_relative_entries_of_the_path_find_nothing(tmp_path, monkeypatch):
 def test_a_payload_is_read_as_the_event_that_it_is_for(agent):
     client = ALL[agent]
     for name, trigger in client.events.triggers.items():
-        data = hook_trial.payload(client, name, "session", "/project", "/project/x.jsonl")
-        environ = hook_trial.environment(client, {"CLAUDE_PID": "7", "CLAUDE_ENV_FILE": "/e", "HOME": "/h", "PATH": "/p"}, "/project", "/data")
-        found = event.read(client, data, environ)
+        data = hook_trial.trial_payload(client, name, "session", "/project", "/project/x.jsonl")
+        environ = hook_trial.trial_environment(client, {"CLAUDE_PID": "7", "CLAUDE_ENV_FILE": "/e", "HOME": "/h", "PATH": "/p"}, "/project", "/data")
+        found = event.read_event(client, data, environ)
         root, path = "/project" if client.events.root_variables else None, "/project/x.jsonl" if client.events.fields["transcript"] else ""
         assert (found.name, found.trigger, found.session, found.root, found.transcript) == (name, trigger, "session", root, path)
         assert found.cwd == "/project"
-        assert event.wanted(client, found, "aggressive") and found.env_file == "" and found.command is None
+        assert event.makes_checkpoint(client, found, "aggressive") and found.env_file == "" and found.command is None
         assert found.pid == (0 if agent == "claude" else found.pid)
         assert environ["CASREWIND_HOME"] == "/data" and environ["HOME"] == "/h" and environ["PATH"] == "/usr/bin:/bin"
 
@@ -548,4 +548,4 @@ def test_a_payload_is_read_as_the_event_that_it_is_for(agent):
 def test_the_real_clients_tell_their_versions():
     assert version(claude(), HOME="/nowhere") == ("2.1.329", "")
     if sys.platform == "linux":
-        assert hook_trial.find_version(droid(), {"PATH": "/usr/bin:/bin", "HOME": "/nowhere"}) == ("0.225.2", "")
+        assert run_program.ask_version(droid(), {"PATH": "/usr/bin:/bin", "HOME": "/nowhere"}) == ("0.225.2", "")

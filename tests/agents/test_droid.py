@@ -35,7 +35,7 @@ def texts(data):
 
 
 def test_every_line_of_the_recorded_transcript_has_a_known_kind():
-    found = Counter(droid.kind_of(line.value) for line in transcript.lines(transcripts.droid()))
+    found = Counter(droid.kind_of_line(line.value) for line in transcript.parse_lines(transcripts.droid()))
     assert found == {"bookkeeping": 4, "meta": 16, "attachment": 2, "prompt": 3, "assistant": 7, "tool_result": 4}
 
 
@@ -70,16 +70,16 @@ def test_what_the_person_typed_is_found_and_nothing_else():
     ],
 )  # fmt: skip
 def test_look_alikes_are_told_from_prompts(value, kind):
-    assert droid.kind_of(value) == kind
+    assert droid.kind_of_line(value) == kind
     assert texts(join([value])) == ([] if kind != "prompt" else ["" if value["message"]["content"][-1]["type"] == "image" else "hello"])
 
 
 def test_a_cut_is_what_stands_in_front_of_a_prompt_and_of_the_lines_that_were_written_for_it():
     data = transcripts.droid()
     first, second, third = droid.prompts(data)
-    assert droid.cut(data, first) is None
+    assert droid.cut_before_prompt(data, first) is None
     for prompt, earlier in ((second, 1), (third, 2)):
-        kept = droid.cut(data, prompt)
+        kept = droid.cut_before_prompt(data, prompt)
         assert data.startswith(kept) and texts(kept) == PROMPTS[:earlier]
         assert transcripts.values(kept)[-1]["type"] == "agent_turn_outcome"
         assert prompt.message_id.encode() not in kept  # neither its context nor its hook is left behind
@@ -91,23 +91,23 @@ def test_unanswered_calls_never_end_a_fork():
     tail = [message("z", "user", "three")]
     for more in ([message("d", "assistant", call("t1"))], [message("d", "assistant", call("t1"), call("t2")), message("e", "user", answer("t1"))]):
         data = join([*head, *more, *tail])
-        assert droid.cut(data, droid.prompts(data)[-1]) == join(head)
+        assert droid.cut_before_prompt(data, droid.prompts(data)[-1]) == join(head)
     whole = [message("d", "assistant", call("t1")), message("e", "user", answer("t1"))]
     data = join([*head, *whole, *tail])
-    assert droid.cut(data, droid.prompts(data)[-1]) == join([*head, *whole])
+    assert droid.cut_before_prompt(data, droid.prompts(data)[-1]) == join([*head, *whole])
 
 
 def test_the_end_of_a_turn_is_the_message_that_the_hook_names():
     data = transcripts.droid()
     last = next(row["id"] for row in reversed(transcripts.values(data)) if row.get("message", {}).get("role") == "assistant")
-    kept = droid.cut_at(data, Cursor(message_id=last, event_id=droid.prompts(data)[2].uuid, offset=1), "turn_end")
+    kept = droid.cut_at_checkpoint(data, Cursor(message_id=last, event_id=droid.prompts(data)[2].uuid, offset=1), "turn_end")
     assert transcripts.values(kept)[-1]["id"] == last and texts(kept) == PROMPTS
 
 
 def test_a_prompt_that_never_came_into_the_transcript_is_cut_behind_the_last_line_that_did():
     data = transcripts.droid()
     end = transcripts.values(data)[24]["id"]
-    kept = droid.cut_at(data, Cursor(message_id="never written", event_id=end, offset=1), "prompt")
+    kept = droid.cut_at_checkpoint(data, Cursor(message_id="never written", event_id=end, offset=1), "prompt")
     assert transcripts.values(kept)[-1]["id"] == end and texts(kept) == PROMPTS[:2]
 
 
@@ -115,26 +115,26 @@ def test_before_a_tool_its_call_is_not_in_the_fork():
     data = transcripts.droid()
     caller = transcripts.values(data)[28]
     assert caller["message"]["content"][1]["type"] == "tool_use"
-    kept = droid.cut_at(data, Cursor(event_id=caller["id"], offset=1), "tool_batch")
+    kept = droid.cut_at_checkpoint(data, Cursor(event_id=caller["id"], offset=1), "tool_batch")
     assert transcripts.values(kept)[-1]["id"] == droid.prompts(data)[2].uuid
 
 
 def test_a_cursor_of_another_transcript_is_refused():
     with pytest.raises(errors.AgentError, match="not in this transcript"):
-        droid.cut_at(transcripts.droid(), Cursor(event_id="x", offset=9, prefix=b"p" * 32, tail=b"t" * 32), "turn_end")
+        droid.cut_at_checkpoint(transcripts.droid(), Cursor(event_id="x", offset=9, prefix=b"p" * 32, tail=b"t" * 32), "turn_end")
     with pytest.raises(errors.AgentError, match="not in this transcript"):
-        droid.cut(transcripts.droid(), droid.prompts(join([message("a", "user", "hello")]))[0])
-    assert droid.cut_at(transcripts.droid(), Cursor(), "session_start") is None
+        droid.cut_before_prompt(transcripts.droid(), droid.prompts(join([message("a", "user", "hello")]))[0])
+    assert droid.cut_at_checkpoint(transcripts.droid(), Cursor(), "session_start") is None
 
 
 def test_a_fork_has_its_own_id_and_title_in_its_first_line_and_every_other_line_as_it_was():
     data = transcripts.droid()
-    kept = droid.cut(data, droid.prompts(data)[2])
-    made = droid.fork(data, kept, "new-id")
+    kept = droid.cut_before_prompt(data, droid.prompts(data)[2])
+    made = droid.make_fork(data, kept, "new-id")
     first, was = transcripts.values(made)[0], transcripts.values(data)[0]
     assert first == {**was, "id": "new-id", "title": "[Fork] Mock side reply"} and list(first) == list(was)
     assert made.partition(b"\n")[2] == kept.partition(b"\n")[2]
-    again = droid.fork(made, made, "other")
+    again = droid.make_fork(made, made, "other")
     assert droid.title_of(again) == "[Fork] Mock side reply" and transcripts.values(again)[0]["id"] == "other"
 
 
@@ -143,7 +143,7 @@ def test_unknown_lines_pass_through_byte_for_byte():
     strange = b'{"b":1, "a" :[]}\n\x00\xff\n\n[]\n'
     mixed = strange.join(data.splitlines(keepends=True))
     assert texts(mixed) == PROMPTS
-    kept = droid.cut(mixed, droid.prompts(mixed)[2])
+    kept = droid.cut_before_prompt(mixed, droid.prompts(mixed)[2])
     assert mixed.startswith(kept) and kept.count(strange) >= 20
-    made = droid.fork(mixed, kept, "n")
+    made = droid.make_fork(mixed, kept, "n")
     assert made.partition(b"\n")[2] == kept.partition(b"\n")[2]

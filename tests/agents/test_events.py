@@ -46,34 +46,34 @@ def test_the_same_payload_in_camel_case_is_the_same_event(folder, name):
     stdin, env = recorded(folder, name)
     client = client_of(folder)
     renamed = json.dumps({camel(key): value for key, value in stdin.items()}).encode()
-    assert events.read(client, renamed, env) == events.read(client, json.dumps(stdin).encode(), env)
+    assert events.read_event(client, renamed, env) == events.read_event(client, json.dumps(stdin).encode(), env)
 
 
 @pytest.mark.parametrize("agent", ["claude", "droid"])
 def test_an_unknown_event_is_nothing_to_do(agent):
     client = agents.load_conversation_client(agent)
-    event = events.read(client, b'{"hook_event_name": "SomethingOfNextYear", "session_id": "s"}', {})
-    assert event.trigger == "" and not any(events.wanted(client, event, tier) for tier in events.TIERS)
+    event = events.read_event(client, b'{"hook_event_name": "SomethingOfNextYear", "session_id": "s"}', {})
+    assert event.trigger == "" and not any(events.makes_checkpoint(client, event, tier) for tier in events.TIERS)
     assert event.root is None and event.budget == 20.0
 
 
 def test_an_unknown_tool_counts_as_one_that_changes_files():
     for client in (CLAUDE, DROID):
-        event = events.read(client, payload(hook_event_name="PreToolUse", tool_name="mcp__x__look"), {})
-        assert events.wanted(client, event, "aggressive") and not events.wanted(client, event, "balanced")
-        assert not any(events.may_mutate(client, (tool,)) for tool in client.events.harmless_tools)
-    assert events.may_mutate(CLAUDE, ("Read", "Bash")) and events.may_mutate(CLAUDE, ())
-    assert not events.may_mutate(CLAUDE, ("Read", "Grep"))
+        event = events.read_event(client, payload(hook_event_name="PreToolUse", tool_name="mcp__x__look"), {})
+        assert events.makes_checkpoint(client, event, "aggressive") and not events.makes_checkpoint(client, event, "balanced")
+        assert not any(events.may_change_files(client, (tool,)) for tool in client.events.harmless_tools)
+    assert events.may_change_files(CLAUDE, ("Read", "Bash")) and events.may_change_files(CLAUDE, ())
+    assert not events.may_change_files(CLAUDE, ("Read", "Grep"))
 
 
 def test_the_text_of_a_shell_command_decides_nothing():
     for command in ("ls", "rm -rf .", ""):
-        event = events.read(CLAUDE, payload(hook_event_name="PreToolUse", tool_name="Bash", tool_input={"command": command}), {})
-        assert events.wanted(CLAUDE, event, "aggressive")
+        event = events.read_event(CLAUDE, payload(hook_event_name="PreToolUse", tool_name="Bash", tool_input={"command": command}), {})
+        assert events.makes_checkpoint(CLAUDE, event, "aggressive")
 
 
 def test_the_event_can_be_named_on_the_command_line():
-    assert events.read(CLAUDE, b'{"session_id": "s", "reason": "other"}', {}, "SessionEnd").trigger == "session_end"
+    assert events.read_event(CLAUDE, b'{"session_id": "s", "reason": "other"}', {}, "SessionEnd").trigger == "session_end"
 
 
 @pytest.mark.parametrize(
@@ -87,13 +87,13 @@ def test_the_event_can_be_named_on_the_command_line():
     ],
 )  # fmt: skip
 def test_what_stands_behind_casrewind_is_a_command(prompt, command):
-    assert events.read_command(prompt) == command
-    event = events.read(CLAUDE, payload(prompt=prompt), {})
+    assert events.parse_slash_command(prompt) == command
+    event = events.read_event(CLAUDE, payload(prompt=prompt), {})
     assert event.command == command and event.trigger == ("prompt" if command is None else "")
 
 
 def test_a_command_s_name_in_another_event_is_no_command():
-    assert events.read(CLAUDE, payload(hook_event_name="Stop", prompt="/casrewind undo"), {}).command is None
+    assert events.read_event(CLAUDE, payload(hook_event_name="Stop", prompt="/casrewind undo"), {}).command is None
 
 
 @pytest.mark.parametrize(
@@ -104,18 +104,18 @@ def test_a_command_s_name_in_another_event_is_no_command():
     ],
 )  # fmt: skip
 def test_the_root_is_what_the_environment_says_and_never_the_working_directory(environ, root):
-    assert events.read(CLAUDE, payload(cwd="/a/sub"), environ).root == root
+    assert events.read_event(CLAUDE, payload(cwd="/a/sub"), environ).root == root
 
 
 def test_droid_is_asked_for_its_own_variable_first():
     environ = {"CLAUDE_PROJECT_DIR": "/c", "FACTORY_PROJECT_DIR": "/f"}
-    assert events.read(DROID, payload(), environ).root == "/f"
+    assert events.read_event(DROID, payload(), environ).root == "/f"
 
 
 def test_only_named_variables_of_the_environment_are_in_an_event():
     stdin, env = recorded("claude_hooks", "SessionStart.startup")
     env = {**{name: f"SECRET-{name}" for name in env}, "ANTHROPIC_API_KEY": "SECRET-key"}
-    assert "SECRET" not in repr(events.read(CLAUDE, json.dumps(stdin).encode(), env))
+    assert "SECRET" not in repr(events.read_event(CLAUDE, json.dumps(stdin).encode(), env))
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_only_named_variables_of_the_environment_are_in_an_event():
 )  # fmt: skip
 def test_what_is_no_event_is_refused(data):
     with pytest.raises(errors.MalformedEvent) as caught:
-        events.read(CLAUDE, data, {})
+        events.read_event(CLAUDE, data, {})
     assert caught.value.exit_code == 16 and len(str(caught.value)) < 300
 
 
@@ -148,21 +148,21 @@ def test_what_is_no_event_is_refused(data):
     ids=str,
 )  # fmt: skip
 def test_what_an_event_can_do_without_is_left_out_and_told(change, odd):
-    event = events.read(CLAUDE, payload(**change), {})
+    event = events.read_event(CLAUDE, payload(**change), {})
     assert event.odd == (odd,) and event.name == "UserPromptSubmit" or event.trigger
-    assert events.may_mutate(CLAUDE, event.tools), "a tool without a name may be any"
-    assert events.read(CLAUDE, payload(), {}).odd == ()
+    assert events.may_change_files(CLAUDE, event.tools), "a tool without a name may be any"
+    assert events.read_event(CLAUDE, payload(), {}).odd == ()
 
 
 def test_fields_that_are_null_are_not_there():
-    event = events.read(CLAUDE, payload(transcript_path=None, prompt=None, tool_name=None, prompt_id=None), {})
+    event = events.read_event(CLAUDE, payload(transcript_path=None, prompt=None, tool_name=None, prompt_id=None), {})
     assert (event.transcript, event.prompt, event.tools, event.prompt_id) == ("", "", (), "")
 
 
 def test_bytes_that_are_no_utf8_lose_no_event():
     data = payload(prompt="caf?").replace(b"?", b"\xe9")
-    assert events.read(CLAUDE, data, {}).prompt == "caf�"
-    assert events.read(CLAUDE, payload(prompt="half \ud83d"), {}).prompt == "half \ud83d"
+    assert events.read_event(CLAUDE, data, {}).prompt == "caf�"
+    assert events.read_event(CLAUDE, payload(prompt="half \ud83d"), {}).prompt == "half \ud83d"
 
 
 json_values = st.recursive(
@@ -188,13 +188,13 @@ names = sorted({name for client in (CLAUDE, DROID) for alternates in client.even
 @example(CLAUDE, payload(), {"CLAUDE_PID": "٣"})
 def test_no_bytes_give_anything_but_an_event_or_malformed_event(client, data, environ):
     try:
-        event = events.read(client, data, environ)
+        event = events.read_event(client, data, environ)
     except errors.MalformedEvent:
         return
     assert event.trigger in TRIGGERS | {""} and event.name
     assert os.fsencode(event.transcript) is not None and (event.root is None or os.fsencode(event.root))
     for tier in events.TIERS:
-        events.wanted(client, event, tier)
+        events.makes_checkpoint(client, event, tier)
 
 
 BIG = 50_000_000
@@ -207,20 +207,20 @@ def test_a_huge_payload_is_understood_by_its_head_without_much_memory(filler):
     data = head + b'[{"tool_name": "Write", "tool_input": {"content": "' + filler * (BIG // len(filler)) + b'"}}]}'
     tracemalloc.start()
     try:
-        event = events.read(CLAUDE, data, env)
+        event = events.read_event(CLAUDE, data, env)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert event.partial and event.trigger == "tool_batch" and event.session == stdin["session_id"]
     assert event.transcript == stdin["transcript_path"] and event.prompt_id == stdin["prompt_id"]
-    assert events.wanted(CLAUDE, event, "aggressive")
+    assert events.makes_checkpoint(CLAUDE, event, "aggressive")
     assert peak < BIG // 10
 
 
 @pytest.mark.parametrize("filler", ["x", "é", "\n", "\\", '"', "😀", "\ud83d"])
 def test_of_a_huge_prompt_the_beginning_is_known(filler):
     prompt = "please look at this: " + filler * payloads.LIMIT
-    event = events.read(CLAUDE, payload(prompt=prompt), {})
+    event = events.read_event(CLAUDE, payload(prompt=prompt), {})
     assert event.partial and event.trigger == "prompt"
     is_beginning = prompt.startswith(event.prompt)  # apart: a failure would print megabytes
     assert is_beginning and len(event.prompt) > 300
@@ -228,7 +228,7 @@ def test_of_a_huge_prompt_the_beginning_is_known(filler):
 
 def test_of_another_huge_text_nothing_is_taken():
     """Half a path would be another path."""
-    event = events.read(CLAUDE, payload(cwd="/a", transcript_path="/" + "x" * payloads.LIMIT), {})
+    event = events.read_event(CLAUDE, payload(cwd="/a", transcript_path="/" + "x" * payloads.LIMIT), {})
     assert event.partial and event.cwd == "/a" and event.transcript == ""
 
 
@@ -243,7 +243,7 @@ RUBBISH = {
 @pytest.mark.parametrize("kind", RUBBISH)
 def test_huge_rubbish_is_refused(kind):
     with pytest.raises(errors.MalformedEvent):
-        events.read(CLAUDE, RUBBISH[kind], {})
+        events.read_event(CLAUDE, RUBBISH[kind], {})
 
 
 def test_a_payload_is_read_to_its_end_and_kept_as_far_as_it_is_looked_at():
@@ -255,7 +255,7 @@ def test_a_payload_is_read_to_its_end_and_kept_as_far_as_it_is_looked_at():
                 file.write(b"x" * size)
             os._exit(0)
         os.close(writer)
-        kept = payloads.drain(reader)
+        kept = payloads.read_to_end_keeping_needed(reader)
         os.close(reader)
         assert os.waitstatus_to_exitcode(os.wait()[1]) == 0  # the writer was never cut off
         assert kept == b"x" * min(size, len(kept)) and len(kept) >= min(size, payloads.LIMIT + 1)

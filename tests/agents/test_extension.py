@@ -27,11 +27,11 @@ def test_in_and_out_again_leaves_nothing(home, tier):
     path = home / ".pi/agent/extensions/casrewind.js"
     assert (found.changed, found.written[0].path, path.stat().st_mode & 0o777) == (True, str(path), 0o600)
     assert constants(path.read_bytes()) == {
-        "COMMAND": launch.argv(), "EVENTS": {hook.event: hook.timeout for hook in PI.hooks_of(tier)},
+        "COMMAND": launch.own_command(), "EVENTS": {hook.event: hook.timeout for hook in PI.hooks_of(tier)},
         "HARMLESS": ["find", "grep", "ls", "read"], "RESIDENT": False,
     }  # fmt: skip
     assert not install.install(target(home), tier, {}).changed
-    seen = hook_checks.find_hooks(PI, None, str(home), {}, "")
+    seen = hook_checks.read_and_check_hooks(PI, None, str(home), {}, "")
     assert (seen.problems, seen.notes, [scope.tier for scope in seen.scopes]) == ((), (), [tier])
     assert install.uninstall(target(home)).written[0].restored
     assert os.listdir(home / ".pi/agent") == []
@@ -52,15 +52,15 @@ def test_other_extensions_and_edited_ones_are_left_alone(home):
         with pytest.raises(errors.AgentError, match="was edited"):
             work()
     assert path.read_bytes() == edited
-    assert any("was edited" in problem for problem in hook_checks.find_hooks(PI, None, str(home), {}, "").problems)
+    assert any("was edited" in problem for problem in hook_checks.read_and_check_hooks(PI, None, str(home), {}, "").problems)
 
 
 def test_the_extension_of_an_earlier_version_is_replaced(home):
     install.install(target(home), "balanced", {})
     path = home / ".pi/agent/extensions/casrewind.js"
     data = path.read_bytes().replace(b"const MOST", b"const MUCH")
-    path.write_bytes(re.sub(rb"// digest \w+", b"// digest " + extension._digest(data), data))
-    assert hook_checks.find_hooks(PI, None, str(home), {}, "").notes
+    path.write_bytes(re.sub(rb"// digest \w+", b"// digest " + extension._digest_without_own(data), data))
+    assert hook_checks.read_and_check_hooks(PI, None, str(home), {}, "").notes
     assert install.install(target(home), "balanced", {}).changed and b"MUCH" not in path.read_bytes()
 
 
@@ -68,7 +68,7 @@ def test_a_project_and_the_helper(home, root):
     found = install.install(target(home, root), "minimal", {}, resident=True)
     assert found.written[0].path == str(root / ".pi/extensions/casrewind.js") and found.resident
     assert install.install(target(home, root), "minimal", {}).resident, "as before"
-    seen = hook_checks.find_hooks(PI, str(root), str(home), {}, "")
+    seen = hook_checks.read_and_check_hooks(PI, str(root), str(home), {}, "")
     assert [(scope.scope, scope.resident) for scope in seen.scopes] == [("project", True)]
     install.uninstall(target(home, root))
     assert os.listdir(root) == []
@@ -78,6 +78,6 @@ def test_an_interpreter_that_is_gone_is_told(home):
     install.install(target(home), "balanced", {})
     path = home / ".pi/agent/extensions/casrewind.js"
     data = re.sub(rb"const COMMAND = .*;", b'const COMMAND = ["/nowhere/python", "-I", "/nowhere/casrewind/__main__.py"];', path.read_bytes())
-    path.write_bytes(re.sub(rb"// digest \w+", b"// digest " + extension._digest(data), data))
-    is_connected, gone = hook_checks.check_files(PI, None, str(home), {})
+    path.write_bytes(re.sub(rb"// digest \w+", b"// digest " + extension._digest_without_own(data), data))
+    is_connected, gone = hook_checks.find_missing_hook_files(PI, None, str(home), {})
     assert is_connected and gone and "/nowhere/python" in gone[0]

@@ -44,7 +44,7 @@ def everything(*messages):
 
 
 def test_every_line_of_the_recorded_transcript_has_a_known_kind():
-    found = Counter(gemini.kind_of(line.value) for line in transcript.lines(recorded()))
+    found = Counter(gemini.kind_of_line(line.value) for line in transcript.parse_lines(recorded()))
     assert found["prompt"] == 3 and found["tool_result"] == 4 and found["unknown"] == 0
     assert set(found) == {"bookkeeping", "prompt", "assistant", "tool_result"}
 
@@ -78,26 +78,26 @@ def test_what_a_hook_told_the_model_is_no_part_of_the_prompt():
     ],
 )  # fmt: skip
 def test_look_alikes_are_told_from_prompts(value, kind):
-    assert gemini.kind_of(value) == kind
+    assert gemini.kind_of_line(value) == kind
     assert len(texts(transcripts.join([value]))) == (kind == "prompt")
 
 
 def test_a_cut_is_what_stands_in_front_of_a_prompt():
     data = recorded()
     first, second, third = gemini.prompts(data)
-    assert gemini.cut(data, first) is None
-    assert gemini.cut(data, second) == data[: second.start]
-    assert gemini.cut(data, third) == data[: third.start]
+    assert gemini.cut_before_prompt(data, first) is None
+    assert gemini.cut_before_prompt(data, second) == data[: second.start]
+    assert gemini.cut_before_prompt(data, third) == data[: third.start]
     with pytest.raises(errors.AgentError, match="not in this transcript"):
-        gemini.cut(data, third._replace(uuid="x", start=7))
+        gemini.cut_before_prompt(data, third._replace(uuid="x", start=7))
 
 
 def test_a_rewind_in_the_client_removes_prompts_and_an_unknown_one_removes_all():
     rows = [HEAD, user("a", "one"), model("b"), user("c", "two"), model("d"), {"$rewindTo": "c"}, user("e", "other")]
     data = transcripts.join(rows)
     assert (texts(data), texts(data, every=True)) == (["one", "other"], ["one", "two", "other"])
-    assert gemini.cut(data, gemini.prompts(data)[1]) == transcripts.join(rows[:6])
-    assert gemini.cut(data, gemini.prompts(data, every=True)[1]) == transcripts.join(rows[:3])
+    assert gemini.cut_before_prompt(data, gemini.prompts(data)[1]) == transcripts.join(rows[:6])
+    assert gemini.cut_before_prompt(data, gemini.prompts(data, every=True)[1]) == transcripts.join(rows[:3])
     assert texts(transcripts.join([*rows[:5], {"$rewindTo": "nothing"}, user("e", "other")])) == ["other"]
 
 
@@ -105,19 +105,19 @@ def test_prompts_before_a_compaction_can_be_gone_back_to():
     rows = [HEAD, user("a", "one"), model("b"), user("c", "two"), model("d"), everything(user("x", "<session_context>"), model("d")), user("e", "on")]
     data = transcripts.join(rows)
     assert texts(data) == ["one", "two", "on"]
-    assert gemini.cut(data, gemini.prompts(data)[1]) == transcripts.join(rows[:3])
+    assert gemini.cut_before_prompt(data, gemini.prompts(data)[1]) == transcripts.join(rows[:3])
 
 
 def test_an_imported_prompt_is_listed_and_cannot_be_cut_at():
     data = transcripts.join([HEAD, everything(user("a", "one"), model("b"), user("c", "two")), user("e", "on")])
     assert texts(data) == ["one", "two", "on"]
     with pytest.raises(errors.AgentError, match="imported"):
-        gemini.cut(data, gemini.prompts(data)[1])
-    assert gemini.cut(data, gemini.prompts(data)[2]) is not None
+        gemini.cut_before_prompt(data, gemini.prompts(data)[1])
+    assert gemini.cut_before_prompt(data, gemini.prompts(data)[2]) is not None
 
 
 def cursor_at(data, end):
-    event = events.read(gemini, b'{"hook_event_name": "AfterAgent", "session_id": "s"}', {})
+    event = events.read_event(gemini, b'{"hook_event_name": "AfterAgent", "session_id": "s"}', {})
     return transcript_position.cursor_at(gemini, data[:end], event)
 
 
@@ -125,24 +125,24 @@ def test_a_checkpoint_is_found_by_hash_and_in_a_fork_by_id():
     data = recorded()
     second = gemini.prompts(data)[1]
     cursor = cursor_at(data, second.start)
-    assert gemini.cut_at(data, cursor, "turn_end") == data[: second.start]
-    fork = gemini.fork(data, gemini.cut(data, gemini.prompts(data)[2]), NEW)
-    found = gemini.cut_at(fork, cursor, "turn_end")
+    assert gemini.cut_at_checkpoint(data, cursor, "turn_end") == data[: second.start]
+    fork = gemini.make_fork(data, gemini.cut_before_prompt(data, gemini.prompts(data)[2]), NEW)
+    found = gemini.cut_at_checkpoint(fork, cursor, "turn_end")
     assert texts(found) == PROMPTS[:1] and found == fork[: len(found)]
-    assert gemini.cut_at(data, Cursor(), "session_start") is None
+    assert gemini.cut_at_checkpoint(data, Cursor(), "session_start") is None
     with pytest.raises(errors.AgentError, match="not in this transcript"):
-        gemini.cut_at(data, Cursor(offset=9, prefix=b"x" * 32, event_id="x"), "turn_end")
+        gemini.cut_at_checkpoint(data, Cursor(offset=9, prefix=b"x" * 32, event_id="x"), "turn_end")
 
 
 def test_a_fork_has_the_new_id_and_else_the_same_bytes():
     data = recorded()
-    cut = gemini.cut(data, gemini.prompts(data)[2])
+    cut = gemini.cut_before_prompt(data, gemini.prompts(data)[2])
     old = json.loads(data.partition(b"\n")[0])["sessionId"]
-    fork = gemini.fork(data, cut, NEW)
+    fork = gemini.make_fork(data, cut, NEW)
     assert fork.replace(NEW.encode(), old.encode()) == cut and old.encode() not in fork
     assert texts(fork) == PROMPTS[:2]
     quoting = transcripts.join([HEAD, user("a", '"s"'), {**model("b"), "toolCalls": [{"args": {"sessionId": "s"}}]}])
-    assert gemini.fork(quoting, quoting, NEW).splitlines()[1:] == quoting.splitlines()[1:]
+    assert gemini.make_fork(quoting, quoting, NEW).splitlines()[1:] == quoting.splitlines()[1:]
 
 
 def test_a_fork_s_path_is_where_the_client_looks_for_it(tmp_path):
@@ -150,16 +150,16 @@ def test_a_fork_s_path_is_where_the_client_looks_for_it(tmp_path):
     directory.mkdir(parents=True)
     homes = session_files.Homes(str(tmp_path), {})
     path = gemini.fork_path(str(directory / "session-2026-11-20T23-32-7152325f.jsonl"), NEW, b"")
-    session_files.check_place(gemini, path, NEW, homes)
+    session_files.check_transcript_path(gemini, path, NEW, homes)
     for name in (f"{NEW}.jsonl", "session-2026-11-20T23-32-7152325f.jsonl", "session-x-11111111.jsonl"):
         with pytest.raises(errors.AgentError, match="refused"):
-            session_files.check_place(gemini, str(directory / name), NEW, homes)
+            session_files.check_transcript_path(gemini, str(directory / name), NEW, homes)
     moved = session_files.Homes(str(tmp_path / "other"), {"GEMINI_CLI_HOME": str(tmp_path)})
-    session_files.check_place(gemini, path, NEW, moved)
+    session_files.check_transcript_path(gemini, path, NEW, moved)
 
 
 def test_timeouts_in_its_settings_are_milliseconds():
-    found = settings_edit.hook_entries(gemini, "aggressive")
+    found = settings_edit.make_hook_entries(gemini, "aggressive")
     assert {event: group["hooks"][0]["timeout"] for event, group in found.items()} == {
         "SessionStart": 10_000, "BeforeAgent": 30_000, "AfterAgent": 30_000, "SessionEnd": 5000, "BeforeTool": 15_000, "AfterTool": 15_000,
     }  # fmt: skip
@@ -168,6 +168,6 @@ def test_timeouts_in_its_settings_are_milliseconds():
 
 def test_hooks_that_are_switched_off_are_seen():
     (file,) = gemini.settings.files
-    assert settings_edit.off_switch('{"hooksConfig": {"enabled": false}}', gemini, file)
+    assert settings_edit.find_off_switch('{"hooksConfig": {"enabled": false}}', gemini, file)
     for text in ("{}", '{"hooksConfig": {"enabled": true}}', '{"hooksConfig": 7}', '{"hooksConfig": {"enabled": null}}'):
-        assert not settings_edit.off_switch(text, gemini, file)
+        assert not settings_edit.find_off_switch(text, gemini, file)

@@ -299,15 +299,15 @@ def test_no_cursor_leads_out_of_the_directory_of_sessions(sent, here, tmp_path):
         for name in odd:
             for session in (point.session, "../../x", "/x", ""):
                 cursor = cursors.Cursor(agent=agent, session=session, transcript=os.fsencode(name))
-                found = conversation.placed(point._replace(agent=agent, session=session, cursor=cursors.encode(cursor)), here.root, homes)
+                found = conversation.with_transcript_path_here(point._replace(agent=agent, session=session, cursor=cursors.encode(cursor)), here.root, homes)
                 path = os.fsdecode(cursors.decode(found.cursor).transcript)
                 if agent in STORED:
                     client = agents.load_conversation_client(agent)
                     try:
-                        session_files.check_place(client, path, session, homes)
+                        session_files.check_transcript_path(client, path, session, homes)
                     except errors.AgentError:
                         continue
-                    assert os.path.realpath(path).startswith(client.find_sessions(here.home, {}) + "/")
+                    assert os.path.realpath(path).startswith(client.usual_sessions_directory(here.home, {}) + "/")
                 else:
                     assert agent == "opencode" or path == name
 
@@ -321,5 +321,5 @@ def test_a_directory_of_sessions_that_a_variable_names_is_used(sent, here, tmp_p
         ({"PI_CODING_AGENT_SESSION_DIR": moved}, moved),
         ({"PI_CODING_AGENT_DIR": moved}, f"{moved}/sessions/-{root.replace('/', '-')}--"),
     ):
-        found = conversation.placed(point, root, session_files.Homes(here.home, variables))
+        found = conversation.with_transcript_path_here(point, root, session_files.Homes(here.home, variables))
         assert os.path.dirname(os.fsdecode(cursors.decode(found.cursor).transcript)) == wanted

@@ -116,20 +116,20 @@ def spoil(data, seed):
 
 def check(name, data):
     agent = agents.load_conversation_client(name)
-    for line in transcript.lines(data):
-        assert agent.kind_of(line.value) in transcript.KINDS
+    for line in transcript.parse_lines(data):
+        assert agent.kind_of_line(line.value) in transcript.KINDS
     found = agent.prompts(data)
     assert {prompt.start for prompt in found} <= {prompt.start for prompt in agent.prompts(data, every=True)}
     cuts = []
     for prompt in agent.prompts(data, every=True):
         try:
-            cuts.append(agent.cut(data, prompt))
+            cuts.append(agent.cut_before_prompt(data, prompt))
         except errors.AgentError:
             assert name == "gemini", "only there a prompt may have no line of its own"
     for trigger in ("prompt", "turn_end", "tool_batch", "compact", "session_end", "manual"):
         for cursor in (Cursor(event_id="c", prompt_id="a", message_id="b", tool_use_id="d", offset=9), Cursor(offset=5, prefix=b"p" * 32)):
             try:
-                cuts.append(agent.cut_at(data, cursor, trigger))
+                cuts.append(agent.cut_at_checkpoint(data, cursor, trigger))
             except errors.AgentError:
                 continue
     title = agent.title_of(data)
@@ -138,13 +138,13 @@ def check(name, data):
         if cut is None:
             continue
         assert cut and cut.endswith(b"\n") and transcripts.is_part_of(cut, data)
-        fork = agent.fork(data, cut, "new")
+        fork = agent.make_fork(data, cut, "new")
         changed = [row for row in fork.splitlines(keepends=True) if row not in cut.splitlines(keepends=True)]
         if name in ("claude", "droid", "pi"):  # the others name the session in many lines
             assert len(changed) <= (8 if name == "pi" else max(1, cut.count(b"session_start")))  # its header, labels and title
         assert agent.prompts(fork) == agent.prompts(cut) or name != "claude"  # there the first line's length changes
         assert [prompt.text for prompt in agent.prompts(fork)] == [prompt.text for prompt in agent.prompts(cut)]
-        assert agent.prompts(agent.in_place(data, cut)) == agent.prompts(cut) or name == "pi"
+        assert agent.prompts(agent.rewound_in_place(data, cut)) == agent.prompts(cut) or name == "pi"
 
 
 @pytest.mark.parametrize("name", made_up)
@@ -175,17 +175,17 @@ def test_spoiled_recordings(name, number):
 
 def test_a_line_that_cannot_be_read_is_a_line_still():
     data = b"\n".join(RUBBISH) + b"\ntorn"
-    found = list(transcript.lines(data))
+    found = list(transcript.parse_lines(data))
     assert [data[line.start : line.end].removesuffix(b"\n") for line in found] == RUBBISH
     assert [line.value is not None for line in found] == [row == b'{"type":"user"}' for row in RUBBISH]
-    assert list(transcript.lines_backwards(data)) == found[::-1] and transcript.complete_bytes(data) == len(data) - 4
-    assert list(transcript.lines(b"")) == list(transcript.lines_backwards(b"")) == list(transcript.lines(b"torn")) == []
+    assert list(transcript.parse_lines_backwards(data)) == found[::-1] and transcript.end_of_complete_lines(data) == len(data) - 4
+    assert list(transcript.parse_lines(b"")) == list(transcript.parse_lines_backwards(b"")) == list(transcript.parse_lines(b"torn")) == []
 
 
 def test_lines_with_a_word_in_them_are_found_from_the_end():
     data = b'{"a":1}\n{"b":"aa"}\n{"c":3}\n{"a":4}\n{"a":5'
-    assert [line.value for line in transcript.lines_containing(data, b'"a')] == [{"a": 4}, {"b": "aa"}, {"a": 1}]
-    assert list(transcript.lines_containing(data, b"x")) == list(transcript.lines_containing(b"", b"a")) == []
+    assert [line.value for line in transcript.parse_lines_containing(data, b'"a')] == [{"a": 4}, {"b": "aa"}, {"a": 1}]
+    assert list(transcript.parse_lines_containing(data, b"x")) == list(transcript.parse_lines_containing(b"", b"a")) == []
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ before = set(sys.modules)
 from casrewind import agents
 from casrewind.agents import event
 client = agents.load_client({name!r})
-found = event.read(client, b'{{"hook_event_name":"Stop"}}', {{}})
+found = event.read_event(client, b'{{"hook_event_name":"Stop"}}', {{}})
 print(*sorted(set(sys.modules) - before))
 from casrewind.agents import transcript_position
 transcript_position.cursor_at(client, "/nonexistent", found)

@@ -148,8 +148,8 @@ def test_every_hook_is_for_an_event_of_its_tier():
     for client in ALL.values():
         for number, tier in enumerate(TIERS):
             for hook in client.hooks_of(tier):
-                assert TIERS.index(client.tier_of(hook.event)) <= number, hook
-                assert hook.timeout > client.budget_of(hook.event), f"{hook}: the client would kill it before its time"
+                assert TIERS.index(client.lowest_tier_of(hook.event)) <= number, hook
+                assert hook.timeout > client.seconds_for(hook.event), f"{hook}: the client would kill it before its time"
         hooked = {hook.event for hook in client.hooks_of("aggressive")}
         known = {"StopFailure"} if client.name != "cursor" else set(ALL["claude"].events.triggers) | {"PostToolUse"}  # it calls those, too
         assert set(client.events.triggers) - hooked <= known, "older clients may refuse settings with an event they do not know"
@@ -347,7 +347,7 @@ def modes(top):
 
 @pytest.mark.parametrize("mask", [0, 0o002, 0o777])
 @pytest.mark.parametrize("scope", ["user", "project"])
-@pytest.mark.parametrize("agent", sorted(name for name, client in ALL.items() if not client.is_printed))
+@pytest.mark.parametrize("agent", sorted(name for name, client in ALL.items() if not client.prints_hooks_only))
 def test_nobody_else_may_write_to_what_an_installation_makes(home, root, agent, scope, mask):
     """Its files are run at every event. os.makedirs leaves the mode of parents to the umask."""
     (home / "kept").mkdir(mode=0o700)
@@ -474,9 +474,9 @@ def test_hooks_that_the_client_does_not_run_are_told_of(home, agent, text):
 
 def test_what_somebody_wrote_meanwhile_is_not_overwritten(place):
     put(place.path, "{}")
-    seen = settings_files.read(place.path)
+    seen = settings_files.read_settings(place.path)
     put(place.path, '{"model": "new"}')
-    for work in (lambda: settings_files.write(seen, b"{1}", 0o600), lambda: settings_files.remove(seen)):
+    for work in (lambda: settings_files.replace_if_unchanged(seen, b"{1}", 0o600), lambda: settings_files.remove_if_unchanged(seen)):
         with pytest.raises(settings_files.FileChanged):
             work()
     assert read(place.path) == b'{"model": "new"}' and os.listdir(os.path.dirname(place.path)) == ["settings.json"]
@@ -670,7 +670,7 @@ def test_each_agent_has_its_own(home):
     assert {path: what for path, what in picture(home).items() if path != b".factory"} == before
 
 
-IN_PROJECTS = sorted(name for name, client in ALL.items() if not client.is_printed)
+IN_PROJECTS = sorted(name for name, client in ALL.items() if not client.prints_hooks_only)
 
 
 def written_below(place):

@@ -11,8 +11,8 @@ from casrewind import errors, launch
 from casrewind.agents import event, extension
 from casrewind.agents.client import TIERS
 from casrewind.agents.opencode import CLIENT as opencode
-from casrewind.agents.opencode import NEW, make_import
-from casrewind.agents.prompt_matching import SHOWN, CheckpointPrompt, resolve
+from casrewind.agents.opencode import NEW, fork_as_import
+from casrewind.agents.prompts_by_id_and_text import SHOWN, CheckpointPrompt, prompt_of_checkpoint
 from casrewind.model.cursor import Cursor
 from support import opencode_database
 
@@ -23,7 +23,7 @@ SESSION = json.loads(LINES.splitlines()[0])["id"]
 
 def test_a_prompt_that_begins_with_casrewind_is_a_prompt():
     payload = json.dumps({"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "/casrewind list"}).encode()
-    assert event.read(opencode, payload, {}).trigger == "prompt"
+    assert event.read_event(opencode, payload, {}).trigger == "prompt"
 
 
 TYPED = {
@@ -45,36 +45,36 @@ TYPED = {
 @pytest.mark.parametrize("sent", TYPED)
 def test_the_marks_of_the_command_line_are_not_of_the_prompt(sent, tmp_path):
     payload = json.dumps({"hook_event_name": "UserPromptSubmit", "session_id": "s", "message_id": "m", "prompt": sent}).encode()
-    recorded = event.read(opencode, payload, {})
+    recorded = event.read_event(opencode, payload, {})
     rows = [json.loads(line) for line in LINES.splitlines()[:2]]
     rows[1]["parts"] = [{**rows[1]["parts"][0], "type": "text", "text": sent}]
     opencode_database.write(tmp_path, DATA, rows)
-    (found,) = opencode.prompts(opencode.read_session(str(tmp_path / "opencode.db.sessions" / f"{SESSION}.jsonl")))
+    (found,) = opencode.prompts(opencode.read_transcript_if_no_file(str(tmp_path / "opencode.db.sessions" / f"{SESSION}.jsonl")))
     assert recorded.prompt == found.text == TYPED[sent]
     for text in (recorded.prompt, sent):  # as an older casrewind recorded it
         seen = CheckpointPrompt("", found.message_id, text[:SHOWN], 0)
-        assert resolve([found], seen) == 0
+        assert prompt_of_checkpoint([found], seen) == 0
 
 
 def test_prompts_and_cuts_of_the_recorded_session():
     prompts = opencode.prompts(LINES)
     assert [prompt.text[:5] for prompt in prompts[:2]] == ["TURN1", "TURN2"]
     assert all(len(prompt.message_id) == 16 and prompt.time_ns > 0 for prompt in prompts)
-    assert opencode.cut(LINES, prompts[0]) is None
-    cut = opencode.cut(LINES, prompts[1])
+    assert opencode.cut_before_prompt(LINES, prompts[0]) is None
+    cut = opencode.cut_before_prompt(LINES, prompts[1])
     assert LINES.startswith(cut) and len(opencode.prompts(cut)) == 1
-    assert opencode.cut_at(LINES, Cursor(turn_id=prompts[0].message_id), "turn_end") == cut
-    assert opencode.cut_at(LINES, Cursor(turn_id=NEW), "session_start") is None
+    assert opencode.cut_at_checkpoint(LINES, Cursor(turn_id=prompts[0].message_id), "turn_end") == cut
+    assert opencode.cut_at_checkpoint(LINES, Cursor(turn_id=NEW), "session_start") is None
     with pytest.raises(errors.AgentError):
-        opencode.cut_at(LINES, Cursor(turn_id="msg_gone"), "turn_end")
+        opencode.cut_at_checkpoint(LINES, Cursor(turn_id="msg_gone"), "turn_end")
 
 
 def test_what_the_client_imports_has_new_ids_that_agree(tmp_path):
-    cut = opencode.cut(LINES, opencode.prompts(LINES)[1])
-    session = opencode.new_session()
+    cut = opencode.cut_before_prompt(LINES, opencode.prompts(LINES)[1])
+    session = opencode.new_session_id()
     assert re.fullmatch(r"ses_[0-9a-f]{12}[0-9A-Za-z]{14}", session) and session < "ses_f"
-    fork = opencode.fork(LINES, cut, session)
-    found = make_import(fork, session, str(tmp_path))
+    fork = opencode.make_fork(LINES, cut, session)
+    found = fork_as_import(fork, session, str(tmp_path))
     assert (found["info"]["id"], found["info"]["directory"]) == (session, str(tmp_path))
     assert found["info"]["title"].startswith("[Fork] ")
     names = [message["info"]["id"] for message in found["messages"]]
@@ -93,37 +93,37 @@ def database(directory):
 def test_a_session_is_read_from_the_database(tmp_path):
     path = database(tmp_path)
     place = tmp_path / "opencode.db.sessions"
-    found = opencode.read_session(str(place / f"{SESSION}.jsonl"))
+    found = opencode.read_transcript_if_no_file(str(place / f"{SESSION}.jsonl"))
     assert opencode.prompts(found)[0].text == opencode.prompts(LINES)[0].text
     assert len(found.splitlines()) == len(LINES.splitlines())
-    assert opencode.read_session(str(place / "ses_none.jsonl")) == opencode.read_session(str(tmp_path / "x.jsonl")) == b""
+    assert opencode.read_transcript_if_no_file(str(place / "ses_none.jsonl")) == opencode.read_transcript_if_no_file(str(tmp_path / "x.jsonl")) == b""
     second = opencode.prompts(LINES)[1].uuid
     with sqlite3.connect(path) as opened:
         opened.execute("update session set revert = ?", (json.dumps({"messageID": second}),))
     opened.close()
-    assert len(opencode.prompts(opencode.read_session(str(place / f"{SESSION}.jsonl")))) == 1, "what the client's own undo took back"
+    assert len(opencode.prompts(opencode.read_transcript_if_no_file(str(place / f"{SESSION}.jsonl")))) == 1, "what the client's own undo took back"
     path.write_bytes(b"no database" * 100)
     with pytest.raises(errors.AgentError):
-        opencode.read_session(str(place / f"{SESSION}.jsonl"))
+        opencode.read_transcript_if_no_file(str(place / f"{SESSION}.jsonl"))
 
 
 def test_spoiled_lines_raise_nothing_else():
     for size in range(0, len(LINES), 331):
         data = LINES[:size] + b"\xff{]\n" + LINES[size:]
         for prompt in opencode.prompts(data):
-            cut = opencode.cut(data, prompt)
+            cut = opencode.cut_before_prompt(data, prompt)
             if cut is not None:
-                make_import(opencode.fork(data, cut, "ses_new"), "ses_new", "/")
+                fork_as_import(opencode.make_fork(data, cut, "ses_new"), "ses_new", "/")
 
 
 @pytest.mark.parametrize("tier", TIERS)
 def test_the_plugin_names_the_command_and_the_events(tier, tmp_path):
-    data = extension.content(opencode, tier, resident=False)
-    assert extension.install(opencode, str(tmp_path), data, 0o600) and not extension.install(opencode, str(tmp_path), data, 0o600)
-    found = extension.find(opencode, str(tmp_path))
-    assert found.command == tuple(launch.argv()) and found.is_current and found.is_intact
+    data = extension.extension_bytes(opencode, tier, resident=False)
+    assert extension.install_extension(opencode, str(tmp_path), data, 0o600) and not extension.install_extension(opencode, str(tmp_path), data, 0o600)
+    found = extension.find_ours(opencode, str(tmp_path))
+    assert found.command == tuple(launch.own_command()) and found.is_current and found.is_intact
     assert found.events == tuple(hook.event for hook in opencode.hooks_of(tier))
-    extension.uninstall(opencode, str(tmp_path))
+    extension.uninstall_extension(opencode, str(tmp_path))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -132,5 +132,5 @@ def test_a_plugin_of_the_user_s_own_is_left_alone(tmp_path):
     path.parent.mkdir()
     path.write_text("export const Mine = 1")
     with pytest.raises(errors.AgentError, match="an extension of your own"):
-        extension.install(opencode, str(tmp_path), b"", 0o600)
-    assert extension.uninstall(opencode, str(tmp_path)) is None and path.read_text() == "export const Mine = 1"
+        extension.install_extension(opencode, str(tmp_path), b"", 0o600)
+    assert extension.uninstall_extension(opencode, str(tmp_path)) is None and path.read_text() == "export const Mine = 1"

@@ -47,7 +47,7 @@ TWO = [HEADER, entry("m", None, "model_change"), user("u1", "m", "one"), assista
 
 @pytest.mark.parametrize("name", transcripts.PI)
 def test_every_line_of_a_recorded_session_has_a_known_kind(name):
-    kinds = Counter(pi.kind_of(line.value) for line in transcript.lines(transcripts.recorded("pi", name)))
+    kinds = Counter(pi.kind_of_line(line.value) for line in transcript.parse_lines(transcripts.recorded("pi", name)))
     assert transcript.UNKNOWN not in kinds and kinds[transcript.PROMPT] > 0
 
 
@@ -64,7 +64,7 @@ def test_every_line_of_a_recorded_session_has_a_known_kind(name):
     ],
 )  # fmt: skip
 def test_look_alikes_are_told_from_prompts(value, kind):
-    assert pi.kind_of(value) == kind
+    assert pi.kind_of_line(value) == kind
     assert texts(join([HEADER, value])) == (["hello"] if kind == "prompt" else [])
 
 
@@ -81,7 +81,7 @@ def test_prompts_are_those_of_the_branch_and_have_the_ids_of_their_entries():
 def test_a_message_that_was_typed_while_a_run_went_on_is_a_prompt():
     data = transcripts.recorded("pi", "tree-steer")
     steered = next(prompt for prompt in pi.prompts(data) if prompt.text.startswith("STEERED"))
-    kept = pi.cut(data, steered)
+    kept = pi.cut_before_prompt(data, steered)
     assert texts(kept)[-1].startswith("SLOW") and values(kept)[-1]["message"]["role"] == "toolResult"
 
 
@@ -89,9 +89,9 @@ def test_a_message_that_was_typed_while_a_run_went_on_is_a_prompt():
 def test_a_cut_is_the_path_above_a_prompt_byte_for_byte(name):
     data = transcripts.recorded("pi", name)
     prompts = pi.prompts(data)
-    assert pi.cut(data, prompts[0]) is None
+    assert pi.cut_before_prompt(data, prompts[0]) is None
     for earlier, prompt in enumerate(prompts[1:], 1):
-        kept = pi.cut(data, prompt)
+        kept = pi.cut_before_prompt(data, prompt)
         assert is_part_of(kept, data) and kept.startswith(data[: data.index(b"\n") + 1])
         assert texts(kept) == texts(data)[:earlier] == texts(kept, every=True)
         assert ids(kept)[-1] == prompt.parent
@@ -100,47 +100,47 @@ def test_a_cut_is_the_path_above_a_prompt_byte_for_byte(name):
 def test_the_client_s_own_fork_keeps_the_same_entries():
     parent, child = transcripts.recorded("pi", "tree-steer"), transcripts.recorded("pi", "native-fork")
     shared = [name for name in ids(child) if name in ids(parent)]
-    cut = pi.cut(parent, next(prompt for prompt in pi.prompts(parent, every=True) if prompt.text.startswith("TURN2")))
+    cut = pi.cut_before_prompt(parent, next(prompt for prompt in pi.prompts(parent, every=True) if prompt.text.startswith("TURN2")))
     assert shared == ids(cut) and len(shared) > 3
 
 
 def test_a_prompt_of_an_abandoned_branch_can_be_gone_back_to():
     data = transcripts.recorded("pi", "tree-compaction")
     third = next(prompt for prompt in pi.prompts(data, every=True) if prompt.text.startswith("TURN3"))
-    assert texts(pi.cut(data, third)) == ["TURN1 please create a.txt", "TURN2 please edit"]
+    assert texts(pi.cut_before_prompt(data, third)) == ["TURN1 please create a.txt", "TURN2 please edit"]
 
 
 def test_before_a_compaction_the_conversation_is_whole():
     data = transcripts.recorded("pi", "tree-compaction")
     summary = next(value for value in values(data) if value["type"] == "compaction")
-    kept = pi.cut_at(data, Cursor(message_id=summary["parentId"]), "compact")
+    kept = pi.cut_at_checkpoint(data, Cursor(message_id=summary["parentId"]), "compact")
     assert ids(kept)[-1] == summary["parentId"] and summary["id"] not in ids(kept)
-    assert summary["id"] in ids(pi.cut_at(data, Cursor(message_id=summary["id"]), "turn_end"))
+    assert summary["id"] in ids(pi.cut_at_checkpoint(data, Cursor(message_id=summary["id"]), "turn_end"))
 
 
 def test_unanswered_calls_never_end_a_fork():
     data = join([*TWO, user("u3", "a2", "three"), assistant("a3", "u3", "c1", "c2"), result("r1", "a3", "c1"), result("r2", "r1", "c2")])
     for name, last in (("a3", "u3"), ("r1", "u3"), ("r2", "r2"), ("u3", "u3"), ("a2", "a2")):
-        assert ids(pi.cut_at(data, Cursor(message_id=name), "tool_batch"))[-1] == last
-    assert pi.cut_at(data, Cursor(message_id="m"), "session_start") is None, "nothing was said"
+        assert ids(pi.cut_at_checkpoint(data, Cursor(message_id=name), "tool_batch"))[-1] == last
+    assert pi.cut_at_checkpoint(data, Cursor(message_id="m"), "session_start") is None, "nothing was said"
 
 
 def test_a_cursor_without_the_entry_goes_by_its_bytes_and_one_of_another_session_is_refused():
     data = join(TWO)
-    assert pi.cut_at(data, Cursor(), "session_start") is None
-    assert pi.cut_at(data, Cursor(message_id="never written"), "session_start") is None, "there was no file yet"
-    assert ids(pi.cut_at(data, Cursor(event_id="a1", offset=1), "turn_end"))[-1] == "a1"
+    assert pi.cut_at_checkpoint(data, Cursor(), "session_start") is None
+    assert pi.cut_at_checkpoint(data, Cursor(message_id="never written"), "session_start") is None, "there was no file yet"
+    assert ids(pi.cut_at_checkpoint(data, Cursor(event_id="a1", offset=1), "turn_end"))[-1] == "a1"
     for cursor in (Cursor(message_id="x", offset=9), Cursor(event_id="x", offset=9, prefix=b"p" * 32, tail=b"t" * 32)):
         with pytest.raises(errors.AgentError, match="not in this transcript"):
-            pi.cut_at(data, cursor, "turn_end")
+            pi.cut_at_checkpoint(data, cursor, "turn_end")
     with pytest.raises(errors.AgentError, match="not in this transcript"):
-        pi.cut(data, pi.prompts(join([HEADER, user("other", None, "x")]))[0])
+        pi.cut_before_prompt(data, pi.prompts(join([HEADER, user("other", None, "x")]))[0])
 
 
 def test_a_fork_has_a_header_of_its_own_and_names_its_parent(tmp_path):
     data = transcripts.recorded("pi", "three-turns")
-    kept = pi.cut(data, pi.prompts(data)[2])
-    made = pi.fork(data, kept, "new-id", original="/sessions/x.jsonl", root=str(tmp_path))
+    kept = pi.cut_before_prompt(data, pi.prompts(data)[2])
+    made = pi.make_fork(data, kept, "new-id", original="/sessions/x.jsonl", root=str(tmp_path))
     head, *rest = values(made)
     assert head == {
         **values(data)[0], "id": "new-id", "timestamp": head["timestamp"], "cwd": str(tmp_path), "parentSession": "/sessions/x.jsonl",
@@ -148,19 +148,19 @@ def test_a_fork_has_a_header_of_its_own_and_names_its_parent(tmp_path):
     assert kept.partition(b"\n")[2] in made and rest[:-1] == values(kept)[1:]
     assert (rest[-1]["type"], rest[-1]["parentId"]) == ("session_info", rest[-2]["id"])
     assert re.fullmatch("[0-9a-f]{8}", rest[-1]["id"])
-    assert pi.title_of(made) == "[Fork] TURN1 please create a.txt" == pi.title_of(pi.fork(made, made, "n"))
+    assert pi.title_of(made) == "[Fork] TURN1 please create a.txt" == pi.title_of(pi.make_fork(made, made, "n"))
 
 
 def test_a_fork_runs_where_the_session_ran_if_that_is_in_the_project(tmp_path):
     (tmp_path / "proj" / "part").mkdir(parents=True)
     for cwd, wanted in (("proj/part", "proj/part"), ("proj", "proj"), ("gone", "proj"), ("", "proj")):
         data = join([{**HEADER, "cwd": str(tmp_path / cwd)}, *TWO[1:]])
-        made = pi.fork(data, data, "n", root=str(tmp_path / "proj"))
+        made = pi.make_fork(data, data, "n", root=str(tmp_path / "proj"))
         assert values(made)[0]["cwd"] == str(tmp_path / wanted)
 
 
 def test_a_fork_lies_where_the_client_looks_for_it():
-    made = pi.fork(join(TWO), join(TWO), "new-id", root="/home/dev/moved")
+    made = pi.make_fork(join(TWO), join(TWO), "new-id", root="/home/dev/moved")
     path = pi.fork_path("/s/--home-dev-proj--/2026-11-22T04-00-10-991Z_old.jsonl", "new-id", made)
     assert re.fullmatch(r"/s/--home-dev-moved--/\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{3}Z_new-id\.jsonl", path)
     assert pi.fork_path("/elsewhere/t_old.jsonl", "new-id", made).startswith("/elsewhere/"), "with --session-dir there is one directory"
@@ -168,8 +168,8 @@ def test_a_fork_lies_where_the_client_looks_for_it():
 
 def test_in_place_nothing_is_removed_and_the_conversation_goes_on_from_the_cut():
     data = transcripts.recorded("pi", "three-turns")
-    kept = pi.cut(data, pi.prompts(data)[1])
-    made = pi.in_place(data, kept)
+    kept = pi.cut_before_prompt(data, pi.prompts(data)[1])
+    made = pi.rewound_in_place(data, kept)
     assert made.startswith(data) and texts(made) == texts(kept)
     assert values(made)[-1]["parentId"] == ids(kept)[-1] and values(made)[-1]["id"] not in ids(data)
     assert texts(made, every=True) == texts(data)
@@ -182,12 +182,12 @@ def test_titles_and_labels_are_respected():
     ]  # fmt: skip
     data = join([*TWO, *more])
     assert pi.title_of(data) == "my name" and pi.title_of(join([*TWO, *more, entry("s2", "s1", "session_info", name="")])) == "one"
-    made = pi.fork(data, pi.cut(data, pi.prompts(data)[1]), "n")
+    made = pi.make_fork(data, pi.cut_before_prompt(data, pi.prompts(data)[1]), "n")
     assert [(value["targetId"], value["label"]) for value in values(made) if value["type"] == "label"] == [("a1", "good")]
-    assert pi.title_of(made) == "[Fork] my name" and pi.title_of(pi.fork(data + join([entry("s2", "s1", "session_info", name="other")]), data, "n")) == "[Fork] other"
+    assert pi.title_of(made) == "[Fork] my name" and pi.title_of(pi.make_fork(data + join([entry("s2", "s1", "session_info", name="other")]), data, "n")) == "[Fork] other"
     removed = join([*TWO[:4], entry("l0", "a1", "label", targetId="a1", label="old"), *TWO[4:], entry("l3", "a2", "label", targetId="a1")])
-    kept = pi.cut_at(removed, Cursor(message_id="l0"), "turn_end")
-    assert values(pi.fork(removed, kept, "n"))[-2] | {"id": "", "timestamp": ""} == {
+    kept = pi.cut_at_checkpoint(removed, Cursor(message_id="l0"), "turn_end")
+    assert values(pi.make_fork(removed, kept, "n"))[-2] | {"id": "", "timestamp": ""} == {
         "type": "label", "id": "", "parentId": "l0", "timestamp": "", "targetId": "a1",
     }, "a label that was taken away is taken away"  # fmt: skip
 
@@ -197,16 +197,16 @@ def test_sessions_of_version_1_have_no_ids_and_follow_each_other():
     data = join([{key: value for key, value in HEADER.items() if key != "version"}, *rows])
     first, second = pi.prompts(data)
     assert (first.text, second.text, second.prompt_id) == ("one", "two", "") and second.time_ns
-    kept = pi.cut(data, second)
-    assert data.startswith(kept) and texts(kept) == ["one"] and pi.cut(data, first) is None
-    made = pi.fork(data, kept, "n")
+    kept = pi.cut_before_prompt(data, second)
+    assert data.startswith(kept) and texts(kept) == ["one"] and pi.cut_before_prompt(data, first) is None
+    made = pi.make_fork(data, kept, "n")
     assert made.partition(b"\n")[2] == kept.partition(b"\n")[2] and "version" not in values(made)[0]
-    assert pi.in_place(data, kept) == kept
+    assert pi.rewound_in_place(data, kept) == kept
 
 
 def test_sessions_of_version_2_are_trees_already():
     data = join([{**HEADER, "version": 2}, *TWO[1:]])
-    assert texts(data) == ["one", "two"] and values(pi.fork(data, data, "n"))[0]["version"] == 2
+    assert texts(data) == ["one", "two"] and values(pi.make_fork(data, data, "n"))[0]["version"] == 2
 
 
 def test_unknown_lines_are_left_out_and_unknown_entries_pass_byte_for_byte():
@@ -215,7 +215,7 @@ def test_unknown_lines_are_left_out_and_unknown_entries_pass_byte_for_byte():
     lines = [join([row]) for row in TWO]
     data = strange.join(lines[:4]) + unknown + join([user("u3", "x1", "three")])
     assert texts(data) == ["one", "three"]
-    kept = pi.cut(data, pi.prompts(data)[1])
+    kept = pi.cut_before_prompt(data, pi.prompts(data)[1])
     assert unknown in kept and strange not in kept and is_part_of(kept, data)
 
 

@@ -27,7 +27,7 @@ def everything(directory):
 
 @pytest.mark.parametrize("tier", TIERS)
 def test_a_plugin_holds_the_hooks_of_its_tier(tmp_path, tier):
-    made = plugin.write(str(tmp_path / "p"), CLAUDE, tier, __version__)
+    made = plugin.write_plugin(str(tmp_path / "p"), CLAUDE, tier, __version__)
     assert {os.path.relpath(path, tmp_path / "p") for path in made} == FILES == everything(tmp_path / "p")
     found = hooks(tmp_path / "p" / "hooks" / "hooks.json")
     assert {event: [(matcher, hook["timeout"]) for matcher, hook in every] for event, every in found.items()} == {
@@ -39,14 +39,14 @@ def test_a_plugin_holds_the_hooks_of_its_tier(tmp_path, tier):
 
 
 def test_a_plugin_may_have_the_helper(tmp_path):
-    plugin.write(str(tmp_path / "p"), CLAUDE, "balanced", __version__, resident=True)
+    plugin.write_plugin(str(tmp_path / "p"), CLAUDE, "balanced", __version__, resident=True)
     found = hooks(tmp_path / "p" / "hooks" / "hooks.json")
     lines = {event: hook["command"] for event, ((_, hook),) in found.items()}
     assert {event for event, line in lines.items() if line.endswith(" --resident 2>/dev/null || :")} == {"SessionStart", "UserPromptSubmit"}
 
 
 def test_it_has_no_path_of_this_machine_and_is_a_marketplace_of_itself(tmp_path):
-    plugin.write(str(tmp_path / "p"), CLAUDE, "aggressive", __version__, resident=True)
+    plugin.write_plugin(str(tmp_path / "p"), CLAUDE, "aggressive", __version__, resident=True)
     for name in everything(tmp_path / "p"):
         text = (tmp_path / "p" / name).read_text()
         assert not [word for word in (sys.prefix, str(TOP), str(tmp_path), os.path.expanduser("~")) if word in text], name
@@ -56,7 +56,7 @@ def test_it_has_no_path_of_this_machine_and_is_a_marketplace_of_itself(tmp_path)
 
 def launch(tmp_path, *, path="/usr/bin:/bin", **variables):
     """What the launcher starts: the words that the program got, or [] if it found none."""
-    (tmp_path / "casrewind.sh").write_bytes(plugin.launcher())
+    (tmp_path / "casrewind.sh").write_bytes(plugin.launcher_script())
     done = subprocess.run(
         ["sh", str(tmp_path / "casrewind.sh"), "hook", "claude", "a b"], env={"HOME": str(tmp_path / "home"), "PATH": path, **variables},
         capture_output=True, text=True, cwd=tmp_path,
@@ -88,11 +88,11 @@ def test_the_launcher_finds_casrewind_where_it_is(tmp_path):
 
 
 def test_it_is_written_again_over_itself_and_over_nothing_else(tmp_path):
-    plugin.write(str(tmp_path / "p"), CLAUDE, "minimal", "0.1")
-    plugin.write(str(tmp_path / "p"), CLAUDE, "aggressive", "0.2")
+    plugin.write_plugin(str(tmp_path / "p"), CLAUDE, "minimal", "0.1")
+    plugin.write_plugin(str(tmp_path / "p"), CLAUDE, "aggressive", "0.2")
     assert len(hooks(tmp_path / "p" / "hooks" / "hooks.json")) == 8 and everything(tmp_path / "p") == FILES
     (tmp_path / "empty").mkdir()
-    plugin.write(str(tmp_path / "empty"), CLAUDE, "minimal", "0.1")
+    plugin.write_plugin(str(tmp_path / "empty"), CLAUDE, "minimal", "0.1")
     put(str(tmp_path / "other" / ".claude-plugin" / "plugin.json"), '{"name": "other"}')
     put(str(tmp_path / "mine" / "README.md"), "mine")
     put(str(tmp_path / "file"), "mine")
@@ -100,16 +100,16 @@ def test_it_is_written_again_over_itself_and_over_nothing_else(tmp_path):
     before = picture(tmp_path, inodes=True)
     for name in ("other", "mine", "file", "link", "file/below"):
         with pytest.raises(errors.AgentError, match=name):
-            plugin.write(str(tmp_path / name), CLAUDE, "minimal", "0.1")
+            plugin.write_plugin(str(tmp_path / name), CLAUDE, "minimal", "0.1")
     with pytest.raises(errors.AgentError, match="Factory Droid does not support plugins"):
-        plugin.write(str(tmp_path / "droid"), agents.load_client("droid"), "minimal", "0.1")
+        plugin.write_plugin(str(tmp_path / "droid"), agents.load_client("droid"), "minimal", "0.1")
     assert picture(tmp_path, inodes=True) == before
 
 
 @pytest.mark.parametrize("tier", TIERS)
 def test_the_client_finds_nothing_wrong_with_it(tmp_path, tier):
     binary = claude()
-    plugin.write(str(tmp_path / "p"), CLAUDE, tier, __version__)
+    plugin.write_plugin(str(tmp_path / "p"), CLAUDE, tier, __version__)
     done = subprocess.run(
         [binary, "plugin", "validate", "--strict", str(tmp_path / "p")], capture_output=True, text=True, timeout=120, cwd=tmp_path,
         env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_TELEMETRY": "1",
@@ -133,7 +133,7 @@ def test_a_shared_plugin_runs_the_casrewind_of_the_machine_that_it_is_on(tmp_pat
     (tools / "casrewind").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
     directory = tmp_path / "a plugin"
-    plugin.write(str(directory), CLAUDE, "balanced", __version__)
+    plugin.write_plugin(str(directory), CLAUDE, "balanced", __version__)
     for path in everything(directory):
         assert os.path.dirname(sys.executable).encode() not in read(directory / path), path
     ((_, hook),) = hooks(directory / "hooks" / "hooks.json")["Stop"]
@@ -152,7 +152,7 @@ def test_a_shared_plugin_runs_the_casrewind_of_the_machine_that_it_is_on(tmp_pat
 
 def test_the_client_installs_it_from_a_marketplace_folder_in_another_place(tmp_path):
     binary = claude()
-    plugin.write(str(tmp_path / "p"), CLAUDE, "balanced", __version__)
+    plugin.write_plugin(str(tmp_path / "p"), CLAUDE, "balanced", __version__)
     os.rename(tmp_path / "p", tmp_path / "shared folder")
     (tmp_path / "home").mkdir()
     environment = {

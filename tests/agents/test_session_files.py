@@ -108,19 +108,19 @@ def test_a_client_is_alive_until_it_ends_and_not_when_its_number_is_another_s():
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
     from casrewind.agents import event as events
 
-    moment = events.read(claude, b'{"hook_event_name":"Stop"}', {"CLAUDE_PID": str(child.pid)})
-    client = client_process.client(moment.pid)
+    moment = events.read_event(claude, b'{"hook_event_name":"Stop"}', {"CLAUDE_PID": str(child.pid)})
+    client = client_process.client_process(moment.pid)
     assert client.pid == child.pid
-    assert client_process.is_alive(client) and client_process.is_alive(ClientProcess(child.pid, ""))
+    assert client_process.is_alive_or_unknown(client) and client_process.is_alive_or_unknown(ClientProcess(child.pid, ""))
     if client.start:
-        assert not client_process.is_alive(ClientProcess(child.pid, client.start + "1"))
+        assert not client_process.is_alive_or_unknown(ClientProcess(child.pid, client.start + "1"))
     child.communicate(b"\n")
-    assert not client_process.is_alive(client) and not client_process.is_alive(ClientProcess(child.pid, ""))
+    assert not client_process.is_alive_or_unknown(client) and not client_process.is_alive_or_unknown(ClientProcess(child.pid, ""))
 
 
 def test_a_client_that_nobody_knows_counts_as_alive():
     from casrewind.agents import event as events
 
     for environ in ({}, {"CLAUDE_PID": "x"}, {"CLAUDE_PID": "0"}, {"CLAUDE_PID": "1"}, {"CLAUDE_PID": "-5"}):
-        assert client_process.client(events.read(claude, b'{"hook_event_name":"Stop"}', environ).pid) is None
-    assert client_process.is_alive(None)
+        assert client_process.client_process(events.read_event(claude, b'{"hook_event_name":"Stop"}', environ).pid) is None
+    assert client_process.is_alive_or_unknown(None)

@@ -14,7 +14,7 @@ import pytest
 import casrewind as package
 from casrewind import agents
 from casrewind.agents import claude_plugin as plugin
-from casrewind.agents import hook_trial
+from casrewind.agents import run_program
 from support import real_clients
 from support.client_settings import put, read
 from support.command import Command, Result
@@ -98,7 +98,7 @@ def install_line(home, line, **more):
     """The hook of prompts with this command line, and no other of ours."""
     hook = {"type": "command", "command": line, **more}
     put(settings_of(home), json.dumps({"hooks": {event: [{"hooks": [hook]}] for event in ("SessionStart", "UserPromptSubmit")}}))
-    put(str(home / ".claude/commands/casrewind.md"), plugin.command_file())
+    put(str(home / ".claude/commands/casrewind.md"), plugin.slash_command_file())
 
 
 # -- all well
@@ -340,7 +340,7 @@ def test_a_client_that_is_newer_than_the_proven_ones_is_noted(doctor, tmp_path, 
 
 def test_the_versions_that_the_tests_run_are_proven():
     for client in agents.load_conversation_clients():
-        assert hook_trial.newer_than_proven(client, getattr(real_clients, client.name.upper())) == "" != client.proven_version
+        assert run_program.proven_version_if_older(client, getattr(real_clients, client.name.upper())) == "" != client.proven_version
 
 
 def test_a_client_and_its_version(doctor, tmp_path):
@@ -350,8 +350,8 @@ def test_a_client_and_its_version(doctor, tmp_path):
 
 
 def test_a_client_that_hangs(doctor, tmp_path, monkeypatch):
-    assert hook_trial._VERSION_SECONDS == 30.0
-    monkeypatch.setattr(hook_trial, "_VERSION_SECONDS", 1.0)
+    assert run_program._VERSION_SECONDS == 30.0
+    monkeypatch.setattr(run_program, "_VERSION_SECONDS", 1.0)
     path = client_program(tmp_path, "sleep 600\n")
     found = doctor.problem("did not end within 1 s", "is that Claude Code?", str(tmp_path / "bin" / "claude"), PATH=path)
     assert found["version"] is None and found["installed"] is not None

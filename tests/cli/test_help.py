@@ -24,28 +24,28 @@ def words_of(example):
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_every_example_in_a_help_is_read(name):
-    found = examples_in(texts.of_command(name, 80))
+    found = examples_in(texts.command_help(name, 80))
     assert found == list(COMMANDS[name].examples) and found
     for example in found:
         program, *arguments = words_of(example)
-        assert (program, CommandLine(arguments).read().command) == ("casrewind", name)
+        assert (program, CommandLine(arguments).parse_line().command) == ("casrewind", name)
 
 
 def test_an_example_that_is_not_read_would_be_noticed():
     with pytest.raises(errors.UsageError):
-        CommandLine(words_of("casrewind save --mesage x > y")[1:]).read()
+        CommandLine(words_of("casrewind save --mesage x > y")[1:]).parse_line()
 
 
 @pytest.mark.parametrize("columns", [40, 60, 80])
 def test_every_help_keeps_to_the_terminal(columns):
     for name in COMMANDS:
-        wide = [line for line in texts.of_command(name, columns).partition("\nExample")[0].splitlines() if len(line) > columns]
+        wide = [line for line in texts.command_help(name, columns).partition("\nExample")[0].splitlines() if len(line) > columns]
         assert [line for line in wide if len(line.split()) > 2 and not line.startswith(("usage", "  "))] == [], name
-        assert columns < 80 or [line for line in texts.of_command(name, columns).splitlines() if len(line) > 80] == [], name
+        assert columns < 80 or [line for line in texts.command_help(name, columns).splitlines() if len(line) > 80] == [], name
 
 
 def test_the_first_screen_has_24_lines_and_all_everyday_commands():
-    lines = texts.overview().splitlines()
+    lines = texts.short_help().splitlines()
     assert len(lines) <= 24 and max(map(len, lines)) <= 80
     for name, command in COMMANDS.items():
         row = [line for line in lines if re.match(rf"  {name} ", line)]
@@ -64,13 +64,13 @@ def test_all_commands_are_listed_in_groups(casrewind):
 
 @pytest.mark.parametrize("words", [["help"], ["--help"], ["-h"], []])
 def test_the_first_screen(casrewind, words):
-    assert casrewind(*words, code=0).out == texts.overview()
+    assert casrewind(*words, code=0).out == texts.short_help()
 
 
 @pytest.mark.parametrize("words", [["help", "list"], ["help", "ls"], ["list", "--help"], ["list", "-n", "3", "-h"], ["ls", "-h"]])
 def test_the_help_of_a_command(casrewind, words):
     found = casrewind(*words, code=0)
-    assert found.out == texts.of_command("list") and found.err == ""
+    assert found.out == texts.command_help("list") and found.err == ""
 
 
 def test_help_for_nothing_that_exists(casrewind):

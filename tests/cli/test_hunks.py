@@ -243,7 +243,7 @@ def taking_back(turned, root, home):
             view = TurnView(context)
             turn = view.turn("@2")
             found = view.comparison(view.filled(turn), (b"a.py",))
-            edit = hunks.taken_back_of(found, found.changes[0], numbers)
+            edit = hunks.edit_without_hunks(found, found.changes[0], numbers)
             return reverts.revert(context, view, [turn], [b"a.py"], hunks={b"a.py": edit})
 
     return call
@@ -392,7 +392,7 @@ def ours(letters, old, new, monkeypatch):
     found = Comparison((change,), (), lambda *_: old, lambda *_: new)
     monkeypatch.setattr(sys, "stdin", io.StringIO(letters))
     with io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) as shown:
-        edit = hunk_questions.ask(found, shown).get(b"f")
+        edit = hunk_questions.ask_for_each_change(found, shown).get(b"f")
     return old if edit is None else edit.data if edit.data is not None else new
 
 

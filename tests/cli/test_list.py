@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from casrewind.cli.show.text import cells, folded
+from casrewind.cli.show.text import column_width, folded_to_width
 from casrewind.cli.terminal import table
 from casrewind.model import checkpoint as checkpoints
 from support.trees import plant
@@ -59,11 +59,11 @@ LONG = "a prompt of some words 日本語のプロンプト and " + "x" * 60
 
 @pytest.mark.parametrize("width", [20, 40, 77, 120, 400])
 def test_a_table_fits_and_loses_nothing(monkeypatch, capsys, width):
-    monkeypatch.setattr(table, "width", lambda: width)
+    monkeypatch.setattr(table, "terminal_width", lambda: width)
     rows = [("1", "c0123456789abcd", "5 s ago", LONG, "12"), ("10", "c0123456789abce", "12 min ago", "", "3,000"), ("", "c1", "", "e\u0301te", "1")]
     table.print_table(("#", "id", "when", "what", "files"), rows, right=("#", "files"), last="what")
     lines = capsys.readouterr().out.splitlines()
-    assert all(cells(line) <= max(width, 41) for line in lines), lines
+    assert all(column_width(line) <= max(width, 41) for line in lines), lines
     assert all(line == line.rstrip() for line in lines)
     joined = "".join("".join(lines).split())
     for row in rows:
@@ -72,13 +72,13 @@ def test_a_table_fits_and_loses_nothing(monkeypatch, capsys, width):
 
 
 def test_what_is_cut_says_so(monkeypatch, capsys):
-    monkeypatch.setattr(table, "width", lambda: 60)
+    monkeypatch.setattr(table, "terminal_width", lambda: 60)
     table.print_table(("id", "what"), [("c1", LONG), ("c2", "short")], right=(), last="what", cut=True)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 4 and lines[2].endswith("…") and lines[3] == "c2   short"
 
 
 def test_columns_of_a_terminal():
-    assert [cells(text) for text in ("", "abc", "é", "e\u0301", "日本", "\u200b", "…")] == [0, 3, 1, 1, 4, 0, 1]
-    assert folded("one two three", 7) == ["one two", "three"] and folded("", 5) == [""]
-    assert folded("日本語 ab", 4) == ["日本", "語", "ab"] and folded("abcdefgh", 3) == ["abc", "def", "gh"]
+    assert [column_width(text) for text in ("", "abc", "é", "e\u0301", "日本", "\u200b", "…")] == [0, 3, 1, 1, 4, 0, 1]
+    assert folded_to_width("one two three", 7) == ["one two", "three"] and folded_to_width("", 5) == [""]
+    assert folded_to_width("日本語 ab", 4) == ["日本", "語", "ab"] and folded_to_width("abcdefgh", 3) == ["abc", "def", "gh"]

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from casrewind.agents import client_process
-from casrewind.cli.show.text import cells
+from casrewind.cli.show.text import column_width
 from casrewind.cli.terminal import table
 from casrewind.store.agent_sessions import AgentSession
 from casrewind.workspace import open as opened
@@ -66,7 +66,7 @@ def alive(agent, **more):
     """The agent's client is this process, and its last event was the prompt of a turn."""
     session = AgentSession(
         agent.agent, agent.session, "", str(agent.root), agent.context.root.key.hex(), time.time_ns(), "UserPromptSubmit", True,
-        os.getpid(), client_process.client(os.getpid()).start, "", "",
+        os.getpid(), client_process.client_process(os.getpid()).start, "", "",
     )  # fmt: skip
     agent.context.store.sessions.record(session._replace(**more))
 
@@ -104,7 +104,7 @@ def test_rows_on_eighty_columns(story, monkeypatch):
 def test_no_line_is_wider_than_the_terminal_and_every_row_is_there(story, monkeypatch, columns):
     wide(monkeypatch, columns)
     lines = story("list", code=0).out.splitlines()
-    assert all(cells(line) <= columns for line in lines), lines
+    assert all(column_width(line) <= columns for line in lines), lines
     assert [line.split()[0] for line in lines if re.match(r" +@\d  ", line)] == ["@1", "@2", "@3", "@4", "@5"]
     text = "\n".join(lines)
     assert "edited outside of a turn" in text and "(cut short)" in text or columns == 72
@@ -248,7 +248,7 @@ def test_nothing_cuts_off_that_a_turn_was_cut_short(agent, casrewind, root, monk
     for form in ([], ["--oneline"]) if columns > 40 else ([],):
         lines = casrewind("list", *form, code=0).out.splitlines()
         assert "… (cut short)" in lines[0] or "... (cut short)" in lines[0], lines
-        assert all(cells(line) <= columns for line in lines)
+        assert all(column_width(line) <= columns for line in lines)
 
 
 def test_the_branch_is_a_line_where_it_changes(agent, casrewind, root):

@@ -202,7 +202,7 @@ def test_each_content_is_searched_once(workspace, root):
         plant(root, {"f": b"wool" * (number % 2), "g": b"%d" % (number % 2)})
         workspace.save()
     query = Counted(b"wool")
-    found = path_history.log(workspace._context, b"", search=Search(query))
+    found = path_history.log_of_path(workspace._context, b"", search=Search(query))
     assert len(found.changes) == 19 and all(found.compare(row).changes for row in found.changes)
     assert query.looked == 5  # nothing, and two contents of each file
 

@@ -54,7 +54,7 @@ def test_what_a_reader_sees_has_every_command_with_its_options_and_examples():
         "NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "COMMANDS", "REFERENCES", "EXIT STATUS", "ENVIRONMENT", "FILES",
     ]  # fmt: skip
     flat = " ".join(shown.split())
-    (found,) = [action for action in grammar.build()._actions if isinstance(action, argparse._SubParsersAction)]
+    (found,) = [action for action in grammar.build_parser()._actions if isinstance(action, argparse._SubParsersAction)]
     for name in COMMANDS:
         command = found.choices[name]
         assert re.search(rf"^   {name}$", shown, re.MULTILINE), name

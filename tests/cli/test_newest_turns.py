@@ -30,7 +30,7 @@ class Agent(AgentTurns):
 
     def tell(self, name, prompt_id="", **more):
         event = self.event(name, prompt_id, **more)
-        return agent_event.record(self.context, event, 0, (), transcripts=False, tells_ends=True).checkpoint
+        return agent_event.record_event(self.context, event, 0, (), transcripts=False, tells_ends=True).checkpoint
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_a_restore_among_them_has_all_read(agent, decoded, monkeypatch, casrewin
 def test_a_client_at_work_on_an_old_turn(agent, decoded, monkeypatch):
     old = Agent(agent.workspace, agent.root, "5e55104e-0000-4000-8000-000000000003")
     old.prompt("old", "slow job")
-    key, start = old.context.root.key.hex(), client_process.client(os.getpid()).start
+    key, start = old.context.root.key.hex(), client_process.client_process(os.getpid()).start
     running = AgentSession("claude", old.session, "", str(old.root), key, 1, "UserPromptSubmit", True, os.getpid(), start, "", "")
     old.context.store.sessions.record(running)
     work(agent, 130)

@@ -23,7 +23,7 @@ WORDS = [
 def of_ours(argv):
     """The options as the table has them; None when it refuses."""
     try:
-        found = vars(CommandLine(argv).read())
+        found = vars(CommandLine(argv).parse_line())
     except errors.UsageError:
         return None
     return {name: value for name, value in found.items() if name not in ("rest", "dashed")}
@@ -52,7 +52,7 @@ def test_every_line_that_argparse_understands_is_read_as_it_does():
         lines += [[name, *chance.choices([*names, *VALUES], k=chance.randint(2, 4))] for _ in range(60)]
         lines += [[*chance.choices(["-q", "--force", "-C", "--store", "x"], k=2), name, *chance.choices(VALUES, k=2)] for _ in range(5)]
     understood = set()
-    parser_of_all, read = argparse_form.build(), 0
+    parser_of_all, read = argparse_form.build_parser(), 0
     for argv in lines:
         try:
             theirs = vars(parser_of_all.parse_args(argv))
@@ -81,7 +81,7 @@ def test_every_line_that_argparse_understands_is_read_as_it_does():
     ],
 )  # fmt: skip
 def test_options_are_taken_before_and_after_the_command_and_between_words(line, expected):
-    found = vars(CommandLine(line.split()).read())
+    found = vars(CommandLine(line.split()).parse_line())
     assert {name: found[name] for name in expected} == expected
 
 
@@ -100,14 +100,14 @@ def test_options_are_taken_before_and_after_the_command_and_between_words(line, 
 )  # fmt: skip
 def test_what_is_wrong_is_said_in_one_line_with_what_may_have_been_meant(line, words):
     with pytest.raises(errors.UsageError) as caught:
-        CommandLine(line.split()).read()
+        CommandLine(line.split()).parse_line()
     said = str(caught.value)
     assert all(word in said for word in words), said
     assert "\n" not in said and len(said) < 160
 
 
 def test_no_line_is_read_with_argparse():
-    code = "import sys; from casrewind.cli.grammar.command_line import CommandLine; CommandLine(['save']).read(); print('argparse' in sys.modules)"
+    code = "import sys; from casrewind.cli.grammar.command_line import CommandLine; CommandLine(['save']).parse_line(); print('argparse' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "False\n"
 
@@ -121,7 +121,7 @@ casrewind casrewind.__main__ casrewind.errors casrewind.fsio casrewind.locations
 casrewind._typing casrewind.fastjson
 casrewind.cli casrewind.cli.main casrewind.cli.grammar casrewind.cli.grammar.command_line casrewind.cli.grammar.command_table casrewind.environment
 casrewind.cli.show casrewind.cli.show.text casrewind.cli.terminal casrewind.cli.terminal.lines
-casrewind.cli.commands casrewind.cli.commands.checkpoints
+casrewind.cli.commands casrewind.cli.commands.save_run_pin_cat
 """
 """Our modules outside of the rooms that do the work, in such a save."""
 

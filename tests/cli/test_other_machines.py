@@ -7,7 +7,7 @@ import time
 import pytest
 
 from casrewind.agents import client_process
-from casrewind.cli.show.text import cells
+from casrewind.cli.show.text import column_width
 from casrewind.cli.terminal import table
 from casrewind.ops import agent_event
 from casrewind.workspace import open as opened
@@ -80,7 +80,7 @@ def test_several_machines(sandbox, here, machines, casrewind, monkeypatch):
     other.turn("a", "a prompt that is too long for a row of eighty columns, so it is cut", {"f": b"1"})
     other.pull_into(here)
     found = casrewind("list", "--remote", code=0).out
-    assert all(cells(line) <= 80 for line in found.splitlines())
+    assert all(column_width(line) <= 80 for line in found.splitlines())
     assert [line.split()[0] for line in found.splitlines()] == [
         "a-machine-with-a-long-name.example:", "a-machine-with-a-long-name.example:@1", "0", "sandbox-4:", "sandbox-4:@1", "sandbox-4:@2",
     ]  # fmt: skip
@@ -195,7 +195,7 @@ def test_a_session_that_is_alive_here_runs_no_turn_there(here, machines, casrewi
     found = machines(session="s1")
     found.turn("a", "long job", {"f": b"2"}, ends=False)
     found.pull_into(here)
-    process = client_process.client(os.getpid())
+    process = client_process.client_process(os.getpid())
     event = AgentTurns(here, here.root.path).event("UserPromptSubmit", "z", prompt="more")
     seen = agent_event.session_record(here._context, event, time.time_ns())
     here._context.store.sessions.record(seen._replace(pid=process.pid, pid_start=process.start))
@@ -211,7 +211,7 @@ def test_the_picker_shows_no_remote_row_and_names_a_restore_of_one(sandbox, here
     casrewind("back", "remote:@1", "--code", "-y", code=0)
     shown = TimelineModel(here._context).timeline()
     assert shown.is_complete and shown.elsewhere == []
-    titles = [picker_rows.title(shown, row) + picker_rows.remark_on(shown, row) for row in shown.rows]
+    titles = [picker_rows.row_title(shown, row) + picker_rows.remark_on(shown, row) for row in shown.rows]
     assert titles[0] == 'restored to before "now the printer" of sandbox-4'
     assert coloured_lines.timeline_row(shown, shown.rows[0], 60, is_base=False, is_unfolded=False).plain.startswith(
         '    restored to before "now… of sandbox-4 '

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from casrewind.cli.terminal import colour
-from casrewind.cli.commands import back
+from casrewind.cli.commands import back_and_rewrite_chat
 from support.terminal import Session
 from support.trees import plant
 
@@ -148,9 +148,9 @@ def test_no_program_of_the_project_gets_the_prompt_that_is_copied(root, tmp_path
     for path in (".:/usr/bin:/bin", ":/usr/bin:/bin", "."):
         monkeypatch.setenv("PATH", path)
         monkeypatch.setenv("WAYLAND_DISPLAY", "none")
-        assert back._copy("a prompt") not in ("wl-copy", "xclip", "pbcopy", "clip.exe") and not mark.exists()
+        assert back_and_rewrite_chat._copy_to_clipboard("a prompt") not in ("wl-copy", "xclip", "pbcopy", "clip.exe") and not mark.exists()
     monkeypatch.setenv("PATH", f"{root}:/usr/bin:/bin")  # the same programs where the person's own PATH names them
-    assert back._copy("a prompt") == "wl-copy" and mark.exists()
+    assert back_and_rewrite_chat._copy_to_clipboard("a prompt") == "wl-copy" and mark.exists()
 
 
 @pytest.mark.parametrize("pager", ["head -n 3", "true", "false", "sh -c 'exec 0<&-; sleep 0.3'", "kill $$"])
@@ -186,9 +186,9 @@ def test_what_decides_on_colours(monkeypatch, is_terminal):
         monkeypatch.delenv(name, raising=False)
     try:
         for choice, expected in ((None, is_terminal), ("auto", is_terminal), ("always", True), ("never", False)):
-            colour.choose(SimpleNamespace(color=choice))
-            assert colour.is_on(stream) == expected
-        colour.choose(SimpleNamespace())
+            colour.set_mode(SimpleNamespace(color=choice))
+            assert colour.has_colours(stream) == expected
+        colour.set_mode(SimpleNamespace())
         for variables, expected in (
             ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, is_terminal), ({"TERM": "dumb"}, False), ({"FORCE_COLOR": "1"}, True),
             ({"FORCE_COLOR": "0"}, is_terminal), ({"FORCE_COLOR": "1", "TERM": "dumb"}, True), ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
@@ -196,11 +196,11 @@ def test_what_decides_on_colours(monkeypatch, is_terminal):
             with monkeypatch.context() as patched:
                 for name, value in variables.items():
                     patched.setenv(name, value)
-                assert colour.is_on(stream) == expected, variables
+                assert colour.has_colours(stream) == expected, variables
                 if "FORCE_COLOR" in variables and not is_terminal:
-                    assert not colour.is_on(stream, for_programs=True)
+                    assert not colour.has_colours(stream, for_programs=True)
     finally:
-        colour.choose(SimpleNamespace())
+        colour.set_mode(SimpleNamespace())
 
 
 @pytest.mark.parametrize("columns", [40, 100])

@@ -15,7 +15,8 @@ import pytest
 
 import casrewind as api
 from casrewind.cli.commands.pick import has_screen
-from casrewind.cli.picker import ProgressRelay, worker
+from casrewind.cli.picker import worker
+from casrewind.cli.picker.progress_relay import ProgressRelay
 from casrewind.cli.picker.timeline import TimelineModel
 from casrewind.cli.picker.worker import Worker
 from support.agent_turns import AgentTurns
@@ -399,11 +400,11 @@ def test_all_hunks_are_the_other_side_and_none_are_this_one():
         sides = [b"".join(side).removesuffix(chance.choice((b"\n", b""))) for side in (old, new)]
         change = Change(b"f", *(Entry(FILE, 0o644, len(side), 0, digest.of(side)) for side in sides))
         found = Comparison((change,), (), lambda *_, sides=sides: sides[0], lambda *_, sides=sides: sides[1])
-        texts = patch.texts(found, change)
+        texts = patch.lines_of_both_sides(found, change)
         count = len(list(patch.hunks(texts, change.path)))
-        assert hunks.edit_of(found, change, range(count)).wanted == change.new
-        assert hunks.edit_of(found, change, ()).wanted.digest == change.old.digest
-        shown = max((line.part for line in patch_lines.patch_of(found, change)), default=-1) + 1
+        assert hunks.edit_with_hunks(found, change, range(count)).wanted == change.new
+        assert hunks.edit_with_hunks(found, change, ()).wanted.digest == change.old.digest
+        shown = max((line.part for line in patch_lines.change_as_lines(found, change)), default=-1) + 1
         assert shown == count, "the hunks that are shown are those that are applied"
 
 
@@ -526,7 +527,7 @@ def test_a_choice_ends_with_its_view(wrecked, root, home):
         await stage.shows("[ ] @@ -")
         await stage.press("space")
         await stage.shows("1 hunk chosen")
-        stage.app.view.focus("#timeline")
+        stage.app.view.show_and_focus("#timeline")
         await stage.press("escape")
         await stage.until(lambda text: "to here: " not in text)
         assert not stage.app.state.parts and not stage.app.state.checked
@@ -652,10 +653,10 @@ def test_code_is_coloured_by_its_syntax():
 
     old, new = b"# a\tcomment\n'kept'\nx = 1\n", b"# a\tcomment\n'kept'\ndef x():\n    return 'text'\n"
     change = Change(b"a.py", Entry(FILE, 0o644, len(old), 0, b"o" * 32), Entry(FILE, 0o644, len(new), 0, b"n" * 32))
-    lines = patch_lines.patch_of(Comparison((change,), (), lambda *_: old, lambda *_: new), change)
+    lines = patch_lines.change_as_lines(Comparison((change,), (), lambda *_: old, lambda *_: new), change)
     found = {(line.text[start:end], style) for line in lines for start, end, style in line.spans}
     assert {("# a        comment", "italic bright_black"), ("def", "magenta"), ("return", "magenta"), ("1", "cyan"), ("kept", "yellow")} <= found
-    plain = patch_lines.patch_of(Comparison((change,), (), lambda *_: old, lambda *_: new), change._replace(path=b"a.unknown"))
+    plain = patch_lines.change_as_lines(Comparison((change,), (), lambda *_: old, lambda *_: new), change._replace(path=b"a.unknown"))
     assert not any(line.spans for line in plain) and [line.text for line in plain][4:] == [line.text for line in lines][4:]
 
 
@@ -785,9 +786,9 @@ def test_a_long_timeline_is_there_before_all_of_it_is_compared(casrewind, root, 
             plant(root, {"f": b"%d" % number})
             agent.stop(f"p{number}")
     filled = []
-    monkeypatch.setattr(TimelineModel, "more", lambda self: time.sleep(0.2) or self._more(1))
-    fill = TimelineModel.filled
-    monkeypatch.setattr(TimelineModel, "filled", lambda self, wanted: filled.extend(wanted) or fill(self, wanted))
+    monkeypatch.setattr(TimelineModel, "timeline_with_more", lambda self: time.sleep(0.2) or self._read_more(1))
+    fill = TimelineModel.turns_with_changes
+    monkeypatch.setattr(TimelineModel, "turns_with_changes", lambda self, wanted: filled.extend(wanted) or fill(self, wanted))
 
     async def story(stage):
         await stage.shows("300 turns, 600 checkpoints", "prompt 299", "~1")
@@ -809,14 +810,14 @@ def test_a_job_replaces_the_one_of_its_kind_that_waits_and_the_urgent_goes_first
     done, answers, started, go = [], [], threading.Event(), threading.Event()
     try:
         clerk.start(lambda call: call())
-        clerk.put(worker.FILL, lambda: (started.set(), go.wait(PATIENCE)), answers.append)
+        clerk.put_job(worker.FILL, lambda: (started.set(), go.wait(PATIENCE)), answers.append)
         assert started.wait(PATIENCE)
         finished = threading.Event()
         for kind, name in ((worker.FILL, "count 1"), (worker.SHOW, "show 1"), (worker.FILL, "count 2"), (worker.SHOW, "show 2")):
-            clerk.put(kind, lambda name=name: done.append(name) or name, lambda name: name == "count 2" and finished.set())
+            clerk.put_job(kind, lambda name=name: done.append(name) or name, lambda name: name == "count 2" and finished.set())
         go.set()
         assert finished.wait(PATIENCE) and done == ["show 2", "count 2"]
-        clerk.put(worker.ACT, lambda: 1 / 0, lambda found: answers.append(type(found)) or finished.clear())
+        clerk.put_job(worker.ACT, lambda: 1 / 0, lambda found: answers.append(type(found)) or finished.clear())
         end = time.monotonic() + PATIENCE
         while finished.is_set() and time.monotonic() < end:
             time.sleep(0.01)
@@ -829,7 +830,7 @@ def test_a_job_replaces_the_one_of_its_kind_that_waits_and_the_urgent_goes_first
 def test_closing_stops_what_is_going_on():
     relay = ProgressRelay()
     clerk = Worker()
-    relay.listener = lambda *_: clerk.check()
+    relay.listener = lambda *_: clerk.raise_if_closing()
     started = threading.Event()
 
     def endless():
@@ -838,7 +839,7 @@ def test_closing_stops_what_is_going_on():
             relay("scanning", 1, 0)
             time.sleep(0.001)
 
-    clerk.put(worker.LOOK, endless, lambda _: None)
+    clerk.put_job(worker.LOOK, endless, lambda _: None)
     assert started.wait(PATIENCE)
     clerk.close()
     assert not clerk._thread.is_alive()

@@ -27,7 +27,7 @@ def listed(model):
     state = PickerState("project")
     state.timeline = model.scan_worktree()
     state.stale = False
-    return state, state.arrange(None)
+    return state, state.list_rows(None)
 
 
 def texts(state):
@@ -39,10 +39,10 @@ def test_the_cursor_starts_at_the_newest_turn_that_changed_something(model):
     assert texts(state) == ["turn", "outside", "turn"] and at == 2
     state.unfolded.add(state.rows[2].key)
     chosen = state.rows[2]
-    assert state.arrange(chosen) == 2 and texts(state)[3] == "point", "a row keeps the cursor when others come"
+    assert state.list_rows(chosen) == 2 and texts(state)[3] == "point", "a row keeps the cursor when others come"
     assert state.turn_around(3) == 2
     state.words = "around"
-    assert state.arrange(chosen) == 0 and texts(state) == ["turn"] and state.totals() == "1 row with 'around'"
+    assert state.list_rows(chosen) == 0 and texts(state) == ["turn"] and state.totals_in_words() == "1 row with 'around'"
 
 
 def test_the_next_session_is_found_in_both_directions(model):
@@ -56,10 +56,10 @@ def test_only_the_preview_of_the_row_at_the_cursor_is_taken(model):
     row = state.rows[at]
     found = model.preview(row, TURN, None)
     assert not state.set_preview(found, state.rows[0], "") and state.preview is None
-    state.switch()
+    state.switch_preview()
     assert not state.set_preview(found, row, ""), "it was asked for another kind"
     assert state.set_preview(model.preview(row, HERE, None), row, "") and state.has_choice()
-    assert state.heading(row, state.preview, 80).startswith("to here: 1 go, 2 change")
+    assert state.preview_heading(row, state.preview, 80).startswith("to here: 1 go, 2 change")
     state.forget_preview(row, state.tree.lines[-1])
     assert state.preview is None and state.wanted == state_file(model, row)
 
@@ -67,7 +67,7 @@ def test_only_the_preview_of_the_row_at_the_cursor_is_taken(model):
 def state_file(model, row):
     """The last file of the row's restore."""
     state, _ = listed(model)
-    state.switch()
+    state.switch_preview()
     state.set_preview(model.preview(row, HERE, None), row, "")
     return state.tree.lines[-1].change.path
 
@@ -75,35 +75,35 @@ def state_file(model, row):
 def test_a_file_is_chosen_whole_or_in_parts(model):
     state, at = listed(model)
     row = state.rows[at]
-    state.switch()
+    state.switch_preview()
     state.set_preview(model.preview(row, HERE, None), row, "")
-    state.choose({b"till", b"mine"})
-    assert state.choice() == "2 chosen: only these are restored"
+    state.toggle_choice({b"till", b"mine"})
+    assert state.choice_in_words() == "2 chosen: only these are restored"
     state.choose_parts(b"till", {0})
-    assert state.checked == {b"mine"} and state.choice() == "1 chosen, 1 hunk chosen: only these are restored"
-    state.choose({b"till"}, only_add=True)
+    assert state.checked == {b"mine"} and state.choice_in_words() == "1 chosen, 1 hunk chosen: only these are restored"
+    state.toggle_choice({b"till"}, only_add=True)
     assert state.parts == {} and state.checked == {b"till", b"mine"}
-    state.choose({b"till", b"mine"})
-    assert state.choice() == ""
+    state.toggle_choice({b"till", b"mine"})
+    assert state.choice_in_words() == ""
     change = next(change for change in state.tree.changes if change.path == b"till")
-    state.patch = patch_lines.patch_of(state.preview.found, change)
+    state.patch = patch_lines.change_as_lines(state.preview.found, change)
     hunk = next(at for at, line in enumerate(state.patch) if line.sign == "@")
     assert state.other_hunk(0, 1) == hunk and state.other_hunk(hunk, 1) == hunk
 
 
 def test_a_second_comparison_with_the_same_row_ends_it(model):
     state, at = listed(model)
-    assert state.compare(state.rows[at]) and state.base == state.rows[at]
-    assert not state.compare(state.rows[at]) and state.base is None
+    assert state.toggle_base(state.rows[at]) and state.base == state.rows[at]
+    assert not state.toggle_base(state.rows[at]) and state.base is None
 
 
 def test_the_status_says_what_runs_before_what_a_key_said():
     state = PickerState("project")
-    assert state.status() == "reading the timeline ..."
+    assert state.status_line() == "reading the timeline ..."
     state.busy, state.said = "", "q quits"
-    assert state.status() == "q quits"
+    assert state.status_line() == "q quits"
     state.unfinished = ["some paths"]
-    assert state.status().startswith("a restore is half done")
+    assert state.status_line().startswith("a restore is half done")
 
 
 def test_every_key_has_its_function():

@@ -184,8 +184,8 @@ def test_every_kind_of_entry_has_a_size_or_none(casrewind):
     from casrewind.model.diff import Change
 
     link = manifest.link_entry(b"target")
-    assert timeline.sizes(Change(b"l", None, link)) == ""
-    assert timeline.sizes(Change(b"f", None, manifest.Entry(manifest.FILE, 0o644, 2048, 0, b"d" * 32))) == "  2.0 KiB"
+    assert timeline.change_details(Change(b"l", None, link)) == ""
+    assert timeline.change_details(Change(b"f", None, manifest.Entry(manifest.FILE, 0o644, 2048, 0, b"d" * 32))) == "  2.0 KiB"
 
 
 def test_a_turn_that_was_reverted_has_its_row(casrewind, root, home, settings):

@@ -12,7 +12,7 @@ import pytest
 from casrewind.cli.picker import picker_rows
 from casrewind.cli.picker.file_tree import FileTree
 from casrewind.cli.picker.timeline import TURN, TimelineModel
-from casrewind.cli.picker.timeline import counts as counts_line
+from casrewind.cli.picker.timeline import counts_by_kind as counts_line
 from casrewind.model.diff import counted_changes
 from casrewind.workspace import open as opened
 from support.agent_turns import AgentTurns
@@ -219,8 +219,8 @@ def check_restore(run, counts):
 
 def check_picker(model, wanted):
     """A row of the picker, the line above its files, and the tree of its files."""
-    for row in [row for row in model.timeline().rows if picker_rows.number(row)]:
-        (row,) = model.filled([row]).values()
+    for row in [row for row in model.first_timeline().rows if picker_rows.number_of_turn(row)]:
+        (row,) = model.turns_with_changes([row]).values()
         counts = added, modified, removed = wanted[row.item.n - 1]
         assert tuple(picker_rows.change_counts(row)) == counts
         found = model.preview(row, TURN, None).found

@@ -188,9 +188,9 @@ def test_ages_and_numbers_are_written_as_people_write_them():
 
     now = time.time_ns()
     for seconds, words in ((0, "0 s ago"), (59.9, "59 s ago"), (61, "1 min ago"), (3599, "59 min ago"), (7300, "2 h ago"), (86400 * 3, "3 d ago"), (86400 * 366, "1 year ago"), (86400 * 800, "2 years ago"), (-60, "in the future")):
-        assert messages.age(now - int(seconds * 1e9)) == words
+        assert messages.age_in_words(now - int(seconds * 1e9)) == words
     assert [messages.plural(n, "file") for n in (0, 1, 2, 1234567)] == ["0 files", "1 file", "2 files", "1,234,567 files"]
-    assert [text.size(n) for n in (0, 1023, 1024, 1536, 5 << 30, 3 << 40)] == ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "5.0 GiB", "3.0 TiB"]
+    assert [text.human_size(n) for n in (0, 1023, 1024, 1536, 5 << 30, 3 << 40)] == ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "5.0 GiB", "3.0 TiB"]
 
 
 def test_quiet_says_nothing_when_all_is_well(process, root):

@@ -276,7 +276,7 @@ def test_the_same_rows_after_gc_without_index_in_another_worktree_and_in_a_fork(
 def alive(agent):
     """The client of this session is this process: it runs."""
     sessions = agent.context.store.sessions
-    start = client_process.client(os.getpid()).start
+    start = client_process.client_process(os.getpid()).start
     root, key = agent.context.root.path, agent.context.root.key.hex()
     sessions.record(AgentSession("claude", A, "", root, key, 1, "UserPromptSubmit", True, os.getpid(), start, "", ""))
 

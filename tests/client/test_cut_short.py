@@ -47,12 +47,12 @@ def killed(start):
     found.after = picture(client.project)
     found.at_once = client.casrewind.json("back", "1", "--chat")
     client.say("and now", "--resume", session)
-    found.next = client.wait_for_more(len(found.points), 4)[len(found.points) :]
+    found.next_position = client.wait_for_more(len(found.points), 4)[len(found.points) :]
     found.later = client.casrewind.json("back", "1", "--both", "--yes")
     found.later_files = picture(client.project)
     found.earlier = client.casrewind.json("back", "2", "--both", "--yes")
     found.earlier_files = picture(client.project)
-    found.chat = client.casrewind.json("restore", found.next[0]["id"], "--chat")
+    found.chat = client.casrewind.json("restore", found.next_position[0]["id"], "--chat")
     found.chat_bytes = Path(found.chat["fork"]["path"]).read_bytes()
     found.requests = []
     for report in (found.at_once, found.later, found.earlier, found.chat):

@@ -63,7 +63,7 @@ def gone_back(client, told):
     found.report = client.casrewind.json("back", "1", "--both", "--yes")
     found.picture = picture(client.project)
     found.id = found.report["fork"]["session_id"]
-    found.fork = opencode.read_session(found.report["fork"]["path"])
+    found.fork = opencode.read_transcript_if_no_file(found.report["fork"]["path"])
     client.resume(found.report["fork"]["resume"], "what now")
     found.request = client.model.requests[-1]
     found.points = client.points()[len(told.points) :]
@@ -120,7 +120,7 @@ def test_the_fork_s_prompts_have_their_parents_checkpoints(client, told, gone_ba
 def test_a_turn_s_end_has_the_conversation_of_its_moment(client, told, gone_back):
     point = next(point for point in told.points if point["trigger"] == "turn_end")
     report = client.casrewind.json("restore", point["id"], "--chat")
-    kept = opencode.prompts(opencode.read_session(report["fork"]["path"]))
+    kept = opencode.prompts(opencode.read_transcript_if_no_file(report["fork"]["path"]))
     assert [prompt.text for prompt in kept] == PROMPTS[:1]
 
 

@@ -64,11 +64,11 @@ def takes(words):
     assert program == "casrewind"
     if arguments[:1] == ["hook"] or not arguments:
         return  # what clients call, and the picker
-    assert CommandLine(arguments).read().command
+    assert CommandLine(arguments).parse_line().command
 
 
 def commands():
-    (found,) = [action for action in grammar.build()._actions if isinstance(action, argparse._SubParsersAction)]
+    (found,) = [action for action in grammar.build_parser()._actions if isinstance(action, argparse._SubParsersAction)]
     return dict(found.choices)
 
 
@@ -92,7 +92,7 @@ def test_a_command_line_that_there_is_not_would_be_noticed(line):
 
 def test_every_option_that_a_document_names_is_one():
     known = commands()
-    everywhere = {option for command in [grammar.build(), *known.values()] for action in command._actions for option in action.option_strings}
+    everywhere = {option for command in [grammar.build_parser(), *known.values()] for action in command._actions for option in action.option_strings}
     wrong = []
     for document in READ:
         for code in inline(document.read_text()):

@@ -33,7 +33,7 @@ def test_the_configuration_page_has_every_key_with_its_default():
     blocks = [tomllib.loads(block) for block in re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)]
     assert {section: set(keys) for section, keys in blocks[0].items()} == {section: set(keys) for section, keys in config._KEYS.items()}
     origin = re.search(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[1]
-    assert config.read(origin, "page", {})._replace(tier="") == config.Config()
+    assert config.read_user_config(origin, "page", {})._replace(tier="") == config.Config()
     rows = re.findall(r"^\| `(\w+\.\w+)` \| .+ \| `(CASREWIND_\w+)` \|$", text, re.MULTILINE)
     assert [(f"{section}.{key}", f"CASREWIND_{key.upper()}") for section, keys in config._KEYS.items() for key in keys] == rows
     project = config.read_project(re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[1])

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from casrewind.gitignore import gitconfig
-from casrewind.gitignore.gitconfig import GitSettings, read
+from casrewind.gitignore.gitconfig import GitSettings, read_git_settings
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="needs git to compare with")
 
@@ -36,7 +36,7 @@ class Place:
 
     def ours(self):
         """Our answer, whoever has named the file."""
-        return read(str(self.git_dir), str(self.git_dir), self.environ)._replace(is_own=False)
+        return read_git_settings(str(self.git_dir), str(self.git_dir), self.environ)._replace(is_own=False)
 
     def git(self, *words, codes=(0, 1)):
         done = subprocess.run(["git", *words], cwd=self.repository, env=self.environ, capture_output=True, check=False)
@@ -167,7 +167,7 @@ def test_a_linked_worktree_has_its_own_file(place):
     place.write(".git/worktrees/w/commondir", b"../..\n")
     place.write(".git/worktrees/w/gitdir", b"@ROOT@/linked/.git\n")
     place.write("/linked/.git", b"gitdir: @ROOT@/work/project/.git/worktrees/w\n")
-    linked = read(str(place.git_dir / "worktrees" / "w"), str(place.git_dir), place.environ)
+    linked = read_git_settings(str(place.git_dir / "worktrees" / "w"), str(place.git_dir), place.environ)
     assert linked.excludes_file == "/linked"
     assert place.git("-C", str(place.root / "linked"), "config", "core.excludesFile") == b"/linked\n"
     assert place.ours().excludes_file == "/common"
@@ -190,7 +190,7 @@ def test_generated_files(place):
         words = ["git", "config", "-f", str(place.repository / "generated"), "-z", "--list"]
         done = subprocess.run(words, env=place.environ, capture_output=True, check=False)
         theirs = [tuple(entry.split(b"\n", 1)) for entry in done.stdout.split(b"\0")[:-1]]
-        ours = [(section + name,) if value is None else (section + name, value) for section, name, value in gitconfig._settings(data)]
+        ours = [(section + name,) if value is None else (section + name, value) for section, name, value in gitconfig._parse_settings(data)]
         assert ours == theirs, data
         understood += len(ours)
     assert understood > 100
@@ -214,7 +214,7 @@ def test_generated_files(place):
 )
 def test_what_was_understood_before_a_bad_line_counts(place, data, expected):
     place.write(".git/config", data)
-    assert read(str(place.git_dir), str(place.git_dir), {"GIT_CONFIG_NOSYSTEM": "1"})[:2] == expected[:2]
+    assert read_git_settings(str(place.git_dir), str(place.git_dir), {"GIT_CONFIG_NOSYSTEM": "1"})[:2] == expected[:2]
 
 
 def test_a_bad_file_does_not_spoil_the_next(place):
@@ -226,11 +226,11 @@ def test_a_bad_file_does_not_spoil_the_next(place):
 def test_without_a_repository_the_users_files_count(place):
     place.write("~/.gitconfig", b'[core]\nexcludesFile=~/x\n[includeIf "gitdir:/"]\npath=y\n')
     place.write("~/y", b"[core]\nexcludesFile=/y\n")
-    assert read(None, None, place.environ) == GitSettings(str(place.home / "x"), False)
+    assert read_git_settings(None, None, place.environ) == GitSettings(str(place.home / "x"), False)
 
 
 def test_nothing_known_at_all():
-    assert read(None, None, {"GIT_CONFIG_NOSYSTEM": "true"}) == GitSettings(None, False)
+    assert read_git_settings(None, None, {"GIT_CONFIG_NOSYSTEM": "true"}) == GitSettings(None, False)
 
 
 def test_a_fifo_or_directory_is_no_configuration(place):
@@ -268,7 +268,7 @@ def test_a_file_that_is_included_twice_is_read_twice_as_git_does(place):
 def test_a_file_that_is_refused_leaves_what_was_read_before_it(place):
     place.write("~/.gitconfig", b"[core]\nexcludesFile=/mine\n")
     place.write(".git/config", b"[core]\nexcludesFile=/theirs\n#" + b"x" * (1 << 20))
-    found = read(str(place.git_dir), str(place.git_dir), place.environ)
+    found = read_git_settings(str(place.git_dir), str(place.git_dir), place.environ)
     assert (found.excludes_file, found.is_own) == ("/mine", False)
     assert [refused.why for refused in found.refused] == ["more than 1 MiB"]
 
@@ -277,10 +277,10 @@ def test_who_names_the_excludes_file_is_told(place):
     place.write("~/.gitconfig", b"[core]\nexcludesFile=/mine\n")
     git = str(place.git_dir)
     place.write(".git/config", b"[core]\n")
-    assert read(git, git, place.environ).is_own is False
+    assert read_git_settings(git, git, place.environ).is_own is False
     place.write(".git/config", b"[include]\npath=more\n")
     place.write(".git/more", b"[core]\nexcludesFile=/theirs\n")
-    assert read(git, git, place.environ)[:3] == ("/theirs", False, True)
+    assert read_git_settings(git, git, place.environ)[:3] == ("/theirs", False, True)
 
 
 def _tree(place, levels):
@@ -314,5 +314,5 @@ def test_a_repository_behind_a_link_is_known_by_either_path(place):
     place.write("~/.gitconfig", b'[includeIf "gitdir:@ROOT@/link/"]\npath=y\n')
     place.write("~/y", b"[core]\nignoreCase\n")
     through = str(place.root / "link" / "project" / ".git")
-    assert read(through, through, place.environ).ignore_case is True
+    assert read_git_settings(through, through, place.environ).ignore_case is True
     assert place.ours().ignore_case is False

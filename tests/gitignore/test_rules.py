@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from casrewind.gitignore import compiled_rules as ignore
 from casrewind.gitignore.compiled_rules import RuleLine
 from casrewind.gitignore.rules import DEFAULT_EXCLUDED_NAMES, RULE_FILES, RuleFile, Rules, RuleSet, raw_lines
-from casrewind.gitignore.wildmatch import PYTHON, expression, match, parse
+from casrewind.gitignore.wildmatch import PYTHON, expression, matches_whole, parse_pattern
 from support.sample_start import examples
 
 SOURCES = ["private", "casrewindignore", "project", "gitignore", "exclude", "global"]
@@ -357,9 +357,9 @@ def one_by_one(data, path, is_dir, fold):
         if line.by_path:
             anchored = line.text.removeprefix(b"/")
             literal = line.literal - (len(line.text) - len(anchored))
-            matched = re.compile(expression(parse(anchored, fold=fold, literal=literal), PYTHON)).match((path.lower() if fold else path).decode("latin-1"))
+            matched = re.compile(expression(parse_pattern(anchored, fold=fold, literal=literal), PYTHON)).match((path.lower() if fold else path).decode("latin-1"))
         else:
-            matched = match(line.text, path.rpartition(b"/")[2], fold=fold)
+            matched = matches_whole(line.text, path.rpartition(b"/")[2], fold=fold)
         verdict = not line.negated if matched else verdict
     return verdict
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from casrewind.gitignore import compiled_rules as rules
 from casrewind.gitignore.compiled_rules import compile_rules
 from casrewind.gitignore.compiled_rules import RuleLine
-from casrewind.gitignore.wildmatch import PYTHON, RE2, expression, literal_length, match, parse
+from casrewind.gitignore.wildmatch import PYTHON, RE2, expression, literal_length, matches_whole, parse_pattern
 from support.sample_start import examples
 
 re2 = pytest.importorskip("re2")
@@ -195,30 +195,30 @@ FOLDED = [
 def by_re2(pattern, text, *, fold=False, **options):
     options = re2.Options()
     options.log_errors = False
-    found = re2.compile(expression(parse(pattern, fold=fold), RE2), options)
+    found = re2.compile(expression(parse_pattern(pattern, fold=fold), RE2), options)
     return found.match((text.lower() if fold else text).decode("latin-1")) is not None
 
 
-BOTH = pytest.mark.parametrize("match", [match, by_re2], ids=["re", "re2"])
+BOTH = pytest.mark.parametrize("match", [matches_whole, by_re2], ids=["re", "re2"])
 
 
 @BOTH
 @pytest.mark.parametrize(("pattern", "text", "expected"), TABLE)
 def test_facts(match, pattern, text, expected):
-    assert match(pattern.encode("latin-1"), text.encode("latin-1")) is expected
+    assert matches_whole(pattern.encode("latin-1"), text.encode("latin-1")) is expected
 
 
 @BOTH
 @pytest.mark.parametrize(("pattern", "text", "expected"), FOLDED)
 def test_facts_when_folding(match, pattern, text, expected):
-    assert match(pattern.encode("latin-1"), text.encode("latin-1"), fold=True) is expected
+    assert matches_whole(pattern.encode("latin-1"), text.encode("latin-1"), fold=True) is expected
 
 
 def test_stars_behind_a_literal_part_stand_at_a_beginning():
     """git compares the literal part apart, so that here `**/` does what it does in front."""
     texts = [b"foobar", b"foo/bar", b"foox/y/bar", b"fooxbar"]
     for module, spelling in ((re, PYTHON), (re2, RE2)):
-        found = module.compile(expression(parse(b"foo**/bar", literal=3), spelling))
+        found = module.compile(expression(parse_pattern(b"foo**/bar", literal=3), spelling))
         assert {text for text in texts if found.match(text.decode())} == {b"foobar", b"foo/bar", b"foox/y/bar"}
 
 
@@ -254,7 +254,7 @@ def slow(pattern, text):
 @example("a/**/**", "a/")
 @example("**/a/**/b", "x/a/a/b")
 def test_equals_a_slow_matcher(pattern, text):
-    assert match(pattern.encode(), text.encode()) is by_re2(pattern.encode(), text.encode()) is slow(pattern, text)
+    assert matches_whole(pattern.encode(), text.encode()) is by_re2(pattern.encode(), text.encode()) is slow(pattern, text)
 
 
 @settings(max_examples=examples(1500), deadline=None)
@@ -262,13 +262,13 @@ def test_equals_a_slow_matcher(pattern, text):
 @example("**/a*/**/*b", "a/ab/b/ab", False)
 @example("a*/**/*[!b]*/**", "aa/b/a/", False)
 def test_both_spellings_mean_the_same(pattern, text, fold):
-    assert match(pattern.encode(), text.encode(), fold=fold) is by_re2(pattern.encode(), text.encode(), fold=fold)
+    assert matches_whole(pattern.encode(), text.encode(), fold=fold) is by_re2(pattern.encode(), text.encode(), fold=fold)
 
 
 @settings(max_examples=examples(500), deadline=None)
 @given(st.binary(max_size=40), st.binary(max_size=20), st.booleans())
 def test_no_bytes_raise(pattern, text, fold):
-    assert match(pattern, text, fold=fold) is by_re2(pattern, text, fold=fold)
+    assert matches_whole(pattern, text, fold=fold) is by_re2(pattern, text, fold=fold)
 
 
 # --- no pattern is slow -------------------------------------------------------------------------------------
@@ -342,7 +342,7 @@ def test_hostile_patterns_end(build, fold, monkeypatch):
     assert len(HOSTILE) >= 48
     for size in SIZES:
         pattern, text = build(size)
-        assert parse(pattern, fold=fold).steps <= 4 * len(pattern)
+        assert parse_pattern(pattern, fold=fold).steps <= 4 * len(pattern)
         line = RuleLine.parse(pattern)
         answers = set()
         for error in (rules.re2_error(), None):

@@ -364,7 +364,7 @@ def test_a_name_does_not_become_a_command_in_the_agents_shell(casrewind, tmp_pat
     from casrewind.agents import client_process
 
     nasty = 'a"; touch owned; $(touch owned) `touch owned` \\" $HOME'
-    data = client_process.shell_lines({"CASREWIND_SESSION": nasty, "CASREWIND_AGENT": "two\nlines"})
+    data = client_process.export_lines({"CASREWIND_SESSION": nasty, "CASREWIND_AGENT": "two\nlines"})
     (tmp_path / "env").write_bytes(data)
     found = subprocess.run(["sh", "-c", '. ./env; printf %s "$CASREWIND_SESSION"; printf %s "$CASREWIND_AGENT"'],
                            cwd=tmp_path, capture_output=True, text=True, check=True)  # fmt: skip

@@ -51,7 +51,7 @@ def helper(client):
 
 
 def place(client):
-    return os.path.join(client.casrewind.environment["CASREWIND_HOME"], "watch", protocol.name_of(os.fsencode(client.root)))
+    return os.path.join(client.casrewind.environment["CASREWIND_HOME"], "watch", protocol.socket_name(os.fsencode(client.root)))
 
 
 def turn(client, number):
@@ -69,7 +69,7 @@ def right(client):
 
 
 def imported(client, payload):
-    python, *rest = launch.argv()
+    python, *rest = launch.own_command()
     done = subprocess.run(
         [python, "-X", "importtime", *rest, "hook", "claude"], input=payload, capture_output=True, cwd="/", timeout=60,
         env={**client.casrewind.environment, "CLAUDE_PROJECT_DIR": str(client.root)},

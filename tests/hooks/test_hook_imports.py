@@ -40,7 +40,7 @@ def client(casrewind, root):
 
 def imported(client, payload, **variables):
     """The names of all modules that a hook imports, run as the client runs it."""
-    python, *rest = launch.argv()
+    python, *rest = launch.own_command()
     done = subprocess.run(
         [python, "-X", "importtime", *rest, "hook", "claude"], input=payload, capture_output=True, cwd="/", timeout=60,
         env={**client.casrewind.environment, "CLAUDE_PROJECT_DIR": str(client.root), **variables},
@@ -102,7 +102,7 @@ def test_a_save_imports_nothing_that_only_other_commands_need(client, name, edit
 def test_where_the_parts_lie_apart_the_usual_places_are_looked_at(casrewind, root, tmp_path):
     """The command's own script alone in a directory: what it needs is found as any program finds it."""
     plant(root, {"f": b"1"})
-    python, *rest = launch.argv()
+    python, *rest = launch.own_command()
     (tmp_path / "apart").mkdir()
     os.symlink(os.path.dirname(rest[-1]), tmp_path / "apart" / "casrewind")
     rest[-1] = str(tmp_path / "apart" / "casrewind" / "__main__.py")
@@ -115,7 +115,7 @@ def test_no_variable_and_no_module_of_the_project_decides_what_is_imported(clien
     bad = {name: b"raise SystemExit(2)" for name in ("json.py", "lmdb.py", "casrewind.py", "sitecustomize.py", "usercustomize.py")}
     plant(client.root, bad)
     client.casrewind("save", code=0)
-    python, *rest = launch.argv()
+    python, *rest = launch.own_command()
     done = subprocess.run(
         [python, *rest, "hook", "claude"], input=client.payload("Stop.plain"), capture_output=True, cwd=client.root, timeout=60,
         env={**client.casrewind.environment, "CLAUDE_PROJECT_DIR": str(client.root), "PYTHONPATH": str(client.root), "PYTHONHOME": "/nowhere"},

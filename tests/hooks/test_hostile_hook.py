@@ -33,7 +33,7 @@ from support.stores import LockHolder, nth_newest
 from support.trees import plant
 
 HOOK = settings_edit.hook_command("claude")  # as an installation has it
-LINE = settings_edit.hook_entries(agents.load_client("claude"), TIERS[-1])["Stop"]["hooks"][0]["command"]
+LINE = settings_edit.make_hook_entries(agents.load_client("claude"), TIERS[-1])["Stop"]["hooks"][0]["command"]
 PATIENCE = 60  # seconds after which a hook that does not end is taken for one that never will
 RECORDED = [path for agent in agents.NAMES for path in sorted((DATA / f"{agent}_hooks").glob("*.json"))]
 
@@ -177,7 +177,7 @@ def test_an_answer_that_nobody_takes(client, words):
 
 def argument_of(client, recorded):
     """The event's name, for a client that passes it as an argument."""
-    return client.argument_for(recorded.get("event", ""))
+    return client.event_argument(recorded.get("event", ""))
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: f"{path.parent.name}-{path.stem}")
@@ -185,10 +185,10 @@ def test_a_payload_cut_at_any_byte_is_refused(path):
     client = agents.load_client(path.parent.name.partition("_")[0])
     recorded = json.loads(path.read_text())
     whole, name = json.dumps(recorded["stdin"], ensure_ascii=False).encode(), argument_of(client, recorded)
-    assert events.read(client, whole, {}, name)
+    assert events.read_event(client, whole, {}, name)
     for end in range(len(whole)):
         with pytest.raises(errors.MalformedEvent):
-            events.read(client, whole[:end], {}, name)
+            events.read_event(client, whole[:end], {}, name)
 
 
 def test_a_payload_cut_off_on_its_way_is_one_line(client):
@@ -218,7 +218,7 @@ def test_any_value_in_any_field_of_any_payload_gives_an_event_that_can_be_stored
         for field in whole:
             for value in WRONG:
                 try:
-                    event = events.read(client, json.dumps({**whole, field: value}).encode(), {}, name)
+                    event = events.read_event(client, json.dumps({**whole, field: value}).encode(), {}, name)
                 except errors.MalformedEvent as error:
                     assert len(str(error)) < 300
                     refused += 1
@@ -226,8 +226,8 @@ def test_any_value_in_any_field_of_any_payload_gives_an_event_that_can_be_stored
                 taken += 1
                 assert event.trigger in checkpoints.TRIGGERS | {""}
                 for tier in events.TIERS:
-                    events.wanted(client, event, tier)
-                cursor = agents.cursor_at(event, event.transcript)
+                    events.makes_checkpoint(client, event, tier)
+                cursor = agents.cursor_of_event(event, event.transcript)
                 back = cursors.decode(cursors.encode(cursor))
                 assert back.transcript == os.fsencode(event.transcript) and back.agent == client.name
     assert taken > 3000 and refused > 1000  # neither says yes to all nor no

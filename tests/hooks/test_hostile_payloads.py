@@ -53,7 +53,7 @@ class Hostile:
         found = json.loads(text)
         if str(found["stdin"].get("prompt")).startswith("/casrewind"):  # that has an answer, and no test here
             found["stdin"]["prompt"] = "hello"
-        words = [word for word in (self.agent, self.client.argument_for(found.get("event", ""))) if word]
+        words = [word for word in (self.agent, self.client.event_argument(found.get("event", ""))) if word]
         left_out = {"HOME", "PATH", *self.client.events.pid_variables}  # notices are for a client whose process is known
         return found["stdin"], words, {name: value for name, value in found.get("env", {}).items() if name not in left_out}
 

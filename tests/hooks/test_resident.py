@@ -34,7 +34,7 @@ class Project(Client):
     def __init__(self, casrewind, root):
         super().__init__(casrewind, root)
         self.watch = os.path.join(casrewind.environment["CASREWIND_HOME"], "watch")
-        self.place = os.path.join(self.watch, protocol.name_of(os.fsencode(root)))
+        self.place = os.path.join(self.watch, protocol.socket_name(os.fsencode(root)))
         self.turns, self.pictures = 0, {}
 
     def session(self):
@@ -312,4 +312,4 @@ def test_it_runs_by_the_command_line_that_is_installed(project):
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     until(lambda: helpers(project.root))
-    assert launch.argv()[0] in line
+    assert launch.own_command()[0] in line

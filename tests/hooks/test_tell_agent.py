@@ -234,7 +234,7 @@ def test_a_restore_that_was_unfinished_at_a_prompt_is_told_when_it_is_finished(c
     def stop(*_):
         raise execute.interruption_error(OSError(errno.EIO, "stopped"))
 
-    monkeypatch.setattr(execute, "apply", stop)
+    monkeypatch.setattr(execute, "apply_actions", stop)
     assert "half done" in casrewind("revert", "@1", "--yes").err
     monkeypatch.undo()
     assert session.turn("in between") is None

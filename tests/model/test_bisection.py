@@ -12,7 +12,7 @@ from casrewind.model.diff import Counts
 def searched(count, first_bad, skipped=()):
     """(the search at its end, the positions that were looked at)."""
     search, looked = Bisection(count), []
-    while (at := search.next()) is not None:
+    while (at := search.next_position()) is not None:
         assert at not in looked and search.good < at < search.bad
         looked.append(at)
         search.record(at, is_good=None if at in skipped else at < first_bad)

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from casrewind.model.checkpoint import MANUAL, Checkpoint
 from casrewind.model.diff import Counts
-from casrewind.model.retention import Limits, by_weight, decide, fit
+from casrewind.model.retention import Limits, kept_by_priority, decide, fit_into_budget
 from support.sample_start import examples
 
 NOW = 1_750_000_000 * 10**9
@@ -44,7 +44,7 @@ def weight(found, sizes):
 @given(cases())
 def test_what_stays_fits_or_is_what_nobody_may_take(case):
     decision, sizes, beside, most = case
-    found = fit(decision, sizes, beside, most)
+    found = fit_into_budget(decision, sizes, beside, most)
     stay = {one.id for one in found.kept}
     assert decision.firm | decision.pinned <= stay
     rest = [one.id for one in decision.kept if one.id not in decision.firm | decision.pinned]
@@ -66,9 +66,9 @@ def test_what_stays_fits_or_is_what_nobody_may_take(case):
 @given(cases())
 def test_the_oldest_go_first_and_none_without_need(case):
     decision, sizes, beside, most = case
-    found = fit(decision, sizes, beside, most)
+    found = fit_into_budget(decision, sizes, beside, most)
     going = [item.checkpoint for item in found.dropped]
-    rest = [one for one in by_weight(decision) if one.id not in decision.firm | decision.pinned]
+    rest = [one for one in kept_by_priority(decision) if one.id not in decision.firm | decision.pinned]
     assert going == rest[len(rest) - len(going) :]
     assert sorted([*found.kept, *going]) == sorted(decision.kept)
     if going and not found.floor:
@@ -79,7 +79,7 @@ def test_the_oldest_go_first_and_none_without_need(case):
 @given(cases(), st.integers(0, 3000))
 def test_a_larger_budget_keeps_what_a_smaller_one_keeps_as_long_as_both_can_be_kept(case, more):
     decision, sizes, beside, most = case
-    small, large = fit(decision, sizes, beside, most), fit(decision, sizes, beside, most + more)
+    small, large = fit_into_budget(decision, sizes, beside, most), fit_into_budget(decision, sizes, beside, most + more)
     if not small.floor:
         assert set(small.kept) <= set(large.kept)
         assert not large.floor
@@ -88,31 +88,31 @@ def test_a_larger_budget_keeps_what_a_smaller_one_keeps_as_long_as_both_can_be_k
 def test_a_worktree_that_saves_much_takes_little_of_the_newest_ten_of_another():
     quiet, busy = [point(seq, 1) for seq in range(12, 0, -1)], [point(seq, 2) for seq in range(100, 12, -1)]
     decision = decide([*busy, *quiet], FREE, NOW, frozenset(), {})
-    found = fit(decision, dict.fromkeys([one.id for one in decision.kept], 100), 0, 2500)
+    found = fit_into_budget(decision, dict.fromkeys([one.id for one in decision.kept], 100), 0, 2500)
     kept = {number: [one for one in found.kept if one.worktree[0] == number] for number in (1, 2)}
     assert kept[1] == quiet[:10]
     assert kept[2] == busy[:15]
-    tight = fit(decision, dict.fromkeys([one.id for one in decision.kept], 100), 0, 800)
+    tight = fit_into_budget(decision, dict.fromkeys([one.id for one in decision.kept], 100), 0, 800)
     assert {number: len([one for one in tight.kept if one.worktree[0] == number]) for number in (1, 2)} == {1: 4, 2: 4}
 
 
 def test_reasons_and_notes_are_for_people():
     decision = decide(timeline(3), FREE, NOW, frozenset(), {})
     sizes = {"c0003": 500, "c0002": 400, "c0001": 400}
-    found = fit(decision, sizes, 100, 1000)
+    found = fit_into_budget(decision, sizes, 100, 1000)
     assert [item.reason for item in found.dropped] == ["no room in the budget of 1,000 bytes"]
-    assert "smaller than what the newest checkpoint" in fit(decision, sizes, 100, 599).notes[0]
+    assert "smaller than what the newest checkpoint" in fit_into_budget(decision, sizes, 100, 599).notes[0]
     pinned = decide(timeline(3), FREE, NOW, frozenset({"c0001"}), {})
-    assert "unpin some" in fit(pinned, sizes, 100, 900).notes[0]
+    assert "unpin some" in fit_into_budget(pinned, sizes, 100, 900).notes[0]
 
 
 @RUN
 @given(cases(), st.integers(0, 6000))
 def test_a_target_below_the_budget_is_reached_or_half_of_what_is_left_is_kept_free(case, most):
     decision, sizes, beside, budget = case
-    found = fit(decision, sizes, beside, budget, min(most, budget))
+    found = fit_into_budget(decision, sizes, beside, budget, min(most, budget))
     if found.floor:
-        assert found == fit(decision, sizes, beside, budget)
+        assert found == fit_into_budget(decision, sizes, beside, budget)
         return
     firm = beside + sum(sizes[one] for one in decision.firm | decision.pinned)
     rest = sum(sizes[one.id] for one in found.kept if one.id not in decision.firm | decision.pinned)

@@ -98,7 +98,7 @@ def test_patching_one_manifest_with_the_diff_gives_the_other(one, other):
     old, new = trees.plant(one), trees.plant(other)
     changes = {change.path: change.new for change in diffs.diff(trees.load, old, new)}
     gone = {path for path, entry in changes.items() if entry is None}
-    patched = manifest.patch(trees.load, trees.store, old, {p: e for p, e in changes.items() if p not in gone or (
+    patched = manifest.with_changed_paths(trees.load, trees.store, old, {p: e for p, e in changes.items() if p not in gone or (
         p.rpartition(b"/")[0] not in gone and not _below_another(p, changes)
     )})
     assert seen(trees.flat(patched)) == seen(trees.flat(new))
@@ -161,10 +161,10 @@ def test_what_a_restore_does_not_bring_back_makes_no_difference():
         (manifest.link_entry(b"x"), False),
         (None, False),
     ):
-        assert manifest.same(one, other) is equal
-        assert manifest.same(other, one) is equal
-    assert manifest.same(None, None)
-    assert manifest.same(manifest.link_entry(b"a")._replace(mode=0), manifest.link_entry(b"a"))
+        assert manifest.same_for_restore(one, other) is equal
+        assert manifest.same_for_restore(other, one) is equal
+    assert manifest.same_for_restore(None, None)
+    assert manifest.same_for_restore(manifest.link_entry(b"a")._replace(mode=0), manifest.link_entry(b"a"))
 
 
 @RUN

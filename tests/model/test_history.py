@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from casrewind.model import history as undo_history
-from casrewind.model.history import NO_HISTORY, REDO, RESTORE, UNDO, UNDO_STEPS, Operation, advance
+from casrewind.model.history import NO_HISTORY, REDO, RESTORE, UNDO, UNDO_STEPS, Operation, history_after
 
 KEY = bytes(16)
 
@@ -19,7 +19,7 @@ def plans(steps):
 
 
 def test_a_restore_can_be_undone_and_remembers_what_was_current_before():
-    history = advance(NO_HISTORY._replace(current="c0"), done(RESTORE, 1))
+    history = history_after(NO_HISTORY._replace(current="c0"), done(RESTORE, 1))
     (step,) = history.undo
     assert (step.target, step.before, step.safety) == ("c1", "c0", "safety1")
     assert history.redo == ()
@@ -29,30 +29,30 @@ def test_a_restore_can_be_undone_and_remembers_what_was_current_before():
 def test_undo_and_redo_walk_along_the_same_steps():
     history = NO_HISTORY._replace(current="c0")
     for number in (1, 2, 3):
-        history = advance(history, done(RESTORE, number))
-    history = advance(history, done(UNDO, 13, current="c2"))
+        history = history_after(history, done(RESTORE, number))
+    history = history_after(history, done(UNDO, 13, current="c2"))
     assert plans(history.undo) == [1, 2]
     assert plans(history.redo) == [13]  # the plan that the undo carried out, not the restore's
-    history = advance(history, done(UNDO, 12, current="c1"))
+    history = history_after(history, done(UNDO, 12, current="c1"))
     assert plans(history.undo) == [1]
     assert plans(history.redo) == [13, 12]
     assert history.current == "c1"
-    history = advance(history, done(REDO, 22))
+    history = history_after(history, done(REDO, 22))
     assert plans(history.undo) == [1, 22]
     assert plans(history.redo) == [13]
 
 
 def test_a_new_restore_ends_redo():
-    history = advance(advance(NO_HISTORY, done(RESTORE, 1)), done(UNDO, 11))
+    history = history_after(history_after(NO_HISTORY, done(RESTORE, 1)), done(UNDO, 11))
     assert len(history.redo) == 1
-    history = advance(history, done(RESTORE, 2))
+    history = history_after(history, done(RESTORE, 2))
     assert history.redo == ()
     assert plans(history.undo) == [2]
 
 
 def test_an_undo_of_nothing_is_no_crash():
-    assert advance(NO_HISTORY, done(UNDO, 1)).undo == ()
-    assert advance(NO_HISTORY, done(REDO, 1)).redo == ()
+    assert history_after(NO_HISTORY, done(UNDO, 1)).undo == ()
+    assert history_after(NO_HISTORY, done(REDO, 1)).redo == ()
 
 
 @settings(derandomize=True, deadline=None, max_examples=60)
@@ -63,7 +63,7 @@ def test_after_any_sequence_the_stacks_are_those_of_a_plain_editor(sequence):
     for number, op in enumerate(sequence, 1):
         if (op == UNDO and not undo) or (op == REDO and not redo):
             continue
-        history = advance(history, done(op, number))
+        history = history_after(history, done(op, number))
         if op == RESTORE:
             undo, redo = [*undo, number][-UNDO_STEPS:], []
         elif op == UNDO:

@@ -50,7 +50,7 @@ class Memory:
     def nodes(self, top):
         """{digest: node} of a directory."""
         node = self.load(top)
-        return {top: node} | (dict(directory_nodes.below(self.load, node)) if isinstance(node, NodeList) else {})
+        return {top: node} | (dict(directory_nodes.nodes_below(self.load, node)) if isinstance(node, NodeList) else {})
 
 
 def sizes(node):
@@ -63,7 +63,7 @@ def sizes(node):
 @RUN
 @given(many_names, st.sampled_from([SMALL, NodeLimits(1, 2), NodeLimits(4, 9)]))
 def test_every_node_has_the_least_and_at_most_the_most_names(names, limits):
-    starts = directory_nodes.cut(names, limits)
+    starts = directory_nodes.node_starts(names, limits)
     lengths = [end - start for start, end in zip(starts, [*starts[1:], len(names)], strict=True)]
     assert starts[0] == 0 and sum(lengths) == len(names)
     assert len(starts) == 1 or min(lengths) >= limits.least
@@ -90,10 +90,10 @@ def test_equal_directories_have_equal_roots_whatever_the_order_of_edits(world, c
     chance.shuffle(names)
     detours = [b"zz%d" % number for number in range(chance.randint(0, 20))]
     for name in (*names, *detours):
-        root = manifest.patch(memory.load, memory.store, root, {name: entry(world.get(name, b"detour"))})
+        root = manifest.with_changed_paths(memory.load, memory.store, root, {name: entry(world.get(name, b"detour"))})
     for name in detours:
         if name not in world:
-            root = manifest.patch(memory.load, memory.store, root, {name: None})
+            root = manifest.with_changed_paths(memory.load, memory.store, root, {name: None})
     assert root == memory.directory(world)
 
 
@@ -102,7 +102,7 @@ def test_equal_directories_have_equal_roots_whatever_the_order_of_edits(world, c
 def test_a_directory_comes_back(world):
     memory = Memory()
     root = memory.directory(world)
-    rows = manifest.entries(memory.load, root)
+    rows = manifest.directory_entries(memory.load, root)
     assert rows == sorted((name, entry(content)) for name, content in world.items())
     nodes = memory.nodes(root)
     assert all(sizes(node) <= SMALL.most for node in nodes.values())
@@ -163,8 +163,8 @@ def test_an_edit_cuts_nothing_anew(world, content):
     for name in sorted(world)[:3]:
         for now in (entry(content + b"!!!"), gone):  # longer than any content: another entry indeed
             before = memory.nodes(root)
-            changed = manifest.patch(memory.load, memory.store, root, {name: now})
-            assert manifest.replace(memory.load, memory.put, root, {name: now}) == changed
+            changed = manifest.with_changed_paths(memory.load, memory.store, root, {name: now})
+            assert manifest.with_replaced_entries(memory.load, memory.put, root, {name: now}) == changed
             new = memory.nodes(changed)
             level = before[root].level if isinstance(before[root], NodeList) else 0
             assert len(new.keys() - before.keys()) == level + 1
@@ -183,12 +183,12 @@ def test_what_is_replaced_leaves_the_rest_unread_and_lost_nodes_as_they_are():
     def load(digest):
         return memory.load(digest) if digest in memory.blobs else LOST
 
-    changed = manifest.replace(load, memory.put, root, {b"d/000": entry(b"other"), b"f": entry(b"g")})
+    changed = manifest.with_replaced_entries(load, memory.put, root, {b"d/000": entry(b"other"), b"f": entry(b"g")})
     rows = dict(manifest.walk(load, changed))
     assert rows[b"d/000"] == entry(b"other") and rows[b"f"] == entry(b"g")
     assert set(rows) == {b"d", b"f", *(b"d/" + name for name in world if name not in dict(node))}
     top = memory.load(rows[b"d"].digest)
-    lists = [top, *(node for _, node in directory_nodes.below(load, top) if isinstance(node, NodeList))]
+    lists = [top, *(node for _, node in directory_nodes.nodes_below(load, top) if isinstance(node, NodeList))]
     assert lost in {part.digest for node in lists for part in node.parts}
 
 
@@ -250,7 +250,7 @@ def stored(build):
 def test_nodes_that_make_no_sense_are_refused(name):
     memory, top = stored(handmade_nodes.NODES[name])
     for look in (
-        lambda: manifest.entries(memory.load, top),
+        lambda: manifest.directory_entries(memory.load, top),
         lambda: list(manifest.walk(memory.load, top)),
         lambda: manifest.Finder(memory.load, top).directory(b""),
         lambda: list(diffs.diff(memory.load, None, top)),
@@ -265,7 +265,7 @@ def test_a_name_in_a_node_that_no_restore_may_write_is_refused():
     sound = leaf(b"b", b"c..")
     top = memory.put(listed(1, (b"a", memory.put(leaf(b"a"))), (b"b", memory.put(sound.replace(b"c..", b"c/d")))))
     with pytest.raises(errors.UnsafePath):
-        manifest.entries(memory.load, top)
+        manifest.directory_entries(memory.load, top)
 
 
 def test_lists_that_share_nodes_level_upon_level_end_at_once():
@@ -275,7 +275,7 @@ def test_lists_that_share_nodes_level_upon_level_end_at_once():
     for level in range(2, directory_nodes.MOST_LEVELS + 1):
         below = memory.put(listed(level, (b"a", below), (b"b", below)))
     with pytest.raises(errors.ManifestCorrupt):
-        manifest.entries(memory.load, below)
+        manifest.directory_entries(memory.load, below)
     assert len(memory.loads) < 30
 
 
@@ -287,10 +287,10 @@ def test_more_entries_than_a_directory_can_have_are_refused(monkeypatch):
         memory.store(rows)
     monkeypatch.setattr(directory_nodes, "MOST_ENTRIES", 51)
     top = memory.store(rows)
-    assert len(manifest.entries(memory.load, top)) == 51
+    assert len(manifest.directory_entries(memory.load, top)) == 51
     monkeypatch.setattr(directory_nodes, "MOST_ENTRIES", 50)
     with pytest.raises(errors.ManifestCorrupt, match="more entries"):
-        manifest.entries(memory.load, top)
+        manifest.directory_entries(memory.load, top)
 
 
 def test_a_directory_of_large_directories_is_walked_and_compared():
@@ -305,7 +305,7 @@ def test_a_directory_of_large_directories_is_walked_and_compared():
     assert len(dict(manifest.walk(memory.load, roots[0]))) == 12 * 31
     found = [change.path for change in diffs.diff(memory.load, *roots)]
     assert found == [b"d%02d/%d" % (number, name) for number in range(12) for name in (29, 30)]
-    changed = manifest.patch(memory.load, memory.store, roots[0], {b"d05/29": entry(b"other"), b"d05/30": entry(b"new")})
+    changed = manifest.with_changed_paths(memory.load, memory.store, roots[0], {b"d05/29": entry(b"other"), b"d05/30": entry(b"new")})
     assert [change.path for change in diffs.diff(memory.load, roots[0], changed)] == [b"d05/29", b"d05/30"]
     assert manifest.Finder(memory.load, changed).find(b"d05").kind == DIR
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from casrewind.model import digest, manifest
 from casrewind.model.line_diff import lines_of
-from casrewind.model.manifest import DIR, FILE, PURGED, Entry, same
+from casrewind.model.manifest import DIR, FILE, PURGED, Entry, same_for_restore
 from casrewind.model.merge import BOTH, CONFLICT, CONFLICTS, IS_BINARY, IS_LARGE, IS_PURGED, REMOVED, merge, merge_lines
 
 LINE = st.sampled_from([b"a\n", b"b\n", b"c\n", b"\n", b"d\r\n", b"e\r\n"])
@@ -178,9 +178,9 @@ def read(entry):
 def test_every_case_of_one_side_without_changes():
     for base, ours, theirs in product([None, A, B, C, RUN, *LINKS, *DIRS], repeat=3):
         found = merge(base, ours, theirs, read)
-        if same(base, theirs) or same(ours, theirs):
+        if same_for_restore(base, theirs) or same_for_restore(ours, theirs):
             assert found == (ours, 0, None, "", "")
-        elif same(ours, base):
+        elif same_for_restore(ours, base):
             assert found == (theirs, 0, None, "", "")
         elif not found.why and found.lines is None:
             assert {base.kind, ours.kind, theirs.kind} == {FILE}

@@ -46,7 +46,7 @@ def changes_between(one, other):
     return [
         Change(path, one.get(path), other.get(path))
         for path in sorted(one.keys() | other.keys())
-        if not manifest.same(one.get(path), other.get(path))
+        if not manifest.same_for_restore(one.get(path), other.get(path))
     ]
 
 
@@ -62,7 +62,7 @@ def nothing_unknown(path, entry):
 @given(worlds, worlds)
 def test_a_plan_does_exactly_what_differs_when_everything_is_known(one, other):
     changes = changes_between(flat(one), flat(other))
-    made = plan.build(changes, nothing_unknown)
+    made = plan.build_plan(changes, nothing_unknown)
     assert [(a.path, a.before, a.after) for a in made.actions] == [(c.path, c.old, c.new) for c in changes]
     assert made.kept == ()
     assert all(action.source == action.path for action in made.actions)
@@ -76,7 +76,7 @@ def test_no_path_that_may_have_been_there_unknown_is_removed_nor_a_directory_abo
     def why_unknown(path, entry):
         return "ignored then" if path.rpartition(b"/")[2] in unknown else None
 
-    made = plan.build(changes_between(present, target), why_unknown)
+    made = plan.build_plan(changes_between(present, target), why_unknown)
     removed = {action.path for action in made.actions if action.after is None}
     kept = {item.path for item in made.kept}
     for path in present.keys() - target.keys():
@@ -94,7 +94,7 @@ def test_no_path_that_may_have_been_there_unknown_is_removed_nor_a_directory_abo
 def test_a_scoped_plan_touches_nothing_outside_but_missing_parents(one, other, scope):
     present, target = flat(one), flat(other)
     try:
-        made = plan.build(changes_between(present, target), nothing_unknown, sorted(scope))
+        made = plan.build_plan(changes_between(present, target), nothing_unknown, sorted(scope))
     except errors.ContentInTheWay:
         return
     for action in made.actions:
@@ -107,14 +107,14 @@ def test_a_scoped_plan_touches_nothing_outside_but_missing_parents(one, other, s
 def test_a_scoped_plan_refuses_when_something_outside_would_have_to_give_way():
     changes = changes_between({b"a": file()}, {b"a": DIRECTORY, b"a/b": file()})
     with pytest.raises(errors.ContentInTheWay, match="in the way"):
-        plan.build(changes, nothing_unknown, [b"a/b"])
+        plan.build_plan(changes, nothing_unknown, [b"a/b"])
 
 
 @RUN
 @given(worlds, worlds, st.sets(names))
 def test_keeping_more_paths_keeps_the_directories_above_them(one, other, extra):
     present, target = flat(one), flat(other)
-    made = plan.build(changes_between(present, target), nothing_unknown)
+    made = plan.build_plan(changes_between(present, target), nothing_unknown)
     more = [Kept(a.path, "edited", benign=False) for a in made.actions if a.path.rpartition(b"/")[2] in extra]
     less = plan.keep_paths(made, more)
     assert {a.path for a in less.actions} <= {a.path for a in made.actions} - {item.path for item in more}
@@ -128,7 +128,7 @@ def test_keeping_more_paths_keeps_the_directories_above_them(one, other, extra):
 
 def test_a_purged_entry_is_never_restored_and_never_a_reason_to_delete():
     purged = manifest.Entry(manifest.PURGED, 0o644, 5)
-    made = plan.build([Change(b"secret", file(), purged), Change(b"gone", None, purged)], nothing_unknown)
+    made = plan.build_plan([Change(b"secret", file(), purged), Change(b"gone", None, purged)], nothing_unknown)
     assert made.actions == ()
     assert [item.path for item in made.kept] == [b"gone", b"secret"]
     assert not any(item.benign for item in made.kept)
@@ -162,7 +162,7 @@ def test_packed_actions_are_what_a_tuple_of_them_is(actions, ordered):
         assert packed.get(actions[number].path) == packed[number] == actions[number]
     assert packed.number(b"none/of/these") is None
     in_order = tuple(sorted(actions, key=lambda action: action.path))
-    assert plan.pack(packed) == in_order == plan.pack(iter(actions))
+    assert plan.sort_and_pack(packed) == in_order == plan.sort_and_pack(iter(actions))
     left = {action.path for action in actions[::2]}
     assert plan.without(actions, left) == tuple(action for action in in_order if action.path not in left)
 
@@ -170,8 +170,8 @@ def test_packed_actions_are_what_a_tuple_of_them_is(actions, ordered):
 @RUN
 @given(worlds, worlds)
 def test_a_plan_and_its_reverse_meet(one, other):
-    there = plan.build(changes_between(flat(one), flat(other)), nothing_unknown)
-    back = plan.build(changes_between(flat(other), flat(one)), nothing_unknown)
+    there = plan.build_plan(changes_between(flat(one), flat(other)), nothing_unknown)
+    back = plan.build_plan(changes_between(flat(other), flat(one)), nothing_unknown)
     assert plan.reverse(there.actions) == back.actions
 
 
@@ -179,7 +179,7 @@ def test_two_spellings_of_one_name_become_a_rename_where_names_fold():
     made = plan.Plan(
         (Action(b"README", None, file(b"new"), b"README"), Action(b"Readme", file(b"old"), None, b"Readme")), ()
     )
-    folded = plan.fold(made, [b"README"])
+    folded = plan.fold_plan(made, [b"README"])
     assert folded.actions == (Action(b"README", file(b"old"), file(b"new"), b"Readme"),)
     (back,) = plan.reverse(folded.actions)
     assert back == Action(b"Readme", file(b"new"), file(b"old"), b"README")
@@ -187,13 +187,13 @@ def test_two_spellings_of_one_name_become_a_rename_where_names_fold():
 
 def test_folding_leaves_what_has_no_twin_alone():
     made = plan.Plan((Action(b"a", None, file(), b"a"), Action(b"b", file(), None, b"b")), (Kept(b"c", "why", benign=True),))
-    assert plan.fold(made, [b"a"]) == made
+    assert plan.fold_plan(made, [b"a"]) == made
 
 
 @pytest.mark.parametrize(("one", "other"), [("A", "a"), ("é", "e\u0301"), ("dir/X", "DIR/x")])
 def test_a_target_whose_paths_fold_together_is_refused(one, other):
     with pytest.raises(errors.UnsafePath, match="same name"):
-        plan.fold(plan.Plan((), ()), [one.encode(), other.encode()])
+        plan.fold_plan(plan.Plan((), ()), [one.encode(), other.encode()])
 
 
 def test_what_needs_bytes_and_what_needs_only_a_mode():
@@ -221,4 +221,4 @@ def test_a_plan_built_from_a_real_diff_is_sorted_by_path():
     new = store(manifest.encode_tree([]))
     changes = list(diffs.diff(lambda digest: manifest.decode_tree(blobs[digest]), old, new))
     assert [change.path for change in changes] == [b"a", b"a-", b"a/f"]
-    assert [action.path for action in plan.build(changes, nothing_unknown).actions] == [b"a", b"a-", b"a/f"]
+    assert [action.path for action in plan.build_plan(changes, nothing_unknown).actions] == [b"a", b"a-", b"a/f"]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from casrewind.model.diff import Change
-from casrewind.model.manifest import same
+from casrewind.model.manifest import same_for_restore
 from casrewind.model.turn_records import PastOperation, Forgotten, Outside, Point, Reset, Turn
 from casrewind.model.turns import Outline
 from support.dict_differ import DictDiffer, compared, entry
@@ -78,11 +78,11 @@ def naive(story, outline, turn):
                             whole.pop(change.path, None)
                             shared.discard(change.path)
         for path, (old, new) in acc.items():
-            if not same(old, new):
+            if not same_for_restore(old, new):
                 whole[path] = (whole[path][0] if path in whole else old, new)
             elif path not in whole:
                 shared.discard(path)
-    found = tuple(Change(path, *sides) for path, sides in sorted(whole.items()) if not same(*sides))
+    found = tuple(Change(path, *sides) for path, sides in sorted(whole.items()) if not same_for_restore(*sides))
     return found, tuple(change.path for change in found if change.path in shared)
 
 

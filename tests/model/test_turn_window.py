@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from casrewind.model.turn_records import Point
-from casrewind.model.turn_window import certain_counts, certain_from
+from casrewind.model.certain_turns import certain_counts, certain_from_position
 from casrewind.model.turns import Outline
 from model.test_turn_properties import with_fields
 from support.dict_differ import DictDiffer
@@ -49,7 +49,7 @@ def compared_parts(story, records):
     wholes = {alive: Outline(records, alive, now=True) for alive in ALIVE}
     seen, total = set(), 0
     for cut in range(len(points)):
-        start = cut + certain_from(points[cut:])
+        start = cut + certain_from_position(points[cut:])
         if start in seen or start == len(points):
             continue
         seen.add(start)
@@ -120,16 +120,16 @@ DOUBTS = {
 @pytest.mark.parametrize("doubt", DOUBTS.values(), ids=DOUBTS)
 def test_a_part_begins_behind_a_doubt(doubt):
     part = turns(5)[4:]
-    assert certain_from(part) == 0
+    assert certain_from_position(part) == 0
     part[1] = part[1]._replace(**doubt)
-    assert certain_from(part) == 2
+    assert certain_from_position(part) == 2
 
 
 def test_what_closes_an_older_turn_leaves_no_doubt():
     part = turns(4)[2:]
     for more in ({"trigger": "session_end", "turn": "c0"}, {"trigger": "session_start", "turn": "", "turn_id": ""}):
         part[0] = part[0]._replace(session="B", **more)
-        assert certain_from(part[:1]) == 0 and certain_from(part) == 2
+        assert certain_from_position(part[:1]) == 0 and certain_from_position(part) == 2
 
 
 def test_what_began_in_front_of_a_part_may_reach_to_its_second_prompt():

@@ -24,7 +24,7 @@ def points(workspace, root):
 
 def test_gc_keeps_them_and_those_between_until_the_end(workspace, points):
     context = workspace._context
-    with bisect_pins.pinned(context, [points[1], points[3]]):
+    with bisect_pins.keep_from_gc(context, [points[1], points[3]]):
         gc.collect(context, LIMITS)
         assert [point.id for point, _ in workspace.checkpoints()] == [point.id for point in points[:4]]
     gc.collect(context, LIMITS)
@@ -40,7 +40,7 @@ def test_gc_that_decided_before_keeps_them_too(workspace, points, monkeypatch):
             found = decide(*given)
             if not dropped:
                 dropped.append(len(found[0].dropped))
-                stack.enter_context(bisect_pins.pinned(context, points))
+                stack.enter_context(bisect_pins.keep_from_gc(context, points))
             return found
 
         monkeypatch.setattr(gc, "_decide", decide_and_be_late)
@@ -55,7 +55,7 @@ def test_another_process_with_the_pid_is_not_the_owner(workspace, points):
     row = BisectRow(os.getpid(), "another start", points[0].worktree.hex(), 0, 1 << 60)
     context.store.bisects.record(row)
     gc.collect(context, LIMITS, dry_run=True)
-    assert context.store.bisects.all() == [row] and bisect_pins.needed(context) == set()
+    assert context.store.bisects.all() == [row] and bisect_pins.needed_by_bisects(context) == set()
     gc.collect(context, LIMITS)
     assert context.store.bisects.all() == [] and len(workspace.checkpoints()) == 1
 
@@ -64,7 +64,7 @@ def test_another_process_with_the_pid_is_not_the_owner(workspace, points):
      b'{"pid":1,"pid_start":"","worktree":"no hex","first":0,"last":9}'])
 def test_a_damaged_row_is_no_row(workspace, points, garbage):
     context = workspace._context
-    with bisect_pins.pinned(context, points):
+    with bisect_pins.keep_from_gc(context, points):
         place = os.path.join(workspace.store_path, "bisects")
         (name,) = os.listdir(place)
         with open(os.path.join(place, name), "wb") as file:

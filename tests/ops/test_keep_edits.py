@@ -220,7 +220,7 @@ class Answers:
 
 
 def row_of(model, number):
-    return next(row for row in model.timeline().rows if getattr(row.item, "n", 0) == number)
+    return next(row for row in model.first_timeline().rows if getattr(row.item, "n", 0) == number)
 
 
 @pytest.mark.parametrize("last", [YES, NO])

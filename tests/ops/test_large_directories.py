@@ -48,7 +48,7 @@ class Look:
         """{digest: node} of a directory of a checkpoint, lost ones left out."""
         top = manifest.Finder(self.store.load_tree, point.tree).find(path).digest
         node = self.store.load_tree(top)
-        return {top: node} | dict(directory_nodes.below(self.store.load_tree, node))
+        return {top: node} | dict(directory_nodes.nodes_below(self.store.load_tree, node))
 
     def holding(self, point, name):
         """The digest of the node that holds a name."""

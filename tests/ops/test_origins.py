@@ -7,8 +7,8 @@ import time
 import pytest
 
 from casrewind.model.retention import Limits
-from casrewind.ops import origins
-from casrewind.ops.origins import origin_of
+from casrewind.ops import directory_origins
+from casrewind.ops.directory_origins import origin_of
 from support.trees import plant
 
 
@@ -58,7 +58,7 @@ def test_gc_keeps_the_checkpoint_while_the_directory_is_there(workspace, context
 
 
 def test_at_most_a_hundred_rows_stay(workspace, context, root, tmp_path, monkeypatch):
-    monkeypatch.setattr(origins, "MOST", 3)
+    monkeypatch.setattr(directory_origins, "MOST", 3)
     plant(root, {"a": b"1"})
     point = workspace.save().checkpoint
     for number in range(5):

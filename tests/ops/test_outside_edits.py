@@ -141,7 +141,7 @@ def test_the_picker_names_them_in_its_question(told, root):
     plant(root, {"README.md": b"mine"})
     turn(told, "b", till="2")
     model = TimelineModel(told.context)
-    row = next(row for row in model.timeline().rows if getattr(row.item, "n", 0) == 2)
+    row = next(row for row in model.first_timeline().rows if getattr(row.item, "n", 0) == 2)
     asked = []
 
     def ask(proposal):

@@ -353,7 +353,7 @@ def test_a_pull_changes_no_name_no_parent_and_no_count_here(here, root, machines
         store, key = context.store, here.root.key
         return (
             [lookup.checkpoint(context, word).id for word in ("last", "prev", "@1", "after:@1", "mine", "today")],
-            lookup.current(context), store.heads(key), store.count(key), store.oldest(key), store.newest_of_agents(key),
+            lookup.current_id(context), store.heads(key), store.count(key), store.oldest(key), store.newest_of_agents(key),
             [turn.prompt for turn in here.turns()], here.status(), len(lookup.checkpoints_of(context)),
             store.has_stat_file(key, context.tree.life),
         )  # fmt: skip
@@ -375,7 +375,7 @@ def test_a_time_stays_a_time(here, machines):
     sandbox.workspace.save()
     sandbox.pull_into(here)
     assert lookup.checkpoint(here._context, "today 23:59").worktree == here.root.key
-    assert lookup.place_of(here._context, "23:59").machine == "" and lookup.place_of(here._context, "23:@1").machine == "23"
+    assert lookup.machine_place(here._context, "23:59").machine == "" and lookup.machine_place(here._context, "23:@1").machine == "23"
 
 
 def test_a_label_names_a_checkpoint_here_or_says_where_it_is(here, machines):
@@ -420,14 +420,14 @@ def test_gc_needs_the_clock_and_the_checkpoints_of_this_machine_only(here, machi
     limits = Limits(30 * 86400.0, None, keep_last=1)
     decided = retention.decide(old, limits, now, frozenset(), {})
     assert not any("future" in note for note in decided.notes) and any("newest checkpoint is 40 days old" in note for note in decided.notes)
-    weighed = retention.by_weight(retention.decide(points, limits, now, frozenset(), {}))
+    weighed = retention.kept_by_priority(retention.decide(points, limits, now, frozenset(), {}))
     assert not weighed[0].more.machine and all(point.more.machine for point in weighed[1:])
     many = [points[-1]._replace(id=f"c{number}", seq=100 - number) for number in range(retention.FLOOR + 5)]
     theirs = [point._replace(seq=200) for point in points if point.more.machine]
     decision = retention.decide([*theirs, *many], limits, now, frozenset(), {})
-    kept = retention.fit(decision, {point.id: 10 for point in [*theirs, *many]}, 0, 10 * len(many)).kept
+    kept = retention.fit_into_budget(decision, {point.id: 10 for point in [*theirs, *many]}, 0, 10 * len(many)).kept
     assert {point.id for point in kept} == {point.id for point in many}, "all of this machine's are worth more than any other"
-    fitted = retention.fit(decision := retention.decide(points, limits, now, frozenset(), {}), {p.id: 10 for p in points}, 0, 15)
+    fitted = retention.fit_into_budget(decision := retention.decide(points, limits, now, frozenset(), {}), {p.id: 10 for p in points}, 0, 15)
     assert [point.id for point in fitted.kept] == [point.id for point in decision.kept if not point.more.machine]
 
 
@@ -462,9 +462,9 @@ def test_an_event_is_found_behind_what_was_pulled(here, root, machines):
     agent = AgentTurns(here, root)
     at = time.time_ns()
     event = agent.event("UserPromptSubmit", "a", prompt="work")
-    agent_event.record(here._context, event, at, (), transcripts=False)
+    agent_event.record_event(here._context, event, at, (), transcripts=False)
     sandbox.pull_into(here)  # these are older, and come behind it in the ledger
-    assert agent_event.is_made(here._context, event, at) and agent_event.is_recorded(here._context, event, at)
+    assert agent_event.has_checkpoint(here._context, event, at) and agent_event.has_record_of_time(here._context, event, at)
 
 
 def test_a_tool_that_follows_another_makes_no_checkpoint_although_something_was_pulled(here, root, machines):
@@ -474,7 +474,7 @@ def test_a_tool_that_follows_another_makes_no_checkpoint_although_something_was_
     agent.prompt("a", "work")
     plant(root, {"x": b"1"})
     event = agent.event("PostToolBatch", "a")
-    made = agent_event.record(here._context, event, time.time_ns(), (), transcripts=False).checkpoint
+    made = agent_event.record_event(here._context, event, time.time_ns(), (), transcripts=False).checkpoint
     almost = made.created_ns + agent_event._BETWEEN_TOOLS_NS - 1
     assert agent_event.is_too_soon(here._context, event, almost)
     points = sandbox.pull_into(here)

@@ -40,7 +40,7 @@ def test_a_turn_that_runs_is_refused_unless_that_is_said(agent, root):
     plant(root, {"a": b"half\n"})
     import os
 
-    start, key = client_process.client(os.getpid()).start, agent.context.root.key.hex()
+    start, key = client_process.client_process(os.getpid()).start, agent.context.root.key.hex()
     alive = AgentSession("claude", "s1", "", agent.context.root.path, key, 1, "UserPromptSubmit", True, os.getpid(), start, "", "")
     agent.context.store.sessions.record(alive)
     with pytest.raises(StoreBusy, match="@1 has not ended"):

@@ -107,10 +107,10 @@ def apply(place, data, program, *, reverse):
 
 
 def made(found, *, with_renames, context=3):
-    moved = rename_detection.find(found) if with_renames else ()
+    moved = rename_detection.find_renames(found) if with_renames else ()
     return [
-        b"".join(line + b"\n" for line in patch.lines(found, change, rename, context=context))
-        for change, rename in comparison.pairs(found.changes, moved)
+        b"".join(line + b"\n" for line in patch.patch_of_change(found, change, rename, context=context))
+        for change, rename in comparison.changes_with_renames(found.changes, moved)
         if not any(entry is not None and entry.kind == "dir" for entry in (change.old, change.new))
     ]
 

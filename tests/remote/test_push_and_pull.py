@@ -682,8 +682,8 @@ def test_without_conversations_transcripts_and_cursors_stay_at_home(machine, oth
             "hook_event_name": "UserPromptSubmit", "session_id": session, "cwd": str(machine.root), "prompt": "a prompt",
             "transcript_path": str(transcript),
         }  # fmt: skip
-        event = events.read(agents.load_client("claude"), json.dumps(payload).encode(), machine.environ)
-        saved = agent_event.record(workspace._context, event, 0, (str(machine.home),), transcripts=True).checkpoint
+        event = events.read_event(agents.load_client("claude"), json.dumps(payload).encode(), machine.environ)
+        saved = agent_event.record_event(workspace._context, event, 0, (str(machine.home),), transcripts=True).checkpoint
         store = workspace._context.store
         directory, found = remote_config.need(store)
         assert saved.cursor and saved.transcript is not None

@@ -101,7 +101,7 @@ def test_a_rewind_that_was_killed_leaves_nothing_in_the_clients_directory_for_lo
     path = fork_files.write_fork(str(tmp_path / theirs), new, b"", str(tmp_path / f"{new}.jsonl"))
     assert sorted(os.listdir(tmp_path)) == [theirs, os.path.basename(path)]
     ours = orphan(tmp_path)
-    session_files.replace(claude, path, b"{}\n{}\n", "now")
+    session_files.replace_with_backup(claude, path, b"{}\n{}\n", "now")
     assert ours not in os.listdir(tmp_path)
 
 

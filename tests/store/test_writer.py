@@ -38,7 +38,7 @@ def opened(tmp_path):
     session = StoreWriter(str(tmp_path), writer, lambda _: b"", lambda _: {}, {}, lambda size: None)
     yield session
     writer.abort()
-    session.drain()
+    session.drop_pending_and_wait()
 
 
 def contents(count):
@@ -86,7 +86,7 @@ def test_what_went_wrong_beside_the_scan_is_raised_where_it_matters(opened, monk
         opened.flush()
     with pytest.raises(MemoryError, match="3 True"):
         opened.finish()
-    opened.drain()
+    opened.drop_pending_and_wait()
     assert opened._under_way is None and opened.finish().sizes == {}
 
 

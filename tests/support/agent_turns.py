@@ -19,10 +19,10 @@ class AgentTurns:
 
     def event(self, name, prompt_id="", **more):
         payload = {"hook_event_name": name, "session_id": self.session, "cwd": str(self.root), **({"prompt_id": prompt_id} if prompt_id else {}), **more}
-        return events.read(agents.load_client(self.agent), json.dumps(payload).encode(), {})
+        return events.read_event(agents.load_client(self.agent), json.dumps(payload).encode(), {})
 
     def tell(self, name, prompt_id="", **more):
-        saved = agent_event.record(self.context, self.event(name, prompt_id, **more), 0, (), transcripts=False)
+        saved = agent_event.record_event(self.context, self.event(name, prompt_id, **more), 0, (), transcripts=False)
         return saved.checkpoint
 
     def prompt(self, prompt_id, text):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from casrewind import agents, config
 from casrewind.agents import event
-from casrewind.agents.transcript import lines as transcript_lines
+from casrewind.agents.transcript import parse_lines as transcript_lines
 from casrewind.model import checkpoint, cursor, domain, manifest, history as undo_history, plan, rewind_record, directory_nodes
 from casrewind.model import digest as digests
 from casrewind.ops import save
@@ -59,9 +59,9 @@ def transcript(name):
     def work(data):
         agent = agents.load_conversation_client(name)
         for line in transcript_lines(data):
-            agent.kind_of(line.value)
+            agent.kind_of_line(line.value)
         for prompt in agent.prompts(data, every=True):
-            agent.cut(data, prompt)
+            agent.cut_before_prompt(data, prompt)
         agent.title_of(data)
 
     return work
@@ -83,7 +83,7 @@ class Files:
         return path
 
     def git(self, data):
-        gitconfig.read(None, None, {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": self._write("gitconfig", data)})
+        gitconfig.read_git_settings(None, None, {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": self._write("gitconfig", data)})
 
     def format(self, data):
         Layout(os.path.dirname(self._write("store/FORMAT", data))).check()
@@ -174,7 +174,7 @@ def in_ledger(data):
             yield "cursor", cursor.decode, checkpoint.decode(1, row.payload).cursor
         elif row.kind in OPERATIONS:
             yield "operation", undo_history.decode_operation, row.payload
-            history = undo_history.advance(undo_history.NO_HISTORY, undo_history.decode_operation(row.payload)._replace(safety="c0"))
+            history = undo_history.history_after(undo_history.NO_HISTORY, undo_history.decode_operation(row.payload)._replace(safety="c0"))
             yield "history", undo_history.decode_standing, undo_history.encode_standing(bytes(16), history)
         else:
             yield "mark", undo_history.decode_mark, row.payload
@@ -226,14 +226,14 @@ def of_store(root, settings, files):
 def of_clients():
     for path in sorted((DATA / "claude_hooks").glob("*.json"))[:8]:
         payload = json.dumps(json.loads(path.read_text())["stdin"]).encode()
-        yield "hook", lambda data: event.read(agents.load_client("claude"), data, {}), payload
+        yield "hook", lambda data: event.read_event(agents.load_client("claude"), data, {}), payload
     for name, data in (("claude", transcripts.claude(transcripts.CLAUDE[0])), ("droid", transcripts.droid())):
         yield f"transcript of {name}", transcript(name), data[:8_000]
 
 
 def of_people(files):
     text = b'[retention]\nmax_age = "30d"\nmax_count = 2000\nmax_size = "5GiB"\n[capture]\ndefault_excludes = true\n[hooks]\ntier = "balanced"\n'
-    yield "config.toml", lambda data: config.read(data.decode("utf-8", "surrogateescape"), "config.toml", {}), text
+    yield "config.toml", lambda data: config.read_user_config(data.decode("utf-8", "surrogateescape"), "config.toml", {}), text
     text = b'ignore = ["*.log", "/x"]\n[capture]\nmax_file_size = "1MiB"\n'
     yield ".casrewind.toml", lambda data: config.read_project(data.decode("utf-8", "surrogateescape")), text
     text = b'[core]\n\tignoreCase = true\n\texcludesFile = "~/x y" ; c\n[include]\n\tpath = other\n[includeIf "gitdir:~/a/**"]\n\tpath = b\n'

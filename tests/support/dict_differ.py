@@ -1,7 +1,7 @@
 """A differ over dicts {path: content}, for tests of the turn view without a store."""
 
 from casrewind.model.diff import Change
-from casrewind.model.manifest import DIR, FILE, PURGED, Entry, same
+from casrewind.model.manifest import DIR, FILE, PURGED, Entry, same_for_restore
 from casrewind.model.turn_records import Difference, State
 from casrewind.model.turns import behind_plans
 
@@ -21,7 +21,7 @@ def compared(old, new):
     """The changes from one dict to another."""
     paths = sorted(set(old) | set(new))
     found = (Change(path.encode(), entry(old.get(path)), entry(new.get(path))) for path in paths)
-    return tuple(change for change in found if not same(change.old, change.new))
+    return tuple(change for change in found if not same_for_restore(change.old, change.new))
 
 
 class DictDiffer:

@@ -12,7 +12,7 @@ class Helper:
 
     def __init__(self, client, *arguments):
         self.client = client
-        words = [*launch.argv(), "-C", str(client.root), "watch", *arguments]
+        words = [*launch.own_command(), "-C", str(client.root), "watch", *arguments]
         self.process = subprocess.Popen(words, env=client.casrewind.environment, stderr=subprocess.PIPE, cwd="/")
         self.said = self.process.stderr.readline().decode()
 

@@ -47,7 +47,7 @@ def bring(store, casrewind, *, machine=""):
             if machine:
                 found = point._replace(worktree=bytes(16), more=point.more._replace(machine=machine))
             else:
-                found = conversation.placed(point, here.root.path, here.homes)
+                found = conversation.with_transcript_path_here(point, here.root.path, here.homes)
                 found = found._replace(worktree=here.root.key, root=os.fsencode(here.root.path))
             here.store.append(ledger.CHECKPOINT, checkpoints.encode(found))
         return [point for point, _ in here.store.checkpoints()][::-1]

@@ -6,7 +6,8 @@ import time
 import pytest
 
 import casrewind as api
-from casrewind.cli.picker import ProgressRelay, worker
+from casrewind.cli.picker import worker
+from casrewind.cli.picker.progress_relay import ProgressRelay
 from casrewind.cli.picker.timeline import TimelineModel
 from casrewind.cli.picker.worker import Worker
 
@@ -25,7 +26,7 @@ class PickerScreen:
 
     def rows(self):
         """The rows of the timeline on the screen, with single spaces."""
-        lines = self.app.view.lines("#timeline")
+        lines = self.app.view.list_widget("#timeline")
         return [" ".join(line.replace("▌", " ").replace("▶", "▶ ").split()) for line in self.text().split("\n")[1 : 1 + min(lines.size.height, lines.count)]]
 
     async def until(self, seen):
@@ -54,7 +55,7 @@ def run_picker(root, home, story, *, size=(110, 30), store=None):
         with api.workspace.Workspace(str(root), settings, create=False, progress=relay) as workspace:
             board, clerk = TimelineModel(workspace._context), Worker()
             app = screen.Picker(board, clerk, relay, "project")
-            clerk.put(worker.LIST, board.timeline, app.fill)
+            clerk.put_job(worker.LIST, board.first_timeline, app.fill)
             try:
                 async with app.run_test(size=size) as pilot:
                     await story(PickerScreen(app, pilot))

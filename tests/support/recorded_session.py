@@ -39,7 +39,7 @@ class Session:
         self.client = agents.load_conversation_client(agent)
         first = rows(agent)[0]
         self.id = named(first, self.client.sessions.header or ("sessionId",))
-        self.directory = Path(self.client.find_sessions(casrewind.home, {}))
+        self.directory = Path(self.client.usual_sessions_directory(casrewind.home, {}))
         self.path = self.directory / NAMES[agent].format(session=self.id, short=self.id[:8])
 
     def write(self, found):
@@ -52,15 +52,15 @@ class Session:
         self.path.write_text("".join(json.dumps(row, separators=(",", ":")) + "\n" for row in found))
 
     def read(self):
-        found = self.client.read_session(str(self.path))
+        found = self.client.read_transcript_if_no_file(str(self.path))
         return self.path.read_bytes() if found is None else found
 
     def event(self, trigger, **fields):
         """Call the hook of an event, with other values for some fields of its payload."""
         name = next(name for name, own in self.client.events.triggers.items() if own == trigger)
-        payload = hook_trial.payload(self.client, name, self.id, str(self.root), str(self.path))
+        payload = hook_trial.trial_payload(self.client, name, self.id, str(self.root), str(self.path))
         payload = json.dumps(json.loads(payload) | fields).encode() if fields else payload
-        arguments = [word for word in (self.agent, self.client.argument_for(name)) if word]
+        arguments = [word for word in (self.agent, self.client.event_argument(name)) if word]
         done = subprocess.run(
             [sys.executable, "-m", "casrewind", "hook", *arguments], input=payload, capture_output=True, cwd="/", timeout=60,
             env={**self.casrewind.environment, **dict.fromkeys(self.client.events.root_variables, str(self.root))},

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from casrewind.ops.restorable import entries
+from casrewind.ops.restorable import walk_with_checkpoint_id
 from casrewind.worktree.scratch_tree import ScratchTree
 from support.trees import Dir, Exec, Link, plant
 
@@ -30,7 +30,7 @@ def states(workspace, root, tmp_path):
                 shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
             plant(root, tree)
             point = workspace.save("state").checkpoint
-            return dict(entries(workspace._context.store, point.tree))
+            return dict(walk_with_checkpoint_id(workspace._context.store, point.tree))
 
         def show(self, tree):
             wanted = self.wanted(tree)

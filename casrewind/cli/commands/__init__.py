@@ -1,8 +1,8 @@
 """The functions of the commands: options in, one operation, a report out. A module is imported when one of
 its commands runs.
 
-`checkpoints` has save, run, pin, unpin and cat; `client` has what an agent's client runs; `maintenance` has gc, verify
-and du. Any other module has the name of its first command.
+A module has the names of its commands. `install` has uninstall, too; `remote` has every command about a remote. `words`
+is what several commands share.
 """
 
 from collections.abc import Callable

@@ -6,16 +6,16 @@ from functools import partial
 
 from ... import errors
 from ..._typing import TYPE_CHECKING
-from ...messages import age, printable
+from ...messages import age_in_words, printable
 from ...ops import bisect as bisects
 from ...ops import compare, lookup
 from ...ops.turn_view import TurnView
 from ...worktree import root as roots
 from ..show import bisected
-from ..show.restored import shortened
+from ..show.restored import first_words
 from ..show.rows import RowWriter
 from ..terminal.lines import print_json, print_lines, remark
-from ..terminal.table import width
+from ..terminal.table import terminal_width
 from . import OK, REMARKS, Done
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ def bisect(context: "Context", options: "ParsedOptions", done: Done) -> int:
     teller = _Teller(context, done, is_bad_now=bad is None, is_quiet=options.quiet)
     below = os.path.relpath(os.path.realpath(options.directory), context.root.path)
     run = partial(_run, arguments, below, teller, is_output_apart=options.json)
-    found = bisects.bisect(context, good, bad, links, run, teller.tell)
+    found = bisects.bisect(context, good, bad, links, run, teller.tell_next_run)
     done()
-    _print(context, options, found)
+    _print_first_bad(context, options, found)
     return OK if len(found.suspects) == 1 else REMARKS
 
 
@@ -54,7 +54,7 @@ class _Teller:
         self._context, self._done, self._is_bad_now, self._is_quiet = context, done, is_bad_now, is_quiet
         self._view: TurnView | None = None
 
-    def tell(self, step: "NextRun") -> None:
+    def tell_next_run(self, step: "NextRun") -> None:
         """Name the state of the next run."""
         self._done()
         if self._is_quiet:
@@ -72,7 +72,7 @@ class _Teller:
         assert self._view is not None
         return bisected.state_name(self._view, point)
 
-    def told(self, code: int) -> None:
+    def tell_result(self, code: int) -> None:
         """Say what the state is."""
         if not self._is_quiet:
             what = "good" if code == 0 else "skipped" if code == bisects.SKIP else "bad" if code < bisects.FIRST_STOP else "stopped"
@@ -102,7 +102,7 @@ def _run(arguments: "Sequence[str]", below: str, teller: _Teller, directory: str
             child.wait()
         raise
     code = 128 - code if code < 0 else code
-    teller.told(code)
+    teller.tell_result(code)
     return code
 
 
@@ -114,18 +114,18 @@ def _not_run_error(program: str, error: OSError) -> errors.BisectError:
     return errors.BisectError(f"cannot run {shown}: {error.strerror}", hint)
 
 
-def _print(context: "Context", options: "ParsedOptions", found: "FirstBad") -> None:
+def _print_first_bad(context: "Context", options: "ParsedOptions", found: "FirstBad") -> None:
     view = TurnView(context)
-    changes = _changes_of(view, found.good, found.suspects)
+    changes = _suspect_changes(view, found.good, found.suspects)
     if options.json:
-        print_json(bisected.shape(found, changes))
+        print_json(bisected.bisect_json(found, changes))
         return
     only = changes[0] if len(found.suspects) == 1 else None
     compared = None if only is None else compare.compare(context, only.old, only.new)
-    print_lines(bisected.lines(found, changes, compared, width()))
+    print_lines(bisected.bisect_lines(found, changes, compared, terminal_width()))
 
 
-def _changes_of(view: TurnView, good: "Candidate", suspects: "Sequence[Candidate]") -> list[bisected.SuspectChange]:
+def _suspect_changes(view: TurnView, good: "Candidate", suspects: "Sequence[Candidate]") -> list[bisected.SuspectChange]:
     """The steps that may be the first bad one, oldest first."""
     states = [good, *suspects]
     return [_suspect_change(view, old.last, new.first) for old, new in zip(states, suspects, strict=False)]
@@ -136,5 +136,5 @@ def _suspect_change(view: TurnView, old: "Checkpoint", new: "Checkpoint") -> bis
     if len(maker.turns) == 1 and maker.operation is None:
         turn = view.filled(maker.turns[0])
         moment = turn.ended_ns or turn.started_ns or new.created_ns
-        return bisected.SuspectChange(old, new, f'@{turn.n} "{shortened(turn.prompt)}" ({age(moment)})', maker.by, (turn,))
-    return bisected.SuspectChange(old, new, f"{RowWriter(view).made_by(maker)} ({age(new.created_ns)})", maker.by, maker.turns)
+        return bisected.SuspectChange(old, new, f'@{turn.n} "{first_words(turn.prompt)}" ({age_in_words(moment)})', maker.by, (turn,))
+    return bisected.SuspectChange(old, new, f"{RowWriter(view).made_by(maker)} ({age_in_words(new.created_ns)})", maker.by, maker.turns)

@@ -19,7 +19,7 @@ from argcomplete.lexers import split_line
 from argcomplete.shell_integration import shellcode
 
 from ... import agents, errors
-from ...messages import age, printable
+from ...messages import age_in_words, printable
 from ...model import checkpoint as checkpoints
 from ...model import manifest
 from ...model.checkpoint import Checkpoint
@@ -56,14 +56,14 @@ def completion(_settings: Settings, options: argparse.Namespace) -> int:
 
 def write_candidates() -> int:
     """Write the candidates for the word at the cursor to the shell function. Then argcomplete ends the process."""
-    grammar = parser.build()
+    grammar = parser.build_parser()
     line = os.environ.get("COMP_LINE", "")[: int(os.environ.get("COMP_POINT", "0"))]
     before = split_line(line)[3]
     dashes = re.search(r"\s--\s", line)
     if "--" in before and dashes is not None:  # words after `--` are paths, which the grammar does not describe
         grammar = argparse.ArgumentParser(prog="casrewind", add_help=False)
         grammar.add_argument("paths", nargs="*", metavar="PATH")
-        grammar.set_defaults(directory=_option(before, "-C", "."), store=_option(before, "--store", None))
+        grammar.set_defaults(directory=_typed_value_of(before, "-C", "."), store=_typed_value_of(before, "--store", None))
         os.environ["COMP_LINE"] = f"casrewind {line[dashes.end() :]}"
         os.environ["COMP_POINT"] = str(len(os.environ["COMP_LINE"]))
     _attach_completers(grammar)
@@ -71,7 +71,7 @@ def write_candidates() -> int:
     return 0
 
 
-def _option(words: list[str], name: str, otherwise: str | None) -> str | None:
+def _typed_value_of(words: list[str], name: str, otherwise: str | None) -> str | None:
     """The value of an option among the typed words."""
     at = words.index(name) + 1 if name in words else len(words)
     return words[at] if at < len(words) else otherwise
@@ -115,13 +115,13 @@ def _references(prefix: str, options: argparse.Namespace) -> Candidates:
         everything = context.store.checkpoints()
         mine = [pair for pair in everything if is_listed(pair[0], context.root.key)]
         turns = _turns(prefix, context) | _machine_names(prefix, context)
-    found = {word: _described(*pair) for word, pair in zip(("last", "prev"), mine, strict=False)}
+    found = {word: _checkpoint_description(*pair) for word, pair in zip(("last", "prev"), mine, strict=False)}
     found |= turns
     here = [pair for pair in everything if not pair[0].more.machine]
     labelled = [pair for pair in here if label_of(*pair) and pair[0].trigger != checkpoints.SAFETY]
     labels = Counter(label_of(*pair) for pair in labelled)
-    found |= {label_of(*pair): _described(*pair) for pair in labelled if labels[label_of(*pair)] == 1}
-    return found | {pair[0].id: _described(*pair) for pair in (everything if prefix else mine[:_SHOWN])}
+    found |= {label_of(*pair): _checkpoint_description(*pair) for pair in labelled if labels[label_of(*pair)] == 1}
+    return found | {pair[0].id: _checkpoint_description(*pair) for pair in (everything if prefix else mine[:_SHOWN])}
 
 
 def _machine_names(prefix: str, context: Context) -> Candidates:
@@ -130,7 +130,7 @@ def _machine_names(prefix: str, context: Context) -> Candidates:
     found = {f"{name}:": "another machine" for name in known} | ({REMOTE: "the other machine"} if len(known) == 1 else {})
     if not any(prefix.startswith(name) for name in found):
         return found
-    place = lookup.place_of(context, f"{prefix}@")
+    place = lookup.machine_place(context, f"{prefix}@")
     typed = prefix.partition(":")[0]
     return {f"{typed}:last": "its newest checkpoint"} | {
         f"{typed}:{word}": text for word, text in _turns(prefix.partition(":")[2] or "@", context, place).items()
@@ -153,7 +153,7 @@ def _turn_numbers(prefix: str, options: argparse.Namespace) -> Candidates:
         return _turns(prefix, context) | _machine_names(prefix, context)
 
 
-def _described(point: Checkpoint, marked: Marked) -> str:
+def _checkpoint_description(point: Checkpoint, marked: Marked) -> str:
     """A short description of a checkpoint."""
     return _one_line(label_of(point, marked) or point.prompt or point.trigger.replace("_", " "), point.created_ns)
 
@@ -161,12 +161,12 @@ def _described(point: Checkpoint, marked: Marked) -> str:
 def _one_line(text: str, moment: int | None) -> str:
     """An age and the first words of a text, in one line."""
     what = " ".join(text.split())
-    when = "" if moment is None else f"{age(moment)}, "
+    when = "" if moment is None else f"{age_in_words(moment)}, "
     said = f"{when}{what if len(what) <= _WIDTH else what[: _WIDTH - 1] + '…'}"
     return "".join(character for character in said if character.isprintable())
 
 
-def _files_at(prefix: str, options: argparse.Namespace) -> Candidates:
+def _ref_and_path(prefix: str, options: argparse.Namespace) -> Candidates:
     """Completes REF:PATH: checkpoints before the colon, stored paths after it."""
     if ":" not in prefix:
         return {f"{word}:": text for word, text in _references(prefix, options).items()}
@@ -232,7 +232,7 @@ def _agents(_given: str, _options: argparse.Namespace) -> Candidates:
 def _sessions(_given: str, options: argparse.Namespace) -> Candidates:
     with _open_project(options) as context:
         newest = reversed(lookup.checkpoints_of(context))
-        return {point.session: f"{point.agent}, {age(point.created_ns)}" for point, _ in newest if point.session}
+        return {point.session: f"{point.agent}, {age_in_words(point.created_ns)}" for point, _ in newest if point.session}
 
 
 def _references_and_paths(given: str, options: argparse.Namespace) -> Candidates:
@@ -253,7 +253,7 @@ _KINDS: dict[str, Offer] = {
     "back N": _turn_numbers,
     "REF | PATH": _references_and_paths,
     "COMMAND": _commands,
-    "REF:PATH": _files_at,
+    "REF:PATH": _ref_and_path,
     "PATH": _paths,
     "DIR": _directories,
     "OLD": _directories,

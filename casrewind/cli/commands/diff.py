@@ -4,9 +4,9 @@ from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...messages import printable
 from ...ops import compare, lookup
-from ..show.text import folded
+from ..show.text import folded_to_width
 from ..terminal.lines import print_json, print_line, print_lines, remark
-from ..terminal.table import width
+from ..terminal.table import terminal_width
 from . import OK, REMARKS, Done
 from .words import NOW, Side, Words, paths_of
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def diff(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind diff."""
     named = Words(context, options)
-    sides = named.diff_sides()
+    sides = named.take_diff_sides()
     if len(sides) == 1 and sides[0].turn is not None and sides[0].side == "before":
         return _turn_diff(context, options, named, sides[0].turn, done)
     old = sides[0] if sides else _default_start(context, named)
@@ -29,29 +29,29 @@ def diff(context: "Context", options: "ParsedOptions", done: Done) -> int:
     found = _compared(context, options, old, new)
     done()
     is_named = not sides or any(side.turn is not None for side in sides)
-    heading = f"from {_title(context, old)} to {_title(context, new)}" if is_named else ""
-    _print(options, found, heading, old, new)
+    heading = f"from {_side_title(context, old)} to {_side_title(context, new)}" if is_named else ""
+    _print_comparison(options, found, heading, old, new)
     return _report_missing_paths(found)
 
 
 def _turn_diff(context: "Context", options: "ParsedOptions", named: Words, turn: "Turn", done: Done) -> int:
     """The change of a turn, which is not always that of its two states."""
-    view, turn = named.view_with(turn), named.filled(turn)
-    points = named.states(turn)
+    view, turn = named.view_with(turn), named.with_changes(turn)
+    points = named.known_states(turn)
     scope = paths_of(context, options.rest, points, options, worktree=turn.to_now)
     found = view.comparison(turn, scope)
     if scope:
-        found = found._replace(missing=compare.missing(context, points, scope))
+        found = found._replace(missing=compare.missing_paths(context, points, scope))
     done()
     before = Side(view.points.get(turn.before or ""), turn, "before")
     after = Side(view.points.get(turn.after or ""), turn, "after")
-    from ...messages import age
-    from ..show.restored import shortened
+    from ...messages import age_in_words
+    from ..show.restored import first_words
 
     moment = turn.ended_ns or turn.started_ns
-    when = ", so far" if turn.running else "" if moment is None else f", {age(moment)}"
-    heading = f'{view.number(turn)} "{shortened(turn.prompt)}"{when}: from {turn.before} to {turn.after or "the files now"}'
-    _print(options, found, heading, before, after, turn)
+    when = ", so far" if turn.running else "" if moment is None else f", {age_in_words(moment)}"
+    heading = f'{view.number(turn)} "{first_words(turn.prompt)}"{when}: from {turn.before} to {turn.after or "the files now"}'
+    _print_comparison(options, found, heading, before, after, turn)
     if turn.purged:
         remark(f"casrewind: purged, and not compared: {', '.join(printable(path) for path in turn.purged)}")
     if turn.damaged:
@@ -63,23 +63,25 @@ def _default_start(context: "Context", named: Words) -> Side:
     """Where a diff without a REF starts: before the newest turn, else at the newest checkpoint."""
     newest = named.newest()
     if newest is not None and newest.before is not None:
-        return named.side("@1")
+        return named.side_named("@1")
     return Side(lookup.checkpoint(context, "last"))
 
 
 def _compared(context: "Context", options: "ParsedOptions", old: Side, new: Side) -> "Comparison":
     points = [side.point for side in (old, new) if side.point is not None]
     if not points:  # both are the files as they are
-        return compare.of_changes(context, ())
+        return compare.comparison_of_changes(context, ())
     scope = paths_of(context, options.rest, points, options, worktree=len(points) == 1)
     if old.point is not None:
         return compare.compare(context, old.point, new.point, scope)
     assert new.point is not None
-    missing = compare.missing(context, points, scope) if scope else ()
+    missing = compare.missing_paths(context, points, scope) if scope else ()
     return compare.compare_to_checkpoint(context, compare.scan_worktree(context), new.point, scope)._replace(missing=missing)
 
 
-def _print(options: "ParsedOptions", found: "Comparison", heading: str, old: Side, new: Side, turn: "Turn | None" = None) -> None:
+def _print_comparison(
+    options: "ParsedOptions", found: "Comparison", heading: str, old: Side, new: Side, turn: "Turn | None" = None
+) -> None:
     if options.json:
         from ..show import shapes
 
@@ -96,22 +98,22 @@ def _print(options: "ParsedOptions", found: "Comparison", heading: str, old: Sid
     form = form_of(options)
     with pager(options):
         if heading and (form.name in (SUMMARY, STAT) or (form.name == PATCH and colour.is_terminal(sys.stdout))):
-            for line in folded(heading, width()):  # a program that reads a patch or names gets nothing else
+            for line in folded_to_width(heading, terminal_width()):  # a program that reads a patch or names gets nothing else
                 print_line(line)
-        print_lines(comparison.lines(found, form, width(), () if turn is None else {path for path, _ in turn.shared}))
+        print_lines(comparison.comparison_lines(found, form, terminal_width(), () if turn is None else {path for path, _ in turn.shared}))
 
 
-def _title(context: "Context", side: Side) -> str:
+def _side_title(context: "Context", side: Side) -> str:
     """A side for people: before "prompt" (@1, 3 min ago)."""
-    from ...messages import age
-    from ..plan.facts import title_of
-    from ..show.restored import shortened
+    from ...messages import age_in_words
+    from ..plan.facts import checkpoint_title
+    from ..show.restored import first_words
 
     if side.point is None:
         return "the files now"
     if side.turn is not None:
-        return f'{side.side} "{shortened(side.turn.prompt)}" ({side.number}, {age(side.point.created_ns)})'
-    return title_of(context, side.point)
+        return f'{side.side} "{first_words(side.turn.prompt)}" ({side.number}, {age_in_words(side.point.created_ns)})'
+    return checkpoint_title(context, side.point)
 
 
 def _report_missing_paths(found: "Comparison") -> int:
@@ -136,7 +138,7 @@ def _diff_json(found: "Comparison", *, with_renames: bool) -> "Shape":
     from ...ops import rename_detection
     from ..show import shapes
 
-    moved = rename_detection.find(found) if with_renames else ()
+    moved = rename_detection.find_renames(found) if with_renames else ()
     return {
         "changes": shapes.changes(found.changes),
         **shapes.unclear(found.unclear),

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 
 from ... import agents, errors, programs
 from ..._typing import TYPE_CHECKING, NamedTuple
-from ...agents import hook_checks, hook_trial
+from ...agents import hook_checks, hook_trial, run_program
 from ...agents.client import Client
 from ...agents.hook_checks import ClientHooks
 from ...agents.installed_hook import InstalledHook, distinct
 from ...hook import helper_process
 from ...hook.helper_process import HelperState
-from ...messages import age, plural, printable
+from ...messages import age_in_words, plural, printable
 from ...ops import conversation, lookup, status
 from ...ops.status import AgentSeen
 from ...settings import Settings, find_root, opened
@@ -68,8 +68,8 @@ class ClientReport(NamedTuple):
 def doctor(settings: Settings, options: "ParsedOptions") -> int:
     """casrewind doctor. It makes no store, and writes to none."""
     clients = [agents.load_client(name) for name in ([options.agent] if options.agent else agents.NAMES)]
-    clients = [client for client in clients if options.agent or not client.is_printed]
-    root, lacks = _root(settings, options.directory)
+    clients = [client for client in clients if options.agent or not client.prints_hooks_only]
+    root, lacks = _root_and_hook_problems(settings, options.directory)
     seen, unknown = {}, {}
     reasons: tuple[str, ...] = ()
     if root is not None:
@@ -84,19 +84,19 @@ def doctor(settings: Settings, options: "ParsedOptions") -> int:
         except errors.CasrewindError as error:
             lacks.append(f"casrewind cannot work in this project: {error}")
     reports = [
-        _examine(client, root, settings, options.configured_tier, seen.get(client.name), lacks, unknown.get(client.name, ""))
+        _examine_client(client, root, settings, options.configured_tier, seen.get(client.name), lacks, unknown.get(client.name, ""))
         for client in clients
     ]
     helper = helper_process.HelperState(None, "", "") if root is None else helper_process.find_helper(root)
     if options.json:
-        print_json({**_shape(reports, helper), "project": {"root": root, "reasons": list(reasons)}})
+        print_json({**_doctor_json(reports, helper), "project": {"root": root, "reasons": list(reasons)}})
     else:
-        _show(reports, reasons, helper, everything=bool(options.agent))
+        _print_reports(reports, reasons, helper, everything=bool(options.agent))
     wrong = [helper.wrong, *(report.problems for report in reports)]
     return errors.AgentError.exit_code if any(wrong) else OK
 
 
-def _root(settings: Settings, directory: str) -> tuple[str | None, list[str]]:
+def _root_and_hook_problems(settings: Settings, directory: str) -> tuple[str | None, list[str]]:
     """Returns (root of the project here or None, problems that disable the hooks of any project)."""
     lacks = []
     place = settings.data
@@ -113,7 +113,7 @@ def _root(settings: Settings, directory: str) -> tuple[str | None, list[str]]:
 # -- one agent
 
 
-def _examine(
+def _examine_client(
     client: Client, root: str | None, settings: Settings, tier: str, seen: AgentSeen | None, lacks: Sequence[str], unknown: str
 ) -> ClientReport:
     """Examine one agent's client and try its hooks. `lacks` are problems that disable all hooks of this project.
@@ -121,15 +121,15 @@ def _examine(
     problems = []
     program, version = programs.find(client.program, settings.environ), None
     if program is not None:
-        version, wrong = hook_trial.find_version(program, settings.environ)
+        version, wrong = run_program.ask_version(program, settings.environ)
         if version is None:
             problems.append(
                 f"{printable(program)} --version {printable(wrong)}; is that "
                 f"{client.title}? run it by hand to see"
             )
-    looked = hook_checks.find_hooks(client, root, settings.home, settings.environ, tier)
+    looked = hook_checks.read_and_check_hooks(client, root, settings.home, settings.environ, tier)
     problems += looked.problems
-    if version is not None and (known := hook_trial.newer_than_proven(client, version)):
+    if version is not None and (known := run_program.proven_version_if_older(client, version)):
         looked = looked._replace(
             notes=(*looked.notes, f"{client.title} is newer than {known}, the newest version with which casrewind was tried")
         )
@@ -144,12 +144,12 @@ def _examine(
         )
     tried = None
     if looked.hooks:
-        tried, wrongs = _try_all(looked, settings)
+        tried, wrongs = _try_each_line_once(looked, settings)
         problems += [*wrongs, *lacks]
     return ClientReport(client, program, version, looked, tried, seen, tuple(problems))
 
 
-def _try_all(looked: ClientHooks, settings: Settings) -> tuple[TrialSummary, list[str]]:
+def _try_each_line_once(looked: ClientHooks, settings: Settings) -> tuple[TrialSummary, list[str]]:
     """Try each command line of the settings once. Returns the summary and the problems."""
     events = list(looked.client.events.triggers)
     lines: dict[tuple[tuple[str, ...], float], InstalledHook] = {}
@@ -157,7 +157,7 @@ def _try_all(looked: ClientHooks, settings: Settings) -> tuple[TrialSummary, lis
         lines.setdefault((hook.words, hook.timeout), hook)  # prefer a prompt hook: it waits for its checkpoint
     slowest, wrongs = 0, []
     for hook in lines.values():
-        milliseconds, wrong = _try(looked.client, hook, settings)
+        milliseconds, wrong = _try_hook(looked.client, hook, settings)
         slowest = max(slowest, milliseconds)
         if wrong:
             wrongs.append((hook, wrong))
@@ -178,7 +178,7 @@ def _is_prompt(client: Client, event: str) -> bool:
     return client.events.triggers.get(event) == "prompt"
 
 
-def _try(client: Client, hook: InstalledHook, settings: Settings) -> tuple[int, str]:
+def _try_hook(client: Client, hook: InstalledHook, settings: Settings) -> tuple[int, str]:
     """Returns (milliseconds of a hook for one event, problem or "")."""
     try:
         base = scratch.make("doctor")
@@ -208,14 +208,14 @@ def _try_once(client: Client, hook: InstalledHook, settings: Settings, place: Se
     """As _try, for one event."""
     session = str(uuid.uuid4())
     transcript = os.path.join(os.path.dirname(project), session + ".jsonl")
-    ran = hook_trial.run(
+    ran = run_program.run_briefly(
         hook.words,  # without the shell suffix in the settings, which would hide the hook's output
         cwd=project,
-        environ=hook_trial.environment(client, settings.environ, project, place.data),
+        environ=hook_trial.trial_environment(client, settings.environ, project, place.data),
         seconds=min(hook.timeout, _MOST),
-        data=hook_trial.payload(client, hook.event, session, project, transcript),
+        data=hook_trial.trial_payload(client, hook.event, session, project, transcript),
     )
-    quoted = hook_trial.quoted_last_line
+    quoted = run_program.colon_and_last_line
     if ran.trouble:
         return ran.milliseconds, f"it {ran.trouble}{quoted(ran.err)}"
     if ran.code:
@@ -225,14 +225,14 @@ def _try_once(client: Client, hook: InstalledHook, settings: Settings, place: Se
     if hook.event not in client.events.triggers:
         return ran.milliseconds, ""
     end = time.monotonic() + _LATE
-    made, said = _outcome(project, place, session)
+    made, said = _trial_outcome(project, place, session)
     while not made and not said and time.monotonic() < end:
         time.sleep(0.02)
-        made, said = _outcome(project, place, session)
+        made, said = _trial_outcome(project, place, session)
     return ran.milliseconds, "" if made else f"it made no checkpoint{f': {said}' if said else ', and does not say why'}"
 
 
-def _outcome(project: str, place: Settings, session: str) -> tuple[bool, str]:
+def _trial_outcome(project: str, place: Settings, session: str) -> tuple[bool, str]:
     """Returns (True if the session's event has its checkpoint, new lines of the hook log as one line)."""
     made, lines = False, FailureLog(place.data).unseen()
     try:
@@ -246,7 +246,7 @@ def _outcome(project: str, place: Settings, session: str) -> tuple[bool, str]:
 # -- output
 
 
-def _show(reports: Sequence[ClientReport], reasons: Sequence[str], helper: HelperState, *, everything: bool) -> None:
+def _print_reports(reports: Sequence[ClientReport], reasons: Sequence[str], helper: HelperState, *, everything: bool) -> None:
     count = sum(len(report.problems) for report in reports) + bool(helper.wrong)
     hooked = [report.client for report in reports if report.looked.hooks]
     if count:
@@ -256,7 +256,7 @@ def _show(reports: Sequence[ClientReport], reasons: Sequence[str], helper: Helpe
     else:
         name = f" {reports[0].client.name}" if everything else ""
         print_line(f"nothing is installed: casrewind install{name} lets checkpoints be made without asking")
-    absent = [] if everything else [report for report in reports if not _is_here(report)]
+    absent = [] if everything else [report for report in reports if not _is_installed_or_used(report)]
     for report in reports:
         if report not in absent:
             _print_agent(report)
@@ -280,7 +280,7 @@ def _print_helper(found: HelperState, *, wanted: bool) -> None:
         print_line("Helper\n  process     none now; the next session or prompt here starts one")
 
 
-def _is_here(report: ClientReport) -> bool:
+def _is_installed_or_used(report: ClientReport) -> bool:
     return bool(report.program or report.looked.hooks or report.problems or report.seen)
 
 
@@ -314,14 +314,14 @@ def _print_agent(report: ClientReport) -> None:
 
 def _print_seen(found: AgentSeen) -> None:
     if found.event:
-        print_line(f"  last event  {printable(found.event)}, {age(found.event_ns)}, session {printable(found.session)}")
-    newest = f"{found.checkpoint}, {age(found.checkpoint_ns)}" if found.checkpoint else "none in this project"
+        print_line(f"  last event  {printable(found.event)}, {age_in_words(found.event_ns)}, session {printable(found.session)}")
+    newest = f"{found.checkpoint}, {age_in_words(found.checkpoint_ns)}" if found.checkpoint else "none in this project"
     print_line(f"  checkpoint  {newest}")
     if found.running is not None:
         print_line(f"  running     {'yes' if found.running else 'no'}")
 
 
-def _shape(reports: Sequence[ClientReport], helper: HelperState) -> shapes.Shape:
+def _doctor_json(reports: Sequence[ClientReport], helper: HelperState) -> shapes.Shape:
     return {
         "ok": not any([helper.wrong, *(report.problems for report in reports)]),
         "agents": {report.client.name: _shape_of_agent(report) for report in reports},

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def install(settings: "Settings", options: "ParsedOptions") -> int:
     """casrewind install."""
     if options.agent is None:
-        return _connect(settings, options)
+        return _connect_clients(settings, options)
     client = _client_named(settings, options)
     tier = options.tier or options.configured_tier or USUAL_TIER
     if options.resident and not sys.platform.startswith("linux"):
@@ -37,7 +37,7 @@ def install(settings: "Settings", options: "ParsedOptions") -> int:
     if options.plugin is not None:
         return _write_plugin(client, tier, options)
     target = _target(client, settings, options)
-    if client.is_printed:
+    if client.prints_hooks_only:
         return _print_hooks(target, tier, options)
     found = installs.install(target, tier, settings.environ, resident=options.resident)
     if options.json:
@@ -50,7 +50,7 @@ def install(settings: "Settings", options: "ParsedOptions") -> int:
 def uninstall(settings: "Settings", options: "ParsedOptions") -> int:
     """casrewind uninstall."""
     target = _target(_client_named(settings, options), settings, options)
-    is_printed = target.client.is_printed
+    is_printed = target.client.prints_hooks_only
     found = Uninstalled(target, (), (), None, ()) if is_printed else installs.uninstall(target)
     if options.json:
         print_json(_shape_of_uninstalled(found))
@@ -61,7 +61,7 @@ def uninstall(settings: "Settings", options: "ParsedOptions") -> int:
     return OK
 
 
-def _connect(settings: "Settings", options: "ParsedOptions") -> int:
+def _connect_clients(settings: "Settings", options: "ParsedOptions") -> int:
     """Ask about each client on a terminal; elsewhere print the commands. With --yes, connect all of them."""
     if options.json or options.plugin is not None:
         raise errors.UsageError("install needs the name of a client with these options", "casrewind install alone lists the clients")
@@ -95,7 +95,7 @@ def _print_hooks(target: installs.Target, tier: str, options: "ParsedOptions") -
         hooks = tuple(("", hook) for hook in client.hooks_of(tier))
         print_json(_shape_of_installed(Installed(target, tier, (), hooks, None, False, None, (), (), resident)))
         return OK
-    groups = settings_edit.hook_entries(client, tier, resident=resident)
+    groups = settings_edit.make_hook_entries(client, tier, resident=resident)
     print_line(json.dumps({"hooks": {event: [group] for event, group in groups.items()}}, indent=2))
     return OK
 
@@ -106,7 +106,7 @@ def _write_plugin(client: Client, tier: str, options: "ParsedOptions") -> int:
     if not options.plugin:
         raise errors.UsageError("--plugin needs the name of a directory")
     directory = os.path.normpath(os.path.join(options.directory, options.plugin))
-    files = claude_plugin.write(os.path.abspath(directory), client, tier, __version__, resident=bool(options.resident))
+    files = claude_plugin.write_plugin(os.path.abspath(directory), client, tier, __version__, resident=bool(options.resident))
     directory = os.path.abspath(directory)
     if options.json:
         hooks = [{"event": hook.event, "matcher": hook.matcher, "timeout": hook.timeout} for hook in client.hooks_of(tier)]
@@ -117,7 +117,7 @@ def _write_plugin(client: Client, tier: str, options: "ParsedOptions") -> int:
     for item in files:
         print_line(f"  {printable(item)}")
     print_line(f"  try it with: {client.program} --plugin-dir {printable(directory)}")
-    found = shutil.which("casrewind") or os.path.exists(os.path.join(environment.home(), ".local", "bin", "casrewind"))
+    found = shutil.which("casrewind") or os.path.exists(os.path.join(environment.home_directory(), ".local", "bin", "casrewind"))
     if not found:
         print_line("  its hooks look for casrewind on the PATH and in ~/.local/bin, where it is missing now")
     print_line("  to install it, type in the client: /plugin marketplace add DIR, then /plugin install casrewind@casrewind")

@@ -8,7 +8,7 @@ from itertools import islice
 
 from ... import errors, launch
 from ..._typing import TYPE_CHECKING
-from ...messages import age, plural, printable
+from ...messages import age_in_words, plural, printable
 from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
 from ...model.turn_records import Forgotten, Outside, Reset, Row, SavedRow, Turn
@@ -18,9 +18,9 @@ from ...ops.context import Context
 from ...ops.turn_view import TurnView
 from ...store.catalog import Marked
 from ..show.rows import RowWriter, first_line, is_shown, meta_lines, searchable_texts
-from ..show.text import DIM, Line, cut_to, description, signed_counts, size, styled
+from ..show.text import DIM, Line, cut_to, description, human_size, signed_counts, styled
 from ..terminal.lines import note, print_json, print_line, print_lines
-from ..terminal.table import print_table, set_width, width
+from ..terminal.table import print_table, set_width, terminal_width
 from . import OK, Done
 
 if TYPE_CHECKING:
@@ -51,15 +51,15 @@ class _Filter:
         self._since = 0 if options.since is None else _moment_since(options.since)
         self._sessions: dict[str, int | None] | None = None
         is_whole = options.all or options.json or options.remote or options.session is not None
-        self._own = None if is_whole else _own_sessions(context)
+        self._own = None if is_whole else _sessions_of_this_shell(context)
         self._view = view
         self._writer: RowWriter | None = None
         if options.session is not None:
             from ...ops import conversation
-            self._sessions = conversation.lineage(context, conversation.whole_session(context, options.session))
+            self._sessions = conversation.session_and_ancestors(context, conversation.whole_session(context, options.session))
 
     @property
-    def is_any(self) -> bool:
+    def selects_everything(self) -> bool:
         """True if everything is selected."""
         return not self._text and not self._since and self._sessions is None
 
@@ -79,7 +79,7 @@ class _Filter:
         """True for a selected row. With a session, only turns are selected."""
         if not (is_shown(row) or self._is_in_meta(row)) or (isinstance(row, Turn) and self.is_elsewhere(row)):
             return False
-        if self.is_any:
+        if self.selects_everything:
             return True
         if isinstance(row, Forgotten):
             return False
@@ -147,24 +147,24 @@ def _list(context: Context, options: "ParsedOptions", done: Done) -> int:
             with suppress(errors.CasrewindError):  # then such a turn is not counted
                 view.scan()
         chosen = _Filter(context, options, view, ReferencePlace(context.root.key, "", ""))
-        steps = _steps(view, chosen, options)
+        steps = _selected_rows_in_parts(view, chosen, options)
         rows = [] if options.all and not options.json else next(steps, [])
     points = _selected_checkpoints(everything, chosen, options) if options.all or options.json else []
     done()
     damaged: list[Row] = []
     if options.json:
-        print_json(_shape(view, points, rows, lookup.current(context)))
+        print_json(_list_json(view, points, rows, lookup.current_id(context)))
         damaged += filter(_is_damaged, rows)
     elif options.all:
         names = _worktree_names((point for point, _ in points), context.root.key)
-        _print_checkpoints(view, points, names, lookup.current(context), options, is_filtered=not chosen.is_any)
+        _print_checkpoints(view, points, names, lookup.current_id(context), options, is_filtered=not chosen.selects_everything)
     else:
         from ..terminal.pager import pager
 
         with pager(options):
-            _print_rows(context, view, _all_of(context, view, rows, steps), chosen, options, damaged)
+            _print_rows(context, view, _rows_until_forgotten(context, view, rows, steps), chosen, options, damaged)
             if not options.oneline:
-                _report_elsewhere(context)
+                _print_count_elsewhere(context)
     if options.all:  # checkpoints themselves are read from the index
         return OK
     if view.is_damaged:
@@ -193,14 +193,14 @@ def _list_remote(context: Context, options: "ParsedOptions", done: Done) -> int:
         parts = [_MachineRows(context, options, everything, place, is_only=len(known) == 1) for place in places]
     done()
     if options.json:
-        current = lookup.current(context)
+        current = lookup.current_id(context)
         print_json({"machines": [part.shape(current) for part in parts]})
     elif not parts:
         print_line("no checkpoints of other machines; casrewind pull fetches them")
     else:
         with pager(options):
             for part in parts:
-                part.print(options, lookup.current(context))
+                part.print(options, lookup.current_id(context))
     return errors.StoreDamaged.exit_code if any(map(_is_damaged, (row for part in parts for row in part.rows))) else OK
 
 
@@ -217,34 +217,38 @@ class _MachineRows:
         self._view = TurnView(context, everything=self._own, needs_operations=False, place=place)
         self._chosen = _Filter(context, options, self._view, place)
         self._selected_checkpoints = _selected_checkpoints(self._own, self._chosen, options) if options.all or options.json else []
-        self.rows = [row for step in _steps(self._view, self._chosen, options) for row in step] if options.json or not options.all else []
+        self.rows = (
+            [row for step in _selected_rows_in_parts(self._view, self._chosen, options) for row in step]
+            if options.json or not options.all
+            else []
+        )
 
     def shape(self, current: str) -> "Shape":
         """The machine as JSON."""
         from ..show import shapes
 
         root = shapes.path(self._own[0][0].root, "root")
-        return {"machine": self._place.machine, **root, **_shape(self._view, self._selected_checkpoints, self.rows, current)}
+        return {"machine": self._place.machine, **root, **_list_json(self._view, self._selected_checkpoints, self.rows, current)}
 
     def print(self, options: "ParsedOptions", current: str) -> None:
         """Print a line for the machine, and its rows."""
         newest, turns = self._own[0][0], self._view.turns
         if not options.oneline:
             count = plural(len(turns), "turn") if turns else plural(len(self._own), "checkpoint")
-            where = f"{printable(self._place.machine)}: {count}, the newest {age(newest.created_ns)}, of {printable(newest.root)}"
-            print_line(cut_to(where, width()))
+            where = f"{printable(self._place.machine)}: {count}, the newest {age_in_words(newest.created_ns)}, of {printable(newest.root)}"
+            print_line(cut_to(where, terminal_width()))
         if options.all:
-            is_filtered = not self._chosen.is_any
+            is_filtered = not self._chosen.selects_everything
             _print_checkpoints(self._view, self._selected_checkpoints, {}, current, options, is_filtered=is_filtered, prefix=self._prefix)
             return
-        writer = RowWriter(self._view, width(), len(turns), names_sessions=False, prefix=self._prefix)
+        writer = RowWriter(self._view, terminal_width(), len(turns), names_sessions=False, prefix=self._prefix)
         for row in self.rows:
             print_lines([Line(_short_line(writer, row))] if options.oneline else writer.lines(row))
         if not self.rows:
             print_line("  no turn matches" if turns else "  no turns: casrewind list --remote --all has every checkpoint")
 
 
-def _steps(view: TurnView, chosen: _Filter, options: "ParsedOptions") -> Iterator[list[Row]]:
+def _selected_rows_in_parts(view: TurnView, chosen: _Filter, options: "ParsedOptions") -> Iterator[list[Row]]:
     """Yield the selected rows in parts. JSON and the reverse order need all rows in one part.
 
     `-n` counts turns, or rows if the view has no turns.
@@ -255,7 +259,7 @@ def _steps(view: TurnView, chosen: _Filter, options: "ParsedOptions") -> Iterato
         yield rows[::-1] if options.reverse else rows
 
 
-def _all_of(context: Context, view: TurnView, rows: list[Row], steps: Iterator[list[Row]]) -> Iterator[Row]:
+def _rows_until_forgotten(context: Context, view: TurnView, rows: list[Row], steps: Iterator[list[Row]]) -> Iterator[Row]:
     """The rows of the first step and of all others. The store's lock is held only while a step is read.
 
     A pager may wait between two steps. If gc forgets the checkpoints of a row in that time, the list ends with "forgotten".
@@ -296,7 +300,7 @@ def _moment_since(text: str) -> int:
     return found
 
 
-def _shape(view: TurnView, points: Sequence[_Found], rows: Sequence[Row], current: str) -> "Shape":
+def _list_json(view: TurnView, points: Sequence[_Found], rows: Sequence[Row], current: str) -> "Shape":
     from ..show import shapes
 
     return {
@@ -306,14 +310,14 @@ def _shape(view: TurnView, points: Sequence[_Found], rows: Sequence[Row], curren
     }  # fmt: skip
 
 
-def _own_sessions(context: Context) -> dict[str, int | None] | None:
+def _sessions_of_this_shell(context: Context) -> dict[str, int | None] | None:
     """The session in which a person typed this command, with those that it continues; None in a terminal."""
     session = os.environ.get(launch.INSIDE, "")
     if len(session) < _LEAST_SESSION:
         return None
     from ...ops import conversation
 
-    return conversation.lineage(context, session)
+    return conversation.session_and_ancestors(context, session)
 
 
 def _print_rows(
@@ -321,11 +325,15 @@ def _print_rows(
 ) -> None:
     """Print each row as soon as it is read. Rows that cannot be read are added to `damaged`."""
     others = sum(map(chosen.is_elsewhere, view.turns))
-    is_cut = options.number is not None and chosen.is_any and not others
+    is_cut = options.number is not None and chosen.selects_everything and not others
     highest = min(options.number or 0, len(view.turns)) if is_cut else len(view.turns)
     turns = view.turns[: max(highest, _SET_COLUMNS)] if is_cut else view.turns
     inside = bool(os.environ.get(launch.INSIDE))
-    writer = RowWriter(view, width(), highest, _PATHS, names_sessions=False) if inside else RowWriter(view, width(), highest, turns=turns)
+    writer = (
+        RowWriter(view, terminal_width(), highest, _PATHS, names_sessions=False)
+        if inside
+        else RowWriter(view, terminal_width(), highest, turns=turns)
+    )
     is_there = False
     for row in rows:
         is_there = True
@@ -333,14 +341,14 @@ def _print_rows(
         print_lines([Line(_short_line(writer, row))] if options.oneline else writer.lines(row))
     if others:
         print_line(f"{plural(others, 'turn')} of other sessions: a terminal lists them")
-    if not chosen.is_any:
+    if not chosen.selects_everything:
         if not is_there:
             print_line("no turn matches; casrewind list --all has every checkpoint")
     elif not view.turns:
         print_line(_without_turns(context.store.count(context.root.key)))
 
 
-def _report_elsewhere(context: Context) -> None:
+def _print_count_elsewhere(context: Context) -> None:
     """One line about the checkpoints of other worktrees in this store, if there are any."""
     newest = context.store.listed_heads()
     others = [point for point in newest if point.worktree != context.root.key and not point.more.machine]
@@ -365,10 +373,10 @@ def _without_turns(count: int) -> str:
 
 def _short_line(writer: RowWriter, row: Row) -> str:
     """A row in one short line."""
-    found = writer.text(row)
+    found = writer.row_text(row)
     identity = getattr(row, "id", None) or getattr(row, "checkpoint", None) or getattr(row, "safety", None) or ""
     start = f"{found.mark:>3}  {identity:<15}  {found.when:>10}  "
-    return (start + found.titled(width() - len(start))).rstrip()
+    return (start + found.title_within(terminal_width() - len(start))).rstrip()
 
 
 def _print_checkpoints(
@@ -381,14 +389,14 @@ def _print_checkpoints(
         for point, marked in found:
             what = first_line(description(point, marked)) or point.trigger.replace("_", " ")
             worktree = f"{others[point.worktree]}: " if point.worktree in others else ""
-            line = f"{point.id}  {age(point.created_ns):>10}  {worktree}{what}"
-            print_line(cut_to(line, width()))
+            line = f"{point.id}  {age_in_words(point.created_ns):>10}  {worktree}{what}"
+            print_line(cut_to(line, terminal_width()))
         return
     if not found:
         print_line("no checkpoint matches" if is_filtered else "no checkpoints to show; casrewind save makes one")
         return
     names = ("id", "worktree", "turn", "when", "what", "files", "size", "changes")
-    chosen = [True, bool(others), bool(view.turns), True, True, *[width() >= _NARROW] * 3]
+    chosen = [True, bool(others), bool(view.turns), True, True, *[terminal_width() >= _NARROW] * 3]
     rows = []
     for point, marked in found:
         turn = view.turn_of(point.id)
@@ -398,7 +406,7 @@ def _print_checkpoints(
         signs = ("* " if marked.pinned else "") + first_line(what) + ("  (current)" if point.id == current else "")
         row = (
             point.id, others.get(point.worktree, ""), "" if turn is None else f"{prefix}@{turn.n}",
-            age(point.created_ns), signs, f"{point.files:,}", size(point.size), signed_counts(point.changes),
+            age_in_words(point.created_ns), signs, f"{point.files:,}", human_size(point.size), signed_counts(point.changes),
         )  # fmt: skip
         rows.append([cell for cell, is_there in zip(row, chosen, strict=True) if is_there])
     print_table([name for name, is_there in zip(names, chosen, strict=True) if is_there], rows, right=("files", "size"), last="what")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ... import errors
 from ..._typing import TYPE_CHECKING
-from ...messages import age, plural, printable
+from ...messages import age_in_words, plural, printable
 from ...model import checkpoint as checkpoints
 from ...model.checkpoint import SAFETY
 from ...model.diff import Change
@@ -19,10 +19,10 @@ from ...ops.turn_view import Maker, TurnView
 from ..show import changes, shapes
 from ..show.rows import RowWriter
 from ..show.shapes import Shape
-from ..show.text import COLOURS, SHOWN, SIGNS, description, signed_counts, size, styled
+from ..show.text import COLOURS, SHOWN, SIGNS, description, human_size, signed_counts, styled
 from ..terminal.lines import print_json, print_line, print_lines, remark
 from ..terminal.pager import pager
-from ..terminal.table import width
+from ..terminal.table import terminal_width
 from . import OK, Done
 from .words import paths_of
 
@@ -57,11 +57,11 @@ def log(context: "Context", options: "ParsedOptions", done: Done) -> int:
     scope = paths_of(context, given, points, options, worktree=False)
     if len(scope) > _MOST_LOGGED:
         raise errors.UsageError(f"{printable(given[0])} matches {len(scope)} paths: log shows at most {_MOST_LOGGED} at once")
-    found = [path_history.log(context, path, options.number, safety=options.all, search=search) for path in scope]
+    found = [path_history.log_of_path(context, path, options.number, safety=options.all, search=search) for path in scope]
     view = TurnView(context)
     done()
     if options.json:
-        print_json(_shape(found, lookup.current(context), view, search))
+        print_json(_logged_json(found, lookup.current_id(context), view, search))
     else:
         with pager(options):
             for one in found:
@@ -105,7 +105,7 @@ def _log_turns(context: "Context", options: "ParsedOptions", search: "Search | N
     if options.json:
         found = [{**shapes.row(row), "change": [shapes.change(change) for change in row.changes or ()]} for row in rows]
         turns = [shapes.turn(row) for row in rows if isinstance(row, Turn)]
-        print_json({"turns": turns, "rows": found, "damaged": [], **_search_shape(search)})
+        print_json({"turns": turns, "rows": found, "damaged": [], **_search_json(search)})
     else:
         with pager(options):
             _print_history(context, view, rows, options.form, search)
@@ -140,7 +140,7 @@ def _with_matching_changes(context: "Context", row: Turn | Outside | Reset, sear
     if not isinstance(row, Reset):
         search.pass_over(row.purged)
     to_now = row.to_now if isinstance(row, Turn) else isinstance(row, Outside) and not row.checkpoint
-    told = search.matching(compare.of_changes(context, row.changes, to_now=to_now, unclear=row.unclear))
+    told = search.matching(compare.comparison_of_changes(context, row.changes, to_now=to_now, unclear=row.unclear))
     return row._replace(changes=told.changes, unclear=told.unclear, damaged=row.damaged or told.damaged)
 
 
@@ -150,14 +150,14 @@ def _print_history(
     from ...ops import compare
     from ..show import comparison
 
-    writer = RowWriter(view, width(), max((row.n for row in rows if isinstance(row, Turn)), default=1))
+    writer = RowWriter(view, terminal_width(), max((row.n for row in rows if isinstance(row, Turn)), default=1))
     for row in rows:
         print_lines(writer.lines(row, paths=False))
         if form and row.changes:
             shared = {path for path, _ in row.shared} if isinstance(row, Turn) else set()
             print_line()
-            found = compare.of_changes(context, row.changes, unclear=row.unclear)
-            print_lines(comparison.lines(found, comparison.Form(form), width(), shared))
+            found = compare.comparison_of_changes(context, row.changes, unclear=row.unclear)
+            print_lines(comparison.comparison_lines(found, comparison.Form(form), terminal_width(), shared))
             print_line()
         elif search is not None:
             _print_found(row.changes or (), row.unclear, search, writer.indent)
@@ -169,9 +169,9 @@ def _print_history(
 
 def _print_changes(row: Turn | Outside | Reset, found: Sequence[Change], indent: str) -> None:
     """One line for each changed path, up to a limit."""
-    lines = changes.rows(found)
+    lines = changes.change_rows(found)
     shared = {path for path, _ in row.shared} if isinstance(row, Turn) else set()
-    print_lines(line.line().between(indent, " ?" if line.path in shared else "") for line in lines[:SHOWN])
+    print_lines(line.line().with_around(indent, " ?" if line.path in shared else "") for line in lines[:SHOWN])
     if len(lines) > SHOWN:
         more = f"casrewind show @{row.n} --name-status" if isinstance(row, Turn) else "casrewind log --stat"
         print_line(f"{indent}... and {len(lines) - SHOWN:,} more; {more} shows all of them")
@@ -179,22 +179,22 @@ def _print_changes(row: Turn | Outside | Reset, found: Sequence[Change], indent:
 
 def _print_found(found: Sequence[Change], unclear: Sequence[Change], search: "Search", indent: str) -> None:
     """One line for each path that a search found."""
-    print_lines(row.line().between(indent, " (binary)" if row.path in search.binary else "") for row in changes.rows(found))
-    print_lines(line.between(indent) for line in changes.unclear_lines(unclear))
+    print_lines(row.line().with_around(indent, " (binary)" if row.path in search.binary else "") for row in changes.change_rows(found))
+    print_lines(line.with_around(indent) for line in changes.unclear_lines(unclear))
 
 
 def _show(found: Logged, view: TurnView, form: str, search: "Search | None") -> None:
     """Print a summary, then a row for each checkpoint, newest first. `form` adds the changes of each checkpoint."""
     name = printable(found.path or b".")
     print_line(f"{name}: {plural(len(found.changes), 'change')}" if found.changes else f"{name}: no change")
-    table = [_cells(row, _maker(row, found.path, view)) for row in found.changes]
+    table = [_row_cells(row, _maker(row, found.path, view)) for row in found.changes]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for row, cells in zip(found.changes, table, strict=True):
-        _print_row(row, cells, widths, _words(row, found.path, view))
+        _print_row(row, cells, widths, _maker_and_label(row, found.path, view))
         if form:
             from ..show import comparison
 
-            print_lines(comparison.lines(found.compare(row), comparison.Form(form), width()))
+            print_lines(comparison.comparison_lines(found.compare(row), comparison.Form(form), terminal_width()))
             print_line()
         elif search is not None and (row.counts is not None or found.path in search.binary):
             told = found.compare(row)
@@ -209,7 +209,7 @@ def _maker(row: PathChange, path: bytes, view: TurnView) -> Maker | None:
     return view.made_by(row.before.id, row.checkpoint.id, path) if known and row.before is not None else None
 
 
-def _words(row: PathChange, path: bytes, view: TurnView) -> str:
+def _maker_and_label(row: PathChange, path: bytes, view: TurnView) -> str:
     """Who made a change, and the label that a person gave to the checkpoint that saw it."""
     maker = _maker(row, path, view)
     point, marked = row.checkpoint, row.marked
@@ -219,18 +219,18 @@ def _words(row: PathChange, path: bytes, view: TurnView) -> str:
     return RowWriter(view).made_by(maker) + (f"; saved: {printable(label)}" if label else "")
 
 
-def _cells(row: PathChange, maker: Maker | None) -> tuple[str, ...]:
+def _row_cells(row: PathChange, maker: Maker | None) -> tuple[str, ...]:
     """The columns of a row: id, time, `safety` for a checkpoint before a restore, sizes, the session that made the change."""
     point = row.checkpoint
     turn = maker.turns[0] if maker is not None and len(maker.turns) == 1 else None
     session = "" if turn is None else f"{turn.agent} {turn.session[:_SESSION]}".strip()
-    return point.id, age(point.created_ns), SAFETY if point.trigger == SAFETY else "", _sizes(row), printable(session)
+    return point.id, age_in_words(point.created_ns), SAFETY if point.trigger == SAFETY else "", _sizes_or_count(row), printable(session)
 
 
 def _print_row(row: PathChange, cells: tuple[str, ...], widths: list[int], words: str) -> None:
     """Print one row in columns. Words that do not fit beside them on a terminal are printed on further lines."""
     sign, what = SIGNS[row.change.status], printable(words)
-    columns = width() - _INDENT
+    columns = terminal_width() - _INDENT
     head = "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True) if width)
     lines = _joined_to_lines([cell for cell in cells if cell], columns) if len(head) > columns else [head.rstrip()]
     if what and len(head) + 2 + len(what) <= columns:
@@ -255,7 +255,7 @@ def _joined_to_lines(parts: list[str], columns: int) -> list[str]:
     return lines
 
 
-def _sizes(row: PathChange) -> str:
+def _sizes_or_count(row: PathChange) -> str:
     """The sizes before and after, or the number of changed paths in a directory. Also a changed mode or kind."""
     old, new = row.change.old, row.change.new
     parts = []
@@ -279,10 +279,10 @@ def _size(entry: Entry | None) -> str:
         return ""
     if entry.kind == PURGED:
         return "purged"
-    return "-" if entry.kind == DIR else size(entry.size)
+    return "-" if entry.kind == DIR else human_size(entry.size)
 
 
-def _shape(found: Sequence[Logged], current: str, view: TurnView, search: "Search | None") -> Shape:
+def _logged_json(found: Sequence[Logged], current: str, view: TurnView, search: "Search | None") -> Shape:
     """The rows of one path, or of all paths that a pattern matches, newest first. Each row has its path."""
     rows = [(one, row) for one in found for row in one.changes]
     several = len(found) > 1
@@ -291,17 +291,17 @@ def _shape(found: Sequence[Logged], current: str, view: TurnView, search: "Searc
         "changes": [
             {
                 **(shapes.path(one.path) if several else {}),
-                **_row(row, one.path, current, view),
+                **_row_json(row, one.path, current, view),
                 **({} if search is None else {"change": [shapes.change(change) for change in one.compare(row).changes]}),
             }
             for one, row in sorted(rows, key=lambda pair: (-pair[1].checkpoint.seq, pair[0].path))
         ],
         "damaged": list(dict.fromkeys(identity for one in found for identity in one.damaged)),
-        **_search_shape(search),
+        **_search_json(search),
     }
 
 
-def _search_shape(search: "Search | None") -> Shape:
+def _search_json(search: "Search | None") -> Shape:
     """The paths of binary files that a search found, and the paths that it did not search."""
     if search is None:
         return {}
@@ -309,7 +309,7 @@ def _search_shape(search: "Search | None") -> Shape:
     return {"binary": [shapes.path(path) for path in sorted(search.binary)], "not_searched": passed}
 
 
-def _row(row: PathChange, path: bytes, current: str, view: TurnView) -> Shape:
+def _row_json(row: PathChange, path: bytes, current: str, view: TurnView) -> Shape:
     """One checkpoint as in list --json, its change as in diff --json, and its maker."""
     change = shapes.change(row.change)
     maker = _maker(row, path, view)

@@ -13,7 +13,7 @@ _NAME = "casrewind.1"
 
 def show_manual() -> int:
     """Show the page with `man`. Raises UsageError if the page or `man` is missing."""
-    page = find_page()
+    page = find_manual_page()
     if page is None:
         raise errors.UsageError("this installation has no manual page", "casrewind help --all and casrewind COMMAND --help say the same")
     program = programs.find("man", os.environ)
@@ -24,7 +24,7 @@ def show_manual() -> int:
     return OK if done.returncode == 0 else errors.WorkspaceError.exit_code
 
 
-def find_page() -> Path | None:
+def find_manual_page() -> Path | None:
     """The page: among the files of the installed package, else in the sources beside it."""
     from importlib import metadata
 

@@ -10,7 +10,7 @@ from ..._typing import TYPE_CHECKING
 from ...messages import printable
 from ...ops.turn_view import TurnView
 from ..grammar.command_line import CommandLine
-from ..picker.timeline import unfinished
+from ..picker.timeline import interrupted_restore_details
 from ..show.text import Line
 from ..terminal.lines import (
     INTERRUPTED,
@@ -21,8 +21,8 @@ from ..terminal.lines import (
     report_interrupt,
     reporter,
 )
-from ..terminal.questions import Proposal, ask, read_answer
-from . import OK, REMARKS, Done, back, checkpoints, diff, restore
+from ..terminal.questions import Proposal, ask_about_plan, read_answer
+from . import OK, REMARKS, Done, back_and_rewrite_chat, diff, restore, save_run_pin_cat, undo_and_redo
 from . import list as listing
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ _HELP = (
     "d REF REF from one to the other   u undo   U undo all   r redo   p REF pin   l REF LABEL   a all   m more   q quit"
 )
 _WAYS = {
-    "u": (restore.undo, ["undo"]),
-    "U": (restore.undo, ["undo", "--all"]),
-    "r": (restore.redo, ["redo"]),
+    "u": (undo_and_redo.undo, ["undo"]),
+    "U": (undo_and_redo.undo, ["undo", "--all"]),
+    "r": (undo_and_redo.redo, ["redo"]),
     "continue": (restore.restore, ["restore", "--continue"]),
     "abort": (restore.restore, ["restore", "--abort"]),
 }
@@ -49,12 +49,12 @@ _WHAT = {"c": "--code", "t": "--chat", "b": "--both"}
 def pick(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """Choose a checkpoint and restore it, on a full screen or with a plain prompt."""
     if not has_screen():
-        return _plain(context, options, done)
+        return _ask_at_plain_prompt(context, options, done)
     try:
         from ..picker import app
     except ImportError as error:  # installed without its dependencies
         remark(f"casrewind: note: no full screen ({error}): a plain prompt instead")
-        return _plain(context, options, done)
+        return _ask_at_plain_prompt(context, options, done)
     name = printable(os.path.basename(context.root.path))
     code, outcome, incomplete = app.run(context, options.relay, name, keep_edits=options.configured_keep_edits)
     for line in outcome:
@@ -80,12 +80,12 @@ def has_screen() -> bool:
     return os.environ.get("TERM", "") not in ("", "dumb", "unknown") and columns >= _LEAST_WIDTH
 
 
-def _plain(context: "Context", options: "ParsedOptions", done: Done) -> int:
+def _ask_at_plain_prompt(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """List, ask and run commands until the input ends or a line is empty. Returns the last exit code."""
     shown = reporter(quiet=options.quiet)
     if shown is not None:
         options.relay.listener, options.relay.done = shown, shown.close
-    return _Prompt(context, options, done).run()
+    return _Prompt(context, options, done).ask_until_done()
 
 
 class _Prompt:
@@ -94,13 +94,13 @@ class _Prompt:
         self._rows = _PAGE
         self._all = not TurnView(context, needs_operations=False).turns
 
-    def run(self) -> int:
+    def ask_until_done(self) -> int:
         code, is_changed = OK, True
         while True:
-            if is_changed and (lines := unfinished(self._context)):
+            if is_changed and (lines := interrupted_restore_details(self._context)):
                 for line in ("A restore was interrupted here.", *lines, "continue finishes it, abort takes it back"):
                     print_line(line)
-            self._call(listing.list_turns, ["list", "-n", str(self._rows), *(["--all"] if self._all else [])])
+            self._run_command(listing.list_turns, ["list", "-n", str(self._rows), *(["--all"] if self._all else [])])
             print_line(_HELP)
             try:
                 answer = read_answer("What now? [q] ").strip()
@@ -127,33 +127,33 @@ class _Prompt:
         elif verb == "m":
             self._rows += _PAGE
         elif verb in _WAYS and not given:
-            return self._call(*_WAYS[verb])
+            return self._run_command(*_WAYS[verb])
         elif verb in _WHAT and given:
             return self._restore(["restore", given[0], _WHAT[verb]], given[1:])
         elif verb == "i" and len(given) == 1:
-            return self._call(back.rewrite, ["rewrite-chat", given[0]])
+            return self._run_command(back_and_rewrite_chat.rewrite_chat, ["rewrite-chat", given[0]])
         elif verb == "d" and given:
-            self._call(diff.diff, ["diff", "--patch", *given[:2]], given[2:])
+            self._run_command(diff.diff, ["diff", "--patch", *given[:2]], given[2:])
         elif (verb == "p" and len(given) == 1) or (verb == "l" and len(given) > 1):
-            return self._call(checkpoints.pin, ["pin", given[0], *([" ".join(given[1:])] if verb == "l" else [])])
+            return self._run_command(save_run_pin_cat.pin, ["pin", given[0], *([" ".join(given[1:])] if verb == "l" else [])])
         else:
             remark(f"casrewind: {answer!r} is none of the answers")
         return None
 
     def _restore(self, line: list[str], paths: list[str]) -> int:
         try:
-            return self._call(restore.restore, line, paths)
+            return self._run_command(restore.restore, line, paths)
         except errors.StoreDamaged as error:
             if line[-1] == "--chat" or self._context.store.is_interrupted(self._context.root.key):
                 raise
             print_error(error.problem, error.hint)
-            if not ask(Proposal(Line("Leave alone what is damaged, and plan all the rest?"))):
+            if not ask_about_plan(Proposal(Line("Leave alone what is damaged, and plan all the rest?"))):
                 print_line("nothing was changed")
                 return OK
-            return self._call(restore.restore, [*line, "--skip-damaged"], paths)
+            return self._run_command(restore.restore, [*line, "--skip-damaged"], paths)
 
-    def _call(self, command: Callable[..., int], line: list[str], paths: list[str] | None = None) -> int:
-        options = CommandLine([*line, "--", *paths] if paths else line).read()
+    def _run_command(self, command: Callable[..., int], line: list[str], paths: list[str] | None = None) -> int:
+        options = CommandLine([*line, "--", *paths] if paths else line).parse_line()
         options.directory, options.quiet = self._options.directory, self._options.quiet
         options.configured_keep_edits = self._options.configured_keep_edits
         return command(self._context, options, self._done)

@@ -17,7 +17,7 @@ from ...ops.purge_text import MOST_TEXT, TextPurged, purge_text
 from ...worktree import root as roots
 from ..plan.facts import find_unsent
 from ..show import shapes
-from ..show.text import SHOWN, size
+from ..show.text import SHOWN, human_size
 from ..terminal.lines import note, print_json, print_line
 from ..terminal.questions import agreed_for_good, must_ask
 from . import OK, REMARKS, Done
@@ -42,15 +42,15 @@ def purge(context: "Context", options: "ParsedOptions", done: Done) -> int:
         raise errors.UsageError("purge --text accepts only -: the text is read from standard input, so that no other place holds it")
     try:
         if options.text is None:
-            return _path(context, options, done)
-        return _text(context, options, done)
+            return _purge_path(context, options, done)
+        return _purge_text(context, options, done)
     except Declined:
         print_line("nothing was purged")
         return OK
 
 
-def _path(context: "Context", options: "ParsedOptions", done: Done) -> int:
-    confirm = _confirmation(options, done, partial(_agreed_on_paths, whole=options.glob))
+def _purge_path(context: "Context", options: "ParsedOptions", done: Done) -> int:
+    confirm = _confirmation_if_needed(options, done, partial(_agreed_on_paths, whole=options.glob))
     given = os.fsencode(options.path)
     if given in domains.OUTSIDE_NAMES:  # stored names of external rule files
         places: tuple[bytes, ...] = (given,)
@@ -66,11 +66,11 @@ def _path(context: "Context", options: "ParsedOptions", done: Done) -> int:
     else:
         _show_paths(found)
     if not found.dry_run:
-        _report_remote(context)
+        _warn_of_remote_copies(context)
     return OK
 
 
-def _report_remote(context: "Context") -> None:
+def _warn_of_remote_copies(context: "Context") -> None:
     """Say where what was pushed may still hold what was purged."""
     found = find_unsent(context)
     if found is not None:
@@ -79,20 +79,20 @@ def _report_remote(context: "Context") -> None:
             note(f"{machine} pushes to it, too: purge and push there as well")
 
 
-def _text(context: "Context", options: "ParsedOptions", done: Done) -> int:
-    confirm = _confirmation(options, done, _agreed_on_text)
-    found = purge_text(context, _read(done), confirm=confirm, dry_run=options.dry_run)
+def _purge_text(context: "Context", options: "ParsedOptions", done: Done) -> int:
+    confirm = _confirmation_if_needed(options, done, _agreed_on_text)
+    found = purge_text(context, _read_secret(done), confirm=confirm, dry_run=options.dry_run)
     done()
     if options.json:
         print_json(_shape_of_text(found))
     else:
         _show_text(found)
     if not found.dry_run:
-        _report_remote(context)
+        _warn_of_remote_copies(context)
     return REMARKS if found.files or found.records else OK
 
 
-def _read(done: Done) -> bytes:
+def _read_secret(done: Done) -> bytes:
     """The text, from standard input. On a terminal there is a prompt, and the text is not echoed."""
     if not sys.stdin.isatty():
         return sys.stdin.buffer.read(MOST_TEXT + 3)
@@ -102,7 +102,7 @@ def _read(done: Done) -> bytes:
     return getpass.getpass("Text to purge (it is not shown): ").encode("utf-8", "surrogateescape")
 
 
-def _confirmation(options: "ParsedOptions", done: Done, ask: Callable[[_Found], bool]) -> Callable[[_Found], bool] | None:
+def _confirmation_if_needed(options: "ParsedOptions", done: Done, ask: Callable[[_Found], bool]) -> Callable[[_Found], bool] | None:
     """The function that asks, or None if no question is required. Raises UsageError if a question is impossible."""
     if options.dry_run or not must_ask(options, "removes anything for good"):
         return None
@@ -126,7 +126,7 @@ def _show_paths(found: Purged) -> None:
         remedy = f"casrewind exclude {shlex.quote(printable(name))} first, if it should not"
         if name == domains.PRIVATE_NAME:
             remedy = "casrewind exclude takes rules out of it"
-        elif _is_rules(name):  # rule files are stored even if ignored
+        elif _is_rule_file(name):  # rule files are stored even if ignored
             remedy = "take out of it what should not be stored"
         note(f"{printable(name)} is there still, and the next save stores it again: {remedy}")
     if len(found.still_there) > SHOWN:
@@ -144,7 +144,9 @@ def _agreed_on_paths(found: Purged, *, whole: bool) -> bool:
 
 def _totals_in_words(found: Purged) -> str:
     conversations = f", {plural(found.transcripts, 'stored conversation')}" if found.transcripts else ""
-    return f"{plural(len(found.purged) + len(found.equal), 'path')}{conversations}: {plural(found.blobs, 'blob')}, {size(found.size)}"
+    return (
+        f"{plural(len(found.purged) + len(found.equal), 'path')}{conversations}: {plural(found.blobs, 'blob')}, {human_size(found.size)}"
+    )
 
 
 def _print_paths(found: Purged, *, whole: bool = False) -> None:
@@ -182,7 +184,7 @@ def _show_text(found: TextPurged) -> None:
     for item in found.files[:SHOWN]:
         shown = printable(item.path)
         where, rest = "PATH", ""
-        if _is_rules(item.path):
+        if _is_rule_file(item.path):
             where, rest = shlex.quote(shown), ", and restores of those checkpoints delete nothing below it then"
         print_line(f"  {shown} holds it still, in {item.checkpoint}: casrewind purge {where} removes the file's bytes{rest}")
     if len(found.files) > SHOWN:
@@ -203,7 +205,7 @@ def _agreed_on_text(found: TextPurged) -> bool:
     return agreed_for_good()
 
 
-def _is_rules(path: bytes) -> bool:
+def _is_rule_file(path: bytes) -> bool:
     return path in domains.OUTSIDE_NAMES or path.rpartition(b"/")[2] in RULE_FILES
 
 

@@ -6,12 +6,12 @@ from typing import BinaryIO
 
 from ... import errors
 from ..._typing import TYPE_CHECKING
-from ...messages import age, plural, printable
+from ...messages import age_in_words, plural, printable
 from ...remote import connect
 from ...remote import remote_config as configs
 from ...remote.remote_config import RemoteConfig
 from ..show.remote import not_pushed
-from ..show.text import size
+from ..show.text import human_size
 from ..terminal.lines import print_json, print_line, remark
 from ..terminal.questions import agreed, must_ask
 from . import OK, REMARKS, Done
@@ -167,7 +167,7 @@ def push(context: "Context", options: "ParsedOptions", done: Done) -> int:
 
 
 def _pushed_lines(found: "Pushed", url: str) -> list[str]:
-    what = f"{plural(found.checkpoints, 'checkpoint')} ({plural(found.blobs, 'blob')}, {size(found.size)})"
+    what = f"{plural(found.checkpoints, 'checkpoint')} ({plural(found.blobs, 'blob')}, {human_size(found.size)})"
     if found.dry_run:
         return [f"would push {what}, before compression" if found.checkpoints else f"nothing to push: all checkpoints are on {url}"]
     if not found.requests and found.damaged:
@@ -197,7 +197,7 @@ def _report_pulled(found: "Pulled", options: "ParsedOptions", url: str) -> int:
         print_json({"checkpoints": dict(found.checkpoints), "size": found.size, "requests": found.requests, "problems": problems})
     else:
         for machine, number in found.checkpoints.items():
-            print_line(f"pulled {plural(number, 'checkpoint')} of {machine} ({size(found.size)})")
+            print_line(f"pulled {plural(number, 'checkpoint')} of {machine} ({human_size(found.size)})")
         if found.checkpoints:
             first = "remote" if len(found.checkpoints) == 1 else next(iter(found.checkpoints))
             print_line(f"list them: casrewind list --remote; go there: casrewind restore {first}:last")
@@ -231,7 +231,7 @@ def clone(settings: "Settings", options: "ParsedOptions") -> int:
         print_line(f"restored {plural(found.files, 'file')} into {printable(name)}")
         prompt = point.label or point.prompt.partition("\n")[0]
         said = f', "{printable(prompt[:40])}"' if prompt else ""
-        print_line(f"  {point.id}, {age(point.created_ns)}{said}, of {found.machine}")
+        print_line(f"  {point.id}, {age_in_words(point.created_ns)}{said}, of {found.machine}")
         if options.all:
             print_line(f"  {plural(found.checkpoints, 'checkpoint')} came along: casrewind -C {printable(name)} list")
         if found.chat is not None:
@@ -259,7 +259,7 @@ def export(context: "Context", options: "ParsedOptions", done: Done) -> int:
     made = archive.export(context, sys.stdout.buffer, master, points, None if found is None else found[1])
     done()
     how = "PLAIN: everybody who has it can read it" if master is None else "encrypted; import needs the same key"
-    remark(f"exported {plural(made.checkpoints, 'checkpoint')} ({size(made.size)}), {how}")
+    remark(f"exported {plural(made.checkpoints, 'checkpoint')} ({human_size(made.size)}), {how}")
     return OK
 
 

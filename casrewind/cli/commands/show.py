@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from ... import errors
 from ..._typing import TYPE_CHECKING
-from ...messages import age, format_moment, plural, printable
+from ...messages import age_in_words, format_moment, plural, printable
 from ...model import checkpoint as checkpoints
 from ...model import domain as domains
 from ...model.checkpoint import Checkpoint
@@ -14,12 +14,12 @@ from ...model.turn_records import Turn
 from ...ops import lookup, restorable
 from ...store.catalog import Marked
 from ..show import comparison, shapes
-from ..show.changes import named, unclear_lines
+from ..show.changes import first_names, unclear_lines
 from ..show.comparison import ENTRIES, STAT, form_of
-from ..show.text import signed_counts, size, skipped_lines
+from ..show.text import human_size, signed_counts, skipped_lines
 from ..terminal.lines import print_json, print_line, print_lines, remark
 from ..terminal.pager import pager
-from ..terminal.table import width
+from ..terminal.table import terminal_width
 from . import OK, Done, words
 
 if TYPE_CHECKING:
@@ -40,14 +40,14 @@ def show(context: "Context", options: "ParsedOptions", done: Done) -> int:
         return _show_turn(context, options, named, found, done)
     if not options.json and (options.form != ENTRIES or is_patch):
         return _show_change(context, options, found, done)
-    entries = sorted(restorable.entries(context.store, found.tree))
+    entries = sorted(restorable.walk_with_checkpoint_id(context.store, found.tree))
     domain = context.store.domain(found.domain)
     marked = lookup.marks(context, found)
     done()
     if options.json:
         print_json(
             {
-                "checkpoint": shapes.checkpoint(found, marked, lookup.current(context), named.turn_of(found)),
+                "checkpoint": shapes.checkpoint(found, marked, lookup.current_id(context), named.turn_of(found)),
                 "entries": [_entry_json(where, entry) for where, entry in entries],
                 "skipped": shapes.skips(domain.skipped),
                 "turn": None,
@@ -63,15 +63,15 @@ def show(context: "Context", options: "ParsedOptions", done: Done) -> int:
 
 def _show_turn(context: "Context", options: "ParsedOptions", named: words.Words, turn: Turn, done: Done) -> int:
     """Show a turn: its prompt, where and when it ran, and what it changed."""
-    view, turn = named.view_with(turn), named.filled(turn)
+    view, turn = named.view_with(turn), named.with_changes(turn)
     code = errors.StoreDamaged.exit_code if turn.damaged else OK
     before = None if turn.before is None else view.points[turn.before]
     wants_entries = before is not None and (options.json or options.form == ENTRIES)
-    entries = sorted(restorable.entries(context.store, before.tree)) if before is not None and wants_entries else []
+    entries = sorted(restorable.walk_with_checkpoint_id(context.store, before.tree)) if before is not None and wants_entries else []
     left_out = () if before is None else context.store.domain(before.domain).skipped
     done()
     if options.json:
-        shown = None if before is None else shapes.checkpoint(before, view.marks[before.id], lookup.current(context), turn)
+        shown = None if before is None else shapes.checkpoint(before, view.marks[before.id], lookup.current_id(context), turn)
         changes = None if turn.changes is None else shapes.changes(turn.changes)
         print_json(
             {
@@ -84,7 +84,7 @@ def _show_turn(context: "Context", options: "ParsedOptions", named: words.Words,
         )
         return code
     with pager(options):
-        for line in _described(turn, view.number(turn), left_out):
+        for line in _turn_lines(turn, view.number(turn), left_out):
             print_line(line)
         if options.form == ENTRIES:
             print_line()
@@ -93,7 +93,7 @@ def _show_turn(context: "Context", options: "ParsedOptions", named: words.Words,
             print_line()
             if turn.changes:
                 shared = {path for path, _ in turn.shared}
-                print_lines(comparison.lines(view.comparison(turn), form_of(options), width(), shared))
+                print_lines(comparison.comparison_lines(view.comparison(turn), form_of(options), terminal_width(), shared))
             else:
                 print_line("nothing changed")
                 print_lines(unclear_lines(view.comparison(turn).unclear))
@@ -103,9 +103,9 @@ def _show_turn(context: "Context", options: "ParsedOptions", named: words.Words,
     return code
 
 
-def _described(turn: Turn, number: str, left_out: Sequence[Skip]) -> Iterator[str]:
+def _turn_lines(turn: Turn, number: str, left_out: Sequence[Skip]) -> Iterator[str]:
     """The lines above a turn's change. `number`: the turn as a person types it."""
-    from ..show.rows import end_of, why_unknown
+    from ..show.rows import end_in_words, why_unknown
 
     yield f"turn {number}{' of ' + printable(turn.agent) if turn.agent else ''}"
     for name, text in (("prompt", turn.prompt or "(no prompt)"), *(("also", text) for text in turn.also)):
@@ -119,17 +119,17 @@ def _described(turn: Turn, number: str, left_out: Sequence[Skip]) -> Iterator[st
     start = "unknown" if turn.started_ns is None else format_moment(turn.started_ns)
     moment = turn.ended_ns or turn.started_ns
     end = " to now" if turn.to_now else f" to {format_moment(turn.ended_ns)[11:]}" if turn.ended_ns is not None else ""
-    yield f"  time      {start}{end}{f', {age(moment)}' if moment is not None else ''}"
+    yield f"  time      {start}{end}{f', {age_in_words(moment)}' if moment is not None else ''}"
     yield f"  states    {turn.before or 'forgotten'} -> {turn.after or ('the files now' if turn.to_now else 'forgotten')}"
     if turn.running or turn.cut_short or turn.mixed:
-        yield f"  {end_of(turn)}"
+        yield f"  {end_in_words(turn)}"
     if turn.taken_back:
         yield "  taken back by a restore or a revert"
     late = [skip.path for skip in left_out if skip.reason == domains.LATE]
     if late:
-        yield f"  changed while the checkpoint was made: {named(late)}"
+        yield f"  changed while the checkpoint was made: {first_names(late)}"
     if turn.purged:
-        yield f"  purged, and not compared: {named(turn.purged)}"
+        yield f"  purged, and not compared: {first_names(turn.purged)}"
     if turn.changes is None:
         yield f"  {'what it changed is damaged in the store' if turn.damaged else f'{why_unknown(turn)}: what it changed is not known'}"
 
@@ -139,19 +139,19 @@ def _print_shared_paths(turn: Turn) -> None:
     for path, numbers in turn.shared:
         by_turns.setdefault(numbers, []).append(path)
     for numbers, found in by_turns.items():
-        print_line(f" ? changed while {' and '.join(f'@{number}' for number in numbers)} ran, too: {named(found)}")
+        print_line(f" ? changed while {' and '.join(f'@{number}' for number in numbers)} ran, too: {first_names(found)}")
 
 
 def _show_change(context: "Context", options: "ParsedOptions", point: Checkpoint, done: Done) -> int:
     """Print the changes of a checkpoint against its parent, in the requested form."""
     from ...ops import compare
 
-    found = compare.with_parent(context, point)
+    found = compare.compare_with_parent(context, point)
     done()
     with pager(options):
         _print_checkpoint(point, lookup.marks(context, point))
         print_line()
-        print_lines(comparison.lines(found, form_of(options), width()))
+        print_lines(comparison.comparison_lines(found, form_of(options), terminal_width()))
     return OK
 
 
@@ -160,7 +160,7 @@ def _print_checkpoint(point: Checkpoint, marked: Marked, turn: Turn | None = Non
     from ..show.shapes import time_of
 
     print_line(f"checkpoint {point.id} (number {point.seq} of its store)")
-    print_line(f"  made      {time_of(point.created_ns)}, {age(point.created_ns)}, {point.trigger.replace('_', ' ')}")
+    print_line(f"  made      {time_of(point.created_ns)}, {age_in_words(point.created_ns)}, {point.trigger.replace('_', ' ')}")
     label = label_of(point, marked)
     if label:
         print_line(f"  label     {printable(label)}")
@@ -174,7 +174,7 @@ def _print_checkpoint(point: Checkpoint, marked: Marked, turn: Turn | None = Non
     if marked.pinned:
         print_line("  pinned")
     print_line(f"  root      {printable(point.root)}{machine and f' on {machine}'}")
-    print_line(f"  holds     {plural(point.files, 'file')}, {size(point.size)}; against its parent {signed_counts(point.changes)}")
+    print_line(f"  holds     {plural(point.files, 'file')}, {human_size(point.size)}; against its parent {signed_counts(point.changes)}")
     if point.flags & checkpoints.DURING_RESTORE:
         print_line("  made while a restore was unfinished")
 

@@ -11,7 +11,7 @@ from ..show import restored
 from ..show.text import Line
 from ..terminal.questions import must_ask
 from . import Done
-from .restore import CHANGES, carry_out
+from .restore import CHANGES, carry_out_and_report
 
 if TYPE_CHECKING:
     from ...ops.context import Context
@@ -22,7 +22,7 @@ def take(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind take."""
     place = os.path.normpath(os.path.join(options.directory, options.made))
     with takes.opened(context, place, options.made) as made:
-        scope = _scope(context, options, made)
+        scope = _paths_in_words(context, options, made)
         origin = target_of(context, made.base)
         question = PlanQuestion(
             context, options, done, lambda: f"take {made.name}", is_asked=not options.dry_run and must_ask(options, CHANGES),
@@ -34,10 +34,10 @@ def take(context: "Context", options: "ParsedOptions", done: Done) -> int:
         def taking() -> Restored:
             return takes.take(context, made, scope, dry_run=options.dry_run, confirm=question)
 
-        return carry_out(taking, options, done, question, {"directory": made.context.root.path}, is_titled=options.dry_run)
+        return carry_out_and_report(taking, options, done, question, {"directory": made.context.root.path}, is_titled=options.dry_run)
 
 
-def _scope(context: "Context", options: "ParsedOptions", made: takes.MadeDirectory) -> tuple[bytes, ...]:
+def _paths_in_words(context: "Context", options: "ParsedOptions", made: takes.MadeDirectory) -> tuple[bytes, ...]:
     """The paths below the root that the words mean. A pattern is matched in the directory, where new files are."""
     words = [*options.paths, *options.rest]
     if not words:
@@ -45,4 +45,4 @@ def _scope(context: "Context", options: "ParsedOptions", made: takes.MadeDirecto
     from ...ops import pathspecs
 
     here = os.path.relpath(os.path.realpath(options.directory), context.root.path)
-    return pathspecs.resolve(made.context, [made.base], words, os.path.join(made.context.root.path, here))
+    return pathspecs.resolve_words(made.context, [made.base], words, os.path.join(made.context.root.path, here))

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from ... import errors
 from ..._typing import TYPE_CHECKING, NamedTuple
-from ...messages import age, printable
+from ...messages import age_in_words, printable
 from ...model import paths
 from ...model.checkpoint import Checkpoint
 from ...ops import lookup
@@ -34,7 +34,7 @@ _SEARCHED = 50
 """Turns that are searched for the change of a path."""
 
 
-def restore_target(context: "Context", options: "ParsedOptions") -> Checkpoint:
+def take_restore_target(context: "Context", options: "ParsedOptions") -> Checkpoint:
     """The checkpoint of a restore. The paths are stored in `options.rest`.
 
     Raises UsageError for a word that is also a path, and CheckpointNotFound.
@@ -46,7 +46,7 @@ def restore_target(context: "Context", options: "ParsedOptions") -> Checkpoint:
     named = Words(context, options)
     point = _checkpoint(context, word, lambda: f"casrewind {name} {named.before_change(word)}", options)
     if not options.dashed:
-        if _is_present(word, options):
+        if _is_existing_path(word, options):
             raise errors.UsageError(
                 f"{printable(word)!r} is both a checkpoint and a path",
                 f"casrewind {name} {point.id} means the checkpoint, casrewind {name} {named.before_change(word)} means the path"
@@ -63,7 +63,7 @@ def paths_of(
         return ()  # most commands have none, and do without the module
     from ...ops import pathspecs
 
-    return pathspecs.resolve(context, points, words, options.directory, worktree=worktree)
+    return pathspecs.resolve_words(context, points, words, options.directory, worktree=worktree)
 
 
 class Side(NamedTuple):
@@ -104,7 +104,7 @@ class Words:
 
     def view_with(self, turn: "Turn") -> "TurnView":
         """A view that a turn was found in. Older turns may be missing in it: `view` has all."""
-        known = () if self._recent is None or self._is_read() else self._recent.view.turns
+        known = () if self._recent is None or self._needs_full_view() else self._recent.view.turns
         is_there = turn.n <= len(known) and known[turn.n - 1].id == turn.id
         return self._recent.view if self._recent is not None and is_there else self.view
 
@@ -117,10 +117,10 @@ class Words:
         """The turn that a checkpoint belongs to."""
         from ...ops import newest_turns
 
-        recent = None if self._is_read() else newest_turns.read_newest(self._context, 0, point.id)
+        recent = None if self._needs_full_view() else newest_turns.read_newest(self._context, 0, point.id)
         return (self.view if recent is None else recent.view).turn_of(point.id)
 
-    def _is_read(self) -> bool:
+    def _needs_full_view(self) -> bool:
         """True if only `view` will do, or if it was read."""
         return bool(self._place.machine) or self._place.worktree in self._views
 
@@ -128,24 +128,24 @@ class Words:
         """A view that has this many of the newest turns, if there are so many."""
         from ...ops import newest_turns
 
-        if turns < 1 or self._is_read():
+        if turns < 1 or self._needs_full_view():
             return self.view
         if self._recent is None:
             self._recent = newest_turns.read_newest(self._context, turns)
         return self.view if self._recent is None or self._recent.turns < turns else self._recent.view
 
-    def _without_machine(self, word: str) -> str:
+    def _switch_to_machine_of(self, word: str) -> str:
         """A word without its machine. Its machine is that of the view from now on."""
-        self._place = lookup.place_of(self._context, word)
+        self._place = lookup.machine_place(self._context, word)
         return self._place.reference
 
-    def side(self, word: str) -> Side:
+    def side_named(self, word: str) -> Side:
         """The state that a word names. Raises CheckpointNotFound, AmbiguousReference."""
         from ...ops.checkpoint_names import turn_of
 
-        there = self._without_machine(word)
+        there = self._switch_to_machine_of(word)
         reference = turn_of(there)
-        if reference is not None and not self._is_bare(there):
+        if reference is not None and not self._is_number_of_machine(there):
             view = self._newest_view(reference[0])
             try:
                 of, state = view.state(there)
@@ -160,25 +160,25 @@ class Words:
             return Side(point)
         return Side(point, turn, "before", self.view.number(turn))
 
-    def _is_bare(self, there: str) -> bool:
+    def _is_number_of_machine(self, there: str) -> bool:
         """True for a number without `@` behind a machine: turns there have none."""
         return bool(self._place.machine) and there.isdigit()
 
-    def filled(self, turn: "Turn") -> "Turn":
+    def with_changes(self, turn: "Turn") -> "Turn":
         """A turn with its changes. A turn that has no end yet is compared with the files as they are."""
         view = self.view_with(turn)
         if turn.to_now and turn.before is not None:
             view.scan()
         return view.filled(turn)
 
-    def states(self, turn: "Turn") -> list[Checkpoint]:
+    def known_states(self, turn: "Turn") -> list[Checkpoint]:
         """The checkpoints before and after a turn that are known."""
         points = self.view_with(turn).points
         return [points[identity] for identity in (turn.before, turn.after) if identity is not None]
 
     def turn_without_end(self, word: str) -> "Turn | None":
         """The turn without an end yet, if the word names the state after it: the files as they are. Else None."""
-        found = self.side(word) if self._number(word) else None
+        found = self.side_named(word) if self._is_bare_number(word) else None
         return found.turn if found is not None and found.point is None else None
 
     def shown_object(self) -> "Turn | Checkpoint":
@@ -188,15 +188,15 @@ class Words:
         word = self._options.ref
         if word is None:
             return self.newest() or lookup.checkpoint(self._context, "last")
-        there = self._without_machine(word)
+        there = self._switch_to_machine_of(word)
         reference = turn_of(there)
-        if reference is not None and not reference[1] and not self._is_bare(there):
+        if reference is not None and not reference[1] and not self._is_number_of_machine(there):
             return self._newest_view(reference[0]).turn(there)
-        point = _checkpoint(self._context, word, lambda: f"casrewind log {quoted(word)}", self._options)
-        found = self.side(word) if point.id.startswith(there) else Side(point)
+        point = _checkpoint(self._context, word, lambda: f"casrewind log {shell_quoted(word)}", self._options)
+        found = self.side_named(word) if point.id.startswith(there) else Side(point)
         return found.turn if found.turn is not None and found.side == "before" else point
 
-    def diff_sides(self) -> list[Side]:
+    def take_diff_sides(self) -> list[Side]:
         """The sides of a diff, two at most. The paths are stored in `options.rest`.
 
         As in git, the first word that is not a checkpoint is a path, and so are all later words. Raises UsageError for
@@ -214,17 +214,17 @@ class Words:
             if word.startswith(_MAGIC):
                 break
             try:
-                side = self.side(word)
+                side = self.side_named(word)
             except errors.CheckpointError:
                 points = [side.point for side in found if side.point is not None]
-                if _is_present(word, options) or _PATTERN & set(word) or _is_known(self._context, word, points, options):
+                if _is_existing_path(word, options) or _PATTERN & set(word) or _is_in_checkpoint(self._context, word, points, options):
                     break
                 raise
-            if _is_present(word, options):
-                before = "casrewind diff " + "".join(f"{_named(side)} " for side in found)
+            if _is_existing_path(word, options):
+                before = "casrewind diff " + "".join(f"{_id_as_word(side)} " for side in found)
                 raise errors.UsageError(
                     f"{printable(word)!r} is both a checkpoint and a path",
-                    f"{before}{_named(side)} means the checkpoint, {before}-- {quoted(word)} means the path",
+                    f"{before}{_id_as_word(side)} means the checkpoint, {before}-- {shell_quoted(word)} means the path",
                 )
             found.append(side)
             words.pop(0)
@@ -232,21 +232,21 @@ class Words:
         return found
 
     def _only_side(self, word: str) -> Side:
-        if not self._number(word):
-            _checkpoint(self._context, word, lambda: f"casrewind diff -- {quoted(word)}", self._options)
-        return self.side(word)
+        if not self._is_bare_number(word):
+            _checkpoint(self._context, word, lambda: f"casrewind diff -- {shell_quoted(word)}", self._options)
+        return self.side_named(word)
 
     def why_numbers_moved(self, word: str) -> str:
         """For a turn's number: that a prompt of the last minute moved the numbers, so that `--yes` may have been meant for
         another turn. "" if none did, or if no person at a terminal can be asked."""
-        if not self._number(word) or not may_answer():
+        if not self._is_bare_number(word) or not may_answer():
             return ""
         newest, is_only = self.view.turns[0], len(self.view.turns) == 1
         if is_only or newest.started_ns is None or time.time_ns() - newest.started_ns > _RECENT_NS:
             return ""
-        from ..show.restored import shortened
+        from ..show.restored import first_words
 
-        return f'numbers moved in the last minute: @1 is now "{shortened(newest.prompt)}" ({age(newest.started_ns)})'
+        return f'numbers moved in the last minute: @1 is now "{first_words(newest.prompt)}" ({age_in_words(newest.started_ns)})'
 
     def before_change(self, word: str) -> str:
         """The words that restore a path to before the newest of the last turns that changed it, else as it was last saved."""
@@ -254,30 +254,30 @@ class Words:
             covered = paths.PathScope(roots.below(self._context.root.path, [word], self._options.directory)).covers
             for turn in self.view.turns[:_SEARCHED]:
                 if turn.before and any(covered(change.path) for change in self.view.filled(turn).changes or ()):
-                    return f"@{turn.n} {quoted(word)}"
-        return f"last -- {quoted(word)}"
+                    return f"@{turn.n} {shell_quoted(word)}"
+        return f"last -- {shell_quoted(word)}"
 
-    def another_turn(self, words: Sequence[str], changes: "Sequence[Change]") -> str | None:
+    def first_other_turn(self, words: Sequence[str], changes: "Sequence[Change]") -> str | None:
         """The first word that reads as a turn and is no path: not in the worktree, nor among `changes`."""
         for word in words:
-            if self._number(word) and not _is_present(word, self._options):
+            if self._is_bare_number(word) and not _is_existing_path(word, self._options):
                 covered = paths.PathScope(roots.below(self._context.root.path, [word], self._options.directory)).covers
                 if not any(covered(change.path) for change in changes):
                     return word
         return None
 
-    def _number(self, word: str) -> bool:
+    def _is_bare_number(self, word: str) -> bool:
         from ...ops.checkpoint_names import turn_of
 
         return turn_of(word) is not None
 
 
-def _named(side: Side) -> str:
+def _id_as_word(side: Side) -> str:
     """A side as a word: the id of its checkpoint."""
     return f"after:@{side.turn.n}" if side.point is None and side.turn is not None else side.point.id if side.point is not None else ""
 
 
-def _is_present(word: str, options: "ParsedOptions") -> bool:
+def _is_existing_path(word: str, options: "ParsedOptions") -> bool:
     """True if a word is an existing path, relative to the start directory of the command."""
     try:
         return bool(word) and os.path.lexists(os.path.join(options.directory, word))
@@ -285,14 +285,14 @@ def _is_present(word: str, options: "ParsedOptions") -> bool:
         return False
 
 
-def quoted(word: str) -> str:
+def shell_quoted(word: str) -> str:
     """A word quoted for a shell."""
     import shlex
 
     return shlex.quote(printable(word))
 
 
-def _is_known(context: "Context", word: str, points: list[Checkpoint], options: "ParsedOptions") -> bool:
+def _is_in_checkpoint(context: "Context", word: str, points: list[Checkpoint], options: "ParsedOptions") -> bool:
     """True if a compared checkpoint contains this path."""
     from ...ops.compare import is_anywhere
 
@@ -308,7 +308,7 @@ def _checkpoint(context: "Context", word: str, instead: Callable[[], str], optio
     try:
         found: Checkpoint = lookup.checkpoint(context, word)
     except errors.CheckpointNotFound as error:
-        if _is_present(word, options):
+        if _is_existing_path(word, options):
             raise errors.CheckpointNotFound(f"no checkpoint {printable(word)!r}, but a path of that name", instead()) from error
         raise
     return found

@@ -10,28 +10,28 @@ from . import help as texts
 from .command_table import COMMANDS, GLOBAL, Option
 
 
-def build() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
     """The whole grammar."""
     parser = argparse.ArgumentParser(prog="casrewind", description=f"{texts.TITLE.partition(': ')[2]}.", allow_abbrev=False)
-    parser.add_argument("-V", "--version", action="version", version=texts.version().strip(), help="show the version")
+    parser.add_argument("-V", "--version", action="version", version=texts.version_text().strip(), help="show the version")
     everywhere = [option for option in GLOBAL if option.attribute != "json"]  # each command with --json has its own
-    _add(parser, everywhere, inherited=False)
+    _add_options(parser, everywhere, inherited=False)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, command in COMMANDS.items():
         about = f"{command.help}.{' ' * bool(command.more)}{command.more}"
-        usage = "\n       ".join(texts.forms(name))
+        usage = "\n       ".join(texts.usage_forms(name))
         made = commands.add_parser(
             name, help=command.help, description=about, usage=usage, epilog="; ".join(command.examples), allow_abbrev=False,
             aliases=command.aliases,
         )  # fmt: skip
-        _add(made, command.options, inherited=False)
+        _add_options(made, command.options, inherited=False)
         own = {word for option in command.options for word in option.names}
-        _add(made, [option for option in everywhere if not own & set(option.names)], inherited=True)
+        _add_options(made, [option for option in everywhere if not own & set(option.names)], inherited=True)
         made.set_defaults(**command.defaults)
     return parser
 
 
-def _add(parser: argparse.ArgumentParser, options: Iterable[Option], *, inherited: bool) -> None:
+def _add_options(parser: argparse.ArgumentParser, options: Iterable[Option], *, inherited: bool) -> None:
     """Add options to a parser. An inherited option is hidden and has no default: the parent parser has the default."""
     groups: dict[str, argparse._ActionsContainer] = {"": parser}
     for option in options:
@@ -47,7 +47,7 @@ def _add(parser: argparse.ArgumentParser, options: Iterable[Option], *, inherite
         elif option.const is not None:
             more |= {"action": "store_true"} if option.const is True else {"action": "store_const", "const": option.const}
         else:
-            more |= {"metavar": option.metavar, "choices": option.choices, "type": _type(option)}
+            more |= {"metavar": option.metavar, "choices": option.choices, "type": _argparse_type(option)}
         if option.repeats:
             more["action"] = "append"
         if option.nargs:
@@ -56,7 +56,7 @@ def _add(parser: argparse.ArgumentParser, options: Iterable[Option], *, inherite
         groups[option.group].add_argument(*option.names, default=default, **more)
 
 
-def _type(option: Option) -> Callable[[str], object] | None:
+def _argparse_type(option: Option) -> Callable[[str], object] | None:
     convert = option.convert
     if convert is None:
         return None

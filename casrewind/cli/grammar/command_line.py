@@ -141,7 +141,7 @@ class ParsedOptions(_Namespace):
             """`given`: the attributes of one command line."""
 
 
-def find(name: str) -> tuple[str, Command] | None:
+def find_command(name: str) -> tuple[str, Command] | None:
     """(name, command) of a command or an alias; None if there is no such command."""
     name = ALIASES.get(name, name)
     return (name, COMMANDS[name]) if name in COMMANDS else None
@@ -162,7 +162,7 @@ class CommandLine:
         self._command: Command | None = None
         self._places: list[str] = []
 
-    def read(self) -> ParsedOptions:
+    def parse_line(self) -> ParsedOptions:
         """The options. Raises UsageError if no command accepts the line."""
         words = self._words
         while words:
@@ -175,15 +175,15 @@ class CommandLine:
                 return ParsedOptions(**self._given)
             name, equals, value = word.partition("=")
             if word in self._known:
-                self._set(word, None)
+                self._set_option(word, None)
             elif equals and name in self._known:
-                self._set(name, value)
+                self._set_option(name, value)
             elif not word.startswith("--") and word[:2] in self._known:
                 self._read_short(word)
             elif self._is_option(word):
                 raise unknown_option_error(name, self._name, self._known, self._words)
             elif self._command is None:
-                found = find(word)
+                found = find_command(word)
                 if found is None:
                     raise unknown_command_error(word)
                 self._name, self._command = found
@@ -195,7 +195,7 @@ class CommandLine:
                     self._places += words
                     words.clear()
         self._given |= {"command": self._name, "rest": self._behind, "dashed": self._dashed}
-        self._finish()
+        self._place_words_and_check()
         return ParsedOptions(**self._given)
 
     def _accept_options(self, options: Iterable[Option]) -> None:
@@ -214,23 +214,23 @@ class CommandLine:
             return False
         if word in self._known or word[:2] in self._known or word.partition("=")[0] in self._known:
             return True
-        return " " not in word and not _is_negative(word)
+        return " " not in word and not _is_negative_number(word)
 
     def _read_short(self, word: str) -> None:
         """Short options in one word: -yn, -n3."""
         while True:
             option = self._known[word[:2]]
             if option.const is None:
-                self._set(word[:2], word[2:])
+                self._set_option(word[:2], word[2:])
                 return
-            self._set(word[:2], None)
+            self._set_option(word[:2], None)
             word = "-" + word[2:]
             if word == "-":
                 return
             if word[:2] not in self._known:
                 raise unknown_option_error(word[:2], self._name, self._known)
 
-    def _set(self, name: str, value: str | None) -> None:
+    def _set_option(self, name: str, value: str | None) -> None:
         """Set an option. If `value` is None, the value is the next word."""
         option = self._known[name]
         other = self._chosen.setdefault(option.group, name) if option.group else name
@@ -245,10 +245,10 @@ class CommandLine:
             if not self._words or self._is_option(self._words[0]):
                 raise errors.UsageError(f"{name} needs a value: {name} {option.metavar or '{' + ','.join(option.choices or ()) + '}'}")
             value = self._words.pop(0)
-        found, before = _converted(option, name, value), self._given.get(option.attribute)
+        found, before = _convert_value(option, name, value), self._given.get(option.attribute)
         self._given[option.attribute] = [*before, found] if option.repeats and isinstance(before, list) else found
 
-    def _finish(self) -> None:
+    def _place_words_and_check(self) -> None:
         """Put words at their places, and check what only a complete line shows."""
         command, words = self._command, self._places
         if command is None:
@@ -266,7 +266,7 @@ class CommandLine:
             if option.nargs == "*" or (option.nargs == "+" and words):
                 self._given[option.attribute], words = words, []
             elif words:
-                self._given[option.attribute] = _converted(option, option.metavar or option.attribute.upper(), words[0])
+                self._given[option.attribute] = _convert_value(option, option.metavar or option.attribute.upper(), words[0])
                 words = words[1:]
             elif option.nargs != "?":
                 hint = "casrewind list shows them" if option.metavar == "REF" else _SEE.format(f"{name} ")
@@ -275,7 +275,7 @@ class CommandLine:
             raise errors.UsageError(f"{name}: unexpected {words[0]!r}", command.stray or _SEE.format(f"{name} "))
 
 
-def _converted(option: Option, name: str, text: str) -> object:
+def _convert_value(option: Option, name: str, text: str) -> object:
     """The value in a text. Raises UsageError."""
     if option.choices is not None and text not in option.choices:
         raise errors.UsageError(f"{name}: {text!r} is not one of {', '.join(option.choices)}", did_you_mean(text, option.choices))
@@ -285,7 +285,7 @@ def _converted(option: Option, name: str, text: str) -> object:
         raise errors.UsageError(f"{name}: {error}") from error
 
 
-def _is_negative(word: str) -> bool:
+def _is_negative_number(word: str) -> bool:
     digits = word[1:].replace(".", "", 1)
     return digits.isascii() and digits.isdigit()
 

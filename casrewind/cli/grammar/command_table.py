@@ -8,25 +8,25 @@ EVERYDAY, AGENTS, STORE, REMOTE, ADVANCED = "Everyday", "Agents", "Store", "Remo
 GROUPS = (EVERYDAY, AGENTS, STORE, REMOTE, ADVANCED)
 
 
-def count(text: str) -> int:
+def positive_number(text: str) -> int:
     """A number of 1 or more. Raises ValueError."""
     if not (text.isascii() and text.isdigit()) or int(text[:18]) < 1:
         raise ValueError(f"{text!r} is not a number of 1 or more")
     return int(text[:18])
 
 
-def _lines(text: str) -> int:
+def _line_count(text: str) -> int:
     """A number of lines, 0 or more. Raises ValueError."""
-    return 0 if text == "0" else count(text)
+    return 0 if text == "0" else positive_number(text)
 
 
-def _turn(text: str) -> int | str:
+def _turn_or_machine(text: str) -> int | str:
     """The number of a turn, with or without `@`; the text itself if it names a machine, too. Raises ValueError."""
     machine, _, there = text.partition(":@")
     if there and machine not in ("", "after"):
-        count(there)
+        positive_number(there)
         return text
-    return count(text.removeprefix("@"))
+    return positive_number(text.removeprefix("@"))
 
 
 class Option(NamedTuple):
@@ -108,7 +108,7 @@ JSON = flag("--json", "print one JSON object")
 YES = flag("-y", "--yes", "do not ask")
 DRY_RUN = flag("-n", "--dry-run", "show the plan and change nothing")
 REF = Option(("ref",), "the checkpoint", "REF")
-NUMBER = Option(("-n",), "show at most N", "N", "number", convert=count)
+NUMBER = Option(("-n",), "show at most N", "N", "number", convert=positive_number)
 HUNKS = flag("-p", "--patch", "ask about each hunk, with the letters of git add -p, and change only what is chosen")
 SKIP_DAMAGED = flag("--skip-damaged", "skip paths with damaged content in the store")
 _EDITS = (
@@ -123,7 +123,7 @@ _FORMS = (
     choice("form", "stat", "--stat", "the number of changed lines of each file, with bars"),
     choice("form", "name-status", "--name-status", "a letter (A, M, D, T, R) and the path"),
     choice("form", "name-only", "--name-only", "the path only"),
-    Option(("-U", "--unified"), "a patch with N lines around each change (default: 3)", "N", "context", convert=_lines),
+    Option(("-U", "--unified"), "a patch with N lines around each change (default: 3)", "N", "context", convert=_line_count),
     flag("--word-diff", "a patch with changed words marked [-old-]{+new+}; not for programs"),
     flag("--no-renames", "show a renamed file as one removed and one added file"),
 )
@@ -166,7 +166,7 @@ COMMANDS = {
         flag("--rehash", "read every file, even if its timestamp is unchanged"), JSON,
     ), ("[-m MESSAGE] [--pin] [--rehash] [--json] [MESSAGE]",),
         stray="a label of several words needs quotes: casrewind save -m 'before the clean-up'",
-        creates=True, saves=True, tells_faults=True, function="checkpoints.save"),
+        creates=True, saves=True, tells_faults=True, function="save_run_pin_cat.save"),
     "list": Command("List turns, newest first: each prompt and what it changed", ("casrewind list -n 10", "casrewind list --since 2h"), (
         NUMBER._replace(help="show at most N turns"),
         Option(("--since",), "only what was made since then: 1h, 14:30, yesterday", "WHEN"),
@@ -217,7 +217,7 @@ COMMANDS = {
         "Go back to before a prompt: files and conversation", ("casrewind back", "casrewind back 3", "casrewind back 2 --code"), (
         Option(("prompt",), "the turn, as casrewind list numbers it, or remote:@N of another machine (default: the newest prompt of the "
                "conversation)", "N",
-               convert=_turn, nargs="?"),
+               convert=_turn_or_machine, nargs="?"),
         choice("what", "code", "--code", "the files only"),
         choice("what", "chat", "--chat", "the conversation only"),
         choice("what", "both", "--both", "files and conversation (default)"), *_EDITS, SESSION,
@@ -225,7 +225,7 @@ COMMANDS = {
         flag("--copy", "copy the removed prompts to the clipboard"),
         flag("--nearest", "if the prompt has no checkpoint, use the nearest older one"), DRY_RUN, YES, JSON,
     ), (), {"what": "both"}, more="The conversation before the prompt becomes a new session; the old session is kept.",
-        saves=True, tells_restore=True),
+        saves=True, tells_restore=True, function="back_and_rewrite_chat.back"),
     "revert": Command(
         "Reverse what turns changed, and nothing else",
         ("casrewind revert @2", "casrewind revert @2 src/till.py", "casrewind revert @4..@2"), (
@@ -241,15 +241,15 @@ COMMANDS = {
         "[OPTIONS] @N [--] [PATH ...]", "[OPTIONS] @N..@M [--] [PATH ...]", "[OPTIONS] --session ID [--] [PATH ...]",
         ), {"conflicts": ""}, more="Merges files that were edited since, line by line. Leaves a file alone if the same lines were edited "
         "since. Keeps what was not captured before the turn. To reverse it, type casrewind undo.",
-        behind="paths go", saves=True, function="restore.revert"),
+        behind="paths go", saves=True),
     "undo": Command("Undo the newest restore", ("casrewind undo", "casrewind undo --list"), (
         DRY_RUN, flag("--list", "list the restores that can be undone"),
         flag("--all", "also undo paths that were edited since the restore"),
         flag("--older", "even if a newer back changed only a conversation"), YES, JSON,
     ), more="Keeps what you edited since. It shows the plan and asks. Without a terminal it needs --yes.",
-        function="restore.undo", saves=True, tells_restore=True),
+        function="undo_and_redo.undo", saves=True, tells_restore=True),
     "redo": Command("Redo the newest undo", ("casrewind redo",), (
-        DRY_RUN, flag("--list", "list the undos that can be redone"), YES, JSON), function="restore.redo", saves=True),
+        DRY_RUN, flag("--list", "list the undos that can be redone"), YES, JSON), function="undo_and_redo.redo", saves=True),
     "log": Command("Show what changed turn by turn, or the history of a path", (
         "casrewind log -n 3", "casrewind log src/till.py -p", "casrewind log -S 'def total('",
         ), (
@@ -267,13 +267,14 @@ COMMANDS = {
         "Print a file as it was at a checkpoint", ("casrewind cat @1:README.md > README.old",),
         (Option(("file",), "a checkpoint and a path relative to the current directory", "REF:PATH"),),
         more="For a link, prints its target. A label may contain colons: PATH begins after the first colon that follows a "
-        "REF.", function="checkpoints.cat"),
+        "REF.", function="save_run_pin_cat.cat"),
     "run": Command("Save, run a command, save again", ("casrewind run -m 'new formatter' -- make format",), (
         _MESSAGE._replace(help="name of the turn in place of the command line, and label of both checkpoints"),
         Option(("words",), "the command to run", "COMMAND ...", nargs="*"),
     ), ("[-m MESSAGE] [--] COMMAND ...",), more="The command is a turn: @1 in the list. Exits with the exit code of the command.",
-        behind="the command goes", takes_rest=True, creates=True, saves=True, tells_faults=True, function="checkpoints.run"),
-    "status": Command("Check how the project is protected", ("casrewind status",), (JSON,), tells_faults=True, tells_restore=True),
+        behind="the command goes", takes_rest=True, creates=True, saves=True, tells_faults=True, function="save_run_pin_cat.run"),
+    "status": Command("Check how the project is protected", ("casrewind status",), (JSON,), tells_faults=True, tells_restore=True,
+        function="status_and_config.status"),
     "install": Command(
         "Turn on automatic checkpoints for an agent", ("casrewind install claude", "casrewind install claude --tier aggressive"), (
         Option(("--tier",), _TIERS, choices=("minimal", "balanced", "aggressive")),
@@ -314,25 +315,26 @@ COMMANDS = {
     "statusline": Command(
         "Print one line for the status line of an agent's client", ("casrewind statusline",), (),
         more="Reads what the client writes on standard input. Claude Code runs it if its settings have a statusLine; see the guide.",
-        group=AGENTS, function="client.statusline", is_alone=True),
+        group=AGENTS, function="statusline_and_at.statusline", is_alone=True),
     "pin": Command("Keep a checkpoint forever, and label it", ("casrewind pin last 'it works'",), (
         REF, Option(("label",), "new label, no other kind of REF and not that of a newer checkpoint", "LABEL", nargs="?"), JSON,
-    ), group=STORE, stray="a label of several words needs quotes: casrewind pin last 'it works'", function="checkpoints.pin"),
+    ), group=STORE, stray="a label of several words needs quotes: casrewind pin last 'it works'", function="save_run_pin_cat.pin"),
     "unpin": Command("Let gc delete a pinned or labelled checkpoint", ("casrewind unpin 'it works'",), (REF, JSON),
-        more="The checkpoint keeps its label, but gc may delete it.", group=STORE, function="checkpoints.unpin"),
+        more="The checkpoint keeps its label, but gc may delete it.", group=STORE, function="save_run_pin_cat.unpin"),
     "include": Command(
         "Protect files that git ignores", ("casrewind include .env", "casrewind include data/x.db '*.sqlite3'"), (
         Option(("path",), "a path, or a pattern without a slash, which applies in every directory", "PATH", nargs="+"), _SHARED, JSON,
-    ), more="Adds private rules, kept with the checkpoints, and saves at once.", group=STORE, function="include.include",
+    ), more="Adds private rules, kept with the checkpoints, and saves at once.", group=STORE, function="include_exclude_why.include",
         creates=True, saves=True),
     "exclude": Command(
         "Stop protecting files: the reverse of include", ("casrewind exclude data/x.db",), (
         Option(("path",), "a path, or a pattern without a slash, which applies in every directory", "PATH", nargs="+"), _SHARED, JSON,
-    ), more="Older checkpoints keep what they hold: casrewind purge removes it.", group=STORE, function="include.exclude", creates=True),
+    ), more="Older checkpoints keep what they hold: casrewind purge removes it.", group=STORE, creates=True,
+        function="include_exclude_why.exclude"),
     "why": Command(
         "Show which rule decides that a path is captured or ignored", ("casrewind why .env",), (
         Option(("path",), "a file or directory", "PATH", nargs="+"), JSON,
-    ), group=STORE, function="include.why", is_alone=True),
+    ), group=STORE, function="include_exclude_why.why", is_alone=True),
     "gc": Command(
         "Delete old checkpoints and free their space", ("casrewind gc --max-age 14d --dry-run",), (
         Option(("--max-age",), "delete checkpoints older than AGE: 30d, 12h, 1d12h or P30D (default: as configured)", "AGE"),
@@ -340,17 +342,17 @@ COMMANDS = {
         Option(("--max-size",), "delete the oldest until the store has at most SIZE: 5GiB, 300MB (default: as configured)", "SIZE"),
         DRY_RUN._replace(help="show what would be deleted, and why"), _AUTO, JSON,
     ), more="Never deletes the newest checkpoint, pinned or labelled ones, those of live sessions, or what undo needs. Runs by itself "
-        "once a day, and when the store has reached its size limit.", group=STORE, stays=True, function="maintenance.gc"),
+        "once a day, and when the store has reached its size limit.", group=STORE, stays=True, function="gc_verify_du.gc"),
     "du": Command(
         "Show what uses the space of the store", ("casrewind du --by path --depth 2",), (
         NUMBER._replace(help="rows of each table (default: 10; with --json all)"),
         Option(("--by",), "only this table", choices=("checkpoint", "path", "session")),
-        Option(("--depth",), "aggregate to N directory levels", "N", convert=count), JSON,
-    ), more="By checkpoint, by path and by session, largest first.", group=STORE, stays=True, function="maintenance.du"),
+        Option(("--depth",), "aggregate to N directory levels", "N", convert=positive_number), JSON,
+    ), more="By checkpoint, by path and by session, largest first.", group=STORE, stays=True, function="gc_verify_du.du"),
     "verify": Command("Check every checkpoint in the store", ("casrewind verify --quick",), (
         flag("--quick", "check the structure, and only that content exists", group="how"),
         flag("--repair", "repair what can be repaired and set damaged files aside, then check", group="how"), JSON,
-    ), group=STORE, stays=True, function="maintenance.verify"),
+    ), group=STORE, stays=True, function="gc_verify_du.verify"),
     "purge": Command(
         "Remove a file or a text from every checkpoint", (
             "casrewind purge .env --dry-run", "casrewind purge --glob '*.pem' --dry-run", "casrewind purge --text - < secret.txt",
@@ -366,9 +368,9 @@ COMMANDS = {
                "possibly unmounted ones)", "AGE"),
         flag("--force", "also stores with pins or interrupted restores", inherits=True),
         DRY_RUN._replace(help="show what would be deleted, and what is kept and why"), YES, JSON,
-    ), group=ADVANCED, is_alone=True),
+    ), group=ADVANCED, is_alone=True, function="stores_and_adopt.stores"),
     "config": Command("Show every setting, its value and its source", ("casrewind config",), (JSON,),
-        group=STORE, function="status.show_config", is_alone=True),
+        group=STORE, function="status_and_config.show_config", is_alone=True),
     "remote": Command(
         "Show, add or remove the place that push and pull use",
         ("casrewind remote add s3://team/shop", "casrewind remote key --show", "casrewind remote"), (
@@ -418,19 +420,20 @@ COMMANDS = {
     "rewrite-chat": Command(
         "Cut a conversation in its own session", ("casrewind rewrite-chat @2",),
         (REF._replace(help="a checkpoint that an agent's hook made"), JSON),
-        more="Asks for the word REWRITE. The client must not run.", group=ADVANCED, function="back.rewrite"),
+        more="Asks for the word REWRITE. The client must not run.", group=ADVANCED, function="back_and_rewrite_chat.rewrite_chat"),
     "adopt": Command(
         "Take over the checkpoints of a moved project", ("casrewind adopt ../the-name-before",), (
         Option(("old",), "the path that the project had before", "OLD"),
         flag("--force", "even if OLD still exists", inherits=True), JSON,
-    ), group=ADVANCED, is_alone=True, function="stores.adopt"),
+    ), group=ADVANCED, is_alone=True, function="stores_and_adopt.adopt"),
     "at": Command(
         "Show the checkpoint of an entry in a session", ("casrewind at --session 01a20188 --entry f6b36a33",), (
         Option(("--session",), "the client's id of the session", "ID"),
         Option(("--entry",), "the client's ids of the entry and of its parts, separated by commas", "ID", group="at"),
-        Option(("--turn",), "the prompt of turn N of casrewind list, which must be of the session", "N", convert=count, group="at"), JSON,
+        Option(("--turn",), "the prompt of turn N of casrewind list, which must be of the session", "N", convert=positive_number,
+               group="at"), JSON,
     ), more="Also shows how many paths a restore would change. An agent's client asks this before it asks the user.", group=ADVANCED,
-        function="client.at"),
+        function="statusline_and_at.at"),
     "watch": Command(
         "Run a background helper for this project's hooks", ("casrewind watch --idle 2h",),
         (Option(("--idle",), "exit after this much idle time (default: 30m)", "AGE", default="30m"), _AUTO),

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 from ... import __version__
-from .command_line import find, unknown_command_error
+from .command_line import find_command, unknown_command_error
 from .command_table import ADVANCED, COMMANDS, EVERYDAY, GLOBAL, GROUPS, Command, Option
 
 _WIDEST = 80
@@ -20,7 +20,7 @@ REFERENCE = (
 )
 
 
-def overview() -> str:
+def short_help() -> str:
     """The short help: one line for each everyday command, and the names of all further commands."""
     lines = [TITLE, "", "usage: casrewind [OPTION ...] [COMMAND ...]     (no command: the picker)", ""]
     lines += [f"  {name:<9} {command.help}" for name, command in COMMANDS.items() if command.group == EVERYDAY]
@@ -38,9 +38,9 @@ def overview() -> str:
     return "\n".join(lines) + "\n"
 
 
-def everything(width: int | None = None) -> str:
+def full_help(width: int | None = None) -> str:
     """All commands in groups, one line each, and the options of all commands."""
-    columns = width or _columns()
+    columns = width or _help_width()
     lines = [TITLE, "", "usage: casrewind [OPTION ...] [COMMAND ...]"]
     for group in GROUPS:
         lines += ["", f"{group}:"]
@@ -54,10 +54,10 @@ def everything(width: int | None = None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def of_command(name: str, width: int | None = None) -> str:
+def command_help(name: str, width: int | None = None) -> str:
     """The help of one command."""
-    columns, command = width or _columns(), COMMANDS[name]
-    lines = [*usage(name, columns), "", *_filled(f"{command.help}.{' ' * bool(command.more)}{command.more}", columns)]
+    columns, command = width or _help_width(), COMMANDS[name]
+    lines = [*usage_lines(name, columns), "", *_filled(f"{command.help}.{' ' * bool(command.more)}{command.more}", columns)]
     words = [option for option in command.options if option.is_word and option.help is not None]
     if words:
         lines += ["", *_rows(words, columns)]
@@ -71,11 +71,11 @@ def of_command(name: str, width: int | None = None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def usage(name: str, columns: int) -> list[str]:
+def usage_lines(name: str, columns: int) -> list[str]:
     """The usage lines of a command."""
     command = COMMANDS[name]
     start, lines = "usage:", []
-    for form in command.usage or (_form(command),):
+    for form in command.usage or (_derived_usage(command),):
         head = f"{start:<6} casrewind {name}"
         indent = " " * (len(head) + 1) if len(head) < columns // 2 else " " * 8
         parts = textwrap.wrap(f"{head} {_unbreakable(form)}".rstrip(), columns, subsequent_indent=indent, break_on_hyphens=False)
@@ -84,23 +84,23 @@ def usage(name: str, columns: int) -> list[str]:
     return lines
 
 
-def forms(name: str) -> list[str]:
+def usage_forms(name: str) -> list[str]:
     """The usage of a command, one unbroken line for each form."""
-    return [f"casrewind {name} {form}".rstrip() for form in COMMANDS[name].usage or (_form(COMMANDS[name]),)]
+    return [f"casrewind {name} {form}".rstrip() for form in COMMANDS[name].usage or (_derived_usage(COMMANDS[name]),)]
 
 
-def show_help(options: object) -> str:
+def help_text(options: object) -> str:
     """The text that `casrewind help` prints. Raises UsageError for an unknown command."""
     topic = getattr(options, "topic", None)
     if topic is None:
-        return everything() if getattr(options, "all", False) else overview()
-    found = find(topic)
+        return full_help() if getattr(options, "all", False) else short_help()
+    found = find_command(topic)
     if found is None:
         raise unknown_command_error(topic)
-    return of_command(found[0])
+    return command_help(found[0])
 
 
-def version() -> str:
+def version_text() -> str:
     """The text that `casrewind version` prints."""
     return f"casrewind {__version__}\n"
 
@@ -109,7 +109,7 @@ _HELP_OPTION = Option(("-h", "--help"), "show help", const=True)
 _VERSION_OPTION = Option(("-V", "--version"), "show the version", const=True)
 
 
-def _columns() -> int:
+def _help_width() -> int:
     """The width of the terminal, from 40 to 80."""
     given = os.environ.get("COLUMNS", "")
     if given.isdigit() and int(given[:5]) > 0:
@@ -120,7 +120,7 @@ def _columns() -> int:
         return _WIDEST
 
 
-def _form(command: Command) -> str:
+def _derived_usage(command: Command) -> str:
     """The usage of a command, derived from its options."""
     parts, grouped = [], dict[str, list[str]]()
     for option in command.options:
@@ -135,7 +135,7 @@ def _form(command: Command) -> str:
     parts = [f"[{' | '.join(grouped[part[1:]])}]" if part.startswith("\x01") else part for part in parts]
     for option in command.options:
         if option.is_word:
-            word = _value(option)
+            word = _value_name(option)
             parts.append({"?": f"[{word}]", "*": f"[{word} ...]", "+": f"{word} [{word} ...]"}.get(option.nargs, word))
     return " ".join(parts)
 
@@ -153,30 +153,30 @@ def _usage_form(option: Option) -> str:
     name = option.names[0]
     if option.pair:
         return f"{name} | --no-{name[2:]}"
-    return name if option.const is not None else f"{name} {_value(option)}"
+    return name if option.const is not None else f"{name} {_value_name(option)}"
 
 
 def _shortest(options: Iterable[Option]) -> Iterator[str]:
     return (_usage_form(option) for option in options if option.help is not None)
 
 
-def _value(option: Option) -> str:
+def _value_name(option: Option) -> str:
     if option.metavar is not None:
         return option.metavar
     return "{" + ",".join(option.choices) + "}" if option.choices else option.attribute.upper()
 
 
 def _rows(options: Iterable[Option], columns: int) -> list[str]:
-    shown = [(option, _title(option)) for option in options if option.help is not None]
+    shown = [(option, _option_title(option)) for option in options if option.help is not None]
     indent = min(max((len(title) for _, title in shown), default=0), _NAMES, columns // 2 - 4) + 2
     return [line for option, title in shown for line in _row(title, option.help or "", indent, columns)]
 
 
-def _title(option: Option) -> str:
+def _option_title(option: Option) -> str:
     if option.is_word:
-        return _value(option)
+        return _value_name(option)
     names = [*option.names, *(f"--no-{name[2:]}" for name in option.names if option.pair)]
-    return ", ".join(names) + ("" if option.const is not None or option.pair else f" {_value(option)}")
+    return ", ".join(names) + ("" if option.const is not None or option.pair else f" {_value_name(option)}")
 
 
 def _row(title: str, text: str, indent: int, columns: int) -> list[str]:

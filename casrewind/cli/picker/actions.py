@@ -40,7 +40,7 @@ class PickerActions:
             return
         self.state.acting, self.state.busy, self.state.said = True, what, ""
         self.view.update_lines()
-        self.reader.jobs.put(worker.ACT, work, self._show_result)
+        self.reader.jobs.put_job(worker.ACT, work, self._show_result)
 
     def _show_result(self, found: ActionResult | Exception) -> None:
         self.state.acting, self.state.busy, self.state.writing, self.state.unfinished = False, "", False, []
@@ -59,12 +59,14 @@ class PickerActions:
             self.state.stale = not found.is_mark
             if self.state.stale:
                 self.state.forget_choice()
-                self.view.app.push_screen(Dialog("Done, not all of it" if found.is_incomplete else "Done", lines), self.reader.read_it)
-        self._reload()
+                self.view.app.push_screen(
+                    Dialog("Done, not all of it" if found.is_incomplete else "Done", lines), self.reader.read_after_message
+                )
+        self._reload_timeline()
 
-    def _reload(self) -> None:
+    def _reload_timeline(self) -> None:
         self.view.update_lines()
-        self.reader.jobs.put(worker.LIST, self.reader.model.timeline, self.reader.fill)
+        self.reader.jobs.put_job(worker.LIST, self.reader.model.first_timeline, self.reader.show_timeline)
 
     def ask(self, proposal: Proposal) -> str:
         """Ask the person. Called on the worker thread, which waits. The answer is NO if the screen closes."""
@@ -111,17 +113,17 @@ class PickerActions:
         if row is None or self.offer_to_resume():
             return
         if not row.target:
-            self.view.say("the state before this was forgotten: nothing can be restored from here")
+            self.view.show_answer("the state before this was forgotten: nothing can be restored from here")
             return
-        if what != CHAT and (why_not := self.state.why_not_all(row, self.view.pane())):
-            self.view.say(why_not)
+        if what != CHAT and (why_not := self.state.why_not_all(row, self.view.focused_pane())):
+            self.view.show_answer(why_not)
             return
         parts = {path: frozenset(chosen) for path, chosen in self.state.parts.items()}
         if parts and what != CHAT and self.state.is_of_turn():
-            self.view.say("hunks of this turn are taken back with x; v shows what c restores")
+            self.view.show_answer("hunks of this turn are taken back with x; v shows what c restores")
             return
         if parts and what == BOTH:
-            self.view.say("parts of files are restored with c; b restores whole files and the conversation")
+            self.view.show_answer("parts of files are restored with c; b restores whole files and the conversation")
             return
         scope = sorted(self.state.checked) if what != CHAT else []
         given = ChosenParts(preview, parts) if preview is not None and parts and what == CODE else None
@@ -129,20 +131,20 @@ class PickerActions:
 
     def take_back(self) -> None:
         """Take back what the turn changed: all of it, the chosen files and hunks of it, or the open file."""
-        row, pane, line, preview = self.view.chosen(), self.view.pane(), self.view.file(), self.state.preview
+        row, pane, line, preview = self.view.chosen(), self.view.focused_pane(), self.view.chosen_file(), self.state.preview
         if row is None or self.offer_to_resume():
             return
         turn = row.item
         if not isinstance(turn, Turn):
-            self.view.say("x takes back what a turn changed: go to a turn first")
+            self.view.show_answer("x takes back what a turn changed: go to a turn first")
             return
         if self.state.parts and not self.state.is_of_turn():
-            self.view.say("the chosen hunks are parts of a restore: c restores them, escape chooses none")
+            self.view.show_answer("the chosen hunks are parts of a restore: c restores them, escape chooses none")
             return
         is_chosen = bool(self.state.checked or self.state.parts)
         is_open = pane == "patch" and line is not None and line.change is not None and not is_chosen
         if not is_open and (why_not := self.state.why_not_all(row, pane)):
-            self.view.say(why_not)
+            self.view.show_answer(why_not)
             return
         scope = [line.change.path] if is_open and line is not None and line.change is not None else sorted(self.state.checked)
         parts = {path: frozenset(chosen) for path, chosen in self.state.parts.items()}
@@ -171,14 +173,14 @@ class PickerActions:
     def resume(self) -> None:
         """Continue or abort an interrupted restore."""
         if not self.offer_to_resume():
-            self.view.say("no restore was interrupted here: there is nothing to finish or take back")
+            self.view.show_answer("no restore was interrupted here: there is nothing to finish or take back")
 
     def offer_to_resume(self) -> bool:
         """Offer to continue or abort an interrupted restore, unless another question is open. Returns True if there is
         one.
         """
         if self.state.unfinished and len(self.view.app.screen_stack) == 1:
-            ways = {key: functools.partial(self.reader.model.resume, forward=key == "c") for key in "ca"}
+            ways = {key: functools.partial(self.reader.model.continue_or_abort, forward=key == "c") for key in "ca"}
             answers = (("c", "continue: finish it"), ("a", "abort: take it back"))
             self._ask_then_run("A restore was interrupted here.", self.state.unfinished, "resuming", ways, answers)
         return bool(self.state.unfinished)
@@ -222,7 +224,7 @@ class PickerActions:
 
         point, marked = self.state.timeline.points.get(row.target), self.state.timeline.marks.get(row.target, UNMARKED)
         given = marked.label or (point.label if point is not None else "")
-        name = picker_rows.title(self.state.timeline, row)
+        name = picker_rows.row_title(self.state.timeline, row)
         self.view.app.push_screen(Question(f"Label for {row.target} ({name}), which is pinned by it:", given), take)
 
     def leave(self) -> None:

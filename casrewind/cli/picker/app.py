@@ -12,10 +12,11 @@ from textual.widgets import Input, Static
 
 from ..._typing import TYPE_CHECKING, ClassVar
 from ..terminal.lines import BUG, INTERRUPTED
-from . import ProgressRelay, worker
+from . import worker
 from .actions import PickerActions
 from .keys import PickerKeys
 from .picker_rows import PickerTimeline
+from .progress_relay import ProgressRelay
 from .read_jobs import TimelineReader
 from .state import PickerState
 from .timeline import TimelineModel
@@ -34,8 +35,8 @@ KEYS = (
     ("i", "change('rewrite')"),
     ("o", "change('resume')"),
     ("space", "look('check')"),
-    ("J,shift+down", "look('check_on', 1)"),
-    ("K,shift+up", "look('check_on', -1)"),
+    ("J,shift+down", "look('check_file_and_next', 1)"),
+    ("K,shift+up", "look('check_file_and_next', -1)"),
     ("x", "change('take_back')"),
     ("u", "change('undo', False)"),
     ("U", "change('undo', True)"),
@@ -134,8 +135,8 @@ class Picker(App[int]):
 
     def on_resize(self) -> None:
         """Arrange the panes for the size of the terminal."""
-        if self.state.is_opened and self.view.is_small() and self.view.pane() == "timeline":
-            self.view.focus("#files")
+        if self.state.is_opened and self.view.is_small() and self.view.focused_pane() == "timeline":
+            self.view.show_and_focus("#files")
         self.view.arrange_panes()
         self.call_after_refresh(self.view.fit_prompt)
         self.view.update_lines()
@@ -165,15 +166,15 @@ class Picker(App[int]):
             self.state.words = event.value.strip()
             self.reader.arrange()
         elif event.input.id == "narrow":
-            self.state.tree.filter(event.value.strip())
-            self.view.lines("#files").fill(len(self.state.tree), self.state.first_file())
+            self.state.tree.filter_paths(event.value.strip())
+            self.view.list_widget("#files").set_count(len(self.state.tree), self.state.first_file())
             self.reader.ask_patch()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Keep the filter, and focus its list."""
         if event.input.id in ("filter", "narrow"):
             event.input.display = bool(event.value.strip())
-            self.view.focus("#timeline" if event.input.id == "filter" else "#files")
+            self.view.show_and_focus("#timeline" if event.input.id == "filter" else "#files")
 
     def deliver(self, call: Callable[[], None]) -> None:
         """Run a function on the screen's thread. Called on the worker thread."""
@@ -181,7 +182,7 @@ class Picker(App[int]):
 
     def fill(self, found: PickerTimeline | Exception) -> None:
         """Show the timeline."""
-        self.reader.fill(found)
+        self.reader.show_timeline(found)
 
     def refuse_questions(self) -> None:
         """Answer no to the open question and to all later questions."""
@@ -211,7 +212,7 @@ class Picker(App[int]):
 
     def _show_progress(self, what: str, done: int, total: int) -> None:
         """Show progress. Called on the worker thread."""
-        self._jobs.check()
+        self._jobs.raise_if_closing()
         words = f"{what} {done:,}" + (f" of {total:,}" if total else "")
         self._deliver(lambda: self.view.show_busy(words))
 
@@ -225,7 +226,7 @@ def run(context: "Context", relay: ProgressRelay, name: str, *, keep_edits: bool
     jobs = Worker()
     picker = Picker(model, jobs, relay, name)
     try:
-        jobs.put(worker.LIST, model.timeline, picker.fill)
+        jobs.put_job(worker.LIST, model.first_timeline, picker.fill)
         code = picker.run()
     finally:
         picker.refuse_questions()

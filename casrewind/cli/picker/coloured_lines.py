@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from ...messages import age, plural, printable
+from ...messages import age_in_words, plural, printable
 from . import picker_rows, timeline
 from .file_tree import TreeLine
 from .patch_lines import PatchLine
@@ -32,14 +32,14 @@ def timeline_row(found: PickerTimeline, row: PickerRow, width: int, *, is_base: 
     else:
         text.append(" ")
     if digits:
-        text.append(f"{picker_rows.number(row):<{digits}} ", style="dim")
+        text.append(f"{picker_rows.number_of_turn(row):<{digits}} ", style="dim")
     text.append("◆" if is_base else "")
     if row.is_inside:
         text.append("  · ", style="dim")
     if picker_rows.is_pinned(found, row):
         text.append("* ", style="yellow")
-    is_turn = bool(picker_rows.number(row))
-    text.append(picker_rows.title(found, row), style="" if is_turn and not picker_rows.is_taken_back(row) else "dim")
+    is_turn = bool(picker_rows.number_of_turn(row))
+    text.append(picker_rows.row_title(found, row), style="" if is_turn and not picker_rows.is_taken_back(row) else "dim")
     if is_unfolded:
         text.append(" ▾", style="dim")
     if row.is_inside and found.points.get(row.target) is None:
@@ -48,7 +48,7 @@ def timeline_row(found: PickerTimeline, row: PickerRow, width: int, *, is_base: 
     left = max(width - sum(cells for cells, _ in columns), 1) - bool(columns)
     note = picker_rows.remark_on(found, row)
     if not is_turn and text.cell_len + len(note) > left:
-        note = picker_rows.ending(found, row)  # what a row is comes before what is special about it
+        note = picker_rows.title_ending(found, row)  # what a row is comes before what is special about it
     left -= len(note)
     text.truncate(max(left, 8), overflow="ellipsis")
     text.append(note, style="yellow").append(" " * max(left - text.cell_len + len(note), 0))
@@ -59,7 +59,7 @@ def timeline_row(found: PickerTimeline, row: PickerRow, width: int, *, is_base: 
 
 def _columns(found: PickerTimeline, row: PickerRow, width: int) -> list[tuple[int, Text]]:
     when = picker_rows.time_of(found, row)
-    words = age(when) if when is not None else ""
+    words = age_in_words(when) if when is not None else ""
     is_wide = width >= _AGE + _COUNTS + _WHO + _LEAST_TITLE
     if not is_wide:
         for long, short in _SHORT.items():
@@ -69,14 +69,14 @@ def _columns(found: PickerTimeline, row: PickerRow, width: int) -> list[tuple[in
     if width >= cells + _COUNTS + 16:
         columns.insert(0, (cells, Text(words.rjust(cells - 1), style="dim")))
     if width >= cells + _COUNTS + _WHO + _LEAST_TITLE:
-        columns.append((_WHO, Text(picker_rows.who(row), style="dim")))
+        columns.append((_WHO, Text(picker_rows.agent_and_session(row), style="dim")))
     return columns
 
 
 def _counts_of_row(row: PickerRow) -> Text:
     counts = picker_rows.change_counts(row)
     if counts is None:
-        words = picker_rows.state_of(row)
+        words = picker_rows.words_for_counts(row)
         return Text(words if len(words) < _COUNTS else words[: _COUNTS - 2] + "…", style="dim")
     if counts == (0, 0, 0):
         return Text("no change", style="dim")
@@ -97,7 +97,7 @@ def tree_line(
         text.append("▸ " if line.is_folded else "▾ ", style="dim").append(line.name, style="bold")
         return text.append(f" ({plural(line.end - line.start, 'file')})", style="dim")
     text.append(line.name)
-    return text.append(lines_of.get(line.change.path, "")).append(timeline.sizes(line.change), style="dim")
+    return text.append(lines_of.get(line.change.path, "")).append(timeline.change_details(line.change), style="dim")
 
 
 def _box(paths: Sequence[bytes], checked: Collection[bytes], parts: Collection[bytes]) -> str:

@@ -47,30 +47,30 @@ class FileTree:
     def __len__(self) -> int:
         return len(self.lines)
 
-    def filter(self, words: str) -> None:
+    def filter_paths(self, words: str) -> None:
         """Show only the files with all words in their path."""
         self.words = words
         self._arrange()
 
-    def toggle(self, line: TreeLine) -> None:
+    def toggle_directory(self, line: TreeLine) -> None:
         """Fold a directory, or unfold it."""
         self._folded[line.key] = not line.is_folded
         self._arrange()
 
-    def below(self, line: TreeLine) -> list[bytes]:
+    def choosable_paths_of(self, line: TreeLine) -> list[bytes]:
         """The paths of a line that can be chosen. The mode of a directory cannot: its path stands for all that is in it."""
         return [change.path for change in self.changes[line.start : line.end] if not _is_mode_of_directory(change)]
 
-    def everything(self) -> set[bytes]:
+    def all_choosable_paths(self) -> set[bytes]:
         """All paths that can be chosen."""
         return {change.path for change in self.changes if not _is_mode_of_directory(change)}
 
-    def above(self, index: int) -> int:
+    def line_of_directory_above(self, index: int) -> int:
         """The place of the directory that a line is in, or its own place."""
         line = self.lines[index]
         return next((at for at in range(index, -1, -1) if self.lines[at].depth < line.depth), index)
 
-    def place_of(self, path: bytes) -> int | None:
+    def line_of_file(self, path: bytes) -> int | None:
         """The place of a file's line; None if it is not shown."""
         return next((at for at, line in enumerate(self.lines) if line.change is not None and line.change.path == path), None)
 
@@ -86,10 +86,10 @@ class FileTree:
         paths = [change.path for change in self.changes]
         found: list[TreeLine] = []
         for start, end, mark in ((0, middle, b"-"), (middle, len(paths), b"+")):
-            found += self._tree(paths, start, end, mark)
+            found += self._group_lines(paths, start, end, mark)
         self.lines = found
 
-    def _tree(self, paths: Sequence[bytes], start: int, end: int, mark: bytes) -> Iterator[TreeLine]:
+    def _group_lines(self, paths: Sequence[bytes], start: int, end: int, mark: bytes) -> Iterator[TreeLine]:
         """The lines of one group. Without recursion: paths may be thousands of directories deep."""
         waiting = [(start, end, 0, 0)]  # (place, end, length of the path above, depth)
         while waiting:
@@ -105,7 +105,7 @@ class FileTree:
                 name = printable(shown_path(change)[length:])
                 yield TreeLine(mark + path, depth, name, SIGNS[change.status], change, at, last)
                 continue
-            above = path[: _shared(path, paths[last - 1])]
+            above = path[: _shared_directory_length(path, paths[last - 1])]
             key = mark + above
             is_folded = self._folded.get(key, last - at > _MANY and not self.words)
             yield TreeLine(key, depth, printable(above[length:]), self._sign(at, last), None, at, last, is_folded)
@@ -121,7 +121,7 @@ def _is_mode_of_directory(change: Change) -> bool:
     return change.old is not None and change.new is not None and change.old.kind == change.new.kind == DIR
 
 
-def _shared(one: bytes, other: bytes) -> int:
+def _shared_directory_length(one: bytes, other: bytes) -> int:
     """The length of the directory that both paths have in common, with its slash."""
     same = next((at for at, (left, right) in enumerate(zip(one, other, strict=False)) if left != right), min(len(one), len(other)))
     return one.rfind(b"/", 0, same) + 1

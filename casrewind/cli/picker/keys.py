@@ -32,50 +32,50 @@ class PickerKeys:
 
     def open(self) -> None:
         """Open the selected row, directory or file."""
-        pane, line = self.view.pane(), self.view.file()
+        pane, line = self.view.focused_pane(), self.view.chosen_file()
         if pane == "timeline":
             if self.view.chosen() is not None:
                 self._open_row()
         elif pane == "files" and line is not None and line.change is None:
             self._toggle_directory()
         elif pane == "files" and line is not None:
-            self.view.focus("#patch")
+            self.view.show_and_focus("#patch")
 
     def _open_row(self) -> None:
-        self.view.focus("#files")
+        self.view.show_and_focus("#files")
         if self.state.preview is None:
             self.reader.ask_preview()
 
     def escape(self) -> None:
         """Go one step back: from a file to the files, to the timeline. `q` exits."""
         self.state.said = ""
-        pane, narrow, words = self.view.pane(), self.view.app.query_one("#narrow", Input), self.view.app.query_one("#filter", Input)
+        pane, narrow, words = self.view.focused_pane(), self.view.app.query_one("#narrow", Input), self.view.app.query_one("#filter", Input)
         if pane == "patch":
-            self.view.focus("#files")
+            self.view.show_and_focus("#files")
         elif pane == "files" and narrow.display:
             narrow.value = ""
             narrow.display = False
-            self.view.focus("#files")
+            self.view.show_and_focus("#files")
             self._refresh_choice()
         elif pane == "files" and (self.state.checked or self.state.parts):
             self.state.forget_choice()
             self._refresh_choice()
         elif self.state.is_opened:
-            self.view.close()
+            self.view.show_timeline_alone()
         elif self.state.base is not None:
             self.state.base = None
-            self.view.lines("#timeline").refresh()
+            self.view.list_widget("#timeline").refresh()
         elif words.display:
             words.value = ""
             words.display = False
-            self.view.lines("#timeline").focus()
+            self.view.list_widget("#timeline").focus()
         else:
             self.state.said = "q quits"
         self.view.update_lines()
 
     def unfold(self) -> None:
         """Unfold a turn or a directory; open what cannot be unfolded."""
-        row, line, pane = self.view.chosen(), self.view.file(), self.view.pane()
+        row, line, pane = self.view.chosen(), self.view.chosen_file(), self.view.focused_pane()
         if pane == "timeline" and row is not None and isinstance(row.item, Turn) and not self.state.is_unfolded(row):
             self.state.unfolded.add(row.key)
             self.reader.arrange()
@@ -88,32 +88,32 @@ class PickerKeys:
     def fold(self) -> None:
         """Fold the turn or directory at the cursor, or go to the turn or directory above. In a patch, go to
         the files."""
-        row, line, pane = self.view.chosen(), self.view.file(), self.view.pane()
+        row, line, pane = self.view.chosen(), self.view.chosen_file(), self.view.focused_pane()
         if pane == "patch":
-            self.view.focus("#files")
+            self.view.show_and_focus("#files")
         elif pane == "files" and line is not None:
             if line.change is None and not line.is_folded:
                 self._toggle_directory()
             else:
-                lines = self.view.lines("#files")
-                lines.move_to(self.state.tree.above(lines.cursor))
+                lines = self.view.list_widget("#files")
+                lines.move_to(self.state.tree.line_of_directory_above(lines.cursor))
         elif row is not None and row.key in self.state.unfolded:
             self.state.unfolded.discard(row.key)
             self.reader.arrange()
         elif row is not None and row.is_inside:
-            lines = self.view.lines("#timeline")
+            lines = self.view.list_widget("#timeline")
             lines.move_to(self.state.turn_around(lines.cursor))
 
     def _toggle_directory(self) -> None:
-        line, lines = self.view.file(), self.view.lines("#files")
+        line, lines = self.view.chosen_file(), self.view.list_widget("#files")
         if line is not None and line.change is None:
-            self.state.tree.toggle(line)
-            lines.fill(len(self.state.tree), lines.cursor, stays=True)
+            self.state.tree.toggle_directory(line)
+            lines.set_count(len(self.state.tree), lines.cursor, stays=True)
             self.reader.ask_patch()
 
     def session(self, by: int) -> None:
         """Move to the next turn of another session; in the files to the next row, in an open file to the next hunk."""
-        pane, lines = self.view.pane(), self.view.lines("#timeline")
+        pane, lines = self.view.focused_pane(), self.view.list_widget("#timeline")
         if pane == "patch":
             self._move_hunk(by)
             return
@@ -122,22 +122,22 @@ class PickerKeys:
             return
         found = self.state.other_session(lines.cursor, by)
         if found is None:
-            self.view.say("no other session in this direction")
+            self.view.show_answer("no other session in this direction")
         else:
             lines.move_to(found)
 
     def _move_hunk(self, by: int) -> None:
-        lines = self.view.lines("#patch")
+        lines = self.view.list_widget("#patch")
         lines.move_to(self.state.other_hunk(lines.cursor, by))
 
     def switch(self) -> None:
         """Show what the turn did, or what a restore of its start would change now."""
-        line = self.view.file()
+        line = self.view.chosen_file()
         if line is not None and line.change is not None:
             self.state.wanted = line.change.path
-        self.state.switch()
+        self.state.switch_preview()
         self.state.said = ""
-        self.view.lines("#timeline").refresh()
+        self.view.list_widget("#timeline").refresh()
         if self.state.is_opened:
             self.reader.ask_preview()
         self.view.update_lines()
@@ -147,21 +147,21 @@ class PickerKeys:
         row = self.view.chosen()
         if row is None or not row.target or self.state.timeline is None:
             return
-        begins = self.state.compare(row)
-        name = picker_rows.title(self.state.timeline, row)
-        self.view.lines("#timeline").refresh()
+        begins = self.state.toggle_base(row)
+        name = picker_rows.row_title(self.state.timeline, row)
+        self.view.list_widget("#timeline").refresh()
         self.reader.ask_preview()
-        self.view.say(f"comparing with {name}; d again ends it" if begins else "")
+        self.view.show_answer(f"comparing with {name}; d again ends it" if begins else "")
 
     def filter(self) -> None:
         """Focus the filter line of the pane."""
-        line = self.view.app.query_one("#narrow" if self.view.pane() in ("files", "patch") else "#filter", Input)
+        line = self.view.app.query_one("#narrow" if self.view.focused_pane() in ("files", "patch") else "#filter", Input)
         line.display = True
         self.view.app.screen.set_focus(line, scroll_visible=False)  # at once: text after the slash must not be read as keys
 
     def everything(self) -> None:
         """Show every checkpoint, or only turns and what lies between them. In the files: choose all, or none."""
-        pane, line = self.view.pane(), self.view.file()
+        pane, line = self.view.focused_pane(), self.view.chosen_file()
         if pane == "timeline":
             self.state.everything = not self.state.everything
             self.reader.arrange()
@@ -171,25 +171,25 @@ class PickerKeys:
                 parts = {one.part for one in self.state.patch if one.part >= 0}
                 self._choose_parts(line.change.path, set() if self.state.parts.get(line.change.path) == parts else parts)
             return
-        self.state.choose(self.state.tree.everything())
+        self.state.toggle_choice(self.state.tree.all_choosable_paths())
         self._refresh_choice()
 
     def check(self) -> None:
         """Choose a file, a directory or a hunk, or take it out of the choice. In the timeline, open the row first."""
-        pane = self.view.pane()
+        pane = self.view.focused_pane()
         if pane == "timeline":
             self._open_row()
         elif pane == "patch":
             self._check_hunk()
         else:
             self._check_file()
-            self.view.lines("#files").action_move(1)
+            self.view.list_widget("#files").action_move(1)
 
-    def check_on(self, by: int) -> None:
+    def check_file_and_next(self, by: int) -> None:
         """In the files, choose the file at the cursor and the next file in this direction. In other panes, only
         move."""
-        pane = self.view.pane()
-        lines = self.view.lines({"timeline": "#timeline", "patch": "#patch"}.get(pane, "#files"))
+        pane = self.view.focused_pane()
+        lines = self.view.list_widget({"timeline": "#timeline", "patch": "#patch"}.get(pane, "#files"))
         if pane == "files":
             self._check_file(only_add=True)
         lines.action_move(by)
@@ -197,37 +197,37 @@ class PickerKeys:
             self._check_file(only_add=True)
 
     def _check_file(self, *, only_add: bool = False) -> None:
-        line = self.view.file()
+        line = self.view.chosen_file()
         if line is None:
             return
-        paths = set(self.state.tree.below(line))
-        self.state.choose(paths, only_add=only_add)
+        paths = set(self.state.tree.choosable_paths_of(line))
+        self.state.toggle_choice(paths, only_add=only_add)
         self._refresh_choice()
         if not paths:
-            self.view.say("the mode of a directory cannot be chosen: c without a choice restores it, too")
+            self.view.show_answer("the mode of a directory cannot be chosen: c without a choice restores it, too")
 
     def _may_choose_parts(self) -> bool:
         """True if hunks can be chosen: of a turn, or of a restore. For another row the view of a restore is shown first."""
-        row, line = self.view.chosen(), self.view.file()
+        row, line = self.view.chosen(), self.view.chosen_file()
         if row is None or line is None or line.change is None:
             return False
         if not self.state.has_choice():
             self.state.what = TURN
             self.switch()
-            self.view.say("hunks are parts of a restore: this is what a restore to here changes")
+            self.view.show_answer("hunks are parts of a restore: this is what a restore to here changes")
             return False
         if not has_hunks(line.change):
-            self.view.say("this file has no parts to choose: space in the list of files chooses it")
+            self.view.show_answer("this file has no parts to choose: space in the list of files chooses it")
             return False
         return True
 
     def _check_hunk(self) -> None:
-        lines, line = self.view.lines("#patch"), self.view.file()
+        lines, line = self.view.list_widget("#patch"), self.view.chosen_file()
         if line is None or line.change is None or lines.cursor >= len(self.state.patch) or not self._may_choose_parts():
             return
         part = self.state.patch[lines.cursor].part
         if part < 0:
-            self.view.say("no hunk here: [ and ] move between hunks")
+            self.view.show_answer("no hunk here: [ and ] move between hunks")
             return
         self._choose_parts(line.change.path, self.state.parts.get(line.change.path, set()) ^ {part})
         self._move_hunk(1)
@@ -237,20 +237,20 @@ class PickerKeys:
         self._refresh_choice()
 
     def _refresh_choice(self) -> None:
-        self.view.lines("#files").refresh()
-        self.view.lines("#patch").refresh()
-        self.view.say(self.state.choice())
+        self.view.list_widget("#files").refresh()
+        self.view.list_widget("#patch").refresh()
+        self.view.show_answer(self.state.choice_in_words())
 
     def edit(self) -> None:
         """Open the selected file of the worktree in the editor, then look at the worktree again."""
-        line = self.view.file()
+        line = self.view.chosen_file()
         if not self.state.is_opened or line is None or line.change is None:
-            self.view.say("open a row and go to a file first: e edits that file")
+            self.view.show_answer("open a row and go to a file first: e edits that file")
             return
         editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-        place = self.reader.model.place_of(line.change.path)
+        place = self.reader.model.absolute_path(line.change.path)
         if not os.path.isfile(place):
-            self.view.say(f"{printable(line.change.path)} is not there now: there is nothing to edit")
+            self.view.show_answer(f"{printable(line.change.path)} is not there now: there is nothing to edit")
             return
         try:
             name, *words = shlex.split(editor)
@@ -260,15 +260,15 @@ class PickerKeys:
             with self.view.app.suspend():
                 code = subprocess.call([program, *words, os.fsdecode(place)])
         except (SuspendNotSupported, OSError, ValueError) as error:
-            self.view.say(f"cannot start the editor {editor!r}: {error}")
+            self.view.show_answer(f"cannot start the editor {editor!r}: {error}")
             return
-        self.view.say(f"the editor ended with {code}" if code else "")
+        self.view.show_answer(f"the editor ended with {code}" if code else "")
         self.state.wanted = line.change.path
         self.reader.scan_worktree()
 
     def copy(self) -> None:
         """Copy the path, the id or the prompt to the clipboard of the terminal."""
-        row, line = self.view.chosen(), self.view.file()
+        row, line = self.view.chosen(), self.view.chosen_file()
         if row is None:
             return
         found: dict[str, tuple[str, str]] = {}
@@ -281,14 +281,14 @@ class PickerKeys:
         if prompt:
             found["t"] = "text of the prompt", prompt
         if not found:
-            self.view.say("there is nothing to copy here")
+            self.view.show_answer("there is nothing to copy here")
             return
 
         def take(key: str | None) -> None:
             if key:
                 name, text = found[key]
                 self.view.app.copy_to_clipboard(text)
-                self.view.say(f"copied the {name}, if the terminal allows it")
+                self.view.show_answer(f"copied the {name}, if the terminal allows it")
 
         lines = [f"{key}  {printable(' '.join(text.split()))}" for key, (_, text) in found.items()]
         self.view.app.push_screen(Dialog("Copy to the clipboard", lines, [(key, name) for key, (name, _) in found.items()]), take)

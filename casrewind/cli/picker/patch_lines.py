@@ -11,7 +11,7 @@ from ...messages import printable
 from ...model.diff import Change
 from ...model.manifest import FILE
 from ..show import diffstat, patch
-from ..show.text import size
+from ..show.text import human_size
 
 if TYPE_CHECKING:
     from ...ops.compare import Comparison
@@ -46,11 +46,11 @@ class PatchLine(NamedTuple):
     spans: Spans
 
 
-def patch_of(found: "Comparison", change: Change, *, is_plain: bool = False) -> list[PatchLine]:
+def change_as_lines(found: "Comparison", change: Change, *, is_plain: bool = False) -> list[PatchLine]:
     """A change as lines: its patch, or its sizes if it has no patch. `is_plain`: without the colours of its syntax."""
     lines: list[PatchLine] = []
     is_binary, part = False, -1
-    for data in patch.lines(found, change):
+    for data in patch.patch_of_change(found, change):
         if len(lines) == MOST_LINES:
             lines.append(PatchLine(f"... more than {MOST_LINES} lines; casrewind diff --patch shows them all", "", -1, []))
             break
@@ -60,7 +60,7 @@ def patch_of(found: "Comparison", change: Change, *, is_plain: bool = False) -> 
         sign = "@" if is_start else chr(data[0]) if part >= 0 and data[:1] in (b" ", b"+", b"-") else ""
         lines.append(PatchLine(_printable(data), sign, part, []))
     if is_binary:
-        old, new = (size(e.size) if e is not None and e.kind == FILE else "absent" for e in (change.old, change.new))
+        old, new = (human_size(e.size) if e is not None and e.kind == FILE else "absent" for e in (change.old, change.new))
         lines.append(PatchLine(f"{old} -> {new}", "", -1, []))
     return list(_coloured(lines, found, change)) if part >= 0 and not is_plain else lines
 
@@ -71,9 +71,9 @@ def _printable(data: bytes) -> str:
 
 def _coloured(lines: Sequence[PatchLine], found: "Comparison", change: Change) -> Iterator[PatchLine]:
     """The lines with the colours of their syntax."""
-    texts = patch.texts(found, change)
+    texts = patch.lines_of_both_sides(found, change)
     is_small = all(entry is None or entry.size <= _COLOURED for entry in (change.old, change.new))
-    styles = [_styles(change.path, side) for side in texts] if texts is not None and is_small else [{}, {}]
+    styles = [_syntax_styles(change.path, side) for side in texts] if texts is not None and is_small else [{}, {}]
     old = new = 0
     for line in lines:
         if line.sign == "@":
@@ -87,7 +87,7 @@ def _coloured(lines: Sequence[PatchLine], found: "Comparison", change: Change) -
         yield line
 
 
-def _styles(path: bytes, lines: Sequence[bytes]) -> dict[int, Spans]:
+def _syntax_styles(path: bytes, lines: Sequence[bytes]) -> dict[int, Spans]:
     """{number of a line: its styles}; {} for a language that is not known."""
     from pygments.lexers import get_lexer_for_filename
     from pygments.util import ClassNotFound
@@ -116,6 +116,6 @@ def line_counts(found: "Comparison", changes: Sequence[Change]) -> dict[bytes, s
     counted = {}
     for change in changes:
         is_large = any(entry is not None and entry.size > _COUNTED for entry in (change.old, change.new))
-        row = None if is_large else diffstat.count(found, change)
+        row = None if is_large else diffstat.count_lines(found, change)
         counted[change.path] = f"  +{row.added} -{row.removed}" if row is not None and (row.added or row.removed) else ""
     return counted

@@ -12,7 +12,7 @@ from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
 from ...model.diff import Change, Counts, count
 from ...model.turn_records import Forgotten, Outside, Reset, Row, SavedRow, Turn
-from ...ops.checkpoint_names import is_named, label_of
+from ...ops.checkpoint_names import is_kept_by_mark, label_of
 from ...store.catalog import UNMARKED, Marked
 from ..show.rows import RowWords, first_line, searchable_texts, why_unknown, words_of
 
@@ -39,7 +39,7 @@ class PickerRow(NamedTuple):
 class PickerTimeline(NamedTuple):
     """All rows, newest first, and what they are made of.
 
-    `points` and `marks`: the checkpoints of this worktree and their marks by id. `inside`: see `inside_of`. `sides`:
+    `points` and `marks`: the checkpoints of this worktree and their marks by id. `inside`: see `rows_inside_turns`. `sides`:
     see `sides_of`. `sessions`: {session: its number}. `turns`: the number of turns. `elsewhere`: the checkpoints of
     other worktrees, newest first. `unfinished`: details of an interrupted restore. `is_complete`: the rows between
     older turns are known, too. `named`: `points`, and those of other machines that were restored here.
@@ -77,7 +77,7 @@ def point_row(point: Checkpoint) -> PickerRow:
     return PickerRow("point " + point.id, point, point.seq, point.id, is_final=True, is_inside=True)
 
 
-def inside_of(turns: Sequence[Turn], points: Mapping[str, Checkpoint], shown: Collection[str]) -> dict[str, list[PickerRow]]:
+def rows_inside_turns(turns: Sequence[Turn], points: Mapping[str, Checkpoint], shown: Collection[str]) -> dict[str, list[PickerRow]]:
     """{id of a turn: its checkpoints and those that fold away behind it, newest first}. `shown` have rows of their own.
 
     What is older than all turns belongs to the oldest one. Without a turn there is "", which has them all.
@@ -96,7 +96,7 @@ def inside_of(turns: Sequence[Turn], points: Mapping[str, Checkpoint], shown: Co
     return found
 
 
-def arranged(timeline: PickerTimeline, unfolded: Collection[str], *, everything: bool) -> Iterator[PickerRow]:
+def visible_rows(timeline: PickerTimeline, unfolded: Collection[str], *, everything: bool) -> Iterator[PickerRow]:
     """The rows with the checkpoints of the `unfolded` turns; with `everything`, of all turns and other worktrees."""
     elsewhere = list(reversed(timeline.elsewhere)) if everything else []
     if not timeline.turns:
@@ -111,7 +111,7 @@ def arranged(timeline: PickerTimeline, unfolded: Collection[str], *, everything:
     yield from reversed(elsewhere)
 
 
-def matching(timeline: PickerTimeline, rows: Iterable[PickerRow], words: str) -> list[PickerRow]:
+def rows_with_words(timeline: PickerTimeline, rows: Iterable[PickerRow], words: str) -> list[PickerRow]:
     """The rows that contain all words in their title, prompts, session, id, label or changed paths."""
     wanted = words.casefold().split()
     return [row for row in rows if _matches(timeline, row, wanted)]
@@ -119,7 +119,7 @@ def matching(timeline: PickerTimeline, rows: Iterable[PickerRow], words: str) ->
 
 def _matches(timeline: PickerTimeline, row: PickerRow, wanted: Sequence[str]) -> bool:
     item = row.item
-    parts = [number(row), title(timeline, row), who(row), row.target]
+    parts = [number_of_turn(row), row_title(timeline, row), agent_and_session(row), row.target]
     if not isinstance(item, Checkpoint):
         parts.append(searchable_texts(item, _words(timeline, item)))
     if isinstance(item, Turn):
@@ -136,12 +136,12 @@ def _matches(timeline: PickerTimeline, row: PickerRow, wanted: Sequence[str]) ->
 # -- the words of a row
 
 
-def number(row: PickerRow) -> str:
+def number_of_turn(row: PickerRow) -> str:
     """"@3" for a turn, else ""."""
     return f"@{row.item.n}" if isinstance(row.item, Turn) else ""
 
 
-def title(timeline: PickerTimeline, row: PickerRow) -> str:
+def row_title(timeline: PickerTimeline, row: PickerRow) -> str:
     """What a row is, in one line: the words of `list`. A turn has its label in front, and "…" for a prompt of more lines."""
     item = row.item
     if isinstance(item, Checkpoint):
@@ -157,7 +157,7 @@ def _words(timeline: PickerTimeline, item: Row) -> RowWords:
     return words_of(item, timeline.named or timeline.points, timeline.marks, timeline.sides)
 
 
-def ending(timeline: PickerTimeline, row: PickerRow) -> str:
+def title_ending(timeline: PickerTimeline, row: PickerRow) -> str:
     """The words after a title that are never left out."""
     return "" if isinstance(row.item, Checkpoint) else _words(timeline, row.item).ending
 
@@ -215,7 +215,7 @@ def change_counts(row: PickerRow) -> Counts | None:
     return None if changes is None else count(changes)
 
 
-def state_of(row: PickerRow) -> str:
+def words_for_counts(row: PickerRow) -> str:
     """The words in place of numbers."""
     item = row.item
     if isinstance(item, SavedRow):
@@ -227,7 +227,7 @@ def state_of(row: PickerRow) -> str:
     return why_unknown(item) if row.is_final else "..."
 
 
-def who(row: PickerRow) -> str:
+def agent_and_session(row: PickerRow) -> str:
     """The agent and the session; the worktree of a checkpoint of another one."""
     item = row.item
     if isinstance(item, Turn | Checkpoint):
@@ -250,4 +250,4 @@ def is_pinned(timeline: PickerTimeline, row: PickerRow) -> bool:
     if not isinstance(row.item, Checkpoint):
         return _words(timeline, row.item).is_pinned
     marked = timeline.marks.get(row.item.id, UNMARKED)
-    return marked.pinned or (row.item.id in timeline.points and is_named(row.item, marked))
+    return marked.pinned or (row.item.id in timeline.points and is_kept_by_mark(row.item, marked))

@@ -31,7 +31,7 @@ class TimelineReader:
         self.state, self.view, self.model, self.jobs = state, view, model, jobs
         self.offer: Callable[[], object] = lambda: None
 
-    def fill(self, found: PickerTimeline | Exception) -> None:
+    def show_timeline(self, found: PickerTimeline | Exception) -> None:
         """Show the timeline, then read what is missing of it."""
         if isinstance(found, Exception):
             self.show_failure(found)
@@ -52,11 +52,11 @@ class TimelineReader:
     def scan_worktree(self) -> None:
         """Start a job that looks at the worktree."""
         self.view.show_reading("looking at the files")
-        self.jobs.put(worker.LOOK, self.model.scan_worktree, self._show_scan)
+        self.jobs.put_job(worker.LOOK, self.model.scan_worktree, self._show_scan)
 
     def _show_scan(self, found: PickerTimeline | Exception) -> None:
         """Show the timeline after a scan of the worktree, and compare again."""
-        self.fill(found)
+        self.show_timeline(found)
         if not isinstance(found, Exception) and self.state.is_opened:
             self.ask_preview()
 
@@ -64,18 +64,18 @@ class TimelineReader:
         """Start a job that reads the changes of visible turns, and a job that reads more rows."""
         if self.state.timeline is None:
             return
-        lines = self.view.lines("#timeline")
-        first = lines.first()
+        lines = self.view.list_widget("#timeline")
+        first = lines.first_visible()
         todo = [row for row in self.state.rows[first : first + lines.size.height + 1] if not row.is_final][:_VISIBLE]
         if todo:
-            self.jobs.put(worker.FILL, lambda: self.model.filled(todo), self._show_changes)
+            self.jobs.put_job(worker.FILL, lambda: self.model.turns_with_changes(todo), self._show_changes)
         if not self.state.timeline.is_complete:
-            self.jobs.put(worker.MORE, self.model.more, self._show_more)
+            self.jobs.put_job(worker.MORE, self.model.timeline_with_more, self._show_more)
 
     def _show_changes(self, found: dict[str, PickerRow] | Exception) -> None:
         if not isinstance(found, Exception):
-            self.state.fill(found)
-            self.view.lines("#timeline").refresh()
+            self.state.put_filled_turns(found)
+            self.view.list_widget("#timeline").refresh()
             self.read_more()
 
     def _show_more(self, found: PickerTimeline | Exception) -> None:
@@ -91,8 +91,8 @@ class TimelineReader:
         if self.state.timeline is None:
             return
         chosen, was_placed = self.view.chosen(), self.state.is_placed
-        at = self.state.arrange(chosen)
-        self.view.lines("#timeline").fill(len(self.state.rows), at, stays=was_placed)
+        at = self.state.list_rows(chosen)
+        self.view.list_widget("#timeline").set_count(len(self.state.rows), at, stays=was_placed)
         now = self.view.chosen()
         if chosen is None or now is None or now.key != chosen.key:
             self.ask_preview()
@@ -103,8 +103,8 @@ class TimelineReader:
         if not self.state.is_opened:
             return
         row = self.view.chosen()
-        self.state.forget_preview(row, self.view.file())
-        self.view.clear()
+        self.state.forget_preview(row, self.view.chosen_file())
+        self.view.clear_row_lists()
         self.view.update_lines()
         if row is None or (not row.target and not isinstance(row.item, Turn)):
             self.view.show_text("#about", Text("" if row is None else "nothing is known of what was here"))
@@ -118,7 +118,7 @@ class TimelineReader:
             if number == self.state.asked:  # a later question makes an answer outdated
                 self._show_preview(found)
 
-        self.jobs.put(worker.SHOW, lambda: self.model.preview(row, what, base), answer)
+        self.jobs.put_job(worker.SHOW, lambda: self.model.preview(row, what, base), answer)
 
     def _show_preview(self, found: RowPreview | Exception) -> None:
         if isinstance(found, Exception):
@@ -127,10 +127,10 @@ class TimelineReader:
         row = self.view.chosen()
         if row is None or not self.state.set_preview(found, row, self.view.file_filter()):
             return  # the cursor moved, so this result is outdated
-        width = max(self.view.lines("#files").size.width, 20)
-        self.view.show_text("#about", Text(self.state.heading(row, found, width), style="bold"))
+        width = max(self.view.list_widget("#files").size.width, 20)
+        self.view.show_text("#about", Text(self.state.preview_heading(row, found, width), style="bold"))
         self.view.fit_prompt()
-        self.view.lines("#files").fill(len(self.state.tree), self.state.first_file())
+        self.view.list_widget("#files").set_count(len(self.state.tree), self.state.first_file())
         self.ask_patch()
         self._ask_lines(found)
 
@@ -141,15 +141,15 @@ class TimelineReader:
         def answer(found: dict[bytes, str] | Exception) -> None:
             if preview is self.state.preview and not isinstance(found, Exception):
                 self.state.lines_of.update(found)
-                self.view.lines("#files").refresh()
+                self.view.list_widget("#files").refresh()
                 self._ask_lines(preview)
 
         if todo:
-            self.jobs.put(worker.LINES, lambda: patch_lines.line_counts(preview.found, todo), answer)
+            self.jobs.put_job(worker.LINES, lambda: patch_lines.line_counts(preview.found, todo), answer)
 
     def ask_patch(self) -> None:
         """Start a job that makes the patch of the file at the cursor."""
-        preview, line = self.state.preview, self.view.file()
+        preview, line = self.state.preview, self.view.chosen_file()
         if preview is None or line is None:
             self._show_patch([])
             return
@@ -160,23 +160,23 @@ class TimelineReader:
             return
 
         def answer(found: list[PatchLine] | Exception) -> None:
-            now = self.view.file()
+            now = self.view.chosen_file()
             if preview is self.state.preview and now is not None and now.change is change:
                 self._show_patch([PatchLine(printable(str(found)), "", -1, [])] if isinstance(found, Exception) else found)
 
-        self.jobs.put(worker.PATCH, lambda: patch_lines.patch_of(preview.found, change), answer)
+        self.jobs.put_job(worker.PATCH, lambda: patch_lines.change_as_lines(preview.found, change), answer)
 
     def _show_patch(self, lines: list[PatchLine]) -> None:
         self.state.patch = lines
         first = next((at for at, line in enumerate(lines) if line.sign == "@"), 0)
-        self.view.lines("#patch").fill(len(lines), first)
+        self.view.list_widget("#patch").set_count(len(lines), first)
 
     def show_failure(self, error: Exception) -> None:
         """Say what could not be done."""
         self.state.said = ""
         self.view.show_reading("")
-        self.view.app.push_screen(Dialog("That could not be done", [printable(str(error))]), self.read_it)
+        self.view.app.push_screen(Dialog("That could not be done", [printable(str(error))]), self.read_after_message)
 
-    def read_it(self, _: str | None) -> None:
+    def read_after_message(self, _: str | None) -> None:
         """Continue after a message is closed."""
         self.offer()

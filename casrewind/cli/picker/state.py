@@ -4,7 +4,7 @@ The danger prevented here: one row's changes shown beside another row's name. A 
 cursor is dropped.
 """
 
-from ...messages import age, plural
+from ...messages import age_in_words, plural
 from ...model.diff import counted_changes
 from ...model.turn_records import SavedRow, Turn
 from ..show.text import cut_to
@@ -12,7 +12,7 @@ from . import picker_rows
 from .file_tree import FileTree, TreeLine
 from .patch_lines import PatchLine
 from .picker_rows import PickerRow, PickerTimeline
-from .timeline import HERE, TURN, RowPreview, counts
+from .timeline import HERE, TURN, RowPreview, counts_by_kind
 
 _DROPPED = "what was chosen is no longer shown: choose again"
 
@@ -80,18 +80,18 @@ class PickerState:
         """True if the checkpoints of a turn are listed."""
         return isinstance(row.item, Turn) and (self.everything or row.key in self.unfolded)
 
-    def fill(self, found: dict[str, PickerRow]) -> None:
+    def put_filled_turns(self, found: dict[str, PickerRow]) -> None:
         """Take turns with their changes, by key."""
         self.known.update(found)
         self.rows = [self.known.get(row.key, row) for row in self.rows]
 
-    def arrange(self, chosen: PickerRow | None) -> int:
+    def list_rows(self, chosen: PickerRow | None) -> int:
         """List the rows of the current view. Returns the place of the chosen row, or where the cursor starts."""
         found = self.timeline
         assert found is not None
-        rows = list(picker_rows.arranged(found, self.unfolded, everything=self.everything))
+        rows = list(picker_rows.visible_rows(found, self.unfolded, everything=self.everything))
         rows = [row if row.is_final else self.known.get(row.key, row) for row in rows]
-        self.rows = picker_rows.matching(found, rows, self.words) if self.words else rows
+        self.rows = picker_rows.rows_with_words(found, rows, self.words) if self.words else rows
         if not self.rows and not self.words:
             self.said = "no checkpoint yet: casrewind save makes one"
         if not self.is_placed:
@@ -111,7 +111,7 @@ class PickerState:
         """The place of the turn that a checkpoint is listed below, or the place itself."""
         return next((at for at in range(index, -1, -1) if isinstance(self.rows[at].item, Turn)), index)
 
-    def totals(self) -> str:
+    def totals_in_words(self) -> str:
         """What the timeline has: turns, sessions and checkpoints, or the rows that the filter finds."""
         found = self.timeline
         if found is None:
@@ -123,7 +123,7 @@ class PickerState:
         more = ", other worktrees' too" if self.everything and found.elsewhere else ""
         return f"{shown}{sessions}, {plural(len(found.points), 'checkpoint')}{more}"
 
-    def status(self) -> str:
+    def status_line(self) -> str:
         """The line below the panes."""
         if self.busy:
             return f"{self.busy} ..."
@@ -135,12 +135,12 @@ class PickerState:
         """What is shown of a row: a save is a state, so there is only what a restore of it would change."""
         return HERE if isinstance(row.item, SavedRow) else self.what
 
-    def switch(self) -> None:
+    def switch_preview(self) -> None:
         """Show what a turn did, or what a restore of its start would change now."""
         self.what = HERE if self.what == TURN else TURN
         self.base = None
 
-    def compare(self, row: PickerRow) -> bool:
+    def toggle_base(self, row: PickerRow) -> bool:
         """Compare other rows with this one; a second time ends it. Returns True if it begins."""
         self.base = None if self.base is not None and self.base.key == row.key else row
         return self.base is not None
@@ -178,19 +178,19 @@ class PickerState:
         if row is None or (found.key, found.what, found.base) != (row.key, self.preview_kind(row), self.base.key if self.base else ""):
             return False
         self.preview, self.tree = found, FileTree(counted_changes(found.found.changes))
-        self.tree.filter(words)
+        self.tree.filter_paths(words)
         return True
 
-    def heading(self, row: PickerRow, found: RowPreview, width: int) -> str:
+    def preview_heading(self, row: PickerRow, found: RowPreview, width: int) -> str:
         """The title of a preview: what it shows, its numbers and its row. A name longer than a line is cut."""
         assert self.timeline is not None
         when = picker_rows.time_of(self.timeline, row)
-        ago = f", {age(when)}" if when is not None else ""
-        numbers = counts(found.found, found.what)
+        ago = f", {age_in_words(when)}" if when is not None else ""
+        numbers = counts_by_kind(found.found, found.what)
         if found.base and self.base is not None:
-            return f"from {cut_to(picker_rows.title(self.timeline, self.base), width)} to here: {numbers}"
+            return f"from {cut_to(picker_rows.row_title(self.timeline, self.base), width)} to here: {numbers}"
         what = found.what if isinstance(row.item, Turn) or found.what == HERE else "what changed"
-        name = picker_rows.number(row) or picker_rows.title(self.timeline, row)
+        name = picker_rows.number_of_turn(row) or picker_rows.row_title(self.timeline, row)
         return f"{what}: {numbers} · {cut_to(name, width - len(ago) - 4)}{ago}"
 
     # -- files and hunks
@@ -201,7 +201,7 @@ class PickerState:
 
     def first_file(self) -> int:
         """The place where the cursor starts in the files."""
-        place = self.tree.place_of(self.wanted) if self.wanted is not None else None
+        place = self.tree.line_of_file(self.wanted) if self.wanted is not None else None
         self.wanted = None
         return next((at for at, line in enumerate(self.tree.lines) if line.change is not None), 0) if place is None else place
 
@@ -213,7 +213,7 @@ class PickerState:
         """True if the chosen hunks are those of a turn, and not of a restore."""
         return self.preview is not None and self.preview.is_turn and self.preview.what == TURN and not self.preview.base
 
-    def choose(self, paths: set[bytes], *, only_add: bool = False) -> None:
+    def toggle_choice(self, paths: set[bytes], *, only_add: bool = False) -> None:
         """Choose files, or take them out of the choice if all are chosen. A file is chosen whole, or in parts."""
         self.dropped = ""
         self.checked = self.checked - paths if paths <= self.checked and not only_add else self.checked | paths
@@ -228,7 +228,7 @@ class PickerState:
         if not parts:
             del self.parts[path]
 
-    def choice(self) -> str:
+    def choice_in_words(self) -> str:
         """What is chosen, in words."""
         hunks = sum(map(len, self.parts.values()))
         words = [f"{len(self.checked):,} chosen"] if self.checked else []

@@ -11,7 +11,7 @@ from itertools import islice
 
 from ... import errors
 from ..._typing import TYPE_CHECKING, Any, NamedTuple
-from ...messages import age, plural, printable
+from ...messages import age_in_words, plural, printable
 from ...model import diff as diffs
 from ...model.checkpoint import MANUAL, SAFETY, Checkpoint
 from ...model.diff import Change
@@ -23,17 +23,16 @@ from ...ops import restore as restores
 from ...ops import revert as reverts
 from ...ops import status as statuses
 from ...ops import undo as undos
-from ...ops.checkpoint_names import is_named
-from ...ops.edits import Edit, Edits, changed_error
+from ...ops.checkpoint_names import is_kept_by_mark
+from ...ops.chosen_edits import Edit, Edits, changed_error
 from ...ops.machine_merge import edit_keeper
 from ...ops.outside_edits import edited_outside
 from ...ops.turn_view import TurnView
 from ...ops.unfinished_restore import finish_restore
 from ...store.catalog import Marked
-from ..plan.facts import branches_of, lost_rules, target_of, turn_title
-from ..plan.hunks import edit_of, taken_back_of
-from ..show.changes import details, unclear_notes
-from ..show.chat import removed_prompts, rewound_lines
+from ..plan.facts import branches_in_words, lost_rules, target_of, turn_title
+from ..plan.hunks import edit_with_hunks, edit_without_hunks
+from ..show.changes import entry_details, unclear_notes
 from ..show.pinned import marking_lines
 from ..show.restored import (
     NO_TARGET,
@@ -48,11 +47,12 @@ from ..show.restored import (
     unprotected_lines,
     written_and_removed,
 )
+from ..show.rewound import removed_prompts, rewound_lines
 from ..show.rows import is_shown, sides_of
-from ..show.text import Line, size
+from ..show.text import Line, human_size
 from ..terminal.questions import KEEP_EDITS, Ask, Proposal
 from . import picker_rows
-from .patch_lines import MOST_LINES, patch_of
+from .patch_lines import MOST_LINES, change_as_lines
 from .picker_rows import PickerRow, PickerTimeline
 
 if TYPE_CHECKING:
@@ -111,30 +111,30 @@ class TimelineModel:
 
     # -- the timeline
 
-    def timeline(self) -> PickerTimeline:
+    def first_timeline(self) -> PickerTimeline:
         """The first rows with their changes, and all further turns without changes."""
         context = self._context
         self._view = TurnView(context, self._seen)
         self._waiting, self._read = filter(is_shown, self._view.rows()), []
         self._inside, self._elsewhere = {}, []
         self._sides = sides_of(self._view.turns)
-        return self._more(_FIRST)
+        return self._read_more(_FIRST)
 
-    def more(self) -> PickerTimeline:
+    def timeline_with_more(self) -> PickerTimeline:
         """The timeline with some more rows."""
-        return self._more(_STEP)
+        return self._read_more(_STEP)
 
     def scan_worktree(self) -> PickerTimeline:
         """Scan the worktree. Later comparisons are with this scan; the timeline shows what was edited since."""
         self._seen = compare.scan_worktree(self._context)
-        return self.timeline()
+        return self.first_timeline()
 
-    def filled(self, wanted: Sequence[PickerRow]) -> dict[str, PickerRow]:
+    def turns_with_changes(self, wanted: Sequence[PickerRow]) -> dict[str, PickerRow]:
         """Turns with their changes, by key."""
         assert self._view is not None
         return {row.key: row._replace(item=self._view.filled(row.item), is_final=True) for row in wanted if isinstance(row.item, Turn)}
 
-    def _more(self, most: int) -> PickerTimeline:
+    def _read_more(self, most: int) -> PickerTimeline:
         view = self._view
         assert view is not None
         newest = max(view.points.values(), key=lambda point: point.seq, default=None)
@@ -148,7 +148,7 @@ class TimelineModel:
         if is_complete or (before and not self._inside):  # the first rows do not wait for it
             shown = {row.target for row in self._read if isinstance(row.item, SavedRow | Reset)}
             shown |= set() if is_complete else {one.id for one in view.points.values() if one.trigger in (MANUAL, SAFETY)}
-            self._inside = picker_rows.inside_of(view.turns, view.points, shown)
+            self._inside = picker_rows.rows_inside_turns(view.turns, view.points, shown)
             own, everywhere = self._context.root.key, self._context.store.checkpoints()
             others = (one for one, _ in everywhere if one.worktree != own and not one.more.machine)
             self._elsewhere = [picker_rows.point_row(one) for one in others]
@@ -165,7 +165,7 @@ class TimelineModel:
             sessions=sessions,
             turns=len(view.turns),
             elsewhere=self._elsewhere,
-            unfinished=unfinished(self._context),
+            unfinished=interrupted_restore_details(self._context),
             is_complete=is_complete,
         )
 
@@ -197,7 +197,7 @@ class TimelineModel:
         context = self._context
         item = row.item
         if isinstance(item, Checkpoint):
-            return compare.with_parent(context, item)
+            return compare.compare_with_parent(context, item)
         to_now = (isinstance(item, Turn) and item.to_now) or (isinstance(item, Outside) and not item.checkpoint)
         if isinstance(item, Turn) and item.changes is None:
             if item.to_now and self._seen is None:
@@ -207,7 +207,7 @@ class TimelineModel:
         changes, unclear = (item.changes, item.unclear) if isinstance(item, Turn | Outside | Reset) else ((), ())
         if changes is None:
             raise errors.CheckpointNotFound("what this turn changed is not known: its start or its end was forgotten, or is damaged")
-        return compare.of_changes(context, changes, to_now=to_now, unclear=unclear)
+        return compare.comparison_of_changes(context, changes, to_now=to_now, unclear=unclear)
 
     def _whole_prompt(self, row: PickerRow) -> str:
         """The whole prompt. A checkpoint holds its start only; the transcript has the rest."""
@@ -222,7 +222,7 @@ class TimelineModel:
 
     # -- what changes something
 
-    def resume(self, *, forward: bool) -> ActionResult:
+    def continue_or_abort(self, *, forward: bool) -> ActionResult:
         """Continue an interrupted restore, or abort it."""
         done = finish_restore(self._context, forward=forward)
         return _restore_result(done if forward else done._replace(op="abort"))
@@ -232,7 +232,7 @@ class TimelineModel:
     ) -> ActionResult:
         """Restore files, conversation or both after `ask` returns YES. `parts`: hunks of files that are chosen beside
         `scope`. Raises Declined and others."""
-        edits = {**dict.fromkeys(scope), **_edits(parts, edit_of)} if parts is not None else None
+        edits = {**dict.fromkeys(scope), **_edits_from_hunks(parts, edit_with_hunks)} if parts is not None else None
         scope = scope if edits is None else [*edits]
         keep_edits, skip_damaged = self._keep_edits and edits is None, False
         while True:
@@ -244,7 +244,7 @@ class TimelineModel:
                 if skip_damaged or what == CHAT or self._context.store.is_interrupted(self._context.root.key):
                     raise
                 question = "Damaged in the store. Leave alone what is damaged, and plan all the rest?"
-                _must_agree(ask(Proposal(Line(question), [Line(printable(str(error)))])))
+                _decline_unless_yes(ask(Proposal(Line(question), [Line(printable(str(error)))])))
                 skip_damaged = True
 
     def _restore(
@@ -260,12 +260,12 @@ class TimelineModel:
 
         def confirm(plan: Plan, strange: tuple[bytes, ...] = ()) -> bool:
             some = f", parts of {plural(len(parts), 'file')} only" if parts else ", keeping your edits" if keep_edits else ""
-            headline = f"Restore {'chat and files' if what == BOTH else 'files'} to {name}: {summary(plan)}{some}"
+            headline = f"Restore {'chat and files' if what == BOTH else 'files'} to {name}: {plan_totals(plan)}{some}"
             outside = NO_EDITS if keep_edits else edited_outside(context, point, plan.actions)
             may_keep = bool(outside.proved) and outside.can_stay and edits is None
             planned = [*plan_lines(plan), *outside_lines(outside, KEEP_EDITS if may_keep else ""), *foreign_lines(strange), *taken]
-            notes = self._notes(point, plan)
-            answer = ask(Proposal(Line(headline), planned, notes, UNDO_KEEPS, lambda: self._patch_of(plan, made), may_keep))
+            notes = self._plan_notes(point, plan)
+            answer = ask(Proposal(Line(headline), planned, notes, UNDO_KEEPS, lambda: self._plan_patch(plan, made), may_keep))
             if answer == KEEP_EDITS:
                 raise restores.EditsKept
             return bool(answer)
@@ -283,7 +283,7 @@ class TimelineModel:
             return _rewind_result(self._rewind(point, both=True, scope=scope, confirm=confirm, **options), target)
         taken_back = f"{plural(len(before.prompts), 'prompt')} taken back, no file changed"
         headline = Line(f"Fork the conversation as it was {name}: {taken_back}")
-        _must_agree(ask(Proposal(headline, taken, kept="The conversation itself stays as it is.")))
+        _decline_unless_yes(ask(Proposal(headline, taken, kept="The conversation itself stays as it is.")))
         return _rewind_result(self._rewind(point), target)
 
     def take_back(self, turn: Turn, scope: Sequence[bytes], ask: Ask, parts: "ChosenParts | None" = None) -> ActionResult:
@@ -292,7 +292,7 @@ class TimelineModel:
         view = TurnView(self._context)
         turn = view.turn(turn.id)
         name = turn_title(turn)
-        hunks = _edits(parts, taken_back_of) if parts is not None else {}
+        hunks = _edits_from_hunks(parts, edit_without_hunks) if parts is not None else {}
         some = f", parts of {plural(len(hunks), 'file')} only" if hunks else ""
 
         def confirm(plan: Plan) -> bool:
@@ -300,23 +300,23 @@ class TimelineModel:
             title, planned = headline(f"Take back {name}{some}", plan), list(plan_lines(plan))
             merged = {item.path for item in plan.merged}
             made = {path: edit.data for path, edit in hunks.items() if edit.data is not None and path not in merged}
-            return bool(ask(Proposal(title, planned, notes, UNDO_KEEPS, lambda: self._patch_of(plan, made))))
+            return bool(ask(Proposal(title, planned, notes, UNDO_KEEPS, lambda: self._plan_patch(plan, made))))
 
         report = reverts.revert(self._context, view, [turn], [*scope, *hunks], confirm=confirm, hunks=hunks)
         return _restore_result(report, RestoreTarget(f"{name}{some}", turn.n, turn.started_ns))
 
-    def _notes(self, point: Checkpoint, plan: Plan) -> list[Line]:
+    def _plan_notes(self, point: Checkpoint, plan: Plan) -> list[Line]:
         """The lines above a plan: the rules that it takes back, and the branches if git is on another one now."""
         context = self._context
-        branches = branches_of(context, point).removeprefix(", ")
+        branches = branches_in_words(context, point).removeprefix(", ")
         return [*unprotected_lines(lost_rules(context, plan.actions)), *([Line(f"NOTE: {branches}")] if branches else [])]
 
-    def _patch_of(self, plan: Plan, made: Mapping[bytes, bytes]) -> Iterator[Line]:
+    def _plan_patch(self, plan: Plan, made: Mapping[bytes, bytes]) -> Iterator[Line]:
         """The patch of a plan. `made`: contents that the store does not have."""
-        found = compare.planned(self._context, really_changes(plan.actions), plan.merged, made)
+        found = compare.comparison_of_plan(self._context, really_changes(plan.actions), plan.merged, made)
         count = 0
         for change in sorted(found.changes, key=lambda change: change.new is not None):
-            for line in patch_of(found, change, is_plain=True):
+            for line in change_as_lines(found, change, is_plain=True):
                 if count == MOST_LINES:
                     yield Line(f"... more than {MOST_LINES} lines; casrewind diff --patch shows them all")
                     return
@@ -333,7 +333,7 @@ class TimelineModel:
         name = target.name.removeprefix("to ")
         headline = Line(f"Cut the conversation in its own session, {name}: {taken_back}")
         details = [Line(printable(before.transcript)), *map(Line, before.notes), *removed_prompts(before)]
-        _must_agree(ask(Proposal(headline, details, kept="As it is now it is kept beside.")))
+        _decline_unless_yes(ask(Proposal(headline, details, kept="As it is now it is kept beside.")))
         return _rewind_result(self._rewind(point, in_place=True), target)
 
     def _rewind(self, point: Checkpoint, **options: Any) -> rewind.Rewound:  # those of to_checkpoint
@@ -350,18 +350,18 @@ class TimelineModel:
     def pin(self, point: str, marked: Marked) -> ActionResult:
         """Pin the checkpoint, or unpin it."""
         found = lookup.checkpoint(self._context, point)
-        return _mark_result(pins.unpin(self._context, found) if is_named(found, marked) else pins.pin(self._context, found))
+        return _mark_result(pins.unpin(self._context, found) if is_kept_by_mark(found, marked) else pins.pin(self._context, found))
 
     def label(self, point: str, label: str) -> ActionResult:
         """Pin a checkpoint, and label it."""
         return _mark_result(pins.pin(self._context, lookup.checkpoint(self._context, point), label))
 
-    def place_of(self, path: bytes) -> bytes:
+    def absolute_path(self, path: bytes) -> bytes:
         """The absolute path of a file of the worktree."""
         return os.path.join(os.fsencode(self._context.root.path), path)
 
 
-def _edits(
+def _edits_from_hunks(
     parts: ChosenParts, edit_of_file: "Callable[[Comparison, Change, AbstractSet[int]], Edit | None]"
 ) -> dict[bytes, Edit]:
     """What the chosen hunks of each file make of it. Raises ContentInTheWay if a side of its change is no longer there."""
@@ -375,21 +375,21 @@ def _edits(
     return found
 
 
-def unfinished(context: "Context") -> list[str]:
+def interrupted_restore_details(context: "Context") -> list[str]:
     """Details of an interrupted restore, [] if no restore was interrupted."""
     if not context.store.is_interrupted(context.root.key):
         return []
     journal = statuses.status(context).journal
     if journal is None:
         return ["What it was is damaged: taking it back sets it aside."]
-    begun = age(journal.created_ns)
+    begun = age_in_words(journal.created_ns)
     return [
         f"The {journal.op} of {journal.target}, begun {begun}, is half done: some paths are as before, some as they should become.",
         f"The state before is {journal.safety}. What was edited since is kept, and named, whichever way it goes.",
     ]
 
 
-def summary(plan: Plan) -> str:
+def plan_totals(plan: Plan) -> str:
     """The totals of a plan."""
     written, removed = written_and_removed(plan.actions)
     left = f", {len(plan.kept)} left alone" if plan.kept else ""
@@ -397,7 +397,7 @@ def summary(plan: Plan) -> str:
     return f"{plural(written, 'path')} written{lost}{left}"
 
 
-def _must_agree(answer: str) -> None:
+def _decline_unless_yes(answer: str) -> None:
     if not answer:
         raise restores.Declined
 
@@ -415,7 +415,7 @@ def _mark_result(report: "Marking") -> ActionResult:
     return ActionResult(tuple(marking_lines(report)), is_mark=True)
 
 
-def counts(found: "Comparison", what: str) -> str:
+def counts_by_kind(found: "Comparison", what: str) -> str:
     """The number of files for each kind of change. `what`: TURN or HERE."""
     counted = diffs.count(found.changes)
     notes = unclear_notes(found.unclear)
@@ -426,10 +426,10 @@ def counts(found: "Comparison", what: str) -> str:
     return ", ".join([*(f"{number:,} {name}" for number, name in zip(numbers, names, strict=True) if number), *notes])
 
 
-def sizes(change: Change) -> str:
+def change_details(change: Change) -> str:
     """Further details of a changed path."""
     if change.old is None or change.new is None:
         entry = change.new or change.old
-        return f"  {size(entry.size)}" if entry is not None and entry.kind == FILE else ""
-    found = details(change.old, change.new)
+        return f"  {human_size(entry.size)}" if entry is not None and entry.kind == FILE else ""
+    found = entry_details(change.old, change.new)
     return f"  ({found})" if found else ""

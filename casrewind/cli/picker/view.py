@@ -36,36 +36,36 @@ class PickerView:
         self.app, self.state = app, state
         self._prompt: list[Text] = []
 
-    def focus(self, which: str) -> None:
+    def show_and_focus(self, which: str) -> None:
         """Move to a pane, which is shown if it was not."""
         self.state.is_opened = self.state.is_opened or which != "#timeline"
-        self.lines(which).display = True
+        self.list_widget(which).display = True
         self.app.screen_stack[0].query_one("#left" if which == "#timeline" else "#right").display = True
-        self.app.screen_stack[0].set_focus(self.lines(which))
+        self.app.screen_stack[0].set_focus(self.list_widget(which))
         self.arrange_panes()
 
-    def close(self) -> None:
+    def show_timeline_alone(self) -> None:
         """Show the timeline alone."""
         self.state.is_opened = False
-        self.focus("#timeline")
+        self.show_and_focus("#timeline")
         self.state.preview = None
         self.state.forget_choice()
 
     def arrange_panes(self) -> None:
         """Show the panes that fit, for what is opened."""
         screen = self.app.screen_stack[0]
-        is_small, pane = self.is_small(), self.pane()
+        is_small, pane = self.is_small(), self.focused_pane()
         screen.set_class(is_small, "small")
         screen.set_class(self.state.is_opened and not is_small, "opened")
         screen.query_one("#left").display = not (self.state.is_opened and is_small)
         screen.query_one("#right").display = self.state.is_opened
-        self.lines("#files").display = pane != "patch" or self.app.size.height >= _HIGH
+        self.list_widget("#files").display = pane != "patch" or self.app.size.height >= _HIGH
 
     def is_small(self) -> bool:
         """True if timeline and files do not fit side by side."""
         return self.app.size.width < _WIDE
 
-    def pane(self) -> str:
+    def focused_pane(self) -> str:
         """The pane that has the focus."""
         focused = self.app.screen_stack[0].focused
         name = focused.id if focused is not None else None
@@ -79,10 +79,10 @@ class PickerView:
 
     def update_lines(self) -> None:
         """Update the lines above and below the panes."""
-        self.show_text("#top", Text(f"casrewind · {self.state.name} · {self.state.totals()}", style="bold"))
-        self.show_text("#status", Text(self.state.status(), style="cyan"))
+        self.show_text("#top", Text(f"casrewind · {self.state.name} · {self.state.totals_in_words()}", style="bold"))
+        self.show_text("#status", Text(self.state.status_line(), style="cyan"))
         other = f"v {TURN if self.state.what == HERE else HERE}"
-        keys = [other if key.startswith("v ") else key for key in _KEYS[self.pane()]]
+        keys = [other if key.startswith("v ") else key for key in _KEYS[self.focused_pane()]]
         self.show_text("#keys", coloured_lines.footer(keys, self.app.size.width))
 
     def show_reading(self, words: str) -> None:
@@ -96,7 +96,7 @@ class PickerView:
         for found in self.app.screen_stack[0].query(where).results(Static):
             found.update(text)
 
-    def lines(self, which: str) -> LineList:
+    def list_widget(self, which: str) -> LineList:
         """One of the lists: #timeline, #prompt, #files or #patch."""
         return self.app.screen_stack[0].query_one(which, LineList)
 
@@ -114,44 +114,46 @@ class PickerView:
     def paint_file(self, index: int, _: int) -> Text:
         """A line of the files."""
         line = self.state.tree.lines[index]
-        return coloured_lines.tree_line(line, self.state.tree.below(line), self.state.checked, self.state.parts, self.state.lines_of)
+        return coloured_lines.tree_line(
+            line, self.state.tree.choosable_paths_of(line), self.state.checked, self.state.parts, self.state.lines_of
+        )
 
     def paint_patch(self, index: int, _: int) -> Text:
         """A line of the patch."""
         line = self.state.patch[index]
-        change = self.file()
+        change = self.chosen_file()
         chosen = self.state.parts.get(change.change.path, set()) if change is not None and change.change is not None else set()
         return coloured_lines.patch_line(line, is_choice=self.state.has_choice(), is_chosen=line.part in chosen)
 
     def chosen(self) -> PickerRow | None:
         """The row at the cursor."""
-        return self.state.row_at(self.lines("#timeline").cursor)
+        return self.state.row_at(self.list_widget("#timeline").cursor)
 
     def fit_prompt(self) -> None:
         """Wrap the prompt to the width of its pane. It has a fifth of the rows; more of it scrolls."""
-        lines = self.lines("#prompt")
+        lines = self.list_widget("#prompt")
         text = self.state.preview.prompt if self.state.preview is not None else ""
-        width = max((self.lines("#files").size.width or self.app.size.width) - 2, 10)
+        width = max((self.list_widget("#files").size.width or self.app.size.width) - 2, 10)
         self._prompt = coloured_lines.wrapped(text, width, self.app.console) if text.strip() else []
         lines.display = bool(self._prompt)
         lines.styles.height = max(min(len(self._prompt), self.app.size.height // 5), 1)
-        lines.fill(len(self._prompt))
+        lines.set_count(len(self._prompt))
 
-    def file(self) -> TreeLine | None:
+    def chosen_file(self) -> TreeLine | None:
         """The line of the files at the cursor."""
-        return self.state.line_at(self.lines("#files").cursor)
+        return self.state.line_at(self.list_widget("#files").cursor)
 
     def file_filter(self) -> str:
         """The words that filter the files."""
         return self.app.screen_stack[0].query_one("#narrow", Input).value.strip()
 
-    def clear(self) -> None:
+    def clear_row_lists(self) -> None:
         """Empty the lists of a row."""
         self._prompt = []
         for name in ("#prompt", "#files", "#patch"):
-            self.lines(name).fill(0)
+            self.list_widget(name).set_count(0)
 
-    def say(self, words: str) -> None:
+    def show_answer(self, words: str) -> None:
         """Answer a key."""
         self.state.said = words
         self.update_lines()

@@ -114,7 +114,7 @@ class LineList(ScrollView, can_focus=True):
         self._paint, self._has_cursor = paint, cursor
         self.count, self.cursor = 0, 0
 
-    def fill(self, count: int, cursor: int = 0, *, stays: bool = False) -> None:
+    def set_count(self, count: int, cursor: int = 0, *, stays: bool = False) -> None:
         """Set the number of items and the cursor. With `stays` the cursor keeps its line on the
         screen if the list was scrolled."""
         line = self.cursor - self.scroll_offset.y
@@ -125,7 +125,7 @@ class LineList(ScrollView, can_focus=True):
         self._scroll_to_cursor()
         self.refresh()
 
-    def first(self) -> int:
+    def first_visible(self) -> int:
         """The index of the first visible item."""
         return min(self.scroll_offset.y, max(self.count - 1, 0))
 
@@ -263,7 +263,7 @@ class Dialog(ModalScreen[str]):
         said = self.query_one("#said", LineList)
         said.styles.margin = (margin, 0)
         self.query_one("#box").styles.height = min(asked + len(told) + listed + 2 * margin, rows) + 2
-        said.fill(len(wanted))
+        said.set_count(len(wanted))
 
     def _folded(self, line: str, width: int) -> list[str]:
         indent = len(line) - len(line.lstrip())

@@ -37,7 +37,7 @@ class Worker:
         self._thread = threading.Thread(target=self._run, name="casrewind worker", daemon=True)
         self._thread.start()
 
-    def put(self, kind: int, work: Callable[[], _Result], answer: "Callable[[_Result | Exception], None]") -> None:
+    def put_job(self, kind: int, work: Callable[[], _Result], answer: "Callable[[_Result | Exception], None]") -> None:
         """Run `work`, then call `answer` on the screen's thread with the result or the exception."""
 
         def job() -> Callable[[], None]:
@@ -64,7 +64,7 @@ class Worker:
             self._changed.notify_all()
         self._thread.join()
 
-    def check(self) -> None:
+    def raise_if_closing(self) -> None:
         """Raise WorkerStopped if the worker is closing. Called with each progress report."""
         if self._closing:
             raise WorkerStopped

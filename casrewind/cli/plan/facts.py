@@ -7,13 +7,13 @@ from contextlib import suppress
 from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...gitignore.rules import is_protecting
-from ...messages import age, printable
+from ...messages import age_in_words, printable
 from ...model.checkpoint import Checkpoint
 from ...model.plan import Action
 from ...ops import lookup
 from ...ops.checkpoint_names import ReferencePlace
 from ...ops.context import Context
-from ..show.restored import RestoreTarget, name_of, shortened
+from ..show.restored import RestoreTarget, first_words, name_of
 
 if TYPE_CHECKING:
     from ...model.turn_records import Turn
@@ -38,23 +38,23 @@ def target_of(context: Context, point: Checkpoint) -> RestoreTarget:
     if number and point.more.machine:  # the line has no room for the id, too
         name, identity, here = name.removesuffix(f" of {printable(point.more.machine)}"), "", None
         number = f"{printable(point.more.machine)}:{number}"
-    details = filter(None, (number, age(point.created_ns), identity))
+    details = filter(None, (number, age_in_words(point.created_ns), identity))
     return RestoreTarget(f"to {name} ({', '.join(details)})", here, point.created_ns, number or point.id)
 
 
-def title_of(context: Context, point: Checkpoint) -> str:
+def checkpoint_title(context: Context, point: Checkpoint) -> str:
     """A checkpoint in words: its name, its turn, its age and its id."""
     return target_of(context, point).name.removeprefix("to ")
 
 
 def turn_title(turn: "Turn") -> str:
     """A turn in words: its number, prompt, age and id, and what a person has to know of its end."""
-    from ..show.rows import end_of
+    from ..show.rows import end_in_words
 
     moment = turn.ended_ns or turn.started_ns
-    details = ", ".join(filter(None, (age(moment) if moment is not None else "", turn.before)))
-    end = f", {ended}" if (ended := end_of(turn)) else ""
-    return f'@{turn.n} "{shortened(turn.prompt)}" ({details}){end}'
+    details = ", ".join(filter(None, (age_in_words(moment) if moment is not None else "", turn.before)))
+    end = f", {ended}" if (ended := end_in_words(turn)) else ""
+    return f'@{turn.n} "{first_words(turn.prompt)}" ({details}){end}'
 
 
 def _turn_beside(context: Context, point: Checkpoint) -> "Turn | None":
@@ -73,7 +73,7 @@ def _turn_beside(context: Context, point: Checkpoint) -> "Turn | None":
     return None
 
 
-def branches_of(context: Context, point: Checkpoint) -> str:
+def branches_in_words(context: Context, point: Checkpoint) -> str:
     """A checkpoint's branch and git's own in words, "" if they are equal or unknown. A restore changes no branch."""
     if not point.more.branch:
         return ""

@@ -14,7 +14,7 @@ from ...messages import printable
 from ...model.diff import Change, counted_changes
 from ...model.manifest import DIR, FILE, PERMISSIONS, is_directory
 from ...model.paths import parents
-from ...ops.edits import Edit
+from ...ops.chosen_edits import Edit
 from ..show import patch
 from ..show.comparison import patch_lines
 from ..show.patch import Hunk, Texts
@@ -53,13 +53,13 @@ class _Part(NamedTuple):
     hunk: Hunk | None = None
 
 
-def ask(found: "Comparison", stream: TextIO) -> dict[bytes, Edit]:
+def ask_for_each_change(found: "Comparison", stream: TextIO) -> dict[bytes, Edit]:
     """Ask about each change, in the order of a patch. Returns what is chosen, by path; {} if nothing is."""
     edits: dict[bytes, Edit] = {}
     for change, below in _grouped(found.changes):
         questions = _FileQuestions(found, change, below, stream)
-        goes_on = questions.ask()
-        edits.update(questions.edits())
+        goes_on = questions.ask_for_each_part()
+        edits.update(questions.chosen_edits())
         if not goes_on:
             break
     return edits
@@ -84,14 +84,14 @@ class _FileQuestions:
 
     def __init__(self, found: "Comparison", change: Change, below: Sequence[Change], stream: TextIO) -> None:
         self._found, self._change, self._below, self._stream = found, change, below, stream
-        self._texts = patch.texts(found, change) if has_hunks(change) else None
+        self._texts = patch.lines_of_both_sides(found, change) if has_hunks(change) else None
         self._parts = list(_parts(change, self._texts))
         self._answers: list[bool | None] = [None] * len(self._parts)
         self._at = 0
 
-    def ask(self) -> bool:
+    def ask_for_each_part(self) -> bool:
         """Ask about every part. Returns False if the person wants no more questions."""
-        self._show(self._head())
+        self._show(self._lines_above_hunks())
         shown: _Part | None = None
         while None in self._answers:
             if self._at == len(self._parts):
@@ -107,7 +107,7 @@ class _FileQuestions:
             self._apply_answer(answer, letters)
         return True
 
-    def edits(self) -> dict[bytes, Edit]:
+    def chosen_edits(self) -> dict[bytes, Edit]:
         """What is chosen."""
         change, texts = self._change, self._texts
         chosen = [part for part, answer in zip(self._parts, self._answers, strict=True) if answer]
@@ -125,11 +125,11 @@ class _FileQuestions:
         content = new if any(part.what == CHANGE for part in chosen) else old
         return {change.path: Edit(change, content._replace(mode=mode))}
 
-    def _head(self) -> Iterator[bytes]:
+    def _lines_above_hunks(self) -> Iterator[bytes]:
         """The lines above the first hunk; without hunks the whole patch."""
         if self._texts is not None:
-            return takewhile(lambda line: not line.startswith(b"@@ "), patch.lines(self._found, self._change))
-        return chain.from_iterable(patch.lines(self._found, one) for one in (self._change, *self._below))
+            return takewhile(lambda line: not line.startswith(b"@@ "), patch.patch_of_change(self._found, self._change))
+        return chain.from_iterable(patch.patch_of_change(self._found, one) for one in (self._change, *self._below))
 
     def _show(self, found: Iterable[bytes]) -> None:
         print_lines(patch_lines(found), self._stream)
@@ -175,7 +175,7 @@ class _FileQuestions:
         elif letter == "g":
             self._go_to_part(answer[1:].strip())
         elif letter == "s":
-            self._split()
+            self._split_hunk()
         elif letter:
             print_line(_HELP, self._stream)
 
@@ -201,12 +201,12 @@ class _FileQuestions:
         block = part.hunk.blocks[0]
         changed = [*(b"-" + line for line in self._texts.old[block.old_start : block.old_end])]
         changed += [b"+" + line for line in self._texts.new[block.new_start : block.new_end]]
-        return f"{patch.ranges(part.hunk).decode():<16} {cut_to(printable(changed[0].rstrip()), _HEAD)}"
+        return f"{patch.hunk_ranges(part.hunk).decode():<16} {cut_to(printable(changed[0].rstrip()), _HEAD)}"
 
-    def _split(self) -> None:
+    def _split_hunk(self) -> None:
         hunk = self._parts[self._at].hunk
         assert hunk is not None  # s fits
-        smaller = [_Part(HUNK, one) for one in patch.split(hunk)]
+        smaller = [_Part(HUNK, one) for one in patch.split_hunk(hunk)]
         self._parts[self._at : self._at + 1] = smaller
         self._answers[self._at : self._at + 1] = [None] * len(smaller)
         print_line(f"split into {len(smaller)} hunks", self._stream)

@@ -7,7 +7,7 @@ from ...model import digest as digests
 from ...model.diff import Change
 from ...model.line_diff import Block
 from ...model.manifest import FILE, LARGE, Entry
-from ...ops.edits import Edit
+from ...ops.chosen_edits import Edit
 from ..show import patch
 from ..show.patch import Texts
 
@@ -20,17 +20,17 @@ def has_hunks(change: Change) -> bool:
     return all(entry is not None and entry.kind == FILE and entry.size < LARGE for entry in (change.old, change.new))
 
 
-def edit_of(found: "Comparison", change: Change, numbers: Collection[int]) -> Edit | None:
+def edit_with_hunks(found: "Comparison", change: Change, numbers: Collection[int]) -> Edit | None:
     """The old side with these hunks of the new side. None if a side is no longer available."""
-    texts = patch.texts(found, change)
+    texts = patch.lines_of_both_sides(found, change)
     if texts is None or change.old is None:
         return None
     return edit_with(change, texts, _blocks(texts, change.path, numbers), change.old.mode)
 
 
-def taken_back_of(found: "Comparison", change: Change, numbers: Collection[int]) -> Edit | None:
+def edit_without_hunks(found: "Comparison", change: Change, numbers: Collection[int]) -> Edit | None:
     """The new side without these hunks of it. None if a side is no longer available."""
-    texts = patch.texts(found, change)
+    texts = patch.lines_of_both_sides(found, change)
     if texts is None or change.new is None:
         return None
     chosen = (Block(one.new_start, one.new_end, one.old_start, one.old_end) for one in _blocks(texts, change.path, numbers))

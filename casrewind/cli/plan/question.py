@@ -14,11 +14,11 @@ from ...ops.restore import EditsKept, NewKeeper
 from ..show import restored
 from ..show.text import PIPED, Line
 from ..terminal.lines import print_json, print_line, print_lines
-from ..terminal.questions import KEEP_EDITS, YES, Proposal, ask
+from ..terminal.questions import KEEP_EDITS, YES, Proposal, ask_about_plan
 from .facts import lost_rules
 
 if TYPE_CHECKING:
-    from ...hook.typed import TypedLine
+    from ...hook.typed_line import TypedLine
     from ...ops.context import Context
     from ..grammar.command_line import ParsedOptions
 
@@ -80,7 +80,7 @@ class PlanQuestion:
         """Show the plan and ask; or decide without a question."""
         self._done()
         if self._typed is not None:
-            return self._is_agreed(plan, strange)
+            return self._is_agreed_or_show(plan, strange)
         if self._is_asked or self._is_shown or self._options.json:
             self.find_outside_edits(plan.actions)
         notes = self._notes(plan)
@@ -93,13 +93,13 @@ class PlanQuestion:
             return True
         may_keep = bool(self.outside.proved) and self.outside.can_stay and not self.keep_edits
         details = self._details(plan, strange, KEEP_EDITS)
-        answer = ask(Proposal(title, details, notes, restored.UNDO_KEEPS, lambda: self._patch(plan), may_keep))
+        answer = ask_about_plan(Proposal(title, details, notes, restored.UNDO_KEEPS, lambda: self._patch(plan), may_keep))
         if answer == KEEP_EDITS:
             self.keep_edits, self.outside = True, NO_EDITS
             raise EditsKept
         return answer == YES
 
-    def explained(self) -> list[Line]:
+    def explanation_lines(self) -> list[Line]:
         """What a plan is, if it keeps edits or takes changes over."""
         if self._explanation is not None:
             return [self._explanation]
@@ -114,7 +114,7 @@ class PlanQuestion:
         elif self._options.json:
             print_json({"dry_run": True, "plan": "\n".join(line.text for line in self._lines)})
 
-    def title(self) -> str:
+    def title_if_not_shown(self) -> str:
         """The line above the result, if no plan with it was shown."""
         return "" if self._is_asked or self._is_shown else self._title()
 
@@ -130,7 +130,7 @@ class PlanQuestion:
 
     def _details(self, plan: Plan, strange: tuple[bytes, ...], how: str) -> list[Line]:
         """The lines below the title of a plan. `how`: see outside_lines."""
-        found = [*self.explained(), *restored.plan_lines(plan), *restored.outside_lines(self.outside, how)]
+        found = [*self.explanation_lines(), *restored.plan_lines(plan), *restored.outside_lines(self.outside, how)]
         found += restored.foreign_lines(strange)
         return [*found, Line(f"  {self._moved}")] if self._moved else found
 
@@ -138,15 +138,15 @@ class PlanQuestion:
         from ...ops import compare
         from ..show import comparison
 
-        found = compare.planned(self._context, restored.really_changes(plan.actions), plan.merged)
-        return comparison.lines(found, comparison.Form(comparison.PATCH), PIPED)
+        found = compare.comparison_of_plan(self._context, restored.really_changes(plan.actions), plan.merged)
+        return comparison.comparison_lines(found, comparison.Form(comparison.PATCH), PIPED)
 
-    def _is_agreed(self, plan: Plan, strange: tuple[bytes, ...]) -> bool:
+    def _is_agreed_or_show(self, plan: Plan, strange: tuple[bytes, ...]) -> bool:
         """True if the person typed the code of this very plan, or if it is the smallest step. Else show the plan."""
-        from ...hook.typed import code_of
+        from ...hook.typed_line import code_of_plan
 
         assert self._typed is not None
-        code = code_of(self._anchor, self._what, plan)
+        code = code_of_plan(self._anchor, self._what, plan)
         if self._typed.code == code or (self._typed.code is None and self._is_small(plan, strange)):
             return True
         self.find_outside_edits(plan.actions)
@@ -156,7 +156,7 @@ class PlanQuestion:
         return False
 
     def _is_small(self, plan: Plan, strange: tuple[bytes, ...]) -> bool:
-        from ...hook.typed import MOST_UNASKED
+        from ...hook.typed_line import MOST_UNASKED
         from ...ops.outside_edits import is_of_turn_alone
 
         assert self._typed is not None
@@ -180,7 +180,7 @@ class PlanQuestion:
 
 
 def _typed_line(options: "ParsedOptions") -> "TypedLine":
-    from ...hook.typed import from_option
+    from ...hook.typed_line import parse_typed_option
 
     assert options.typed is not None
-    return from_option(options.typed)
+    return parse_typed_option(options.typed)

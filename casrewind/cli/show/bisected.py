@@ -3,13 +3,12 @@
 from collections.abc import Iterator, Sequence
 
 from ..._typing import TYPE_CHECKING, NamedTuple
-from ...messages import age, plural
+from ...messages import age_in_words, plural
 from ...model.checkpoint import Checkpoint
 from ...model.turn_records import Turn
 from . import shapes
-from .comparison import STAT, Form
-from .comparison import lines as comparison_lines
-from .restored import name_of, shortened
+from .comparison import STAT, Form, comparison_lines
+from .restored import first_words, name_of
 from .rows import sides_of
 from .text import BOLD, Line, styled
 
@@ -40,12 +39,12 @@ def state_name(view: "TurnView", point: Checkpoint) -> str:
     turn = sides_of(view.turns).get(point.id)
     if turn is None:
         name = name_of(point, view.marks[point.id])
-        return f"{name} ({age(point.created_ns)}{'' if point.id in name else f', {point.id}'})"
+        return f"{name} ({age_in_words(point.created_ns)}{'' if point.id in name else f', {point.id}'})"
     side = "before" if turn.before == point.id else "after"
-    return f'{side} @{turn.n} "{shortened(turn.prompt)}" ({age(point.created_ns)})'
+    return f'{side} @{turn.n} "{first_words(turn.prompt)}" ({age_in_words(point.created_ns)})'
 
 
-def lines(found: "FirstBad", changes: Sequence[SuspectChange], compared: "Comparison | None", columns: int) -> Iterator[Line]:
+def bisect_lines(found: "FirstBad", changes: Sequence[SuspectChange], compared: "Comparison | None", columns: int) -> Iterator[Line]:
     """The result. `compared`: what the first bad step changed, if it is known."""
     if compared is None:
         yield Line(f"one of these {len(changes)} is the first bad one; the command skipped what lies between:")
@@ -54,18 +53,18 @@ def lines(found: "FirstBad", changes: Sequence[SuspectChange], compared: "Compar
     else:
         yield styled("first bad: ", (changes[0].title, BOLD))
         yield from comparison_lines(compared, Form(STAT), columns)
-    yield Line(_way_on(changes))
+    yield Line(_what_next(changes))
     yield Line(f"{plural(len(found.runs), 'run')} in {plural(found.states, 'state')}")
 
 
-def _way_on(changes: Sequence[SuspectChange]) -> str:
+def _what_next(changes: Sequence[SuspectChange]) -> str:
     turn = changes[0].turn
     if len(changes) == 1 and turn is not None and not turn.running and not turn.taken_back:
         return f"casrewind revert @{turn.n} takes it back"
     return f"casrewind diff {changes[0].old.id} {changes[-1].new.id} -p shows the change"
 
 
-def shape(found: "FirstBad", changes: Sequence[SuspectChange]) -> "Shape":
+def bisect_json(found: "FirstBad", changes: Sequence[SuspectChange]) -> "Shape":
     """bisect --json. `first_bad` is a turn as in list --json. Else `row` says what it is. It is null if the command skipped
     states beside it."""
     first = _first_shape(changes[0]) if len(changes) == 1 else None

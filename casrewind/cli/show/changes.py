@@ -8,7 +8,7 @@ from ..._typing import TYPE_CHECKING, NamedTuple
 from ...messages import plural, printable
 from ...model.diff import Change, counted_changes, topmost
 from ...model.manifest import FILE, Entry, is_directory
-from .text import COLOURS, SHOWN, SIGNS, Line, size, styled
+from .text import COLOURS, SHOWN, SIGNS, Line, human_size, styled
 
 if TYPE_CHECKING:
     from ...ops.rename_detection import Rename
@@ -34,7 +34,7 @@ class Row(NamedTuple):
         return styled((self.sign, COLOURS[self.sign]), f" {name}{more}")
 
 
-def details(old: Entry | None, new: Entry | None) -> str:
+def entry_details(old: Entry | None, new: Entry | None) -> str:
     """Further details of a changed path: mode, kind, size."""
     if old is None or new is None:
         return ""
@@ -44,14 +44,14 @@ def details(old: Entry | None, new: Entry | None) -> str:
     if old.kind != new.kind:
         parts.append(f"{old.kind} -> {new.kind}")
     elif old.size != new.size:
-        before, after = size(old.size), size(new.size)
+        before, after = human_size(old.size), human_size(new.size)
         parts.append(f"{before} -> {after}" if before != after else f"{old.size:,} -> {new.size:,} bytes")
     elif parts and old.kind == FILE and old.digest != new.digest:
-        parts.append(f"other content, {size(new.size)} as before")
+        parts.append(f"other content, {human_size(new.size)} as before")
     return ", ".join(parts)
 
 
-def rows(changes: Sequence[Change], renames: "Iterable[Rename]" = ()) -> list[Row]:
+def change_rows(changes: Sequence[Change], renames: "Iterable[Rename]" = ()) -> list[Row]:
     """The lines of these changes, sorted by path. A directory added or removed whole is one line."""
     moved = list(renames)
     gone = {change.path for change in changes if is_directory(change.old) and not is_directory(change.new)}
@@ -72,7 +72,7 @@ def rows(changes: Sequence[Change], renames: "Iterable[Rename]" = ()) -> list[Ro
         sign = SIGNS[change.status]
         above = None if sign == "~" else _highest(change.path, gone if sign == "-" else come)
         if above is None:
-            found.append(Row(sign, shown_path(change), None, details(change.old, change.new), 1))
+            found.append(Row(sign, shown_path(change), None, entry_details(change.old, change.new), 1))
         else:
             folded.setdefault((sign, above), []).append(change)
     found += (_folded(sign, above, below) for (sign, above), below in folded.items())
@@ -86,10 +86,10 @@ def shown_path(change: Change) -> bytes:
 
 def unclear_lines(unclear: Iterable[Change]) -> Iterator[Line]:
     """The paths that one side did not capture, which are no changes. A directory stands for everything in it."""
-    return (Line(f" {words}: {named([shown_path(change) for change in some])}") for words, some in _unclear(unclear) if some)
+    return (Line(f" {words}: {first_names([shown_path(change) for change in some])}") for words, some in _unclear(unclear) if some)
 
 
-def named(paths: Sequence[bytes]) -> str:
+def first_names(paths: Sequence[bytes]) -> str:
     """The first paths, and how many more there are."""
     names = ", ".join(printable(path) for path in paths[: SHOWN])
     return f"{names} and {len(paths) - SHOWN:,} more" if len(paths) > SHOWN else names
@@ -109,7 +109,7 @@ def _unclear(unclear: Iterable[Change]) -> list[tuple[str, list[Change]]]:
 
 
 def _renamed(item: "Rename") -> Row:
-    parts = [f"{item.similarity}% the same" if item.similarity < 100 else "", details(item.old, item.new)]
+    parts = [f"{item.similarity}% the same" if item.similarity < 100 else "", entry_details(item.old, item.new)]
     return Row(RENAMED, item.path, item.source, ", ".join(part for part in parts if part), 1)
 
 

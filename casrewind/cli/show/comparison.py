@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from ..._typing import TYPE_CHECKING, NamedTuple
 from ...messages import printable
 from ...model.diff import Change, Counts, count, counted_changes
-from ...ops.rename_detection import find
+from ...ops.rename_detection import find_renames
 from . import changes, diffstat, patch
 from .text import BOLD, COLOURS, CYAN, Line, counts_in_words
 
@@ -43,24 +43,24 @@ def form_of(options: "ParsedOptions") -> Form:
     return Form(name, patch.CONTEXT if context is None else context, words, not getattr(options, "no_renames", False))
 
 
-def lines(found: "Comparison", form: Form, columns: int, shared: Collection[bytes] = ()) -> Iterator[Line]:
+def comparison_lines(found: "Comparison", form: Form, columns: int, shared: Collection[bytes] = ()) -> Iterator[Line]:
     """The lines of a comparison. Summary and table mark paths that another turn may have changed (`shared`) with "?".
 
     A table fits into `columns`.
     """
-    renames = find(found) if form.renames else ()
-    changed = pairs(counted_changes(found.changes), renames)
+    renames = find_renames(found) if form.renames else ()
+    changed = changes_with_renames(counted_changes(found.changes), renames)
     if form.name == PATCH:
         for change, rename in changed:
-            yield from patch_lines(patch.lines(found, change, rename, context=form.context, words=form.words), words=form.words)
+            yield from patch_lines(patch.patch_of_change(found, change, rename, context=form.context, words=form.words), words=form.words)
     elif form.name == STAT:
-        table = [(pair[0].path, diffstat.count(found, *pair)) for pair in changed]
+        table = [(pair[0].path, diffstat.count_lines(found, *pair)) for pair in changed]
         rows = [row._replace(name=f"{row.name} ?") if path in shared else row for path, row in table]
-        yield from diffstat.lines(rows, columns)
+        yield from diffstat.table_lines(rows, columns)
         yield from changes.unclear_lines(found.unclear)
     elif form.name == SUMMARY:
-        for row in changes.rows(found.changes, renames):
-            yield row.line().between("", " ?" if row.path in shared else "")
+        for row in changes.change_rows(found.changes, renames):
+            yield row.line().with_around("", " ?" if row.path in shared else "")
         yield Line(_sum(found.changes, renames) if found.changes else "no difference")
         yield from changes.unclear_lines(found.unclear)
     else:
@@ -68,7 +68,7 @@ def lines(found: "Comparison", form: Form, columns: int, shared: Collection[byte
             yield Line(_name(change, rename, with_status=form.name == NAME_STATUS))
 
 
-def pairs(found: Sequence[Change], renames: "Sequence[Rename]") -> "Iterator[tuple[Change, Rename | None]]":
+def changes_with_renames(found: Sequence[Change], renames: "Sequence[Rename]") -> "Iterator[tuple[Change, Rename | None]]":
     """The changes by path, each with its rename if it has a rename. A rename appears once, under the new path."""
     sources, places = {item.source for item in renames}, {item.path: item for item in renames}
     for change in found:

@@ -9,7 +9,7 @@ from ...model.diff import Change
 from ...model.line_diff import blocks
 from ...model.manifest import DIR, Entry
 from . import patch
-from .text import COLOURS, PIPED, Line, cells, styled
+from .text import COLOURS, PIPED, Line, column_width, styled
 
 if TYPE_CHECKING:
     from ...ops.compare import Comparison
@@ -29,15 +29,15 @@ class Counted(NamedTuple):
     sizes: str = ""
 
 
-def count(found: "Comparison", change: Change, rename: "Rename | None" = None) -> Counted:
+def count_lines(found: "Comparison", change: Change, rename: "Rename | None" = None) -> Counted:
     """Count the lines of a change."""
-    name = printable(change.path) if rename is None else between(rename.source, change.path)
+    name = printable(change.path) if rename is None else short_rename(rename.source, change.path)
     if rename is not None and rename.similarity == 100:
         return Counted(name, 0, 0)
     if DIR in (_kind(change.old), _kind(change.new)):
         return Counted(name + "/", 0, 0, f"directory {change.status}")
     try:
-        texts = patch.texts(found, change, None if rename is None else rename.source)
+        texts = patch.lines_of_both_sides(found, change, None if rename is None else rename.source)
     except errors.StoreDamaged:
         return Counted(name, 0, 0, "damaged")
     if texts is None:
@@ -51,7 +51,7 @@ def _kind(entry: Entry | None) -> str:
     return "" if entry is None else entry.kind
 
 
-def between(source: bytes, path: bytes) -> str:
+def short_rename(source: bytes, path: bytes) -> str:
     """A short form of a rename: the common parts of both names appear once, as in "src/{old => new}/file"."""
     old, new = source.split(b"/"), path.split(b"/")
     start = 0
@@ -68,14 +68,14 @@ def between(source: bytes, path: bytes) -> str:
     return f"{head}{{{middle}}}{tail}"
 
 
-def lines(found: Sequence[Counted], columns: int) -> Iterator[Line]:
+def table_lines(found: Sequence[Counted], columns: int) -> Iterator[Line]:
     """The lines of the table in the columns of the output, and the total below them."""
     if not found:
         return
     name_width, number_width, bar_width, most = _widths(found, _WIDTH if columns >= PIPED else columns)
     for row in found:
         name = _shortened(row.name, name_width)
-        name += " " * (name_width - cells(name))
+        name += " " * (name_width - column_width(name))
         if row.sizes:
             yield Line(f" {name} | {row.sizes}")
             continue
@@ -90,7 +90,7 @@ def _widths(found: Sequence[Counted], width: int) -> tuple[int, int, int, int]:
     most = max(row.added + row.removed for row in found)
     number_width = len(str(most))
     sizes = max(len(row.sizes) for row in found)
-    name_width = max(cells(row.name) for row in found)
+    name_width = max(column_width(row.name) for row in found)
     width = max(width, _LEAST_NAME + _LEAST_BAR + number_width + 6)
     bar_width = max(most, sizes - number_width - 1)
     if name_width + number_width + 6 + bar_width > width:
@@ -104,9 +104,9 @@ def _widths(found: Sequence[Counted], width: int) -> tuple[int, int, int, int]:
 
 def _shortened(name: str, width: int) -> str:
     """A name without its first part, if it is too long."""
-    if cells(name) <= width:
+    if column_width(name) <= width:
         return name
-    while name and cells(name) > width - 3:
+    while name and column_width(name) > width - 3:
         name = name[1:]
     _, slash, rest = name.partition("/")
     return "..." + (slash + rest if slash else name)

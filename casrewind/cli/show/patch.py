@@ -63,7 +63,7 @@ class Hunk(NamedTuple):
     place: bytes
 
 
-def lines(
+def patch_of_change(
     found: "Comparison", change: Change, rename: "Rename | None" = None, *, context: int = CONTEXT, words: bool = False
 ) -> Iterator[bytes]:
     """The patch of one change, as lines of bytes without line ends: content and names need not be text.
@@ -73,11 +73,11 @@ def lines(
     """
     old, new = _content_side(change.old), _content_side(change.new)
     if old is not None and new is not None and old.kind != new.kind:  # git applies this as a removal and an addition
-        yield from lines(found, change._replace(new=None), context=context, words=words)
-        yield from lines(found, change._replace(old=None), context=context, words=words)
+        yield from patch_of_change(found, change._replace(new=None), context=context, words=words)
+        yield from patch_of_change(found, change._replace(old=None), context=context, words=words)
         return
     source = change.path if rename is None else rename.source
-    left_name, right_name = quoted(b"a/" + source), quoted(b"b/" + change.path)
+    left_name, right_name = git_quoted(b"a/" + source), git_quoted(b"b/" + change.path)
     if old is None and new is None:
         yield b"diff --casrewind " + left_name + b" " + right_name
         purged = any(entry is not None and entry.kind == manifest.PURGED for entry in (change.old, change.new))
@@ -87,13 +87,13 @@ def lines(
     is_same = old is not None and new is not None and (old.digest, old.target) == (new.digest, new.target)
     before, after = (b"", b"") if is_same else _sides(found, change, source)
     if before == after == b"":  # `patch` requires quotes around a name with spaces if no other line names the file
-        left_name, right_name = (quoted(name, also=b" ") for name in (b"a/" + source, b"b/" + change.path))
+        left_name, right_name = (git_quoted(name, also=b" ") for name in (b"a/" + source, b"b/" + change.path))
     yield b"diff --git " + left_name + b" " + right_name
     yield from _modes(old, new)
     if rename is not None:
         yield b"similarity index %d%%" % rename.similarity
-        yield b"rename from " + quoted(rename.source)
-        yield b"rename to " + quoted(change.path)
+        yield b"rename from " + git_quoted(rename.source)
+        yield b"rename to " + git_quoted(change.path)
     if is_same or (before == after and before is not None and old is not None and new is not None):
         return
     if before is not None and after is not None:
@@ -111,7 +111,7 @@ def lines(
         yield from hunk_lines(both, hunk, words=words)
 
 
-def texts(found: "Comparison", change: Change, source: bytes | None = None) -> Texts | None:
+def lines_of_both_sides(found: "Comparison", change: Change, source: bytes | None = None) -> Texts | None:
     """The lines of both sides of a change. None for a binary file, a large file, or another kind."""
     before, after = _sides(found, change, change.path if source is None else source)
     if before is None or after is None or is_binary(before) or is_binary(after):
@@ -119,7 +119,7 @@ def texts(found: "Comparison", change: Change, source: bytes | None = None) -> T
     return Texts(lines_of(before), lines_of(after))
 
 
-def quoted(name: bytes, *, also: bytes = b"") -> bytes:
+def git_quoted(name: bytes, *, also: bytes = b"") -> bytes:
     """A name as git writes it: in double quotes, with escapes, if it contains special characters.
 
     Characters in `also` require quotes, too.
@@ -193,7 +193,7 @@ def hunks(texts: Texts, path: bytes, context: int = CONTEXT) -> Iterator[Hunk]:
         yield _make_hunk(group, start, min(group[-1].old_end + context, len(texts.old)), place)
 
 
-def split(hunk: Hunk) -> list[Hunk]:
+def split_hunk(hunk: Hunk) -> list[Hunk]:
     """The hunk in parts of one block each. As in git, the lines between two blocks are context of both."""
     starts = [hunk.start, *(block.old_end for block in hunk.blocks[:-1])]
     ends = [*(block.old_start for block in hunk.blocks[1:]), hunk.end]
@@ -207,11 +207,11 @@ def _make_hunk(group: list[Block], start: int, end: int, place: bytes) -> Hunk:
 
 def hunk_lines(found: Texts, hunk: Hunk, *, words: bool = False) -> Iterator[bytes]:
     """The patch of one hunk, as lines of bytes without line ends."""
-    yield b"@@ " + ranges(hunk) + b" @@" + hunk.place
+    yield b"@@ " + hunk_ranges(hunk) + b" @@" + hunk.place
     yield from _word_body(found, hunk) if words else _body(found, hunk)
 
 
-def ranges(hunk: Hunk) -> bytes:
+def hunk_ranges(hunk: Hunk) -> bytes:
     """The lines of a hunk on both sides, as its first line has them."""
     return b"-" + _range(hunk.start, hunk.end) + b" +" + _range(hunk.new_start, hunk.new_end)
 

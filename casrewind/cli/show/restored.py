@@ -10,7 +10,7 @@ from ...model.diff import Change, count, counted_changes
 from ...model.history import RESTORE, REVERT, TAKE
 from ...model.plan import EDITED, OUTSIDE, Action, Kept, Merged, OutsideEdits, Plan
 from ...store.catalog import Marked
-from .text import RED_BOLD, SHOWN, Line, Part, cells, cut_to, size, styled
+from .text import RED_BOLD, SHOWN, Line, Part, column_width, cut_to, human_size, styled
 
 if TYPE_CHECKING:
     from ...model.turn_records import Turn
@@ -78,7 +78,7 @@ def restored_lines(report: "Restored", name: str = "", *, state: str = "", is_in
             yield from first_changes(report.actions, _NAMED, "; casrewind list names the restore")
     if name and not actions and report.op != "materialise":
         yield Line(f"  asked for: {report.op} {name}")
-    yield from _kept(report.kept, report.actions)
+    yield from _kept_lines(report.kept, report.actions)
     yield from _marked_lines(report.merged)
     yield from _inexact_note(report, state)
     if report.op in _SAYS_WAY_BACK and report.safety:
@@ -109,9 +109,9 @@ def _written_lines(report: "Restored") -> Iterator[Line]:
         own = f" ({each.from_worktree:,} from the worktree)" if each.from_worktree else ""
         yield Line(f"wrote {plural(each.files, 'file')} to {printable(each.directory)}{own} in {each.seconds:.1f} s{commit}")
     if report.carried:
-        named = [f"{printable(path)} ({size(number)})" for path, number in report.carried[:_NAMED]]
+        named = [f"{printable(path)} ({human_size(number)})" for path, number in report.carried[:_NAMED]]
         rest = report.carried[_NAMED:]
-        more = [f"{len(rest):,} more ({size(sum(number for _, number in rest))})"] if rest else []
+        more = [f"{len(rest):,} more ({human_size(sum(number for _, number in rest))})"] if rest else []
         yield Line(f"  and {plural(len(report.carried), 'ignored file')}, as now (.worktreeinclude): {enumerated([*named, *more])}")
 
 
@@ -119,16 +119,16 @@ def first_changes(actions: Sequence[Action], most: int, hint: str = "") -> Itera
     """The first `most` changes, removals first, and how many more there are with `hint`."""
     found = [row for side in _removals_and_rest(actions) for row in side]
     for row in found[:most]:
-        yield row.line().between("  ")
+        yield row.line().with_around("  ")
     if len(found) > most:
         yield Line(f"  ... and {len(found) - most:,} more{hint}")
 
 
 def _removals_and_rest(actions: Sequence[Action]) -> "tuple[list[Row], list[Row]]":
     """The rows of these actions: removals, and the rest. A new or removed directory is one row."""
-    from .changes import rows
+    from .changes import change_rows
 
-    found = rows([Change(action.path, action.before, action.after) for action in really_changes(actions)])
+    found = change_rows([Change(action.path, action.before, action.after) for action in really_changes(actions)])
     return [row for row in found if row.sign == "-"], [row for row in found if row.sign != "-"]
 
 
@@ -151,17 +151,17 @@ def plan_lines(plan: Plan) -> Iterator[Line]:
             if row.path in merged:
                 yield from _merged_lines(row, merged[row.path])
             else:
-                yield row.line().between("  ")
+                yield row.line().with_around("  ")
         if len(side) > SHOWN:
             yield Line(f"  ... and {len(side) - SHOWN:,} more; --dry-run --json lists all of them")
-    yield from _kept(plan.kept)
+    yield from _kept_lines(plan.kept)
 
 
 def _merged_lines(row: "Row", item: Merged) -> Iterator[Line]:
     """A file that becomes a merge: in one line if it has room."""
-    line, words = row._replace(more="").line().between("  "), _merge_in_words(item)
-    if cells(line.text) + 2 + cells(words) <= _WIDTH:
-        yield line.between("", f"  {words}")
+    line, words = row._replace(more="").line().with_around("  "), _merge_in_words(item)
+    if column_width(line.text) + 2 + column_width(words) <= _WIDTH:
+        yield line.with_around("", f"  {words}")
     else:
         yield from (line, Line(f"      {words}"))
 
@@ -208,7 +208,7 @@ def _left_to_person(left: Sequence[Kept]) -> Iterator[Line]:
     return _listed("kept, yours", found, f"{len(found) - SHOWN:,} more; --json lists all of them")
 
 
-def _kept(left: Sequence[Kept], done: Sequence[Action] = ()) -> Iterator[Line]:
+def _kept_lines(left: Sequence[Kept], done: Sequence[Action] = ()) -> Iterator[Line]:
     """The paths that were left alone, and those of `done` that were not restored as planned. What a person did not ask for
     is a remark."""
     yield from _left_to_person([item for item in left if item.why == OUTSIDE])
@@ -277,15 +277,15 @@ def _own_name(point: Checkpoint, marked: Marked) -> str:
 
     label = label_of(point, marked)
     if label and is_labelled(point, marked):
-        return f"'{shortened(label)}'"
+        return f"'{first_words(label)}'"
     if point.prompt:
-        return f'{"before" if point.trigger == PROMPT else "after"} "{shortened(point.prompt)}"'
+        return f'{"before" if point.trigger == PROMPT else "after"} "{first_words(point.prompt)}"'
     if label:
-        return f"'{shortened(label)}'"
+        return f"'{first_words(label)}'"
     return point.id if point.trigger == MANUAL else f"the {point.trigger.replace('_', ' ')} {point.id}"
 
 
-def shortened(text: str) -> str:
+def first_words(text: str) -> str:
     """The first words of a text, in one line."""
     return cut_to(printable(" ".join(text.split())), _TITLE)
 
@@ -301,7 +301,7 @@ def written_and_removed(actions: Iterable[Action]) -> tuple[int, int]:
     return counts.added + counts.modified, counts.removed
 
 
-def shape(
+def restored_json(
     report: "Restored", outside: Sequence[bytes] = (), target: RestoreTarget = NO_TARGET, forks: "Sequence[Shape | None]" = ()
 ) -> "Shape":
     """The result of a restore, undo or redo, as JSON. `outside`: the paths that were edited outside of a turn. `forks`: the

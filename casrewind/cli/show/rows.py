@@ -7,14 +7,14 @@ and at most three paths are named. Of the paths, removals are first, with a minu
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..._typing import TYPE_CHECKING, NamedTuple
-from ...messages import age, format_moment, plural, printable
+from ...messages import age_in_words, format_moment, plural, printable
 from ...model.checkpoint import RUN, TAKEN_FROM, Checkpoint
 from ...model.diff import Change, counted_changes
 from ...model.turn_records import BACKGROUND, NOT_SAVED, TYPED, Outside, Reset, Row, SavedRow, Turn
 from ...store.catalog import Marked
 from .changes import shown_path, unclear_notes
-from .restored import name_of, shortened
-from .text import BOLD, COLOURS, CYAN, DIM, PIPED, SIGNS, Line, Part, cells, cut_to, styled
+from .restored import first_words, name_of
+from .text import BOLD, COLOURS, CYAN, DIM, PIPED, SIGNS, Line, Part, column_width, cut_to, styled
 
 if TYPE_CHECKING:
     from ...ops.turn_view import Maker, TurnView
@@ -73,9 +73,9 @@ class RowText(NamedTuple):
     ending: str = ""
     is_dim: bool = False
 
-    def titled(self, room: int) -> str:
+    def title_within(self, room: int) -> str:
         """The title and its ending in at most `room` columns."""
-        left = room - cells(self.ending)
+        left = room - column_width(self.ending)
         return cut_to(self.title, left) + self.ending if left > 2 else cut_to(self.title, room)
 
 
@@ -112,7 +112,7 @@ class RowWriter:
 
     def lines(self, row: Row, *, paths: bool = True) -> Iterator[Line]:
         """The lines of a row in the columns of the list. With `paths`, they name the changed paths."""
-        found = self.text(row)
+        found = self.row_text(row)
         if not paths and found.total:
             found = found._replace(counts=f"{found.counts} {found.note}".rstrip(), paths=(), total=0, note="")
         found = found._replace(paths=found.paths[: self._names])
@@ -127,19 +127,19 @@ class RowWriter:
         """The spaces in front of a title."""
         return " " * (self._layout.mark + 4)
 
-    def text(self, row: Row) -> RowText:
+    def row_text(self, row: Row) -> RowText:
         """The words of a row, and what stands beside them."""
         words = self.words(row)
         title = ("* " if words.is_pinned else "") + words.title
         if isinstance(row, Turn):
             return self._turn(row, RowText(f"{self._prefix}@{row.n}", title, ending=words.ending, note=words.note, is_dim=row.taken_back))
         if isinstance(row, Outside):
-            seen = "now" if row.seen_ns is None else ("seen " if self._layout.width >= _WIDE else "") + age(row.seen_ns)
+            seen = "now" if row.seen_ns is None else ("seen " if self._layout.width >= _WIDE else "") + age_in_words(row.seen_ns)
             return _with_changes(RowText("", title, seen, note=words.note), row.changes)
         if isinstance(row, SavedRow):
-            return RowText("", title, age(row.at_ns), plural(row.files, "file"))
+            return RowText("", title, age_in_words(row.at_ns), plural(row.files, "file"))
         if isinstance(row, Reset):
-            found = RowText("", title, age(row.at_ns), note=words.note, ending=words.ending)
+            found = RowText("", title, age_in_words(row.at_ns), note=words.note, ending=words.ending)
             return _with_changes(found, row.changes)._replace(paths=(), total=0) if _is_counted(row) else found._replace(counts=NOT_COUNTED)
         return RowText("", title)
 
@@ -160,7 +160,7 @@ class RowWriter:
 
     def _turn(self, turn: Turn, found: RowText) -> RowText:
         moment = turn.ended_ns or turn.started_ns
-        when = "running" if turn.running else "" if moment is None else age(moment)
+        when = "running" if turn.running else "" if moment is None else age_in_words(moment)
         below = tuple(f"+ {first_line(text)}" for text in turn.also)
         older = self._view.turns[turn.n].branch if turn.n < len(self._view.turns) else ""
         if turn.branch and older and turn.branch != older:
@@ -183,8 +183,8 @@ class RowWriter:
 
     def _measured_layout(self) -> RowLayout:
         columns = self._columns
-        mark = cells(f"{self._prefix}@{self._highest}")
-        session = max((cells(self._short_session(turn)) for turn in self._turns), default=0)
+        mark = column_width(f"{self._prefix}@{self._highest}")
+        session = max((column_width(self._short_session(turn)) for turn in self._turns), default=0)
         if columns >= PIPED:
             return RowLayout(columns, mark, 34, _WHEN + 5, _PIPED_PATHS, session)
         when = _WHEN + (5 if columns >= _WIDE else 0)
@@ -265,7 +265,7 @@ def done_title(
     turn = sides.get(target)
     is_before = turn is not None and target == turn.before
     if turn is not None and (is_before or kind != "reverted"):
-        name = f'"{shortened(turn.prompt)}"'
+        name = f'"{first_words(turn.prompt)}"'
         if is_short:
             name = f"@{turn.n}" if is_before else f"after:@{turn.n}"
         elif kind != "reverted":
@@ -282,7 +282,7 @@ def first_line(text: str) -> str:
     return printable(" ".join(next((line for line in text.splitlines() if line.strip()), "").split()))
 
 
-def end_of(turn: Turn) -> str:
+def end_in_words(turn: Turn) -> str:
     """What a person has to know of a turn's end: it still runs, was cut short, not seen, or not saved. Else ""."""
     until = "now" if turn.ended_ns is None else format_moment(turn.ended_ns)[11:]
     if turn.not_saved:
@@ -361,7 +361,7 @@ def _paths_that_fit(found: RowText, room: int) -> str:
     for shown in range(len(found.paths), 0, -1):
         more = f" and {found.total - shown:,} more" if found.total > shown else ""
         text = ", ".join(found.paths[:shown]) + more
-        if cells(text) + (1 + len(note) if note else 0) <= room:
+        if column_width(text) + (1 + len(note) if note else 0) <= room:
             return f"{text} {note}".rstrip()
     if not found.paths:
         return note
@@ -377,7 +377,7 @@ def _in_columns(found: RowText, layout: RowLayout) -> Iterator[Line]:
     title = found.title + found.ending
     if is_cut and not found.session and (layout.session or not found.mark):  # a longer title gets more
         room = layout.paths - 2 if found.ending and not found.mark else layout.paths // 3
-        more = min(max(cells(title) - layout.title, 0), layout.session + room)
+        more = min(max(column_width(title) - layout.title, 0), layout.session + room)
         layout = layout._replace(title=layout.title + more, paths=layout.paths - max(more - layout.session, 0))
     rest: list[Part] = ["  ", _padded(found.when, layout.when)]
     if found.paths or found.note:
@@ -388,16 +388,16 @@ def _in_columns(found: RowText, layout: RowLayout) -> Iterator[Line]:
     if found.session:
         rest += ["  ", (found.session, DIM)]
     if is_cut and not styled(*rest).text:
-        title = found.titled(layout.width - layout.mark - 4)
+        title = found.title_within(layout.width - layout.mark - 4)
     elif is_cut:
-        title = found.titled(layout.title)
-    gap = " " * max(layout.title - cells(title), 0)
+        title = found.title_within(layout.title)
+    gap = " " * max(layout.title - column_width(title), 0)
     yield styled("  ", _padded_mark(found, layout), "  ", _title(found, title), gap, *rest)
 
 
 def _narrow_lines(found: RowText, layout: RowLayout) -> Iterator[Line]:
     room = layout.width - layout.mark - 4
-    yield styled("  ", _padded_mark(found, layout), "  ", _title(found, found.titled(room)))
+    yield styled("  ", _padded_mark(found, layout), "  ", _title(found, found.title_within(room)))
     parts = [part for part in (found.when, found.counts) if part]
     left = room - sum(len(part) + 2 for part in parts)
     paths = _paths_that_fit(found, left) if left > 0 else ""
@@ -419,7 +419,7 @@ def _title(found: RowText, title: str) -> Part:
 
 
 def _padded(text: str, columns: int) -> str:
-    return text + " " * max(columns - cells(text), 0)
+    return text + " " * max(columns - column_width(text), 0)
 
 
 def _counts(counts: str) -> Iterator[Part]:

@@ -61,7 +61,7 @@ def skips(found: Iterable[Skip]) -> list[Shape]:
 def checkpoint(point: Checkpoint, marked: Marked, current: str, turn: Turn | None = None) -> Shape:
     """One checkpoint as in list --json. `turn`: its turn, if it is known."""
     cursor = cursors.decode(point.cursor) if point.cursor else cursors.Cursor()
-    field = agents.turn_field(point.agent)
+    field = agents.turn_id_field(point.agent)
     return {
         "id": point.id,
         "seq": point.seq,

@@ -47,7 +47,7 @@ class Line(NamedTuple):
             at = end
         yield self.text[at:], ""
 
-    def between(self, before: str, after: str = "") -> "Line":
+    def with_around(self, before: str, after: str = "") -> "Line":
         """The line with text in front of it and behind it."""
         moved = len(before)
         styles = tuple((start + moved, end + moved, style) for start, end, style in self.styles)
@@ -69,7 +69,7 @@ def styled(*parts: Part) -> Line:
     return Line(text.rstrip(), tuple(styles))
 
 
-def size(number: int) -> str:
+def human_size(number: int) -> str:
     """Bytes for people."""
     value = float(number)
     for unit in ("B", "KiB", "MiB", "GiB"):
@@ -105,7 +105,7 @@ def description(point: "Checkpoint", marked: "Marked") -> str:
     return f"{found or point.trigger.replace('_', ' ')}: {point.prompt}"
 
 
-def cells(text: str) -> int:
+def column_width(text: str) -> int:
     """The width of a text in terminal columns."""
     if text.isascii():
         return len(text)
@@ -118,11 +118,11 @@ def cells(text: str) -> int:
     )  # fmt: skip
 
 
-def folded(text: str, width: int) -> list[str]:
+def folded_to_width(text: str, width: int) -> list[str]:
     """The text in lines of at most `width` columns, broken between words if possible. Returns at least one line."""
     found, line = [], ""
     for word in text.split(" "):
-        if line and cells(line) + 1 + cells(word) <= width:
+        if line and column_width(line) + 1 + column_width(word) <= width:
             line += " " + word
             continue
         if line:
@@ -133,11 +133,11 @@ def folded(text: str, width: int) -> list[str]:
 
 
 def _pieces(word: str, width: int) -> list[str]:
-    if cells(word) <= width:
+    if column_width(word) <= width:
         return [word]
     found = [""]
     for character in word:
-        if cells(found[-1]) + cells(character) > width and found[-1]:
+        if column_width(found[-1]) + column_width(character) > width and found[-1]:
             found.append("")
         found[-1] += character
     return found
@@ -145,7 +145,7 @@ def _pieces(word: str, width: int) -> list[str]:
 
 def cut_to(text: str, width: int) -> str:
     """The text in at most `width` columns. A cut text ends in an ellipsis."""
-    if cells(text) <= width:
+    if column_width(text) <= width:
         return text
     return _pieces(text, max(width - 1, 1))[0] + "…"
 
@@ -161,7 +161,7 @@ def skipped_lines(found: "Sequence[Skip]") -> Iterator[Line]:
         by_reason.setdefault(skip.reason, []).append(skip.path)
     for reason, places in sorted(by_reason.items()):
         names = ", ".join(printable(place) for place in places[:3]) + (", ..." if len(places) > 3 else "")
-        kind = domains.kind_of(reason)
+        kind = domains.reason_alone(reason)
         line = f"  not captured ({printable(reason)}): {len(places)}: {names}"
         if kind == domains.UNREADABLE_RULES:
             line = f"  not counted ({printable(reason)}; a restore of this deletes nothing below): {len(places)}: {names}"

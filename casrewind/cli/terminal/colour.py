@@ -17,7 +17,7 @@ class _Choice:
     is_paged = False
 
 
-def choose(options: "ParsedOptions") -> None:
+def set_mode(options: "ParsedOptions") -> None:
     """Set the colour mode from `options.color`: "auto", "always" or "never". Without the option it is "auto"."""
     _Choice.choice = getattr(options, "color", None) or AUTO
 
@@ -34,7 +34,7 @@ def is_terminal(stream: TextIO) -> bool:
     return (_Choice.is_paged and stream is sys.stdout) or stream.isatty()
 
 
-def is_on(stream: TextIO, *, for_programs: bool = False) -> bool:
+def has_colours(stream: TextIO, *, for_programs: bool = False) -> bool:
     """True if a stream has colours.
 
     --color decides first, then NO_COLOR, then FORCE_COLOR. FORCE_COLOR is ignored for output that programs read

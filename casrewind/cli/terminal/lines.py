@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from ... import errors
 from ..._typing import TYPE_CHECKING, TextIO
-from ...messages import is_full, printable, reason_of
+from ...messages import is_disk_full, printable, reason_of
 
 if TYPE_CHECKING:  # a usage error needs none of these imports
     from ..show.text import Line
@@ -62,7 +62,7 @@ def _print_bytes_of_file(line: "Line", stream: TextIO) -> None:
     """Print a line with bytes of a file: as they are for a program, without control characters for a terminal."""
     from . import colour
 
-    is_shown, is_coloured = colour.is_terminal(stream), colour.is_on(stream, for_programs=True)
+    is_shown, is_coloured = colour.is_terminal(stream), colour.has_colours(stream, for_programs=True)
     whole = b""
     for text, style in line.parts():
         data = text.encode("utf-8", "surrogateescape")
@@ -120,7 +120,7 @@ def is_colourful(stream: TextIO) -> bool:
     """True if a stream has colours."""
     from . import colour
 
-    return colour.is_on(stream)
+    return colour.has_colours(stream)
 
 
 def reporter(*, quiet: bool) -> "Reporter | None":
@@ -138,7 +138,7 @@ def reporter(*, quiet: bool) -> "Reporter | None":
 def print_error(problem: str, hint: str = "") -> None:
     """Print a line to standard error, with control characters escaped. A terminal shows the hint on its own line."""
     _State.last_error = problem, hint
-    lines = [problem, hint] if sys.stderr.isatty() and hint else [errors.sentence(problem, hint)]
+    lines = [problem, hint] if sys.stderr.isatty() and hint else [errors.problem_with_hint(problem, hint)]
     print("\n  ".join([f"casrewind: {printable(lines[0])}", *map(printable, lines[1:])]), file=sys.stderr)
 
 
@@ -181,7 +181,7 @@ def system_error(error: OSError | MemoryError) -> int:
         else:
             print_error("not enough memory", "allow this process more (ulimit -v), and try again")
         return errors.CasrewindError.exit_code
-    if is_full(error):  # writes to a store or a worktree handle this themselves
+    if is_disk_full(error):  # writes to a store or a worktree handle this themselves
         drop_output()
         print_error(f"{reason_of(error)} to write the output to", "free some space and try again")
         return errors.StoreFull.exit_code
@@ -220,7 +220,7 @@ def drop_output(stream: "TextIO | None" = None) -> None:
         os.close(null)
 
 
-def reset() -> None:
+def reset_output() -> None:
     """Reset the state of an earlier command in this process, and open /dev/null for closed standard streams. Otherwise
     output could be written into a file of the store."""
     _State.has_reported, _State.last_error = False, ("", "")

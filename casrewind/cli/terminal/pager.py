@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from ..._typing import TYPE_CHECKING, Any
 from . import colour
 from .lines import drop_output
-from .table import set_width, width
+from .table import set_width, terminal_width
 
 if TYPE_CHECKING:
     import subprocess
@@ -31,22 +31,22 @@ def pager(options: "ParsedOptions") -> Iterator[None]:
     `options.no_pager` or `options.json` disables it. It also applies `options.color`. The block ends without an error
     when the person closes the pager. While the pager runs, the pager handles interrupts.
     """
-    colour.choose(options)
+    colour.set_mode(options)
     import signal
 
-    command = _command() if _is_wanted(options) else None
-    started = _start(command) if command is not None else None
+    command = _pager_command() if _is_wanted(options) else None
+    started = _start_pager(command) if command is not None else None
     if started is None:
         yield
         return
     handler = _ignore_interrupts()
-    saved = _redirect(started)
+    saved = _redirect_to_pager(started)
     try:
         with suppress(BrokenPipeError):
             yield
             sys.stdout.flush()
     finally:
-        _put_back(saved)
+        _redirect_to_terminal(saved)
         started.wait()
         if handler is not None:
             signal.signal(signal.SIGINT, handler)
@@ -58,7 +58,7 @@ def _is_wanted(options: "ParsedOptions") -> bool:
     return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
-def _command() -> str | None:
+def _pager_command() -> str | None:
     """The command of the pager. None if it is "", "cat" or not installed."""
     import shlex
 
@@ -79,13 +79,13 @@ def _command() -> str | None:
     return command
 
 
-def _start(command: str) -> "subprocess.Popen[bytes] | None":
+def _start_pager(command: str) -> "subprocess.Popen[bytes] | None":
     import subprocess
 
     from ... import programs
 
     path = programs.absolute_path(os.environ)
-    environment = {**_DEFAULTS, **os.environ, "PATH": path, "COLUMNS": str(width())}
+    environment = {**_DEFAULTS, **os.environ, "PATH": path, "COLUMNS": str(terminal_width())}
     try:
         return subprocess.Popen(["/bin/sh", "-c", command], stdin=subprocess.PIPE, env=environment)
     except OSError:
@@ -102,11 +102,11 @@ def _ignore_interrupts() -> Any:  # the type of a handler is private to the stub
         return None
 
 
-def _redirect(started: "subprocess.Popen[bytes]") -> int:
+def _redirect_to_pager(started: "subprocess.Popen[bytes]") -> int:
     """Redirect standard output to the pager. Returns a copy of the original descriptor."""
     assert started.stdin is not None
     sys.stdout.flush()
-    set_width(width())
+    set_width(terminal_width())
     colour.set_paged(is_paged=True)
     number = sys.stdout.fileno()
     saved = os.dup(number)
@@ -116,7 +116,7 @@ def _redirect(started: "subprocess.Popen[bytes]") -> int:
     return saved
 
 
-def _put_back(saved: int) -> None:
+def _redirect_to_terminal(saved: int) -> None:
     """Redirect standard output to the terminal again. Unread output of the pager is discarded."""
     try:
         sys.stdout.flush()

@@ -42,7 +42,7 @@ class Reporter:
 
         bar = Progress(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-            console=Console(file=sys.stderr, color_system="auto" if colour.is_on(sys.stderr) else None), transient=True,
+            console=Console(file=sys.stderr, color_system="auto" if colour.has_colours(sys.stderr) else None), transient=True,
         )  # fmt: skip
         bar.start()
         return bar

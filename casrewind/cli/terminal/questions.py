@@ -32,7 +32,7 @@ def must_ask(options: "ParsedOptions", what: str) -> bool:
 
     Raises UsageError if nobody can answer. One rule for every command that changes files or removes something.
     """
-    if options.yes or options.typed is not None:  # hook/typed.py has the answer of a person who typed it in a client
+    if options.yes or options.typed is not None:  # hook/typed_line.py has the answer of a person who typed it in a client
         return False
     if not may_answer():
         why = "an agent runs it" if _has_terminal() else "there is no terminal"
@@ -85,7 +85,7 @@ Ask = Callable[[Proposal], str]
 """Asks a person, and returns YES, NO, or KEEP_EDITS if the proposal offers that. Any other answer is no."""
 
 
-def ask(proposal: Proposal) -> str:
+def ask_about_plan(proposal: Proposal) -> str:
     """Show a proposal on the terminal, and ask; `d` shows the patch and asks again."""
     stream, patch = question_stream(), proposal.patch
     print_lines([*proposal.notes, proposal.headline, *proposal.lines], stream)
@@ -143,7 +143,7 @@ def agreed_for_good() -> bool:
         return False
 
 
-def first_step() -> list[str]:
+def offer_first_steps() -> list[str]:
     """Offer the first steps in a project without checkpoints. Returns the words of the chosen command, or []."""
     print_line(_FIRST_STEPS)
     try:

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 
-from ..show.text import PIPED, cells, cut_to, folded
+from ..show.text import PIPED, column_width, cut_to, folded_to_width
 from .lines import is_colourful, print_line
 
 _BETWEEN = "   "
@@ -23,7 +23,7 @@ def set_width(columns: int | None) -> None:
     _fixed_width[:] = [] if columns is None else [columns]
 
 
-def width() -> int:
+def terminal_width() -> int:
     """The columns of the terminal, or `PIPED` if standard output is not a terminal."""
     if _fixed_width:
         return _fixed_width[0]
@@ -44,7 +44,7 @@ def print_table(names: Sequence[str], rows: Sequence[Sequence[str]], *, right: S
     The column `last` contains words and fills the remaining width. A longer text continues on further lines, or is cut
     with `cut`. A row must not contain line breaks or control characters.
     """
-    room = width()
+    room = terminal_width()
     at = list(names).index(last)
     widths = [_widest(column) for column in zip(names, *rows, strict=True)]
     others = sum(widths) - widths[at] + len(_BETWEEN) * (len(names) - 1)
@@ -60,17 +60,17 @@ def print_table(names: Sequence[str], rows: Sequence[Sequence[str]], *, right: S
     kept = [size for place, size in enumerate(widths) if not (is_alone and place == at)]
     print_line(_rule() * min(sum(kept) + len(between) * (len(kept) - 1), room))
     for row in rows:
-        for line in _lines(row, widths, sides, between, at, is_alone=is_alone, cut=cut):
+        for line in _row_lines(row, widths, sides, between, at, is_alone=is_alone, cut=cut):
             print_line(line)
 
 
-def _lines(
+def _row_lines(
     row: Sequence[str], widths: Sequence[int], sides: Sequence[bool], between: str, at: int, *, is_alone: bool, cut: bool
 ) -> Iterator[str]:
     if row[at].isascii() and len(row[at]) <= widths[at]:
         parts = [row[at]]
     else:
-        parts = [cut_to(row[at], widths[at])] if cut else folded(row[at], widths[at])
+        parts = [cut_to(row[at], widths[at])] if cut else folded_to_width(row[at], widths[at])
     if is_alone:
         yield _joined(row, widths, sides, between, at)
         for part in parts:
@@ -83,7 +83,7 @@ def _lines(
 
 
 def _widest(column: Sequence[str]) -> int:
-    return max(map(len if "".join(column).isascii() else cells, column))
+    return max(map(len if "".join(column).isascii() else column_width, column))
 
 
 def _joined(row: Sequence[str], widths: Sequence[int], sides: Sequence[bool], between: str, without: int | None) -> str:
@@ -91,7 +91,7 @@ def _joined(row: Sequence[str], widths: Sequence[int], sides: Sequence[bool], be
     for place, (text, width, is_right) in enumerate(zip(row, widths, sides, strict=False)):
         if place == without:
             continue
-        wide = width if text.isascii() else width - cells(text) + len(text)
+        wide = width if text.isascii() else width - column_width(text) + len(text)
         padded.append(text.rjust(wide) if is_right else text.ljust(wide))
     return between.join(padded).rstrip()
 

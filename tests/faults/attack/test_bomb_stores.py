@@ -179,11 +179,11 @@ def test_the_paths_of_a_manifest_are_counted_without_listing_them():
 
     found, entries = path_count.count(below, [b"top"])
     assert found[b"top"] == (4 + 3 * (3 + 2 * 1), 2) and entries == 4 + 3 + 1
-    assert path_count.refused(below, [b"top"]) == {}
+    assert path_count.reasons_to_refuse(below, [b"top"]) == {}
     shape |= {b"%d" % level: [b"%d" % (level + 1)] * 2 for level in range(60)} | {b"60": []}
-    assert "paths out of" in path_count.refused(below, [b"0", b"top"])[b"0"]
+    assert "paths out of" in path_count.reasons_to_refuse(below, [b"0", b"top"])[b"0"]
     shape |= {b"c%d" % level: [b"c%d" % (level + 1)] for level in range(3000)} | {b"c3000": []}
-    assert "2048 levels" in path_count.refused(below, [b"c0"])[b"c0"] and path_count.refused(below, [b"c952"]) == {}
+    assert "2048 levels" in path_count.reasons_to_refuse(below, [b"c0"])[b"c0"] and path_count.reasons_to_refuse(below, [b"c952"]) == {}
 
 
 def test_what_no_one_could_read_again_is_not_stored(workspace, root, monkeypatch):

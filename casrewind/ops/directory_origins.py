@@ -10,7 +10,7 @@ import time
 from .. import errors
 from ..messages import printable
 from ..model.checkpoint import Checkpoint
-from ..store.origin_rows import Origin
+from ..store.directory_origin_rows import Origin
 from ..worktree import root as roots
 from .context import Context
 
@@ -33,25 +33,25 @@ def origin_of(context: Context, directory: str) -> Origin | None:
         raise errors.WorkspaceError(f"cannot look at {printable(directory)}: {error.strerror}") from error
 
 
-def record(context: Context, directory: str, point: Checkpoint) -> None:
+def record_origin(context: Context, directory: str, point: Checkpoint) -> None:
     """Record what a directory was made from. Raises OSError."""
     real = os.path.realpath(directory)
     rows = context.store.origins
     rows.record(Origin(real, os.stat(real).st_ino, point.id, context.root.path, context.root.key.hex(), time.time_ns()))
     if len(rows.all()) > MOST:
-        drop_gone(context)
+        drop_rows_of_gone(context)
         for row in rows.all()[MOST:]:
             rows.forget(row.directory)
 
 
-def drop_gone(context: Context) -> None:
+def drop_rows_of_gone(context: Context) -> None:
     """Forget the rows whose directory is gone."""
     for row in context.store.origins.all():
         if _is_gone(row):
             context.store.origins.forget(row.directory)
 
 
-def needed(context: Context) -> set[str]:
+def needed_by_directories(context: Context) -> set[str]:
     """The ids of the checkpoints that a directory was made from, if the directory may still be there."""
     return {row.checkpoint for row in context.store.origins.all() if not _is_gone(row)}
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from .. import fsio, store_detection
 from .._typing import NamedTuple
-from ..gitignore.rules import MOST_BYTES, RuleFile, Rules, read_regular, why_refused
+from ..gitignore.rules import MOST_BYTES, RuleFile, Rules, read_beginning_if_regular, why_refused
 from ..model import manifest, paths
 from .ignored import entries_of, rule_files_of
 from .reader import Worktree
@@ -40,7 +40,7 @@ class _Place(NamedTuple):
 def find(tree: Worktree, policy: ScanPolicy) -> tuple[list[CarriedFile], str]:
     """Returns (the files and links, sorted by path, why the list cannot be used or "")."""
     try:
-        data = read_regular(LIST, tree.fd, MOST_BYTES + 1)
+        data = read_beginning_if_regular(LIST, tree.fd, MOST_BYTES + 1)
     except FileNotFoundError:
         return [], ""
     except OSError as error:

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...gitignore.rules import SHARED_FILE, RuleFile, shown_name
-from ...messages import age, plural, printable
+from ...messages import age_in_words, plural, printable
 from ...model import domain as domains
 from ...model import manifest
 from ...ops import inclusion
@@ -58,11 +58,11 @@ def include(context: "Context", options: "ParsedOptions", done: Done) -> int:
                 print_line(f"{printable(verdict.path)} is captured from {saved.checkpoint.id} on")
             else:
                 is_held = verdict.reason == ignored.CAPTURED
-                print_line(_sentence(verdict, context.store.path, saved.checkpoint.id if is_held else ""))
+                print_line(_verdict_sentence(verdict, context.store.path, saved.checkpoint.id if is_held else ""))
         if saved.created:
             print_line(f"saved {saved.checkpoint.id}: {plural(saved.checkpoint.files, 'file')} ({signed_counts(saved.changes)})")
         else:
-            print_line(f"nothing else changed since {saved.checkpoint.id}, saved {age(saved.checkpoint.created_ns)}")
+            print_line(f"nothing else changed since {saved.checkpoint.id}, saved {age_in_words(saved.checkpoint.created_ns)}")
         print_lines(skipped_lines(saved.faults))
     return REMARKS if saved.faults or any(verdict.reason not in _WILL_BE_CAPTURED for verdict in found.verdicts) else OK
 
@@ -76,7 +76,7 @@ def exclude(context: "Context", options: "ParsedOptions", done: Done) -> int:
     else:
         _print_rules(found)
         for verdict in found.verdicts:
-            print_line(_sentence(verdict, context.store.path))
+            print_line(_verdict_sentence(verdict, context.store.path))
     return REMARKS if any(verdict.reason in _WILL_BE_CAPTURED for verdict in found.verdicts) else OK
 
 
@@ -91,10 +91,10 @@ def why(settings: Settings, options: "ParsedOptions") -> int:
     finally:
         tree.close()
     if options.json:
-        print_json({"paths": [_json(verdict, store) for verdict in verdicts]})
+        print_json({"paths": [_verdict_json(verdict, store) for verdict in verdicts]})
     else:
         for verdict in verdicts:
-            print_line(_sentence(verdict, store))
+            print_line(_verdict_sentence(verdict, store))
     return OK
 
 
@@ -114,7 +114,7 @@ def _given_paths(root: str, options: "ParsedOptions") -> list[bytes]:
 
 
 def _change(context: "Context", options: "ParsedOptions", change: Callable[..., RuleChange]) -> RuleChange:
-    words = [word for text in options.path for word in _classified(context.root.path, text, options.directory)]
+    words = [word for text in options.path for word in _path_or_pattern(context.root.path, text, options.directory)]
     return change(context, words, shared=options.shared)
 
 
@@ -122,11 +122,11 @@ def _change_json(found: RuleChange, store: str) -> shapes.Shape:
     return {
         "file": found.file,
         "added": [os.fsdecode(rule) for rule in found.added], "removed": [os.fsdecode(rule) for rule in found.removed],
-        "paths": [_json(verdict, store) for verdict in found.verdicts],
+        "paths": [_verdict_json(verdict, store) for verdict in found.verdicts],
     }  # fmt: skip
 
 
-def _classified(root: str, text: str, start: str) -> list[Word]:
+def _path_or_pattern(root: str, text: str, start: str) -> list[Word]:
     """Classify a word: an existing name is that path. Any other word with special characters is a
     .gitignore pattern.
     """
@@ -144,7 +144,7 @@ def _print_rules(found: RuleChange) -> None:
         print_line(f"{name}: removed {printable(rule)}")
 
 
-def _sentence(verdict: Verdict, store: str, saved: str = "") -> str:
+def _verdict_sentence(verdict: Verdict, store: str, saved: str = "") -> str:
     """One line that explains if a save captures the path, and why. `saved`: the checkpoint that holds it, "" = none."""
     name, rule = printable(verdict.path), verdict.rule
     where = ""
@@ -174,7 +174,7 @@ def _path_of_rules(rules: RuleFile, store: str) -> str:
     return "core.excludesFile" if rules.source == "global" else os.fsdecode(shown_name(rules.source))
 
 
-def unprotected(found: Sequence[IgnoredEntry], *, complete: bool) -> list[str]:
+def lines_about_unprotected(found: Sequence[IgnoredEntry], *, complete: bool) -> list[str]:
     """Lines about ignored entries that tools do not regenerate (ignored.find_ignored); [] without such entries."""
     if not found:
         return []
@@ -183,7 +183,7 @@ def unprotected(found: Sequence[IgnoredEntry], *, complete: bool) -> list[str]:
     return [f"not protected, because git ignores it: {', '.join(shown)}{more}", f"  casrewind include {shlex.quote(shown[0])} protects it"]
 
 
-def _json(verdict: Verdict, store: str) -> shapes.Shape:
+def _verdict_json(verdict: Verdict, store: str) -> shapes.Shape:
     rule = verdict.rule
     return {
         **shapes.path(verdict.path),

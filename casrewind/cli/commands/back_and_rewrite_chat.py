@@ -7,20 +7,20 @@ from collections.abc import Callable
 
 from ... import errors, launch
 from ..._typing import TYPE_CHECKING
-from ...messages import age, printable
+from ...messages import age_in_words, printable
 from ...model.plan import NO_EDITS
 from ...ops import conversation, lookup, rewind
 from ...ops import restore as restores
 from ...ops.context import Context
 from ...ops.conversation import RewindTarget
 from ...ops.rewind import Rewound
-from ..plan.facts import branches_of, target_of
+from ..plan.facts import branches_in_words, target_of
 from ..plan.question import PlanQuestion
 from ..show import restored, shapes
-from ..show.chat import fork_shape, removed_prompts, rewound_lines
+from ..show.rewound import fork_shape, removed_prompts, rewound_lines
 from ..show.text import Line
 from ..terminal.lines import note, print_json, print_line, print_lines, remark
-from ..terminal.questions import YES, Proposal, ask, may_answer, must_ask
+from ..terminal.questions import YES, Proposal, ask_about_plan, may_answer, must_ask
 from . import OK, REMARKS, Done
 from .words import Words, paths_of
 
@@ -59,7 +59,7 @@ def back(context: Context, options: "ParsedOptions", done: Done) -> int:
     moved = "" if options.prompt is None or options.dry_run else Words(context, options).why_numbers_moved(f"@{options.prompt}")
     asking = not options.dry_run and _needs_agreement(options, target, moved, changes=changes)
     question = PlanQuestion(
-        context, options, done, lambda: _title(context, target), is_asked=asking, target=_target_of(target), moved=moved,
+        context, options, done, lambda: _plan_title(context, target), is_asked=asking, target=_target_of(target), moved=moved,
         since=next((point for point in target.points[target.at :] if point is not None), None),
         anchor="" if (own := target.points[target.at]) is None else own.id,
         what=f"back {target.conversation.session} {target.prompt.uuid}",
@@ -75,14 +75,14 @@ def back(context: Context, options: "ParsedOptions", done: Done) -> int:
             nearest=options.nearest,
             dry_run=options.dry_run,
             keeper=question.keeper,
-            choose=_agree if asking else None,
-            agree=_agree if asking else None,
+            choose=_show_and_ask if asking else None,
+            agree=_show_and_ask if asking else None,
             confirm=question if files else None,
         )
 
     if asking and not changes:  # the conversation alone
         done()
-        if not _agree(_title(context, target), moved):
+        if not _show_and_ask(_plan_title(context, target), moved):
             print_line("nothing was changed")
             return OK
     return _carry_out(rewinding, options, done, question, target)
@@ -96,7 +96,7 @@ def _back_elsewhere(context: Context, options: "ParsedOptions", word: str, done:
     point = lookup.checkpoint(context, word)
     found = target_of(context, point)
     question = PlanQuestion(
-        context, options, done, lambda: f"back {found.name}{branches_of(context, point)}", target=found, since=point,
+        context, options, done, lambda: f"back {found.name}{branches_in_words(context, point)}", target=found, since=point,
         is_asked=files and not options.dry_run and must_ask(options, "changes anything"), what=f"back {options.what} {word}",
     )  # fmt: skip
 
@@ -117,24 +117,24 @@ def _back_elsewhere(context: Context, options: "ParsedOptions", word: str, done:
 
 def _needs_agreement(options: "ParsedOptions", target: RewindTarget, moved: str, *, changes: bool) -> bool:
     """True if a person has to agree: to changes, to another session's turn, or because the numbers moved. Raises UsageError."""
-    return (changes and must_ask(options, "changes anything")) or (target.is_other and _must_ask_about(target)) or bool(moved)
+    return (changes and must_ask(options, "changes anything")) or (target.is_other and _must_ask_or_raise(target)) or bool(moved)
 
 
-def open_unseen(options: "ParsedOptions", settings: "Settings", reporter: "Progress | None") -> Context | None:
+def open_for_unreported_conversation(options: "ParsedOptions", settings: "Settings", reporter: "Progress | None") -> Context | None:
     """Open a project without a store, if its client has a conversation: the store records its rewind. Else None."""
     from ...agents import session_files
     from ...settings import find_root, open_context
 
     root = find_root(options.directory, settings)
-    if session_files.find_newest(session_files.Homes(settings.home, settings.environ), root.path, options.session or "") is None:
+    if session_files.find_newest_transcript(session_files.Homes(settings.home, settings.environ), root.path, options.session or "") is None:
         return None
     return open_context(options.directory, settings, create=True, progress=reporter)
 
 
-def _title(context: Context, target: RewindTarget) -> str:
+def _plan_title(context: Context, target: RewindTarget) -> str:
     """The target of a rewind, as the first line of its plan."""
     point = target.points[target.at]
-    branches = "" if point is None else branches_of(context, point)
+    branches = "" if point is None else branches_in_words(context, point)
     return f"back {_target_of(target).name}{branches}"
 
 
@@ -142,19 +142,19 @@ def _target_of(target: RewindTarget) -> restored.RestoreTarget:
     """The target of a rewind: its prompt, turn and conversation, age and checkpoint."""
     point = target.points[target.at]
     moment = target.prompt.time_ns or (0 if point is None else point.created_ns)
-    details = filter(None, (_turn_of(target), age(moment) if moment else "", "" if point is None else point.id))
-    name = f'to before "{restored.shortened(target.prompt.text)}" ({", ".join(details)})'
+    details = filter(None, (_turn_and_conversation(target), age_in_words(moment) if moment else "", "" if point is None else point.id))
+    name = f'to before "{restored.first_words(target.prompt.text)}" ({", ".join(details)})'
     state = f"@{target.turn}" if target.turn else ""
     return restored.RestoreTarget(name, target.turn or None, None if point is None else point.created_ns, state)
 
 
-def _turn_of(target: RewindTarget) -> str:
+def _turn_and_conversation(target: RewindTarget) -> str:
     """The number of a turn, if it has one, and its conversation: @3 of claude 355c4eec."""
     other = ", another session" if target.is_other else ""
     return f"{f'@{target.turn} of ' if target.turn else ''}{target.name}{other}"
 
 
-def _must_ask_about(target: RewindTarget) -> bool:
+def _must_ask_or_raise(target: RewindTarget) -> bool:
     """True: a turn of another session is asked about, and `--yes` is no answer. Raises UsageError without a terminal."""
     if not may_answer():
         raise errors.UsageError(
@@ -164,7 +164,7 @@ def _must_ask_about(target: RewindTarget) -> bool:
     return True
 
 
-def restore(context: Context, options: "ParsedOptions", point: "Checkpoint", done: Done) -> int:
+def restore_chat_or_both(context: Context, options: "ParsedOptions", point: "Checkpoint", done: Done) -> int:
     """casrewind restore --chat and --both, casrewind jump."""
     both = options.what == "both"
     if options.keep_edits is not None and not both:
@@ -176,7 +176,7 @@ def restore(context: Context, options: "ParsedOptions", point: "Checkpoint", don
     asking = both and not options.dry_run and (must_ask(options, "changes anything") or bool(moved))
     found = target_of(context, point)
     question = PlanQuestion(
-        context, options, done, lambda: f"restore {found.name}{branches_of(context, point)}", is_asked=asking,
+        context, options, done, lambda: f"restore {found.name}{branches_in_words(context, point)}", is_asked=asking,
         since=point, what="chat", target=found, moved=moved,
     )  # fmt: skip
 
@@ -195,7 +195,7 @@ def restore(context: Context, options: "ParsedOptions", point: "Checkpoint", don
     return _carry_out(rewinding, options, done, question)
 
 
-def rewrite(context: Context, options: "ParsedOptions", done: Done) -> int:
+def rewrite_chat(context: Context, options: "ParsedOptions", done: Done) -> int:
     """casrewind rewrite-chat."""
     point = lookup.checkpoint(context, options.ref or "")
     planned = rewind.to_checkpoint(context, point, in_place=True, dry_run=True)
@@ -232,11 +232,11 @@ def _carry_out(
 def _report(report: Rewound, options: "ParsedOptions", target: RewindTarget | None = None, question: PlanQuestion | None = None) -> int:
     copied = None
     if getattr(options, "copy", False) and report.prompts and not report.dry_run:
-        copied = _copy("\n\n".join(report.prompts))
+        copied = _copy_to_clipboard("\n\n".join(report.prompts))
         if copied is None:
             note("no clipboard tool was found (wl-copy, xclip, xsel, pbcopy, tmux): nothing was copied")
     if options.json:
-        print_json(_shape(report, target, question) | ({"copied": copied is not None} if options.command == "back" else {}))
+        print_json(_rewound_json(report, target, question) | ({"copied": copied is not None} if options.command == "back" else {}))
     else:
         goal, outside = (restored.NO_TARGET, NO_EDITS) if question is None else (question.target, question.outside)
         is_inside = bool(os.environ.get(launch.INSIDE))
@@ -244,15 +244,15 @@ def _report(report: Rewound, options: "ParsedOptions", target: RewindTarget | No
     return REMARKS if report.restored is not None and report.restored.incomplete else OK
 
 
-def _agree(what: str, *more: str) -> bool:
+def _show_and_ask(what: str, *more: str) -> bool:
     """Show `what` and ask. Any answer but yes is no."""
-    return ask(Proposal(Line(what), [Line(f"  {words}") for words in more if words])) == YES
+    return ask_about_plan(Proposal(Line(what), [Line(f"  {words}") for words in more if words])) == YES
 
 
-def _shape(report: Rewound, target: RewindTarget | None, question: PlanQuestion | None) -> shapes.Shape:
+def _rewound_json(report: Rewound, target: RewindTarget | None, question: PlanQuestion | None) -> shapes.Shape:
     chat = report.chat
     outside, goal = (NO_EDITS, restored.NO_TARGET) if question is None else (question.outside, question.target)
-    found = {} if report.restored is None else restored.shape(report.restored, outside.proved, goal)
+    found = {} if report.restored is None else restored.restored_json(report.restored, outside.proved, goal)
     return {
         **found,
         "foreign": [raw.decode("utf-8", "replace") for raw in report.foreign],
@@ -260,11 +260,11 @@ def _shape(report: Rewound, target: RewindTarget | None, question: PlanQuestion 
         "prompts": list(report.prompts),
         "notes": list(report.notes),
         "dry_run": report.dry_run,
-        **({} if target is None else _target_shape(target)),
+        **({} if target is None else _target_json(target)),
     }
 
 
-def _target_shape(target: RewindTarget) -> shapes.Shape:
+def _target_json(target: RewindTarget) -> shapes.Shape:
     """The prompt of `back`: `number` counts the turns of its conversation, `turn` those of the list."""
     client = target.conversation.client
     return {
@@ -272,7 +272,7 @@ def _target_shape(target: RewindTarget) -> shapes.Shape:
     }  # fmt: skip
 
 
-def _copy(text: str) -> str | None:
+def _copy_to_clipboard(text: str) -> str | None:
     """Copy text to the clipboard. Returns the name of the tool, or None if no tool succeeded."""
     from ... import programs
 

@@ -29,7 +29,7 @@ def rewound_lines(
     for words in report.notes:
         yield Line(f"casrewind: note: {words}", is_remark=True)
     if is_inside:
-        yield from _chat(report, is_inside=True)
+        yield from _conversation_lines(report, is_inside=True)
     if report.restored is not None:
         # the conversation that goes on from here is not told: it ends before
         done = report.restored if not report.transcript else report.restored._replace(tells_agent=False)
@@ -44,7 +44,7 @@ def rewound_lines(
     elif report.dry_run and report.transcript:
         yield Line(f"would take back {plural(len(report.prompts), 'prompt')} of the conversation")
     elif not report.dry_run and not is_inside:
-        yield from _chat(report, is_inside=False)
+        yield from _conversation_lines(report, is_inside=False)
     yield from removed_prompts(report)
     if copied is not None:
         yield Line(f"  copied to the clipboard ({copied})")
@@ -52,7 +52,7 @@ def rewound_lines(
         yield Line("  casrewind back --copy also puts that on the clipboard")
 
 
-def _chat(report: "Rewound", *, is_inside: bool) -> Iterator[Line]:
+def _conversation_lines(report: "Rewound", *, is_inside: bool) -> Iterator[Line]:
     """How to continue the conversation."""
     chat = report.chat
     if report.dry_run or not report.transcript:
@@ -75,17 +75,19 @@ def forks_lines(forks: "Forks", directories: Sequence[str]) -> Iterator[Line]:
     if forks.is_empty:
         yield Line("nothing was said before that: start a new session there")
     elif forks.dry_run:
-        yield Line(f"would fork the conversation {forks.agent} {printable(forks.session[:_SESSION])} for {enumerated(_shown(directories))}")
+        yield Line(
+            f"would fork the conversation {forks.agent} {printable(forks.session[:_SESSION])} for {enumerated(_quoted_names(directories))}"
+        )
     for directory, chat in zip(directories, forks.chats, strict=False):
-        yield Line(f"forked: {command(directory, chat)}")
+        yield Line(f"forked: {command_to_continue(directory, chat)}")
     yield from removed_prompts(forks)
 
 
-def _shown(directories: Sequence[str]) -> list[str]:
+def _quoted_names(directories: Sequence[str]) -> list[str]:
     return [printable(directory) for directory in directories]
 
 
-def command(directory: str, chat: "Chat") -> str:
+def command_to_continue(directory: str, chat: "Chat") -> str:
     """The line of a shell with which a conversation goes on in a directory."""
     import shlex
 
@@ -97,7 +99,7 @@ def fork_shape(chat: "Chat", directory: str = "") -> "Shape":
     from . import shapes
 
     where = {**shapes.path(os.fsencode(chat.path)), **shapes.path_or_none(chat.backup, "backup")}
-    more = {"command": command(directory, chat)} if directory else {}
+    more = {"command": command_to_continue(directory, chat)} if directory else {}
     return {"session_id": chat.session, **where, "resume": chat.resume, "mode": chat.mode, **more}
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ... import config, errors
 from ..._typing import TYPE_CHECKING
-from ...messages import age, plural, printable
+from ...messages import age_in_words, plural, printable
 from ...ops import lookup
 from ...ops import verify as verifying
 from ...ops.gc import Collected, collect
@@ -12,7 +12,7 @@ from ...ops.usage import CheckpointUsage, PathUsage, SessionUsage, Usage, usage
 from ...ops.verify import STORE, Problem, Verified
 from ..show import shapes
 from ..show.shapes import Shape
-from ..show.text import description, size
+from ..show.text import description, human_size
 from ..terminal.lines import note, print_json, print_line, remark
 from ..terminal.table import print_table
 from . import OK, Done
@@ -38,7 +38,7 @@ def gc(context: "Context", options: "ParsedOptions", done: Done) -> int:
     if options.auto:
         from ...hook import background_gc
 
-        background_gc.run(context, limits)
+        background_gc.run_gc(context, limits)
         return OK
     found = collect(context, limits, dry_run=options.dry_run)
     done()
@@ -54,7 +54,7 @@ def gc(context: "Context", options: "ParsedOptions", done: Done) -> int:
 
 
 def _print_collected(found: Collected) -> None:
-    freed = f"{size(max(found.bytes_before - found.bytes_after, 0))} of {size(found.bytes_before)}"
+    freed = f"{human_size(max(found.bytes_before - found.bytes_after, 0))} of {human_size(found.bytes_before)}"
     dropped = plural(len(found.dropped), "checkpoint")
     if not found.dropped:
         print_line(f"no checkpoint to forget, {found.kept:,} kept; {'would free about' if found.dry_run else 'freed'} {freed}")
@@ -67,7 +67,7 @@ def _print_collected(found: Collected) -> None:
     for item in found.dropped:
         point = item.checkpoint
         what = point.label or point.prompt or point.trigger.replace("_", " ")
-        print_line(f"  {point.id}  {age(point.created_ns):>12}  {item.reason}  {printable(what)}")
+        print_line(f"  {point.id}  {age_in_words(point.created_ns):>12}  {item.reason}  {printable(what)}")
 
 
 def _collected_json(found: Collected) -> Shape:
@@ -88,7 +88,7 @@ def verify(context: "Context", options: "ParsedOptions", done: Done) -> int:
     return _report_verified(found, options)
 
 
-def verify_unopened(error: errors.StoreDamaged, options: "ParsedOptions") -> int:
+def verify_unopenable(error: errors.StoreDamaged, options: "ParsedOptions") -> int:
     """casrewind verify of a store with too much damage to open."""
     return _report_verified(Verified((Problem(STORE, "FORMAT", str(error)),), 0, 0), options)
 
@@ -149,7 +149,7 @@ def du(context: "Context", options: "ParsedOptions", done: Done) -> int:
     found = usage(context, options.depth)
     done()
     if options.json:
-        print_json(_usage_json(found, options.budget, lookup.current(context), tables, options.number))
+        print_json(_usage_json(found, options.budget, lookup.current_id(context), tables, options.number))
     else:
         _print_usage(found, options.budget, tables, options.number or _SHOWN)
     for problem in found.problems[:_SHOWN]:
@@ -162,9 +162,11 @@ def du(context: "Context", options: "ParsedOptions", done: Done) -> int:
 
 def _print_usage(found: Usage, budget: int, tables: Sequence[str], most: int) -> None:
     """Print the totals, the distribution of bytes, then the requested tables."""
-    frees = "nothing" if found.gc_frees == 0 else f"about {size(found.gc_frees or 0)}"
+    frees = "nothing" if found.gc_frees == 0 else f"about {human_size(found.gc_frees or 0)}"
     gives = "what gc would give back cannot be told" if found.gc_frees is None else f"gc would give back {frees}"
-    print_line(f"{size(found.store_size)} on disk of a budget of {size(budget)}: {size(found.reachable)} reachable; {gives}")
+    print_line(
+        f"{human_size(found.store_size)} on disk of a budget of {human_size(budget)}: {human_size(found.reachable)} reachable; {gives}"
+    )
     parts = {
         "needed by one checkpoint alone": found.unique,
         "shared by several checkpoints": found.shared,
@@ -175,7 +177,7 @@ def _print_usage(found: Usage, budget: int, tables: Sequence[str], most: int) ->
     }
     for what, number in parts.items():
         if number:
-            print_line(f"  {size(number):>10}  {what}")
+            print_line(f"  {human_size(number):>10}  {what}")
     if not found.checkpoints:
         print_line("  no checkpoints; casrewind save makes one")
         return
@@ -196,15 +198,24 @@ def _print_checkpoints(found: Sequence[CheckpointUsage], most: int) -> None:
         point = row.checkpoint
         machine = f"{point.more.machine}: " if point.more.machine else ""
         told = printable(("* " if row.marked.pinned else "") + machine + description(point, row.marked))
-        rows.append((size(row.unique), size(row.shared), point.id, age(point.created_ns), point.trigger.replace("_", " "), told))
+        rows.append(
+            (
+                human_size(row.unique),
+                human_size(row.shared),
+                point.id,
+                age_in_words(point.created_ns),
+                point.trigger.replace("_", " "),
+                told,
+            )
+        )
     print_table(("unique", "shared", "id", "when", "trigger", "what"), rows, right=("unique", "shared"), last="what", cut=True)
 
 
 def _print_paths(found: Sequence[PathUsage], most: int, trees: int) -> None:
-    beside = "" if any(row.is_directory for row in found) else f"; lists of directories: {size(trees)}"
+    beside = "" if any(row.is_directory for row in found) else f"; lists of directories: {human_size(trees)}"
     _print_heading(found, most, "path", f"stored = all versions together{beside}")
     rows = [
-        (size(row.size), f"{row.versions:,}", printable(row.path) + ("/" if row.is_directory else "")) for row in found[:most]
+        (human_size(row.size), f"{row.versions:,}", printable(row.path) + ("/" if row.is_directory else "")) for row in found[:most]
     ]
     print_table(("stored", "versions", "path"), rows, right=("stored", "versions"), last="path")
 
@@ -213,7 +224,8 @@ def _print_sessions(found: Sequence[SessionUsage], most: int) -> None:
     _print_heading(found, most, "session", "unique = what no other session needs")
     rows = [
         (
-            size(row.unique), size(row.shared), size(row.transcripts), f"{row.checkpoints:,}", age(row.newest_ns),
+            human_size(row.unique), human_size(row.shared), human_size(row.transcripts), f"{row.checkpoints:,}",
+            age_in_words(row.newest_ns),
             printable(f"{row.agent} {row.session}") if row.session else "(no agent)",
         )
         for row in found[:most]

@@ -26,10 +26,10 @@ class CheckpointPrompt(NamedTuple):
     at_ns: int
 
 
-def is_same(prompt: Prompt, seen: CheckpointPrompt) -> bool:
+def may_belong_to(prompt: Prompt, seen: CheckpointPrompt) -> bool:
     """True if a checkpoint can belong to a prompt."""
     marked = '"' + prompt.text.replace('"', '\\"') + '"'  # an older casrewind recorded OpenCode's marks, see as_typed
-    if not _agree(prompt.text, seen.text) and not _agree(marked, seen.text):
+    if not _is_whole_or_stored_part(prompt.text, seen.text) and not _is_whole_or_stored_part(marked, seen.text):
         return False
     if seen.message_id and prompt.message_id:
         return seen.message_id == prompt.message_id
@@ -38,14 +38,14 @@ def is_same(prompt: Prompt, seen: CheckpointPrompt) -> bool:
     return bool(prompt.time_ns) and abs(prompt.time_ns - seen.at_ns) <= NEAR_NS
 
 
-def bind(prompts: Iterable[Prompt], seen: Sequence[CheckpointPrompt]) -> list[int | None]:
+def match_with_checkpoints(prompts: Iterable[Prompt], seen: Sequence[CheckpointPrompt]) -> list[int | None]:
     """The index of each prompt's checkpoint, or None. Prompts are in conversation order. `seen`: all prompt checkpoints
     of the session and of its ancestors, oldest first. Each is used at most once."""
     every = list(prompts)
     found: list[int | None] = []
     taken: set[int] = set()
     for prompt in every:
-        index = next((i for i, one in enumerate(seen) if i not in taken and is_same(prompt, one)), None)
+        index = next((i for i, one in enumerate(seen) if i not in taken and may_belong_to(prompt, one)), None)
         found.append(index)
         if index is not None:
             taken.add(index)
@@ -65,15 +65,21 @@ def _was_typed_early(prompt: Prompt, seen: CheckpointPrompt, turns: Collection[s
     """True if a prompt with its own turn was typed at the end of an earlier turn. Its hook then ran before the prompt's
     turn began and reported the earlier turn's id, one of `turns`."""
     in_time = not prompt.time_ns or seen.at_ns <= prompt.time_ns + NEAR_NS
-    return seen.prompt_id != "" and seen.prompt_id in turns and not prompt.queued and in_time and _agree(prompt.text, seen.text)
+    return (
+        seen.prompt_id != ""
+        and seen.prompt_id in turns
+        and not prompt.queued
+        and in_time
+        and _is_whole_or_stored_part(prompt.text, seen.text)
+    )
 
 
-def resolve(prompts: Sequence[Prompt], one: CheckpointPrompt, taken: Collection[int] = ()) -> int | None:
+def prompt_of_checkpoint(prompts: Sequence[Prompt], one: CheckpointPrompt, taken: Collection[int] = ()) -> int | None:
     """The index of the prompt that a checkpoint was made for, or None. Ignores the prompts in `taken`."""
-    return next((i for i, prompt in enumerate(prompts) if i not in taken and is_same(prompt, one)), None)
+    return next((i for i, prompt in enumerate(prompts) if i not in taken and may_belong_to(prompt, one)), None)
 
 
-def _agree(whole: str, kept: str) -> bool:
+def _is_whole_or_stored_part(whole: str, kept: str) -> bool:
     """True if `kept` is `whole`, or the part of it that a checkpoint stores. Surrounding white space is ignored."""
     left, right = whole.strip(), kept.strip()
     is_beginning = len(kept) >= SHOWN and right != "" and left.startswith(right)

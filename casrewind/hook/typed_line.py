@@ -43,7 +43,7 @@ class TypedLine(NamedTuple):
         return f"casrewind {printable(shlex.join(self.words))} {YES} {code}"
 
 
-def read(words: list[str]) -> TypedLine:
+def parse_typed(words: list[str]) -> TypedLine:
     """The words of a command, and the answer at their end."""
     if len(words) > 2 and words[-2].lower() == YES and _CODE.fullmatch(words[-1]):
         return TypedLine(tuple(words[:-2]), words[-1])
@@ -52,7 +52,7 @@ def read(words: list[str]) -> TypedLine:
     return TypedLine(tuple(words), None)
 
 
-def from_option(line: str) -> TypedLine:
+def parse_typed_option(line: str) -> TypedLine:
     """The line that a person typed in a client, from the value of --typed. Raises UsageError."""
     try:
         words = shlex.split(line)
@@ -60,10 +60,10 @@ def from_option(line: str) -> TypedLine:
         words = []
     if not words:
         raise errors.UsageError("--typed is for hooks: it needs the line that a person typed")
-    return read(words)
+    return parse_typed(words)
 
 
-def code_of(anchor: str, what: str, plan: Plan) -> str:
+def code_of_plan(anchor: str, what: str, plan: Plan) -> str:
     """The code of a plan. `anchor`: the id of its checkpoint, or of its session. `what`: what else it depends on."""
     kept = b"".join(b"%s\0%s\0" % (item.path, item.reason.encode("utf-8", "surrogateescape")) for item in plan.kept)
     data = b"\0".join((anchor.encode(), what.encode("utf-8", "surrogateescape"), plans.encode(plan.actions), kept))

@@ -26,7 +26,7 @@ _NAMED = 5
 
 def statusline(settings: Settings, options: "ParsedOptions") -> int:
     """casrewind statusline. Its exit code is 0: a client shows nothing after another one."""
-    place = _told() or options.directory
+    place = _project_on_stdin() or options.directory
     try:
         with opened(place, settings, create=False) as context:
             print_line(state_line(context))
@@ -37,7 +37,7 @@ def statusline(settings: Settings, options: "ParsedOptions") -> int:
     return OK
 
 
-def _told() -> str:
+def _project_on_stdin() -> str:
     """The project that a client names on standard input, or ""."""
     try:
         if sys.stdin.isatty() or not select.select([0], [], [], _PATIENCE)[0]:
@@ -63,7 +63,7 @@ def at(context: "Context", options: "ParsedOptions", done: Done) -> int:
         from ...ops import conversation
 
         entries = (conversation.prompt_of_turn(context, options.turn, options.session),)
-    point = lookup.of_entry(context, options.session, entries)
+    point = lookup.checkpoint_of_entry(context, options.session, entries)
     written, removed, first, problem = 0, 0, "", None
     if point is not None:
         try:

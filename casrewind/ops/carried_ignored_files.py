@@ -11,8 +11,8 @@ from ..messages import printable
 from ..model import paths
 from ..model.manifest import DIR
 from ..model.plan import Kept
-from ..worktree import carried_files
-from ..worktree.carried_files import CarriedFile
+from ..worktree import worktreeinclude_files
+from ..worktree.worktreeinclude_files import CarriedFile
 from .context import Context
 
 MOST = 1 << 30
@@ -32,11 +32,11 @@ class Carried(NamedTuple):
 NOTHING = Carried((), 0, (), ())
 
 
-def find(context: Context, kinds: Iterable[tuple[bytes, str]]) -> Carried:
+def find_within_limit(context: Context, kinds: Iterable[tuple[bytes, str]]) -> Carried:
     """What comes along with a checkpoint of these paths and kinds."""
-    found, why = carried_files.find(context.tree, context.policy)
+    found, why = worktreeinclude_files.find(context.tree, context.policy)
     if why:
-        return NOTHING._replace(kept=(Kept(carried_files.LIST, f"{why}: no ignored file was copied", benign=False),))
+        return NOTHING._replace(kept=(Kept(worktreeinclude_files.LIST, f"{why}: no ignored file was copied", benign=False),))
     if not found:
         return NOTHING
     there = dict(kinds)
@@ -53,5 +53,5 @@ def find(context: Context, kinds: Iterable[tuple[bytes, str]]) -> Carried:
         largest = max(chosen, key=lambda file: file.status.st_size)
         what = f"the ignored files that it lists have {size:,} bytes, more than 1 GiB"
         why = f"{what}: none was copied; the largest is {printable(largest.path)}"
-        return NOTHING._replace(kept=(Kept(carried_files.LIST, why, benign=False),))
+        return NOTHING._replace(kept=(Kept(worktreeinclude_files.LIST, why, benign=False),))
     return Carried(tuple(chosen), size, tuple(sorted(directories)), ())

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from ... import errors
 from ..._typing import TYPE_CHECKING
-from ...messages import age, plural
+from ...messages import age_in_words, plural
 from ...model.checkpoint import RUN
 from ...ops.save import Saved, read_index, save_by_hand
 from ..terminal.lines import print_error, print_json, print_line, print_lines, remark, write_bytes
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def save(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind save."""
-    message = str(options.message) if options.text is None else _label(options)
+    message = str(options.message) if options.text is None else _label_from_words(options)
     report = save_by_hand(context, message, pin=options.pin, rehash=options.rehash)
     done()
     if options.json:
@@ -32,25 +32,25 @@ def save(context: "Context", options: "ParsedOptions", done: Done) -> int:
     elif not options.quiet:
         point = report.checkpoint
         if report.created:
-            from ..show.text import signed_counts, size
+            from ..show.text import human_size, signed_counts
 
             print_line(
-                f"saved {point.id}: {plural(point.files, 'file')}, {size(point.size)} ({signed_counts(report.changes)}) "
+                f"saved {point.id}: {plural(point.files, 'file')}, {human_size(point.size)} ({signed_counts(report.changes)}) "
                 f"in {report.elapsed_ms / 1000:.2f} s"
             )
         else:
-            print_line(f"nothing changed since {point.id}, saved {age(point.created_ns)}")
+            print_line(f"nothing changed since {point.id}, saved {age_in_words(point.created_ns)}")
         if point.files == 0:
             remark(f"WARNING: nothing was captured: no file here, or all are ignored ({report.ignored} ignored entries)")
         _print_skipped(report.skipped)
         if report.created and not point.parent and report.ignored:
             from ...worktree.ignored import find_ignored
-            from .include import unprotected
+            from .include_exclude_why import lines_about_unprotected
             places: list[bytes] = []
             with suppress(errors.CasrewindError):  # the checkpoint is made, whatever happens here
                 places = read_index(context).ignoring()
             found, complete = find_ignored(context.tree, context.policy, places or None)
-            for line in unprotected(found, complete=complete):
+            for line in lines_about_unprotected(found, complete=complete):
                 print_line(line)
     return REMARKS if report.faults else OK
 
@@ -63,7 +63,7 @@ def _print_skipped(skipped: "Sequence[Skip]") -> None:
         print_lines(skipped_lines(skipped))
 
 
-def _label(options: "ParsedOptions") -> str:
+def _label_from_words(options: "ParsedOptions") -> str:
     """The label that is given as a word. Raises UsageError for two labels, and for a word that is a path."""
     text = options.text or ""
     if options.message:
@@ -110,7 +110,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     try:
         code = subprocess.Popen(arguments).wait()
     except OSError as error:
-        is_missing = not _is_there(arguments[0])
+        is_missing = not _program_exists(arguments[0])
         print_error(f"cannot run {arguments[0]}: {os.strerror(errno.ENOENT) if is_missing else error.strerror}")
         return 127 if is_missing else 126
     finally:
@@ -123,7 +123,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     return 128 - code if code < 0 else code
 
 
-def _is_there(program: str) -> bool:
+def _program_exists(program: str) -> bool:
     """Whether there is such a program. A directory of PATH that may not be searched has none, as a shell sees it."""
     places = ("",) if "/" in program else os.get_exec_path()
     return any(os.path.lexists(os.path.join(place, program)) for place in places)
@@ -162,7 +162,7 @@ def _report_marking(context: "Context", options: "ParsedOptions", report: "Marki
         from ...ops import lookup
         from ..show import shapes
 
-        print_json({"checkpoint": shapes.checkpoint(report.checkpoint, report.marked, lookup.current(context))})
+        print_json({"checkpoint": shapes.checkpoint(report.checkpoint, report.marked, lookup.current_id(context))})
     else:
         from ..show.pinned import marking_lines
 
@@ -177,7 +177,7 @@ def cat(context: "Context", options: "ParsedOptions", done: Done) -> int:
 
     point, given = lookup.checkpoint_and_path(context, options.file or "")
     (path,) = roots.below(context.root.path, [given], options.directory)
-    pieces = path_history.cat(context, point, path)
+    pieces = path_history.stream_file(context, point, path)
     done()
     for piece in pieces:
         write_bytes(piece)

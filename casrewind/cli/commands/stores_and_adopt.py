@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from ... import config, errors, projects
 from ..._typing import TYPE_CHECKING
-from ...messages import age, plural, printable
+from ...messages import age_in_words, plural, printable
 from ...ops.all_stores import Found, Pruned
 from ..show import shapes
 from ..show.shapes import path
-from ..show.text import size
+from ..show.text import human_size
 from ..terminal.lines import print_json, print_line
 from ..terminal.questions import agreed_for_good, must_ask
 from . import OK, REMARKS
@@ -30,7 +30,7 @@ def stores(settings: "Settings", options: "ParsedOptions") -> int:
         raise errors.UsageError("stores only lists", "--dry-run and --yes go with --prune-missing AGE")
     found = projects.stores(settings)
     if options.json:
-        print_json({"stores": [_shape(store) for store in found]})
+        print_json({"stores": [_store_json(store) for store in found]})
     else:
         _show(found, settings.data)
     return OK
@@ -42,7 +42,7 @@ def _prune(settings: "Settings", options: "ParsedOptions") -> int:
     age = config.parse_age(options.prune_missing or "", "--prune-missing")
     confirm = None
     if not options.dry_run and must_ask(options, "removes stores"):
-        confirm = _agreed
+        confirm = _agree_to_prune
     try:
         found = projects.prune_missing(age, settings, confirm, dry_run=options.dry_run)
     except Declined:
@@ -60,7 +60,7 @@ def _show(found: Sequence[Found], data: str) -> None:
         print_line(f"no stores under {printable(data)}; casrewind save makes one")
         return
     for store in found:
-        _describe(store)
+        _print_store(store)
         if store.problem is not None:
             print_line(f"  CANNOT BE USED: {printable(store.problem)}")
     moved = next((store.root for store in found if store.root and not store.exists), None)
@@ -71,10 +71,10 @@ def _show(found: Sequence[Found], data: str) -> None:
         )
 
 
-def _describe(store: Found) -> None:
+def _print_store(store: Found) -> None:
     print_line(_name(store) + ("" if store.exists or not store.root else "  (GONE)"))
-    used = f", used {age(store.used_ns)}" if store.used_ns else ""
-    print_line(f"  {plural(store.checkpoints, 'checkpoint')}, {size(store.size)}{used}; {printable(os.path.basename(store.path))}")
+    used = f", used {age_in_words(store.used_ns)}" if store.used_ns else ""
+    print_line(f"  {plural(store.checkpoints, 'checkpoint')}, {human_size(store.size)}{used}; {printable(os.path.basename(store.path))}")
     for line in store.worktrees:
         if line.root != store.root:
             gone = "" if line.exists else "  (GONE)"
@@ -89,25 +89,27 @@ def _show_pruned(found: Pruned) -> None:
     _describe_pruned(found)
     would = "would remove" if found.dry_run else "removed"
     free = "free" if found.dry_run else "freed"
-    print_line(f"{would} {plural(len(found.removed), 'store')} and {free} {size(found.freed)}" if found.removed else "nothing to remove")
+    print_line(
+        f"{would} {plural(len(found.removed), 'store')} and {free} {human_size(found.freed)}" if found.removed else "nothing to remove"
+    )
 
 
 def _describe_pruned(found: Pruned) -> None:
     for store in found.removed:
-        _describe(store)
+        _print_store(store)
     for item in found.kept:
         print_line(f"kept {_name(item.store)}: {printable(item.reason)}")
 
 
-def _agreed(found: Pruned) -> bool:
+def _agree_to_prune(found: Pruned) -> bool:
     """Show the stores to delete, and ask. Any answer but yes is no."""
     _describe_pruned(found)
-    count, freed = plural(len(found.removed), "store"), size(found.freed)
+    count, freed = plural(len(found.removed), "store"), human_size(found.freed)
     print_line(f"removing {count}, {freed}; if a project was moved, run casrewind adopt there first")
     return agreed_for_good()
 
 
-def _shape(found: Found) -> shapes.Shape:
+def _store_json(found: Found) -> shapes.Shape:
     return {
         **shapes.path_or_none(found.root, "root"),
         "exists": found.exists,
@@ -125,8 +127,8 @@ def _shape(found: Found) -> shapes.Shape:
 
 def _shape_of_pruned(found: Pruned) -> shapes.Shape:
     return {
-        "removed": [_shape(item) for item in found.removed],
-        "kept": [{**_shape(item.store), "reason": item.reason} for item in found.kept],
+        "removed": [_store_json(item) for item in found.removed],
+        "kept": [{**_store_json(item.store), "reason": item.reason} for item in found.kept],
         "bytes_freed": found.freed,
         "dry_run": found.dry_run,
     }

@@ -13,7 +13,7 @@ from .._typing import NamedTuple
 from ..model import paths
 from ..model import plan as plans
 from ..model.diff import Change
-from ..model.manifest import LARGE, Entry, is_directory, same
+from ..model.manifest import LARGE, Entry, is_directory, same_for_restore
 from ..model.plan import Action, Actions
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
@@ -51,27 +51,27 @@ def chosen_actions(actions: Actions, edits: Edits, writer: StoreWriter | DryRunW
         elif (path in above and (before is None or after is None)) or (replaced and not replaced.isdisjoint(paths.parents(path))):
             found.append(action)
         elif path in above and not is_directory(before):
-            raise errors.ContentInTheWay(f"{paths.display(path)} is in the way of a chosen path, and is not chosen", "choose it too")
+            raise errors.ContentInTheWay(f"{paths.lossy_text(path)} is in the way of a chosen path, and is not chosen", "choose it too")
         else:
             holding.update(paths.parents(path))
     for path, edit in edits.items():
         if edit is not None and path not in seen:
             raise changed_error(path)
-    return plans.pack(action for action in found if action.after is not None or action.path not in holding)
+    return plans.sort_and_pack(action for action in found if action.after is not None or action.path not in holding)
 
 
 def _edited(action: Action, edit: Edit | None, writer: StoreWriter | DryRunWriter) -> Action:
     if edit is None:
         return action
-    if not (same(action.before, edit.shown.old) and same(action.after, edit.shown.new)):
+    if not (same_for_restore(action.before, edit.shown.old) and same_for_restore(action.after, edit.shown.new)):
         raise changed_error(action.path)
     wanted, data = edit.wanted, edit.data
     if wanted is not None and data is not None:
-        wanted = stored(wanted._replace(mtime_ns=time.time_ns()), data, writer)  # no state ever had these bytes
+        wanted = entry_of_stored_bytes(wanted._replace(mtime_ns=time.time_ns()), data, writer)  # no state ever had these bytes
     return action._replace(after=wanted)
 
 
-def stored(entry: Entry, data: bytes, writer: StoreWriter | DryRunWriter) -> Entry:
+def entry_of_stored_bytes(entry: Entry, data: bytes, writer: StoreWriter | DryRunWriter) -> Entry:
     """The entry of a file whose bytes are stored now."""
     if len(data) < LARGE:
         writer.put_file(data)
@@ -81,4 +81,4 @@ def stored(entry: Entry, data: bytes, writer: StoreWriter | DryRunWriter) -> Ent
 
 def changed_error(path: bytes) -> errors.ContentInTheWay:
     """The error for a path that has changed since a person chose from its change."""
-    return errors.ContentInTheWay(f"{paths.display(path)} has changed since its parts were chosen: nothing was changed", "choose again")
+    return errors.ContentInTheWay(f"{paths.lossy_text(path)} has changed since its parts were chosen: nothing was changed", "choose again")

@@ -14,7 +14,7 @@ _WITH_ENDS = (checkpoints.PROMPT, "turn_end", "tool_batch")
 """Triggers whose records can open a turn. Such a record must say whether the client reports ends."""
 
 
-def explains_itself(point: Point) -> bool:
+def needs_no_older_record(point: Point) -> bool:
     """False for a record of an operation, of an earlier version, or of a task notification, which continues a turn."""
     if point.trigger == checkpoints.SAFETY:
         return False
@@ -29,7 +29,7 @@ def explains_itself(point: Point) -> bool:
     return bool(point.turn) or not point.turn_id  # an id of the client's may be that of an older turn
 
 
-def certain_from(points: Sequence[Point]) -> int:
+def certain_from_position(points: Sequence[Point]) -> int:
     """The lowest position from which turn_boundaries.find_boundaries needs no older record. `points`: oldest first.
     len(points) = none. It does not know which sessions are alive: none may be that has records in front of it only.
 
@@ -42,7 +42,7 @@ def certain_from(points: Sequence[Point]) -> int:
     parents: set[str] = set()
     for at in range(len(points) - 1, -1, -1):
         point = points[at]
-        if not explains_itself(point):
+        if not needs_no_older_record(point):
             break
         named.discard(point.id)
         parents.discard(point.id)

@@ -8,7 +8,7 @@ from ... import agents, config, environment, errors
 from ..._typing import TYPE_CHECKING
 from ...agents import hook_checks
 from ...config import Setting
-from ...messages import age, plural, printable
+from ...messages import age_in_words, plural, printable
 from ...model import retention
 from ...model.retention import Limits
 from ...ops import inclusion, lookup
@@ -21,10 +21,10 @@ from ...worktree.scan_policy import ScanPolicy
 from ..plan.facts import find_unsent
 from ..show import shapes
 from ..show.shapes import Shape, time_of
-from ..show.text import size, skipped_lines
+from ..show.text import human_size, skipped_lines
 from ..terminal.lines import note, print_json, print_line, print_lines
 from . import OK, Done
-from .include import unprotected
+from .include_exclude_why import lines_about_unprotected
 
 if TYPE_CHECKING:
     from ...ops.context import Context
@@ -42,14 +42,16 @@ def status(context: "Context", options: "ParsedOptions", done: Done) -> int:
     ignored, complete = find_ignored(context.tree, context.policy)
     connected = []
     for name in agents.NAMES:
-        is_connected, gone = hook_checks.check_files(agents.load_client(name), context.root.path, environment.home(), os.environ)
+        is_connected, gone = hook_checks.find_missing_hook_files(
+            agents.load_client(name), context.root.path, environment.home_directory(), os.environ
+        )
         connected += [name] if is_connected else []
         found = found._replace(protected=found.protected and not gone, reasons=(*found.reasons, *gone))
     done()
     if options.json:
         last = None
         if found.last is not None:
-            last = shapes.checkpoint(found.last, lookup.marks(context, found.last), lookup.current(context))
+            last = shapes.checkpoint(found.last, lookup.marks(context, found.last), lookup.current_id(context))
         shape = _status_json(found, seen, context.root.path, context.store.path, options.budget, last)
         shape |= {"connected": connected, "keeps": _keeps_json(found, context.limits)}
         left_out = [{**shapes.path(each.path), "bytes": each.size, "directory": each.is_dir} for each in ignored]
@@ -61,7 +63,7 @@ def status(context: "Context", options: "ParsedOptions", done: Done) -> int:
     else:
         _print_status(context, found, seen, connected, options)
         _print_private_rules(context.policy, context.store.path)
-        for line in unprotected(ignored, complete=complete):
+        for line in lines_about_unprotected(ignored, complete=complete):
             print_line(f"  {line}")
     return OK
 
@@ -70,21 +72,23 @@ def _print_status(
     context: "Context", found: Status, seen: Sequence[AgentSeen], connected: Sequence[str], options: "ParsedOptions"
 ) -> None:
     if found.protected and found.last is not None and not connected:
-        print_line(f"saved {age(found.last.created_ns)}; no agent is connected: nothing is saved by itself")
+        print_line(f"saved {age_in_words(found.last.created_ns)}; no agent is connected: nothing is saved by itself")
     elif found.protected and found.last is not None:
-        print_line(f"protected by the checkpoint made {age(found.last.created_ns)}")
+        print_line(f"protected by the checkpoint made {age_in_words(found.last.created_ns)}")
     else:
         print_line("NOT PROTECTED")
     for reason in found.reasons:
         print_line(f"  ! {reason}")
     print_line(f"  root         {printable(context.root.path)}")
-    print_line(f"  store        {printable(context.store.path)} ({size(found.store_bytes)} of {size(options.budget)})")
+    print_line(f"  store        {printable(context.store.path)} ({human_size(found.store_bytes)} of {human_size(options.budget)})")
     steps = f"{plural(found.undo, 'restore')} to undo, {found.redo} to redo" if found.undo or found.redo else "no restore to undo"
     print_line(f"  checkpoints  {found.checkpoints}; {steps}")
     if found.last is not None:
         last = found.last
         label = f" {printable(found.label)!r}" if found.label else ""
-        print_line(f"  last         {last.id}{label}, {age(last.created_ns)}: {plural(last.files, 'file')}, {size(last.size)}")
+        print_line(
+            f"  last         {last.id}{label}, {age_in_words(last.created_ns)}: {plural(last.files, 'file')}, {human_size(last.size)}"
+        )
     for line in _kept_in_words(found, context.limits):
         print_line(line)
     remote = find_unsent(context)
@@ -93,8 +97,8 @@ def _print_status(
 
         print_line(f"  remote       {printable(remote.config.url)}; {not_pushed(remote)}")
     for item in seen:
-        event = f"last active {age(item.event_ns)}" if item.event else "when it was active is not known"
-        point = f"; last checkpoint {item.checkpoint}, {age(item.checkpoint_ns)}" if item.checkpoint else ""
+        event = f"last active {age_in_words(item.event_ns)}" if item.event else "when it was active is not known"
+        point = f"; last checkpoint {item.checkpoint}, {age_in_words(item.checkpoint_ns)}" if item.checkpoint else ""
         print_line(f"  {printable(item.agent):<11}  {'runs now; ' if item.running else ''}{event}{point}")
     if not connected:
         print_line("  agents       none is connected; casrewind install connects one")
@@ -121,7 +125,7 @@ def _kept_in_words(found: Status, limits: Limits) -> Iterator[str]:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(found.oldest.created_ns // 1_000_000_000))
         most = [f"{limits.max_age / 86400:g} days"] if limits.max_age is not None else []
         most += [f"{limits.max_count:,} turns"] if limits.max_count is not None else []
-        most += [size(limits.max_size)] if limits.max_size is not None else []
+        most += [human_size(limits.max_size)] if limits.max_size is not None else []
         yield f"  keeps        back to {when}; at most {', '.join(most)}" if most else f"  keeps        back to {when}"
         if limits.thin:
             days, more = retention.WHOLE // 86400, retention.HOURLY // 86400
@@ -177,7 +181,7 @@ def _agent_json(found: AgentSeen) -> Shape:
 
 def show_config(settings: Settings, options: "ParsedOptions") -> int:
     """casrewind config. It opens no store, and requires none."""
-    path, found = environment.explained()
+    path, found = environment.explain_settings()
     root, own = None, config.Project()
     try:
         root = find_root(options.directory, settings).path
@@ -185,7 +189,7 @@ def show_config(settings: Settings, options: "ParsedOptions") -> int:
         pass  # the user's settings apply everywhere
     else:
         own = project(root)
-    found = [_effective(setting, own, root) for setting in found]
+    found = [_setting_in_project(setting, own, root) for setting in found]
     for fault in faults_of(own):
         note(f"{printable(os.path.join(root or '', config.PROJECT_FILE))}: {fault.reason}")
     if options.json:
@@ -200,7 +204,7 @@ def show_config(settings: Settings, options: "ParsedOptions") -> int:
     return OK
 
 
-def _effective(setting: Setting, own: config.Project, root: str | None) -> Setting:
+def _setting_in_project(setting: Setting, own: config.Project, root: str | None) -> Setting:
     """The effective setting in a project. The project's own file may lower a limit."""
     if setting.name != "capture.max_file_size" or own.max_file_size is None or own.max_file_size >= setting.value:
         return setting
@@ -210,12 +214,12 @@ def _effective(setting: Setting, own: config.Project, root: str | None) -> Setti
 def _print_settings(path: str, found: Sequence[Setting], rules: Sequence[str]) -> None:
     print_line(f"{printable(path)}{'' if os.path.exists(path) else '  (does not exist: default settings)'}")
     for setting in found:
-        print_line(f"  {setting.name:<26}  {_as_in_file(setting):<12}  {printable(setting.source)}")
+        print_line(f"  {setting.name:<26}  {_value_in_toml(setting):<12}  {printable(setting.source)}")
     for rule in rules:
         print_line(f"  ignore                      {printable(rule)}  the project's own file")
 
 
-def _as_in_file(setting: Setting) -> str:
+def _value_in_toml(setting: Setting) -> str:
     """A value in the syntax of the configuration file."""
     value = setting.value
     if setting.kind == "age":

@@ -1,0 +1,138 @@
+"""casrewind revert."""
+
+from collections.abc import Sequence
+
+from ... import errors
+from ..._typing import TYPE_CHECKING
+from ...messages import plural, printable
+from ...model.plan import Plan
+from ...ops.execute import Restored
+from ..plan.facts import turn_title
+from ..plan.question import PlanQuestion
+from ..show import restored
+from ..show.text import cut_to
+from ..terminal.questions import agreed, must_ask
+from . import OK, Done, words
+from .restore import CHANGES, ask_for_hunks, carry_out_and_report, refuse_hunk_options
+
+if TYPE_CHECKING:
+    from ...model.turn_records import Turn
+    from ...ops.chosen_edits import Edits
+    from ...ops.context import Context
+    from ..grammar.command_line import ParsedOptions
+
+_SESSION = 8  # characters of a session id in output
+_PROMPT = 24  # characters of a prompt in the title of several turns
+
+
+def revert(context: "Context", options: "ParsedOptions", done: Done) -> int:
+    """casrewind revert."""
+    from ...ops.revert import MARKERS
+    from ...ops.revert import revert as take_back
+
+    refuse_hunk_options(options)
+    named = words.Words(context, options)
+    turns, name = _named_turns(context, options, named)
+    turns, unknown = _known_turns(options, turns)
+    points = [point for turn in turns for point in named.known_states(turn)]
+    scope = words.paths_of(context, [*options.paths, *options.rest], points, options, worktree=turns[0].to_now)
+    changes = [change for turn in turns for change in named.with_changes(turn).changes or ()] if options.paths else []
+    another = named.first_other_turn(options.paths, changes)
+    if another is not None:
+        several = f"casrewind revert {_range_with(turns, another)} reverses all from one to the other"
+        raise errors.UsageError(f"{another} is another turn, and behind a turn revert takes paths", several)
+    oldest = named.view.points[turns[-1].before or ""]
+    moved = named.why_numbers_moved(f"@{turns[0].n}")
+    name = f"{name}, chosen hunks only" if options.patch else name
+    is_asked = not (options.dry_run or options.patch) and (must_ask(options, CHANGES) or bool(moved))
+    edits: Edits | None = None
+    one = turns[0].n if len(turns) == 1 else None
+    question = PlanQuestion(
+        context, options, done, lambda: f"revert {name}", is_asked=is_asked, anchor=oldest.id,
+        what=" ".join(("revert", *(turn.id for turn in turns))), target=restored.RestoreTarget(name, one, oldest.created_ns),
+        moved=moved, notes=restored.unknown_lines(unknown), is_shown=options.patch,
+    )  # fmt: skip
+
+    def agreed_twice(plan: Plan) -> bool:
+        marked = [item.path for item in plan.merged if item.conflicts]
+        return question(plan) and (not (marked and is_asked) or agreed(f"Write markers of conflicts into {restored.first_names(marked)}?"))
+
+    def taking_back(*, dry_run: bool = options.dry_run) -> Restored:
+        return take_back(
+            context, named.view, turns, scope, shared=options.shared, running=options.running, conflicts=options.conflicts,
+            skip_damaged=options.skip_damaged, dry_run=dry_run, confirm=agreed_twice if options.conflicts == MARKERS else question,
+            edits=edits,
+        )  # fmt: skip
+
+    if options.patch:
+        edits = ask_for_hunks(context, options, done, taking_back(dry_run=True), moved)
+        if edits == {} and not options.json:
+            question.say_declined()
+            return OK
+    facts = {
+        "running": any(turn.running for turn in turns), "mixed": any(turn.mixed for turn in turns),
+        "turns": [turn.n for turn in turns], "unknown_turns": [turn.n for turn in unknown],
+    }  # fmt: skip
+    return carry_out_and_report(taking_back, options, done, question, facts, is_titled=options.dry_run)
+
+
+def _named_turns(context: "Context", options: "ParsedOptions", named: words.Words) -> "tuple[list[Turn], str]":
+    """The turns that the words of a revert name, newest first, and what the title says of them. The paths are left in
+    `options.paths`."""
+    word = options.ref
+    if options.session is not None:
+        from ...ops.conversation import whole_session
+
+        if word is not None:  # it is a path
+            options.paths, options.ref = [word, *options.paths], None
+        session = whole_session(context, options.session)
+        turns = [turn for turn in named.view.turns if turn.session == session]
+        if not turns:
+            what = f"session {printable(options.session)!r} has no turns here"
+            raise errors.CheckpointNotFound(what, "casrewind list shows the sessions")
+        return turns, f"session {printable(session[:_SESSION])} ({_turns_in_words(turns)})"
+    if word is None:
+        raise errors.UsageError("revert: which turn?", "casrewind list shows them, casrewind revert @1 reverses the newest")
+    ends = [end.removeprefix("@") for end in word.split("..")]
+    if len(ends) == 2 and all(end.isascii() and end.isdigit() for end in ends):
+        first, last = (named.view.turn(f"@{end}").n for end in ends)
+        if first < last:
+            what = f"{word}: the older turn comes first, and it has the higher number"
+            raise errors.UsageError(what, f"casrewind revert @{last}..@{first}")
+        turns = list(named.view.turns[last - 1 : first])
+        return turns, f"@{first}..@{last} ({_turns_in_words(turns)})"
+    side = named.side_named(word)
+    if named.view.machine:
+        what = f"{word} is a turn of {named.view.machine}: revert reverses turns of this machine"
+        raise errors.UsageError(what, f"casrewind restore {words.shell_quoted(word)} restores the state before it")
+    if side.turn is None or side.side != "before" or side.point is None:
+        raise errors.UsageError("revert takes turns, as in @2 or @4..@2", f"casrewind restore {words.shell_quoted(word)} restores a state")
+    return [side.turn], turn_title(side.turn)
+
+
+def _turns_in_words(turns: "Sequence[Turn]") -> str:
+    """Several turns in words."""
+    ends = [cut_to(restored.first_words(turn.prompt), _PROMPT) for turn in (turns[-1], turns[0])]
+    return f'{plural(len(turns), "turn")}: "{ends[0]}"' + (f' to "{ends[1]}"' if len(turns) > 1 else "")
+
+
+def _known_turns(options: "ParsedOptions", turns: "Sequence[Turn]") -> "tuple[list[Turn], list[Turn]]":
+    """Returns (turns with a known change, turns with an unknown one). Without --known, an unknown change raises
+    CheckpointNotFound."""
+    from ...model.turn_records import NOT_SAVED
+
+    unknown = [turn for turn in turns if turn.not_saved or turn.before is None or not (turn.after or turn.to_now)]
+    known = [turn for turn in turns if turn not in unknown]
+    if unknown and len(turns) > 1 and not (options.known and known):
+        one = unknown[0]
+        why = NOT_SAVED if one.not_saved else f"the state {'before' if one.before is None else 'after'} it was forgotten"
+        raise errors.CheckpointNotFound(
+            f"what @{one.n} changed is not known: {why}",
+            "--known reverses the other turns" if known else "casrewind list shows what is known"
+        )
+    return (known, unknown) if len(turns) > 1 else (list(turns), [])
+
+
+def _range_with(turns: "Sequence[Turn]", another: str) -> str:
+    numbers = sorted([turns[0].n, turns[-1].n, int(another.removeprefix("@"))])
+    return f"@{numbers[-1]}..@{numbers[0]}"

@@ -1,0 +1,134 @@
+"""casrewind undo and redo."""
+
+import os
+import time
+from collections.abc import Sequence
+
+from ... import errors
+from ..._typing import TYPE_CHECKING
+from ...messages import age_in_words, printable
+from ...model.checkpoint import TAKEN_FROM
+from ...model.history import REVERT, Step
+from ..plan.question import PlanQuestion
+from ..show import restored
+from ..terminal.lines import print_json, print_line
+from ..terminal.questions import must_ask
+from . import OK, Done
+from .restore import CHANGES, carry_out_and_report
+
+if TYPE_CHECKING:
+    from ...ops.context import Context
+    from ..grammar.command_line import ParsedOptions
+    from ..show.shapes import Shape
+
+_SESSION = 8  # characters of a session id in output
+
+
+def undo(context: "Context", options: "ParsedOptions", done: Done) -> int:
+    """casrewind undo."""
+    return _undo_or_redo(context, options, done, everything=options.all)
+
+
+def redo(context: "Context", options: "ParsedOptions", done: Done) -> int:
+    """casrewind redo."""
+    return _undo_or_redo(context, options, done)
+
+
+def _undo_or_redo(context: "Context", options: "ParsedOptions", done: Done, **which: bool) -> int:
+    """Undo or redo: list the steps, show the plan, or carry it out. On a terminal the command asks first."""
+    from ...ops import undo as undos
+
+    if options.list:
+        done()
+        _print_steps(context, options)
+        return OK
+    steps = _steps_of_history(context, options.command)
+    if options.command == "undo" and not options.older:
+        _refuse_older(context, steps)
+    step = _restore_in_words(context, steps[-1]) if steps else ""
+    title = f"{options.command} {step}".rstrip()
+    is_asked = bool(steps) and not options.dry_run and must_ask(options, CHANGES)
+    if steps:
+        _refuse_step_of_other_session(context, options.command, steps[-1])
+    anchor = steps[-1].safety if steps else ""
+    question = PlanQuestion(
+        context, options, done, lambda: title, is_asked=is_asked, anchor=anchor, what=options.command,
+        target=restored.RestoreTarget(step, None, None),
+    )  # fmt: skip
+    change = undos.undo if options.command == "undo" else undos.redo
+    return carry_out_and_report(
+        lambda: change(context, confirm=question, dry_run=options.dry_run, **which), options, done, question,
+        is_titled=bool(steps) and options.dry_run,
+    )
+
+
+def _refuse_older(context: "Context", steps: Sequence[Step]) -> None:
+    """Raise NothingToUndo if the newest operation changed only a conversation: undo would mean an older one."""
+    from ...ops.undo import newer_rewind
+
+    newest = newer_rewind(context)
+    if newest is None:
+        return
+    what = f"the newest back ({age_in_words(newest.created_ns)}, {newest.agent} {printable(newest.parent[:_SESSION])}) changed no file"
+    if not steps:
+        raise errors.NothingToUndo(f"nothing to undo: {what}, and its old conversation is still there")
+    raise errors.NothingToUndo(
+        f"nothing was undone: {what}, and undo would take back {_restore_in_words(context, steps[-1])}",
+        "casrewind undo --older does that"
+    )
+
+
+def _refuse_step_of_other_session(context: "Context", command: str, step: Step) -> None:
+    """Raise NothingToUndo in an agent's shell if another session made the step. A person may take back any step."""
+    own = os.environ.get("CASREWIND_SESSION", "")
+    made = context.store.checkpoint(step.safety)
+    if own and made is not None and made.more.by_session not in ("", own):
+        raise errors.NothingToUndo(
+            f"nothing was changed: {_restore_in_words(context, step)} is of another session",
+            f"a person takes it back in a terminal: "
+            f"casrewind {command}"
+        )
+
+
+def _print_steps(context: "Context", options: "ParsedOptions") -> None:
+    """Print all steps that can be undone or redone, newest first."""
+    steps = _steps_of_history(context, options.command)[::-1]
+    if options.json:
+        print_json({"steps": [_step_json(context, step) for step in steps]})
+        return
+    for number, step in enumerate(steps, 1):
+        print_line(f"{number:>3}  {options.command} {_restore_in_words(context, step)}")
+    if not steps:
+        print_line(f"nothing to {options.command}")
+
+
+def _steps_of_history(context: "Context", command: str) -> Sequence[Step]:
+    history = context.store.history(context.root.key)
+    return history.undo if command == "undo" else history.redo
+
+
+def _restore_in_words(context: "Context", step: Step) -> str:
+    """The restore of a step in words: the restore to 'it works' (03:43, 30 min ago)."""
+    store = context.store
+    target, made = store.checkpoint(step.target), store.checkpoint(step.safety)
+    where = restored.name_of(target, store.marks(step.target)) if target is not None else printable(step.target)
+    when = ""
+    if made is not None:
+        by = f", by {made.more.by_agent} {printable(made.more.by_session[:_SESSION])}" if made.more.by_session else ""
+        when = f" ({time.strftime('%H:%M', time.localtime(made.created_ns // 1_000_000_000))}, {age_in_words(made.created_ns)}{by})"
+    if made is not None and made.meta.get(TAKEN_FROM):
+        return f"what was taken from {printable(os.path.basename(made.meta[TAKEN_FROM]))}{when}"
+    if made is not None and made.more.op == REVERT and target is not None:
+        return f'the revert of "{restored.first_words(target.prompt)}"{when}'
+    return f"the restore to {where}{when}"
+
+
+def _step_json(context: "Context", step: Step) -> "Shape":
+    from ..show import shapes
+
+    made = context.store.checkpoint(step.safety)
+    return {
+        "target": step.target or None,
+        "safety": step.safety or None,
+        "made_at": None if made is None else shapes.time_of(made.created_ns),
+    }
