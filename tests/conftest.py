@@ -124,7 +124,7 @@ def no_real_home(tmp_path_factory):
     patch.undo()
 
 
-IN_MEMORY = "agents/ benchmarks/ cli/ docs/ faults/attack/ faults/clock/ faults/damage/ gitignore/ hooks/ model/ ops/".split()
+IN_MEMORY = "agents/ benchmarks/ cli/ docs/ faults/attack/ faults/clock/ faults/damage/ gitignore/ hooks/ model/ ops/ remote/".split()
 """Tests whose directories are in memory: a store syncs sixty times in a test, and these tests ask nothing of the disk. The
 others (scans, changes of the worktree, the store's files, kills, full disks) have a real file system."""
 

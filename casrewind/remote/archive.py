@@ -54,6 +54,9 @@ class StreamWriter:
     def replace(self, name: str, data: bytes) -> None:
         """Nothing can be replaced."""
 
+    def delete(self, names: Sequence[str]) -> None:
+        """Nothing can be deleted."""
+
 
 class StreamReader:
     """The objects in a stream, which is copied to a temporary file as it is read."""
@@ -98,6 +101,9 @@ class StreamReader:
 
     def replace(self, name: str, data: bytes) -> None:
         """Nothing can be replaced."""
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Nothing can be deleted."""
 
 
 def _filled(stream: BinaryIO, size: int) -> bytes:

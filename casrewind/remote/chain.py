@@ -26,6 +26,8 @@ _READERS = 128
 """Readers that are kept. Each holds the end of its piece."""
 _FRAMES = 24 << 20
 """Bytes of plain container frames that are kept: each level of the trees asks for some of the same frame."""
+_LISTS = 3
+"""How often a reader lists a chain again, because a piece was replaced while it read."""
 
 
 def piece_name(chain: str, number: int) -> str:
@@ -43,17 +45,23 @@ class PieceInfo(NamedTuple):
     modified_ns: int
 
 
-def chains_of(listed: "Iterable[ObjectInfo]") -> dict[str, list[PieceInfo]]:
-    """{chain: its pieces in order} of a list of all objects. A piece within a longer one is left out."""
+def all_pieces_of(listed: "Iterable[ObjectInfo]") -> dict[str, list[PieceInfo]]:
+    """{chain: its pieces} of a list of all objects."""
     found: dict[str, list[PieceInfo]] = {}
     for info in listed:
         match = _NAME.fullmatch(info.name)
         if match is not None and int(match[2]) <= int(match[3]):
             found.setdefault(match[1], []).append(PieceInfo(int(match[2]), int(match[3]), info.name, info.size, info.modified_ns))
-    return {chain: _without_covered(pieces) for chain, pieces in found.items()}
+    return found
 
 
-def _without_covered(pieces: list[PieceInfo]) -> list[PieceInfo]:
+def chains_of(listed: "Iterable[ObjectInfo]") -> dict[str, list[PieceInfo]]:
+    """{chain: its pieces in order} of a list of all objects. A piece within a longer one is left out: a roll-up replaces it."""
+    return {chain: without_replaced(pieces) for chain, pieces in all_pieces_of(listed).items()}
+
+
+def without_replaced(pieces: list[PieceInfo]) -> list[PieceInfo]:
+    """The pieces of a chain in order, without those within a longer one."""
     kept: list[PieceInfo] = []
     for piece in sorted(pieces, key=lambda one: (one.first, -one.last)):
         if not kept or piece.last > kept[-1].last:
@@ -82,6 +90,7 @@ class ChainReader:
         """Reads nothing yet."""
         self.pieces = pieces
         self._objects, self._keys = objects, keys
+        self._lists = _LISTS
         self._readers: OrderedDict[int, PieceReader] = OrderedDict()
         self._frames: OrderedDict[tuple[int, int], bytes] = OrderedDict()
         self._digests: tuple[dict[int, bytes], dict[int, bytes]] = ({}, {})
@@ -94,8 +103,7 @@ class ChainReader:
         """The reader of a piece, by its place in `pieces`. Raises PieceDamaged, RemoteError."""
         found = self._readers.get(at)
         if found is None:
-            info = self.pieces[at]
-            found = self._readers[at] = open_piece(self._objects, self._keys, info.name, info.size)
+            found = self._readers[at] = self._open(at)
             if len(self._readers) > _READERS:
                 self._readers.popitem(last=False)
         self._readers.move_to_end(at)
@@ -104,6 +112,27 @@ class ChainReader:
             for use in (CONTENT, CONTAINER):
                 self._digests[use][at] = found.table.blobs.digests_of(use)
         return found
+
+    def _open(self, at: int) -> PieceReader:
+        info = self.pieces[at]
+        found = open_piece(self._objects, self._keys, info.name, info.size)
+        if found.is_replaced:  # the list did not have the roll-up yet
+            raise PieceGone(f"the piece {info.name} of the remote was replaced just now", "pull again")
+        return found
+
+    def list_again(self) -> bool:
+        """If a piece could not be read, list the chain again. Returns True if it has other pieces now: then nothing of it was read."""
+        if not self.damaged or not self._lists:
+            return False
+        self._lists -= 1
+        chain = self.pieces[0].name.partition("/")[0]
+        pieces = chains_of(self._objects.list(chain)).get(chain, [])
+        if not pieces or [(one.name, one.size) for one in pieces] == [(one.name, one.size) for one in self.pieces]:
+            return False
+        self.forget()
+        self.damaged.clear()
+        self.pieces = pieces
+        return True
 
     def open_ahead(self, places: Iterable[int]) -> None:
         """Read the ends of these pieces, eight at a time. Damage is named when the piece is read."""
@@ -114,9 +143,8 @@ class ChainReader:
             return
 
         def opened(at: int) -> "tuple[int, PieceReader | None]":
-            info = self.pieces[at]
             try:
-                return at, open_piece(self._objects, self._keys, info.name, info.size)
+                return at, self._open(at)
             except PieceDamaged:
                 return at, None
 

@@ -24,7 +24,7 @@ _LENGTH = struct.Struct("<I")
 _DIGEST = 32
 _PER_BLOB = _DIGEST + _LENGTH.size  # bytes of a blob in the table
 _TABLE_NUMBER = (1 << 32) - 1
-_FRAMES, _DIGESTS, _LENGTHS, _BEFORE, _PUSH, _MACHINE, _VERSION = range(1, 8)
+_FRAMES, _DIGESTS, _LENGTHS, _BEFORE, _PUSH, _MACHINE, _VERSION, _ROLLED_UP = range(1, 9)
 
 CONTENT, CONTAINER, _RECORDS = range(3)
 """The uses of a frame and of its blobs. A container names other blobs, see store/reachability.py."""
@@ -96,6 +96,11 @@ class BlobRows:
     def __len__(self) -> int:
         return len(self._lengths) // _LENGTH.size
 
+    @property
+    def table_bytes(self) -> int:
+        """Bytes that the blobs take in the table."""
+        return len(self._digests) + len(self._lengths)
+
     def digests_of(self, use: int) -> bytes:
         """The digests of the blobs with one use, 32 bytes each. Frames are in the order of their uses."""
         start, end = (sum(count for other, count in self._frames if other < most) for most in (use, use + 1))
@@ -115,7 +120,8 @@ class BlobRows:
 
 class Table(NamedTuple):
     """The table of a piece. `records` is the number of the first frame with records, -1 without any: all frames from
-    there on have records. `before` is the MAC of the piece before, `push` the id of the push, `version` casrewind's."""
+    there on have records. `before` is the MAC of the piece before, `push` the id of the push, `version` casrewind's.
+    `rolled_up`: in a roll-up the MAC of the last piece that it replaces, in a piece that was emptied then the MAC of the roll-up."""
 
     frames: tuple[Frame, ...]
     blobs: BlobRows
@@ -124,6 +130,7 @@ class Table(NamedTuple):
     push: bytes
     machine: str
     version: str
+    rolled_up: bytes = b""
 
 
 class _FrameWriter:
@@ -182,8 +189,8 @@ class PieceBuilder:
             self._writers[_RECORDS].add(part)
             self.size += len(part)
 
-    def finish(self, name: str, before: bytes, push: bytes, machine: str) -> tuple[bytes, bytes]:
-        """The bytes of the object `name`, and its MAC. Nothing may be added afterwards."""
+    def finish(self, name: str, before: bytes, push: bytes, machine: str, rolled_up: bytes = b"") -> tuple[bytes, bytes]:
+        """The bytes of the object `name`, and its MAC. The others are those of `Table`. Nothing may be added afterwards."""
         if not _is_plain_text(machine):
             raise errors.RemoteError(f"{machine!r} is no name for a machine", "use letters, digits and - _ . /")
         parts: list[bytes] = []
@@ -195,6 +202,7 @@ class PieceBuilder:
             writer.frames = []
         values: tuple[tlv.Value, ...] = (
             rows, b"".join(self._digests.values()), b"".join(self._lengths.values()), before, push, machine, _own_version(),
+            *((rolled_up,) if rolled_up else ()),
         )  # fmt: skip
         parts.append(packs.compress_together([tlv.encode(enumerate(values, start=_FRAMES))]))
         mac = self._keys.mac(parts)
@@ -254,6 +262,7 @@ def _decode_table(data: bytes, room: int) -> Table:
         fields.need(_PUSH, 16),
         machine,
         version,
+        fields.raw(_ROLLED_UP, len(FIRST)),
     )
 
 
@@ -268,6 +277,7 @@ class PieceReader:
         self._tail, self._tail_start = b"", size
         start = max(0, size - TAIL)
         self._tail, self._tail_start = self._bytes(start, size), start
+        self.mac: bytes
         self.mac, length, magic = _END.unpack(self._tail[-_END.size :])
         self._check_magic(magic)
         if not start:
@@ -338,8 +348,18 @@ class PieceReader:
 
     @property
     def is_end(self) -> bool:
-        """True for a piece that holds nothing: a purge ended its chain, whose other pieces are emptied."""
-        return not self.table.frames
+        """True for a piece that holds nothing: its chain has ended, and its other pieces are emptied."""
+        return not self.table.frames and self.table.before == FIRST and not self.table.rolled_up
+
+    @property
+    def is_replaced(self) -> bool:
+        """True for a piece that was emptied, because a roll-up has what it had."""
+        return not self.table.frames and bool(self.table.rolled_up)
+
+    @property
+    def mac_at_end(self) -> bytes:
+        """The MAC that the piece behind this one names."""
+        return self.table.rolled_up if self.table.frames and self.table.rolled_up else self.mac
 
     def frame(self, number: int) -> bytes:
         """The plain bytes of one frame."""

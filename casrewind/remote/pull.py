@@ -227,6 +227,8 @@ def _read_new(chain: str, reader: ChainReader, read: ReadChain, names: set[str])
                 found.items.extend(opened.records())
         except PieceDamaged as error:
             reader.damaged[at] = error
+            if reader.list_again() and not _is_end(reader, len(reader.pieces) - 1):
+                return _read_new(chain, reader, read, names)
             rest = len(new) - new.index(at) - 1
             behind = f"; {plural(rest, 'piece')} after it cannot be taken either" if rest else ""
             detail = f" ({error.problem})" if type(error) is PieceDamaged else ""
@@ -234,7 +236,7 @@ def _read_new(chain: str, reader: ChainReader, read: ReadChain, names: set[str])
             break
         name = read.machine or _name_of_machine(names, chain, opened.table.machine)
         shown = name
-        found = found._replace(read=ReadChain(name, piece.last, opened.mac))
+        found = found._replace(read=ReadChain(name, piece.last, opened.mac_at_end))
     return found
 
 
@@ -368,8 +370,11 @@ class Fetcher:
 
     def complete(self, points: Sequence[Checkpoint]) -> set[str]:
         """Fetch what these checkpoints need. Returns the ids of those that are complete now."""
-        if self._fetch(points):
-            return {point.id for point in points}
+        while True:
+            if self._fetch(points):
+                return {point.id for point in points}
+            if not self._reader.list_again():
+                break
         return {point.id for point in points if self._fetch([point])}
 
     def _fetch(self, points: Sequence[Checkpoint]) -> bool:

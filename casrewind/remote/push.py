@@ -19,8 +19,10 @@ from ..ops.conversation_rest import store_rest
 from ..store import ledger
 from ..store.reachability import HOLDS, Marker
 from ..store.store import LedgerPosition
-from .chain import open_piece, piece_name
-from .piece import CONTAINER, CONTENT, FIRST, PieceBuilder, PieceReader
+from . import collect
+from .chain import all_pieces_of, open_piece, piece_name
+from .collect import empty_piece, replace_by_empty
+from .piece import CONTAINER, CONTENT, PieceBuilder, PieceReader
 from .remote_config import Remote, RemoteConfig, find
 from .sync_state import StateFiles
 
@@ -76,8 +78,21 @@ def push(context: Context, remote: Remote, *, dry_run: bool = False, points: Seq
             notes.append(COPIED)
             done = _Push(context, remote).run()
         left = pushing.empty_ended()
+        notes += _rolled_up(remote) if points is None else []
         requests = sum(remote.objects.requests.values())
         return Pushed(*done, remote.objects.sent_bytes, requests, tuple(notes), left, damaged=remote.files.state.left)
+
+
+def _rolled_up(remote: Remote) -> list[str]:
+    """Roll up if the chain has many new pieces. Returns what a person has to know. The push is done: nothing here makes it fail."""
+    state = remote.files.state
+    if state.next - 1 - state.rolled_up < collect.EVERY:
+        return []
+    remote.files.save(state._replace(rolled_up=state.next - 1))  # first: what fails is not tried again by each push
+    try:
+        return collect.roll_up(remote)
+    except errors.RemoteError as error:
+        return [f"the pieces on the remote were not put together: {error.problem}"]
 
 
 class Unsent(NamedTuple):
@@ -342,8 +357,8 @@ class _Push:
             if not self._put_end(chain, last + 1):  # a copied store has gone on with the chain: it is that store's now
                 left += [info.name for info in self._remote.objects.list(chain)]
             else:
-                full = [piece_name(chain, number) for number in range(1, last + 1)]
-                failed = self._replace_by_empty(full)
+                full = [info.name for info in all_pieces_of(self._remote.objects.list(chain)).get(chain, []) if info.last <= last]
+                failed = replace_by_empty(self._remote, dict.fromkeys(full, b""))
                 if failed:
                     left += failed
                     continue  # the next push tries again
@@ -351,32 +366,14 @@ class _Push:
             self._files.save(state._replace(ended={one: number for one, number in state.ended.items() if one != chain}))
         return tuple(left)
 
-    def _replace_by_empty(self, names: Sequence[str]) -> list[str]:
-        """Replace these pieces by empty ones, eight at a time. Returns those that could not be replaced."""
-        from concurrent.futures import ThreadPoolExecutor
-
-        def empty(name: str) -> bool:
-            try:
-                self._remote.objects.replace(name, self._empty_piece(name))
-            except errors.RemoteError:
-                return False
-            return True
-
-        with ThreadPoolExecutor(8) as threads:
-            return [name for name, is_done in zip(names, threads.map(empty, names), strict=True) if not is_done]
-
     def _put_end(self, chain: str, number: int) -> bool:
         """Put an empty piece behind the last one of a chain. A store that was copied from this one cannot go on with the chain
         then: its next push begins a new one. Returns False if it has gone on already."""
         name = piece_name(chain, number)
-        if self._remote.objects.put_new(name, self._empty_piece(name)):
+        if self._remote.objects.put_new(name, empty_piece(self._remote.keys, name)):
             return True
         found = self._find(chain, number)
         return found is not None and found.is_end
-
-    def _empty_piece(self, name: str) -> bytes:
-        """The bytes of an empty piece."""
-        return PieceBuilder(self._remote.keys).finish(name, FIRST, self._push, self._remote.config.machine)[0]
 
 
 def _raise_if_damaged(data: bytes | errors.StoreDamaged) -> bytes:

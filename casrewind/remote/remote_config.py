@@ -7,7 +7,7 @@ or a command prints it (`key_command`), or a variable has it.
 import json
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from .. import errors, fsio
@@ -57,6 +57,9 @@ class ObjectStore(Protocol):
 
     def list(self, prefix: str = "", after: str = "", most: int | None = None) -> "list[ObjectInfo]":
         """Sorted by name. With `most`, so many or all."""
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Delete objects. One that is gone already is no error."""
 
 
 class Remote(NamedTuple):

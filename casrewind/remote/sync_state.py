@@ -19,7 +19,7 @@ from ..store.store import LedgerPosition
 
 STATE = "state"
 _ROW = 1 + digests.SIZE
-(_CHAIN, _NEXT, _MAC, _PENDING, _PENDING_MAC, _LEDGER, _END, _SEQ, _SENT_BYTES, _CHAINS, _ENDED, _TIME, _LEFT) = range(1, 14)
+(_CHAIN, _NEXT, _MAC, _PENDING, _PENDING_MAC, _LEDGER, _END, _SEQ, _SENT_BYTES, _CHAINS, _ENDED, _TIME, _LEFT, _ROLLED_UP) = range(1, 15)
 _NAME, _MACHINE, _LAST, _LAST_MAC, _SEEN = range(1, 6)
 
 
@@ -41,6 +41,7 @@ class SyncState(NamedTuple):
     record in the ledger that was sent, `sent_bytes` the valid length of the file `sent`. `chains` has those of other
     stores by id. `ended` has {id: number of the newest piece} of own chains that a purge ended, which are not deleted yet.
     `pushed_ns`: the time of the last push. `left`: the ids of checkpoints that could not be sent, because the store is damaged.
+    `rolled_up`: the number of the newest piece when the last roll-up was tried.
     """
 
     chain: str = ""
@@ -54,6 +55,7 @@ class SyncState(NamedTuple):
     ended: dict[str, int] = {}  # noqa: RUF012 - never changed
     pushed_ns: int = 0
     left: tuple[str, ...] = ()
+    rolled_up: int = 0
 
 
 def encode(state: SyncState) -> bytes:
@@ -77,6 +79,7 @@ def encode(state: SyncState) -> bytes:
             (_ENDED, tlv.encode_list(tlv.encode(((_NAME, chain), (_LAST, last))) for chain, last in state.ended.items())),
             (_TIME, state.pushed_ns),
             (_LEFT, tlv.encode_list(identity.encode() for identity in state.left)),
+            (_ROLLED_UP, state.rolled_up),
         )
     )
     return digests.of(body) + body
@@ -105,6 +108,7 @@ def decode(data: bytes) -> SyncState:
         ended={one.text(_NAME): one.number(_LAST) for one in ended},
         pushed_ns=got.number(_TIME),
         left=tuple(item.decode("ascii", "replace") for item in tlv.decode_list(got.raw(_LEFT), "state of a remote")),
+        rolled_up=got.number(_ROLLED_UP),
     )
 
 

@@ -1,5 +1,6 @@
 """SIGKILL at each request of push, pull and clone, before the server gets it and after it has answered: a real process, a real server."""
 
+import itertools
 import os
 import signal
 import subprocess
@@ -7,15 +8,18 @@ import sys
 
 import pytest
 
+from casrewind.remote import collect
+from casrewind.remote.chain import chains_of
+from casrewind.remote.objects import Objects
 from support.machines import KEY, Machine
 from support.s3_server import S3Server
 
 PROGRAM = """
 import itertools, os, signal, sys
-from casrewind.remote import push
+from casrewind.remote import collect, push
 from casrewind.remote.objects import Objects
 number, when = int(sys.argv[1]), sys.argv[2]
-push.MOST = 1 << 19
+push.MOST, collect.EVERY = 1 << 19, int(os.environ.get("PIECES", "64"))
 count = itertools.count(1)
 
 def dying(call):
@@ -29,7 +33,7 @@ def dying(call):
         return found
     return asked
 
-for name in ("put_new", "get", "list", "delete"):
+for name in ("put_new", "replace", "get", "list", "delete"):
     setattr(Objects, name, dying(getattr(Objects, name)))
 from casrewind.cli.main import main
 sys.exit(main(sys.argv[3:]))
@@ -55,9 +59,9 @@ def made(tmp_path, url, name="sandbox-4"):
     return machine
 
 
-def run(machine, number, when, *words, cwd=None):
-    """The exit code of a command that is killed at its Nth request."""
-    environment = {**os.environ, "HOME": str(machine.home), "CASREWIND_HOME": machine.settings.data, "CASREWIND_REMOTE_KEY": KEY}
+def run(machine, number, when, *words, cwd=None, pieces=64):
+    """The exit code of a command that is killed at its Nth request. A push rolls up every so many `pieces`."""
+    environment = {**os.environ, "PIECES": str(pieces), "HOME": str(machine.home), "CASREWIND_HOME": machine.settings.data, "CASREWIND_REMOTE_KEY": KEY}
     line = [sys.executable, "-c", PROGRAM, str(number), when, "-C", str(cwd or machine.root), *words]
     done = subprocess.run(line, env=environment, capture_output=True, timeout=120)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr.decode()
@@ -104,3 +108,30 @@ def test_a_killed_clone_can_be_made_again(tmp_path, url, when):
     machine.root = place / f"try{number}"
     assert machine.tree(point.id) == first.tree(point.id) and not machine.problems()
     assert (machine.root / "large").read_bytes() == (first.root / "large").read_bytes()
+
+
+@pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.long), "after"])
+def test_each_kill_of_a_roll_up_leaves_a_remote_that_is_read_and_completed(tmp_path, url, when, monkeypatch):
+    """Each push is killed one request later: at its piece, then at each request of the roll-up. The next push completes it."""
+    machine, points = made(tmp_path, url), []
+    for number in itertools.count(1):
+        for step in range(3):
+            points.append(machine.save({"a": b"%d %d" % (number, step), f"d/{step}": b"x" * number}))
+            if step < 2:
+                machine.push()
+        was_killed = run(machine, number, when, "push", pieces=3) != 0
+        if number % 4 == 0 or not was_killed:
+            reader = made(tmp_path, url, f"laptop{number}")
+            assert not reader.pull().problems
+            assert {point.id for point in points} <= set(reader.points())
+            assert reader.tree(points[-1].id) == machine.tree(points[-1].id) and not reader.problems()
+        if not was_killed:
+            break
+        points.append(machine.save({"a": b"completed %d" % number}))
+        with monkeypatch.context() as patch:
+            patch.setattr(collect, "EVERY", 1)
+            machine.push()
+        shown = [info for pieces in chains_of(Objects(url).list()).values() for info in pieces]
+        assert len(shown) < 6 and len([info for info in Objects(url).list() if info.size > 250]) == len(shown), "all others are empty"
+        assert number < 60
+    assert number > 8, "the piece, the list, the right, the pieces, the roll-up, and each that is emptied"

@@ -12,7 +12,7 @@ from casrewind.model import manifest
 from casrewind.remote import remote_config
 from casrewind.remote.chain import chains_of
 from casrewind.remote.objects import Objects
-from support.machines import KEY, Machine, objects_in
+from support.machines import KEY, Machine, Requests, Stop, objects_in, stopping
 
 
 @pytest.fixture
@@ -34,31 +34,9 @@ def other(tmp_path, url):
     return made
 
 
-class Stop(BaseException):
-    """Ends a program at a request."""
-
-
-class Cut:
+def cut(objects, number, *, after):
     """Objects that end the program at the Nth request, before its effect or after it."""
-
-    def __init__(self, objects, number, *, after):
-        self._objects, self._left, self._after = objects, number, after
-
-    def __getattr__(self, name):
-        found = getattr(self._objects, name)
-        if name not in ("put_new", "get", "list", "delete"):
-            return found
-
-        def call(*arguments):
-            self._left -= 1
-            if self._left == 0 and not self._after:
-                raise Stop
-            result = found(*arguments)
-            if self._left == 0:
-                raise Stop
-            return result
-
-        return call
+    return Requests(objects, stopping(number, after=after))
 
 
 def filled(machine, number=3):
@@ -140,7 +118,7 @@ def test_a_push_that_was_cut_goes_on_and_sends_little_twice(machine, other, afte
     number, cuts, sent = 1, 0, 0
     while True:
         made = []
-        machine.tampered = lambda objects, number=number, made=made: made.append(objects) or Cut(objects, number, after=after)
+        machine.tampered = lambda objects, number=number, made=made: made.append(objects) or cut(objects, number, after=after)
         try:
             machine.push()
         except Stop:
@@ -169,7 +147,7 @@ def test_a_pull_that_was_cut_goes_on(machine, other, after):
     machine.push()
     number = 1
     while True:
-        other.tampered = lambda objects, number=number: Cut(objects, number, after=after)
+        other.tampered = lambda objects, number=number: cut(objects, number, after=after)
         try:
             other.pull()
         except Stop:
@@ -555,7 +533,7 @@ def test_a_store_that_is_behind_a_purge_goes_on_with_a_chain_of_its_own(machine,
 
 def test_a_purge_before_anything_arrived_leaves_no_object(machine):
     machine.save({"a": b"1", "secret": b"s"})
-    machine.tampered = lambda objects: Cut(objects, 1, after=False)
+    machine.tampered = lambda objects: cut(objects, 1, after=False)
     for _ in range(2):
         with pytest.raises(Stop):
             machine.push()
@@ -591,7 +569,7 @@ def test_a_purge_in_a_copied_store_ends_the_chain_for_the_first(machine, tmp_pat
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_a_purge_after_a_push_that_was_cut_empties_all_that_was_pushed(machine, other, after):
     machine.save({"a": b"1", "secret": b"s"})
-    machine.tampered = lambda objects: Cut(objects, 1, after=after)
+    machine.tampered = lambda objects: cut(objects, 1, after=after)
     with pytest.raises(Stop):
         machine.push()
     machine.tampered = lambda objects: objects
@@ -607,24 +585,13 @@ def test_a_chain_that_its_machine_deletes_during_a_pull_is_said(machine, other):
     machine.save({"a": os.urandom(100_000), "secret": b"s"})
     machine.push()
 
-    class Meanwhile(Cut):
-        """After the first request, the other machine purges and pushes."""
+    def purge_and_push(number, after):
+        if number == 1 and after:
+            with machine.open() as workspace:
+                workspace.purge([b"secret"])
+            machine.push()
 
-        def __getattr__(self, name):
-            found = getattr(self._objects, name)
-            if name != "list":
-                return found
-
-            def call(*arguments):
-                listed = found(*arguments)
-                with machine.open() as workspace:
-                    workspace.purge([b"secret"])
-                machine.push()
-                return listed
-
-            return call
-
-    other.tampered = lambda objects: Meanwhile(objects, 0, after=False)
+    other.tampered = lambda objects: Requests(objects, purge_and_push)
     taken = other.pull()
     assert len(taken.problems) == 1 and "was deleted just now: pull again" in taken.problems[0]
     other.tampered = lambda objects: objects

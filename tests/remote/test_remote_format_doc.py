@@ -32,7 +32,7 @@ def reader():
 
 
 def test_the_page_has_all_examples():
-    assert EXAMPLES.keys() == {"head of a remote", "locked key", "piece", "table", "records"}
+    assert EXAMPLES.keys() == {"head of a remote", "locked key", "piece", "table", "records", "roll-up", "replaced piece"}
 
 
 def test_the_head_of_a_remote():
@@ -93,6 +93,29 @@ def test_the_table_and_the_records():
     assert records == EXAMPLES["records"][1]
 
 
+def test_the_roll_up_and_a_piece_that_it_replaced(monkeypatch):
+    from casrewind.remote import collect
+
+    data, values = EXAMPLES["roll-up"]
+    found = piece.PieceReader(KEYS, values["name"], len(data), lambda start, end: data[start:end])
+    shown = {"name": values["name"], "MAC": found.mac.hex(), "before": found.table.before.hex(), "rolled up": found.mac_at_end.hex()}
+    shown |= {f"blob {n}": f"use={use} {one.hex()}" for n, (_, use, one) in enumerate(found.blobs({blob.digest for blob in found.table.blobs}))}
+    shown |= {f"record {n}": f"kind={kind} seq={seq} {payload.hex()}" for n, (kind, seq, payload) in enumerate(found.records())}
+    assert shown == values and not found.is_replaced and not found.is_end
+    assert handmade.read_piece(MASTER, values["name"], data)[0][8] == found.table.rolled_up
+    monkeypatch.setattr(casrewind, "__version__", found.table.version)
+    builder = piece.PieceBuilder(KEYS)
+    for digest, use, one in found.blobs({blob.digest for blob in found.table.blobs}):
+        builder.add(digest, use, one)
+    builder.add_records(found.records())
+    table = found.table
+    assert builder.finish(values["name"], table.before, table.push, table.machine, table.rolled_up) == (data, found.mac)
+    empty, shown = EXAMPLES["replaced piece"]
+    assert collect.empty_piece(KEYS, shown["name"], bytes.fromhex(shown["rolled up"])) == empty and shown["rolled up"] == found.mac.hex()
+    opened = piece.PieceReader(KEYS, shown["name"], len(empty), lambda start, end: empty[start:end])
+    assert opened.is_replaced and not opened.is_end and handmade.read_piece(MASTER, shown["name"], empty)[0][8] == found.mac
+
+
 def test_the_vectors():
     vectors = dict(re.findall(r"^\| ([^|]+) \| `([0-9a-f]+)` \|$", TEXT, re.MULTILINE))
     mac = KEYS.mac([b"", b"ab", b"c"])
@@ -128,10 +151,10 @@ def test_the_page_has_the_fields_of_the_state():
     rows = {int(tag): name for tag, name in re.findall(r"^\| (\d+) \| ([a-z ]+) \|", part, re.MULTILINE)}
     position = sync_state.LedgerPosition(b"l" * 16, 7, 8)
     chains = {"c": sync_state.ReadChain("m", 3, b"n" * 32)}
-    data = sync_state.encode(sync_state.SyncState("own", 2, b"m" * 32, 4, b"p", position, 9, chains, {"old": 5}, 12, ("hurt",)))
+    data = sync_state.encode(sync_state.SyncState("own", 2, b"m" * 32, 4, b"p", position, 9, chains, {"old": 5}, 12, ("hurt",), 14))
     assert digests.of(data[32:]) == data[:32]
     found = tlv.Fields(data[32:], "state")
-    texts, numbers = {1: "own"}, {2: 2, 4: 4, 7: 7, 8: 8, 9: 9, 12: 12}
+    texts, numbers = {1: "own"}, {2: 2, 4: 4, 7: 7, 8: 8, 9: 9, 12: 12, 14: 14}
     raw = {3: b"m" * 32, 5: b"p", 6: b"l" * 16}
     assert {tag: found.text(tag) for tag in texts} == texts and {tag: found.number(tag) for tag in numbers} == numbers
     assert {tag: found.raw(tag) for tag in raw} == raw
@@ -139,7 +162,7 @@ def test_the_page_has_the_fields_of_the_state():
     one, ended = tlv.Fields(one, "chain"), tlv.Fields(ended, "ended")
     assert (one.text(1), one.text(2), one.number(3), one.raw(4)) == ("c", "m", 3, b"n" * 32) and (ended.text(1), ended.number(3)) == ("old", 5)
     assert tlv.decode_list(found.raw(13), "list") == [b"hurt"]
-    assert rows.keys() == texts.keys() | numbers.keys() | raw.keys() | {10, 11, 13} and not found.has_any([14])
+    assert rows.keys() == texts.keys() | numbers.keys() | raw.keys() | {10, 11, 13} and not found.has_any([15])
 
 
 @pytest.mark.parametrize("master", [None, MASTER], ids=["plain", "sealed"])

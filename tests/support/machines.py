@@ -1,5 +1,6 @@
 """Machines that share a remote: each has a home, a project and a store of its own, in this process."""
 
+import itertools
 import os
 from contextlib import contextmanager
 
@@ -12,6 +13,41 @@ from casrewind.workspace import Workspace
 from support.trees import plant
 
 KEY = remote_config.key_text(b"k" * 32)
+
+
+class Stop(BaseException):
+    """Ends a program at a request."""
+
+
+class Requests:
+    """Objects of a remote that call `meet(number, after)` before the effect of each request (after=False), and after it."""
+
+    def __init__(self, objects, meet):
+        self._objects, self._meet, self._numbers = objects, meet, itertools.count(1)
+
+    def __getattr__(self, name):
+        found = getattr(self._objects, name)
+        if name not in ("put_new", "replace", "get", "list", "delete"):
+            return found
+
+        def call(*arguments):
+            number = next(self._numbers)
+            self._meet(number, False)
+            result = found(*arguments)
+            self._meet(number, True)
+            return result
+
+        return call
+
+
+def stopping(wanted, *, after):
+    """A function for `Requests`: the program ends at this request, and sends no other."""
+
+    def meet(number, is_after):
+        if number > wanted or (number == wanted and is_after == after):
+            raise Stop
+
+    return meet
 
 
 class Machine:

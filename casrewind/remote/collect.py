@@ -1,0 +1,187 @@
+"""Collect: the small pieces of a chain become one, and their names stay in use.
+
+Two dangers are prevented here. A reader finds neither a piece nor what replaced it: the longer piece, a roll-up, is put first, and
+has every blob and every record of the others. A name becomes free: a store that was copied from this one before its last pushes
+would go on with the chain there, and no reader would look at it. So a piece is not deleted, but replaced by an empty one.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from .. import errors, heap
+from .._typing import NamedTuple
+from ..messages import plural
+from ..model import digest as digests
+from .chain import PieceInfo, all_pieces_of, open_piece, without_replaced
+from .piece import FIRST, PieceBuilder, PieceDamaged, PieceReader
+from .remote_config import Remote
+from .seal import Keys
+
+EVERY = 64
+"""A push rolls up when its chain has this many new pieces."""
+_MOST = 16 << 20
+"""Bytes of plain data in a roll-up. Its making needs the memory of one, as a push."""
+_GROWTH = 2
+"""The roll-up before is taken into a new one, unless it is this many times as long as the new pieces. So a byte is written again
+a few times only, and a chain has few roll-ups."""
+_AT_ONCE = 32
+"""Pieces that are opened before they are needed."""
+
+
+class _OpenPiece(NamedTuple):
+    """A piece of a chain with its reader."""
+
+    info: PieceInfo
+    reader: PieceReader
+
+    @property
+    def plain(self) -> int:
+        """Plain bytes in the piece, with those of its table."""
+        table = self.reader.table
+        return sum(frame.plain for frame in table.frames) + table.blobs.table_bytes
+
+
+def roll_up(remote: Remote) -> list[str]:
+    """Put the new small pieces of this store's chain together, and empty them. Returns what a person has to know.
+
+    Nothing is dropped: each blob and each record is in a roll-up. Wherever it ends, the chain can be read, and the next one completes
+    it. Raises RemoteError: without the right to delete, before anything is written.
+    """
+    state = remote.files.state
+    chain, own = state.chain, state.next  # what is behind it may be that of a copied store
+    listed = [piece for piece in all_pieces_of(remote.objects.list(chain)).get(chain, []) if piece.last < own] if chain else []
+    if not listed:
+        return []
+    remote.objects.delete([f"{chain}/roll-up"])  # it is not there: who may not delete replaces nothing either
+    pieces, number, notes = without_replaced(listed), 0, []
+    _empty_what_was_replaced(remote, listed, pieces)
+    for run in _runs(remote, pieces):
+        try:
+            mac = _put_together(remote, chain, run)
+        except PieceDamaged as error:
+            notes.append(f"{error.problem}; it stays as it is")
+            continue
+        _empty(remote, {one.info.name: mac for one in run})
+        number += len(run)
+    return [*notes, *([f"put {plural(number, 'piece')} of this machine together"] if number else [])]
+
+
+def _runs(remote: Remote, pieces: Sequence[PieceInfo]) -> Iterator[list[_OpenPiece]]:
+    """Yield neighbours that become one: the pieces behind the last roll-up, and the roll-ups before them that are not much longer."""
+    start = 1 + max((at for at, piece in enumerate(pieces) if piece.first < piece.last), default=-1)
+    size = sum(piece.size for piece in pieces[start:])
+    while start and pieces[start - 1].size <= _GROWTH * size:
+        start -= 1
+        size += pieces[start].size
+    run: list[_OpenPiece] = []
+    for one in _opened(remote, pieces[start:]):
+        if run and (
+            one is None
+            or one.info.first != run[-1].info.last + 1
+            or one.reader.table.before != run[-1].reader.mac_at_end
+            or sum(piece.plain for piece in run) + one.plain > _MOST
+        ):
+            if len(run) > 1:
+                yield run
+            run = []
+        if one is not None:
+            run.append(one)
+    if len(run) > 1:
+        yield run
+
+
+def _opened(remote: Remote, pieces: Sequence[PieceInfo]) -> Iterator[_OpenPiece | None]:
+    """Yield these pieces with their readers; None for one that cannot be read, or is the end of a chain."""
+
+    def opened(info: PieceInfo) -> _OpenPiece | None:
+        try:
+            found = open_piece(remote.objects, remote.keys, info.name, info.size)
+        except PieceDamaged:
+            return None
+        return None if found.is_replaced or found.is_end else _OpenPiece(info, found)
+
+    with ThreadPoolExecutor(8) as threads:
+        for start in range(0, len(pieces), _AT_ONCE):
+            yield from threads.map(opened, pieces[start : start + _AT_ONCE])
+
+
+def _put_together(remote: Remote, chain: str, run: Sequence[_OpenPiece]) -> bytes:
+    """Put a roll-up of these pieces. Returns its MAC. Raises PieceDamaged, RemoteError."""
+    builder, rows = PieceBuilder(remote.keys), set[bytes]()
+    for one in run:
+        for digest, use, data in one.reader.blobs({blob.digest for blob in one.reader.table.blobs}):
+            row = bytes((use,)) + digest
+            if digests.of(data) != digest:
+                raise PieceDamaged(f"the piece {one.info.name} of the remote has a blob with another content than its name says")
+            if row not in rows:
+                rows.add(row)
+                builder.add(digest, use, data)
+        builder.add_records(one.reader.records())
+    first, last = run[0], run[-1]
+    name = f"{chain}/{first.info.first:010}-{last.info.last:010}"
+    machine = last.reader.table.machine
+    data, mac = builder.finish(name, first.reader.table.before, os.urandom(16), machine, last.reader.mac_at_end)
+    is_new = remote.objects.put_new(name, data)
+    del builder, data
+    heap.trim()
+    return mac if is_new else _mac_of_same(remote, name, rows)
+
+
+def _rows_of(reader: PieceReader) -> set[bytes]:
+    """The use and the digest of each blob in a piece."""
+    return {bytes((blob.use,)) + blob.digest for blob in reader.table.blobs}
+
+
+def _mac_of_same(remote: Remote, name: str, rows: set[bytes]) -> bytes:
+    """The MAC of a roll-up that a copy of this store has put, with these blobs. Raises RemoteError if one is missing."""
+    found = next((info for info in remote.objects.list(name.partition("/")[0]) if info.name == name), None)
+    if found is not None:
+        reader = open_piece(remote.objects, remote.keys, name, found.size)
+        if rows <= _rows_of(reader):
+            return reader.mac
+    raise errors.RemoteError(f"{remote.config.url} has another object {name} than this store makes", "nothing was replaced")
+
+
+def _empty_what_was_replaced(remote: Remote, listed: Sequence[PieceInfo], pieces: Sequence[PieceInfo]) -> None:
+    """Empty the pieces that a roll-up has, if an earlier roll-up was cut. Raises RemoteError."""
+    kept = {piece.name for piece in pieces}
+    for late in listed:
+        if late.name in kept or late.size <= len(empty_piece(remote.keys, late.name, FIRST)) + 32:
+            continue
+        whole = next(piece for piece in pieces if piece.first <= late.first and late.last <= piece.last)
+        try:
+            reader = open_piece(remote.objects, remote.keys, whole.name, whole.size)
+            old = open_piece(remote.objects, remote.keys, late.name, late.size)
+        except PieceDamaged:
+            continue
+        if _rows_of(old) <= _rows_of(reader):
+            _empty(remote, {late.name: reader.mac})
+
+
+def empty_piece(keys: Keys, name: str, rolled_up: bytes = b"") -> bytes:
+    """The bytes of a piece that holds nothing: the end of a chain, or with the MAC of the roll-up one that was replaced."""
+    return PieceBuilder(keys).finish(name, FIRST, bytes(16), "", rolled_up)[0]
+
+
+def replace_by_empty(remote: Remote, names: Mapping[str, bytes]) -> dict[str, errors.RemoteError]:
+    """Replace the pieces {name: MAC of the roll-up that has what they had, b"" for none} by empty ones, eight at a time. Returns why
+    some could not be replaced."""
+    failed: dict[str, errors.RemoteError] = {}
+
+    def empty(name: str) -> None:
+        try:
+            remote.objects.replace(name, empty_piece(remote.keys, name, names[name]))
+        except errors.RemoteError as error:
+            failed[name] = error
+
+    with ThreadPoolExecutor(8) as threads:
+        for _ in threads.map(empty, names):
+            pass
+    return failed
+
+
+def _empty(remote: Remote, names: Mapping[str, bytes]) -> None:
+    """As replace_by_empty. Raises RemoteError."""
+    for error in replace_by_empty(remote, names).values():
+        raise error
