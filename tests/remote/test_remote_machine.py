@@ -20,8 +20,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from casrewind import errors
 from casrewind.model import manifest
 from casrewind.model.retention import Limits
-from casrewind.remote import clone, objects, piece, push
-from support.machines import Machine
+from casrewind.remote import clone, collect, objects, piece, push
+from support.machines import Machine, Requests
 
 pytest.importorskip("obstore")
 
@@ -36,7 +36,7 @@ DONE = collections.Counter()
 """What all runs together did."""
 
 number = st.integers(0, 9999)
-fault = st.one_of(st.tuples(st.integers(1, 4), st.booleans(), st.sampled_from(["killed", "refused"])), st.none())
+fault = st.one_of(st.tuples(st.one_of(st.integers(1, 4), st.integers(1, 14)), st.booleans(), st.sampled_from(["killed", "refused"])), st.none())
 """At which request, after its effect or before it, and what then happens."""
 
 
@@ -44,35 +44,11 @@ class Killed(BaseException):
     """The program ends here."""
 
 
-class Watched:
-    """Objects that call `meet(after)` before the effect of each request and after it."""
+def at_request(wanted, is_after, do, *, ends=False):
+    """A function for `Requests` that calls `do` at one request, and if the program `ends` there, at all later ones."""
 
-    def __init__(self, found, meet):
-        self._objects, self._meet = found, meet
-
-    def __getattr__(self, name):
-        found = getattr(self._objects, name)
-        if name not in ("put_new", "get", "list", "delete"):
-            return found
-
-        def call(*arguments):
-            self._meet(False)
-            result = found(*arguments)
-            self._meet(True)
-            return result
-
-        return call
-
-
-def at_request(wanted, is_after, do):
-    """A function for `Watched` that calls `do` once, at one request."""
-    count = 0
-
-    def meet(after):
-        nonlocal count
-        count += not after
-        if count == wanted and after == is_after:
-            count += 1000
+    def meet(number, after):
+        if (number == wanted and after == is_after) or (ends and number > wanted):
             do()
 
     return meet
@@ -129,7 +105,7 @@ class Machines(RuleBasedStateMachine):
     @contextmanager
     def watching(self, site, meet):
         """While this lasts, `meet` is called around each request of a machine."""
-        site.machine.tampered = lambda found: Watched(found, meet)
+        site.machine.tampered = lambda found: Requests(found, meet)
         try:
             yield
         finally:
@@ -146,7 +122,7 @@ class Machines(RuleBasedStateMachine):
             raise Killed if kind == "killed" else errors.RemoteError("the remote cannot be reached")
 
         try:
-            with self.watching(site, at_request(wanted, after, strike)):
+            with self.watching(site, at_request(wanted, after, strike, ends=kind == "killed")):
                 return work()
         except (Killed, errors.RemoteError) as error:
             assert isinstance(error, Killed) or "cannot be reached" in str(error), error
@@ -191,6 +167,7 @@ class Machines(RuleBasedStateMachine):
         done = self.with_fault(site, what, site.machine.push)
         if done is not None:
             DONE["pushes"] += 1
+            DONE["roll-ups"] += any("together" in note for note in done.notes)
             site.purged = False
             site.shaken &= not any("copied" in note or "purge" in note for note in done.notes)
             if not site.shaken:
@@ -363,6 +340,7 @@ class Machines(RuleBasedStateMachine):
                 self.push_of(second)
 
         known = set(site.machine.points())
+        may_end = "purge" in meanwhile or second.purged
         if does == "push" and (site.purged or (site.line is second.line and (second.purged or "purge" in meanwhile))):
             return  # `push_of` knows what one push deletes, not what two do at once
         with self.watching(site, at_request(wanted, after, work)):
@@ -371,6 +349,7 @@ class Machines(RuleBasedStateMachine):
                 site.pushed |= set() if site.shaken else site.own
             else:
                 for problem in site.machine.pull().problems:
+                    assert may_end, problem
                     assert "deleted just now" in problem or "cannot be taken" in problem, problem
                 self.check(site, known)
 
@@ -407,6 +386,8 @@ class Machines(RuleBasedStateMachine):
 @pytest.mark.parametrize("steps", [300, pytest.param(STEPS, marks=pytest.mark.long)])
 def test_whatever_machines_do_every_checkpoint_arrives_and_none_is_lost(steps, monkeypatch):
     monkeypatch.setattr(push, "MOST", 6000)  # several pieces in a push
+    monkeypatch.setattr(collect, "EVERY", 2)
+    monkeypatch.setattr(collect, "_MOST", 30_000)  # some pieces are too long for a roll-up
     monkeypatch.setattr(piece, "_FULL", {use: 2000 for use in piece._FULL})  # several frames in a piece
     monkeypatch.setattr(piece, "TAIL", 400)  # tables and frames by ranges
     monkeypatch.setattr(piece, "_NEAR", 200)
@@ -420,5 +401,5 @@ def test_whatever_machines_do_every_checkpoint_arrives_and_none_is_lost(steps, m
     )  # fmt: skip
     print(", ".join(f"{number} {what}" for what, number in DONE.items()))
     often = min(DONE["saves"], DONE["pushes"], DONE["pulls"], DONE["cuts"], DONE["checked"])
-    rare = min(DONE["clones"], DONE["copies"], DONE["purges"], DONE["gcs"], DONE["states lost"], DONE["at once"])
+    rare = min(DONE["clones"], DONE["copies"], DONE["purges"], DONE["gcs"], DONE["states lost"], DONE["at once"], DONE["roll-ups"])
     assert often > 0 if steps < 1000 else (often > steps / 60 and rare > steps / 1000)
