@@ -236,7 +236,8 @@ class Machines(RuleBasedStateMachine):
     @rule(pick=number, what=fault)
     def push(self, pick, what):
         site = self.site(pick)
-        if self.push_of(site, what) is not None:
+        done = self.push_of(site, what)
+        if done is not None and not done.left:
             again = site.machine.push()
             assert (again.checkpoints, again.blobs, again.size) == (0, 0, 0), again
 
