@@ -15,7 +15,7 @@ from functools import partial
 from . import config, environment, errors, fsio, locations
 from ._typing import NamedTuple
 from .gitignore import gitconfig
-from .gitignore.rules import MOST_BYTES, RuleFile, shown_name, weight_of, why_refused
+from .gitignore.rules import MOST_BYTES, SOURCES, RuleFile, shown_name, weight_of, why_refused
 from .messages import is_process_limit, printable, reason_of
 from .model import domain as domains
 from .model.domain import Skip
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from .store.store import Store
     from .worktree.change_set import ChangeSet
 
-_OUTSIDE = ("exclude", "global")
-"""The sources of rules whose files git's configuration names."""
 _CONFIG, _USERS_CONFIG = b".git/config", b"(git's configuration)"
 _SHOWN = 3  # faults reported per file
 KEEP_LAST = 10
@@ -217,7 +215,9 @@ def scan_policy(root: roots.Root, settings: Settings) -> ScanPolicy:
         _add((outside, unstored), faults, os.path.join(root.common_dir, "info", "exclude"), "exclude", inside)
     if git.excludes_file is not None:
         _add((outside, unstored), faults, os.path.join(root.path, git.excludes_file), "global", (root.path,) if git.is_own else ("/",))
-    lost |= {source for source in _OUTSIDE if any(skip.path == shown_name(source) for skip in faults[refused:])}
+    lost |= {
+        name for name, source in SOURCES.items() if source.is_named_by_git and any(skip.path == source.shown for skip in faults[refused:])
+    }
     own = project(root.path)
     if own.faults or own.lost:
         faults += faults_of(own)

@@ -299,13 +299,15 @@ class Workspace:
         how = {"from_worktree": from_worktree, "durable": durable, "skip_damaged": skip_damaged}
         return restore_to.materialise(self._context, self.checkpoint(point), [os.fspath(one) for one in several], **how)
 
-    def undo(self, confirm: "Confirm | None" = None, *, everything: bool = False, dry_run: bool = False) -> "Restored":
+    def undo(
+        self, confirm: "Confirm | None" = None, *, everything: bool = False, older: bool = False, dry_run: bool = False
+    ) -> "Restored":
         """Undo the newest restore. Files edited since are kept and named, unless `everything`. A second undo also
-        undoes the previous restore. `confirm` is called as for `restore`; `dry_run` changes nothing. Raises
-        NothingToUndo, else as `restore`."""
+        undoes the previous restore. If a newer `back` changed only a conversation, undo refuses, unless `older`.
+        `confirm` is called as for `restore`; `dry_run` changes nothing. Raises NothingToUndo, else as `restore`."""
         from .ops import undo
 
-        return undo.undo(self._context, everything=everything, dry_run=dry_run, confirm=confirm)
+        return undo.undo(self._context, everything=everything, older=older, dry_run=dry_run, confirm=confirm)
 
     def redo(self, confirm: "Confirm | None" = None, *, dry_run: bool = False) -> "Restored":
         """Redo the newest undo; a restore prevents it. `confirm` and `dry_run` as for `undo`. Raises NothingToUndo, or

@@ -57,6 +57,10 @@ class RuleSource(NamedTuple):
     are taken (`worktree/scan_directory.py`). 0 for all other files."""
     stops_built_in: bool = False
     """Below such a file, neither the built-in excludes nor cache tags count: its rules say what to keep."""
+    is_of_git: bool = False
+    """git reads it, too: what it ignores, git ignores."""
+    is_named_by_git: bool = False
+    """Git's directory has it, or git's configuration says where it is."""
     protects: bool = False
     """Its rules with `!` protect what git ignores. The plan of a restore that removes one says so."""
 
@@ -67,9 +71,9 @@ SOURCES = {
         RuleSource("private", domains.PRIVATE_NAME),
         RuleSource("casrewindignore", b".casrewindignore", bit=2, protects=True),
         RuleSource("project", config.PROJECT_FILE.encode()),
-        RuleSource("gitignore", b".gitignore", bit=1, stops_built_in=True),
-        RuleSource("exclude", domains.EXCLUDE_NAME),
-        RuleSource("global", domains.GLOBAL_NAME),
+        RuleSource("gitignore", b".gitignore", bit=1, stops_built_in=True, is_of_git=True),
+        RuleSource("exclude", domains.EXCLUDE_NAME, is_of_git=True, is_named_by_git=True),
+        RuleSource("global", domains.GLOBAL_NAME, is_of_git=True, is_named_by_git=True),
     )
 }
 """Every kind of rule file that this casrewind knows, by name. The first one with a matching rule decides. All that is

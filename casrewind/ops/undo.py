@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from .. import errors
+from ..messages import age_in_words, printable
 from ..model import history as undo_history
 from ..model import manifest, paths
 from ..model import plan as plans
@@ -29,13 +30,20 @@ from .restore import Confirm, confirm_and_execute, only_plan
 
 Resolve = Callable[[Action, Entry | None], Entry | Kept | None]
 """Returns what a path becomes, given the wanted action and the present entry, or why it is kept."""
+StepInWords = Callable[[undo_history.Step], str]
+_SESSION = 8  # characters of a session id in a message
 
 
-def undo(context: Context, *, everything: bool = False, dry_run: bool = False, confirm: Confirm | None = None) -> Restored:
+def undo(
+    context: Context, *, everything: bool = False, older: bool = False, dry_run: bool = False, confirm: Confirm | None = None
+) -> Restored:
     """Undo the newest restore: its paths, and only those. A path that was edited since is kept, unless `everything`.
 
-    `dry_run` changes and publishes nothing. `confirm` is asked with the plan. Raises NothingToUndo, Declined.
+    `older`: also if a newer rewind changed only a conversation. `dry_run` changes and publishes nothing. `confirm` is
+    asked with the plan. Raises NothingToUndo, Declined.
     """
+    if not older:
+        refuse_behind_rewind(context)
     history = context.store.history(context.root.key)
     if not history.undo:
         raise errors.NothingToUndo("nothing to undo: no restore was made in this worktree, or all of them are undone")
@@ -48,6 +56,20 @@ def redo(context: Context, *, dry_run: bool = False, confirm: Confirm | None = N
     if not history.redo:
         raise errors.NothingToUndo("nothing to redo: no undo was made since the newest restore")
     return _reverse_step(context, undo_history.REDO, history.redo[-1], everything=False, dry_run=dry_run, confirm=confirm)
+
+
+def refuse_behind_rewind(context: Context, in_words: StepInWords = lambda _: "an older restore") -> None:
+    """Raise NothingToUndo if the newest operation is a rewind that changed only a conversation: undo would mean an older
+    one. `in_words` names the step that undo would take back."""
+    newest = newer_rewind(context)
+    if newest is None:
+        return
+    steps = context.store.history(context.root.key).undo
+    what = f"the newest back ({age_in_words(newest.created_ns)}, {newest.agent} {printable(newest.parent[:_SESSION])}) changed no file"
+    if not steps:
+        raise errors.NothingToUndo(f"nothing to undo: {what}, and its old conversation is still there")
+    would = f"nothing was undone: {what}, and undo would take back {in_words(steps[-1])}"
+    raise errors.NothingToUndo(would, "casrewind undo --older does that")
 
 
 def newer_rewind(context: Context) -> rewinds.Rewind | None:

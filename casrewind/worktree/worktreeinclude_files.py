@@ -11,15 +11,13 @@ from collections.abc import Iterator
 
 from .. import fsio, store_detection
 from .._typing import NamedTuple
-from ..gitignore.rules import MOST_BYTES, RuleFile, Rules, read_beginning_if_regular, why_refused
+from ..gitignore.rules import MOST_BYTES, SOURCES, RuleFile, Rules, read_beginning_if_regular, why_refused
 from ..model import manifest, paths
 from .ignored import entries_of, rule_files_of
 from .reader import Worktree
 from .scan_policy import ScanPolicy
 
 LIST = b".worktreeinclude"
-_GITS = frozenset(("gitignore", "exclude", "global"))
-"""The rules that git reads. What casrewind includes is ignored by git all the same."""
 
 
 class CarriedFile(NamedTuple):
@@ -84,7 +82,8 @@ def _walk(tree: Worktree, policy: ScanPolicy, listing: Rules) -> Iterator[Carrie
 
 
 def _of_git(files: "tuple[RuleFile, ...] | list[RuleFile]") -> tuple[RuleFile, ...]:
-    return tuple(file for file in files if file.source in _GITS)
+    """The rule files that git reads, too: what casrewind includes is ignored by git all the same."""
+    return tuple(file for file in files if SOURCES[file.source].is_of_git)
 
 
 def _rules_within(rules: Rules | None, name: bytes, *, is_dir: bool) -> Rules | None:

@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+import casrewind as api
+from casrewind import errors
 from casrewind.agents.claude import CLIENT as claude
+from casrewind.cli.picker.timeline import TimelineModel
 from support.fake_client import DATA, Client
 from support.picture import picture
 from support.terminal import Session
@@ -257,6 +260,20 @@ def test_undo_after_a_back_that_moved_no_file_names_what_it_would_take_back(two,
     assert (root / "three").exists()
     casrewind("redo", "--yes", code=0)
     assert picture(root) == restored
+
+
+def test_the_api_and_the_picker_refuse_it_too(two, root, home, casrewind):
+    casrewind("restore", "@1", "--yes", code=0)
+    restored = picture(root)
+    casrewind("back", "@1", "--yes", code=0)
+    settings = api.default_settings()._replace(data=str(home / "data"), home=str(home))
+    with api.open(root, settings) as workspace:
+        for undo in (workspace.undo, lambda: workspace.undo(dry_run=True), TimelineModel(workspace._context).undo):
+            with pytest.raises(errors.NothingToUndo, match="the newest back .*claude aaaa-1. changed no file") as refused:
+                undo()
+            assert "--older" in refused.value.hint and picture(root) == restored
+        assert workspace.undo(older=True).actions and (root / "three").exists()
+        assert workspace.redo().actions and picture(root) == restored
 
 
 def test_undo_after_a_chat_alone_is_the_same_also_when_gc_compacts_the_ledger(two, root, casrewind):

@@ -26,7 +26,7 @@ _SESSION = 8  # characters of a session id in output
 
 def undo(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind undo."""
-    return _undo_or_redo(context, options, done, everything=options.all)
+    return _undo_or_redo(context, options, done, everything=options.all, older=options.older)
 
 
 def redo(context: "Context", options: "ParsedOptions", done: Done) -> int:
@@ -44,7 +44,7 @@ def _undo_or_redo(context: "Context", options: "ParsedOptions", done: Done, **wh
         return OK
     steps = _steps_of_history(context, options.command)
     if options.command == "undo" and not options.older:
-        _refuse_older(context, steps)
+        undos.refuse_behind_rewind(context, lambda step: _restore_in_words(context, step))
     step = _restore_in_words(context, steps[-1]) if steps else ""
     title = f"{options.command} {step}".rstrip()
     is_asked = bool(steps) and not options.dry_run and must_ask(options, CHANGES)
@@ -59,22 +59,6 @@ def _undo_or_redo(context: "Context", options: "ParsedOptions", done: Done, **wh
     return carry_out_and_report(
         lambda: change(context, confirm=question, dry_run=options.dry_run, **which), options, done, question,
         is_titled=bool(steps) and options.dry_run,
-    )
-
-
-def _refuse_older(context: "Context", steps: Sequence[Step]) -> None:
-    """Raise NothingToUndo if the newest operation changed only a conversation: undo would mean an older one."""
-    from ...ops.undo import newer_rewind
-
-    newest = newer_rewind(context)
-    if newest is None:
-        return
-    what = f"the newest back ({age_in_words(newest.created_ns)}, {newest.agent} {printable(newest.parent[:_SESSION])}) changed no file"
-    if not steps:
-        raise errors.NothingToUndo(f"nothing to undo: {what}, and its old conversation is still there")
-    raise errors.NothingToUndo(
-        f"nothing was undone: {what}, and undo would take back {_restore_in_words(context, steps[-1])}",
-        "casrewind undo --older does that"
     )
 
 
