@@ -43,8 +43,12 @@ _KEYS: dict[str, dict[str, str]] = {
     "capture": {"max_file_size": "size", "default_excludes": "flag", "transcripts": "flag"},
     "restore": {"keep_edits": "flag"},
     "hooks": {"tier": "tier", "budget": "age", "session_line": "flag", "warn_removed": "most", "tell_agent": "flag"},
+    "remote": {"push": "push", "interval": "age"},
 }
-_TIERS = ("minimal", "balanced", "aggressive")
+_FIELDS = {"remote.push": "remote_push", "remote.interval": "remote_interval"}
+"""{setting: its field in Config}, where that is not its key. The variable has the field's name."""
+_WORDS = {"tier": ("minimal", "balanced", "aggressive"), "push": ("off", "turns", "session_end")}
+"""{kind of a setting: its values}."""
 
 
 class Config(NamedTuple):
@@ -64,6 +68,8 @@ class Config(NamedTuple):
     session_line: bool = True
     warn_removed: int = 20
     tell_agent: bool = True
+    remote_push: str = "off"
+    remote_interval: float = 60.0
 
 
 class Project(NamedTuple):
@@ -136,7 +142,7 @@ def parse_flag(text: str, what: str) -> bool:
 
 class Setting(NamedTuple):
     """One setting. `name` includes the section, as in `retention.max_age`. `kind`: "age" (seconds), "size" (bytes),
-    "count", "most" (0 or more), "flag" or "tier". `source`: a file, a variable, or "default"."""
+    "count", "most" (0 or more), "flag", "tier" or "push". `source`: a file, a variable, or "default"."""
 
     name: str
     kind: str
@@ -157,21 +163,23 @@ def explain_settings(text: str, origin: str, environ: Mapping[str, str]) -> list
         for key, value in values.items():
             if key not in known:
                 raise _unknown_key_error(key, known, f"{origin}, [{section}]", "key")
-            found[key] = _checked_value(known[key], value, f"{origin}, {section}.{key}"), origin
+            found[_FIELDS.get(f"{section}.{key}") or key] = _checked_value(known[key], value, f"{origin}, {section}.{key}"), origin
     settings = []
     for section, known in _KEYS.items():
         for key, kind in known.items():
-            variable = "CASREWIND_" + key.upper()
+            field = _FIELDS.get(f"{section}.{key}") or key
+            variable = "CASREWIND_" + field.upper()
             given = environ.get(variable)
             if given is not None:
-                found[key] = _checked_value(kind, given, variable), variable
-            settings.append(Setting(f"{section}.{key}", kind, *found.get(key, (getattr(Config(), key), "default"))))
+                found[field] = _checked_value(kind, given, variable), variable
+            settings.append(Setting(f"{section}.{key}", kind, *found.get(field, (getattr(Config(), field), "default"))))
     return settings
 
 
 def read_user_config(text: str, origin: str, environ: Mapping[str, str]) -> Config:
     """The user's configuration. Raises as `explain`."""
-    return Config(**{setting.name.partition(".")[2]: setting.value for setting in explain_settings(text, origin, environ)})
+    settings = explain_settings(text, origin, environ)
+    return Config(**{_FIELDS.get(setting.name, setting.name.partition(".")[2]): setting.value for setting in settings})
 
 
 def read_project(text: str) -> Project:
@@ -252,8 +260,8 @@ def _checked_value(kind: str, value: object, what: str) -> Any:  # its type foll
         return parse_count(text, what)
     if kind == "most":
         return 0
-    if text not in _TIERS:
-        raise errors.UsageError(f"{what}: {_shortened_quote(text)} is none of {', '.join(_TIERS)}")
+    if text not in _WORDS[kind]:
+        raise errors.UsageError(f"{what}: {_shortened_quote(text)} is none of {', '.join(_WORDS[kind])}")
     return text
 
 

@@ -145,6 +145,8 @@ class HookJob:
     settings: "Settings"
     config: "Config"
     _sessions: "AgentSessions | None" = None
+    _unpushed: tuple[str, str] | None = None
+    """Of a save that a push follows: the root, and the store's directory of remotes."""
 
     def __init__(self, words: list[str], payload: bytes, at_ns: int) -> None:
         """`words`: the agent, perhaps the event. `payload`: the client's JSON, received at `at_ns` (ns since 1970)."""
@@ -230,7 +232,26 @@ class HookJob:
             from . import background_gc
 
             background_gc.start_gc(context.root.path, self.settings)
+        if self.config.remote_push != "off":
+            self._unpushed = context.root.path, context.store.remotes
         return saved
+
+    @property
+    def ends_session(self) -> bool:
+        """True if a session ends, and its client with it: a person may go on with another session in it."""
+        return self.event.trigger == "session_end" and self.event.reason not in ("clear", "fork", "resume")
+
+    def start_push(self) -> None:
+        """Start a push of what `save` saved, if the user wants that. Call it when the client has the hook's answer. At the
+        end of a session it waits for the push, within the event's budget. Raises nothing."""
+        if self._unpushed is None:
+            return
+        from . import background_push
+
+        if background_push.is_wanted(self.config.remote_push, self.event.trigger):
+            used = max(time.time_ns() - self.at_ns, 0) / 1e9
+            wait = max(self.event.budget - used - 2 * _SPARE, 0.0) if self.ends_session else None
+            background_push.start_push(*self._unpushed, self.settings, wait=wait)
 
     def event_line(self) -> bytes:
         """The event as a line for the process that records it, because this one does not."""
@@ -280,7 +301,9 @@ def _handle(argv: list[str], at_ns: int, began: float, log: HookLog) -> None:
             call.show_notice()
             if call.notice:
                 job.record_told()
-        if outcome != "done":
+        if outcome == "done":
+            job.start_push()
+        else:
             _leave_to_child(call, job, outcome, log)
 
 
@@ -350,6 +373,7 @@ def _save_as_child(job: HookJob, outcome: "Outcome", log: HookLog) -> None:
                 if agent_event.time_in_line(line) >= job.at_ns:
                     agent_event.record_missed(context, line)
             missed.drop(lines)
+    job.start_push()
 
 
 def _is_recorded_already(context: "Context", job: HookJob, outcome: "Outcome") -> bool:

@@ -418,6 +418,8 @@ def _save_event(talk: socket.socket, parent: int, job: handler.HookJob, watch: C
         try:
             if not agent_event.is_too_soon(context, job.event, job.at_ns):
                 notice += job.notice(context, job.save(context))
+            if job.ends_session:  # the hook waits for the answer, within its budget
+                job.start_push()
             _report_done(talk, notice)
             if notice and _is_shown(talk):
                 job.record_told()
@@ -427,3 +429,5 @@ def _save_event(talk: socket.socket, parent: int, job: handler.HookJob, watch: C
             if watch is not None:
                 with suppress(errors.CasrewindError, OSError):  # then the next save compares everything
                     save.finish_watch(context, watch)
+        if not job.ends_session:
+            job.start_push()

@@ -1,5 +1,7 @@
 """One line about a project: what a client shows at the start of a session, and in its status line."""
 
+import os
+
 from ..messages import age_in_words, plural
 from ..model import checkpoint as checkpoints
 from ..model.checkpoint import Checkpoint
@@ -25,13 +27,31 @@ def state_line(context: Context) -> str:
         return f"{_UNPROTECTED}the newest checkpoint holds no file; casrewind status shows more"
     prompt = _newest_prompt(context)
     what = f"newest {age_in_words(last.created_ns)}" if prompt is None else f"newest turn {age_in_words(prompt.created_ns)}"
-    return f"casrewind: {plural(number, 'checkpoint')}, {what}"
+    behind = _behind_remote(context) if os.path.lexists(context.store.remotes) else ""
+    return f"casrewind: {plural(number, 'checkpoint')}, {what}{behind}"
 
 
 def not_protected(error: Exception, store: str = "") -> str:
     """One line about a project whose store cannot be used. `store`: its directory if it is known."""
     why = writability.problem(store) if store else ""
     return f"{_UNPROTECTED}nothing can be saved: {why or str(error).splitlines()[0]}"
+
+
+def _behind_remote(context: Context) -> str:
+    """How far the remote is behind, in few characters; "" if it is not, or if there is none."""
+    from ..store import push_notes
+
+    directory = push_notes.remote_directory(context.store.remotes)
+    notes = push_notes.read_push_notes(directory)
+    if not directory:
+        return ""
+    if not notes.pushed_ns:
+        said = "not pushed yet"
+    else:
+        number = sum(not point.more.machine for point in context.store.checkpoints_after(notes.seq))
+        said = f"{number:,} not pushed" if number else ""
+    failed = "push failed" if notes.problem else ""
+    return "".join(f", {part}" for part in (said, failed) if part)
 
 
 def _newest_prompt(context: Context) -> Checkpoint | None:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 
-from .. import errors, locations
+from .. import errors, extras, locations
 from .._typing import NamedTuple
 from ..agents import client_process
 from ..gitignore.rules import RULE_FILES
@@ -11,7 +11,7 @@ from ..messages import printable
 from ..model.checkpoint import Checkpoint
 from ..model.domain import TOO_LARGE, Skip
 from ..model.history import Operation
-from ..store import writability
+from ..store import push_notes, writability
 from ..store.agent_sessions import AgentSession
 from ..store.budget import GcState
 from .checkpoint_names import label_of
@@ -87,6 +87,8 @@ def _status(context: Context, unwritable: str) -> Status:
             f"the store cannot be kept to its budget of {budget:,} bytes: {floor:,} are pinned, labelled or needed by the "
             f"newest checkpoint and undo; saves go on. casrewind gc --dry-run shows more"
         )
+    if push_notes.remote_directory(context.store.remotes) and not extras.is_installed():
+        reasons.append(f"nothing can be pushed: {extras.MISSING}: {extras.INSTALL}")
     reasons += [f"{printable(skip.path)}: {printable(skip.reason)}" for skip in context.policy.faults]
     kind = locations.file_system_type(context.store.path)
     if kind in _FLEETING and locations.file_system_type(context.root.path) not in _FLEETING:

@@ -16,9 +16,9 @@ from urllib.parse import unquote, urlsplit
 
 from .. import errors, heap, messages
 from .._typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from ..extras import needing_extra
 from . import aws_profile
 from .bucket_errors import DELETE, GET, LIST, PUT, beyond_end, bucket_error, credentials_hint
-from .extra import needing_extra
 from .object_directory import ObjectDirectory
 
 if TYPE_CHECKING:

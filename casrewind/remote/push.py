@@ -8,6 +8,7 @@ push that was cut never leaves a tree without its content, and the next push con
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from .. import environment, errors, heap
 from .._typing import NamedTuple
@@ -16,7 +17,8 @@ from ..model import history, rewind_record
 from ..model.checkpoint import Checkpoint
 from ..ops.context import Context
 from ..ops.conversation_rest import store_rest
-from ..store import ledger
+from ..store import ledger, push_notes
+from ..store.push_notes import PushNotes
 from ..store.reachability import HOLDS, Marker
 from ..store.store import LedgerPosition
 from . import collect
@@ -80,6 +82,7 @@ def push(context: Context, remote: Remote, *, dry_run: bool = False, points: Seq
         left = pushing.empty_ended()
         notes += _rolled_up(remote) if points is None else []
         requests = sum(remote.objects.requests.values())
+        _note_success(context, remote)
         return Pushed(*done, remote.objects.sent_bytes, requests, tuple(notes), left, damaged=remote.files.state.left)
 
 
@@ -95,14 +98,26 @@ def _rolled_up(remote: Remote) -> list[str]:
         return [f"the pieces on the remote were not put together: {error.problem}"]
 
 
+def _note_success(context: Context, remote: Remote) -> None:
+    """Note for hooks and `status` that everything is pushed."""
+    directory = remote.files.directory
+    if os.path.dirname(directory) != context.store.remotes:  # an export
+        return
+    notes = push_notes.read_push_notes(directory)
+    with suppress(OSError):  # nothing depends on it
+        now = notes._replace(seq=remote.files.state.position.seq, pushed_ns=time.time_ns(), problem="", failed_ns=0)
+        push_notes.write_push_notes(context.store.path, directory, now)
+
+
 class Unsent(NamedTuple):
     """What waits for a push: the remote's configuration, the number of checkpoints, when the oldest of them was made (0 =
-    there is none), and the machines whose chains were read."""
+    there is none), the machines whose chains were read, and what the store notes of earlier pushes."""
 
     config: RemoteConfig
     number: int
     oldest_ns: int
     machines: tuple[str, ...]
+    notes: PushNotes
 
 
 def unsent(context: Context) -> Unsent | None:
@@ -113,7 +128,7 @@ def unsent(context: Context) -> Unsent | None:
     state = StateFiles(found[0]).state
     own = [point for point in context.store.checkpoints_after(state.position.seq) if not point.more.machine]
     machines = tuple(one.machine for one in state.chains.values())
-    return Unsent(found[1], len(own), own[0].created_ns if own else 0, machines)
+    return Unsent(found[1], len(own), own[0].created_ns if own else 0, machines, push_notes.read_push_notes(found[0]))
 
 
 class _Push:

@@ -13,6 +13,8 @@ from contextlib import suppress
 from .. import errors, fsio
 from .._typing import TYPE_CHECKING, NamedTuple, Protocol
 from ..messages import printable, reason_of, store_errors
+from ..store import push_notes
+from ..store.push_notes import CONFIG
 from ..store.store import Store
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 VARIABLE = "CASREWIND_REMOTE_KEY"
 """The variable that may have a remote's key."""
 _PREFIX = "crk1-"
-_CONFIG, _KEY = "config", "key"
+_KEY = "key"
 _KEY_BYTES = 32
 
 
@@ -73,15 +75,11 @@ class Remote(NamedTuple):
 
 def find(store: Store) -> tuple[str, RemoteConfig] | None:
     """The directory and the configuration of a store's remote, or None. Raises StoreDamaged, StoreError."""
-    try:
-        names = sorted(os.listdir(store.remotes))
-    except FileNotFoundError:
+    directory = push_notes.remote_directory(store.remotes)
+    if not directory:
         return None
-    for name in names:
-        directory = os.path.join(store.remotes, name)
-        with suppress(FileNotFoundError), store_errors("reading the remote in", directory):
-            return directory, _decode(fsio.read_file(os.path.join(directory, _CONFIG)), directory)
-    return None
+    with store_errors("reading the remote in", directory):
+        return directory, _decode(fsio.read_file(os.path.join(directory, CONFIG)), directory)
 
 
 def need(store: Store) -> tuple[str, RemoteConfig]:
@@ -116,7 +114,7 @@ def write(store: Store, identity: bytes, config: RemoteConfig, key: bytes | None
         fsio.make_directories(directory)
         if key is not None:
             fsio.replace_file(directory, _KEY, key_text(key).encode() + b"\n")
-        fsio.replace_file(directory, _CONFIG, json.dumps(config._asdict(), indent=1).encode())
+        fsio.replace_file(directory, CONFIG, json.dumps(config._asdict(), indent=1).encode())
     return directory
 
 
@@ -124,7 +122,7 @@ def remove(directory: str) -> None:
     """Remove a store's knowledge of its remote, the key included. The configuration goes first: without it there is no
     remote. Raises StoreError."""
     with store_errors("removing the remote in", directory):
-        for name in (_CONFIG, *os.listdir(directory)):
+        for name in (CONFIG, *os.listdir(directory)):
             with suppress(FileNotFoundError):
                 os.unlink(os.path.join(directory, name))
         os.rmdir(directory)
@@ -175,12 +173,12 @@ def key(directory: str, config: RemoteConfig, environ: Mapping[str, str]) -> byt
         ) from error
 
 
-def open_remote(store: Store, environ: Mapping[str, str]) -> Remote:
-    """Open a store's remote. Sends no request. Raises RemoteError."""
+def open_remote(store: Store, environ: Mapping[str, str], *, patience: float = 10.0) -> Remote:
+    """Open a store's remote. Sends no request. `patience`: seconds during which a failed request is tried again. Raises RemoteError."""
     from .objects import Objects
     from .seal import Keys
     from .sync_state import StateFiles
 
     directory, config = need(store)
     keys = Keys(key(directory, config, environ))
-    return Remote(config, Objects(config.url, config.options), keys, StateFiles(directory))
+    return Remote(config, Objects(config.url, config.options, patience=patience), keys, StateFiles(directory))

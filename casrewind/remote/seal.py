@@ -12,9 +12,9 @@ import unicodedata
 from collections.abc import Iterable
 
 from .. import errors
+from ..extras import needing_extra
 from ..model import digest as digests
 from ..model import tlv
-from .extra import needing_extra
 
 KEY = 32
 """Bytes of a key."""

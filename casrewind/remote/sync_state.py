@@ -117,18 +117,18 @@ class StateFiles:
 
     def __init__(self, directory: str) -> None:
         """`directory` is that of the remote in the store; it exists."""
-        self._directory = directory
+        self.directory = directory
         self._sent: set[bytes] | None = None
         self.state = self._read()
 
     def _read(self) -> SyncState:
         try:
-            state = decode(fsio.read_file(os.path.join(self._directory, STATE)))
+            state = decode(fsio.read_file(os.path.join(self.directory, STATE)))
         except (OSError, errors.ManifestCorrupt):
             return SyncState()
         size = 0
         with suppress(OSError):
-            size = os.stat(os.path.join(self._directory, SENT)).st_size
+            size = os.stat(os.path.join(self.directory, SENT)).st_size
         return state if size >= state.sent_bytes or self.is_purged() else self.without_chain(state)
 
     @staticmethod
@@ -138,8 +138,8 @@ class StateFiles:
 
     def save(self, state: SyncState) -> None:
         """Replace the state, durably. Raises StoreError."""
-        with store_errors("writing the state of a remote in", self._directory):
-            fsio.replace_file(self._directory, STATE, encode(state))
+        with store_errors("writing the state of a remote in", self.directory):
+            fsio.replace_file(self.directory, STATE, encode(state))
         self.state = state
 
     def sent(self) -> set[bytes]:
@@ -147,8 +147,8 @@ class StateFiles:
         if self._sent is None:
             data = b""
             if self.state.sent_bytes:
-                with store_errors("reading the state of a remote in", self._directory):
-                    data = fsio.read_file(os.path.join(self._directory, SENT), self.state.sent_bytes)
+                with store_errors("reading the state of a remote in", self.directory):
+                    data = fsio.read_file(os.path.join(self.directory, SENT), self.state.sent_bytes)
             self._sent = {data[at : at + _ROW] for at in range(0, len(data), _ROW)}
         return self._sent
 
@@ -156,9 +156,9 @@ class StateFiles:
         """Note that these blobs are on the remote, and replace the state, durably. `sent` reads them again: a first push would hold
         all of them. Raises StoreError."""
         new = b"".join(rows)
-        with store_errors("writing the state of a remote in", self._directory):
+        with store_errors("writing the state of a remote in", self.directory):
             flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            with fsio.closing(os.open(os.path.join(self._directory, SENT), flags, 0o600)) as fd:
+            with fsio.closing(os.open(os.path.join(self.directory, SENT), flags, 0o600)) as fd:
                 os.ftruncate(fd, self.state.sent_bytes)
                 os.lseek(fd, 0, os.SEEK_END)
                 fsio.write_all(fd, new)
@@ -173,9 +173,9 @@ class StateFiles:
 
     def is_purged(self) -> bool:
         """True if a purge happened since the last push."""
-        return os.path.lexists(os.path.join(self._directory, PURGED))
+        return os.path.lexists(os.path.join(self.directory, PURGED))
 
     def end_purge(self) -> None:
         """Note that nothing of before the purge is in the own chain."""
         with suppress(FileNotFoundError):
-            os.unlink(os.path.join(self._directory, PURGED))
+            os.unlink(os.path.join(self.directory, PURGED))

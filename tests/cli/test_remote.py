@@ -63,7 +63,8 @@ def test_a_remote_is_added_once_and_says_what_goes_up_and_where_the_key_is(tmp_p
     assert again.err == f"casrewind: this project has the remote {url} already; casrewind remote remove forgets it here\n"
     two = At(tmp_path, "two")
     assert "keep the key" not in two("remote", "add", url, "--machine", "laptop", "--no-conversations", code=0).out
-    assert two.json("remote") == {"url": url, "machine": "laptop", "not_pushed": 0}
+    nothing = dict.fromkeys(("since", "pushed_at", "failed_at", "problem", "verified_at"))
+    assert two.json("remote") == {"url": url, "machine": "laptop", "not_pushed": 0, **nothing, "pushes": "off", "damage": 0}
 
 
 def test_push_says_what_waits_what_it_sent_and_that_nothing_is_left(sandbox, url):
@@ -73,7 +74,8 @@ def test_push_says_what_waits_what_it_sent_and_that_nothing_is_left(sandbox, url
     assert sandbox("push", code=0).out == f"nothing to push: all checkpoints are on {url}\n"
     assert sandbox("push", "-n", code=0).out == f"nothing to push: all checkpoints are on {url}\n"
     assert f"  remote       {url}; all checkpoints are pushed\n" in sandbox("status", code=0).out
-    assert sandbox.json("status")["remote"] == {"url": url, "not_pushed": 0}
+    found = sandbox.json("status")["remote"]
+    assert found["url"] == url and found["not_pushed"] == 0 and found["pushed_at"] and found["since"] is None
 
 
 def test_pull_names_machines_and_the_next_step_and_its_words_work(sandbox, laptop, url):

@@ -35,7 +35,8 @@ def test_the_configuration_page_has_every_key_with_its_default():
     origin = re.search(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[1]
     assert config.read_user_config(origin, "page", {})._replace(tier="") == config.Config()
     rows = re.findall(r"^\| `(\w+\.\w+)` \| .+ \| `(CASREWIND_\w+)` \|$", text, re.MULTILINE)
-    assert [(f"{section}.{key}", f"CASREWIND_{key.upper()}") for section, keys in config._KEYS.items() for key in keys] == rows
+    names = [f"{section}.{key}" for section, keys in config._KEYS.items() for key in keys]
+    assert [(name, f"CASREWIND_{config._FIELDS.get(name, name.partition('.')[2]).upper()}") for name in names] == rows
     project = config.read_project(re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[1])
     assert project == config.Project(("*.iso", "/build/"), 50 << 20, (), "")
 

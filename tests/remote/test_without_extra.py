@@ -36,3 +36,22 @@ def test_without_the_libraries_a_remote_says_what_to_install():
     code = 'import sys; sys.modules["obstore"] = None\nfrom casrewind.remote.objects import Objects\nObjects("s3://team/shop")'
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd="/", env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
     assert done.stderr.splitlines()[-1].endswith("RemoteError: remote commands need casrewind[remote]; uv tool install 'casrewind[remote]'")
+
+
+def test_status_and_doctor_say_once_that_nothing_can_be_pushed_and_a_hook_says_nothing(casrewind, root, tmp_path):
+    plant(root, {"f": b"1"})
+    casrewind("save", code=0)
+    casrewind("remote", "add", f"file://{tmp_path}/bucket", code=0)
+    code = CODE.partition("try:")[0] + "sys.exit(main(sys.argv[1:]))"
+
+    def said(*words):
+        line = [sys.executable, "-c", code, "-C", str(root), *words]
+        done = subprocess.run(line, env=casrewind.environment, capture_output=True, text=True, timeout=120)
+        assert "Traceback" not in done.stderr and done.stderr == "", done.stderr
+        return done.stdout
+
+    assert said("push", "--auto") == ""
+    for command in ("status", "doctor"):
+        why = "  ! nothing can be pushed: remote commands need casrewind[remote]: uv tool install 'casrewind[remote]'\n"
+        assert said(command).count(why) == said(command).count("casrewind[remote]: ") == 1
+    assert "1 checkpoint not pushed" in said("status") and "failed" not in said("status")

@@ -2,15 +2,19 @@
 
 import os
 import sys
+import time
 from typing import BinaryIO
 
-from ... import errors
+from ... import environment, errors
 from ..._typing import TYPE_CHECKING
+from ...config import parse_age
 from ...messages import age_in_words, plural, printable
 from ...remote import connect
 from ...remote import remote_config as configs
 from ...remote.remote_config import RemoteConfig
-from ..show.remote import not_pushed
+from ...settings import from_environment
+from ...store import push_notes
+from ..show.remote import not_pushed, remote_lines, remote_shape
 from ..show.text import human_size
 from ..terminal.lines import print_json, print_line, remark
 from ..terminal.questions import agreed, must_ask
@@ -119,17 +123,16 @@ def _show(context: "Context", options: "ParsedOptions") -> int:
     from ...remote.push import unsent
 
     found = unsent(context)
+    setting = environment.configuration().remote_push
     if options.json:
-        print_json({
-            "url": None if found is None else found.config.url,
-            "machine": None if found is None else found.config.machine,
-            "not_pushed": 0 if found is None else found.number,
-        })  # fmt: skip
+        shape = {"url": None, "not_pushed": 0} if found is None else remote_shape(found, setting)
+        print_json({**shape, "machine": None if found is None else found.config.machine})
     elif found is None:
         print_line("this project has no remote: casrewind remote add URL gives it one")
     else:
         print_line(f"{found.config.url}; this machine is {printable(found.config.machine)} there")
-        print_line(f"  {not_pushed(found)}")
+        for line in (not_pushed(found), *remote_lines(found, setting)):
+            print_line(f"  {printable(line)}")
         if found.machines:
             print_line(f"  pulled: {', '.join(found.machines)}")
     return OK
@@ -137,6 +140,8 @@ def _show(context: "Context", options: "ParsedOptions") -> int:
 
 def push(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind push."""
+    if options.auto or options.background or options.wait is not None:
+        return _push_in_background(context, options)
     from ...remote import push as pushes
 
     opened = configs.open_remote(context.store, context.environ)
@@ -164,6 +169,35 @@ def push(context: "Context", options: "ParsedOptions", done: Done) -> int:
     for identity in found.damaged:
         remark(f"casrewind: not pushed, because its content is damaged here: {identity}; casrewind verify says more")
     return REMARKS if found.left or found.damaged else OK
+
+
+def _push_in_background(context: "Context", options: "ParsedOptions") -> int:
+    """Start the process of a background push, or be it (--auto)."""
+    settings, config = from_environment(store=options.store, force=options.force)
+    if options.auto:
+        from ...remote import push_process
+
+        os.chdir("/")  # do not keep a file system busy
+        push_process.run_push_process(context, context.environ, config.remote_interval)
+        return OK
+    from ...hook import background_push
+    from ...remote.push import unsent
+
+    directory, remote_config = configs.need(context.store)
+    began, wait = time.time_ns(), 0.0 if options.wait is None else parse_age(options.wait, "--wait")
+    is_done = background_push.start_push(context.root.path, context.store.remotes, settings, wait=wait)
+    found = unsent(context)
+    notes = push_notes.read_push_notes(directory)
+    if notes.problem and notes.failed_ns >= began:
+        raise errors.RemoteError(notes.problem, "casrewind push tries again")
+    number = 0 if found is None else found.number
+    if options.json:
+        print_json({"url": remote_config.url, "done": is_done and not number, "not_pushed": number})
+    elif is_done and not number:
+        print_line(f"all checkpoints are on {remote_config.url}")
+    else:
+        print_line("the push goes on in the background; casrewind status says how far it is")
+    return OK if options.background or not number else REMARKS
 
 
 def _pushed_lines(found: "Pushed", url: str) -> list[str]:

@@ -58,7 +58,11 @@ def status(context: "Context", options: "ParsedOptions", done: Done) -> int:
         rules = [os.fsdecode(rule) for rule in inclusion.private_rules(context.policy)]
         private = {"file": Layout(context.store.path).rules, "rules": rules}
         remote = find_unsent(context)
-        shape["remote"] = None if remote is None else {"url": remote.config.url, "not_pushed": remote.number}
+        shape["remote"] = None
+        if remote is not None:
+            from ..show.remote import remote_shape
+
+            shape["remote"] = remote_shape(remote, environment.configuration().remote_push)
         print_json({**shape, "ignored": left_out, "ignored_complete": complete, "private_rules": private})
     else:
         _print_status(context, found, seen, connected, options)
@@ -93,9 +97,11 @@ def _print_status(
         print_line(line)
     remote = find_unsent(context)
     if remote is not None:
-        from ..show.remote import not_pushed
+        from ..show.remote import not_pushed, remote_lines
 
         print_line(f"  remote       {printable(remote.config.url)}; {not_pushed(remote)}")
+        for line in remote_lines(remote, environment.configuration().remote_push):
+            print_line(f"               {printable(line)}")
     for item in seen:
         event = f"last active {age_in_words(item.event_ns)}" if item.event else "when it was active is not known"
         point = f"; last checkpoint {item.checkpoint}, {age_in_words(item.checkpoint_ns)}" if item.checkpoint else ""

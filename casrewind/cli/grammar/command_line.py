@@ -45,6 +45,7 @@ class ParsedOptions(_Namespace):
     agent: str | None
     all: bool
     auto: bool
+    background: bool
     bad: str | None
     by: str | None
     color: str
@@ -124,6 +125,7 @@ class ParsedOptions(_Namespace):
     turn: int | None
     typed: str | None
     url: str | None
+    wait: str | None
     what: str
     word_diff: bool
     words: list[str]

@@ -384,8 +384,11 @@ COMMANDS = {
         function="remote.remote"),
     "push": Command(
         "Send the new checkpoints to the remote", ("casrewind push", "casrewind push -n"),
-        (DRY_RUN._replace(help="show how much would be sent"), JSON),
-        more="Sends each file and conversation once, encrypted. A push that was cut goes on with the next one.",
+        (DRY_RUN._replace(help="show how much would be sent", group="how"),
+         flag("--background", "start a process that pushes, and do not wait for it", group="how"),
+         Option(("--wait",), "the same, and wait for its end at most AGE: 1.2s, 1m", "AGE", group="how"), _AUTO, JSON),
+        more="Sends each file and conversation once, encrypted. A push that was cut goes on with the next one. The setting remote.push "
+        "lets hooks push by themselves.",
         group=REMOTE, stays=True, function="remote.push"),
     "pull": Command(
         "Take the checkpoints of other machines from the remote", ("casrewind pull", "casrewind pull --newest"),

@@ -1,14 +1,20 @@
-"""The words about a remote that several commands use."""
+"""The words about a remote that several commands use: what waits for a push, and how the last push and verify went."""
 
 import time
 
 from ..._typing import TYPE_CHECKING
-from ...messages import plural
+from ...messages import age_in_words, plural
+from .shapes import Shape, time_of
 
 if TYPE_CHECKING:
     from ...remote.push import Unsent
 
 _DAY = 86400
+_PUSHES = {
+    "off": "nothing is pushed by itself (remote.push = off)",
+    "turns": "pushed by itself after turns",
+    "session_end": "pushed by itself at the end of a session",
+}
 
 
 def not_pushed(found: "Unsent") -> str:
@@ -18,3 +24,34 @@ def not_pushed(found: "Unsent") -> str:
     made = found.oldest_ns // 1_000_000_000
     form = "%H:%M" if time.time() - made < _DAY else "%Y-%m-%d"
     return f"{plural(found.number, 'checkpoint')} not pushed (since {time.strftime(form, time.localtime(made))})"
+
+
+def remote_lines(found: "Unsent", setting: str) -> list[str]:
+    """When the last push and verify were, why the last push by itself failed, and what is pushed by itself (`setting`)."""
+    notes = found.notes
+    last = [f"last push {age_in_words(notes.pushed_ns)}"] if notes.pushed_ns else []
+    if notes.verified_ns:
+        found_damage = f" found {plural(notes.damage, 'problem')}" if notes.damage else ""
+        last.append(f"last verify {age_in_words(notes.verified_ns)}{found_damage}")
+    lines = ["; ".join((*last, _PUSHES[setting]))]
+    if notes.problem:
+        lines.append(f"! the push by itself failed {age_in_words(notes.failed_ns)}: {notes.problem}")
+    if notes.damage:
+        lines.append("! casrewind remote verify names what is damaged")
+    return lines
+
+
+def remote_shape(found: "Unsent", setting: str) -> Shape:
+    """The same for a program."""
+    notes = found.notes
+    return {
+        "url": found.config.url,
+        "not_pushed": found.number,
+        "since": time_of(found.oldest_ns) if found.number else None,
+        "pushed_at": time_of(notes.pushed_ns) if notes.pushed_ns else None,
+        "pushes": setting,
+        "failed_at": time_of(notes.failed_ns) if notes.problem else None,
+        "problem": notes.problem or None,
+        "verified_at": time_of(notes.verified_ns) if notes.verified_ns else None,
+        "damage": notes.damage,
+    }

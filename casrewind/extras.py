@@ -1,0 +1,26 @@
+"""The libraries of the extra `casrewind[remote]`, which only remote commands need."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from . import errors
+
+_LIBRARIES = ("obstore", "cryptography")
+MISSING = "remote commands need casrewind[remote]"
+INSTALL = "uv tool install 'casrewind[remote]'"
+
+
+@contextmanager
+def needing_extra() -> Iterator[None]:
+    """For the imports of these libraries. Raises RemoteError if one is missing."""
+    try:
+        yield
+    except ModuleNotFoundError:
+        raise errors.RemoteError(MISSING, INSTALL) from None
+
+
+def is_installed() -> bool:
+    """True if the libraries are there. Imports none of them."""
+    from importlib.util import find_spec
+
+    return all(find_spec(name) is not None for name in _LIBRARIES)

@@ -1,0 +1,80 @@
+"""A push in the background, started after a hook's save if the setting remote.push wants it.
+
+Three dangers are prevented here. A prompt could wait for the network: so a hook starts a process and does not wait for
+it. Only at the end of a session it waits, within the budget of that event. The client could wait for the push, because
+the push inherits a pipe of the client's: so it inherits nothing. Pushes could queue: at most one process waits for its
+time, and pushes what all hooks saved until then.
+"""
+
+import os
+import sys
+import time
+from contextlib import suppress
+
+from .. import errors, launch
+from .._typing import TYPE_CHECKING
+from ..store import push_notes
+from ..store.push_notes import PushClaim
+
+if TYPE_CHECKING:
+    from ..settings import Settings
+
+SESSION_END = "session_end"
+_WITHOUT = frozenset({"session_start", "prompt"})
+"""Triggers after which no push starts: a person waits for the client then."""
+_PAUSE = 0.01
+
+
+def is_wanted(setting: str, trigger: str) -> bool:
+    """True if a push follows a checkpoint of this trigger. `setting` is that of remote.push."""
+    return trigger == SESSION_END if setting == SESSION_END else setting == "turns" and trigger not in _WITHOUT
+
+
+def start_push(root: str, remotes: str, settings: "Settings", *, wait: float | None = None) -> bool:
+    """Start a push of the store of `root`, unless one waits or runs already. `remotes` is the store's directory of remotes.
+    With `wait` the push begins at once, and this process waits for its end, at most so many seconds. Returns True if
+    that came. Raises nothing."""
+    end = time.monotonic() + (wait or 0.0)
+    directory = push_notes.remote_directory(remotes)
+    if not directory:
+        return False
+    with suppress(OSError, errors.CasrewindError):
+        claim = PushClaim(directory)
+        try:
+            if wait is not None:
+                claim.hurry()
+            process = _spawn(root, settings, claim) if claim.take() else 0
+            return wait is not None and _is_done(claim, process, end)
+        finally:
+            claim.close()
+    return False
+
+
+def _spawn(root: str, settings: "Settings", claim: PushClaim) -> int:
+    """Start the process, in its own session. Its standard input is the claim, and it has no other file of this process: so the
+    claim is taken until the process ends. Returns its id. Raises OSError."""
+    store = [] if settings.store is None else ["--store", os.path.abspath(settings.store)]
+    force = ["--force"] if settings.force else []
+    command = [*launch.own_command(), "-C", root, *store, *force, "push", "--auto"]
+    for name in os.listdir("/proc/self/fd" if sys.platform.startswith("linux") else "/dev/fd"):
+        with suppress(OSError):  # the descriptor of this list is closed
+            if int(name) > 2:
+                os.set_inheritable(int(name), False)  # one that the client left open
+    null = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (1, 2)]
+    # no subprocess: its import takes as long as a small save
+    return os.posix_spawn(command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, claim.fd, 0), *null], setsid=True)
+
+
+def _is_done(claim: PushClaim, process: int, end: float) -> bool:
+    """Wait for the end of a push: that of the process, or without one until the claim is free. False if `end` comes first."""
+    while True:
+        if process:
+            with suppress(ChildProcessError):
+                if os.waitpid(process, os.WNOHANG)[0]:
+                    return True
+        elif claim.take():
+            claim.release()
+            return True
+        if time.monotonic() >= end:
+            return False
+        time.sleep(_PAUSE)

@@ -1,0 +1,82 @@
+"""The process of a push in the background: `casrewind push --auto`, which a hook or `push --background` starts.
+
+Three dangers are prevented here. A server that does not answer could keep the process for ever: so each request is tried
+once, and the process has a time limit. A failure could stay unseen: so it is noted where `status` looks. A checkpoint
+that is saved while a push ends could wait for ever: so the process looks once more after it has given up its claim.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+
+from .. import errors
+from .._typing import NoReturn
+from ..extras import is_installed
+from ..ops.context import Context
+from ..store import push_notes
+from ..store.push_notes import PushClaim
+from .push import push, unsent
+from .remote_config import open_remote
+
+_NICER = 10
+_STEP = 0.2
+"""Seconds between two looks whether the time has come: the end of a session may hurry this process."""
+LIMIT = 30 * 60.0
+"""Seconds after which a process ends. The next one goes on."""
+
+
+class _TimeOver(BaseException):
+    """The time limit is reached. It is no Exception, so that no `except Exception` catches it."""
+
+
+def run_push_process(context: Context, environ: Mapping[str, str], interval: float, limit: float = LIMIT) -> None:
+    """Push what is not pushed, at most once in `interval` seconds, as long as there is something. Ends at once if another such
+    process waits or runs. Raises nothing: a failure is noted."""
+    directory = push_notes.remote_directory(context.store.remotes)
+    if not directory or not is_installed():  # status says that
+        return
+    with suppress(OSError):
+        os.nice(_NICER)
+    claim = PushClaim(directory, inherited=0)
+    try:
+        with _limited(limit):
+            while claim.take():
+                _wait_for_turn(claim, interval)
+                claim.note_begin()
+                with suppress(errors.StoreBusy):  # a person pushes or pulls just now
+                    push(context, open_remote(context.store, environ, patience=0))
+                claim.release()
+                left = unsent(context)  # only after the release: a hook that found the claim taken has saved before that
+                if left is None or not left.number:
+                    return
+    except (Exception, _TimeOver) as error:
+        is_known = isinstance(error, errors.CasrewindError | OSError | _TimeOver)
+        problem = str(error) if is_known else f"{type(error).__name__}: {error}"
+        notes = push_notes.read_push_notes(directory)._replace(failed_ns=time.time_ns(), problem=problem)
+        with suppress(OSError):
+            push_notes.write_push_notes(context.store.path, directory, notes)
+    finally:
+        claim.close()
+
+
+def _wait_for_turn(claim: PushClaim, interval: float) -> None:
+    while left := claim.seconds_to_wait(interval):
+        time.sleep(min(left, _STEP))
+
+
+@contextmanager
+def _limited(seconds: float) -> Iterator[None]:
+    """Raise _TimeOver after so many seconds."""
+
+    def ring(_number: int, _frame: object) -> NoReturn:
+        raise _TimeOver(f"it was not done within {seconds:g} seconds; the next push goes on")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,95 @@
+"""What a store notes of its pushes for hooks, the status line and `status`.
+
+The danger prevented here: a hook loads the libraries of a remote, or asks the network, only to say how far behind the
+remote is. These notes are one small file. If it is lost, it is not known when the last push was; pushes do not read it.
+"""
+
+import os
+import time
+
+from .. import locks
+from .._typing import NamedTuple
+from . import json_rows
+
+CONFIG = "config"
+"""The file of a remote's configuration in its directory in the store."""
+_NOTES = "notes" + json_rows.END
+_CLAIM = "claim"
+
+
+class PushNotes(NamedTuple):
+    """`seq` is the number of the last record in the ledger that was pushed. Times are in nanoseconds since 1970, 0 = never:
+    of the last push that ended well, of the last background push if that failed, with its `problem` ("" = it did not),
+    and of the last `remote verify`, which found `damage` (the number of its problems)."""
+
+    seq: int = 0
+    pushed_ns: int = 0
+    failed_ns: int = 0
+    problem: str = ""
+    verified_ns: int = 0
+    damage: int = 0
+
+
+def remote_directory(remotes: str) -> str:
+    """The directory of a store's remote, or "". `remotes` is the store's directory of remotes."""
+    try:
+        names = sorted(os.listdir(remotes))
+    except OSError:
+        return ""
+    places = (os.path.join(remotes, name) for name in names)
+    return next((place for place in places if os.path.lexists(os.path.join(place, CONFIG))), "")
+
+
+def read_push_notes(directory: str) -> PushNotes:
+    """The notes in the directory of a remote."""
+    return json_rows.read(os.path.join(directory, _NOTES), PushNotes) or PushNotes()
+
+
+def write_push_notes(store: str, directory: str, notes: PushNotes) -> None:
+    """Replace the notes. Raises OSError."""
+    json_rows.write(store, os.path.join(directory, _NOTES), notes)
+
+
+class PushClaim:
+    """The claim of the one background push of a store, a lock of its own file. The time of that file is when the last
+    background push began."""
+
+    def __init__(self, directory: str, inherited: int | None = None) -> None:
+        """`directory` is that of the remote. Makes the file. `inherited`: a descriptor that may be the claim of the process that
+        started this one. Raises StoreError, OSError."""
+        path = os.path.join(directory, _CLAIM)
+        is_new = not os.path.lexists(path)
+        if inherited is not None and not is_new and os.path.samestat(os.fstat(inherited), os.stat(path)):
+            self.fd = inherited
+            return
+        fd = locks.open_lock(path)
+        if fd is None:
+            raise PermissionError(path)
+        self.fd = fd
+        if is_new:
+            self.hurry()
+
+    def take(self) -> bool:
+        """Claim the push for this process. False if another process has it."""
+        return locks.try_lock(self.fd)
+
+    def release(self) -> None:
+        """Give the claim back."""
+        locks.unlock(self.fd)
+
+    def close(self) -> None:
+        """Close the file, which gives the claim back, too."""
+        os.close(self.fd)
+
+    def seconds_to_wait(self, interval: float) -> float:
+        """Seconds until `interval` has passed since the last background push began. A time in the future does not count."""
+        passed = time.time() - os.fstat(self.fd).st_mtime
+        return interval - passed if 0 <= passed < interval else 0.0
+
+    def note_begin(self) -> None:
+        """Note that a background push begins now."""
+        os.utime(self.fd)
+
+    def hurry(self) -> None:
+        """Let the next background push begin without a wait, also if a process waits for its time already."""
+        os.utime(self.fd, (0, 0))
