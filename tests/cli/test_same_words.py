@@ -91,7 +91,7 @@ def test_every_list_has_the_same_words_for_a_row():
     for row in story.rows:
         words = words_of(row, story.points, story.marks, story.sides)
         title, kinds = ("* " if words.is_pinned else "") + words.title, kinds | {type(row)}
-        shown = client.text(row)
+        shown = client.row_text(row)
         assert (shown.title, shown.ending, shown.note) == (title, words.ending, words.note)
         for paths in (True, False):  # `list`, and `log`
             line = next(printed.lines(row, paths=paths)).text
