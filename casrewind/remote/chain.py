@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .seal import Keys
 
 _NAME = re.compile(r"([0-9a-f]{32})/(\d{10})-(\d{10})")
+_HOLD = re.compile(r"([0-9a-f]{32})/hold-([0-9a-f]{32})")
 _ROWS = struct.Struct("32s")
 _READERS = 128
 """Readers that are kept. Each holds the end of its piece."""
@@ -55,6 +56,21 @@ def all_pieces_of(listed: "Iterable[ObjectInfo]") -> dict[str, list[PieceInfo]]:
     return found
 
 
+def holds_of(listed: "Iterable[ObjectInfo]") -> dict[str, dict[str, int]]:
+    """{chain: {chain whose blobs it uses: when it said so}} of a list of all objects. A time is the server's, in ns."""
+    found: dict[str, dict[str, int]] = {}
+    for info in listed:
+        match = _HOLD.fullmatch(info.name)
+        if match is not None:
+            found.setdefault(match[1], {})[match[2]] = info.modified_ns
+    return found
+
+
+def hold_name(chain: str, other: str) -> str:
+    """The name of the object that says that a chain uses blobs of another one."""
+    return f"{chain}/hold-{other}"
+
+
 def chains_of(listed: "Iterable[ObjectInfo]") -> dict[str, list[PieceInfo]]:
     """{chain: its pieces in order} of a list of all objects. A piece within a longer one is left out: a roll-up replaces it."""
     return {chain: without_replaced(pieces) for chain, pieces in all_pieces_of(listed).items()}
@@ -83,6 +99,14 @@ def open_piece(objects: ObjectStore, keys: "Keys", name: str, size: int) -> Piec
     return PieceReader(keys, name, size, read)
 
 
+def find_piece(objects: ObjectStore, keys: "Keys", chain: str, number: int) -> PieceReader | None:
+    """The piece with this number, or None."""
+    name = piece_name(chain, number)
+    listed = objects.list(chain, piece_name(chain, number - 1))
+    found = next((info for info in listed if info.name == name), None)
+    return None if found is None else open_piece(objects, keys, name, found.size)
+
+
 class ChainReader:
     """Reads one chain of the remote."""
 
@@ -91,6 +115,8 @@ class ChainReader:
         self.pieces = pieces
         self._objects, self._keys = objects, keys
         self._lists = _LISTS
+        self._used: list[PieceInfo] | None = None
+        """The pieces of the chains whose blobs this one uses, once a blob was not found in its own."""
         self._readers: OrderedDict[int, PieceReader] = OrderedDict()
         self._frames: OrderedDict[tuple[int, int], bytes] = OrderedDict()
         self._digests: tuple[dict[int, bytes], dict[int, bytes]] = ({}, {})
@@ -113,8 +139,22 @@ class ChainReader:
                 self._digests[use][at] = found.table.blobs.digests_of(use)
         return found
 
+    def info(self, at: int) -> PieceInfo:
+        """The piece at this place: behind the chain's own pieces are those of the chains whose blobs it uses."""
+        return self.pieces[at] if at < len(self.pieces) else (self._used or ())[at - len(self.pieces)]
+
+    def _find_used(self) -> list[PieceInfo]:
+        """The pieces of the chains whose blobs this one uses, and those of the chains that they use."""
+        own = self.pieces[0].name.partition("/")[0]
+        chains, found = [own], list[PieceInfo]()
+        for chain in chains:  # it grows
+            listed = self._objects.list(chain)
+            found += chains_of(listed).get(chain, []) if chain != own else []
+            chains += [other for other in holds_of(listed).get(chain, {}) if other not in chains]
+        return found
+
     def _open(self, at: int) -> PieceReader:
-        info = self.pieces[at]
+        info = self.info(at)
         found = open_piece(self._objects, self._keys, info.name, info.size)
         if found.is_replaced:  # the list did not have the roll-up yet
             raise PieceGone(f"the piece {info.name} of the remote was replaced just now", "pull again")
@@ -131,7 +171,7 @@ class ChainReader:
             return False
         self.forget()
         self.damaged.clear()
-        self.pieces = pieces
+        self.pieces, self._used = pieces, None
         return True
 
     def open_ahead(self, places: Iterable[int]) -> None:
@@ -180,17 +220,24 @@ class ChainReader:
 
         for at in self._digests[use]:
             take(at)
-        unread = [at for at in reversed(range(len(self.pieces))) if at not in self._tables and at not in self.damaged]
-        for start in range(0, len(unread), 32):
-            if not left:
-                break
-            self.open_ahead(unread[start : start + 32])
-            for at in unread[start : start + 32]:
-                try:
-                    self.reader(at)
-                    take(at)
-                except PieceDamaged as error:
-                    self.damaged[at] = error
+        def look(places: Iterable[int]) -> None:
+            unread = [at for at in places if at not in self._tables and at not in self.damaged]
+            for start in range(0, len(unread), 32):
+                if not left:
+                    break
+                self.open_ahead(unread[start : start + 32])
+                for at in unread[start : start + 32]:
+                    try:
+                        self.reader(at)
+                        take(at)
+                    except PieceDamaged as error:
+                        self.damaged[at] = error
+
+        look(reversed(range(len(self.pieces))))
+        if left:
+            if self._used is None:
+                self._used = self._find_used()
+            look(reversed(range(len(self.pieces), len(self.pieces) + len(self._used))))
         return found
 
     def _read(self, at: int, use: int, wanted: Collection[bytes]) -> Iterator[tuple[bytes, bytes]]:

@@ -24,7 +24,8 @@ from ..store import ledger
 from ..store.store import Store
 from ..worktree import root as roots
 from . import remote_config as configs
-from .chain import PieceInfo, chains_of
+from .chain import PieceInfo, chains_of, hold_name, open_piece
+from .collect import empty_piece
 from .connect import AskPassphrase, find_key, read_head
 from .objects import Objects
 from .pull import Arriving, ChainRecords, all_objects, decode_point, key_here, read_chain, store_arriving
@@ -85,11 +86,13 @@ def clone(
                 )
             restore_to.materialise(context, chosen, context.root.path, from_worktree=False, durable=True, is_published=False)
 
-        kept, problems = store_arriving(context, found, arriving, write_files)
+        rows = bytearray()
+        kept, problems = store_arriving(context, found, arriving, write_files, rows)
         place = configs.write(context.store, identity, wanted, None if wanted.key_command else master)
+        files = StateFiles(place)
         if everything:
-            files = StateFiles(place)
             files.save(files.state._replace(chains={found.chain: found.read}))
+        _use_blobs_of(remote._replace(files=files), found.chain, rows)
         chat = None
         try:
             if any(one.cursor for one in kept):
@@ -102,6 +105,26 @@ def clone(
         raise
     close_context(context)
     return Cloned(context.root.path, chosen, found.read.machine, chosen.files, len(kept), chat, (*found.problems, *problems))
+
+
+def _use_blobs_of(remote: Remote, other: str, rows: bytearray) -> None:
+    """Let the new store's chain use the blobs of the chain that it was cloned from: its pushes send only what is new. `rows` are those
+    blobs. What is refused changes nothing: then the first push sends everything.
+
+    First it says so on the remote, then it looks whether that chain is about to be emptied, or was. Who empties does the same the
+    other way round (see old_chains.py)."""
+    files, objects = remote.files, remote.objects
+    chain = os.urandom(16).hex()
+    name = hold_name(chain, other)
+    with suppress(errors.RemoteError):  # the clone is made; a reader without the right to write may make one, too
+        objects.put_new(name, empty_piece(remote.keys, name))
+        listed = objects.list(other)
+        pieces = chains_of(listed).get(other, [])
+        is_going = any(info.name.startswith(f"{other}/dead-") for info in listed) or not pieces
+        if is_going or open_piece(objects, remote.keys, pieces[-1].name, pieces[-1].size).is_end:
+            objects.delete([name])
+        else:
+            files.add_sent([bytes(rows)], SyncState(chain=chain, chains=files.state.chains))
 
 
 def _open_new(directory: str, settings: Settings) -> tuple[Context, bool]:

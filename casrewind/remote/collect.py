@@ -8,15 +8,19 @@ would go on with the chain there, and no reader would look at it. So a piece is 
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 
 from .. import errors, heap
-from .._typing import NamedTuple
+from .._typing import TYPE_CHECKING, NamedTuple
 from ..messages import plural
 from ..model import digest as digests
-from .chain import PieceInfo, all_pieces_of, open_piece, without_replaced
+from .chain import PieceInfo, all_pieces_of, find_piece, open_piece, piece_name, without_replaced
 from .piece import FIRST, PieceBuilder, PieceDamaged, PieceReader
 from .remote_config import Remote
 from .seal import Keys
+
+if TYPE_CHECKING:
+    from .objects import ObjectInfo
 
 EVERY = 64
 """A push rolls up when its chain has this many new pieces."""
@@ -145,9 +149,9 @@ def _mac_of_same(remote: Remote, name: str, rows: set[bytes]) -> bytes:
 
 def _empty_what_was_replaced(remote: Remote, listed: Sequence[PieceInfo], pieces: Sequence[PieceInfo]) -> None:
     """Empty the pieces that a roll-up has, if an earlier roll-up was cut. Raises RemoteError."""
-    kept = {piece.name for piece in pieces}
+    kept, empty = {piece.name for piece in pieces}, size_of_empty(remote.keys)
     for late in listed:
-        if late.name in kept or late.size <= len(empty_piece(remote.keys, late.name, FIRST)) + 32:
+        if late.name in kept or late.size <= empty:
             continue
         whole = next(piece for piece in pieces if piece.first <= late.first and late.last <= piece.last)
         try:
@@ -162,6 +166,36 @@ def _empty_what_was_replaced(remote: Remote, listed: Sequence[PieceInfo], pieces
 def empty_piece(keys: Keys, name: str, rolled_up: bytes = b"") -> bytes:
     """The bytes of a piece that holds nothing: the end of a chain, or with the MAC of the roll-up one that was replaced."""
     return PieceBuilder(keys).finish(name, FIRST, bytes(16), "", rolled_up)[0]
+
+
+def size_of_empty(keys: Keys) -> int:
+    """More bytes than an empty piece has, and fewer than any other."""
+    return len(empty_piece(keys, piece_name("0" * 32, 1), FIRST)) + 32
+
+
+def end_chain(remote: Remote, chain: str, number: int) -> bool:
+    """Put an empty piece behind the last one of a chain. A store cannot go on with the chain then: its next push begins a new one.
+    Returns False if the chain has another piece with this number."""
+    name = piece_name(chain, number)
+    if remote.objects.put_new(name, empty_piece(remote.keys, name)):
+        return True
+    found = find_piece(remote.objects, remote.keys, chain, number)
+    return found is not None and found.is_end
+
+
+@contextmanager
+def about_to_empty(remote: Remote, chains: Mapping[str, int]) -> Iterator["list[ObjectInfo]"]:
+    """Say on the remote that the chains {id: number of the last piece} are about to be emptied, while this lasts. Yields the objects of
+    the remote, listed afterwards: a chain with a hold among them is not emptied. Raises RemoteError."""
+    collector = os.urandom(8).hex()
+    marks = [f"{chain}/dead-{collector}-{last:010}" for chain, last in chains.items()]
+    try:
+        for name in marks:
+            remote.objects.put_new(name, empty_piece(remote.keys, name))
+        yield remote.objects.list() if marks else []
+    finally:
+        with suppress(errors.RemoteError):  # what stays keeps others from a new hold, and harms nothing else
+            remote.objects.delete(marks)
 
 
 def replace_by_empty(remote: Remote, names: Mapping[str, bytes]) -> dict[str, errors.RemoteError]:

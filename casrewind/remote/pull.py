@@ -20,10 +20,10 @@ from ..model.checkpoint import Checkpoint
 from ..ops.checkpoint_names import AFTER, REMOTE
 from ..ops.context import Context
 from ..store import ledger
-from ..store.reachability import Marker
+from ..store.reachability import HOLDS, Marker
 from ..store.writer import StoreWriter
 from .chain import ChainReader, PieceInfo, chains_of, names_of
-from .piece import PieceDamaged
+from .piece import CONTAINER, CONTENT, PieceDamaged
 from .remote_config import ObjectStore, Remote
 from .sync_state import ReadChain, StateFiles
 
@@ -327,12 +327,14 @@ def _renamed_others(context: Context, found: ChainRecords, others: "Iterable[Ite
 
 
 def store_arriving(
-    context: Context, found: ChainRecords, arriving: Arriving, before_records: Callable[[Sequence[Checkpoint]], None] | None = None
+    context: Context, found: ChainRecords, arriving: Arriving, before_records: Callable[[Sequence[Checkpoint]], None] | None = None,
+    rows: bytearray | None = None,
 ) -> tuple[list[Checkpoint], list[str]]:
     """Fetch and store what arrives. Returns (the checkpoints that are complete and stored, sentences about the others).
-    `before_records` is called with the checkpoints when their blobs are stored and their records are not."""
+    `before_records` is called with the checkpoints when their blobs are stored and their records are not. `rows` receives a row of
+    the file `sent` for each blob that came."""
     with context.store.writing() as writer:
-        fetcher = Fetcher(context, writer, found.reader)
+        fetcher = Fetcher(context, writer, found.reader, rows)
         kept = fetcher.complete([point for _, point in arriving.points])
         fetcher.make_durable()
         arrived = arriving._replace(points=[one for one in arriving.points if one[1].id in kept])
@@ -363,9 +365,9 @@ def store_records(context: Context, arriving: Arriving) -> None:
 class Fetcher:
     """Brings the blobs of checkpoints from a chain into a store."""
 
-    def __init__(self, context: Context, writer: StoreWriter, reader: ChainReader) -> None:
-        """Blobs are read from the store first, then from the chain, and written by `writer`."""
-        self._context, self._writer, self._reader = context, writer, reader
+    def __init__(self, context: Context, writer: StoreWriter, reader: ChainReader, rows: bytearray | None = None) -> None:
+        """Blobs are read from the store first, then from the chain, and written by `writer`. `rows`: see store_arriving."""
+        self._context, self._writer, self._reader, self._rows = context, writer, reader, rows
         self._kept = 0
 
     def complete(self, points: Sequence[Checkpoint]) -> set[str]:
@@ -428,6 +430,8 @@ class Fetcher:
             if kind is None or digests.of(data) != digest:  # a table may name it twice
                 continue
             self._writer.put(kind, data, is_new=True)
+            if self._rows is not None:
+                self._rows += bytes((CONTAINER if kind in HOLDS else CONTENT,)) + digest
             done += 1
             if done % _TRIM == 0:
                 heap.trim()
@@ -448,7 +452,7 @@ class Fetcher:
         """Sentences about damaged pieces, if `lost` checkpoints could not be taken."""
         if not lost:
             return []
-        numbers = [f"{self._reader.pieces[at].last}" for at in sorted(self._reader.damaged)]
+        numbers = [f"{self._reader.info(at).last}" for at in sorted(self._reader.damaged)]
         what = f"{'pieces' if len(numbers) > 1 else 'piece'} {', '.join(numbers)} of {machine}" if numbers else f"what {machine} pushed"
         verb = "are" if len(numbers) > 1 else "is"
         others = "was" if taken == 1 else "were"

@@ -22,11 +22,11 @@ from ..store.push_notes import PushNotes
 from ..store.reachability import HOLDS, Marker
 from ..store.store import LedgerPosition
 from . import collect
-from .chain import all_pieces_of, open_piece, piece_name
-from .collect import empty_piece, replace_by_empty
-from .piece import CONTAINER, CONTENT, PieceBuilder, PieceReader
+from .chain import all_pieces_of, find_piece, holds_of, piece_name
+from .collect import about_to_empty, end_chain, replace_by_empty
+from .piece import CONTAINER, CONTENT, PieceBuilder
 from .remote_config import Remote, RemoteConfig, find
-from .sync_state import StateFiles
+from .sync_state import ReadChain, StateFiles
 
 MOST = 16 << 20
 """Bytes of plain data in a piece. One PUT has one piece, and a push needs the memory of one."""
@@ -79,7 +79,7 @@ def push(context: Context, remote: Remote, *, dry_run: bool = False, points: Seq
             remote.files.begin_chain()
             notes.append(COPIED)
             done = _Push(context, remote).run()
-        left = pushing.empty_ended()
+        left = pushing.empty_ended(notes)
         notes += _rolled_up(remote) if points is None else []
         requests = sum(remote.objects.requests.values())
         _note_success(context, remote)
@@ -164,25 +164,18 @@ class _Push:
                 notes.append(COPIED)
         return notes
 
-    def _find(self, chain: str, number: int) -> PieceReader | None:
-        """The piece with this number, or None."""
-        name = piece_name(chain, number)
-        listed = self._remote.objects.list(chain, piece_name(chain, number - 1))
-        found = next((info for info in listed if info.name == name), None)
-        return None if found is None else open_piece(self._remote.objects, self._remote.keys, name, found.size)
-
     def _find_pending(self) -> None:
         """Before the chain ends: count the piece whose push was begun, if the remote has it."""
         state = self._files.state
         if state.chain and state.pending:
-            piece = self._find(state.chain, state.pending)
+            piece = find_piece(self._remote.objects, self._remote.keys, state.chain, state.pending)
             if piece is not None and piece.mac == state.pending_mac:
                 self._files.save(state._replace(next=state.pending + 1, pending=0, pending_mac=b""))
 
     def _was_sent(self, number: int, mac: bytes) -> bool:
         """Find out whether the remote has a piece, whose push was begun. Raises _Copied if it has another one."""
         state = self._files.state
-        piece = self._find(state.chain, number)
+        piece = find_piece(self._remote.objects, self._remote.keys, state.chain, number)
         if piece is None:
             self._files.save(state._replace(pending=0, pending_mac=b""))
             return False
@@ -363,17 +356,17 @@ class _Push:
         self._builder, self._piece = PieceBuilder(self._remote.keys), []
         heap.trim()
 
-    def empty_ended(self) -> tuple[str, ...]:
-        """Replace each piece of the own chains that a purge ended by an empty one. Returns the objects that could not be replaced.
+    def empty_ended(self, notes: list[str]) -> tuple[str, ...]:
+        """Replace each piece of the own chains that a purge ended by an empty one. Returns the objects that were not replaced. `notes`
+        receives the machines whose chains use them.
 
         No name becomes free: a store that was copied from this one before its last pushes would go on with the chain there."""
         left: list[str] = []
         for chain, last in self._files.state.ended.items():
-            if not self._put_end(chain, last + 1):  # a copied store has gone on with the chain: it is that store's now
+            if not end_chain(self._remote, chain, last + 1):  # a copied store has gone on with the chain: it is that store's now
                 left += [info.name for info in self._remote.objects.list(chain)]
             else:
-                full = [info.name for info in all_pieces_of(self._remote.objects.list(chain)).get(chain, []) if info.last <= last]
-                failed = replace_by_empty(self._remote, dict.fromkeys(full, b""))
+                failed = self._empty_unless_held(chain, last, notes)
                 if failed:
                     left += failed
                     continue  # the next push tries again
@@ -381,14 +374,19 @@ class _Push:
             self._files.save(state._replace(ended={one: number for one, number in state.ended.items() if one != chain}))
         return tuple(left)
 
-    def _put_end(self, chain: str, number: int) -> bool:
-        """Put an empty piece behind the last one of a chain. A store that was copied from this one cannot go on with the chain
-        then: its next push begins a new one. Returns False if it has gone on already."""
-        name = piece_name(chain, number)
-        if self._remote.objects.put_new(name, empty_piece(self._remote.keys, name)):
-            return True
-        found = self._find(chain, number)
-        return found is not None and found.is_end
+    def _empty_unless_held(self, chain: str, last: int, notes: list[str]) -> list[str]:
+        """Empty a chain that has ended, unless a clone uses it. Returns the objects that were not replaced."""
+        with about_to_empty(self._remote, {chain: last}) as listed:
+            full = [piece.name for piece in all_pieces_of(listed).get(chain, ()) if piece.last <= last]
+            known, holds = self._files.state.chains, holds_of(listed)
+            users = [known.get(one, ReadChain()).machine or one[:8] for one, used in holds.items() if chain in used]
+            if users:
+                notes.append(f"what was pushed before the purge is still used by {', '.join(users)}: purge and push there, too")
+                return full
+            failed = [*replace_by_empty(self._remote, dict.fromkeys(full, b""))]
+            if not failed:
+                self._remote.objects.delete([info.name for info in listed if info.name.startswith(f"{chain}/hold-")])
+            return failed
 
 
 def _raise_if_damaged(data: bytes | errors.StoreDamaged) -> bytes:

@@ -1,0 +1,133 @@
+"""Remove the chains of machines that have not pushed for long.
+
+Two dangers are prevented here. A chain is removed whose blobs another chain uses: that one has put a hold before, and looks then
+whether the chain is about to go; who removes says first that it is about to go, and looks for holds then. Each writes before it
+reads, so one of them sees the other, however long it sleeps between two steps. A machine goes on with a chain that is removed: an
+empty piece behind its last one ends it first, so that the machine's next push finds its number in use, and begins anew.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from .. import errors
+from .._typing import NamedTuple
+from ..model import history
+from ..store import ledger
+from .chain import PieceInfo, all_pieces_of, chains_of, find_piece, holds_of, open_piece
+from .collect import about_to_empty, end_chain, replace_by_empty, size_of_empty
+from .piece import PieceDamaged
+from .pull import decode_point, read_chain
+from .remote_config import Remote
+from .sync_state import ReadChain
+
+
+class OldChain(NamedTuple):
+    """A chain to which nothing was pushed for long: its id, its machine, its checkpoints, the bytes of its pieces, the time of the
+    newest one by the server, and its number. `kept`: why it stays, "" if it may go."""
+
+    chain: str
+    machine: str
+    checkpoints: int
+    size: int
+    newest_ns: int
+    last: int
+    kept: str = ""
+
+
+class Removed(NamedTuple):
+    """The result of a removal: the chains that are gone, those that stay, and the objects that could not be emptied."""
+
+    chains: tuple[OldChain, ...]
+    spared: tuple[OldChain, ...]
+    left: tuple[str, ...]
+
+
+def find_old(remote: Remote, keep: float) -> list[OldChain]:
+    """The chains of other stores whose newest piece is more than `keep` seconds older than the newest piece of all, the oldest first,
+    and those whose removal was cut.
+
+    All times are the server's: no clock of a machine counts. The newest chain of all is never old. Raises RemoteError.
+    """
+    state, listed, empty = remote.files.state, remote.objects.list(), size_of_empty(remote.keys)
+    every, chains, holds = all_pieces_of(listed), chains_of(listed), holds_of(listed)
+    held = {chain for others in holds.values() for chain in others}
+    newest = {chain: max(others.values()) for chain, others in holds.items()}
+    for chain, pieces in every.items():
+        newest[chain] = max(newest.get(chain, 0), *(one.modified_ns for one in pieces if one.size > empty), 0)
+    limit = max(newest.values(), default=0) - int(keep * 1e9)
+    found = []
+    for chain in sorted(newest, key=lambda one: (newest[one], one)):
+        pieces = chains.get(chain, [])
+        if chain == state.chain or chain in state.ended or not newest[chain]:
+            continue
+        if newest[chain] < limit or (pieces and pieces[-1].size <= empty and _has_ended(remote, pieces[-1])):
+            one = _described(remote, chain, pieces) if pieces else OldChain(chain, "a clone that never pushed", 0, 0, 0, 0)
+            size = sum(piece.size for piece in every.get(chain, ()))
+            found.append(one._replace(size=size, newest_ns=newest[chain], kept="a clone uses it" if chain in held else one.kept))
+    return found
+
+
+def _has_ended(remote: Remote, piece: PieceInfo) -> bool:
+    try:
+        return open_piece(remote.objects, remote.keys, piece.name, piece.size).is_end
+    except PieceDamaged:
+        return False
+
+
+def _described(remote: Remote, chain: str, pieces: Sequence[PieceInfo]) -> OldChain:
+    """What a person has to know of a chain that is old."""
+    machine, number, why = remote.files.state.chains.get(chain, ReadChain()).machine, 0, ""
+    try:
+        found = read_chain(remote, chain, pieces, ReadChain(machine))
+        machine = found.read.machine
+        number = sum(kind == ledger.CHECKPOINT for kind, _, _ in found.items)
+        why = f"it cannot be read: {found.problems[0]}" if found.problems else _why_kept(found.items)
+    except PieceDamaged as error:
+        why = f"it cannot be read: {error.problem}"
+    return OldChain(chain, machine or chain[:8], number, 0, 0, pieces[-1].last, why)
+
+
+def _why_kept(items: Iterable[tuple[int, int, bytes]]) -> str:
+    """Why a chain with these records stays, "" if it may go. Raises PieceDamaged."""
+    pinned, labelled = set(), set()
+    for kind, _, payload in items:
+        if kind == ledger.CHECKPOINT:
+            point = decode_point(payload)
+            labelled |= {point.id} if point.label else set()
+        elif kind in ledger.MARKS:
+            try:
+                mark = history.decode_mark(payload)
+            except errors.ManifestCorrupt as error:
+                raise PieceDamaged(str(error)) from error
+            if kind == ledger.PIN:
+                pinned.add(mark.checkpoint)
+            elif kind == ledger.UNPIN:
+                pinned.discard(mark.checkpoint)
+            else:
+                (labelled.add if mark.label else labelled.discard)(mark.checkpoint)
+    return "it has pinned checkpoints" if pinned else "it has labelled checkpoints" if labelled else ""
+
+
+def remove(remote: Remote, chains: Sequence[OldChain]) -> Removed:
+    """Remove these chains: their pieces are emptied, and their names stay in use. Raises RemoteError; then what is begun can be done
+    again."""
+    gone, spared, left, empty = list[OldChain](), list[OldChain](), list[str](), size_of_empty(remote.keys)
+    with about_to_empty(remote, {one.chain: one.last for one in chains}) as listed:
+        every, held = all_pieces_of(listed), {chain for others in holds_of(listed).values() for chain in others}
+        for one in chains:
+            last = max((piece.last for piece in every.get(one.chain, ())), default=0)
+            if one.chain in held:
+                spared.append(one._replace(kept="a clone uses it"))
+            elif last != one.last or not _end_behind(remote, one.chain, last):
+                spared.append(one._replace(kept="its machine has just pushed"))
+            else:
+                full = [piece.name for piece in every.get(one.chain, ()) if piece.size > empty]
+                left += replace_by_empty(remote, dict.fromkeys(full, b""))
+                remote.objects.delete([info.name for info in listed if info.name.startswith(f"{one.chain}/hold-")])
+                gone.append(one)
+    return Removed(tuple(gone), tuple(spared), tuple(left))
+
+
+def _end_behind(remote: Remote, chain: str, last: int) -> bool:
+    """End a chain behind its last piece, unless that is its end already. Returns False if its machine has pushed meanwhile."""
+    found = find_piece(remote.objects, remote.keys, chain, last) if last else None
+    return (found is not None and found.is_end) or end_chain(remote, chain, last + 1)
