@@ -43,9 +43,9 @@ _KEYS: dict[str, dict[str, str]] = {
     "capture": {"max_file_size": "size", "default_excludes": "flag", "transcripts": "flag"},
     "restore": {"keep_edits": "flag"},
     "hooks": {"tier": "tier", "budget": "age", "session_line": "flag", "warn_removed": "most", "tell_agent": "flag"},
-    "remote": {"push": "push", "interval": "age"},
+    "remote": {"push": "push", "interval": "age", "keep": "keep"},
 }
-_FIELDS = {"remote.push": "remote_push", "remote.interval": "remote_interval"}
+_FIELDS = {"remote.push": "remote_push", "remote.interval": "remote_interval", "remote.keep": "remote_keep"}
 """{setting: its field in Config}, where that is not its key. The variable has the field's name."""
 _WORDS = {"tier": ("minimal", "balanced", "aggressive"), "push": ("off", "turns", "session_end")}
 """{kind of a setting: its values}."""
@@ -70,6 +70,7 @@ class Config(NamedTuple):
     tell_agent: bool = True
     remote_push: str = "off"
     remote_interval: float = 60.0
+    remote_keep: float = 0.0
 
 
 class Project(NamedTuple):
@@ -142,7 +143,7 @@ def parse_flag(text: str, what: str) -> bool:
 
 class Setting(NamedTuple):
     """One setting. `name` includes the section, as in `retention.max_age`. `kind`: "age" (seconds), "size" (bytes),
-    "count", "most" (0 or more), "flag", "tier" or "push". `source`: a file, a variable, or "default"."""
+    "count", "most" (0 or more), "flag", "tier", "push" or "keep" (seconds, 0 = forever). `source`: a file, a variable, or "default"."""
 
     name: str
     kind: str
@@ -254,6 +255,8 @@ def _checked_value(kind: str, value: object, what: str) -> Any:  # its type foll
         return parse_size(text, what)
     if kind == "age":
         return parse_age(text, what)
+    if kind == "keep":
+        return 0.0 if text.strip().lower() == "forever" else _age_above_zero(text, what)
     if kind == "flag":
         return parse_flag(text, what)
     if kind == "count" or (kind == "most" and text.strip() != "0"):
@@ -263,6 +266,13 @@ def _checked_value(kind: str, value: object, what: str) -> Any:  # its type foll
     if text not in _WORDS[kind]:
         raise errors.UsageError(f"{what}: {_shortened_quote(text)} is none of {', '.join(_WORDS[kind])}")
     return text
+
+
+def _age_above_zero(text: str, what: str) -> float:
+    found = parse_age(text, what)
+    if not found:
+        raise errors.UsageError(f"{what}: {_shortened_quote(text)} would keep nothing", "write it like 90d, or forever")
+    return found
 
 
 def _unknown_key_error(name: str, known: Mapping[str, object], where: str, what: str) -> errors.UsageError:

@@ -57,7 +57,7 @@ def roll_up(remote: Remote) -> list[str]:
     listed = [piece for piece in all_pieces_of(remote.objects.list(chain)).get(chain, []) if piece.last < own] if chain else []
     if not listed:
         return []
-    remote.objects.delete([f"{chain}/roll-up"])  # it is not there: who may not delete replaces nothing either
+    check_right_to_delete(remote, chain)
     pieces, number, notes = without_replaced(listed), 0, []
     _empty_what_was_replaced(remote, listed, pieces)
     for run in _runs(remote, pieces):
@@ -69,6 +69,18 @@ def roll_up(remote: Remote) -> list[str]:
         _empty(remote, {one.info.name: mac for one in run})
         number += len(run)
     return [*notes, *([f"put {plural(number, 'piece')} of this machine together"] if number else [])]
+
+
+def check_right_to_delete(remote: Remote, chain: str) -> None:
+    """Raises RemoteError if this machine may not delete: then it replaces nothing either."""
+    remote.objects.delete([f"{chain}/none"])  # no object has this name
+
+
+def count_new_pieces(remote: Remote) -> int:
+    """The number of pieces of this store's chain behind its last roll-up. Raises RemoteError."""
+    chain = remote.files.state.chain
+    pieces = without_replaced(all_pieces_of(remote.objects.list(chain)).get(chain, [])) if chain else []
+    return next((number for number, piece in enumerate(reversed(pieces)) if piece.first < piece.last), len(pieces))
 
 
 def _runs(remote: Remote, pieces: Sequence[PieceInfo]) -> Iterator[list[_OpenPiece]]:

@@ -13,7 +13,7 @@ from .._typing import NamedTuple
 from ..model import history
 from ..store import ledger
 from .chain import PieceInfo, all_pieces_of, chains_of, find_piece, holds_of, open_piece
-from .collect import about_to_empty, end_chain, replace_by_empty, size_of_empty
+from .collect import about_to_empty, check_right_to_delete, end_chain, replace_by_empty, size_of_empty
 from .piece import PieceDamaged
 from .pull import decode_point, read_chain
 from .remote_config import Remote
@@ -108,8 +108,10 @@ def _why_kept(items: Iterable[tuple[int, int, bytes]]) -> str:
 
 
 def remove(remote: Remote, chains: Sequence[OldChain]) -> Removed:
-    """Remove these chains: their pieces are emptied, and their names stay in use. Raises RemoteError; then what is begun can be done
-    again."""
+    """Remove these chains: their pieces are emptied, and their names stay in use. Raises RemoteError: without the right to delete,
+    before anything is written. What was begun is completed by the next removal."""
+    for one in chains[:1]:
+        check_right_to_delete(remote, one.chain)
     gone, spared, left, empty = list[OldChain](), list[OldChain](), list[str](), size_of_empty(remote.keys)
     with about_to_empty(remote, {one.chain: one.last for one in chains}) as listed:
         every, held = all_pieces_of(listed), {chain for others in holds_of(listed).values() for chain in others}

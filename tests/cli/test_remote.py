@@ -219,3 +219,74 @@ def test_a_project_that_was_copied_goes_on_by_itself(sandbox, tmp_path, url):
 def test_what_cannot_be_is_64_in_words(sandbox, line):
     found = sandbox(*line.split(), code=64)
     assert found.err.startswith("casrewind: ") and "Traceback" not in found.err
+
+
+def aged(url, days):
+    """Make all that is on the remote older, by the clock of its server: here that of the files."""
+    for place, _, names in os.walk(url.removeprefix("file://")):
+        for name in names:
+            path = os.path.join(place, name)
+            moved = os.stat(path).st_mtime - days * 86_400
+            os.utime(path, (moved, moved))
+
+
+@pytest.fixture
+def after_long(sandbox, laptop, url):
+    """A remote to which sandbox-4 has not pushed for long. Returns the machine that does."""
+    sandbox("push", code=0)
+    aged(url, 100)
+    laptop("save", code=0)
+    laptop("remote", "add", url, "--machine", "laptop", code=0)
+    laptop("push", code=0)
+    return laptop
+
+
+def test_remote_gc_plans_asks_and_removes_what_is_older_than_the_setting(after_long, sandbox, url):
+    assert after_long("remote", "gc", code=0).out == f"nothing to remove from {url}: remote.keep is forever\n"
+    after_long.environment["CASREWIND_REMOTE_KEEP"] = "101d"
+    assert after_long("remote", "gc", code=0).out == f"nothing to remove from {url}\n"
+    after_long.environment["CASREWIND_REMOTE_KEEP"] = "99d"
+    line = r"  - sandbox-4 \([0-9a-f]{8}\): 1 checkpoint, SIZE, last push 100 d ago"
+    said = without_numbers(after_long("remote", "gc", "-n", code=0).out).splitlines()
+    assert said[0] == f"would remove 1 chain from {url}" and re.fullmatch(line, said[1]) and len(said) == 2, said
+    refused = after_long("remote", "gc", code=64)
+    assert "asks before it removes chains from the remote" in refused.err and sandbox("push", code=0)
+    found = after_long.json("remote", "gc", "-n")
+    assert found["dry_run"] and found["keep_seconds"] == 99 * 86_400 and [one["machine"] for one in found["removed"]] == ["sandbox-4"]
+    said = without_numbers(after_long("remote", "gc", "-y", code=0).out).splitlines()
+    assert said[0] == f"Remove 1 chain from {url}:" and re.fullmatch(line, said[1]) and said[2] == "removed 1 chain with 1 checkpoint (SIZE)"
+    assert after_long("pull", code=0).out == f"nothing new on {url}\n"
+    assert after_long("remote", "gc", "-y", code=0).out == f"nothing to remove from {url}\n"
+    sandbox("save", "-m", "later", code=0)
+    assert "pushed 2 checkpoints" in sandbox("push", code=0).out, "it begins anew"
+    assert "pulled 2 checkpoints of sandbox-4" in after_long("pull", code=0).out
+
+
+def test_remote_gc_keeps_what_is_pinned_and_says_so(after_long, sandbox, url):
+    sandbox("pin", "last", code=0)
+    sandbox("push", code=0)
+    aged(url, 100)
+    after_long("save", "-m", "newer", code=0)
+    after_long("push", code=0)
+    after_long.environment["CASREWIND_REMOTE_KEEP"] = "90 days"
+    said = without_numbers(after_long("remote", "gc", "-y", code=0).out)
+    assert re.fullmatch(r"nothing to remove from .*\n  kept: sandbox-4 \([0-9a-f]{8}\), last push 100 d ago: it has pinned checkpoints\n(put 2 .*\n)?", said), said
+    found = after_long.json("remote", "gc", "-y")
+    assert found["removed"] == [] and found["kept"][0]["reason"] == "it has pinned checkpoints" and found["left"] == []
+
+
+def test_remote_gc_puts_small_pieces_together(sandbox, url):
+    for number in range(3):
+        plant(sandbox.root, {"app.py": b"%d\n" % number})
+        sandbox("save", code=0)
+        sandbox("push", code=0)
+    assert sandbox("remote", "gc", "-n", code=0).out.splitlines()[1] == "would put 3 pieces of this machine together, if they are small"
+    assert sandbox("remote", "gc", code=0).out.splitlines()[1] == "put 3 pieces of this machine together"
+    assert len(sandbox("remote", "gc", code=0).out.splitlines()) == 1
+    assert sandbox("remote", "-n", code=64).err == "casrewind: --dry-run goes with remote gc; casrewind remote gc -n shows what would be removed\n"
+
+
+@pytest.mark.parametrize("value", ["0d", "soon", "-1d"])
+def test_a_wrong_remote_keep_is_refused(sandbox, value):
+    sandbox.environment["CASREWIND_REMOTE_KEEP"] = value
+    assert "CASREWIND_REMOTE_KEEP" in sandbox("remote", "gc", code=64).err

@@ -32,12 +32,18 @@ def remote(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind remote."""
     if options.action == "add":
         return _add(context, options, done)
+    if options.dry_run and options.action != "gc":
+        raise errors.UsageError("--dry-run goes with remote gc", "casrewind remote gc -n shows what would be removed")
     if options.url is not None:
         raise errors.UsageError(f"remote {options.action or 'list'} takes no URL", "casrewind remote add URL adds one")
     if options.action == "key":
         return _key(context, options)
     if options.action == "remove":
         return _remove(context, options)
+    if options.action == "gc":
+        from .remote_gc import remote_gc
+
+        return remote_gc(context, options, done)
     return _show(context, options)
 
 

@@ -228,7 +228,9 @@ def _print_settings(path: str, found: Sequence[Setting], rules: Sequence[str]) -
 def _value_in_toml(setting: Setting) -> str:
     """A value in the syntax of the configuration file."""
     value = setting.value
-    if setting.kind == "age":
+    if setting.kind == "keep" and not value:
+        return "forever"
+    if setting.kind in ("age", "keep"):
         unit, seconds = next(((unit, seconds) for unit, seconds in _UNITS if value and value % seconds == 0), ("s", 1))
         return f"{value / seconds:g}{unit}"
     if setting.kind == "size":

@@ -373,14 +373,17 @@ COMMANDS = {
         group=STORE, function="status_and_config.show_config", is_alone=True),
     "remote": Command(
         "Show, add or remove the place that push and pull use",
-        ("casrewind remote add s3://team/shop", "casrewind remote key --show", "casrewind remote"), (
-        Option(("action",), "list (default), add URL, key or remove", "ACTION", nargs="?", choices=("list", "add", "key", "remove")),
+        ("casrewind remote add s3://team/shop", "casrewind remote key --show", "casrewind remote gc -n", "casrewind remote"), (
+        Option(("action",), "list (default), add URL, key, gc or remove", "ACTION", nargs="?",
+               choices=("list", "add", "key", "gc", "remove")),
         Option(("url",), _URL, "URL", nargs="?"), *_CONNECTION,
         Option(("--conversations",), "push transcripts of conversations (default)", pair=True, default=True),
         flag("--show", "with key: print the key, on a terminal only", group="key"),
-        flag("--add", "with key: let one more passphrase open it", group="key"), YES, JSON,
-        ), ("[--json]", "add [OPTIONS] URL", "key (--show | --add)", "remove [-y]"),
-        more="All that is pushed is encrypted. Without the key nobody can read it.", group=REMOTE, creates=True, stays=True,
+        flag("--add", "with key: let one more passphrase open it", group="key"),
+        DRY_RUN._replace(help="with gc: show what would be removed, and what is kept and why"), YES, JSON,
+        ), ("[--json]", "add [OPTIONS] URL", "key (--show | --add)", "gc [-n] [-y] [--json]", "remove [-y]"),
+        more="All that is pushed is encrypted. Without the key nobody can read it. gc removes what machines pushed that have not pushed "
+        "for remote.keep (default: forever), and puts this machine's small pieces together.", group=REMOTE, creates=True, stays=True,
         function="remote.remote"),
     "push": Command(
         "Send the new checkpoints to the remote", ("casrewind push", "casrewind push -n"),
