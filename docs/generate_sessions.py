@@ -229,6 +229,7 @@ def plain(text):
     text = re.sub(r"/stores/(\w+)-[0-9a-f]{12}\b", r"/stores/\1-DIGEST", text)
     text = re.sub(r"/remotes/[0-9a-f]{32}\b", "/remotes/REMOTE", text)
     text = re.sub(r"(\d blobs, |^pulled .* \()[\d.]+ \w+\)", r"\1SIZE)", text, flags=re.MULTILINE)
+    text = re.sub(r"((?:blob read|pieces?), )[\d.]+ \w+(?= in |, )", r"\1SIZE", text)
     text = re.sub(r"\(since \d\d:\d\d\)", "(since CLOCK)", text)
     text = re.sub(r"\([\d.]+ \w+ of ([\d.]+ GiB)", r"(SIZE of \1", text)
     return [re.sub(r"([ ─-])\1+", r"\1", line).rstrip() for line in text.splitlines()]

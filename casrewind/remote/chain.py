@@ -277,3 +277,10 @@ def names_of(numbers: Sequence[PieceInfo | tuple[int, int]]) -> str:
     """Piece numbers in words: `piece 4`, `pieces 4 to 6`."""
     first, last = numbers[0][0], numbers[-1][1]
     return f"piece {first}" if first == last else f"pieces {first} to {last}"
+
+
+def damage_in_words(piece: PieceInfo, machine: str, error: PieceDamaged) -> str:
+    """What is wrong with a piece: its numbers, its machine, and why it cannot be read."""
+    detail = f" ({error.problem})" if type(error) is PieceDamaged else ""
+    state = error.state if piece.first == piece.last else error.state.replace("is ", "are ", 1).replace("was ", "were ", 1)
+    return f"{names_of([piece])} of {machine} {state}{detail}"

@@ -9,6 +9,7 @@ byte table is in docs/internals/remote-format.md.
 import struct
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import groupby
 
 from .. import errors
 from .._typing import NamedTuple
@@ -381,6 +382,14 @@ class PieceReader:
                     raise self._damage_error("a record is longer than its frame")
                 found.append((kind, seq, data[start:position]))
         return found
+
+    def every_blob(self) -> Iterator[tuple[bytes, int, bytes]]:
+        """Yield (digest, use, data) of every blob. They are not hashed here."""
+        rows = groupby(self.table.blobs, lambda blob: blob.frame)  # each frame has one, but for those of records
+        number = self.table.records if self.table.records >= 0 else len(self.table.frames)
+        for (_, data), (_, blobs) in zip(self._frames(range(number)), rows, strict=True):
+            for blob in blobs:
+                yield blob.digest, blob.use, data[blob.offset : blob.offset + blob.length]
 
     def blobs(self, wanted: Collection[bytes]) -> Iterator[tuple[bytes, int, bytes]]:
         """Yield (digest, use, data) of these blobs, for each use that they have here. They are not hashed here."""

@@ -22,7 +22,7 @@ from ..ops.context import Context
 from ..store import ledger
 from ..store.reachability import HOLDS, Marker
 from ..store.writer import StoreWriter
-from .chain import ChainReader, PieceInfo, chains_of, names_of
+from .chain import ChainReader, PieceInfo, chains_of, damage_in_words, names_of
 from .piece import CONTAINER, CONTENT, PieceDamaged
 from .remote_config import ObjectStore, Remote
 from .sync_state import ReadChain, StateFiles
@@ -231,8 +231,7 @@ def _read_new(chain: str, reader: ChainReader, read: ReadChain, names: set[str])
                 return _read_new(chain, reader, read, names)
             rest = len(new) - new.index(at) - 1
             behind = f"; {plural(rest, 'piece')} after it cannot be taken either" if rest else ""
-            detail = f" ({error.problem})" if type(error) is PieceDamaged else ""
-            found.problems.append(f"{names_of([piece])} of {shown} {error.state}{detail}{behind}")
+            found.problems.append(damage_in_words(piece, shown, error) + behind)
             break
         name = read.machine or _name_of_machine(names, chain, opened.table.machine)
         shown = name

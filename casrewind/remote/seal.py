@@ -134,13 +134,18 @@ def lock_key(master: bytes, passphrase: str) -> bytes:
     return _checked(_KEY_MAGIC + salt + _passphrase_box(passphrase, salt).seal(0, master))
 
 
-def unlock_key(data: bytes, passphrase: str) -> bytes:
-    """The master key in an object `keys/<id>`. Raises Unsealed for another passphrase, RemoteError for other bytes."""
+def check_locked_key(data: bytes) -> None:
+    """Check an object `keys/<id>` as far as it can be checked without its passphrase. Raises RemoteError."""
     if data[:3] == _KEY_MAGIC[:3] and data[3:4].isdigit() and data[3:4] > _KEY_MAGIC[3:]:
         raise errors.RemoteError("the remote's key was locked by a newer casrewind", "upgrade casrewind")
     length = len(_KEY_MAGIC) + _SALT + KEY + OVERHEAD + _CHECK
     if len(data) != length or not data.startswith(_KEY_MAGIC) or _checked(data[:-_CHECK]) != data:
         raise errors.RemoteError("a locked key of the remote is damaged", "use the key itself, or another passphrase")
+
+
+def unlock_key(data: bytes, passphrase: str) -> bytes:
+    """The master key in an object `keys/<id>`. Raises Unsealed for another passphrase, RemoteError for other bytes."""
+    check_locked_key(data)
     salt, sealed = data[4 : 4 + _SALT], data[4 + _SALT : -_CHECK]
     try:
         return _passphrase_box(passphrase, salt).open(0, sealed)

@@ -10,10 +10,8 @@ import pytest
 from casrewind import errors
 from casrewind.model import checkpoint as checkpoints
 from casrewind.model import digest as digests
-from casrewind.model import domain as domains
 from casrewind.model import history, rewind_record, tlv
-from casrewind.model.checkpoint import Checkpoint, Circumstances
-from casrewind.model.diff import Counts
+from casrewind.model.checkpoint import Circumstances
 from casrewind.remote.chain import piece_name
 from casrewind.remote.objects import Objects
 from casrewind.remote.piece import CONTAINER, CONTENT, FIRST, PieceBuilder
@@ -21,25 +19,8 @@ from casrewind.remote.seal import Keys
 from casrewind.store import ledger
 from support import handmade_checkpoints as handmade
 from support.command_in_process import InProcess
+from support.handmade_points import DATA, DOMAIN, GOOD, checkpoint_record, point
 from support.machines import Machine
-
-DATA = b"content"
-DOMAIN = domains.encode(domains.Domain(False, True, 1 << 30, (), (), (), 0))
-GOOD = handmade.tree(handmade.file_row(b"f", digests.of(DATA), len(DATA)))
-
-
-def point(tree, **fields):
-    made = Checkpoint(
-        seq=0, id="c" + os.urandom(7).hex(), created_ns=1_700_000_000_000_000_000, worktree=bytes(range(16)), root=b"/home/user/shop",
-        parent="", trigger="manual", label="", prompt="", agent="", session="", tree=digests.of(tree), domain=digests.of(DOMAIN), files=1,
-        size=7, changes=Counts(1, 0, 0), skipped=0, flags=0,
-    )  # fmt: skip
-    return made._replace(**fields)
-
-
-def checkpoint_record(made, seq=1):
-    return ledger.CHECKPOINT, seq, checkpoints.encode(made)
-
 
 def deep(levels):
     """Trees in trees, as blobs, the root last."""

@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from contextlib import suppress
 from typing import BinaryIO
 
 from ... import environment, errors
@@ -14,7 +15,7 @@ from ...remote import remote_config as configs
 from ...remote.remote_config import RemoteConfig
 from ...settings import from_environment
 from ...store import push_notes
-from ..show.remote import not_pushed, remote_lines, remote_shape
+from ..show.remote import not_pushed, remote_lines, remote_shape, verified_lines, verified_shape
 from ..show.text import human_size
 from ..terminal.lines import print_json, print_line, remark
 from ..terminal.questions import agreed, must_ask
@@ -38,6 +39,8 @@ def remote(context: "Context", options: "ParsedOptions", done: Done) -> int:
         raise errors.UsageError(f"remote {options.action or 'list'} takes no URL", "casrewind remote add URL adds one")
     if options.action == "key":
         return _key(context, options)
+    if options.action == "verify":
+        return _verify(context, options, done)
     if options.action == "remove":
         return _remove(context, options)
     if options.action == "gc":
@@ -111,6 +114,26 @@ def _key(context: "Context", options: "ParsedOptions") -> int:
     print_line(f"the key of {found.url}: {where}")
     print_line("casrewind remote key --show prints it, --add lets a passphrase open it")
     return OK
+
+
+def _verify(context: "Context", options: "ParsedOptions", done: Done) -> int:
+    from ...remote import verify_remote
+
+    opened = configs.open_remote(context.store, context.environ)
+    found = verify_remote.verify_remote(context, opened, everything=options.all)
+    directory = opened.files.directory
+    with suppress(OSError):  # the report is worth more than its note
+        notes = push_notes.read_push_notes(directory)._replace(verified_ns=time.time_ns(), damage=found.damage)
+        push_notes.write_push_notes(context.store.path, directory, notes)
+    done()
+    if options.json:
+        print_json(verified_shape(found, opened.config.url, everything=options.all))
+    else:
+        for line in verified_lines(found, opened.config.url, everything=options.all):
+            print_line(printable(line))
+    for problem in (*found.problems, *(problem for chain in found.chains for problem in chain.problems)):
+        remark(f"casrewind: {problem}")
+    return REMARKS if found.damage else OK
 
 
 def _remove(context: "Context", options: "ParsedOptions") -> int:

@@ -372,16 +372,18 @@ COMMANDS = {
     "config": Command("Show every setting, its value and its source", ("casrewind config",), (JSON,),
         group=STORE, function="status_and_config.show_config", is_alone=True),
     "remote": Command(
-        "Show, add or remove the place that push and pull use",
-        ("casrewind remote add s3://team/shop", "casrewind remote key --show", "casrewind remote gc -n", "casrewind remote"), (
-        Option(("action",), "list (default), add URL, key, gc or remove", "ACTION", nargs="?",
-               choices=("list", "add", "key", "gc", "remove")),
+        "Show, add, check or remove the place that push and pull use",
+        ("casrewind remote add s3://team/shop", "casrewind remote verify --all", "casrewind remote key --show", "casrewind remote gc -n",
+         "casrewind remote"), (
+        Option(("action",), "list (default), add URL, key, verify, gc or remove", "ACTION", nargs="?",
+               choices=("list", "add", "key", "verify", "gc", "remove")),
         Option(("url",), _URL, "URL", nargs="?"), *_CONNECTION,
         Option(("--conversations",), "push transcripts of conversations (default)", pair=True, default=True),
         flag("--show", "with key: print the key, on a terminal only", group="key"),
         flag("--add", "with key: let one more passphrase open it", group="key"),
+        flag("--all", "with verify: read and check every blob, and look whether each checkpoint has all that it needs"),
         DRY_RUN._replace(help="with gc: show what would be removed, and what is kept and why"), YES, JSON,
-        ), ("[--json]", "add [OPTIONS] URL", "key (--show | --add)", "gc [-n] [-y] [--json]", "remove [-y]"),
+        ), ("[--json]", "add [OPTIONS] URL", "key (--show | --add)", "verify [--all] [--json]", "gc [-n] [-y] [--json]", "remove [-y]"),
         more="All that is pushed is encrypted. Without the key nobody can read it. gc removes what machines pushed that have not pushed "
         "for remote.keep (default: forever), and puts this machine's small pieces together.", group=REMOTE, creates=True, stays=True,
         function="remote.remote"),

@@ -5,9 +5,11 @@ import time
 from ..._typing import TYPE_CHECKING
 from ...messages import age_in_words, plural
 from .shapes import Shape, time_of
+from .text import human_size
 
 if TYPE_CHECKING:
     from ...remote.push import Unsent
+    from ...remote.verify_remote import VerifiedRemote
 
 _DAY = 86400
 _PUSHES = {
@@ -54,4 +56,45 @@ def remote_shape(found: "Unsent", setting: str) -> Shape:
         "problem": notes.problem or None,
         "verified_at": time_of(notes.verified_ns) if notes.verified_ns else None,
         "damage": notes.damage,
+    }
+
+
+def verified_lines(found: "VerifiedRemote", url: str, *, everything: bool) -> list[str]:
+    """What `remote verify` found: the verdict, then each machine."""
+    what = "each blob read" if everything else "tables and records read; --all reads each blob"
+    bad = sum(bool(chain.problems) for chain in found.chains)
+    number = plural(len(found.chains), "machine")
+    verdict = f"DAMAGED: {bad} of {number}" if found.damage else f"sound: {number}"
+    lines = [f"{verdict} on {url} ({what}, {human_size(found.size)} in {plural(found.requests, 'request')})"]
+    for chain in sorted(found.chains, key=lambda chain: -chain.newest_ns):
+        name = f"{chain.machine or chain.chain[:8]}{' (this machine)' if chain.is_own else ''}"
+        held = f"{plural(chain.checkpoints, 'checkpoint')}, {plural(chain.blobs, 'blob')} in {plural(chain.pieces, 'piece')}"
+        when = f"pushed {age_in_words(chain.newest_ns)}" if chain.newest_ns else "all gone"
+        lines.append(f"  {name}: {held}, {human_size(chain.size)}, {when}{'; DAMAGED' if chain.problems else ''}")
+    return lines
+
+
+def verified_shape(found: "VerifiedRemote", url: str, *, everything: bool) -> Shape:
+    """The same for a program."""
+    return {
+        "url": url,
+        "ok": not found.damage,
+        "everything": everything,
+        "chains": [
+            {
+                "chain": chain.chain,
+                "machine": chain.machine or None,
+                "own": chain.is_own,
+                "pieces": chain.pieces,
+                "checkpoints": chain.checkpoints,
+                "blobs": chain.blobs,
+                "size": chain.size,
+                "pushed_at": time_of(chain.newest_ns),
+                "problems": list(chain.problems),
+            }
+            for chain in found.chains
+        ],
+        "problems": list(found.problems),
+        "size": found.size,
+        "requests": found.requests,
     }
