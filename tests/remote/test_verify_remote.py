@@ -218,3 +218,20 @@ def test_a_rolled_up_chain_is_sound_and_a_damaged_roll_up_is_named(tmp_path, url
         assert "  sandbox-4 (this machine): 4 checkpoints, " in at("remote", "verify", *more, code=0).out
     change(roll_up, flipped(-50))
     assert at("remote", "verify", code=3).err.startswith("casrewind: pieces 1 to 3 of sandbox-4 are damaged or cut (the piece ")
+
+
+def test_what_a_clone_uses_of_another_chain_counts_and_is_missed(remote, url, tmp_path):
+    """The clone sends its own edits alone: their trees, and the content beside them, are in the chain that it came from."""
+    at, place = remote
+    desk = InProcess(tmp_path, tmp_path / "home of desk", CASREWIND_REMOTE_KEY=KEY)
+    desk("clone", url, "copy", "sandbox-4", "--machine", "desk", code=0)
+    plant(tmp_path / "copy", {"g": b"of desk"})
+    for words in (("save",), ("push",)):
+        desk("-C", str(tmp_path / "copy"), *words, code=0)
+    (held,) = place.rglob("*/hold-*")
+    assert at("remote", "verify", "--all", code=0).out.startswith("sound: 3 machines")
+    base = place / held.name.removeprefix("hold-")
+    change(max(base.glob("0*")), flipped(50_000))
+    found = at("remote", "verify", "--all", code=3).err
+    assert "casrewind: piece 3 of sandbox-4 is damaged or cut (" in found
+    assert found.count("of desk cannot be restored: content is missing") == 1
