@@ -171,6 +171,7 @@ def capture_for(context: Context, writer: StoreWriter | DryRunWriter, target: by
     read = scan.read
     places = paths.PathScope(scope)
     load = writer.load_tree
+    load.load_differing_trees(scan.tree, target)
     aim = without_damage(load, writer.put_tree, target, scan.tree, names=bool(scope) or context.tree.folds_names())
     is_dry = isinstance(writer, DryRunWriter)
     stores = ProtectedStores(context.tree, context.policy.excluded)

@@ -18,10 +18,11 @@ from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
 from ..model.domain import Domain, Skip
-from ..model.manifest import DIR, FILE, Entry, Loader
+from ..model.manifest import DIR, FILE, Entry
 from ..model.plan import Action, Merged
 from ..store.dry_run_writer import DryRunWriter
 from ..store.packs import ReadBlob
+from ..store.reading import TreeCache
 from ..worktree.reader import HashSink, NotCapturable
 from .context import Context
 from .restorable import DomainComparer, JudgedChanges, has_safety, naming_checkpoint
@@ -57,7 +58,7 @@ class ScannedWorktree(NamedTuple):
     domain, and a reader of its rule files and of stored blobs."""
 
     tree: bytes
-    load: Loader
+    load: TreeCache
     skipped: tuple[Skip, ...]
     domain: Domain
     read: ReadBlob
@@ -65,7 +66,7 @@ class ScannedWorktree(NamedTuple):
 
 def scan_worktree(context: Context) -> ScannedWorktree:
     """Scan the worktree once, for any number of comparisons."""
-    writer = DryRunWriter(context.store.read)
+    writer = DryRunWriter(context.store.read, context.store.read_many)
     scan = scan_now(context, writer)
     return ScannedWorktree(scan.tree, writer.load_tree, all_skips(scan.domain), scan.domain, writer.read)
 
@@ -95,6 +96,7 @@ def compare(context: Context, old: Checkpoint, new: Checkpoint | None, scope: Se
         return Comparison(_sorted(told.changes, scope), (), stored, stored, absent, _sorted(told.unclear, scope))
     seen = scan_worktree(context)
     with naming_checkpoint(context.store):
+        seen.load.load_differing_trees(old.tree, seen.tree)
         changes = _sorted(diffs.diff(seen.load, old.tree, seen.tree), ())
     told = judge_now(context, DomainComparer(seen.read), changes, old.domain, seen)
     return Comparison(_sorted(told.changes, scope), seen.skipped, stored, present, absent, _sorted(told.unclear, scope))

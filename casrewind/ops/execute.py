@@ -107,13 +107,18 @@ def _is_told_first(context: Context) -> bool:
 def _publish_safety(context: Context, writer: StoreWriter, operation: Operation, report: Restored, now: CapturedState) -> Checkpoint:
     """Publish the state before an operation. The report has the requested operation; a revert is recorded as a restore."""
     head = context.store.head(context.root.key)
+    if head is not None:
+        writer.load_tree.load_differing_trees(head.tree, now.tree)
     counts = diffs.count(diffs.diff(diffs.lenient_loader(now.load), head.tree if head else None, now.tree))
     scan = now.scan._replace(tree=now.tree)
     meta = ((checkpoints.TAKEN_FROM, printable(report.taken_from)),) if report.taken_from else ()
     more = checkpoints.Circumstances(op=report.op, target=operation.target, meta=meta)
     moment = save.Moment(checkpoints.SAFETY, f"before {report.op} of {operation.target}", more=more)
     draft = save.draft_checkpoint(context, writer, moment, scan, head, counts)
-    point = context.store.publish(writer, draft, partial(save.redraft, context, writer, draft, None))
+    # the record of the operation follows: one commit of the index for both, unless the operation reads what it has made itself
+    own = writer.unpublished()
+    index_later = not any(each.after is not None and (each.after.digest in own or each.after.chunks in own) for each in report.actions)
+    point = context.store.publish(writer, draft, partial(save.redraft, context, writer, draft, None), index_later=index_later)
     if now.scan.known.basis is None or context.watch is not None:
         save.remember(context, now.scan, point)
     # else the valid stat file stays: this operation changes most of the changed files once more, and the next save reads them

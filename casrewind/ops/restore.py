@@ -108,7 +108,7 @@ def restore(
 
 def only_plan(context: Context, prepared: Prepared) -> Restored:
     """What would be done. Publishes and changes nothing. Raises as the operation would."""
-    report, now = prepared(DryRunWriter(context.store.read))
+    report, now = prepared(DryRunWriter(context.store.read, context.store.read_many))
     preflight.check_actions(context, now, report.actions)
     return report._replace(dry_run=True)
 

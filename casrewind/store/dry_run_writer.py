@@ -4,12 +4,12 @@ The danger prevented here: a plan that differs from what the restore then does. 
 writer differs.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from ..model import digest as digests
 from ..model import manifest
 from . import packs
-from .reading import TreeCache
+from .reading import ReadMany, TreeCache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # only a large file needs it
@@ -19,11 +19,16 @@ if TYPE_CHECKING:  # only a large file needs it
 class DryRunWriter:
     """The interface of StoreWriter for a scan without writes: computes digests, keeps only trees, in memory."""
 
-    def __init__(self, read: packs.ReadBlob) -> None:
-        """`read` reads blobs of the store."""
-        self._read = read
-        self.load_tree = TreeCache(lambda digest: manifest.decode_node(self.read(digest, packs.TREE)))
+    def __init__(self, read: packs.ReadBlob, read_many: ReadMany = lambda _digests, _kind: ()) -> None:
+        """`read` and `read_many` read blobs of the store."""
+        self._read, self._read_many = read, read_many
+        self.load_tree = TreeCache(lambda digest: manifest.decode_node(self.read(digest, packs.TREE)), read_many=self._read_trees)
         self._trees: dict[bytes, bytes] = {}
+
+    def _read_trees(self, digests: list[bytes], kind: int) -> Iterator[tuple[bytes, object]]:
+        """Yield (digest, blob or error) of this writer's trees and of the store's."""
+        yield from ((digest, self._trees[digest]) for digest in digests if digest in self._trees)
+        yield from self._read_many([digest for digest in digests if digest not in self._trees], kind)
 
     def accepts(self, size: int) -> bool:  # noqa: ARG002 - as StoreWriter's
         """True: read the file."""

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import islice
 
 from .. import errors, fsio
-from .._typing import Protocol, TypeVar
+from .._typing import NamedTuple, Protocol, TypeVar
 from ..messages import printable, store_error
 from ..model import stamp as stamps
 from . import catalog, ledger, packs
@@ -64,6 +64,15 @@ class StoreLock(Protocol):
         """Raises StoreBusy."""
 
 
+class _Unindexed(NamedTuple):
+    """What this object has made durable and the index lacks: the ledger up to offset `end`, where the record `seq` ends, and
+    packs."""
+
+    end: int
+    seq: int
+    packs: packs.FinishedPacks
+
+
 class LedgerIndex:
     """The ledger and the index of one store."""
 
@@ -72,6 +81,7 @@ class LedgerIndex:
         self._path, self.ledger, self._index, self._packs = path, ledger_file, index, pack_directory
         self._lock, self._is_publishing = lock, False
         self._agreed = stamps.NONE  # stamp of the packs' directory when its packs were exactly those of the index
+        self._unindexed: _Unindexed | None = None
         self._sizes: dict[str, int] = {}  # of packs, in the order in which they were looked at
 
     @contextmanager
@@ -329,7 +339,8 @@ class LedgerIndex:
         self._index.remove_discarded(wholly=wholly)
 
     def ledger_state(self, worktree: bytes) -> tuple[catalog.CatalogState, str]:
-        """Returns (state at the ledger's end, id of the worktree's newest checkpoint). Call under the publish lock."""
+        """Returns (state at the ledger's end, id of the worktree's newest checkpoint; "" without a `worktree`). Call under the
+        publish lock."""
         tries: _Retries | None = None
         while True:
             try:
@@ -337,7 +348,10 @@ class LedgerIndex:
                     state, head = catalog.read_state(tables), catalog.worktree_row(tables, worktree).newest
                 if state.ledger_id != self.ledger.identity():
                     raise IndexUnusable("the ledger was replaced")
-                if state.end == self.ledger.size():
+                own, size = self._unindexed, self.ledger.size()
+                if own is not None and not worktree and state.end < own.end == size:
+                    return state._replace(end=own.end, seq=own.seq), ""
+                if state.end == size:
                     return state, head
                 if self.update_index().end == state.end:
                     return state, head  # the rest is a torn tail; the append cuts it
@@ -346,13 +360,26 @@ class LedgerIndex:
                 tries.count_failure(error)
                 self.rebuild()
 
+    def leave_unindexed(self, end: int, seq: int, finished: packs.FinishedPacks) -> None:
+        """Let the next `index_published` add what was just made durable: the ledger up to offset `end`, where the record `seq`
+        ends, and the finished packs. The caller holds the store until then, so that gc removes none of these."""
+        self._unindexed = _Unindexed(end, seq, finished)
+
+    def forget_unindexed(self) -> None:
+        """Leave what was left unindexed to the next command."""
+        self._unindexed = None
+
     def index_published(self, end: int, finished: packs.FinishedPacks = packs.NO_PACKS) -> None:
         """Update the index, in one commit, with what was just made durable: the ledger up to offset `end`, and the
-        finished packs. Errors are ignored: the index is disposable."""
+        finished packs, and what was left unindexed. Errors are ignored: the index is disposable."""
+        before, self._unindexed = self._unindexed, None
+        end = max(end, before.end) if before is not None else end
+
         def work(tables: Tables) -> None:
             state = catalog.read_state(tables)
-            for pack, size in finished.sizes.items():
-                state = catalog.add_pack(tables, state, pack, size, finished.places.of_pack(pack))
+            for group in (finished,) if before is None else (before.packs, finished):
+                for pack, size in group.sizes.items():
+                    state = catalog.add_pack(tables, state, pack, size, group.places.of_pack(pack))
             for record in self.ledger.read(state.end, state.end) if state.end < end else ():
                 if record.end > end:
                     break  # another process's record, perhaps not synced yet

@@ -21,13 +21,18 @@ _HELD = 5_000
 """Entries of directories that are read ahead, about."""
 
 
+ReadMany = Callable[[list[bytes], int], Iterable[tuple[bytes, object]]]
+"""Reads blobs of a kind and yields (digest, its bytes or an error) in any order. May leave blobs out."""
+
+
 class TreeCache:
     """A Loader that keeps trees after loading. Its callers must not modify a tree. A digest names one tree for good, so
     nothing in it becomes out of date."""
 
-    def __init__(self, load: manifest.Loader, most: int = 20_000) -> None:
-        """`most`: number of entries to keep (about 8 MB): enough to restore a thousand files."""
-        self._load, self._most = load, most
+    def __init__(self, load: manifest.Loader, most: int = 20_000, read_many: ReadMany | None = None) -> None:
+        """`most`: number of entries to keep (about 8 MB): enough to restore a thousand files. `read_many`: for
+        `load_differing_trees`."""
+        self._load, self._most, self._read_many = load, most, read_many
         self._trees: dict[bytes, manifest.Tree | NodeList] = {}
         self._entries = 0
 
@@ -43,12 +48,43 @@ class TreeCache:
             self._trees[digest] = tree
         return tree
 
+    def load_differing_trees(self, one: bytes, other: bytes) -> None:
+        """Read the trees in which two manifests differ, for a comparison that follows. A whole level of directories is read
+        at once: a lookup in the index costs as much as the read of a small tree. What cannot be read, and what is more than
+        the cache keeps, is loaded when it is asked for."""
+        if self._entries > self._most // 2:  # of an earlier comparison: there has to be room for this one
+            self._trees, self._entries = {}, 0
+        pairs: set[tuple[bytes | None, bytes | None]] = {(one, other)} if one != other else set()
+        while pairs and self._read_many is not None:
+            lacking = {digest for pair in pairs for digest in pair if digest is not None and digest not in self._trees}
+            for digest, data in self._read_many(list(lacking), packs.TREE):
+                if isinstance(data, bytes) and self._entries < self._most:
+                    with suppress(errors.StoreDamaged):
+                        self._trees[digest] = tree = manifest.decode_node(data)
+                        self._entries += _size(tree)
+            if self._entries >= self._most:
+                return
+            pairs = {below for pair in pairs for below in self._pairs_below(*pair)}
+
+    def _pairs_below(self, one: bytes | None, other: bytes | None) -> Iterator[tuple[bytes | None, bytes | None]]:
+        """Yield the trees of each directory in two trees that is not the same in both; None where there is none."""
+        before, after = self._directories_of(one), self._directories_of(other)
+        for name in before.keys() | after.keys():
+            pair = before.get(name), after.get(name)
+            if pair[0] != pair[1]:
+                yield pair
+
+    def _directories_of(self, digest: bytes | None) -> dict[bytes, bytes]:
+        """{name: digest of its tree} of the directories in a tree; empty for a tree of nodes and for one that is not kept."""
+        tree = None if digest is None else self._trees.get(digest)
+        return {name: entry.digest for name, entry in tree if entry.kind == manifest.DIR} if isinstance(tree, list) else {}
+
 
 class TreesAhead:
     """A Loader for a walk over whole trees: it reads many directories at once, because a lookup in the index costs as much
     as the read of a small one. What cannot be read ahead is loaded when it is asked for, and raises its error then."""
 
-    def __init__(self, load: manifest.Loader, read_many: Callable[[list[bytes], int], Iterable[tuple[bytes, object]]]) -> None:
+    def __init__(self, load: manifest.Loader, read_many: ReadMany) -> None:
         """`load` is a store's `load_tree`, and `read_many` its method of this name. Reads nothing yet."""
         self._load, self._read_many = load, read_many
         self._next: list[bytes] = []  # directories in those that were read; the last is needed first

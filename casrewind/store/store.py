@@ -336,7 +336,7 @@ class Store:
             disk = self._ledger_index.sizes(again=again)
             quota = WriteQuota(self._layout, disk, budget)
             pack_writer = packs.PackWriter(self._layout.packs, self._layout.temporary, quota.ask)
-            writer = StoreWriter(self.path, pack_writer, self.read, self._places, disk, quota.accepts)
+            writer = StoreWriter(self.path, pack_writer, self.read, self._places, disk, quota.accepts, self.read_many)
             try:
                 fsio.remove_orphans(self._layout.temporary)
                 yield writer
@@ -381,10 +381,11 @@ class Store:
             if lock is not None:
                 os.close(lock)
 
-    def publish(self, writer: StoreWriter, draft: Checkpoint, redraft: Redraft) -> Checkpoint:
+    def publish(self, writer: StoreWriter, draft: Checkpoint, redraft: Redraft, *, index_later: bool = False) -> Checkpoint:
         """Make everything that the writer wrote durable, then the checkpoint. It exists when this returns. If another
-        checkpoint was published since the draft, `redraft` gives the draft anew, by the id of that one. Raises StoreFull,
-        StoreBusy, StoreError; then nothing is published."""
+        checkpoint was published since the draft, `redraft` gives the draft anew, by the id of that one. `index_later`: the caller
+        appends another record before it stops writing, and the index gets both then. Raises StoreFull, StoreBusy, StoreError;
+        then nothing is published."""
         try:
             finished = writer.finish()
             with self._ledger_index.publishing():
@@ -395,7 +396,10 @@ class Store:
                 end = self._ledger_index.ledger.append(state.end, record)
         except OSError as error:
             raise store_error(error, "publishing to", self.path) from error
-        self._ledger_index.index_published(end, finished)
+        if index_later:
+            self._ledger_index.leave_unindexed(end, point.seq, finished)
+        else:
+            self._ledger_index.index_published(end, finished)
         return point
 
     def add_blobs(self, writer: StoreWriter) -> None:
@@ -473,7 +477,10 @@ class Store:
         """Hold the lock that limits restores to one per worktree. Raises StoreBusy at once if another restore runs."""
         lock = self._layout.lock("restore-" + worktree.hex())
         with locks.locked(lock, exclusive=True, deadline=0.2, holder="restore"):
-            yield
+            try:
+                yield
+            finally:
+                self._ledger_index.forget_unindexed()
 
     def is_restoring(self, worktree: bytes) -> bool:
         """True while a restore of this worktree runs in some process."""

@@ -6,6 +6,7 @@ and trusts a row only if the pack exists and is long enough.
 """
 
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from functools import cached_property, partial
 from itertools import groupby
 
@@ -19,7 +20,7 @@ from .packs import BlobLocation, FinishedPacks, PackWriter
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # not needed by a save without writes, or without large files
     from . import chunker
-    from .reading import TreeCache
+    from .reading import ReadMany, TreeCache
 
 _BATCH_BYTES = 4 << 20
 _BATCH_BLOBS = 1000
@@ -41,11 +42,13 @@ class StoreWriter:
         find: Finder,
         live: dict[str, int],
         expect: Callable[[int], None],
+        read_many: "ReadMany" = lambda _digests, _kind: (),
     ) -> None:
-        """`place` names the store in errors, `read` reads its blobs; `live` is {pack id: bytes} of the packs on disk.
-        `expect` checks large files before they are read."""
+        """`place` names the store in errors, `read` and `read_many` read its blobs; `live` is {pack id: bytes} of the packs
+        on disk. `expect` checks large files before they are read."""
         self._place, self._expect = place, expect
-        self._writer, self._read, self._find, self._live = writer, read, find, dict(live)
+        self._writer, self._find, self._live = writer, find, dict(live)
+        self._read, self._read_many = read, read_many
         self._pending: dict[bytes, tuple[int, bytes]] = {}
         self._pending_bytes = 0
         self._under_way: tuple[dict[bytes, tuple[int, bytes]], packs.Compressor] | None = None
@@ -58,7 +61,14 @@ class StoreWriter:
         """Loads trees: the scan, the count of its changes and a restore load the same."""
         from .reading import TreeCache
 
-        return TreeCache(lambda digest: manifest.decode_node(self.read(digest, packs.TREE)))
+        return TreeCache(lambda digest: manifest.decode_node(self.read(digest, packs.TREE)), read_many=self._read_trees)
+
+    def _read_trees(self, digests: list[bytes], kind: int) -> Iterator[tuple[bytes, object]]:
+        """Yield (digest, blob or error) of this writer's blobs, which the index does not have yet, and then of the store's."""
+        for digest in self._known.intersection(digests):
+            with suppress(errors.StoreDamaged):
+                yield digest, self.read(digest, kind)
+        yield from self._read_many([digest for digest in digests if digest not in self._known], kind)
 
     @property
     def written(self) -> int:

@@ -81,7 +81,7 @@ class NewTree:
     def _open_below(self, path: bytes) -> None:
         """Open a directory, and put it behind the chain of those that it lies in."""
         if self._parent_fd >= 0 and len(self._chain) < _MOST_OPEN:
-            fd = fsio.open_beneath(self._parent_fd, path[len(self._parent) + 1 :].split(b"/"))
+            fd = fsio.open_beneath(self._parent_fd, path[len(self._parent) + 1 :])
         else:
             fd = self.tree.open_directory(path)
             self._close_directories(None)

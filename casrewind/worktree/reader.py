@@ -271,7 +271,7 @@ class Worktree:
 
     def open_directory(self, path: bytes) -> int:
         """Open the directory `path` (b"" = the root), following no link; the caller closes it. Raises OSError."""
-        return fsio.open_beneath(self.fd, path.split(b"/") if path else ())
+        return fsio.open_beneath(self.fd, path)
 
     def open_parent(self, path: bytes) -> tuple[int, bytes]:
         """Open a path's parent, for the caller to close. Returns (descriptor, last component). Raises OSError,

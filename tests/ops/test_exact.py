@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from casrewind import errors
+from support import packfile
 from support.picture import differences, picture
 from support.trees import Dir, Exec, Fifo, Link, Mode, plant
 
@@ -315,18 +316,11 @@ def test_a_directory_that_is_as_it_was_is_restored_around_whatever_became_of_its
     (root / "other" / "f").write_bytes(b"2")
     workspace.save()
     same, other = (dict(workspace.entries(then))[name].digest for name in (b"same", b"other"))
-    store = workspace._context.store
-    real = store.read
-
-    def read(digest, kind=None):
-        if digest in doomed:
-            raise errors.BlobCorrupt("damaged")
-        return real(digest, kind)
-
-    store.read = read
-    doomed = {other}
+    store = workspace._context.store.path
+    packfile.flip_blob(store, other)
     with pytest.raises(errors.StoreDamaged, match="other"):
         workspace.restore(then)
-    doomed = {same}
+    packfile.flip_blob(store, other)
+    packfile.flip_blob(store, same)
     assert workspace.restore(then).unchanged == 1
     assert (root / "other" / "f").read_bytes() == b"1"

@@ -1,8 +1,13 @@
 """Trees and contents of one restore: read once, and not all of them held."""
 
+import shutil
+
+import pytest
+
 from casrewind import errors
 from casrewind.model import digest as digests
 from casrewind.model import manifest
+from casrewind.model.diff import diff
 from casrewind.model.plan import Action
 from casrewind.ops import execute
 from casrewind.ops.execute import Contents
@@ -74,3 +79,45 @@ def test_contents_come_in_whatever_order_they_are_asked_for(workspace, root, mon
         for action in order:
             assert digests.of(b"".join(read(action.after))) == action.after.digest
             assert len(read._ahead) <= 3
+
+
+def test_trees_that_differ_are_read_a_level_at_a_time_and_no_others(workspace, root, monkeypatch):
+    """Whatever was made, removed or changed: a comparison afterwards looks nothing up, and finds what it finds without."""
+    plant(root, {f"a{one}/b{two}/f": b"%d %d" % (one, two) for one in range(12) for two in range(12)})
+    first = workspace.save().checkpoint.tree
+    for number in range(12):
+        (root / f"a{number}/b{number}/f").write_bytes(b"else")
+    shutil.rmtree(root / "a1")
+    plant(root, {"new/deep/f": b"n"})
+    second = workspace.save().checkpoint.tree
+    store, lots = workspace._context.store, []
+    looked_up = type(store)._places
+
+    def looking_up(self, wanted):
+        lots.append(len(wanted))
+        return looked_up(self, wanted)
+
+    monkeypatch.setattr(type(store), "_places", looking_up)
+    trees = TreeCache(store.load_tree, read_many=store.read_many)
+    trees.load_differing_trees(first, second)
+    assert len(lots) <= 4 and sum(lots) < 80
+    lots.clear()
+    found = list(diff(trees, first, second))
+    assert len(found) > 20 and not lots
+    assert found == list(diff(store.load_tree, first, second))
+    few = TreeCache(store.load_tree, 10, read_many=store.read_many)
+    few.load_differing_trees(first, second)
+    assert list(diff(few, first, second)) == found
+
+
+def test_trees_that_cannot_be_read_ahead_are_met_by_the_comparison(workspace, root):
+    plant(root, {"a/f": b"1", "b/g": b"1"})
+    first = workspace.save().checkpoint.tree
+    plant(root, {"a/f": b"2", "b/g": b"2"})
+    second = workspace.save().checkpoint.tree
+    store = workspace._context.store
+    packfile.flip_blob(store.path, dict(manifest.walk(store.load_tree, first))[b"b"].digest)
+    trees = TreeCache(store.load_tree, read_many=store.read_many)
+    trees.load_differing_trees(first, second)
+    with pytest.raises(errors.BlobCorrupt):
+        list(diff(trees, first, second))

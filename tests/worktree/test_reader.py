@@ -2,12 +2,14 @@
 
 import hashlib
 import os
+import shutil
 import socket
+import sys
 
 import pytest
 from blake3 import blake3
 
-from casrewind import errors
+from casrewind import errors, fsio
 from casrewind.model import manifest
 from casrewind.worktree.reader import EMPTY_TREE, HashSink, NotCapturable, NameSpelling, Worktree, read_stable
 from support.trees import Dir, Exec, Fifo, Link, Mode, plant
@@ -251,3 +253,33 @@ def test_a_hash_sink_gives_the_digests_that_a_store_would(root):
         assert HashSink().put_stream(file, 0)[:2] == (len(data), digest(data))
     assert HashSink().put_file(data) == HashSink().put_rules(data) == digest(data)
     assert hashlib.sha256(data).digest() != digest(data)
+
+
+@pytest.fixture(params=["at once", "part by part"])
+def way_down(request, monkeypatch):
+    """How directories are opened: by openat2, and as on a kernel without it."""
+    import ctypes  # noqa: F401 - nothing is opened at once by a process that has not loaded it
+
+    if request.param == "part by part":
+        monkeypatch.setattr(fsio, "_find_system_call", lambda: None)
+    elif sys.platform.startswith("linux"):
+        assert fsio._find_system_call() is not None
+    return request.param
+
+
+def test_a_deep_directory_is_reached_through_no_link(way_down, tree, root, tmp_path):
+    """Wherever in the path it is, and wherever it leads: also to a place inside."""
+    plant(tmp_path / "outside", {"c/d/secret": b"s"})
+    plant(root, {"a/b/c/d/f": b"f", "a/b/inside": Link("c"), "a/out": Link(str(tmp_path / "outside")), "a/file": b"x"})
+    with fsio.closing(tree.open_directory(b"a/b/c/d")) as fd:
+        assert os.listdir(fd) == ["f"]
+        assert os.path.samestat(os.fstat(fd), os.stat(root / "a/b/c/d"))
+    for path, error in ((b"a/out/c/d", OSError), (b"a/b/inside/d", OSError), (b"a/b/c/inside", FileNotFoundError),
+                        (b"a/file/c/d", NotADirectoryError), (b"a/b/none/d", FileNotFoundError), (b"a/b/c\0/d", ValueError)):  # fmt: skip
+        with pytest.raises(error):
+            os.close(tree.open_directory(path))
+    assert tree.status_of(b"a/out/c/d/secret") is None
+    shutil.rmtree(root / "a/b")
+    os.symlink(tmp_path / "outside", root / "a/b")
+    with pytest.raises(OSError):
+        os.close(tree.open_directory(b"a/b/c/d"))

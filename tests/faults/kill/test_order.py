@@ -88,3 +88,11 @@ def test_the_journal_goes_when_the_worktree_and_the_record_of_the_restore_are_du
     synced = restored.first("syncfs", "root", _changes(restored)[-1])
     told = restored.every("write", "store/ledger")[-1]
     assert synced < told < restored.first("fsync", "store/ledger", told) < closed < restored.first("fsync", "store/journals", closed)
+
+
+def test_the_index_gets_the_safety_checkpoint_and_the_record_of_the_restore_in_one_commit(restored):
+    """The ten syncs of a restore: pack, packs, ledger, journal, journals, worktree, worktree, ledger, index, journals."""
+    (commit,) = restored.every("fsync", "store/index/data.mdb")
+    told = restored.every("write", "store/ledger")[-1]
+    assert restored.first("fsync", "store/ledger", told) < commit
+    assert len(restored.every("fsync", "")) + len(restored.every("syncfs", "")) == 10
