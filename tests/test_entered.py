@@ -94,3 +94,18 @@ def test_a_restore(project, tmp_path):
     files, functions = entered(project, tmp_path, "restore", "last", "--yes")
     assert {"ops/restore.py", "worktree/apply.py"} <= files
     assert len(files) <= 64, sorted(files)  # two more than the rest: the question, and when it is asked
+
+
+def test_a_diff_without_a_patch(project, tmp_path):
+    """It compares no lines: neither these nor what makes a table or a patch of them is imported."""
+    edit(project, "d6/f6", b"edited\n")
+    files, _ = entered(project, tmp_path, "diff", "last")
+    assert {"ops/compare.py", "cli/show/changes.py"} <= files
+    assert len(files) <= 54, sorted(files)
+    loaded = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "casrewind", "-C", project.root, "diff", "last"],
+        env={**project.environment, "PYTHONPATH": str(Path(package.__file__).parent.parent)}, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert loaded.returncode == 0 and "d6/f6" in loaded.stdout
+    modules = {line.rpartition("|")[2].strip() for line in loaded.stderr.splitlines()}
+    assert not modules & {"casrewind.cli.show.patch", "casrewind.cli.show.diffstat", "casrewind.model.line_diff", "re", "hashlib", "signal"}

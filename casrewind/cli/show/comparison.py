@@ -1,14 +1,13 @@
 """A comparison as lines, in the requested form."""
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from ..._typing import TYPE_CHECKING, NamedTuple
 from ...messages import printable
 from ...model.diff import Change, Counts, count, counted_changes
 from ...ops.rename_detection import find_renames
-from . import changes, diffstat, patch
-from .text import BOLD, COLOURS, CYAN, Line, counts_in_words
+from . import changes
+from .text import BOLD, COLOURS, CONTEXT, CYAN, Line, counts_in_words
 
 if TYPE_CHECKING:
     from ...ops.compare import Comparison
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 SUMMARY, PATCH, STAT, NAME_STATUS, NAME_ONLY, ENTRIES = "summary", "patch", "stat", "name-status", "name-only", "entries"
 _LETTERS = {"added": "A", "modified": "M", "removed": "D", "type": "T"}
-_MARKED = re.compile(r"(\[-.*?-\])|\{\+.*?\+\}", re.DOTALL)
+_MARKED = r"(?s)(\[-.*?-\])|\{\+.*?\+\}"
 """Words that a patch marks: removed ones, or added ones."""
 
 
@@ -29,7 +28,7 @@ class Form(NamedTuple):
     """
 
     name: str = SUMMARY
-    context: int = patch.CONTEXT
+    context: int = CONTEXT
     words: bool = False
     renames: bool = True
 
@@ -40,7 +39,7 @@ def form_of(options: "ParsedOptions") -> Form:
     name = options.form
     if name in (SUMMARY, ENTRIES) and (context is not None or words):
         name = PATCH
-    return Form(name, patch.CONTEXT if context is None else context, words, not getattr(options, "no_renames", False))
+    return Form(name, CONTEXT if context is None else context, words, not getattr(options, "no_renames", False))
 
 
 def comparison_lines(found: "Comparison", form: Form, columns: int, shared: Collection[bytes] = ()) -> Iterator[Line]:
@@ -51,9 +50,13 @@ def comparison_lines(found: "Comparison", form: Form, columns: int, shared: Coll
     renames = find_renames(found) if form.renames else ()
     changed = changes_with_renames(counted_changes(found.changes), renames)
     if form.name == PATCH:
+        from . import patch
+
         for change, rename in changed:
             yield from patch_lines(patch.patch_of_change(found, change, rename, context=form.context, words=form.words), words=form.words)
     elif form.name == STAT:
+        from . import diffstat
+
         table = [(pair[0].path, diffstat.count_lines(found, *pair)) for pair in changed]
         rows = [row._replace(name=f"{row.name} ?") if path in shared else row for path, row in table]
         yield from diffstat.table_lines(rows, columns)
@@ -112,6 +115,8 @@ def _styles(text: str, *, is_head: bool, words: bool) -> Iterator[tuple[int, int
         head, end, _ = text.partition(" @@")
         yield 0, len(head + end), CYAN
     elif words:
-        yield from ((found.start(), found.end(), COLOURS["-" if found[1] else "+"]) for found in _MARKED.finditer(text))
+        import re
+
+        yield from ((found.start(), found.end(), COLOURS["-" if found[1] else "+"]) for found in re.finditer(_MARKED, text))
     elif text[:1] in ("+", "-"):
         yield 0, len(text), COLOURS[text[0]]

@@ -12,13 +12,12 @@ from ...model import manifest
 from ...model.diff import Change
 from ...model.line_diff import Block, blocks, is_binary, lines_of
 from ...model.manifest import Entry
+from .text import CONTEXT
 
 if TYPE_CHECKING:
     from ...ops.compare import Comparison
     from ...ops.rename_detection import Rename
 
-CONTEXT = 3
-"""Context lines around a change."""
 _MAX_BYTES = 32 << 20
 """Maximum size of a file for a comparison of lines."""
 _MOST_HEADING = 80

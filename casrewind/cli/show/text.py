@@ -21,6 +21,8 @@ COLOURS = {"+": "32", "-": "31", "~": "33", "R": "36"}
 """The colour of each sign, and of a rename."""
 BOLD, DIM, RED_BOLD, CYAN = "1", "2", "1;31", "36"
 """Styles, as a terminal's control sequences have them."""
+CONTEXT = 3
+"""Lines around a change in a patch."""
 PIPED = 5000
 """Columns if output is not a terminal: every row is one line."""
 

@@ -32,10 +32,13 @@ def pager(options: "ParsedOptions") -> Iterator[None]:
     when the person closes the pager. While the pager runs, the pager handles interrupts.
     """
     colour.set_mode(options)
+    command = _pager_command() if _is_wanted(options) else None
+    if command is None:
+        yield
+        return
     import signal
 
-    command = _pager_command() if _is_wanted(options) else None
-    started = _start_pager(command) if command is not None else None
+    started = _start_pager(command)
     if started is None:
         yield
         return
