@@ -1,4 +1,4 @@
-"""A generated tree of a given size, and a workspace over it. Size: --files N (default 2000)."""
+"""A generated tree of a given size, and a workspace over it. Sizes: --files N (default 2000), --megabytes N (default 64)."""
 
 import pytest
 
@@ -9,6 +9,12 @@ from . import trees
 
 def pytest_addoption(parser):
     parser.addoption("--files", type=int, default=2000, help="files in the generated tree, ten or more")
+    parser.addoption("--megabytes", type=int, default=64, help="random bytes that are hashed, cut and compressed, in MiB")
+
+
+def pytest_benchmark_update_json(config, output_json):
+    """Note the size, which the record of pytest-benchmark lacks."""
+    output_json["files"] = config.getoption("--files")
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
-"""python -m benchmarks.report FILE.json ...: what compare and growth have written, as Markdown.
+"""python -m benchmarks.report FILE.json ...: what compare, growth and pytest-benchmark have written, as Markdown.
 
 With `--into docs/internals/performance.md`, the tables of that document are replaced: what stands between `<!-- tables: NAME -->` and
-`<!-- end -->`. NAME is that of the tree that compare was given, or "growth".
+`<!-- end -->`. NAME is that of the tree that compare was given, "growth", or "in one process". With `--short`, the records of
+compare become one table, with a row for each operation that a person waits for most; its NAME is "short".
 """
 
 import argparse
@@ -26,7 +27,8 @@ def options(argv):
     """The options in `argv`, checked."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.report", description="Figures as Markdown.", allow_abbrev=False)
     parser.error = lambda message: parser.exit(USAGE, f"report: {message}\n")
-    parser.add_argument("files", metavar="FILE.json", nargs="+", help="what compare or growth has written with --json")
+    parser.add_argument("files", metavar="FILE.json", nargs="+", help="what compare or growth has written with --json, or pytest with --benchmark-json")
+    parser.add_argument("--short", action="store_true", help="one table of casrewind beside git, from all records of compare")
     parser.add_argument("--into", metavar="FILE.md", help="replace the tables of this document instead of printing")
     return parser.parse_args(argv)
 
@@ -39,13 +41,17 @@ def main(argv=None):
         for path in given.files:
             with open(path, encoding="utf-8") as file:
                 records.append(json.load(file))
+        if given.short:
+            tables = {"short": list(short(records))}
+        else:
+            tables = {name_of(record): lines(record) for record in records}
         if given.into is None:
-            print(*itertools.chain.from_iterable(lines(record) for record in records), sep="\n")
+            print(*itertools.chain.from_iterable(tables.values()), sep="\n")
             return 0
         with open(given.into, encoding="utf-8") as file:
             text = file.read()
-        for record in records:
-            text = replaced(text, name_of(record), "\n".join(lines(record)))
+        for name, found in tables.items():
+            text = replaced(text, name, "\n".join(found))
     except (OSError, ValueError, KeyError) as error:
         print(f"report: {error}", file=sys.stderr)
         return USAGE
@@ -56,6 +62,8 @@ def main(argv=None):
 
 def name_of(record):
     """What the tables of a record are called in a document."""
+    if "benchmarks" in record:
+        return "in one process"
     return "growth" if record["kind"] == "growth" else record["tree"]["name"]
 
 
@@ -70,8 +78,27 @@ def replaced(text, name, tables):
 
 def lines(record):
     """The lines of Markdown for a record."""
-    found = list(_growth(record) if record["kind"] == "growth" else _compared(record))
+    if "benchmarks" in record:
+        found = list(_in_one_process(record))
+    else:
+        found = list(_growth(record) if record["kind"] == "growth" else _compared(record))
     return found[:-1] if found[-1] == "" else found
+
+
+def short(records):
+    """The lines of one table of casrewind beside git, from records of compare: medians, least values and processor time."""
+    yield "| | git: median, least, processor time | casrewind | x git | x git, processor time |"
+    yield "|---|---|---|---|---|"
+    for record in records:
+        what = f"{record['tree']['name'].replace('-', ' ')}, Python {record['python']}"
+        for operation in ("first", "unchanged", "edited", "edited-many", "restore", "restore-many", "diff"):
+            pair = [record["summary"].get(operation, {}).get(tool) for tool in (summary.BASE, "casrewind")]
+            if None in pair:
+                continue
+            git, own = (", ".join(summary.amount(operation, line[key]) for key in ("median", "least", "processor")) for line in pair)
+            worked = pair[1]["processor"] / pair[0]["processor"]
+            title = rounds.title(operation, rounds.Sizes(**record["sizes"]))
+            yield f"| {what}: {title} | {git} | {own} | {pair[1]['ratio']:.2f}{_mark(pair[1])} | {worked:.2f} |"
 
 
 def _measured(record, *what):
@@ -151,6 +178,26 @@ def _cell(operation, line):
 
 def _mark(line):
     return "" if line["steady"] else " ~"
+
+
+def _in_one_process(record):
+    machine = record["machine_info"]
+    timers = {one["options"]["timer"] for one in record["benchmarks"]}
+    clock = "processor time" if timers == {"process_time"} else "elapsed time"
+    yield (
+        f"{record['datetime'][:10]}, Python {machine['python_version']}, {machine['cpu'].get('count', 1)} processors; a generated tree of "
+        f"{record['files']:,} files; {clock}."
+    )
+    yield from ("", "| | median | least | rounds |", "|---|---|---|---|")
+    for one in sorted(record["benchmarks"], key=lambda one: one["fullname"].partition("::")[0]):  # in the order of each file
+        what, taken = one["name"].removeprefix("test_").replace("_", " "), one["stats"]
+        size = one["extra_info"].get("bytes")
+        rates = [_precise(taken[name]) + ("" if size is None else f", {size / taken[name] / 1e6:,.0f} MB/s") for name in ("median", "min")]
+        yield f"| {what} | {' | '.join(rates)} | {taken['rounds']} |"
+
+
+def _precise(seconds):
+    return growth.seconds(seconds) if seconds >= 0.01 else f"{seconds * 1e3:.2f} ms"
 
 
 def _growth(record):

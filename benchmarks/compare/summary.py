@@ -18,7 +18,7 @@ class Line(NamedTuple):
     """What the samples of one tool in one operation come to.
 
     `ratio`: its median to that of git, None without git; `synced`: that of git with core.fsync=all. `steady`: its median,
-    and git's, are near their least values.
+    and git's, are near their least values. `processor`: the median of the processor time, None for what is no time.
     """
 
     median: float
@@ -27,13 +27,16 @@ class Line(NamedTuple):
     synced: float | None
     samples: int
     steady: bool
+    processor: float | None = None
 
 
 def summarise(samples):
     """{operation: {tool: Line}}, both in the order in which they were first measured."""
-    values = {}
+    values, processor = {}, {}
     for sample in samples:
         values.setdefault(sample.operation, {}).setdefault(sample.tool, []).append(sample.value)
+        if "processor_seconds" in sample.extra:
+            processor.setdefault((sample.operation, sample.tool), []).append(sample.extra["processor_seconds"])
     found = {}
     for operation, tools in values.items():
         base, synced = (statistics.median(tools[name]) if name in tools else None for name in (BASE, SYNCED))
@@ -43,7 +46,8 @@ def summarise(samples):
             median = statistics.median(taken)
             steady = _is_steady(taken) and base_is_steady
             ratios = (median / base if base else None, median / synced if synced else None)
-            found[operation][tool] = Line(median, min(taken), *ratios, len(taken), steady)
+            worked = processor.get((operation, tool))
+            found[operation][tool] = Line(median, min(taken), *ratios, len(taken), steady, worked and statistics.median(worked))
     return {operation: found[operation] for operation in OPERATIONS if operation in found}
 
 
@@ -56,11 +60,12 @@ def table(summary, missing, failures, unable, *, sizes):
     operation, message)]; `sizes`: those of the run."""
     lines = []
     synced = any(line.synced is not None for tools in summary.values() for line in tools.values())
-    head = f"{'n':>3}{'median':>11}{'least':>11}{'x ' + BASE:>9}" + (f"{'x fsync':>9}" if synced else "")
+    head = f"{'n':>3}{'median':>11}{'least':>11}{'processor':>11}{'x ' + BASE:>9}" + (f"{'x fsync':>9}" if synced else "")
     for operation, tools in summary.items():
         lines += ["", f"{title(operation, sizes):<44}{head}"]
         for tool, line in tools.items():
-            cells = f"{line.samples:>3}{amount(operation, line.median):>11}{amount(operation, line.least):>11}{_cell(line.ratio)}"
+            worked = "" if line.processor is None else amount(operation, line.processor)
+            cells = f"{line.samples:>3}{amount(operation, line.median):>11}{amount(operation, line.least):>11}{worked:>11}{_cell(line.ratio)}"
             lines.append(f"  {tool:<42}{cells}{_cell(line.synced) if synced else ''}{'' if line.steady else ' ~'}")
     if not all(line.steady for tools in summary.values() for line in tools.values()):
         lines += ["", f"~ not steady: the median, or {BASE}'s, is over {_STEADY:g} times the least value; do not quote it"]

@@ -192,6 +192,20 @@ def test_figures_of_an_unsteady_machine_are_marked(monkeypatch):
     assert lines(casrewind=[1.0])[2].split()[-1] == "-"
 
 
+def test_processor_time_stands_beside_what_took_it(monkeypatch):
+    monkeypatch.syspath_prepend(str(TOP))
+    from benchmarks.compare import rounds, summary
+
+    samples = [rounds.Sample(0, "first", turn, "git", 2.0, {"processor_seconds": worked}) for turn, worked in enumerate((3.0, 1.5, 2.5))]
+    samples.append(rounds.Sample(0, "disk", 0, "git", 5e6, {}))
+    found = summary.summarise(samples)
+    assert (found["first"]["git"].processor, found["disk"]["git"].processor) == (2.5, None)
+    lines = summary.table(found, {}, {}, [], sizes=rounds.Sizes())
+    assert [line.split()[1:] for line in lines if line.startswith("  git")] == [
+        ["3", "2.00", "s", "2.00", "s", "2.50", "s", "1.00"], ["1", "5.0", "MB", "5.0", "MB", "1.00"],
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -285,13 +299,3 @@ def test_an_interrupt_ends_what_runs_and_leaves_nothing(number, scratch, tools):
     assert list(scratch.iterdir()) == []
     with pytest.raises(ProcessLookupError):
         os.kill(child, 0)
-
-
-def test_every_bench_runs_once_on_few_files(tmp_path):
-    command = [sys.executable, "-m", "pytest", "benchmarks", "--files", "20", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    done = subprocess.run(
-        [*command, "--basetemp", str(tmp_path / "base")], cwd=TOP, capture_output=True, text=True, timeout=300,
-        env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "PYTHONPATH": str(TOP)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "7 passed" in done.stdout

@@ -124,3 +124,20 @@ def test_a_document_without_a_place_for_the_tables_stays_as_it_is(scratch, tmp_p
     code, out, err = run("report", record, "--into", document, scratch=scratch)
     assert code == 64 and out == "" and err.startswith("report: the document has no place for these tables: <!-- tables: kernel -->")
     assert document.read_text() == "<!-- tables: other -->\n<!-- end -->\n"
+
+
+def test_a_short_table_has_least_values_and_processor_time_of_each_run(scratch, tmp_path):
+    record, document = compared(0.2), tmp_path / "p.md"
+    for tool, line in record["summary"]["first"].items():
+        line |= {"least": line["median"] / 2, "processor": {"casrewind": 3.0, "git": 12.0}.get(tool)}
+    paths = []
+    for number, python in enumerate(("3.11.2", "3.11.7")):
+        paths.append(tmp_path / f"{number}.json")
+        paths[-1].write_text(json.dumps({**record, "python": python}))
+    document.write_text("<!-- tables: short -->\n<!-- end -->\n")
+    assert run("report", *paths, "--short", "--into", document, scratch=scratch) == (0, "", "")
+    rows = [line for line in document.read_text().splitlines() if line.startswith("| kernel")]
+    assert rows == [
+        f"| kernel, Python {python}: first save | 10.00 s, 5.00 s, 12.00 s | 2.00 s, 1.00 s, 3.00 s | 0.20 | 0.25 |"
+        for python in ("3.11.2", "3.11.7")
+    ]
