@@ -79,20 +79,25 @@ def clone(
         arriving = _arriving(context, found, point, everything=everything)
         chosen = next(one for _, one in arriving.points if one.id == point.id)
 
+        rows, own_chain = bytearray(), ""
+
         def write_files(kept: Sequence[Checkpoint]) -> None:
+            nonlocal own_chain
             if chosen not in kept:
                 raise errors.RemoteError(
                     f"the content of {chosen.id} is not complete on {wanted.url}", "casrewind clone URL DIR REF takes another checkpoint"
                 )
+            own_chain = _hold(remote, found.chain)
             restore_to.materialise(context, chosen, context.root.path, from_worktree=False, durable=True, is_published=False)
 
-        rows = bytearray()
         kept, problems = store_arriving(context, found, arriving, write_files, rows)
         place = configs.write(context.store, identity, wanted, None if wanted.key_command else master)
         files = StateFiles(place)
-        if everything:
-            files.save(files.state._replace(chains={found.chain: found.read}))
-        _use_blobs_of(remote._replace(files=files), found.chain, rows)
+        known = {found.chain: found.read} if everything else {}
+        if own_chain:
+            files.add_sent([bytes(rows)], SyncState(chain=own_chain, chains=known))
+        elif known:
+            files.save(SyncState(chains=known))
         chat = None
         try:
             if any(one.cursor for one in kept):
@@ -107,24 +112,23 @@ def clone(
     return Cloned(context.root.path, chosen, found.read.machine, chosen.files, len(kept), chat, (*found.problems, *problems))
 
 
-def _use_blobs_of(remote: Remote, other: str, rows: bytearray) -> None:
-    """Let the new store's chain use the blobs of the chain that it was cloned from: its pushes send only what is new. `rows` are those
-    blobs. What is refused changes nothing: then the first push sends everything.
+def _hold(remote: Remote, other: str) -> str:
+    """Say on the remote that a new chain uses the blobs of another one: its pushes send only what is new. Returns the new chain's id,
+    "" if that is refused: then the first push sends everything.
 
-    First it says so on the remote, then it looks whether that chain is about to be emptied, or was. Who empties does the same the
-    other way round (see old_chains.py)."""
-    files, objects = remote.files, remote.objects
-    chain = os.urandom(16).hex()
+    First it says so, then it looks whether the other chain is about to be emptied, or was. Who empties does the same the other way
+    round (see old_chains.py)."""
+    objects, chain = remote.objects, os.urandom(16).hex()
     name = hold_name(chain, other)
-    with suppress(errors.RemoteError):  # the clone is made; a reader without the right to write may make one, too
+    with suppress(errors.RemoteError):  # a reader without the right to write may make a clone, too
         objects.put_new(name, empty_piece(remote.keys, name))
         listed = objects.list(other)
         pieces = chains_of(listed).get(other, [])
         is_going = any(info.name.startswith(f"{other}/dead-") for info in listed) or not pieces
-        if is_going or open_piece(objects, remote.keys, pieces[-1].name, pieces[-1].size).is_end:
-            objects.delete([name])
-        else:
-            files.add_sent([bytes(rows)], SyncState(chain=chain, chains=files.state.chains))
+        if not is_going and not open_piece(objects, remote.keys, pieces[-1].name, pieces[-1].size).is_end:
+            return chain
+        objects.delete([name])
+    return ""
 
 
 def _open_new(directory: str, settings: Settings) -> tuple[Context, bool]:

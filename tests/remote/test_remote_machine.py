@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from casrewind import errors
 from casrewind.model import manifest
 from casrewind.model.retention import Limits
-from casrewind.remote import clone, collect, objects, piece, push
+from casrewind.remote import clone, collect, objects, old_chains, piece, push
 from support.machines import Machine, Requests
 
 pytest.importorskip("obstore")
@@ -65,11 +65,12 @@ def content(which):
 class Site:
     """A machine, and what is true of it: the ids of its own checkpoints, and of those that are surely on the remote.
 
-    Copies of each other have one `line`. `purged`: the next push deletes the chain before. `shaken`: a copy's push may have
+    Copies of each other have one `line`. `chains`: those that it has pushed. `purged`: the next push deletes the chain before. `shaken`: a copy's push may have
     deleted it, and only the push of a new checkpoint notices."""
 
     def __init__(self, machine):
         self.machine, self.own, self.pushed, self.line = machine, set(), set(), object()
+        self.chains = set()
         self.forgets = self.purged = self.shaken = False
 
     def look(self):
@@ -163,8 +164,9 @@ class Machines(RuleBasedStateMachine):
             for one in self.sites:
                 one.pushed &= site.own if one.line is site.line else one.pushed
                 one.shaken |= one is not site and one.line is site.line
-            self.gone = [(line, ids & site.own if line is site.line else ids) for line, ids in self.gone]
+            self.gone = [(line, ids & site.own if line is site.line else ids, chains) for line, ids, chains in self.gone]
         done = self.with_fault(site, what, site.machine.push)
+        site.chains.add(site.machine.chain())
         if done is not None:
             DONE["pushes"] += 1
             DONE["roll-ups"] += any("together" in note for note in done.notes)
@@ -252,6 +254,30 @@ class Machines(RuleBasedStateMachine):
             assert sum(taken.checkpoints.values()) == len(set(site.machine.points()) - known)
             DONE["pulls"] += 1
 
+    @rule(pick=number, what=fault)
+    def remove_old_chains(self, pick, what):
+        """A collector removes the chains of all others, but for those that clones use: their machines may notice it at the next push."""
+        site = self.site(pick)
+
+        def work():
+            with site.machine.open() as workspace:
+                remote = site.machine.remote(workspace)
+                old = [one for one in old_chains.find_old(remote, -1.0) if one.kept != "a clone uses it"]
+                self.forget_pushed({one.chain for one in old}, site)
+                return old_chains.remove(remote, old)
+
+        done = self.with_fault(site, what, work)
+        if done is not None:
+            DONE["removals"] += bool(done.chains)
+            assert not done.left and not done.spared
+
+    def forget_pushed(self, chains, site=None):
+        """What these chains had is perhaps no longer on the remote."""
+        for one in self.sites:
+            if one.chains & chains:
+                one.pushed, one.shaken = set(), one.shaken or one is not site
+        self.gone = [(line, set() if of & chains else ids, of) for line, ids, of in self.gone]
+
     # no preconditions below: at which request a fault strikes is not the same in each run, because ids are random
 
     @rule(pick=number, everything=st.booleans(), what=fault)
@@ -279,6 +305,7 @@ class Machines(RuleBasedStateMachine):
         DONE["clones"] += 1
         assert done.problems == () and done.point.id == reference
         made.own = made.look()
+        made.chains.add(made.machine.chain())
         assert reference in made.own and (everything or made.own == {reference})
         self.check(made)
         files = {path: data for path, data in self.truth[reference][0].items() if (made.machine.root / path).exists()}
@@ -298,7 +325,7 @@ class Machines(RuleBasedStateMachine):
         shutil.copytree(site.machine.home, place / "home")
         made = Site(Machine(place, self.url, site.machine.name, root=site.machine.root))
         self.copied.add(site.line)
-        made.own, made.pushed, made.line = set(site.own), set(site.pushed), site.line
+        made.own, made.pushed, made.line, made.chains = set(site.own), set(site.pushed), site.line, set(site.chains)
         made.forgets, made.purged, made.shaken = site.forgets, site.purged, site.shaken
         self.sites.append(made)
         DONE["copies"] += 1
@@ -321,7 +348,7 @@ class Machines(RuleBasedStateMachine):
         if len(self.sites) < 4:
             return
         site = self.sites.pop(pick % len(self.sites))
-        self.gone.append((site.line, site.pushed & site.own))
+        self.gone.append((site.line, site.pushed & site.own, site.chains))
         DONE["machines lost"] += 1
 
     @rule(pick=number, other=number, wanted=st.integers(1, 6), after=st.booleans(), does=st.sampled_from(["push", "pull"]), meanwhile=st.sampled_from(["push", "pull", "push after a purge"]))
@@ -374,7 +401,7 @@ class Machines(RuleBasedStateMachine):
         reader = self.new_site("reader")
         assert reader.machine.pull().problems == ()
         self.check(reader)
-        wanted = set().union(*(ids for _, ids in self.gone), *(site.own | site.pushed for site in self.sites))
+        wanted = set().union(*(ids for _, ids, _ in self.gone), *(site.own | site.pushed for site in self.sites))
         assert wanted <= set(reader.machine.points())
         for site in self.sites:
             assert site.machine.pull().problems == ()
