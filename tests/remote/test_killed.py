@@ -16,8 +16,10 @@ from support.s3_server import S3Server
 
 PROGRAM = """
 import itertools, os, signal, sys
-from casrewind.remote import collect, push
+from casrewind.remote import collect, old_chains, push
 from casrewind.remote.objects import Objects
+find_old = old_chains.find_old
+old_chains.find_old = lambda remote, keep: find_old(remote, -1.0)  # all chains but the own are old, whatever the server's clock says
 number, when = int(sys.argv[1]), sys.argv[2]
 push.MOST, collect.EVERY = 1 << 19, int(os.environ.get("PIECES", "64"))
 count = itertools.count(1)
@@ -61,7 +63,7 @@ def made(tmp_path, url, name="sandbox-4"):
 
 def run(machine, number, when, *words, cwd=None, pieces=64):
     """The exit code of a command that is killed at its Nth request. A push rolls up every so many `pieces`."""
-    environment = {**os.environ, "PIECES": str(pieces), "HOME": str(machine.home), "CASREWIND_HOME": machine.settings.data, "CASREWIND_REMOTE_KEY": KEY}
+    environment = {**os.environ, "PIECES": str(pieces), "CASREWIND_REMOTE_KEEP": "90d", "HOME": str(machine.home), "CASREWIND_HOME": machine.settings.data, "CASREWIND_REMOTE_KEY": KEY}
     line = [sys.executable, "-c", PROGRAM, str(number), when, "-C", str(cwd or machine.root), *words]
     done = subprocess.run(line, env=environment, capture_output=True, timeout=120)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr.decode()
@@ -135,3 +137,30 @@ def test_each_kill_of_a_roll_up_leaves_a_remote_that_is_read_and_completed(tmp_p
         assert len(shown) < 6 and len([info for info in Objects(url).list() if info.size > 250]) == len(shown), "all others are empty"
         assert number < 60
     assert number > 8, "the piece, the list, the right, the pieces, the roll-up, and each that is emptied"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_each_kill_of_a_remote_gc_loses_nothing_and_the_next_one_completes_it(tmp_path, url, when):
+    old, keeper = made(tmp_path, url), made(tmp_path, url, "keeper")
+    for number in itertools.count(1):
+        chains = set(chains_of(Objects(url).list()))
+        mine = [old.save({"a": b"%d %d" % (number, step)}) for step in range(2)]
+        old.push()
+        kept = keeper.save({"b": b"%d" % number})
+        keeper.push()
+        was_killed = run(keeper, number, when, "remote", "gc", "-y") != 0
+        if was_killed:
+            assert run(keeper, 99, when, "remote", "gc", "-y") == 0
+        found = chains_of(Objects(url).list())
+        assert {chain for chain, pieces in found.items() if max(piece.size for piece in pieces) > 250} == {keeper.chain()}
+        assert found.keys() >= chains, "no name becomes free"
+        later = old.save({"a": b"later %d" % number})
+        assert old.push().checkpoints == len(old.points()), "it begins anew"
+        reader = made(tmp_path, url, f"laptop{number}")
+        assert not reader.pull().problems and {later.id, kept.id} | {point.id for point in mine} <= set(reader.points())
+        assert reader.tree(kept.id) == keeper.tree(kept.id) and reader.tree(later.id) == old.tree(later.id)
+        if not was_killed:
+            break
+        assert number < 60
+    assert number > 10

@@ -8,7 +8,7 @@ import casrewind
 import pytest
 
 from casrewind.model import digest as digests
-from casrewind.remote import piece, seal
+from casrewind.remote import objects, piece, seal
 from casrewind.store import packs
 from support import handmade_pieces as handmade
 
@@ -32,7 +32,7 @@ def reader():
 
 
 def test_the_page_has_all_examples():
-    assert EXAMPLES.keys() == {"head of a remote", "locked key", "piece", "table", "records", "roll-up", "replaced piece"}
+    assert EXAMPLES.keys() == {"head of a remote", "locked key", "piece", "table", "records", "roll-up", "replaced piece", "hold", "dead"}
 
 
 def test_the_head_of_a_remote():
@@ -114,6 +114,22 @@ def test_the_roll_up_and_a_piece_that_it_replaced(monkeypatch):
     assert collect.empty_piece(KEYS, shown["name"], bytes.fromhex(shown["rolled up"])) == empty and shown["rolled up"] == found.mac.hex()
     opened = piece.PieceReader(KEYS, shown["name"], len(empty), lambda start, end: empty[start:end])
     assert opened.is_replaced and not opened.is_end and handmade.read_piece(MASTER, shown["name"], empty)[0][8] == found.mac
+
+
+@pytest.mark.parametrize("kind", ["hold", "dead"])
+def test_a_hold_and_a_dead_are_empty_pieces(monkeypatch, kind):
+    from casrewind.remote import chain, collect
+
+    data, values = EXAMPLES[kind]
+    assert handmade.read_piece(MASTER, values["name"], data)[1:] == ([], [])
+    opened = piece.PieceReader(KEYS, values["name"], len(data), lambda start, end: data[start:end])
+    monkeypatch.setattr(casrewind, "__version__", opened.table.version)
+    assert collect.empty_piece(KEYS, values["name"]) == data
+    assert not chain.all_pieces_of([objects.ObjectInfo(values["name"], len(data), 7)])
+    if kind == "hold":
+        own, _, other = values["name"].partition("/hold-")
+        assert chain.holds_of([objects.ObjectInfo(values["name"], len(data), 7)]) == {own: {other: 7}}
+        assert chain.hold_name(own, other) == values["name"]
 
 
 def test_the_vectors():
