@@ -56,7 +56,7 @@ def main(argv=None):
 
 def _settings(place):
     home = os.path.join(place, "home")
-    return casrewind.default_settings()._replace(data=os.path.join(home, "data"), home=home, environ={"HOME": home}, processes=2)
+    return casrewind.default_settings()._replace(data=os.path.join(home, "data"), home=home, environ={"HOME": home})
 
 
 def _prepare(place, given):

@@ -7,7 +7,6 @@ configuration, too.
 
 import errno
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -51,8 +50,7 @@ class Settings(NamedTuple):
 
     Opening: `force` accepts a root (the home directory, / and the like) or an adoption that would otherwise be refused.
     `deadline` is the longest wait for a store lock, in seconds. `repair` recreates missing parts of a damaged store so
-    that it can be opened for `Workspace.repair`. `processes` is the number of processes for a large scan: with 2, a
-    fork of the program scans half. That is only safe in a program without threads.
+    that it can be opened for `Workspace.repair`.
 
     Hooks: `tell_agent` lets a prompt's hook tell the agent what was restored.
     """
@@ -66,7 +64,6 @@ class Settings(NamedTuple):
     force: bool = False
     deadline: float = 10.0
     repair: bool = False
-    processes: int = 1
     limits: Limits = Limits(30 * 86400.0, 20_000, KEEP_LAST, 5 << 30, thin=True)
     tell_agent: bool = True
 
@@ -92,8 +89,6 @@ def from_environment(*, store: str | None = None, force: bool = False) -> tuple[
         default_excludes=found.default_excludes,
         max_file_size=found.max_file_size,
         force=force,
-        # forking is safe: the command has no other threads
-        processes=min(len(os.sched_getaffinity(0)), 2) if sys.platform.startswith("linux") else 1,
         limits=Limits(found.max_age, found.max_count, KEEP_LAST, found.max_size, found.thin),
         tell_agent=found.tell_agent,
     ), found
@@ -233,7 +228,6 @@ def scan_policy(root: roots.Root, settings: Settings) -> ScanPolicy:
         ignore_case=git.ignore_case,
         default_excludes=settings.default_excludes,
         max_file_size=limit,
-        processes=settings.processes,
         faults=tuple(faults),
         lost=frozenset(lost),
         unstored=tuple(unstored),

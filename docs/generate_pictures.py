@@ -160,7 +160,7 @@ async def draw(root, settings):
     for (name, size), place in {**places, ("turn", FRONT): HERE / "picker.svg"}.items():
         keys = SCENES[name]
         relay = ProgressRelay()
-        with Workspace(str(root), settings._replace(processes=1), create=False, progress=relay) as workspace:
+        with Workspace(str(root), settings, create=False, progress=relay) as workspace:
             model, jobs = timeline.TimelineModel(workspace._context), worker.Worker()
             picker = app.Picker(model, jobs, relay, "shop")
             jobs.put_job(worker.LIST, model.first_timeline, picker.fill)

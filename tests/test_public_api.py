@@ -174,8 +174,7 @@ def test_the_settings_of_the_api_are_those_of_the_command_when_nothing_is_config
     monkeypatch.setattr(os, "environ", {"HOME": str(home)})
     assert casrewind.default_settings().data == str(home / ".local/share/casrewind")
     found, _ = from_environment()
-    assert found.processes in (1, 2)  # the command has no threads of its own, a program may have some
-    assert found._replace(processes=1) == casrewind.default_settings()
+    assert found == casrewind.default_settings()
 
 
 @pytest.mark.parametrize("variables", [{"CASREWIND_HOME": "{}/stores"}, {"XDG_DATA_HOME": "{}/data"}, {}])
@@ -315,7 +314,7 @@ def test_an_unchanged_save_through_the_api_loads_exactly_these_rooms(root, home)
     settle()
     first = modules_after(script, {"HOME": str(home)}, str(root))
     again = modules_after(script, {"HOME": str(home)}, str(root))
-    rooms = {name for name in again if name.partition(".")[0] == "casrewind"}
+    rooms = {name for name in again if name.partition(".")[0] == "casrewind"} - {"casrewind.worktree.threaded_comparison"}  # optional
     assert rooms == {"casrewind", *(f"casrewind.{name}" for name in SAVE.split())}
     unwanted = {"argparse", "json", "rich", "tomllib", "pyfastcdc", "subprocess", "threading", "logging", "shlex", "tempfile"}
     assert again & {"enum", "platform", "re", "typing"} == set()
@@ -523,5 +522,5 @@ def test_the_wheel_holds_every_room_and_the_mark_of_types(tmp_path):
     (wheel,) = builder.WheelBuilder(str(here)).build(directory=str(tmp_path), versions=["standard"])
     with zipfile.ZipFile(wheel) as file:
         names = {name for name in file.namelist() if name.startswith("casrewind/")}
-    there = [path for path in (here / "casrewind").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    there = [path for path in (here / "casrewind").rglob("*") if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".c"]
     assert names == {str(path.relative_to(here)) for path in there} and "casrewind/py.typed" in names

@@ -144,7 +144,7 @@ def _run(options: ParsedOptions) -> int:
     from .picker.progress_relay import ProgressRelay
 
     options.relay = ProgressRelay()  # its screen shows the progress
-    return _run_in_project(command, options, settings._replace(processes=1), config, options.relay)  # textual has threads: nothing may fork
+    return _run_in_project(command, options, settings, config, options.relay)
 
 
 def _is_bare_restore(options: ParsedOptions) -> bool:

@@ -68,9 +68,7 @@ def scan(
     shared.skipped += policy.faults
     shared.rules += [RuleRef(rule.base, rule.source, sink.put_rules(rule.data)) for rule in policy.outside]
     try:
-        index.compare(
-            tree.fd, tree.mounts.device, policy.excluded, processes=policy.processes, watch=watch, root=os.fsencode(tree.root)
-        )
+        index.compare(tree.fd, tree.mounts.device, policy.excluded, watch=watch, root=os.fsencode(tree.root))
         index.mark_dirty(tree.mounts.names)
         root = _walk(tree, shared)
         if sink.lacks(shared.reused if shared.records else [root]):

@@ -204,10 +204,10 @@ class DirectoryScan:
         self.children = stat_index.split(old.children)
         names = stat_index.split(old.names)
         self._state.count_processed(len(names) + len(self.children))
-        moved = stamps.positions_that_differ(names, old.stamps, self.fd)
-        if moved:
+        differing = old.positions_that_differ(self.fd)
+        if differing:
             self._unpack_record()
-            for number in moved:
+            for number in differing:
                 old_entry = self._rows.pop(names[number], None)
                 self._stamps.pop(names[number], None)
                 if old_entry is not None and old_entry.kind == manifest.FILE:

@@ -24,8 +24,6 @@ class ScanPolicy(NamedTuple):
     """(device, inode) of directories that are never entered: stores."""
     as_of: int = 0
     """The time of the event in nanoseconds since 1970, 0 = now. A file that changed after it is late."""
-    processes: int = 1
-    """The most processes that the scan may use."""
     faults: tuple[Skip, ...] = ()
     """The unreadable settings and rules for the whole tree."""
     lost: frozenset[str] = frozenset()

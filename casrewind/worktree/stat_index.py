@@ -17,7 +17,6 @@ its subdirectories.
 """
 
 import operator
-import os
 import stat
 import struct
 from bisect import bisect_left
@@ -31,6 +30,11 @@ from ..model import stamp as stamps
 from ..model.domain import RuleRef, Skip
 from ..model.manifest import Entry
 
+try:
+    from .threaded_comparison import positions_that_differ
+except ImportError:  # the installation had no compiler
+    from ..model.stamp import positions_that_differ
+
 Row = TypeVar("Row")
 Basis = tuple[str, bytes, bytes, bytes]
 """The identity of the state that a stat index describes (store/stat_file.py)."""
@@ -40,7 +44,7 @@ _VERSION = bytes((4, _RULE_BITS))  # a scan that looked for fewer rule files has
 _HEAD = struct.Struct("<2sIIIQQQQ")  # version; directories, other entries, rule files; bytes of the four lists of paths
 _STAMP, _DIGEST = stamps.PACKED.size, 32
 OTHER, LINKED = 0, 1  # kinds of entries that are not directories; LINKED: a file that has, or had, more hard links
-_WORTH_A_FORK = 3000  # entries; comparing fewer is as fast as a fork
+_INODE = 24  # offset of the inode in a packed stamp
 _NO_STAMP = stamps.PACKED.pack(*stamps.NONE)
 
 
@@ -73,6 +77,10 @@ class DirRecord(NamedTuple):
         """The record without a valid stamp for one name: the next scan reads the file."""
         at = split(self.names).index(name) * _STAMP
         return self._replace(stamps=self.stamps[:at] + _NO_STAMP + self.stamps[at + _STAMP :])
+
+    def positions_that_differ(self, fd: int) -> list[int]:
+        """The positions of the names that do not have their stamps in the directory open as `fd`."""
+        return positions_that_differ(self.names, self.stamps, fd)
 
     def was_linked(self, name: bytes, inode: int) -> bool:
         """True if the file with this name and inode is recorded as LINKED."""
@@ -180,50 +188,39 @@ class StatIndex:
         device: int,
         excluded: Iterable[tuple[int, int]] = (),
         *,
-        processes: int = 1,
         watch: Watcher | None = None,
         root: bytes = b"",
     ) -> None:
         """Compare every entry with the worktree; its root is open as `fd`. `excluded`: (device, inode) of directories
-        not to enter. With 2 `processes`, a fork compares a part of a large index. With a `watch`, all directories of
-        the `root` path are watched first; if they are watched already, only possible changes are compared."""
+        not to enter. With a `watch`, all directories of the `root` path are watched first; if they are watched already,
+        only possible changes are compared. Raises StaleIndex."""
         if watch is not None and not watch.full:
-            for number in self._maybe_changed(fd, device, watch):
+            for number in self._maybe_changed(fd, watch):
                 self._mark_differing(number)
             return
+        columns = self._columns
         if watch is not None:
-            for path in self._columns.places[1:]:
+            for path in columns.places[1:]:
                 watch.watch_directory(path, root + b"/" + path)
-        never = frozenset(inode for where, inode in excluded if where == device)
-        count = len(self._columns.places) + len(self._columns.kinds) + len(self._columns.rule_paths)
-        if processes > 1 and count >= _WORTH_A_FORK and hasattr(os, "memfd_create"):
-            from .fork_worker import in_two_processes
-
-            self._columns.others()  # split before the fork, for both processes
-            found = in_two_processes(count, lambda start, end: self._compare_some(fd, device, never, start, end), [fd])
-        else:
-            found = self._compare_some(fd, device, never, 0, count)
-        for number in found:
-            if number:
+        for inode in (inode for where, inode in excluded if where == device):
+            for number in _positions(columns.place_stamps, struct.pack("<Q", inode), _INODE):
                 self._mark_differing(number)
-
-    def _compare_some(self, fd: int, device: int, never: frozenset[int], start: int, end: int) -> list[int]:
-        """The changed rows in a range: directories come first, then other entries, then rule files."""
-        columns, found, offset = self._columns, [], 0
-        others = columns.others() if end > len(columns.places) else []
+        before = 0
         for names, packed, where in (
-            (columns.places, columns.place_stamps, device),
-            (others, columns.other_stamps, None),  # on overlayfs, a file's device may differ from its directory's
-            (columns.rule_paths, columns.rule_stamps, None),
+            (columns.place_names, columns.place_stamps, device),
+            (columns.names, columns.other_stamps, None),  # on overlayfs, a file's device may differ from its directory's
+            (columns.rule_names, columns.rule_stamps, None),
         ):
-            low, high = max(start - offset, 0), min(end - offset, len(names))
-            if low < high:
-                some = memoryview(packed)[low * _STAMP : high * _STAMP]
-                found += [offset + low + number for number in stamps.positions_that_differ(names[low:high], some, fd, where, never)]
-            offset += len(packed) // _STAMP
-        return found
+            try:
+                found = positions_that_differ(names, packed, fd, where)
+            except ValueError as error:
+                raise StaleIndex from error
+            for number in found:
+                if before + number:  # not the root, whose path is empty
+                    self._mark_differing(before + number)
+            before += len(packed) // _STAMP
 
-    def _maybe_changed(self, fd: int, device: int, watch: Watcher) -> Iterable[int]:
+    def _maybe_changed(self, fd: int, watch: Watcher) -> Iterable[int]:
         """The rows of reported changes, and of changed LINKED files: their changes may be unreported."""
         numbers, columns = self._numbers, self._columns
         yield from (numbers[path] for path in watch.changed if path in numbers)
@@ -232,8 +229,8 @@ class StatIndex:
                 yield from range(numbers[path], numbers[path] + columns.spans[numbers[path]])
         at = columns.kinds.find(LINKED)
         while at >= 0:
-            number = len(columns.places) + at
-            yield from self._compare_some(fd, device, frozenset(), number, number + 1)
+            if positions_that_differ(columns.others()[at], columns.other_stamps[at * _STAMP : (at + 1) * _STAMP], fd):
+                yield len(columns.places) + at
             at = columns.kinds.find(LINKED, at + 1)
 
     def mark_dirty(self, directories: Iterable[bytes]) -> None:
@@ -433,11 +430,11 @@ class _Columns:
         self.sizes = struct.unpack(f"<{directories}Q", fields[7])
         self.special, self.rules, self.trees, self.place_stamps, self.other_stamps, self.kinds, digests, rule_stamps = fields[8:16]
         self.rule_stamps = rule_stamps
-        self.places = fields[16].split(b"\0") if directories else []
-        self.names = fields[17]
-        """The paths of entries that are not directories, with a NUL between them."""
+        self.place_names, self.names, self.rule_names = fields[16:19]
+        """The paths of directories, of other entries and of rule files, each with a NUL between them."""
+        self.places = self.place_names.split(b"\0") if directories else []
         self._split: list[bytes] | None = None if others else []
-        self.rule_paths = split(fields[18])
+        self.rule_paths = split(self.rule_names)
         found = split(fields[19])
         self.skips = [(path, reason.decode()) for path, reason in zip(found[::2], found[1::2], strict=True)]
         self.first = list(accumulate(self.counts, initial=0))
@@ -477,13 +474,13 @@ class _Columns:
         return found
 
 
-def _positions(column: bytes) -> Iterator[int]:
-    """The rows without a stamp in a column of stamps."""
-    at = column.find(_NO_STAMP)
+def _positions(column: bytes, part: bytes = _NO_STAMP, offset: int = 0) -> Iterator[int]:
+    """The rows in a column of stamps that have `part` at an offset; by default the rows without a stamp."""
+    at = column.find(part)
     while at >= 0:
-        if at % _STAMP == 0:
+        if at % _STAMP == offset:
             yield at // _STAMP
-        at = column.find(_NO_STAMP, at + 1)
+        at = column.find(part, at + 1)
 
 
 def _digest(column: bytes, number: int) -> bytes:

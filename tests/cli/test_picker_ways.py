@@ -33,7 +33,7 @@ def half_done(casrewind, root, home):
         if what == "restoring" and done >= 5:
             raise Stopped
 
-    settings = api.default_settings()._replace(data=str(home / "data"), home=str(home), processes=1)
+    settings = api.default_settings()._replace(data=str(home / "data"), home=str(home))
     with pytest.raises(Stopped), api.workspace.Workspace(str(root), settings, create=False, progress=stop) as workspace:
         workspace.restore("last")
     assert casrewind.json("status")["journal"] is not None

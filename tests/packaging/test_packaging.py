@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import zipfile
 from pathlib import Path
@@ -12,6 +13,9 @@ from pathlib import Path
 import pytest
 
 TOP = Path(__file__).parents[2]
+HAS_COMPILER = bool(
+    sys.platform.startswith("linux") and shutil.which("cc") and os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))
+)
 pytestmark = pytest.mark.xdist_group("packaging")
 
 
@@ -74,6 +78,56 @@ def test_the_source_archive_has_what_a_build_and_the_tests_need(built):
     with tarfile.open(built[1]) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "casrewind/__main__.py", "tests/run.sh"} <= names
+    assert {"hatch_build.py", "casrewind/worktree/threaded_comparison.c"} <= names and not any(name.endswith(".so") for name in names)
+
+
+def test_the_wheel_has_the_compiled_module_for_every_python(built):
+    if not HAS_COMPILER:
+        pytest.skip("there is no compiler, or no Python.h")
+    with zipfile.ZipFile(built[0]) as archive:
+        names = archive.namelist()
+    assert "casrewind/worktree/threaded_comparison.abi3.so" in names and not any(name.endswith(".c") for name in names)
+    assert "-cp311-abi3-linux_" in built[0].name
+
+
+@pytest.fixture(scope="module")
+def built_without(source, tmp_path_factory):
+    """(the wheel that is built without a compiler, what the build printed)."""
+    out = tmp_path_factory.mktemp("plain")
+    done = run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, source, CC="no-such-compiler")
+    (wheel,) = out.glob("*.whl")
+    return wheel, done.stdout + done.stderr
+
+
+def test_without_a_compiler_the_wheel_is_one_for_every_system(built_without, tmp_path):
+    wheel, printed = built_without
+    with zipfile.ZipFile(wheel) as archive:
+        assert not any(name.endswith((".so", ".c")) for name in archive.namelist())
+    assert wheel.name.endswith("-py3-none-any.whl")
+    assert not any(word in printed.lower() for word in ("error", "warning", "compil", "fail")), printed
+    run(sys.executable, "-m", "uv", "venv", "-q", "--python", sys.executable, tmp_path / "venv")
+    run(sys.executable, "-m", "uv", "pip", "install", "-q", "--python", tmp_path / "venv/bin/python", wheel)
+    works(tmp_path / "venv/bin/casrewind", tmp_path)
+
+
+def test_the_source_compiles_without_a_warning(tmp_path):
+    if not HAS_COMPILER:
+        pytest.skip("there is no compiler, or no Python.h")
+    flags = "-Wall -Wextra -Wconversion -Wshadow -Wmissing-prototypes -Werror -O2 -fPIC -shared -pthread -isystem".split()
+    run("cc", *flags, sysconfig.get_path("include"), "-o", tmp_path / "module.so", TOP / "casrewind/worktree/threaded_comparison.c")
+
+
+def test_an_editable_installation_has_no_module_of_an_older_source(source, tmp_path):
+    """Where the compiler is gone, the module goes as well."""
+    place = tmp_path / "clone"
+    shutil.copytree(source, place)
+    module = place / "casrewind/worktree/threaded_comparison.abi3.so"
+    run(sys.executable, "-m", "uv", "venv", "-q", "--python", sys.executable, tmp_path / "venv")
+    for variables, is_there in (({}, HAS_COMPILER), ({"CC": "no-such-compiler"}, False)):
+        editable = ("pip", "install", "-q", "--no-deps", "--no-build-isolation", "--python", tmp_path / "venv/bin/python", "-e", place)
+        run(sys.executable, "-m", "uv", *editable, PYTHONPATH=sysconfig.get_path("purelib"), **variables)
+        assert module.exists() == is_there
+    assert not list(module.parent.glob("*.new"))
 
 
 def works(command, tmp_path):

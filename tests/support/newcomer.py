@@ -27,7 +27,7 @@ TOP = Path(__file__).resolve().parent.parent.parent
 ABOVE = "/srv"
 """A directory that every machine has and hardly any uses: hidden behind the newcomer's things."""
 PATIENCE = 240  # an installation on a busy machine
-CHECKOUT = ("casrewind", "docs", "README.md", "LICENSE", "CHANGELOG.md", "pyproject.toml")
+CHECKOUT = ("casrewind", "docs", "README.md", "LICENSE", "CHANGELOG.md", "pyproject.toml", "hatch_build.py")
 _PROMPT = re.compile(r"^\[(\d+)\] \$$")
 
 

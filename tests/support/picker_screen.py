@@ -48,7 +48,7 @@ class PickerScreen:
 def run_picker(root, home, story, *, size=(110, 30), store=None):
     """Run the picker for a story, a coroutine of the stage; the app when it has ended."""
     screen = pytest.importorskip("casrewind.cli.picker.app")
-    settings = api.default_settings()._replace(data=str(home / "data"), home=str(home), processes=1, store=str(store) if store else None)
+    settings = api.default_settings()._replace(data=str(home / "data"), home=str(home), store=str(store) if store else None)
 
     async def run():
         relay = ProgressRelay()

@@ -12,11 +12,12 @@ import sys
 import pytest
 
 from casrewind import Limits
+from casrewind.model import stamp as stamps
 from casrewind.ops import save as saves
 from casrewind.ops import save
 from casrewind.settings import opened
 from casrewind.workspace import Workspace
-from casrewind.worktree import inotify
+from casrewind.worktree import inotify, stat_index
 from casrewind.worktree.change_set import WatchResult
 from support.random_edits import RandomEdits
 from support.scanner import settle
@@ -86,6 +87,7 @@ def looked_at(pair, monkeypatch):
     seen = []
     usual = os.stat
     monkeypatch.setattr(os, "stat", lambda path, *a, **k: seen.append(path) or usual(path, *a, **k))
+    monkeypatch.setattr(stat_index, "positions_that_differ", stamps.positions_that_differ)  # which calls os.stat
     pair.tree.drain()
     watch = pair.tree.watch(memory=pair.memory)
     with opened(pair.root, pair.settings, create=False, watch=watch) as context:

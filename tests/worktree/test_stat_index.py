@@ -8,7 +8,6 @@ import tracemalloc
 import pytest
 
 from casrewind.model import stamp as stamps
-from casrewind.worktree import fork_worker, stat_index
 from casrewind.gitignore.rules import RuleFile
 from casrewind.worktree.stat_index import DirRecord, StatIndex
 from support.scanner import Scanner, settle
@@ -22,7 +21,7 @@ def compared(scan, rules=(), **changes):
     index = StatIndex(scan.index.value)
     root = os.open(scan.root, os.O_RDONLY)
     try:
-        index.compare(root, changes.get("device", os.fstat(root).st_dev), changes.get("excluded", ()), processes=changes.get("processes", 1))
+        index.compare(root, changes.get("device", os.fstat(root).st_dev), changes.get("excluded", ()))
     finally:
         os.close(root)
     digest = scan.rules(*rules)
@@ -184,51 +183,6 @@ def test_a_path_too_long_for_the_system_is_scanned_as_before(scan, root):
     settle()
     first = scan()
     assert first.files == 1 and scan().tree == first.tree
-
-
-@pytest.mark.parametrize("processes", [1, 2])
-def test_two_processes_see_what_one_sees(scan, root, monkeypatch, processes):
-    monkeypatch.setattr(stat_index, "_WORTH_A_FORK", 1)
-    plant(root, {f"d{n}/f{m}": b"1" for n in range(6) for m in range(9)})
-    settle()
-    scan()
-    for path in ("d0/f0", "d2/f3", "d2/f8", "d5/f8"):
-        (root / path).write_bytes(b"22")
-    (root / "d4" / "f4").unlink()
-    take = compared(scan, processes=processes)
-    assert [take(b"d%d" % n) is None for n in range(6)] == [True, False, True, False, True, True]
-
-
-@pytest.mark.parametrize("dies", ["at once", "with a share", "at the end"])
-def test_what_a_fork_took_and_did_not_report_is_compared(scan, root, monkeypatch, dies):
-    monkeypatch.setattr(stat_index, "_WORTH_A_FORK", 1)
-    monkeypatch.setattr(fork_worker, "_SHARE", 2)
-    plant(root, {f"d{n}/f{m}": b"1" for n in range(6) for m in range(9)})
-    settle()
-    scan()
-    for path in ("d0/f0", "d2/f3", "d2/f8", "d5/f8"):
-        (root / path).write_bytes(b"22")
-    here, real, shared = os.getpid(), stamps.positions_that_differ, fork_worker._process_shares
-
-    def moved(*args):
-        if os.getpid() != here and dies == "with a share":
-            os._exit(0)
-        return real(*args)
-
-    def take_shares(*args):
-        if os.getpid() == here:
-            settle()  # it is the fork that takes them all
-        elif dies == "at once":
-            os._exit(0)
-        found = shared(*args)
-        if os.getpid() != here:
-            os._exit(0)
-        return found
-
-    monkeypatch.setattr(stamps, "positions_that_differ", moved)
-    monkeypatch.setattr(fork_worker, "_process_shares", take_shares)
-    take = compared(scan, processes=2)
-    assert [take(b"d%d" % n) is None for n in range(6)] == [True, False, True, False, False, True]
 
 
 @pytest.mark.parametrize("seed", range(8))
