@@ -6,6 +6,7 @@
         proxy.open()             # they are answered, and later ones at once
 """
 
+import ctypes
 import socket
 import threading
 from urllib.parse import urlsplit
@@ -14,11 +15,11 @@ PATIENCE = 60
 
 
 class HeldProxy:
-    def __init__(self, endpoint):
-        """`endpoint` is the URL of the other server."""
+    def __init__(self, endpoint, network=None):
+        """`endpoint` is the URL of the other server. `network` is a descriptor of the network that the clients are in, None = this one."""
         target = urlsplit(endpoint)
         self._target = target.hostname, target.port
-        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._listening = listening_in(network)
         self.endpoint = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
         self._opened, self._came, self._sockets = threading.Event(), threading.Semaphore(0), []
         threading.Thread(target=self._accept, daemon=True).start()
@@ -58,6 +59,20 @@ class HeldProxy:
         self._sockets.append(server)
         threading.Thread(target=pump, args=(server, client), daemon=True).start()
         pump(client, server)
+
+
+def listening_in(network):
+    """A listening socket on the loopback of a network."""
+    made = []
+
+    def listen():
+        assert network is None or ctypes.CDLL(None).setns(network, 0x40000000) == 0  # CLONE_NEWNET, for this thread alone
+        made.append(socket.create_server(("127.0.0.1", 0)))
+
+    thread = threading.Thread(target=listen)
+    thread.start()
+    thread.join()
+    return made[0]
 
 
 def pump(source, target):
