@@ -153,11 +153,13 @@ def options(argv):
     parser.add_argument("tree", metavar="PATH", nargs="?", help="a real project to copy; else one is generated")
     parser.add_argument("--files", metavar="N", type=int, default=1000, help="files of the generated project (1000)")
     parser.add_argument("--sandboxes", metavar="N", type=int, default=5, help="sandboxes that work for real, for each way to push (5)")
+    parser.add_argument("--pushes", metavar="N", type=int, default=200, help="pushes of one machine, with roll-ups and without (200)")
     parser.add_argument("--chains", metavar="N", type=int, default=SANDBOXES, help=f"chains of the project that is listed for real ({SANDBOXES})")
     parser.add_argument("--pulled", metavar="N", type=int, default=1000, help="chains that one pull takes for real (1000)")
+    parser.add_argument("--hold", metavar="MS", type=float, default=5, help="how long a request takes, so that those which wait can be counted (5)")
     parser.add_argument("--json", metavar="FILE", help="write every figure")
     given = parser.parse_args(argv)
-    for name, least in (("files", WORKED), ("sandboxes", 1), ("pulled", 2), ("chains", 3)):
+    for name, least in (("files", WORKED), ("sandboxes", 1), ("pushes", 3), ("pulled", 2), ("chains", 3)):
         if getattr(given, name) < least:
             parser.error(f"--{name}: {getattr(given, name)} is too few, {least} or more")
     if given.tree is not None and not os.path.isdir(given.tree):
@@ -275,6 +277,35 @@ def reader_costs(sample, turns):
         sample.sandbox(url, batch, turns)
         costs.append(sample.measured(f"pull of one more sandbox, pushed {words}", laptop.pull))
         costs.append(sample.measured(f"pull --newest of it, pushed {words}", lambda: newest.pull(newest=True)))
+    return costs
+
+
+def long_costs(sample, pushes):
+    """The costs of a machine that pushes many times, and of a laptop that comes late: with roll-ups, and without them."""
+    from casrewind.remote import collect
+
+    every, costs = collect.EVERY, []
+    for words in ("without roll-ups", "with roll-ups"):
+        collect.EVERY = every if words == "with roll-ups" else pushes + 1
+        try:
+            url = f"{sample.url}-{words.replace(' ', '-')}"
+            made, first, later = sample.sandbox(url, 1, pushes)
+        finally:
+            collect.EVERY = every
+        asked = {}
+        for one in (first, *later):
+            for verb, number in one.requests.items():
+                asked[verb] = asked.get(verb, 0) + number
+        costs += [
+            Cost(
+                f"{pushes:,} pushes, {words}", asked, sum(one.up for one in (first, *later)), sum(one.down for one in (first, *later)),
+                first.waits + sum(one.waits for one in later), first.processor + sum(one.processor for one in later),
+                max(one.memory for one in (first, *later)),
+            ),
+            sample.measured(f"clone of the newest, {words}", lambda made=made, words=words: made.clone_to(sample.place / words)),
+            sample.measured(f"clone of all, {words}", lambda made=made, words=words: made.clone_to(sample.place / f"all {words}", everything=True)),
+            sample.measured(f"pull, the first, {words}", sample.reader(url).pull),
+        ]  # fmt: skip
     return costs
 
 
@@ -431,17 +462,19 @@ def _simulate(given, scratch):
         tree = os.path.join(scratch, "tree")
         trees.generate(tree, given.files)
     turns = CHECKPOINTS // SANDBOXES
-    with CountingBucket(hold=0.005) as bucket:
+    with CountingBucket(given.hold / 1000) as bucket:
         sample = Sample(os.path.join(scratch, "machines"), tree, bucket, "memory://scale")
         _say(f"{given.sandboxes} sandboxes for each way to push")
         pushing = sandbox_costs(sample, given.sandboxes, turns)
         reading = reader_costs(sample, turns)
+        _say(f"{given.pushes:,} pushes of one machine, twice")
+        long = long_costs(sample, given.pushes)
     with CountingBucket() as bucket:
         sample.bucket = bucket
         _say(f"{given.chains:,} chains in one project")
         many = ManyChains(sample, "memory://scale-many", given.chains)
     share = min(given.pulled, given.chains - 2)
-    with CountingBucket(hold=0.005) as bucket:
+    with CountingBucket(given.hold / 1000) as bucket:
         sample.bucket = bucket
         _say(f"pulls of {share:,} chains")
         listed = many.costs(share)
@@ -450,23 +483,26 @@ def _simulate(given, scratch):
     record = {
         "kind": "scale", "format": 1, "files": files, "bytes": size, "chains": given.chains, "pulled": share, "piece": many.size,
         "sandbox": [cost._asdict() for way in pushing.values() for cost in way[:2]], "reading": [cost._asdict() for cost in reading],
+        "long": [cost._asdict() for cost in long],
         "listed": [cost._asdict() for cost in listed], "day": day(pushing, steps), "breaks": breaks(pushing, steps, share, given.chains),
         "stored": {words: SANDBOXES * way[3] * KEPT for words, way in pushing.items()},
     }  # fmt: skip
-    print(*table(record, pushing, reading, listed), sep="\n")
+    print(*table(record, pushing, reading, long, listed), sep="\n")
     if given.json is not None:
         with open(given.json, "w", encoding="utf-8") as file:
             file.write(json.dumps(record, indent=1) + "\n")
     return 0
 
 
-def table(record, pushing, reading, listed):
+def table(record, pushing, reading, long, listed):
     """The lines of all tables."""
     yield f"Counted: a sandbox with {record['files']:,} files, {_bytes(record['bytes'])}. Medians of its pushes."
     yield ""
     yield from lines_of([way[0]._replace(step=f"first push, {words}") for words, way in pushing.items()] + [way[1] for way in pushing.values()])
     yield from ("", "Counted: a laptop, in a project with that chain of ten pieces", "")
     yield from lines_of(reading)
+    yield from ("", "Counted: one machine that pushes many times, and a laptop that comes late", "")
+    yield from lines_of(long)
     yield from ("", f"Counted: one project with {record['chains']:,} chains of one piece of {_bytes(record['piece'])}", "")
     yield from lines_of(listed)
     yield from ("", f"Multiplied: a day of {PEOPLE:,} people, {CHECKPOINTS:,} checkpoints, {SANDBOXES:,} sandboxes, {PULLS} pulls by each person", "")

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"([0-9a-f]{32})/(\d{10})-(\d{10})")
 _HOLD = re.compile(r"([0-9a-f]{32})/hold-([0-9a-f]{32})")
 _ROWS = struct.Struct("32s")
-_READERS = 128
-"""Readers that are kept. Each holds the end of its piece."""
+_AHEAD = 128
+"""Pieces whose ends are read at once."""
+_HELD = 12 << 20
+"""Bytes of the readers that are kept. Each holds the end of its piece."""
 _FRAMES = 24 << 20
 """Bytes of plain container frames that are kept: each level of the trees asks for some of the same frame."""
 _LISTS = 3
@@ -118,6 +120,7 @@ class ChainReader:
         self._used: list[PieceInfo] | None = None
         """The pieces of the chains whose blobs this one uses, once a blob was not found in its own."""
         self._readers: OrderedDict[int, PieceReader] = OrderedDict()
+        self._held = 0
         self._frames: OrderedDict[tuple[int, int], bytes] = OrderedDict()
         self._digests: tuple[dict[int, bytes], dict[int, bytes]] = ({}, {})
         """For each use {number of the piece in `pieces`: the digests of its blobs}, of all tables that were read."""
@@ -129,9 +132,8 @@ class ChainReader:
         """The reader of a piece, by its place in `pieces`. Raises PieceDamaged, RemoteError."""
         found = self._readers.get(at)
         if found is None:
-            found = self._readers[at] = self._open(at)
-            if len(self._readers) > _READERS:
-                self._readers.popitem(last=False)
+            found = self._open(at)
+            self._keep(at, found)
         self._readers.move_to_end(at)
         if at not in self._tables:
             self._tables.add(at)
@@ -152,6 +154,12 @@ class ChainReader:
             found += chains_of(listed).get(chain, []) if chain != own else []
             chains += [other for other in holds_of(listed).get(chain, {}) if other not in chains]
         return found
+
+    def _keep(self, at: int, reader: PieceReader) -> None:
+        self._readers[at] = reader
+        self._held += reader.held
+        while self._held > _HELD and len(self._readers) > 1:
+            self._held -= self._readers.popitem(last=False)[1].held
 
     def _open(self, at: int) -> PieceReader:
         info = self.info(at)
@@ -178,7 +186,7 @@ class ChainReader:
         """Read the ends of these pieces, eight at a time. Damage is named when the piece is read."""
         from concurrent.futures import ThreadPoolExecutor
 
-        wanted = [at for at in places if at not in self._readers][:_READERS]
+        wanted = [at for at in places if at not in self._readers][:_AHEAD]
         if len(wanted) < 2:
             return
 
@@ -191,7 +199,7 @@ class ChainReader:
         with ThreadPoolExecutor(8) as threads:
             for at, found in threads.map(opened, wanted):
                 if found is not None:
-                    self._readers[at] = found
+                    self._keep(at, found)
 
     def fetch(self, wanted: Mapping[bytes, int]) -> Iterator[tuple[bytes, bytes]]:
         """Yield (digest, bytes) of the wanted blobs ({digest: kind of its use}) that the chain has, as far as its pieces can be
@@ -251,7 +259,8 @@ class ChainReader:
 
     def _forget(self, at: int) -> None:
         """Forget one piece. It is read again if it is needed."""
-        self._readers.pop(at, None)
+        if at in self._readers:
+            self._held -= self._readers.pop(at).held
         self._tables.discard(at)
         for digests in self._digests:
             digests.pop(at, None)
@@ -259,6 +268,7 @@ class ChainReader:
     def forget(self) -> None:
         """Forget what was read. It is read again if it is needed."""
         self._readers.clear()
+        self._held = 0
         self._frames.clear()
         self._tables.clear()
         self._digests = ({}, {})

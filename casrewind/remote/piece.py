@@ -43,6 +43,8 @@ MOST_RECORDS = 256 << 20
 MOST_FRAMES = 1 << 16
 TAIL = 1 << 16
 """Bytes at the end of a piece that are read first. They hold the table of nearly every piece."""
+_READER = 4096
+"""Bytes of a reader without the tail and the table of its piece, about."""
 _NEAR = 1 << 20
 """Frames that are closer than this many bytes are read at once."""
 _MOST_READ = 16 << 20
@@ -346,6 +348,11 @@ class PieceReader:
             group.append(number)
         if group:
             yield group
+
+    @property
+    def held(self) -> int:
+        """Bytes that the reader has in memory, about."""
+        return len(self._tail) + self.table.blobs.table_bytes + _READER
 
     @property
     def is_end(self) -> bool:

@@ -17,23 +17,39 @@ def scale(monkeypatch):
 
 def test_every_figure_is_counted_or_multiplied_from_counts(scratch, tmp_path, scale):
     record = tmp_path / "s.json"
-    code, out, _ = run("scale", "--files", 20, "--sandboxes", 1, "--chains", 1100, "--pulled", 10, "--json", record, scratch=scratch)
+    code, out, _ = run("scale", "--files", 20, "--sandboxes", 1, "--pushes", 3, "--chains", 30, "--pulled", 10, "--hold", 0, "--json", record, scratch=scratch)
     assert code == 0 and list(scratch.iterdir()) == []
     told = json.loads(record.read_text())
     assert [cost["requests"] for cost in told["sandbox"]] == [{"PUT": 1}] * 6
     asked = {cost["step"]: cost["requests"] for cost in (*told["reading"], *told["listed"])}
     assert asked["pull of one checkpoint"] == {"LIST": 1, "GET": 1}
     assert asked["push of one checkpoint"] == {"PUT": 1}, "a push needs no list, however many chains there are"
-    assert asked["pull, nothing new"] == {"LIST": 2}, "a page has 1,000 objects"
-    assert asked["pull, one chain is new"] == {"LIST": 2, "GET": 1}
-    assert asked["clone of the newest of all"]["LIST"] == 2 and asked["clone of the newest of all"]["GET"] <= 3
-    assert [asked[f"pull, {number} chains are new"] for number in (5, 10)] == [{"LIST": 2, "GET": number + 2} for number in (5, 10)]
+    assert asked["pull, nothing new"] == {"LIST": 1}
+    assert asked["pull, one chain is new"] == {"LIST": 1, "GET": 1}
+    assert asked["clone of the newest of all"]["LIST"] == 1 and asked["clone of the newest of all"]["GET"] <= 3
+    assert [asked[f"pull, {number} chains are new"] for number in (5, 10)] == [{"LIST": 1, "GET": number + 2} for number in (5, 10)]
+    assert {cost["step"]: cost["requests"] for cost in told["long"]}["3 pushes, without roll-ups"] == {"PUT": 3}
     rows = {row[0]: row[1:] for row in told["day"]}
     assert rows["pushes, each turn"][:2] == [scale.CHECKPOINTS, 5.0], "5 $ for a million PUT"
     assert rows["pushes, at the end"][0] == 2 * scale.SANDBOXES
     for row in told["day"]:
         assert f"| {row[0]} |" in out
     assert len(told["breaks"]) == 6 and "one person pulls 100,000 chains" in out
+
+
+@pytest.mark.parametrize("number", [0, 1, 1000, 1001, 2500])
+def test_a_list_has_pages_of_a_thousand_names(scale, number):
+    import obstore
+
+    from casrewind.remote.objects import Objects
+
+    url = f"memory://pages-{number}"
+    objects = Objects(url)
+    for at in range(number):
+        obstore.put(objects._place._store, f"a/{at:05}", b"")
+    with scale.CountingBucket() as bucket:
+        assert len(objects.list()) == number
+    assert bucket.counts().requests == objects.requests == {"LIST": max(1, -(-number // 1000))}
 
 
 def test_the_bucket_in_memory_is_asked_what_an_s3_server_is_asked(s3, scale, tmp_path, monkeypatch):
@@ -46,7 +62,7 @@ def test_the_bucket_in_memory_is_asked_what_an_s3_server_is_asked(s3, scale, tmp
     with scale.CountingBucket() as memory:
         for number, (bucket, url) in enumerate(((memory, "memory://scale-test"), (s3, s3.bucket()))):
             sample = scale.Sample(tmp_path / f"{number}", tmp_path / "tree", bucket, url)
-            made, first, later = sample.sandbox(url, 1, 4)
+            made, first, later = sample.sandbox(url, 1, 3)
             laptop = sample.reader(url)
             clone = sample.measured("clone", lambda made=made, place=sample.place: made.clone_to(place / "clone"))
             asked.append([first, *later, clone, *(sample.measured("pull", laptop.pull) for _ in range(2))])

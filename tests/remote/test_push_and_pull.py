@@ -409,6 +409,20 @@ def test_a_list_is_read_in_parts_and_no_chain_is_left_out(tmp_path, url, place, 
     assert machine.clone_to(tmp_path / "three").cloned.point.id in machine.points()
 
 
+@pytest.mark.parametrize("held", [1, 12 << 20])
+def test_the_end_of_each_piece_is_read_once_if_all_ends_are_small(machine, other, held, monkeypatch):
+    from casrewind.remote import chain
+
+    monkeypatch.setattr(chain, "_AHEAD", 2)
+    monkeypatch.setattr(chain, "_HELD", held)
+    for step in range(8):
+        point = machine.save({"a": b"%d" % step, f"n{step}": b"%d" % step})
+        machine.push()
+    taken = other.pull()
+    assert taken.requests == 9 if held > 1 else taken.requests > 9, "a list and eight pieces"
+    assert dict(taken.checkpoints) == {"sandbox-4": 8} and other.tree(point.id) == machine.tree(point.id)
+
+
 @pytest.mark.parametrize("digits", [4, 20])
 def test_machines_of_one_name_whose_chains_begin_alike_have_two_names(tmp_path, url, other, digits):
     for number in range(3):
