@@ -260,18 +260,22 @@ def reader_costs(sample, turns):
     url = f"{sample.url}-read"
     sandbox, _, _ = sample.sandbox(url, 1, turns)
     laptop, newest = sample.reader(url), sample.reader(url)
+    clones = []
     costs = [
-        sample.measured("clone of the newest", lambda: sandbox.clone_to(sample.place / "clone")),
+        sample.measured("clone of the newest", lambda: clones.append(sandbox.clone_to(sample.place / "clone"))),
         sample.measured("clone of all", lambda: sandbox.clone_to(sample.place / "clone-all", everything=True)),
         sample.measured("pull --newest, the first", lambda: newest.pull(newest=True)),
         sample.measured("pull, the first", laptop.pull),
         sample.measured("pull, nothing new", laptop.pull),
     ]
-    with open(sandbox.root / "more.txt", "w") as file:
-        file.write("one more line\n")
-    sandbox.save()
+    for made in (sandbox, clones[0]):
+        with open(made.root / "more.txt", "w") as file:
+            file.write("one more line\n")
+        made.save()
     sandbox.push()
     costs.append(sample.measured("pull of one checkpoint", laptop.pull))
+    costs.append(sample.measured("first push of the clone of the newest", clones[0].push))
+    laptop.pull()
     newest.pull(newest=True)
     for batch, words in ((1, EACH), (None, ONCE)):
         sample.sandbox(url, batch, turns)
@@ -398,6 +402,10 @@ def day(pushing, steps):
     clone = steps["clone of the newest"]
     price = SANDBOXES * clone.dollars()
     rows.append(("a clone in each sandbox", SANDBOXES * sum(clone.requests.values()), price, price, 0, SANDBOXES * clone.down))
+    first, later, pushes, size = pushing[EACH]
+    number, of_clone = SANDBOXES * (1 + pushes), steps["first push of the clone of the newest"]
+    price = number * PRICES["PUT"]
+    rows.append((f"pushes of these clones, {EACH}", number, price, price, SANDBOXES * (size - first.up + of_clone.up), 0))
     for projects, words in ((many, words) for many in (1, PEOPLE) for words in (EACH, ONCE)):
         first, later, pushes, _ = pushing[words]
         pieces = SANDBOXES * (first.number("PUT") + pushes * later.number("PUT")) // projects
@@ -480,12 +488,13 @@ def _simulate(given, scratch):
         listed = many.costs(share)
     files, size = trees.count(tree)
     steps = {cost.step: cost for cost in (*reading, *listed)}
+    rows = day(pushing, steps)
     record = {
         "kind": "scale", "format": 1, "files": files, "bytes": size, "chains": given.chains, "pulled": share, "piece": many.size,
         "sandbox": [cost._asdict() for way in pushing.values() for cost in way[:2]], "reading": [cost._asdict() for cost in reading],
         "long": [cost._asdict() for cost in long],
-        "listed": [cost._asdict() for cost in listed], "day": day(pushing, steps), "breaks": breaks(pushing, steps, share, given.chains),
-        "stored": {words: SANDBOXES * way[3] * KEPT for words, way in pushing.items()},
+        "listed": [cost._asdict() for cost in listed], "day": rows, "breaks": breaks(pushing, steps, share, given.chains),
+        "stored": {row[0].removeprefix("pushes, "): row[4] * KEPT for row in rows if row[4]},
     }  # fmt: skip
     print(*table(record, pushing, reading, long, listed), sep="\n")
     if given.json is not None:

@@ -162,6 +162,8 @@ def test_no_permission(tmp_path, monkeypatch):
         with pytest.raises(errors.RemoteError) as refused:
             Objects(url).delete([there[0].name])
         assert str(refused.value) == f"{url} does not allow DeleteObject to the present credentials; nothing was changed"
+        found = machine("remote", "gc", **keys["sandbox"], code=17)
+        assert found.err == f"casrewind: {url} does not allow DeleteObject to the present credentials; nothing was changed\n"
         assert Objects(url).list() == there
         plant(machine.project, {"secret": b"hunter2"})
         machine("save", code=0)
