@@ -45,9 +45,9 @@ def options(argv):
     """The options in `argv`, checked."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description="How time and memory grow.", allow_abbrev=False)
     parser.error = lambda message: parser.exit(USAGE, f"growth: {message}\n")
-    parser.add_argument("--files", metavar="N,...", type=_numbers, default=(1000, 10_000), help="sizes of projects (1000,10000)")
+    parser.add_argument("--files", metavar="N,...", type=numbers, default=(1000, 10_000), help="sizes of projects (1000,10000)")
     parser.add_argument("--shapes", metavar="A,...", type=_shapes, default=tuple(SHAPES), help=f"of {', '.join(SHAPES)}")
-    parser.add_argument("--checkpoints", metavar="N,...", type=_numbers, default=(100, 1000), help="sizes of stores (100,1000); 0: none")
+    parser.add_argument("--checkpoints", metavar="N,...", type=numbers, default=(100, 1000), help="sizes of stores (100,1000); 0: none")
     parser.add_argument("--rounds", metavar="N", type=int, default=5, help="rounds of every operation (5); first saves have one")
     parser.add_argument("--no-git", action="store_true", help="leave git out: its own first save of a million files takes minutes")
     parser.add_argument("--json", metavar="FILE", help="write every sample, and what it was measured with")
@@ -61,7 +61,8 @@ def options(argv):
     return given
 
 
-def _numbers(text):
+def numbers(text):
+    """The sizes in a list like 100,1000, the smallest first."""
     try:
         return tuple(sorted({int(number) for number in text.split(",")} - {0}))
     except ValueError:
