@@ -4,6 +4,7 @@ The danger prevented here: a path that one side did not capture is taken for one
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from operator import is_
 
 from .. import errors
 from .._typing import NamedTuple
@@ -60,9 +61,10 @@ def diff(load: Loader, old: bytes | None, new: bytes | None) -> Iterator[Change]
             raise errors.ManifestRefused(f"more than {MAX_DEPTH} levels", tuple(root for root in (old, new) if root is not None))
         bound.count_or_refuse(old_tree, new_tree)
         before, rows = differing_entries(load, old_tree, new_tree)
-        after = dict(rows)
+        equal = [*map(is_, before, rows), False].index(False)  # rows that are one object in both, from the start
+        after = dict(rows[equal:])
         start = len(stack)
-        for name, was in before:
+        for name, was in before[equal:]:
             now = after.pop(name, None)
             if was == now:
                 continue

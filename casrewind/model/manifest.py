@@ -7,7 +7,7 @@ restore, and requires exact order and length.
 """
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
 from .. import errors
 from .._typing import NamedTuple
@@ -142,8 +142,15 @@ def _check_name(name: bytes) -> None:
         raise errors.UnsafePath(f"refused name {paths.lossy_text(name)!r}: it has {why}")
 
 
-def decode_tree(data: bytes) -> Tree:
-    """The entries in a tree's bytes. Raises ManifestCorrupt, or UnsafePath for a name that no restore may write."""
+SharedRows = dict[bytes, tuple[bytes, "Entry"]]
+"""Decoded entries with their names, by their bytes."""
+
+
+def decode_tree(data: bytes, shared: SharedRows | None = None) -> Tree:
+    """The entries in a tree's bytes. Raises ManifestCorrupt, or UnsafePath for a name that no restore may write.
+
+    With `shared`, an entry that is in it is not decoded again: trees that have it share one object. It gets all entries but links.
+    """
     if len(data) < _HEAD.size:
         raise _damage_error("shorter than its head")
     magic, count = _HEAD.unpack_from(data)
@@ -152,26 +159,35 @@ def decode_tree(data: bytes) -> Tree:
     rows: Tree = []
     position, last = _HEAD.size, b""
     for _ in range(count):
-        name, entry, position = decode_entry(data, position)
-        _check_name(name)
-        if name <= last:
+        start, row = position, None
+        if shared is not None and position + 1 < len(data):
+            position += _NAME.size + data[position + 1] + _TAILS.get(data[position], 0)
+            row = shared.get(data[start:position])
+        if row is None:
+            name, entry, position = decode_entry(data, start)
+            _check_name(name)
+            row = name, entry
+            if shared is not None and entry.kind != LINK:
+                shared[data[start:position]] = row
+        if row[0] <= last:
             raise _damage_error("names out of order")
-        last = name
-        rows.append((name, entry))
+        last = row[0]
+        rows.append(row)
     if position != len(data):
         raise _damage_error("bytes after the last entry")
     return rows
 
 
-def decode_node(data: bytes) -> "Tree | NodeList":
-    """A stored tree: the entries of a directory or of one node, or a list of nodes. Raises as `decode_tree`."""
+def decode_node(data: bytes, shared: SharedRows | None = None) -> "Tree | NodeList":
+    """A stored tree: the entries of a directory or of one node, or a list of nodes. Raises as `decode_tree`, which describes
+    `shared`."""
     if data[:4] != MAGIC:
         from . import directory_nodes
 
         return directory_nodes.decode(data)
     if int.from_bytes(data[4:8], "little") > _MOST_IN_NODE:
         raise _damage_error("more entries than one node has")
-    return decode_tree(data)
+    return decode_tree(data, shared)
 
 
 def directory_entries(load: Loader, digest: bytes) -> Tree:
@@ -425,73 +441,3 @@ class Finder:
         self._rows += rows + 1
         if self._rows > _REMEMBERED:
             self._places, self._nodes, self._rows = {}, {}, rows + 1
-
-
-def with_changed_paths(
-    load: Loader, store: Callable[[bytes], bytes], root: bytes, changes: Mapping[bytes, Entry | None]
-) -> bytes:
-    """Returns the root digest of manifest `root` with some paths replaced (None: removed).
-
-    `store` stores a directory, encoded by `encode_tree`, and returns its digest. A directory entry in `changes` sets
-    only the mode; its tree follows from the manifest and the rest of `changes`. Parents must exist, in the manifest
-    or in `changes`.
-    """
-    by_parent: dict[bytes, dict[bytes, Entry | None]] = {}
-    touched: set[bytes] = {b""}
-    for path, entry in changes.items():
-        parent, _, name = path.rpartition(b"/")
-        by_parent.setdefault(parent, {})[name] = entry
-        touched.update((parent, *paths.parents(path)))
-        if entry is not None and entry.kind == DIR:
-            touched.add(path)
-    old = Finder(load, root)
-    made: dict[bytes, bytes] = {}
-    for place in sorted(touched, key=lambda p: p.count(b"/") + (p != b""), reverse=True):
-        rows = dict(old.directory(place))
-        for name, entry in by_parent.get(place, {}).items():
-            if entry is None:
-                rows.pop(name, None)
-            else:
-                rows[name] = entry
-        for name, entry in rows.items():
-            below = paths.join(place, name)
-            if below in made and entry.kind == DIR:
-                rows[name] = entry._replace(digest=made[below])
-        made[place] = store(encode_tree(rows.items()))
-    return made[b""]
-
-
-def with_replaced_entries(load: Loader, put: Callable[[bytes], bytes], root: bytes, changes: Mapping[bytes, Entry]) -> bytes:
-    """Returns the root digest of manifest `root` with other entries for existing paths other than directories. `put`
-    stores the bytes of one tree or node. Names do not change, so nodes keep their boundaries. Nodes without a changed
-    path are not loaded and keep their digests, even if they are missing."""
-    by_parent: dict[bytes, dict[bytes, Entry]] = {b"": {}}
-    for path, entry in changes.items():
-        parent, _, name = path.rpartition(b"/")
-        by_parent.setdefault(parent, {})[name] = entry
-        for above in paths.parents(path):
-            by_parent.setdefault(above, {})
-    finder = Finder(load, root)
-    for place in sorted(by_parent, key=lambda place: place.count(b"/"), reverse=True):
-        here = finder.find(place) if place else None
-        if here is not None:
-            parent, _, name = place.rpartition(b"/")
-            by_parent[parent][name] = here._replace(digest=_with_replaced(load, put, here.digest, by_parent[place]))
-    return _with_replaced(load, put, root, by_parent[b""])
-
-
-def _with_replaced(load: Loader, put: Callable[[bytes], bytes], digest: bytes, changes: Mapping[bytes, Entry]) -> bytes:
-    """A directory, or a node of it, with entries replaced. Recurses by the levels of nodes."""
-    node = load(digest)
-    if isinstance(node, list):
-        return put(encode_tree((name, changes.get(name, entry)) for name, entry in node))
-    from . import directory_nodes
-
-    inside: dict[bytes, dict[bytes, Entry]] = {}
-    for name, entry in changes.items():
-        inside.setdefault(node.holding(name), {})[name] = entry
-    parts = [
-        part._replace(digest=_with_replaced(load, put, part.digest, inside[part.digest])) if part.digest in inside else part
-        for part in node.parts
-    ]
-    return put(directory_nodes.encode(node._replace(parts=parts)))

@@ -6,6 +6,7 @@ unknown.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import cached_property
 
 from .._typing import NamedTuple
 from . import checkpoint as checkpoints
@@ -78,17 +79,18 @@ class Outline:
         self._owners: dict[str, Turn] = {}
         self._positions: dict[str, int] = {}
         self._sides = self._known_sides()
-        self._slots = self._arranged_rows()
 
     # -- what a caller asks for
 
-    def rows(self, differ: Differ, most: int | None = None, wanted: Callable[[Row], bool] | None = None) -> Iterator[Row]:
-        """Yield the rows, newest first. Stop before the turn that follows `most` turns.
+    def rows(
+        self, differ: Differ, most: int | None = None, wanted: Callable[[Row], bool] | None = None, part: slice = slice(None)
+    ) -> Iterator[Row]:
+        """Yield the rows, newest first. Stop before the turn that follows `most` turns. `part`: of all rows.
 
         `wanted` is called with each row before its changes are read. A row that it refuses is not counted or compared.
         """
         count = 0
-        for slot in self._slots:
+        for slot in self._slots[part]:
             if wanted is not None and not wanted(slot.row):
                 continue
             if isinstance(slot.row, Turn):
@@ -100,6 +102,16 @@ class Outline:
                 row = self._with_its_changes(slot, differ)
                 if row is not None:
                     yield row
+
+    def count_down_to(self, turns: int, saves: int) -> int:
+        """How many rows there are down to this many turns, or down to this many saves by hand if these are more rows."""
+        found, left = 0, {Turn: turns, SavedRow: saves}
+        for at, slot in enumerate(self._slots, 1):
+            kind = type(slot.row)
+            if left.get(kind, 0) > 0:
+                left[kind] -= 1
+                found = at
+        return found
 
     def filled(self, turn: Turn, differ: Differ) -> Turn:
         """A turn with its changes."""
@@ -184,7 +196,8 @@ class Outline:
 
     # -- the order of all rows
 
-    def _arranged_rows(self) -> list[_Slot]:
+    @cached_property
+    def _slots(self) -> list[_Slot]:
         rows: list[tuple[int, int, _Slot]] = []
         for turn in self.turns:
             opened = len(self.turns) - turn.n

@@ -15,6 +15,7 @@ from ..messages import is_process_limit
 from ..model import manifest, paths
 from ..model.diff import diff
 from ..model.manifest import DIR, PURGED, Entry, Loader, same_for_restore
+from ..model.manifest_edits import with_changed_paths
 from ..model.plan import Kept
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
@@ -84,7 +85,7 @@ def add_present_paths(
             changes[path] = entry
     if obstacles:
         raise obstacles_error(obstacles)
-    return manifest.with_changed_paths(load, writer.put_tree, tree, changes) if changes else tree
+    return with_changed_paths(load, writer.put_tree, tree, changes) if changes else tree
 
 
 def _with_parents(wanted: Iterable[bytes], finder: manifest.Finder) -> Iterator[bytes]:
@@ -200,7 +201,7 @@ def capture_for(context: Context, writer: StoreWriter | DryRunWriter, target: by
 
     tree = add_present_paths(context, writer, scan.tree, wanted())
     if covered:
-        tree = manifest.with_changed_paths(load, writer.put_tree, tree, covered)
+        tree = with_changed_paths(load, writer.put_tree, tree, covered)
     files = scan.entries + gained if aim.named is None else sum(kind != DIR for kind in aim.named.values())
     return CapturedState(tree, scan, load, aim, files, tuple(kept))
 

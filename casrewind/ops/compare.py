@@ -237,7 +237,7 @@ def missing_paths(context: Context, points: Sequence[Checkpoint], scope: Sequenc
     return tuple(found)
 
 
-def is_anywhere(context: Context, points: Sequence[Checkpoint], path: bytes) -> bool:
+def is_anywhere(context: Context, points: Iterable[Checkpoint], path: bytes) -> bool:
     """True if a checkpoint in `points` or the worktree has exactly this path."""
     finders = (manifest.Finder(context.store.load_tree, point.tree) for point in points)
     return context.tree.may_exist(path) or any(_may_hold(finder, path) for finder in finders)

@@ -13,6 +13,7 @@ from ..model.certain_turns import certain_counts, certain_from_position, needs_n
 from ..model.checkpoint import Checkpoint
 from ..model.turn_records import Point
 from ..store.catalog import Marked
+from .compare import ScannedWorktree
 from .context import Context
 from .turn_checkpoints import records_of
 from .turn_view import TurnView
@@ -30,6 +31,18 @@ class NewestTurns(NamedTuple):
     saves: int
     seq: int
 
+    @property
+    def since(self) -> int:
+        """The sequence number of a checkpoint: who changed what after it is certain."""
+        points = self.view.points
+        by_hand = [point.seq for point in points.values() if point.trigger == checkpoints.MANUAL][: self.saves]
+        return min([points[turn.id].seq for turn in self.view.turns[: self.turns]] + by_hand)
+
+    @property
+    def rows(self) -> int:
+        """How many rows are certainly right."""
+        return self.view.count_down_to(self.turns, self.saves)
+
 
 def read_newest(context: Context, turns: int, checkpoint: str = "") -> NewestTurns | None:
     """At least this many of the newest turns, and a checkpoint with the turn that it belongs to. The ledger is not read.
@@ -37,17 +50,28 @@ def read_newest(context: Context, turns: int, checkpoint: str = "") -> NewestTur
     return next((part for part in _parts(context, turns, checkpoint) if part.turns >= turns), None)
 
 
-def read_rows(context: Context, rows: int, turns: int) -> TurnView | None:
-    """A view for a list of so many of the newest turns. Without turns, it is for a list of so many rows. `turns`: those that
-    have to be known. None: see `read_newest`."""
+def read_rows(context: Context, rows: int, turns: int) -> NewestTurns | None:
+    """What a list begins with: at least so many of the newest turns. Without turns, it has at least so many rows. None: see
+    `read_newest`."""
     if context.store.has_agents(context.root.key):
-        found = read_newest(context, turns)
-    else:  # then the whole history has no turn
-        found = next((part for part in _parts(context, rows, "") if part.saves >= rows and not part.view.turns), None)
-    return None if found is None else found.view
+        return read_newest(context, turns)
+    return next((part for part in _parts(context, rows, "") if part.saves >= rows and not part.view.turns), None)  # of none
 
 
-def _parts(context: Context, least: int, checkpoint: str) -> Iterator[NewestTurns]:
+def read_some(context: Context, seen: ScannedWorktree | None = None) -> NewestTurns | None:
+    """Some of the newest rows that are certainly right. None if all checkpoints are few, or have to be read. `seen`: see
+    TurnView."""
+    return next((part for part in _parts(context, 0, "", seen) if part.rows), None)
+
+
+def read_all(context: Context, part: NewestTurns, *, needs_operations: bool = True) -> TurnView:
+    """A view of all checkpoints, in which the turns of a part have the numbers that they have there. `needs_operations`: see
+    TurnView. Raises StoreDamaged."""
+    everything = [pair for pair in context.store.checkpoints() if pair[0].seq <= part.seq]
+    return TurnView(context, part.view.seen, everything, needs_operations=needs_operations)
+
+
+def _parts(context: Context, least: int, checkpoint: str, seen: ScannedWorktree | None = None) -> Iterator[NewestTurns]:
     """The parts that explain themselves, from small to large. `least`: checkpoints that are needed."""
     for most in WINDOWS:
         if most <= least:
@@ -61,7 +85,7 @@ def _parts(context: Context, least: int, checkpoint: str) -> Iterator[NewestTurn
         kept = found[: len(points) - start]
         is_there = not checkpoint or any(point.id == checkpoint for point, _ in kept)
         if kept and is_there and not _has_others_alive(context, kept):
-            view = TurnView(context, everything=kept, has_operations=False)
+            view = TurnView(context, seen, everything=kept, has_operations=False)
             turns, saves = certain_counts(points[start:], [turn.id for turn in view.turns])
             yield NewestTurns(view, turns, saves, everything[0][0].seq)
         if not all(map(needs_no_older_record, points)):

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from .search import Search
 
 FORGOTTEN = "checkpoints before it were forgotten"
-_SLICE = 1000
-"""Checkpoints that are read together: the newest change is returned before all checkpoints are read."""
+_FIRST, _SLICE = 256, 1000
+"""Checkpoints that are read together, at first and later: the newest changes are returned before all checkpoints are read."""
 _SAMPLES = 10
 """Checkpoints that are searched for the nearest name."""
 _Found = Entry | errors.StoreDamaged | None
@@ -65,17 +65,89 @@ def log_of_path(
 ) -> Logged:
     """The newest `most` checkpoints of this worktree in which `path` (b"" = the root) changed. `safety` includes safety
     checkpoints. `search`: only the changes that it finds. Raises PathNotFound if no checkpoint ever had the path."""
-    with context.store.holding():
-        everything = [pair for pair in context.store.checkpoints() if pair[0].worktree == context.root.key]
-        timeline = [pair for pair in everything if safety or pair[0].trigger != checkpoints.SAFETY]
-        lookup = _PathLookup(context.store, path, search)
-        rows = tuple(islice(lookup.changes(timeline), most))
-        if not rows and not lookup.seen and most != 0:
-            raise _no_history_error(context, path, timeline, everything, lookup.damaged)
-        if rows and rows[-1].before is None and everything[-1][0].parent:
-            rows = (*rows[:-1], rows[-1]._replace(reason=FORGOTTEN))
+    history = PathHistory(context, path, safety=safety, search=search)
+    rows = tuple(chain.from_iterable(history.parts(most)))
     not_searched = () if search is None else tuple(sorted(search.not_searched))
-    return Logged(path, rows, lookup.compare, tuple(dict.fromkeys(lookup.damaged)), not_searched)
+    return Logged(path, rows, history.compare, history.damaged, not_searched)
+
+
+class PathHistory:
+    """The history of one path in a worktree, of which the newest changes are read first.
+
+    `everything`: the checkpoints of the store that were read so far, newest first."""
+
+    def __init__(
+        self, context: Context, path: bytes, *, safety: bool = False, search: "Search | None" = None, everything: Sequence[_Pair] = ()
+    ) -> None:
+        """See `log`. `everything`: all checkpoints, if the caller has read them. Reads nothing yet."""
+        self.path, self.everything = path, everything
+        self._context, self._safety, self._is_read = context, safety, bool(everything)
+        self._lookup = _PathLookup(context.store, path, search)
+
+    def parts(self, most: int | None = None) -> Iterator[list[PathChange]]:
+        """Yield the newest `most` changes in parts that are not empty, newest first. The store is held while a part is read.
+        Raises as `log`."""
+        slices, left, is_there = self._slices(), most, False
+        while left != 0:
+            with self._context.store.holding():
+                found = next(slices, None)
+                part = [] if found is None else list(islice(found, left))
+                if found is None and not is_there and not self._lookup.seen:
+                    raise self._no_history_error()
+            if found is None:
+                return
+            if part:
+                is_there, left = True, None if left is None else left - len(part)
+                yield part
+
+    def _slices(self) -> Iterator[Iterator[PathChange]]:
+        """Yield iterators over the changes, newest first."""
+        for timeline in self._timeline():
+            yield self._lookup.changes(timeline)
+        own = self._own_of(self.everything)
+        is_cut = bool(own and own[-1][0].parent)
+        yield (row._replace(reason=FORGOTTEN) if is_cut else row for row in self._lookup.oldest())
+
+    def _timeline(self) -> Iterator[Sequence[_Pair]]:
+        """Yield this worktree's checkpoints that count, newest first: few at first."""
+        read, rest = self._context.store.checkpoints, self.everything
+        if not rest:
+            self.everything = read(farthest=_FIRST)
+            self._is_read = len(self.everything) < _FIRST
+            yield self._counted(self.everything)
+            rest = () if self._is_read else read(before=self.everything[-1][0].seq)
+            self.everything, self._is_read = [*self.everything, *rest], True
+        for start in range(0, len(rest), _SLICE):
+            yield self._counted(rest[start : start + _SLICE])
+
+    def _own_of(self, found: Sequence[_Pair]) -> list[_Pair]:
+        return [pair for pair in found if pair[0].worktree == self._context.root.key]
+
+    def _counted(self, found: Sequence[_Pair]) -> list[_Pair]:
+        return [pair for pair in self._own_of(found) if self._safety or pair[0].trigger != checkpoints.SAFETY]
+
+    @property
+    def is_read(self) -> bool:
+        """True if all checkpoints were read."""
+        return self._is_read
+
+    @property
+    def damaged(self) -> tuple[str, ...]:
+        """See Logged."""
+        return tuple(dict.fromkeys(self._lookup.damaged))
+
+    @property
+    def compare(self) -> Callable[[PathChange], Comparison]:
+        """See Logged."""
+        return self._lookup.compare
+
+    def _no_history_error(self) -> errors.CasrewindError:
+        own, timeline = self._own_of(self.everything), self._counted(self.everything)
+        name = printable(self.path or b".")
+        if damaged := self.damaged:
+            whole = f"no checkpoint that can be read holds {name}, and {len(damaged)} are damaged"
+            return errors.StoreDamaged(whole, "casrewind verify shows what is affected")
+        return errors.PathNotFound(*_why_no_history(self._context, self.path, timeline, own, name))
 
 
 class _PathLookup:
@@ -87,26 +159,28 @@ class _PathLookup:
         self._known: list[dict[bytes, _Found]] = [{} for _ in self._names]  # by depth: {tree: its entry of that name}
         self._trees: dict[bytes, manifest.Tree | NodeList] = {}
         self._comparer = DomainComparer(store.read)
+        self._newer: tuple[Checkpoint, Marked, Entry | None] | None = None  # the oldest one so far
         self.damaged: list[str] = []
         self.seen = False
 
     def changes(self, timeline: Sequence[_Pair]) -> Iterator[PathChange]:
-        """Yield a row for each checkpoint that differs from the one before it. `timeline` is newest first."""
-        newer: tuple[Checkpoint, Marked, Entry | None] | None = None
-        for start in range(0, len(timeline), _SLICE):
-            part = timeline[start : start + _SLICE]
-            found = self._entries({point.tree for point, _ in part})
-            for point, marked in part:
-                entry = found[point.tree]
-                if isinstance(entry, errors.StoreDamaged):
-                    self.damaged.append(point.id)
-                    continue
-                self.seen |= entry is not None
-                if newer is not None:
-                    yield from self._row(*newer, point, entry)
-                newer = point, marked, entry
-        if newer is not None and newer[2] is not None:
-            yield from self._row(*newer, None, None)
+        """Yield a row for each checkpoint that differs from the one before it. `timeline` is newest first, and continues that of
+        the call before."""
+        found = self._entries({point.tree for point, _ in timeline})
+        for point, marked in timeline:
+            entry = found[point.tree]
+            if isinstance(entry, errors.StoreDamaged):
+                self.damaged.append(point.id)
+                continue
+            self.seen |= entry is not None
+            if self._newer is not None:
+                yield from self._row(*self._newer, point, entry)
+            self._newer = point, marked, entry
+
+    def oldest(self) -> Iterator[PathChange]:
+        """Yield the row of the oldest checkpoint, if it has the path."""
+        if self._newer is not None and self._newer[2] is not None:
+            yield from self._row(*self._newer, None, None)
 
     def _entries(self, roots: Iterable[bytes]) -> dict[bytes, _Found]:
         """The path's entry in each root tree. Works level by level, so that each level is a single batch of reads."""
@@ -215,23 +289,13 @@ class _PathLookup:
         return Comparison(changes, (), stored, stored, (), unclear)
 
 
-def _no_history_error(
-    context: Context, path: bytes, timeline: Sequence[_Pair], everything: Sequence[_Pair], damaged: Sequence[str]
-) -> errors.CasrewindError:
-    name = printable(path or b".")
-    if damaged:
-        whole = f"no checkpoint that can be read holds {name}, and {len(damaged)} are damaged"
-        return errors.StoreDamaged(whole, "casrewind verify shows what is affected")
-    return errors.PathNotFound(*_why_no_history(context, path, timeline, everything, name))
-
-
 def _why_no_history(context: Context, path: bytes, timeline: Sequence[_Pair], everything: Sequence[_Pair], name: str) -> tuple[str, ...]:
     """Returns (the problem) or (the problem, what to do)."""
     if not timeline:
         return "no checkpoints yet", "casrewind save makes one"
     if len(timeline) < len(everything):
         lookup = _PathLookup(context.store, path)
-        if any(lookup.changes(everything)):
+        if any(lookup.changes(everything)) or any(lookup.oldest()):
             return f"only safety checkpoints ever held {name}", "casrewind log --all shows them"
     said = f"no checkpoint ever held {name}"
     newest = timeline[0][0]

@@ -9,7 +9,7 @@ As in git, a path covers everything below it and `*` matches slashes. These pref
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from .. import errors
 from .._typing import NamedTuple
@@ -44,7 +44,7 @@ class _Pathspec(NamedTuple):
 
 
 def resolve_words(
-    context: Context, points: Sequence[Checkpoint], words: Sequence[str], start: str, *, worktree: bool = True
+    context: Context, points: Iterable[Checkpoint], words: Sequence[str], start: str, *, worktree: bool = True
 ) -> tuple[bytes, ...]:
     """The paths below the root that `words` match in the checkpoints `points` (and, with `worktree`, in the worktree),
     sorted.
@@ -75,7 +75,7 @@ def resolve_words(
     return tuple(sorted(found | unmatched))
 
 
-def _literal_if_exists(context: Context, points: Sequence[Checkpoint], spec: _Pathspec) -> _Pathspec:
+def _literal_if_exists(context: Context, points: Iterable[Checkpoint], spec: _Pathspec) -> _Pathspec:
     """The same pathspec, made literal if a path of exactly this name exists and no magic asks for a pattern."""
     if spec.is_pattern and not spec.magic & _PATTERNS and is_anywhere(context, points, spec.path):
         return spec._replace(magic=spec.magic | {"literal"})
@@ -151,7 +151,7 @@ def _matcher(spec: _Pathspec) -> Callable[[bytes], bool]:
     return matches
 
 
-def _all_paths(context: Context, points: Sequence[Checkpoint], *, worktree: bool) -> Iterator[bytes]:
+def _all_paths(context: Context, points: Iterable[Checkpoint], *, worktree: bool) -> Iterator[bytes]:
     """All files, links and empty directories of all sides. Paths may repeat."""
     load, before = context.store.load_tree, b""
     for point in points:

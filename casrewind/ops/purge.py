@@ -25,7 +25,7 @@ from ..model import diff as diffs
 from ..model import digest as digests
 from ..model import domain as domains
 from ..model import history as undo_history
-from ..model import manifest, paths
+from ..model import manifest, manifest_edits, paths
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
 from ..model.directory_nodes import LOST, NodeList
@@ -309,7 +309,7 @@ class _Collector:
 
     def _purged_tree(self, root: bytes) -> bytes:
         changes = {path: _purged(entry) for path, entry in self._changes[root].items()}
-        return manifest.with_replaced_entries(self._load, lambda data: self._put(packs.TREE, data), root, changes)
+        return manifest_edits.with_replaced_entries(self._load, lambda data: self._put(packs.TREE, data), root, changes)
 
     def _purged_plan(self, actions: Iterable[Action]) -> bytes:
         return self._put(packs.PLAN, plans.encode([action for action in actions if not self._is_lost(action)]))

@@ -96,7 +96,7 @@ def without_damage(load: Loader, put: Callable[[bytes], bytes], target: bytes, n
 def _replace_subtrees(
     load: Loader, store: Callable[[bytes], bytes], root: bytes, changes: Mapping[bytes, Entry | None]
 ) -> bytes:
-    """Like manifest.patch, but an entry is inserted as it is: a directory with its tree. Replaced trees are not read.
+    """Like manifest_edits.patch, but an entry is inserted as it is: a directory with its tree. Replaced trees are not read.
     No path may lie below another."""
     finder = manifest.Finder(load, root)
     made = dict(changes)

@@ -19,7 +19,7 @@ from ..model.turn_records import NOT_SAVED, Difference, Outside, PastOperation, 
 from ..model.turns import Outline
 from ..store.agent_sessions import AgentSession
 from ..store.catalog import Marked
-from ..store.reading import TreeCache
+from ..store.reading import TimelineTrees
 from . import compare
 from .checkpoint_names import AFTER, ReferencePlace, turn_of
 from .compare import Comparison, ScannedWorktree
@@ -71,7 +71,7 @@ class TurnView:
         self.marks = {point.id: marked for point, marked in found}
         self.is_damaged = False
         try:
-            operations = _operations(context, self.points) if has_operations else []
+            operations = _operations(context, self.points) if has_operations and context.store.has_steps(worktree) else []
         except errors.StoreDamaged:
             if needs_operations:
                 raise
@@ -91,7 +91,12 @@ class TurnView:
     def _build_outline(self, seen: ScannedWorktree | None) -> None:
         self._seen = seen
         self._outline = Outline(self._records, self._working, now=seen is not None)
-        self._differ = _StoreDiffer(self._context, seen)
+        self._differ = _StoreDiffer(self._context, seen, [point.tree for point in self.points.values()])
+
+    @property
+    def seen(self) -> ScannedWorktree | None:
+        """The scanned worktree, None before a scan."""
+        return self._seen
 
     def scan(self) -> None:
         """Scan the worktree, so that the change of a turn without an end is known. The numbers stay what they are."""
@@ -107,9 +112,15 @@ class TurnView:
         """All turns, newest first, without their changes."""
         return self._outline.turns
 
-    def rows(self, most: int | None = None, wanted: Callable[[Row], bool] | None = None) -> Iterator[Row]:
-        """All rows, newest first, with their changes; down to `most` turns. `wanted`: see Outline.rows."""
-        return self._outline.rows(self._differ, most, wanted)
+    def rows(
+        self, most: int | None = None, wanted: Callable[[Row], bool] | None = None, part: slice = slice(None)
+    ) -> Iterator[Row]:
+        """All rows, newest first, with their changes; down to `most` turns. `wanted`, `part`: see Outline.rows."""
+        return self._outline.rows(self._differ, most, wanted, part)
+
+    def count_down_to(self, turns: int, saves: int) -> int:
+        """See Outline.count_down_to."""
+        return self._outline.count_down_to(turns, saves)
 
     def is_after(self, row: Row, seq: int) -> bool:
         """True if a row that can have changes ends after the record `seq` of the ledger, or has no end yet."""
@@ -248,10 +259,11 @@ def _is_idle(seen: AgentSession) -> bool:
 class _StoreDiffer:
     """Compares trees of the store, and plans. Unreadable parts are reported as damage, readable parts as changes."""
 
-    def __init__(self, context: Context, seen: ScannedWorktree | None) -> None:
+    def __init__(self, context: Context, seen: ScannedWorktree | None, roots: Sequence[bytes]) -> None:
+        """`roots`: the trees of the timeline's checkpoints, newest first."""
         self._context, self._seen = context, seen
         load: Loader = context.store.load_tree if seen is None else seen.load
-        self._trees = TreeCache(load)
+        self._trees = TimelineTrees(load, context.store.read_many, roots)
         self._comparer = DomainComparer(context.store.read if seen is None else seen.read)
         self._known: dict[tuple[State, State | None], Difference] = {}
         self._plans: dict[bytes, Difference] = {}

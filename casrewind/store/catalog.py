@@ -21,7 +21,7 @@ worktrees worktree key                                             newest checkp
 import os
 import struct
 from collections.abc import Callable, Iterable
-from itertools import islice
+from itertools import dropwhile, islice
 
 from .. import errors
 from .._typing import NamedTuple
@@ -133,16 +133,18 @@ def _all_rows(tables: "Tables", name: bytes, rows: int) -> dict[bytes, bytes]:
 
 def points(
     tables: "Tables", most: int | None = None, wanted: Callable[[checkpoints.Checkpoint], bool] = lambda _: True,
-    farthest: int | None = None,
+    farthest: int | None = None, before: int | None = None,
 ) -> list[tuple[checkpoints.Checkpoint, Marked]]:  # fmt: skip
     """All checkpoints with their marks, newest first; with `most`, up to and including that many `wanted` ones; with
-    `farthest`, at most that many in all."""
+    `farthest`, at most that many in all; with `before`, those with a lower sequence number."""
     state = read_state(tables)
     count, rows = tables[b"points"].backwards()
     if count != state.points:
         raise IndexUnusable("a row of the index is missing")
     marks = _all_rows(tables, b"marks", state.marks)
     found = []
+    if before is not None:
+        rows = dropwhile(lambda row: int.from_bytes(row[0]) >= before, rows)
     for key, payload in islice(rows, farthest):
         point = checkpoints.decode(int.from_bytes(key), payload)
         found.append((point, marked(marks.get(point.id.encode()))))

@@ -5,6 +5,7 @@ The danger prevented here: bytes that only look like a file's. A file of chunks 
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from itertools import pairwise
 
 from .. import errors
 from ..model import digest as digests
@@ -19,6 +20,10 @@ _LOT = 200
 """Directories that are read at once."""
 _HELD = 5_000
 """Entries of directories that are read ahead, about."""
+_FEW_ROOTS = 8
+"""Checkpoints whose trees are read at once at first."""
+_MOST_AHEAD, _MOST_SHARED = 60_000, 20_000
+"""Entries of the trees that are read ahead along a timeline, and decoded entries that these share, about."""
 
 
 ReadMany = Callable[[list[bytes], int], Iterable[tuple[bytes, object]]]
@@ -78,6 +83,61 @@ class TreeCache:
         """{name: digest of its tree} of the directories in a tree; empty for a tree of nodes and for one that is not kept."""
         tree = None if digest is None else self._trees.get(digest)
         return {name: entry.digest for name, entry in tree if entry.kind == manifest.DIR} if isinstance(tree, list) else {}
+
+
+class TimelineTrees:
+    """A Loader for comparisons along a timeline: it reads the trees of many checkpoints at once, and of their directories those
+    that differ from the next checkpoint's. What trees have in common is decoded once, and is one object.
+    """
+
+    def __init__(
+        self, load: manifest.Loader, read_many: Callable[[list[bytes], int], Iterable[tuple[bytes, object]]], roots: Iterable[bytes]
+    ) -> None:
+        """`load` loads any tree, `read_many` is a store's method. `roots`: the checkpoints' trees in the order of the
+        comparisons. Reads nothing yet."""
+        self._others, self._read_many = TreeCache(load), read_many
+        self._roots = list(dict.fromkeys(roots))
+        self._places = {root: at for at, root in enumerate(self._roots)}
+        self._ahead: dict[bytes, manifest.Tree | NodeList] = {}
+        self._shared: manifest.SharedRows = {}
+        self._next, self._lot = 0, _FEW_ROOTS  # the first rows wait for few trees
+
+    def __call__(self, digest: bytes) -> "manifest.Tree | NodeList":
+        """Return what `load` returns, or raise its error."""
+        at = self._places.get(digest, -1)
+        if at >= 0 and digest not in self._ahead:
+            self._lot = min(2 * self._lot, _LOT) if at == self._next else _FEW_ROOTS
+            self._next = at + self._lot
+            self._read_ahead(self._roots[max(at - 1, 0) : self._next])
+        tree = self._ahead.get(digest)
+        return self._others(digest) if tree is None else tree
+
+    def _read_ahead(self, roots: list[bytes]) -> None:
+        """Read these trees, and the directories in which neighbours differ, in place of those that were read before. Stops when
+        they are too many."""
+        self._ahead, held = {}, 0
+        if len(self._shared) > _MOST_SHARED:
+            self._shared = {}
+        pairs, wanted = set(pairwise(roots)), roots
+        while wanted:
+            for digest, data in self._read_many(wanted, packs.TREE):
+                if held > _MOST_AHEAD:
+                    return
+                if isinstance(data, bytes):
+                    with suppress(errors.StoreDamaged, errors.UnsafePath):
+                        self._ahead[digest] = tree = manifest.decode_node(data, self._shared)
+                        held += _size(tree)
+            pairs = {below for pair in pairs for below in self._differing(*pair)}
+            wanted = list({digest for pair in pairs for digest in pair if digest not in self._ahead})
+
+    def _differing(self, one: bytes, other: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """The directories of the same name in two trees that differ. Large trees are left out."""
+        first, second = self._ahead.get(one), self._ahead.get(other)
+        if isinstance(first, list) and isinstance(second, list):
+            below = {name: entry.digest for name, entry in first if entry.kind == manifest.DIR}
+            for name, entry in second:
+                if entry.kind == manifest.DIR and below.get(name, entry.digest) != entry.digest:
+                    yield below[name], entry.digest
 
 
 class TreesAhead:

@@ -240,11 +240,12 @@ class Store:
     # -- queries of the ledger's contents
 
     def checkpoints(
-        self, most: int | None = None, wanted: Callable[[Checkpoint], bool] = lambda _: True, farthest: int | None = None
-    ) -> list[tuple[Checkpoint, catalog.Marked]]:
+        self, most: int | None = None, wanted: Callable[[Checkpoint], bool] = lambda _: True, farthest: int | None = None,
+        before: int | None = None,
+    ) -> list[tuple[Checkpoint, catalog.Marked]]:  # fmt: skip
         """All checkpoints with their marks, newest first; with `most`, up to and including that many `wanted`; with
-        `farthest`, at most that many in all."""
-        return self._ledger_index.query(lambda tables: catalog.points(tables, most, wanted, farthest))
+        `farthest`, at most that many in all; with `before`, those in front of that record."""
+        return self._ledger_index.query(lambda tables: catalog.points(tables, most, wanted, farthest, before))
 
     def checkpoints_after(self, seq: int) -> list[Checkpoint]:
         """Every checkpoint after the record `seq`, oldest first."""

@@ -157,7 +157,9 @@ def _recheck(tree: Worktree, shared: ScanState, root: bytes) -> tuple[bytes, lis
             os.close(fd)
     if not changes:
         return root, unstable
-    root = manifest.with_changed_paths(shared.sink.load_tree, shared.sink.put_tree, root, changes)
+    from ..model.manifest_edits import with_changed_paths
+
+    root = with_changed_paths(shared.sink.load_tree, shared.sink.put_tree, root, changes)
     finder = manifest.Finder(shared.sink.load_tree, root)
     for path in sorted({place for change in changes for place in paths.parents(change)}):  # their records have old trees
         record, entry = shared.records.get(path) or shared.index.record(path), finder.find(path)

@@ -133,10 +133,32 @@ def test_a_tree_whose_names_are_out_of_order_or_double_is_refused(tree):
             + b"".join(manifest.encode_entry(name, entry) for name, entry in rows)
         )
 
-    assert manifest.decode_tree(raw(tree)) == tree
+    shared = {}
+    assert manifest.decode_tree(raw(tree)) == manifest.decode_tree(raw(tree), shared) == tree
     for wrong in ([*reversed(tree)], [tree[0], tree[0]]):
-        with pytest.raises(errors.ManifestCorrupt):
-            manifest.decode_tree(raw(wrong))
+        for known in (None, shared):
+            with pytest.raises(errors.ManifestCorrupt):
+                manifest.decode_tree(raw(wrong), known)
+
+
+@RUN
+@given(random_values.trees, random_values.trees)
+def test_trees_that_are_decoded_together_share_their_equal_entries(one, other):
+    shared = {}
+    mixed = dict(sorted({**dict(one), **dict(other[::2])}.items()))
+    first, second = (manifest.decode_tree(manifest.encode_tree(rows), shared) for rows in (one, mixed.items()))
+    assert first == one and second == list(mixed.items())
+    rows = {row[0]: row for row in first if row[1].kind != manifest.LINK}
+    assert all(row is rows[row[0]] for row in second if rows.get(row[0]) == row)
+
+
+@RUN
+@given(random_values.trees, st.data())
+def test_a_tree_that_is_cut_is_refused_with_known_entries_too(tree, data):
+    shared, raw = {}, manifest.encode_tree(tree)
+    manifest.decode_tree(raw, shared)
+    with pytest.raises(errors.ManifestCorrupt):
+        manifest.decode_tree(raw[: data.draw(st.integers(0, len(raw) - 1))], shared)
 
 
 @pytest.mark.parametrize("name", [b"", b".", b"..", b"a/b", b"a\0b", b".git", b".GIT", b"x" * 256])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from casrewind.model import diff as diffs
 from casrewind.model import digest as digests
-from casrewind.model import manifest
+from casrewind.model import manifest, manifest_edits
 from casrewind.model.manifest import DIR
 from support import random_values
 from support.sample_start import examples
@@ -98,7 +98,7 @@ def test_patching_one_manifest_with_the_diff_gives_the_other(one, other):
     old, new = trees.plant(one), trees.plant(other)
     changes = {change.path: change.new for change in diffs.diff(trees.load, old, new)}
     gone = {path for path, entry in changes.items() if entry is None}
-    patched = manifest.with_changed_paths(trees.load, trees.store, old, {p: e for p, e in changes.items() if p not in gone or (
+    patched = manifest_edits.with_changed_paths(trees.load, trees.store, old, {p: e for p, e in changes.items() if p not in gone or (
         p.rpartition(b"/")[0] not in gone and not _below_another(p, changes)
     )})
     assert seen(trees.flat(patched)) == seen(trees.flat(new))

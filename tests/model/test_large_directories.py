@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from casrewind import errors
 from casrewind.model import diff as diffs
 from casrewind.model import digest as digests
-from casrewind.model import manifest, directory_nodes
+from casrewind.model import manifest, manifest_edits, directory_nodes
 from casrewind.model.manifest import DIR, PURGED, Entry
 from casrewind.model.directory_nodes import LIMITS, LOST, NodeLimits, NodeList
 from support import handmade_nodes, random_values
@@ -90,10 +90,10 @@ def test_equal_directories_have_equal_roots_whatever_the_order_of_edits(world, c
     chance.shuffle(names)
     detours = [b"zz%d" % number for number in range(chance.randint(0, 20))]
     for name in (*names, *detours):
-        root = manifest.with_changed_paths(memory.load, memory.store, root, {name: entry(world.get(name, b"detour"))})
+        root = manifest_edits.with_changed_paths(memory.load, memory.store, root, {name: entry(world.get(name, b"detour"))})
     for name in detours:
         if name not in world:
-            root = manifest.with_changed_paths(memory.load, memory.store, root, {name: None})
+            root = manifest_edits.with_changed_paths(memory.load, memory.store, root, {name: None})
     assert root == memory.directory(world)
 
 
@@ -163,8 +163,8 @@ def test_an_edit_cuts_nothing_anew(world, content):
     for name in sorted(world)[:3]:
         for now in (entry(content + b"!!!"), gone):  # longer than any content: another entry indeed
             before = memory.nodes(root)
-            changed = manifest.with_changed_paths(memory.load, memory.store, root, {name: now})
-            assert manifest.with_replaced_entries(memory.load, memory.put, root, {name: now}) == changed
+            changed = manifest_edits.with_changed_paths(memory.load, memory.store, root, {name: now})
+            assert manifest_edits.with_replaced_entries(memory.load, memory.put, root, {name: now}) == changed
             new = memory.nodes(changed)
             level = before[root].level if isinstance(before[root], NodeList) else 0
             assert len(new.keys() - before.keys()) == level + 1
@@ -183,7 +183,7 @@ def test_what_is_replaced_leaves_the_rest_unread_and_lost_nodes_as_they_are():
     def load(digest):
         return memory.load(digest) if digest in memory.blobs else LOST
 
-    changed = manifest.with_replaced_entries(load, memory.put, root, {b"d/000": entry(b"other"), b"f": entry(b"g")})
+    changed = manifest_edits.with_replaced_entries(load, memory.put, root, {b"d/000": entry(b"other"), b"f": entry(b"g")})
     rows = dict(manifest.walk(load, changed))
     assert rows[b"d/000"] == entry(b"other") and rows[b"f"] == entry(b"g")
     assert set(rows) == {b"d", b"f", *(b"d/" + name for name in world if name not in dict(node))}
@@ -305,7 +305,7 @@ def test_a_directory_of_large_directories_is_walked_and_compared():
     assert len(dict(manifest.walk(memory.load, roots[0]))) == 12 * 31
     found = [change.path for change in diffs.diff(memory.load, *roots)]
     assert found == [b"d%02d/%d" % (number, name) for number in range(12) for name in (29, 30)]
-    changed = manifest.with_changed_paths(memory.load, memory.store, roots[0], {b"d05/29": entry(b"other"), b"d05/30": entry(b"new")})
+    changed = manifest_edits.with_changed_paths(memory.load, memory.store, roots[0], {b"d05/29": entry(b"other"), b"d05/30": entry(b"new")})
     assert [change.path for change in diffs.diff(memory.load, roots[0], changed)] == [b"d05/29", b"d05/30"]
     assert manifest.Finder(memory.load, changed).find(b"d05").kind == DIR
 

@@ -1,10 +1,12 @@
 """Trees and contents of one restore: read once, and not all of them held."""
 
 import shutil
+from itertools import pairwise
 
 import pytest
 
 from casrewind import errors
+from casrewind.model import diff as diffs
 from casrewind.model import digest as digests
 from casrewind.model import manifest
 from casrewind.model.diff import diff
@@ -12,7 +14,7 @@ from casrewind.model.plan import Action
 from casrewind.ops import execute
 from casrewind.ops.execute import Contents
 from casrewind.store import reading
-from casrewind.store.reading import TreeCache, TreesAhead
+from casrewind.store.reading import TimelineTrees, TreeCache, TreesAhead
 from support import packfile
 from support.trees import plant
 
@@ -53,6 +55,45 @@ def test_directories_are_read_many_at_once(workspace, root, monkeypatch):
     monkeypatch.setattr(reading, "_HELD", 20)
     lots.clear()
     assert list(manifest.walk(TreesAhead(store.load_tree, store.read_many), target.tree)) == found
+
+
+@pytest.fixture
+def timeline(workspace, root):
+    """The trees of thirty checkpoints, newest first: in each of them one of 24 directories has another file."""
+    plant(root, {f"a{one}/b{two}/f{three}": b"" for one in range(4) for two in range(6) for three in range(5)})
+    found = []
+    for number in range(30):
+        plant(root, {f"a{number % 4}/b{number % 6}/f": b"%d" % number})
+        found.append(workspace.save().checkpoint.tree)
+    return found[::-1]
+
+
+def test_trees_along_a_timeline_are_read_many_at_once(workspace, timeline, monkeypatch):
+    store, lots = workspace._context.store, []
+    expected = [list(diffs.diff(store.load_tree, old, new)) for new, old in pairwise(timeline)]
+    assert all(expected)
+    looked_up = type(store)._places
+    monkeypatch.setattr(type(store), "_places", lambda self, wanted: lots.append(len(wanted)) or looked_up(self, wanted))
+    load = TimelineTrees(store.load_tree, store.read_many, timeline)
+    assert [list(diffs.diff(load, old, new)) for new, old in pairwise(timeline)] == expected
+    assert len(lots) < 15 and sum(lots) <= 5 * 30, "of each checkpoint its root, and the two directories above the file before and after"
+    backwards = [list(diffs.diff(load, old, new)) for new, old in [*pairwise(timeline)][::-1]]
+    assert backwards == expected[::-1], "in any order"
+    monkeypatch.setattr(reading, "_MOST_AHEAD", 20)
+    load = TimelineTrees(store.load_tree, store.read_many, timeline)
+    assert [list(diffs.diff(load, old, new)) for new, old in pairwise(timeline)] == expected, "of which few can be kept"
+
+
+def test_a_damaged_tree_of_a_timeline_is_met_where_it_is_asked_for(workspace, timeline):
+    store = workspace._context.store
+    packfile.flip_blob(store.path, timeline[5])
+    load = TimelineTrees(store.load_tree, store.read_many, timeline)
+    for at, (new, old) in enumerate(pairwise(timeline)):
+        if at in (4, 5):
+            with pytest.raises(errors.BlobCorrupt):
+                list(diffs.diff(load, old, new))
+        else:
+            assert len(list(diffs.diff(load, old, new))) == 1
 
 
 def test_a_damaged_directory_is_met_where_it_is_asked_for(workspace, root):

@@ -14,17 +14,38 @@ from support.trees import plant
 SHORT, LONG = 6, 60
 COUNTED = """
 import sys
-from casrewind.store import catalog
-read = []
-real = catalog.checkpoints.decode
+from casrewind.store import catalog, packs
+read, trees, first = [], [], []
+real, real_record = catalog.checkpoints.decode, packs.check_record
 catalog.checkpoints.decode = lambda *given: read.append(given) or real(*given)
+packs.check_record = lambda *given: trees.append(given) or real_record(*given)
+
+
+class Stream:
+    written = False
+
+    def __getattr__(self, name):
+        return getattr(sys.__stdout__, name)
+
+    def write(self, text):
+        self.written = True
+        return sys.__stdout__.write(text)
+
+    def flush(self):
+        if self.written and not first:
+            first.append((len(read), len(trees)))
+        sys.__stdout__.flush()
+
+sys.stdout = Stream()
 from casrewind.cli import main
 try:
     main.main(sys.argv[1:])
 finally:
+    print(*first[0] if first else (0, 0), file=sys.__stderr__)
     print(len(read), file=sys.__stderr__)
 """
-"""Runs the command line, then prints how many checkpoints were decoded."""
+"""Runs the command line, then prints how many checkpoints were decoded, and how many blobs read, before the first rows, and how
+many checkpoints in all."""
 
 
 @pytest.fixture
@@ -91,3 +112,23 @@ def test_the_marks_of_one_checkpoint_are_found_without_the_others(timeline, root
         assert len(read) <= 2
         with pytest.raises(errors.CheckpointNotFound, match="deleted by gc"):
             workspace.marks(gone._replace(id="c0123456789abcd"))
+
+
+def test_the_first_rows_wait_for_no_more_of_a_long_timeline(casrewind, root, settings):
+    """A list in a pipe gets its newest rows when the newest checkpoints are read. All others follow."""
+    plant(root, {"f": b""})
+    casrewind("run", "--", "true", code=0)
+    found = []
+    for first, last in ((0, 300), (300, 400)):
+        with open_workspace(str(root), settings) as workspace:
+            for step in range(first, last):
+                plant(root, {"f": b"edit %d" % step})
+                workspace.save(f"edit {step}")
+        for words in (("list",), ("log", "f")):
+            done = subprocess.run([sys.executable, "-c", COUNTED, *words], capture_output=True, cwd=root, timeout=60, env=casrewind.environment)
+            assert done.returncode == 0, done.stderr
+            (decoded, blobs), (whole,) = (map(int, line.split()) for line in done.stderr.splitlines()[-2:])
+            assert whole > last and done.stdout.count(b"saved: edit") == last, "all of them are listed"
+            found.append((decoded, blobs))
+    assert found[:2] == found[2:]
+    assert max(map(max, found)) < 600

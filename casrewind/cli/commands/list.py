@@ -18,7 +18,7 @@ from ...ops.context import Context
 from ...ops.turn_view import TurnView
 from ...store.catalog import Marked
 from ..show.rows import RowWriter, first_line, is_shown, meta_lines, searchable_texts
-from ..show.text import DIM, Line, cut_to, description, human_size, signed_counts, styled
+from ..show.text import DIM, PIPED, Line, cut_to, description, human_size, signed_counts, styled
 from ..terminal.lines import note, print_json, print_line, print_lines
 from ..terminal.table import print_table, set_width, terminal_width
 from . import OK, Done
@@ -26,6 +26,7 @@ from . import OK, Done
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ...ops.newest_turns import NewestTurns
     from ..grammar.command_line import ParsedOptions
     from ..show.shapes import Shape
 _LEAST_SESSION = 2
@@ -35,7 +36,9 @@ _STEP = 100
 _COLUMNS, _PATHS = 76, 2
 """Columns of a row inside of a client: 80 less its indent. The paths that a row names there at most."""
 _SET_COLUMNS = 50
-"""With `-n`, so many of the newest turns set the columns, or as many as are listed: not all, so that not all are read."""
+"""So many of the newest turns set the columns, or as many as `-n` lists: not all, so that not all are read."""
+_SHORT = 256
+"""A history of more checkpoints is long: its number of turns is not known at first."""
 _NARROW = 84
 """Columns that a list of checkpoints needs for all its columns of data."""
 _Found = tuple[Checkpoint, Marked]
@@ -138,48 +141,110 @@ def _list(context: Context, options: "ParsedOptions", done: Done) -> int:
     if options.remote:
         return _list_remote(context, options, done)
     with context.store.holding():
-        everything: Sequence[_Found] = ()
-        view = _newest_view(context, options)
-        if view is None:
-            everything = context.store.checkpoints()
-            view = TurnView(context, everything=everything, needs_operations=False)
-        if any(turn.to_now for turn in view.turns):
-            with suppress(errors.CasrewindError):  # then such a turn is not counted
-                view.scan()
-        chosen = _Filter(context, options, view, ReferencePlace(context.root.key, "", ""))
-        steps = _selected_rows_in_parts(view, chosen, options)
+        timeline = _Timeline(context, options)
+        chosen = _Filter(context, options, timeline.view, ReferencePlace(context.root.key, "", ""))
+        steps = timeline.steps(chosen)
         rows = [] if options.all and not options.json else next(steps, [])
-    points = _selected_checkpoints(everything, chosen, options) if options.all or options.json else []
+    points = _selected_checkpoints(timeline.everything, chosen, options) if options.all or options.json else []
     done()
     damaged: list[Row] = []
     if options.json:
-        print_json(_list_json(view, points, rows, lookup.current_id(context)))
+        print_json(_list_json(timeline.view, points, rows, lookup.current_id(context)))
         damaged += filter(_is_damaged, rows)
     elif options.all:
         names = _worktree_names((point for point, _ in points), context.root.key)
-        _print_checkpoints(view, points, names, lookup.current_id(context), options, is_filtered=not chosen.selects_everything)
+        _print_checkpoints(timeline.view, points, names, lookup.current_id(context), options, is_filtered=not chosen.selects_everything)
     else:
         from ..terminal.pager import pager
 
         with pager(options):
-            _print_rows(context, view, _rows_until_forgotten(context, view, rows, steps), chosen, options, damaged)
+            _print_rows(context, timeline, _rows_until_forgotten(context, timeline, rows, steps), chosen, options, damaged)
             if not options.oneline:
                 _print_count_elsewhere(context)
     if options.all:  # checkpoints themselves are read from the index
         return OK
-    if view.is_damaged:
+    if timeline.view.is_damaged:
         note("restores are missing here, because the ledger is damaged: casrewind verify shows what is")
-    return errors.StoreDamaged.exit_code if view.is_damaged or damaged else OK
+    return errors.StoreDamaged.exit_code if timeline.view.is_damaged or damaged else OK
 
 
-def _newest_view(context: Context, options: "ParsedOptions") -> TurnView | None:
-    """A view of the newest turns, if they are enough for these options. None: all checkpoints have to be read."""
-    is_filtered = options.grep or options.since is not None or options.session is not None
-    if options.number is None or options.all or options.json or is_filtered or os.environ.get(launch.INSIDE):
-        return None
-    from ...ops import newest_turns
+class _Timeline:
+    """The rows of a list. Of a long history the newest ones are read from the newest checkpoints, and then all checkpoints are
+    read for the others, so that the first rows do not wait for them.
 
-    return newest_turns.read_rows(context, options.number, max(options.number, _SET_COLUMNS) + 1)
+    `view`: that of the rows that were read last. `everything`: all checkpoints, if they were read at first.
+    """
+
+    def __init__(self, context: Context, options: "ParsedOptions") -> None:
+        """Reads the newest checkpoints, or all if they are not enough for these options."""
+        self._context, self._options = context, options
+        self._part = self._newest()
+        self.everything: Sequence[_Found] = ()
+        if self._part is None:
+            self.everything = context.store.checkpoints()
+        self.view = TurnView(context, everything=self.everything, needs_operations=False) if self._part is None else self._part.view
+        if any(turn.to_now for turn in self.view.turns):
+            with suppress(errors.CasrewindError):  # then such a turn is not counted
+                self.view.scan()
+
+    def _newest(self) -> "NewestTurns | None":
+        options = self._options
+        is_filtered = options.grep or options.since is not None or options.session is not None
+        if options.all or options.json or is_filtered or os.environ.get(launch.INSIDE):
+            return None
+        from ...ops import newest_turns
+
+        number = options.number
+        if number is not None and (options.reverse or number <= _STEP):  # then the part has all rows
+            return newest_turns.read_rows(self._context, number, max(number, _SET_COLUMNS) + 1)
+        if options.reverse:
+            return None
+        if terminal_width() >= PIPED:  # no column ends there
+            return newest_turns.read_some(self._context)
+        return newest_turns.read_rows(self._context, 1, _SET_COLUMNS + 1)
+
+    def highest(self) -> int:
+        """The highest number of a turn that may be listed, or more: of a long history it is not known at first."""
+        count = self._context.store.count(self._context.root.key)
+        return min(self._options.number or count, len(self.view.turns) if self._is_short else count)
+
+    def measured_turns(self) -> Sequence[Turn]:
+        """The turns that set the columns."""
+        number = self._options.number
+        return self.view.turns if self._is_short and not number else self.view.turns[: max(min(number or 0, self.highest()), _SET_COLUMNS)]
+
+    @property
+    def _is_short(self) -> bool:
+        return self._context.store.count(self._context.root.key) <= _SHORT
+
+    def steps(self, chosen: _Filter) -> Iterator[list[Row]]:
+        """Yield the selected rows in parts. JSON and the reverse order need all rows in one part.
+
+        `-n` counts turns, or rows if the view has no turns.
+        """
+        left, read = self._options.number, 0
+        if self._part is not None:
+            read = self._part.rows
+            for rows in _selected_rows_in_parts(self.view, chosen, self._options, left, slice(read)):
+                if left is not None:
+                    left -= sum(isinstance(row, Turn) for row in rows) if self.view.turns else len(rows)
+                yield rows
+        if self._part is None or left is None or left > 0:
+            if self._part is not None:
+                from ...ops.newest_turns import read_all
+
+                self.view = read_all(self._context, self._part, needs_operations=False)
+            yield from _selected_rows_in_parts(self.view, chosen, self._options, left, slice(read, None))
+
+
+def _selected_rows_in_parts(
+    view: TurnView, chosen: _Filter, options: "ParsedOptions", number: int | None, part: slice = slice(None)
+) -> Iterator[list[Row]]:
+    """Yield the selected rows of a part of a view, at most `number` turns."""
+    found = islice(view.rows(number, chosen.takes_row, part), None if view.turns else number)
+    most = None if options.json or options.reverse else _STEP
+    while rows := list(islice(found, most)):
+        yield rows[::-1] if options.reverse else rows
 
 
 def _list_remote(context: Context, options: "ParsedOptions", done: Done) -> int:
@@ -217,11 +282,8 @@ class _MachineRows:
         self._view = TurnView(context, everything=self._own, needs_operations=False, place=place)
         self._chosen = _Filter(context, options, self._view, place)
         self._selected_checkpoints = _selected_checkpoints(self._own, self._chosen, options) if options.all or options.json else []
-        self.rows = (
-            [row for step in _selected_rows_in_parts(self._view, self._chosen, options) for row in step]
-            if options.json or not options.all
-            else []
-        )
+        steps = _selected_rows_in_parts(self._view, self._chosen, options, options.number) if options.json or not options.all else ()
+        self.rows = [row for step in steps for row in step]
 
     def shape(self, current: str) -> "Shape":
         """The machine as JSON."""
@@ -248,31 +310,20 @@ class _MachineRows:
             print_line("  no turn matches" if turns else "  no turns: casrewind list --remote --all has every checkpoint")
 
 
-def _selected_rows_in_parts(view: TurnView, chosen: _Filter, options: "ParsedOptions") -> Iterator[list[Row]]:
-    """Yield the selected rows in parts. JSON and the reverse order need all rows in one part.
-
-    `-n` counts turns, or rows if the view has no turns.
-    """
-    found = islice(view.rows(options.number, chosen.takes_row), None if view.turns else options.number)
-    most = None if options.json or options.reverse else _STEP
-    while rows := list(islice(found, most)):
-        yield rows[::-1] if options.reverse else rows
-
-
-def _rows_until_forgotten(context: Context, view: TurnView, rows: list[Row], steps: Iterator[list[Row]]) -> Iterator[Row]:
+def _rows_until_forgotten(context: Context, timeline: _Timeline, rows: list[Row], steps: Iterator[list[Row]]) -> Iterator[Row]:
     """The rows of the first step and of all others. The store's lock is held only while a step is read.
 
     A pager may wait between two steps. If gc forgets the checkpoints of a row in that time, the list ends with "forgotten".
     """
     while rows:
         yield from rows
-        if len(rows) < _STEP or (isinstance(rows[-1], Forgotten) and not rows[-1].checkpoint):
+        if isinstance(rows[-1], Forgotten) and not rows[-1].checkpoint:
             return
         sys.stdout.flush()
         with context.store.holding():
             rows = next(steps, [])
             at = next((at for at, row in enumerate(rows) if _is_damaged(row)), None)
-            if at is not None and _has_forgotten(context, view):
+            if at is not None and _has_forgotten(context, timeline.view):
                 rows = [*rows[:at], Forgotten("")]
 
 
@@ -321,13 +372,13 @@ def _sessions_of_this_shell(context: Context) -> dict[str, int | None] | None:
 
 
 def _print_rows(
-    context: Context, view: TurnView, rows: "Iterable[Row]", chosen: _Filter, options: "ParsedOptions", damaged: list[Row]
+    context: Context, timeline: _Timeline, rows: "Iterable[Row]", chosen: _Filter, options: "ParsedOptions", damaged: list[Row]
 ) -> None:
     """Print each row as soon as it is read. Rows that cannot be read are added to `damaged`."""
+    view = timeline.view
     others = sum(map(chosen.is_elsewhere, view.turns))
-    is_cut = options.number is not None and chosen.selects_everything and not others
-    highest = min(options.number or 0, len(view.turns)) if is_cut else len(view.turns)
-    turns = view.turns[: max(highest, _SET_COLUMNS)] if is_cut else view.turns
+    is_cut = chosen.selects_everything and not others
+    highest, turns = (timeline.highest(), timeline.measured_turns()) if is_cut else (len(view.turns), view.turns)
     inside = bool(os.environ.get(launch.INSIDE))
     writer = (
         RowWriter(view, terminal_width(), highest, _PATHS, names_sessions=False)
@@ -335,16 +386,22 @@ def _print_rows(
         else RowWriter(view, terminal_width(), highest, turns=turns)
     )
     is_there = False
-    for row in rows:
-        is_there = True
-        damaged += [row] if _is_damaged(row) else []
-        print_lines([Line(_short_line(writer, row))] if options.oneline else writer.lines(row))
+
+    def lines() -> Iterator[Line]:
+        nonlocal is_there
+        for row in rows:
+            is_there = True
+            writer.move_to(timeline.view)
+            damaged.extend([row] if _is_damaged(row) else [])
+            yield from [Line(_short_line(writer, row))] if options.oneline else writer.lines(row)
+
+    print_lines(lines())
     if others:
         print_line(f"{plural(others, 'turn')} of other sessions: a terminal lists them")
     if not chosen.selects_everything:
         if not is_there:
             print_line("no turn matches; casrewind list --all has every checkpoint")
-    elif not view.turns:
+    elif not timeline.view.turns:
         print_line(_without_turns(context.store.count(context.root.key)))
 
 

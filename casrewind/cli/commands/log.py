@@ -1,20 +1,22 @@
 """casrewind log: what changed turn by turn, and the history of a path."""
 
 import os
+import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import chain, takewhile
 
 from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...messages import age_in_words, plural, printable
-from ...model import checkpoint as checkpoints
-from ...model.checkpoint import SAFETY
+from ...model.checkpoint import SAFETY, Checkpoint
 from ...model.diff import Change
 from ...model.manifest import DIR, PURGED, Entry
 from ...model.turn_records import Outside, Reset, Turn
-from ...ops import lookup, path_history
+from ...ops import lookup
 from ...ops.checkpoint_names import is_labelled, label_of
-from ...ops.path_history import Logged, PathChange
+from ...ops.path_history import Logged, PathChange, PathHistory
 from ...ops.turn_view import Maker, TurnView
 from ..show import changes, shapes
 from ..show.rows import RowWriter
@@ -28,6 +30,7 @@ from .words import paths_of
 
 if TYPE_CHECKING:
     from ...ops.context import Context
+    from ...ops.newest_turns import NewestTurns
     from ...ops.search import Search
     from ..grammar.command_line import ParsedOptions
 
@@ -53,26 +56,89 @@ def log(context: "Context", options: "ParsedOptions", done: Done) -> int:
         return _log_turns(context, options, search, done)
     if len(given) != 1 and search is None:
         raise errors.UsageError(f"log: one PATH at a time, not {len(given)}")
-    points = [point for point, _ in lookup.checkpoints_of(context) if options.all or point.trigger != checkpoints.SAFETY]
-    scope = paths_of(context, given, points, options, worktree=False)
+    scope = paths_of(context, given, _Points(context, safety=options.all), options, worktree=False)
     if len(scope) > _MOST_LOGGED:
         raise errors.UsageError(f"{printable(given[0])} matches {len(scope)} paths: log shows at most {_MOST_LOGGED} at once")
-    found = [path_history.log_of_path(context, path, options.number, safety=options.all, search=search) for path in scope]
-    view = TurnView(context)
-    done()
+    everything = context.store.checkpoints() if len(scope) > 1 else ()
+    found = [PathHistory(context, path, safety=options.all, search=search, everything=everything) for path in scope]
+    makers = _Makers(context, found[0])
+    parts = [one.parts(options.number) for one in found]
     if options.json:
-        print_json(_logged_json(found, lookup.current_id(context), view, search))
+        whole = [list(chain.from_iterable(some)) for some in parts]
+        done()
+        read = [Logged(one.path, tuple(rows), one.compare, one.damaged) for one, rows in zip(found, whole, strict=True)]
+        print_json(_logged_json(read, lookup.current_id(context), makers, search))
+        is_found = any(whole)
     else:
+        firsts = [next(some, []) for some in parts]  # an error comes in front of a pager
+        done()
+        is_found = any(firsts)
         with pager(options):
-            for one in found:
-                if one.changes or search is None:
-                    _show(one, view, options.form, search)
+            for one, first, rest in zip(found, firsts, parts, strict=True):
+                if first or search is None:
+                    _show(one, chain([first], rest), makers, options, search)
     if search is not None:
-        _report_search(search, options, is_found=any(one.changes for one in found))
+        _report_search(search, options, is_found=is_found)
     damaged = dict.fromkeys(identity for one in found for identity in one.damaged)
     if damaged:
         remark(f"casrewind: damaged, and passed over: {', '.join(damaged)}; casrewind verify says whom it affects")
     return errors.StoreDamaged.exit_code if damaged else OK
+
+
+class _Points:
+    """This worktree's checkpoints, newest first, which are read if a word needs them: a pattern does."""
+
+    def __init__(self, context: "Context", *, safety: bool) -> None:
+        self._context, self._safety = context, safety
+        self._found: list[Checkpoint] | None = None
+
+    def __iter__(self) -> Iterator[Checkpoint]:
+        if self._found is None:
+            points = (point for point, _ in lookup.checkpoints_of(self._context))
+            self._found = [point for point in points if self._safety or point.trigger != SAFETY]
+        return iter(self._found)
+
+
+class _Makers:
+    """Who made the changes of a history. The newest checkpoints are asked first, and all of them only for older changes."""
+
+    def __init__(self, context: "Context", history: PathHistory) -> None:
+        """`history`: the one that is read first."""
+        self._context, self._history = context, history
+        self._writers: dict[TurnView, RowWriter] = {}
+
+    @cached_property
+    def _newest(self) -> "NewestTurns | None":
+        from ...ops import newest_turns
+
+        found = newest_turns.read_some(self._context)
+        return found if found is not None and found.seq == self._history.everything[0][0].seq else None
+
+    @cached_property
+    def view(self) -> TurnView:
+        """All turns."""
+        everything = self._history.everything
+        if not self._history.is_read and everything:
+            everything = [pair for pair in self._context.store.checkpoints() if pair[0].seq <= everything[0][0].seq]
+        return TurnView(self._context, everything=everything)
+
+    def known(self, rows: list[PathChange]) -> list[PathChange]:
+        """The first ones of these rows that the newest checkpoints are enough for; all if none is."""
+        if self._history.is_read or self._newest is None:
+            return rows
+        newest = self._newest
+        return list(takewhile(lambda row: row.before is not None and row.before.seq >= newest.since, rows)) or rows
+
+    def of(self, row: PathChange, path: bytes) -> "tuple[Maker | None, RowWriter | None]":
+        """Returns (the maker of a change, what words it). None: unknown, because the checkpoint before it is not known."""
+        if row.before is None:
+            return None, None
+        view = self._newest.view if self._newest is not None and row.before.seq >= self._newest.since else self.view
+        if row.before.id not in view.points or row.checkpoint.id not in view.points:
+            return None, None
+        if view not in self._writers:
+            self._writers[view] = RowWriter(view)
+        return view.made_by(row.before.id, row.checkpoint.id, path), self._writers[view]
 
 
 def _search_of(options: "ParsedOptions") -> "Search | None":
@@ -183,40 +249,58 @@ def _print_found(found: Sequence[Change], unclear: Sequence[Change], search: "Se
     print_lines(line.with_around(indent) for line in changes.unclear_lines(unclear))
 
 
-def _show(found: Logged, view: TurnView, form: str, search: "Search | None") -> None:
-    """Print a summary, then a row for each checkpoint, newest first. `form` adds the changes of each checkpoint."""
+def _show(
+    found: PathHistory, parts: Iterable[list[PathChange]], makers: _Makers, options: "ParsedOptions", search: "Search | None"
+) -> None:
+    """Print a summary, then a row for each checkpoint, newest first. `options.form` adds the changes of each checkpoint. Of a
+    long history the number of changes is known in the end."""
     name = printable(found.path or b".")
-    print_line(f"{name}: {plural(len(found.changes), 'change')}" if found.changes else f"{name}: no change")
-    table = [_row_cells(row, _maker(row, found.path, view)) for row in found.changes]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for row, cells in zip(found.changes, table, strict=True):
-        _print_row(row, cells, widths, _maker_and_label(row, found.path, view))
-        if form:
-            from ..show import comparison
-
-            print_lines(comparison.comparison_lines(found.compare(row), comparison.Form(form), terminal_width()))
-            print_line()
-        elif search is not None and (row.counts is not None or found.path in search.binary):
-            told = found.compare(row)
-            _print_found(told.changes, told.unclear, search, " " * _INDENT)
-    if any(entry.kind == PURGED for row in found.changes for entry in (row.change.old, row.change.new) if entry is not None):
+    parts = iter(parts)
+    rows = next(parts, [])
+    if is_known := found.is_read or len(rows) == options.number:
+        rows += chain.from_iterable(parts)
+        print_line(f"{name}: {plural(len(rows), 'change')}" if rows else f"{name}: no change")
+    else:
+        print_line(f"{name}: the newest changes first")
+    count, is_purged = 0, False
+    widths: list[int] = []
+    while rows:
+        some = makers.known(rows)
+        made = [makers.of(row, found.path) for row in some]
+        table = [_row_cells(row, maker) for row, (maker, _) in zip(some, made, strict=True)]
+        widths = [max(*map(len, column), *widths[at : at + 1], 0) for at, column in enumerate(zip(*table, strict=True))]
+        for row, cells, (maker, writer) in zip(some, table, made, strict=True):
+            _print_row(row, cells, widths, _maker_and_label(row, maker, writer))
+            _print_changes_of(found, row, options.form, search)
+        is_purged |= any(entry.kind == PURGED for row in some for entry in (row.change.old, row.change.new) if entry is not None)
+        sys.stdout.flush()
+        count += len(some)
+        rows = rows[len(some) :] or next(parts, [])
+    if not is_known:
+        print_line(f"{name}: {plural(count, 'change')}")
+    if is_purged:
         print_line(f"  {name} was purged: its bytes of then are gone from the store")
 
 
-def _maker(row: PathChange, path: bytes, view: TurnView) -> Maker | None:
-    """Who made a change. None: unknown, because the checkpoint before it is not known."""
-    known = row.before is not None and row.before.id in view.points and row.checkpoint.id in view.points
-    return view.made_by(row.before.id, row.checkpoint.id, path) if known and row.before is not None else None
+def _print_changes_of(found: PathHistory, row: PathChange, form: str, search: "Search | None") -> None:
+    """Print what a row changed in a form, or the paths that a search found."""
+    if form:
+        from ..show import comparison
+
+        print_lines(comparison.comparison_lines(found.compare(row), comparison.Form(form), terminal_width()))
+        print_line()
+    elif search is not None and (row.counts is not None or found.path in search.binary):
+        told = found.compare(row)
+        _print_found(told.changes, told.unclear, search, " " * _INDENT)
 
 
-def _maker_and_label(row: PathChange, path: bytes, view: TurnView) -> str:
+def _maker_and_label(row: PathChange, maker: Maker | None, writer: RowWriter | None) -> str:
     """Who made a change, and the label that a person gave to the checkpoint that saw it."""
-    maker = _maker(row, path, view)
     point, marked = row.checkpoint, row.marked
-    if maker is None:
+    if maker is None or writer is None:
         return description(point, marked)
     label = label_of(point, marked) if is_labelled(point, marked) else ""
-    return RowWriter(view).made_by(maker) + (f"; saved: {printable(label)}" if label else "")
+    return writer.made_by(maker) + (f"; saved: {printable(label)}" if label else "")
 
 
 def _row_cells(row: PathChange, maker: Maker | None) -> tuple[str, ...]:
@@ -282,7 +366,7 @@ def _size(entry: Entry | None) -> str:
     return "-" if entry.kind == DIR else human_size(entry.size)
 
 
-def _logged_json(found: Sequence[Logged], current: str, view: TurnView, search: "Search | None") -> Shape:
+def _logged_json(found: Sequence[Logged], current: str, makers: _Makers, search: "Search | None") -> Shape:
     """The rows of one path, or of all paths that a pattern matches, newest first. Each row has its path."""
     rows = [(one, row) for one in found for row in one.changes]
     several = len(found) > 1
@@ -291,7 +375,7 @@ def _logged_json(found: Sequence[Logged], current: str, view: TurnView, search: 
         "changes": [
             {
                 **(shapes.path(one.path) if several else {}),
-                **_row_json(row, one.path, current, view),
+                **_row_json(row, one.path, current, makers),
                 **({} if search is None else {"change": [shapes.change(change) for change in one.compare(row).changes]}),
             }
             for one, row in sorted(rows, key=lambda pair: (-pair[1].checkpoint.seq, pair[0].path))
@@ -309,12 +393,12 @@ def _search_json(search: "Search | None") -> Shape:
     return {"binary": [shapes.path(path) for path in sorted(search.binary)], "not_searched": passed}
 
 
-def _row_json(row: PathChange, path: bytes, current: str, view: TurnView) -> Shape:
+def _row_json(row: PathChange, path: bytes, current: str, makers: _Makers) -> Shape:
     """One checkpoint as in list --json, its change as in diff --json, and its maker."""
     change = shapes.change(row.change)
-    maker = _maker(row, path, view)
+    maker, _ = makers.of(row, path)
     return {
-        "checkpoint": shapes.checkpoint(row.checkpoint, row.marked, current, view.turn_of(row.checkpoint.id)),
+        "checkpoint": shapes.checkpoint(row.checkpoint, row.marked, current, makers.view.turn_of(row.checkpoint.id)),
         "before": None if row.before is None else row.before.id,
         "status": change.pop("status"),
         "old_kind": _kind(row.change.old),

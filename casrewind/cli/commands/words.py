@@ -6,7 +6,7 @@ meant one path.
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from ... import errors
@@ -56,7 +56,7 @@ def take_restore_target(context: "Context", options: "ParsedOptions") -> Checkpo
 
 
 def paths_of(
-    context: "Context", words: Sequence[str], points: Sequence[Checkpoint], options: "ParsedOptions", *, worktree: bool = True
+    context: "Context", words: Sequence[str], points: Iterable[Checkpoint], options: "ParsedOptions", *, worktree: bool = True
 ) -> tuple[bytes, ...]:
     """The paths below the root that words of the command line mean (ops/pathspecs.py)."""
     if not words:

@@ -42,7 +42,8 @@ class PickerTimeline(NamedTuple):
     `points` and `marks`: the checkpoints of this worktree and their marks by id. `inside`: see `rows_inside_turns`. `sides`:
     see `sides_of`. `sessions`: {session: its number}. `turns`: the number of turns. `elsewhere`: the checkpoints of
     other worktrees, newest first. `unfinished`: details of an interrupted restore. `is_complete`: the rows between
-    older turns are known, too. `named`: `points`, and those of other machines that were restored here.
+    older turns are known, too. `named`: `points`, and those of other machines that were restored here. `total`: how many
+    checkpoints the worktree has, if only the newest of them were read; they are in `points`, and their turns in `turns`.
     """
 
     rows: list[PickerRow]
@@ -56,6 +57,7 @@ class PickerTimeline(NamedTuple):
     unfinished: list[str]
     is_complete: bool
     named: Mapping[str, Checkpoint] = {}
+    total: int | None = None
 
 
 def row_of(item: Row, points: Mapping[str, Checkpoint], newest: str) -> PickerRow:

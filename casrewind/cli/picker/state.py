@@ -118,6 +118,8 @@ class PickerState:
             return ""
         if self.words:
             return f"{plural(len(self.rows), 'row')} with {self.words!r}"
+        if found.total is not None:
+            return plural(found.total, "checkpoint")
         shown = plural(found.turns, "turn") if found.turns else "no turns yet"
         sessions = f" of {plural(len(found.sessions), 'session')}" if len(found.sessions) > 1 else ""
         more = ", other worktrees' too" if self.everything and found.elsewhere else ""

@@ -26,6 +26,7 @@ from ...ops import undo as undos
 from ...ops.checkpoint_names import is_kept_by_mark
 from ...ops.chosen_edits import Edit, Edits, changed_error
 from ...ops.machine_merge import edit_keeper
+from ...ops.newest_turns import NewestTurns, read_all, read_some
 from ...ops.outside_edits import edited_outside
 from ...ops.turn_view import TurnView
 from ...ops.unfinished_restore import finish_restore
@@ -64,7 +65,8 @@ if TYPE_CHECKING:
 CODE, CHAT, BOTH = "code", "chat", "both"
 TURN, HERE = "this turn", "to here"
 """What is shown of a row: what happened then, or what a restore of it would change now."""
-_FIRST, _STEP = 30, 100  # rows that are read at once
+_FIRST, _STEP, _MOST_STEP = 30, 100, 3200
+"""Rows that are read at once: at first, then, and at most."""
 _WHOLE = 200  # characters of a prompt that a checkpoint holds
 
 
@@ -106,23 +108,33 @@ class TimelineModel:
         self._waiting: Iterator[Row] = iter(())
         self._read: list[PickerRow] = []
         self._inside: dict[str, list[PickerRow]] = {}
-        self._sides: dict[str, Turn] = {}
+        self._part: NewestTurns | None = None
+        self._step = _STEP
         self._elsewhere: list[PickerRow] = []
 
     # -- the timeline
 
     def first_timeline(self) -> PickerTimeline:
-        """The first rows with their changes, and all further turns without changes."""
-        context = self._context
-        self._view = TurnView(context, self._seen)
-        self._waiting, self._read = filter(is_shown, self._view.rows()), []
-        self._inside, self._elsewhere = {}, []
-        self._sides = sides_of(self._view.turns)
+        """The first rows with their changes, and all further turns that are known without changes."""
+        self._waiting, self._read = filter(is_shown, self._rows()), []
+        self._inside, self._elsewhere, self._step = {}, [], _STEP
         return self._read_more(_FIRST)
 
+    def _rows(self) -> Iterator[Row]:
+        """Yield all rows. Those that the newest checkpoints are enough for come before the others are read."""
+        self._part, read = read_some(self._context, self._seen), 0
+        if self._part is not None:
+            self._view, read = self._part.view, self._part.rows
+            yield from self._view.rows(part=slice(read))
+        self._view = TurnView(self._context, self._seen) if self._part is None else read_all(self._context, self._part)
+        self._part = None
+        yield from self._view.rows(part=slice(read, None))
+
     def timeline_with_more(self) -> PickerTimeline:
-        """The timeline with some more rows."""
-        return self._read_more(_STEP)
+        """The timeline with some more rows. Each time there are twice as many, because all of them are arranged again."""
+        found = self._read_more(self._step)
+        self._step = min(2 * self._step, _MOST_STEP)
+        return found
 
     def scan_worktree(self) -> PickerTimeline:
         """Scan the worktree. Later comparisons are with this scan; the timeline shows what was edited since."""
@@ -135,25 +147,25 @@ class TimelineModel:
         return {row.key: row._replace(item=self._view.filled(row.item), is_final=True) for row in wanted if isinstance(row.item, Turn)}
 
     def _read_more(self, most: int) -> PickerTimeline:
-        view = self._view
+        before = len(self._read)
+        items = list(islice(self._waiting, most))
+        view, part = self._view, self._part
         assert view is not None
         newest = max(view.points.values(), key=lambda point: point.seq, default=None)
-        before = len(self._read)
-        for item in islice(self._waiting, most):
+        for item in items:
             row = picker_rows.row_of(item, view.points, newest.id if newest is not None else "")
             self._read.append(row._replace(is_final=True))
-        is_complete = len(self._read) < before + most
+        is_complete = len(items) < most
+        turns = view.turns if part is None else view.turns[: part.turns]
         known = next((row.item.n for row in reversed(self._read) if isinstance(row.item, Turn)), 0)
-        rest = () if is_complete else (picker_rows.row_of(turn, view.points, "") for turn in view.turns[known:])
-        if is_complete or (before and not self._inside):  # the first rows do not wait for it
+        rest = () if is_complete else (picker_rows.row_of(turn, view.points, "") for turn in turns[known:])
+        if part is None and (is_complete or (before and not self._inside)):  # the first rows do not wait for it
             shown = {row.target for row in self._read if isinstance(row.item, SavedRow | Reset)}
             shown |= set() if is_complete else {one.id for one in view.points.values() if one.trigger in (MANUAL, SAFETY)}
             self._inside = picker_rows.rows_inside_turns(view.turns, view.points, shown)
-            own, everywhere = self._context.root.key, self._context.store.checkpoints()
-            others = (one for one, _ in everywhere if one.worktree != own and not one.more.machine)
-            self._elsewhere = [picker_rows.point_row(one) for one in others]
+            self._elsewhere = [picker_rows.point_row(one) for one in self._checkpoints_elsewhere()]
         sessions: dict[str, int] = {}
-        for turn in view.turns:
+        for turn in turns:
             sessions.setdefault(turn.session, len(sessions))
         return PickerTimeline(
             rows=[*self._read, *rest],
@@ -161,13 +173,21 @@ class TimelineModel:
             named=view.named,
             marks=view.marks,
             inside=self._inside,
-            sides=self._sides,
+            sides=sides_of(view.turns),
             sessions=sessions,
-            turns=len(view.turns),
+            turns=len(turns),
             elsewhere=self._elsewhere,
             unfinished=interrupted_restore_details(self._context),
             is_complete=is_complete,
+            total=None if part is None else self._context.store.count(self._context.root.key),
         )
+
+    def _checkpoints_elsewhere(self) -> list[Checkpoint]:
+        """The checkpoints of other worktrees of this machine, newest first."""
+        own, store = self._context.root.key, self._context.store
+        if all(one.worktree == own for one in store.listed_heads()):
+            return []
+        return [one for one, _ in store.checkpoints() if one.worktree != own and not one.more.machine]
 
     # -- what a row shows
 

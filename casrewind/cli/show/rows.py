@@ -110,6 +110,11 @@ class RowWriter:
         self._length = _id_length({(turn.agent, turn.session) for turn in self._turns})
         self._layout = self._measured_layout()
 
+    def move_to(self, view: "TurnView") -> None:
+        """Turn rows of another view of the same timeline into lines. The columns stay."""
+        if view is not self._view:
+            self._view, self._sides = view, sides_of(view.turns)
+
     def lines(self, row: Row, *, paths: bool = True) -> Iterator[Line]:
         """The lines of a row in the columns of the list. With `paths`, they name the changed paths."""
         found = self.row_text(row)
@@ -330,8 +335,8 @@ def _note_on(
     """What is special about the changes of a row, "" if nothing is, or if they are not known."""
     if changes is None:
         return ""
-    told = counted_changes(changes)
     notes = []
+    told = counted_changes(changes) if shared else []
     count = len({path for path, _ in shared}.intersection(change.path for change in told))
     if count:
         notes.append("shared" if len(told) == 1 else f"{count} shared")
@@ -382,9 +387,9 @@ def _in_columns(found: RowText, layout: RowLayout) -> Iterator[Line]:
     rest: list[Part] = ["  ", _padded(found.when, layout.when)]
     if found.paths or found.note:
         paths = _paths_that_fit(found, layout.paths if is_cut else layout.width)
-        rest += ["  ", *_counts(_padded(found.counts, _COUNTS)), "  ", _padded(paths, layout.paths)]
+        rest += ["  ", *_counts(found.counts, _COUNTS), "  ", _padded(paths, layout.paths)]
     elif found.counts or found.session:
-        rest += ["  ", *_counts(_padded(found.counts, _COUNTS + 2 + layout.paths))]
+        rest += ["  ", *_counts(found.counts, _COUNTS + 2 + layout.paths)]
     if found.session:
         rest += ["  ", (found.session, DIM)]
     if is_cut and not styled(*rest).text:
@@ -422,8 +427,9 @@ def _padded(text: str, columns: int) -> str:
     return text + " " * max(columns - column_width(text), 0)
 
 
-def _counts(counts: str) -> Iterator[Part]:
-    """Counts in the colours of their signs."""
+def _counts(counts: str, columns: int) -> Iterator[Part]:
+    """Counts in the colours of their signs, and the spaces behind them."""
     for number, word in enumerate(counts.split(" ")):
         yield " " if number else ""
         yield word, COLOURS[word[0]] if word[1:2].isdigit() and word[0] in "+~-" else ""
+    yield " " * max(columns - column_width(counts), 0)

@@ -47,12 +47,15 @@ def print_line(line: str = "", stream: "TextIO | None" = None) -> None:
 def print_lines(found: "Iterable[Line]", stream: "TextIO | None" = None) -> None:
     """Print lines, by default to standard output, in colours if it has colours. Remarks go to standard error."""
     stream = sys.stdout if stream is None else stream
+    has_colours: bool | None = None
     for line in found:
+        if line.styles and has_colours is None:
+            has_colours = is_colourful(stream)
         if line.is_remark:
             remark(line.text)
         elif line.is_content:
             _print_bytes_of_file(line, stream)
-        elif line.styles and is_colourful(stream):
+        elif line.styles and has_colours:
             print_line("".join(f"\x1b[{style}m{text}\x1b[0m" if style else text for text, style in line.parts()), stream)
         else:
             print_line(line.text, stream)
