@@ -18,6 +18,8 @@ from .context import Context
 from .turn_checkpoints import records_of
 from .turn_view import TurnView
 
+SHORT = 256
+"""A worktree with more checkpoints has a long history: a list of it begins before all of them are read."""
 WINDOWS = (256, 1024)
 """Checkpoints of a store that are read at first, and at next. After them the caller reads all."""
 
@@ -61,6 +63,8 @@ def read_rows(context: Context, rows: int, turns: int) -> NewestTurns | None:
 def read_some(context: Context, seen: ScannedWorktree | None = None) -> NewestTurns | None:
     """Some of the newest rows that are certainly right. None if all checkpoints are few, or have to be read. `seen`: see
     TurnView."""
+    if context.store.count(context.root.key) <= SHORT:
+        return None
     return next((part for part in _parts(context, 0, "", seen) if part.rows), None)
 
 

@@ -209,7 +209,7 @@ def test_the_picker_shows_no_remote_row_and_names_a_restore_of_one(sandbox, here
     from casrewind.cli.picker.timeline import TimelineModel
 
     casrewind("back", "remote:@1", "--code", "-y", code=0)
-    shown = TimelineModel(here._context).timeline()
+    shown = TimelineModel(here._context).first_timeline()
     assert shown.is_complete and shown.elsewhere == []
     titles = [picker_rows.row_title(shown, row) + picker_rows.remark_on(shown, row) for row in shown.rows]
     assert titles[0] == 'restored to before "now the printer" of sandbox-4'

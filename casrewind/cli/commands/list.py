@@ -37,8 +37,6 @@ _COLUMNS, _PATHS = 76, 2
 """Columns of a row inside of a client: 80 less its indent. The paths that a row names there at most."""
 _SET_COLUMNS = 50
 """So many of the newest turns set the columns, or as many as `-n` lists: not all, so that not all are read."""
-_SHORT = 256
-"""A history of more checkpoints is long: its number of turns is not known at first."""
 _NARROW = 84
 """Columns that a list of checkpoints needs for all its columns of data."""
 _Found = tuple[Checkpoint, Marked]
@@ -201,7 +199,7 @@ class _Timeline:
             return None
         if terminal_width() >= PIPED:  # no column ends there
             return newest_turns.read_some(self._context)
-        return newest_turns.read_rows(self._context, 1, _SET_COLUMNS + 1)
+        return None if self._is_short else newest_turns.read_rows(self._context, 1, _SET_COLUMNS + 1)
 
     def highest(self) -> int:
         """The highest number of a turn that may be listed, or more: of a long history it is not known at first."""
@@ -215,7 +213,9 @@ class _Timeline:
 
     @property
     def _is_short(self) -> bool:
-        return self._context.store.count(self._context.root.key) <= _SHORT
+        from ...ops.newest_turns import SHORT
+
+        return self._context.store.count(self._context.root.key) <= SHORT
 
     def steps(self, chosen: _Filter) -> Iterator[list[Row]]:
         """Yield the selected rows in parts. JSON and the reverse order need all rows in one part.
