@@ -134,6 +134,7 @@ def _put_together(remote: Remote, chain: str, run: Sequence[_OpenPiece]) -> byte
                 rows.add(row)
                 builder.add(digest, use, data)
         builder.add_records(one.reader.records())
+        one.reader.release()
     first, last = run[0], run[-1]
     name = f"{chain}/{first.info.first:010}-{last.info.last:010}"
     machine = last.reader.table.machine

@@ -274,7 +274,7 @@ class PieceReader:
 
     def __init__(self, keys: seal.Keys, name: str, size: int, read: Callable[[int, int], bytes]) -> None:
         """`read` gives the bytes from an offset to another one. Reads the table. Raises PieceNewer, too."""
-        self._name, self._read = name, read
+        self._name, self._read, self._size = name, read, size
         if size < len(MAGIC) + _END.size:
             raise self._damage_error("it is cut")
         self._tail, self._tail_start = b"", size
@@ -348,6 +348,10 @@ class PieceReader:
             group.append(number)
         if group:
             yield group
+
+    def release(self) -> None:
+        """Give back the memory of the bytes that were read. They are read again if they are needed."""
+        self._tail, self._tail_start = b"", self._size
 
     @property
     def held(self) -> int:

@@ -41,9 +41,9 @@ Item = tuple[int, int, bytes]
 
 
 class Pushed(NamedTuple):
-    """The result of a push: the number of checkpoints, of blobs, of bytes sent and of requests. `notes` are sentences about
-    what else happened; `left` are objects of before a purge that could not be emptied, `damaged` the ids of checkpoints that cannot be
-    sent, because the store is damaged. With a dry run `size` counts plain bytes."""
+    """The result of a push: the number of checkpoints, of blobs, of bytes sent and of requests; a roll-up does not count. `notes` are
+    sentences about what else happened; `left` are objects of before a purge that could not be emptied, `damaged` the ids of checkpoints
+    that cannot be sent, because the store is damaged. With a dry run `size` counts plain bytes."""
 
     checkpoints: int
     blobs: int
@@ -80,10 +80,10 @@ def push(context: Context, remote: Remote, *, dry_run: bool = False, points: Seq
             notes.append(COPIED)
             done = _Push(context, remote).run()
         left = pushing.empty_ended(notes)
-        notes += _rolled_up(remote) if points is None else []
-        requests = sum(remote.objects.requests.values())
+        size, requests = remote.objects.sent_bytes, sum(remote.objects.requests.values())
         _note_success(context, remote)
-        return Pushed(*done, remote.objects.sent_bytes, requests, tuple(notes), left, damaged=remote.files.state.left)
+        notes += _rolled_up(remote) if points is None else []
+        return Pushed(*done, size, requests, tuple(notes), left, damaged=remote.files.state.left)
 
 
 def _rolled_up(remote: Remote) -> list[str]:

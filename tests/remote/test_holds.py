@@ -137,7 +137,7 @@ def test_the_age_is_that_of_the_server_and_counts_from_the_newest_piece(tmp_path
     assert old_in(first, 0) == [], "the newest of all stays, and its own"
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("after", [pytest.param(False, marks=pytest.mark.long), True], ids=["before", "after"])
 def test_a_removal_that_was_cut_is_completed_and_nothing_else_is_lost(tmp_path, url, after):
     for number in itertools.count(1):
         place = f"{url}-{number}"

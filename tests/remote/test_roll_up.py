@@ -3,6 +3,8 @@
 import itertools
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from casrewind.remote import collect
 from casrewind.remote.chain import all_pieces_of, chains_of, open_piece
 from casrewind.remote.objects import Objects
 from casrewind.remote.seal import Keys
-from support.machines import Machine, Requests, Stop, stopping
+from support.machines import KEY, Machine, Requests, Stop, stopping
 
 EVERY = 3
 
@@ -187,7 +189,7 @@ def test_without_the_right_to_delete_there_is_no_roll_up_and_the_push_is_done(ma
     assert_arrived(machine, reader, saved + more)
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("after", [pytest.param(False, marks=pytest.mark.long), True], ids=["before", "after"])
 def test_a_roll_up_that_was_cut_anywhere_is_completed_by_the_next_one(url, tmp_path, after):
     for number in itertools.count(1):
         machine = machine_at(tmp_path / f"m{number}", f"{url}-{number}")
@@ -281,3 +283,20 @@ def test_what_a_clone_asks_of_a_server_after_a_thousand_pushes(tmp_path, monkeyp
             print(f"clone of {'all' if everything else 'one'}: {counts}")
             assert clone.tree(saved[-1].id) == machine.tree(saved[-1].id)
             assert (counts.requests["GET"] < 150) == (every == 64)
+
+
+@pytest.mark.long
+def test_a_roll_up_needs_little_memory(tmp_path, monkeypatch):
+    """Its pieces have 15 MiB that cannot be compressed, the most that one has."""
+    machine = machine_at(tmp_path / "one", f"file://{tmp_path}/bucket")
+    with monkeypatch.context() as patch:
+        patch.setattr(collect, "EVERY", 1000)
+        for number in range(63):
+            machine.save({f"f{number}": os.urandom(240_000)})
+            machine.push()
+    machine.save({"last": os.urandom(240_000)})
+    program = "import resource, sys; from casrewind.cli.main import main; main(sys.argv[1:]); print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    environment = {**os.environ, "HOME": str(machine.home), "CASREWIND_HOME": machine.settings.data, "CASREWIND_REMOTE_KEY": KEY}
+    done = subprocess.run([sys.executable, "-c", program, "-C", str(machine.root), "push"], env=environment, capture_output=True, check=True)
+    assert b"put 64 pieces of this machine together" in done.stdout
+    assert int(done.stdout.split()[-1]) < 100_000, "KiB"
