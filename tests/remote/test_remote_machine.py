@@ -396,7 +396,8 @@ class Machines(RuleBasedStateMachine):
             self.save(site)
         for site in self.sites:
             self.push_of(site)
-            assert site.machine.push()[:3] == (0, 0, 0)
+            again = site.machine.push()
+            assert again[:2] == (0, 0) and (again.size == 0 or again.left)  # what a clone uses is not emptied after a purge
             assert site.look() == site.own
         reader = self.new_site("reader")
         assert reader.machine.pull().problems == ()
