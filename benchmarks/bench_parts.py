@@ -1,6 +1,6 @@
 """The parts of a save, of a comparison, of a list and of a restore, in one process, without files of a store where none is needed.
 
-    python -m pytest benchmarks --benchmark-enable -p no:xdist --files 7000 --benchmark-timer time.process_time --benchmark-json parts.json
+    python -m pytest benchmarks --benchmark-enable -p no:xdist --benchmark-timer time.process_time --benchmark-json parts.json
 """
 
 import io
