@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import select
 import signal
 import socket
 import subprocess
@@ -151,7 +153,7 @@ def test_while_a_server_hangs_each_hook_returns_and_holds_nothing_of_its_client(
             if number == 0:
                 proxy.wait_for_client()
         os.close(theirs)
-        assert os.read(ours, 1) == b"", "every process that had the other end of this pipe has closed it"
+        assert select.select([ours], [], [], PATIENCE)[0] and os.read(ours, 1) == b"", "every process that had the other end of this pipe has closed it"
         os.close(ours)
         (process,) = pushing.processes()
         assert os.getsid(process) == process and os.getpgid(process) == process
@@ -188,7 +190,7 @@ def test_without_a_network_status_says_why_and_the_next_push_is_complete(pushing
         pushing.has_ended()
     said = pushing.casrewind("status", code=0)
     assert "2 checkpoints not pushed (since " in said.out and said.err == ""
-    assert f"! the push by itself failed 0 s ago: {pushing.url} cannot be reached: connection refused" in said.out.replace("1 s ago", "0 s ago")
+    assert re.search(rf"! the push by itself failed \d+ \w+ ago: {pushing.url} cannot be reached: connection refused", said.out)
     assert pushing.casrewind("statusline", code=0).out.endswith(", not pushed yet, push failed\n")
     found = pushing.casrewind.json("remote")
     assert found["problem"].startswith(f"{pushing.url} cannot be reached") and found["failed_at"] and found["not_pushed"] == 2
@@ -239,7 +241,7 @@ def test_a_push_by_hand_goes_first_and_the_process_in_the_background_finds_nothi
 
 
 def test_push_wait_and_push_background_say_how_it_went(pushing, s3):
-    assert pushing.casrewind("push", "--wait", "60s", code=0).out == f"all checkpoints are on {pushing.url}\n"
+    assert pushing.casrewind("push", "--wait", "110s", code=0).out == f"all checkpoints are on {pushing.url}\n"
     assert pushing.not_pushed() == 0
     with HeldProxy(s3.endpoint) as proxy:
         pushing.event(CASREWIND_REMOTE_PUSH="off")
@@ -253,7 +255,7 @@ def test_push_wait_and_push_background_say_how_it_went(pushing, s3):
         pushing.has_ended()
     assert pushing.not_pushed() == 0
     pushing.event(CASREWIND_REMOTE_PUSH="off")
-    refused = pushing.casrewind("push", "--wait", "60s", code=17, AWS_ENDPOINT_URL="http://127.0.0.1:1")
+    refused = pushing.casrewind("push", "--wait", "110s", code=17, AWS_ENDPOINT_URL="http://127.0.0.1:1")
     assert f"{pushing.url} cannot be reached" in refused.err and refused.err.endswith("casrewind push tries again\n")
     assert "'soon' is not a length of time" in pushing.casrewind("push", "--wait", "soon", code=64).err
 
