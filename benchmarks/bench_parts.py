@@ -52,12 +52,12 @@ def test_hashing(benchmark, data):
 
 def test_cutting_into_chunks(benchmark, data):
     benchmark.extra_info["bytes"] = len(data)
-    assert benchmark(lambda: sum(map(len, chunker.cut(io.BytesIO(data), len(data))))) == len(data)
+    assert benchmark(lambda: sum(map(len, chunker.cut_into_chunks(io.BytesIO(data), len(data))))) == len(data)
 
 
 def test_compressing_chunks(benchmark, data):
     benchmark.extra_info["bytes"] = len(data)
-    pieces = list(chunker.cut(io.BytesIO(data), len(data)))
+    pieces = list(chunker.cut_into_chunks(io.BytesIO(data), len(data)))
     assert len(benchmark(packs.compress, pieces)) == len(pieces)
 
 

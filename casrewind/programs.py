@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 
 
-def find(program: str, environ: Mapping[str, str]) -> str | None:
+def find_program(program: str, environ: Mapping[str, str]) -> str | None:
     """The path of a program. Relative paths and PATH entries are skipped: they could find programs of the project."""
     import shutil
 

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable
 
-from .settings import Settings, default_settings, find_root, store_of
+from .settings import Settings, default_settings, find_root, store_path
 from .worktree import root as roots
 
 TYPE_CHECKING = False
@@ -48,7 +48,7 @@ def adopt(path: str | os.PathLike[str], old: str | os.PathLike[str], settings: S
     given = settings or default_settings()
     root = find_root(os.fspath(path), given)
     former = roots.former_paths(os.path.join(os.path.abspath(path), old))
-    store = None if given.store is None else store_of(root, given)
+    store = None if given.store is None else store_path(root, given)
     return adopts.adopt(adopts.AdoptRequest(root, former, given.data, store, given.force, given.deadline))
 
 
@@ -74,5 +74,5 @@ def _may_have_moved(root: roots.Root, settings: Settings) -> bool:
     """True if a root has no store, or a store without any record."""
     from .store.layout import Layout
 
-    layout = Layout(store_of(root, settings))
+    layout = Layout(store_path(root, settings))
     return not layout.exists() or layout.is_untouched()

@@ -100,7 +100,7 @@ def open_context(
     """Open the project of the nearest directory at or above `path` with a `.git` or a store, otherwise of `path`.
 
     With `create`, a missing store is created. `watch`: the helper's known changes, which a save reads and updates; the
-    caller must then call `ops.save.finish_watch`. The caller must call `close_context`. Raises WorkspaceNotFound,
+    caller must then call `ops.save.finish_watched_save`. The caller must call `close_context`. Raises WorkspaceNotFound,
     RootRefused, UsageError, StoreForeign, FormatUnsupported, StoreDamaged, StoreNotWritable, StoreFull.
     """
     from .ops.context import Context
@@ -108,8 +108,8 @@ def open_context(
     from .worktree.reader import Worktree
 
     root = find_root(path, settings)
-    refuse_store(root, settings)
-    store = Store(store_of(root, settings), create=create, repair=settings.repair, deadline=settings.deadline)
+    refuse_overlapping_store(root, settings)
+    store = Store(store_path(root, settings), create=create, repair=settings.repair, deadline=settings.deadline)
     try:
         if watch is not None:
             store.index.rely_on(watch.proof)
@@ -138,7 +138,7 @@ def close_context(context: "Context") -> None:
 
 
 @contextmanager
-def opened(path: str, settings: Settings, *, create: bool, watch: "ChangeSet | None" = None) -> "Iterator[Context]":
+def open_until_end(path: str, settings: Settings, *, create: bool, watch: "ChangeSet | None" = None) -> "Iterator[Context]":
     """As `open_context`, open until the end of a with-statement."""
     context = open_context(path, settings, create=create, watch=watch)
     try:
@@ -155,22 +155,22 @@ def _accepted_rules(store: "Store", worktree: bytes) -> "Accepted":
 
 def find_root(path: str, settings: Settings) -> roots.Root:
     """The root that contains `path`. Raises WorkspaceNotFound, RootRefused."""
-    root = roots.find(path, settings.home, lambda root: settings.store is None and Layout(store_of(root, settings)).exists())
+    root = roots.find_root(path, settings.home, lambda root: settings.store is None and Layout(store_path(root, settings)).exists())
     if not settings.force:
-        roots.refuse(root.path, settings.home)
+        roots.refuse_system_directories(root.path, settings.home)
     return root
 
 
-def store_of(root: roots.Root, settings: Settings) -> str:
+def store_path(root: roots.Root, settings: Settings) -> str:
     """The path of a root's store, which may not exist yet."""
     if settings.store is not None:
         return os.path.abspath(settings.store)
     return os.path.join(settings.data, "stores", roots.store_name_of(root.owner))
 
 
-def refuse_store(root: roots.Root, settings: Settings) -> None:
+def refuse_overlapping_store(root: roots.Root, settings: Settings) -> None:
     """Raise UsageError for a store that would contain its own project, RootRefused for a project inside a store."""
-    store, stores = os.path.realpath(store_of(root, settings)), os.path.realpath(os.path.join(settings.data, "stores"))
+    store, stores = os.path.realpath(store_path(root, settings)), os.path.realpath(os.path.join(settings.data, "stores"))
     if locations.is_in(root.path, store):
         raise errors.UsageError(
             f"the store {printable(store)} would hold the project {printable(root.path)} itself",
@@ -197,7 +197,7 @@ def scan_policy(root: roots.Root, settings: Settings) -> ScanPolicy:
         )
         for it in git.refused
     ]
-    private, why = _private_rules(store_of(root, settings))
+    private, why = _private_rules(store_path(root, settings))
     if private:
         outside.append(RuleFile(b"", "private", private))
     lost = {"private"} if why else set()
@@ -207,15 +207,17 @@ def scan_policy(root: roots.Root, settings: Settings) -> ScanPolicy:
     refused = len(faults)
     if root.common_dir is not None:  # the file may be a link to anywhere
         inside = (root.path, root.common_dir)
-        _add((outside, unstored), faults, os.path.join(root.common_dir, "info", "exclude"), "exclude", inside)
+        _add_rule_file_or_fault((outside, unstored), faults, os.path.join(root.common_dir, "info", "exclude"), "exclude", inside)
     if git.excludes_file is not None:
-        _add((outside, unstored), faults, os.path.join(root.path, git.excludes_file), "global", (root.path,) if git.is_own else ("/",))
+        _add_rule_file_or_fault(
+            (outside, unstored), faults, os.path.join(root.path, git.excludes_file), "global", (root.path,) if git.is_own else ("/",)
+        )
     lost |= {
         name for name, source in SOURCES.items() if source.is_named_by_git and any(skip.path == source.shown for skip in faults[refused:])
     }
-    own = project(root.path)
+    own = read_project_file(root.path)
     if own.faults or own.lost:
-        faults += faults_of(own)
+        faults += project_faults(own)
     if own.lost:
         lost.add("project")
     if own.rules:
@@ -250,7 +252,7 @@ def _private_rules(store: str) -> tuple[bytes, str]:
     return (b"", f"{printable(place)}: {why}") if why else (data, "")
 
 
-def _add(
+def _add_rule_file_or_fault(
     rules: tuple[list[RuleFile], list[RuleFile]], faults: list[Skip], path: str, source: str, inside: tuple[str, ...]
 ) -> None:
     """Add an existing rule file outside the tree to `rules` (stored, unstored), or its error to `faults`. A file is
@@ -268,7 +270,7 @@ def _add(
     rules[not is_stored].append(RuleFile(b"", source, data))
 
 
-def project(root: str) -> config.Project:
+def read_project_file(root: str) -> config.Project:
     """The settings in the configuration file of the project at `root`."""
     place = os.path.join(root, config.PROJECT_FILE)
     try:
@@ -283,7 +285,7 @@ def project(root: str) -> config.Project:
         return config.Project(lost="it is a link" if error.errno == errno.ELOOP else f"it cannot be read: {reason_of(error)}")
 
 
-def faults_of(own: config.Project) -> list[Skip]:
+def project_faults(own: config.Project) -> list[Skip]:
     """The errors in a project's own file, as a checkpoint records them."""
     name, faults = config.PROJECT_FILE.encode(), own.faults
     found = [domains.reason_with_detail(domains.UNREADABLE_RULES, own.lost)] if own.lost else []
@@ -298,7 +300,7 @@ def _own_directories(root: roots.Root, settings: Settings) -> frozenset[tuple[in
     project itself."""
     data, found = settings.data, set()
     inside = locations.is_in(root.path, os.path.realpath(data))
-    for path in (store_of(root, settings), *((os.path.join(data, "stores"), os.path.join(data, "watch")) if inside else (data,))):
+    for path in (store_path(root, settings), *((os.path.join(data, "stores"), os.path.join(data, "watch")) if inside else (data,))):
         with suppress(OSError):
             status = os.stat(path)
             found.add((status.st_dev, status.st_ino))

@@ -25,24 +25,24 @@ def is_store(directory: int) -> bool:
     try:
         if not stat.S_ISDIR(os.stat(PACKS, dir_fd=directory, follow_symlinks=False).st_mode):
             return False
-        line = _start(FORMAT, directory, 64)
+        line = _first_bytes(FORMAT, directory, 64)
         number = line[len(_FORMAT_LINE) :].removesuffix(b"\n")
-        return line.startswith(_FORMAT_LINE) and number.isdigit() and _start(LEDGER, directory, 4) == _LEDGER_HEAD
+        return line.startswith(_FORMAT_LINE) and number.isdigit() and _first_bytes(LEDGER, directory, 4) == _LEDGER_HEAD
     except OSError:
         return False
 
 
-def may_be_data(names: Collection[str]) -> bool:
+def may_be_data_directory(names: Collection[str]) -> bool:
     """True if a directory with only these names can be a data directory, which holds stores."""
     return len(names) <= len(_IN_DATA) and _STORES in names and _IN_DATA.issuperset(names)
 
 
-def is_data(directory: int) -> bool:
+def is_data_directory(directory: int) -> bool:
     """True when the open directory is this user's data directory: it holds a store, and only files of casrewind."""
     if not _is_private(directory):
         return False
     try:
-        if not may_be_data(os.listdir(directory)):
+        if not may_be_data_directory(os.listdir(directory)):
             return False
         stores = os.open(_STORES, _FLAGS | os.O_DIRECTORY, dir_fd=directory)
     except OSError:
@@ -70,7 +70,7 @@ def _is_private(directory: int) -> bool:
     return status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) == 0o700
 
 
-def _start(name: str, directory: int, size: int) -> bytes:
+def _first_bytes(name: str, directory: int, size: int) -> bytes:
     with fsio.closing(os.open(name, _FLAGS, dir_fd=directory)) as fd:
         return os.read(fd, size) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
 

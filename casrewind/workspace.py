@@ -348,7 +348,7 @@ class Workspace:
         from .ops.turn_view import TurnView
 
         view = TurnView(self._context)
-        chosen = {turn.n: turn for turn in (view.turn(getattr(one, "id", "") or str(one)) for one in turns)}
+        chosen = {turn.n: turn for turn in (view.find_turn(getattr(one, "id", "") or str(one)) for one in turns)}
         if not chosen or conflicts not in (revert.ASIDE, revert.THEIRS, revert.MARKERS):
             raise errors.UsageError("revert takes one turn or more, and conflicts as theirs or markers")
         return revert.revert(
@@ -364,7 +364,7 @@ class Workspace:
         for `restore`; `dry_run` changes nothing. Raises CheckpointNotFound for a directory that was not made so, else as `revert`."""
         from .ops import take
 
-        with take.opened(self._context, os.fspath(directory)) as made:
+        with take.open_made_directory(self._context, os.fspath(directory)) as made:
             return take.take(self._context, made, paths.check_scope(scope), dry_run=dry_run, confirm=confirm)
 
     # -- conversations
@@ -375,7 +375,7 @@ class Workspace:
         from .ops.turn_view import TurnView
 
         view = TurnView(self._context)
-        return [view.filled(turn) for turn in view.turns[:most]]
+        return [view.with_changes(turn) for turn in view.turns[:most]]
 
     def back(
         self,
@@ -416,7 +416,7 @@ class Workspace:
         errors as for `back`; `dry_run` changes nothing."""
         from .ops import rewind
 
-        return rewind.to_checkpoint(self._context, self.checkpoint(point), both=files, dry_run=dry_run, confirm=confirm)
+        return rewind.rewind_to_checkpoint(self._context, self.checkpoint(point), both=files, dry_run=dry_run, confirm=confirm)
 
     # -- interrupted restores
 
@@ -503,7 +503,7 @@ class Workspace:
 
     def scope(self, given: Sequence[str], start: str | os.PathLike[str] = ".") -> tuple[bytes, ...]:
         """Convert paths relative to `start` to paths below the root. Raises UnsafePath for a path outside the root."""
-        return roots.below(self.root.path, given, os.fspath(start))
+        return roots.paths_below_root(self.root.path, given, os.fspath(start))
 
 
 def _keeper(keep_edits: bool) -> "NewKeeper | None":  # noqa: FBT001 - one argument

@@ -83,7 +83,7 @@ def find_clients(home: str, environ: Mapping[str, str]) -> list[ClientHere]:
     for client in load_clients():
         if client.prints_hooks_only:
             continue
-        program = programs.find(client.program, environ)
+        program = programs.find_program(client.program, environ)
         directory = client.find_home(home, environ)
         there = directory if os.path.isdir(directory) else None
         if program is not None or there is not None:

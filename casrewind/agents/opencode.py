@@ -187,7 +187,7 @@ class OpencodeClient(client.ConversationClient):
         from ..messages import printable, write_error
         from . import run_program
 
-        program = programs.find(self.program, environ)
+        program = programs.find_program(self.program, environ)
         if program is None:
             raise errors.AgentError(f"{self.program} is not on the PATH, and only it can write a session: nothing was written")
         try:

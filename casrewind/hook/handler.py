@@ -323,11 +323,11 @@ def _ask_helper(call: _HookCall, payload: bytes) -> "Outcome":
 def _save_here(call: _HookCall, job: HookJob, outcome: "Outcome", log: HookLog) -> "Outcome":
     """Make the checkpoint in this process unless that is too slow. Returns the outcome."""
     from ..ops import agent_event
-    from ..settings import opened
+    from ..settings import open_until_end
 
     event, root = job.event, ""
     try:
-        with opened(job.place, job.settings, create=True) as context:
+        with open_until_end(job.place, job.settings, create=True) as context:
             log.directory, root = context.store.path, context.root.path
             context.store.sessions.record(agent_event.session_record(context, event, job.at_ns))
             agent_event.write_shell_variables(context, event)
@@ -352,16 +352,16 @@ def _save_here(call: _HookCall, job: HookJob, outcome: "Outcome", log: HookLog) 
 def _save_as_child(job: HookJob, outcome: "Outcome", log: HookLog) -> None:
     """Make the checkpoint, after the other children of the project. Record the events that were left to this one."""
     from ..ops import agent_event
-    from ..settings import find_root, opened, store_of
+    from ..settings import find_root, open_until_end, store_path
     from . import limits
 
     event, root = job.event, find_root(job.place, job.settings)
-    store = store_of(root, job.settings)
+    store = store_path(root, job.settings)
     limits.raise_limit_for_index(store)
     with agent_event.one_at_a_time(store, root.key, limits.SECONDS, job.event_line) as missed:
         if missed is None:
             return
-        with opened(job.place, job.settings, create=True) as context:
+        with open_until_end(job.place, job.settings, create=True) as context:
             log.directory = context.store.path
             lines = missed.read()
             for line in lines:

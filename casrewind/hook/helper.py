@@ -26,7 +26,7 @@ from .._typing import NamedTuple
 from ..agents import claude, client_process, droid, transcript_position
 from ..messages import printable
 from ..ops import agent_event, save
-from ..settings import Settings, find_root, opened, store_of
+from ..settings import Settings, find_root, open_until_end, store_path
 from ..store import agent_sessions, budget
 from ..store.failure_log import FailureLog
 from ..store.index import Proof
@@ -73,7 +73,7 @@ class Helper:
     def __init__(self, root: roots.Root, settings: Settings, idle: float) -> None:
         """Open the socket and start watching. Raises HelperAlreadyRuns, StoreForeign, StoreNotWritable, OSError."""
         self.root, self._settings, self._idle = root, settings, idle
-        self._store = store_of(root, settings)
+        self._store = store_path(root, settings)
         directory = environment.helpers_directory()
         if why := locations.ownership_problem(environment.data_directory()):
             raise _unsafe_directory_error(environment.data_directory(), why)
@@ -180,7 +180,7 @@ class Helper:
         if self._child and self._report in found:
             self._read_result()
         elif self._tree is not None and self._tree.fd in found:
-            self._tree.drain()
+            self._tree.process_queued_events()
         if self._socket.fileno() in found:
             with suppress(OSError):
                 talk, _ = self._socket.accept()
@@ -220,8 +220,8 @@ class Helper:
             os.nice(_NICER)
         fd = self._tree.fd
         try:
-            with opened(self.root.path, self._settings, create=False) as context, context.store.holding():
-                unseen = save.find_unnoticed(context, watch, lambda: not any(fcntl.ioctl(fd, _FIONREAD, bytes(4))))
+            with open_until_end(self.root.path, self._settings, create=False) as context, context.store.holding():
+                unseen = save.find_unreported_changes(context, watch, lambda: not any(fcntl.ioctl(fd, _FIONREAD, bytes(4))))
         except (errors.CasrewindError, OSError) as error:
             FailureLog(self._store).add(f"casrewind watch: the comparison of all files failed: {error}")
             return b"doubt"
@@ -237,7 +237,7 @@ class Helper:
         """The changes in the worktree since the last save, or None if it is not watched."""
         if self._tree is None:
             return None
-        self._tree.drain()
+        self._tree.process_queued_events()
         return self._tree.changes()
 
     def _fork(self, work: Callable[[ChangeSet | None], bytes], changes: ChangedDirectories | None) -> None:
@@ -373,7 +373,7 @@ def _do_job(talk: socket.socket, root: roots.Root, store: str, watch: ChangeSet 
         return
     job.read_settings(job.event.budget)
     theirs = find_root(job.place, job.settings)
-    if theirs.path != root.path or store_of(theirs, job.settings) != store:
+    if theirs.path != root.path or store_path(theirs, job.settings) != store:
         return
     limits.limit_process()
     limits.raise_limit_for_index(store)
@@ -410,7 +410,7 @@ def _is_shown(talk: socket.socket) -> bool:
 
 
 def _save_event(talk: socket.socket, parent: int, job: handler.HookJob, watch: ChangeSet | None, log: handler.HookLog) -> None:
-    with opened(job.place, job.settings, create=True, watch=watch) as context:
+    with open_until_end(job.place, job.settings, create=True, watch=watch) as context:
         log.directory = context.store.path
         seen = agent_event.session_record(context, job.event, job.at_ns, parent)
         agent_event.write_shell_variables(context, job.event)
@@ -428,6 +428,6 @@ def _save_event(talk: socket.socket, parent: int, job: handler.HookJob, watch: C
             handler.log_oddities(job.event, log)
             if watch is not None:
                 with suppress(errors.CasrewindError, OSError):  # then the next save compares everything
-                    save.finish_watch(context, watch)
+                    save.finish_watched_save(context, watch)
         if not job.ends_session:
             job.start_push()

@@ -151,11 +151,11 @@ def _record_session(event: Event, root: str) -> None:
 
     from .. import errors
     from ..ops import agent_event
-    from ..settings import from_environment, opened
+    from ..settings import from_environment, open_until_end
 
     with suppress(errors.CasrewindError):
         settings, _ = from_environment()
-        with opened(root, settings, create=False) as context:
+        with open_until_end(root, settings, create=False) as context:
             context.store.sessions.record(agent_event.session_record(context, event, time.time_ns()))
             agent_event.write_shell_variables(context, event)
 

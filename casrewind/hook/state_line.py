@@ -14,7 +14,7 @@ _SEARCHED = 200  # newest checkpoints among which that of a prompt is looked for
 
 def state_line(context: Context) -> str:
     """One line about a project: its protection, its checkpoints, the age of the newest turn. Reads only the store."""
-    if why := writability.problem(context.store.path):
+    if why := writability.why_unwritable(context.store.path):
         return f"{_UNPROTECTED}nothing can be saved: {why}"
     key = context.root.key
     number = context.store.count(key)
@@ -33,7 +33,7 @@ def state_line(context: Context) -> str:
 
 def not_protected(error: Exception, store: str = "") -> str:
     """One line about a project whose store cannot be used. `store`: its directory if it is known."""
-    why = writability.problem(store) if store else ""
+    why = writability.why_unwritable(store) if store else ""
     return f"{_UNPROTECTED}nothing can be saved: {why or str(error).splitlines()[0]}"
 
 

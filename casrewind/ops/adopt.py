@@ -57,11 +57,11 @@ def adopt(request: AdoptRequest) -> Adopted:
     if not request.old:
         raise errors.UsageError(f"{printable(request.root.path)} is where the project is", "give the path that it had before")
     for old in request.old:
-        if registry.holds(target) and _has_checkpoints(target, roots.key_of(old), request.deadline):
+        if registry.has_store_or_remains(target) and _has_checkpoints(target, roots.key_of(old), request.deadline):
             return _adopt_in_place(request, old, target)
     for old in request.old:
         source = registry.store_directory(request.data, roots.store_name_of(old))
-        if request.store is None and source != target and registry.holds(source):
+        if request.store is None and source != target and registry.has_store_or_remains(source):
             return _adopt_store(request, old, source, target)
     where = f"in {printable(target)}" if request.store else f"under {printable(request.data)}"
     raise errors.WorkspaceNotFound(
@@ -101,7 +101,7 @@ def _adopt_store(request: AdoptRequest, old: str, source: str, target: str) -> A
             points = [point for point, _ in opened.checkpoints()]
             if not points:
                 raise errors.WorkspaceNotFound(f"no checkpoint was ever made of {printable(old)}: there is nothing to adopt")
-        if registry.holds(target) and _has_checkpoints(target, None, request.deadline):
+        if registry.has_store_or_remains(target) and _has_checkpoints(target, None, request.deadline):
             raise errors.WorkspaceError(
                 f"{printable(request.root.path)} has checkpoints of its own in {printable(target)}",
                 f"casrewind --store {printable(source)} restore ID --to DIR writes one of {printable(old)} elsewhere; to go on with those "
@@ -110,7 +110,7 @@ def _adopt_store(request: AdoptRequest, old: str, source: str, target: str) -> A
         registry.remove_empty(target, request.deadline)
         with Store(source, deadline=request.deadline) as opened:
             adopted = _record(request, old, opened, points)
-        registry.move(source, target)
+        registry.rename_store(source, target)
         return adopted._replace(store=target)
 
 
@@ -122,7 +122,7 @@ def finish(root: Root, source: str, target: str, deadline: float) -> None:
             if any(point.worktree != root.key for point in registry.newest_in(opened)):
                 raise errors.WorkspaceError(f"the store {printable(source)} has checkpoints of others, too")
         registry.remove_empty(target, deadline)
-        registry.move(source, target)
+        registry.rename_store(source, target)
 
 
 def _record(request: AdoptRequest, old: str, store: Store, points: Sequence[Checkpoint]) -> Adopted:
@@ -143,7 +143,7 @@ def _has_checkpoints(store: str, worktree: bytes | None, deadline: float) -> boo
 
 
 def _refuse_present(request: AdoptRequest, old: str) -> None:
-    if roots.is_there(old, unlike=request.root.path) and not request.force:
+    if roots.is_still_there(old, unlike=request.root.path) and not request.force:
         raise errors.RootRefused(
             f"{printable(old)} is still there: these are two projects, and its checkpoints are its own; save here to start "
             f"a history of this one, or use --force to take over the old one"
@@ -206,7 +206,7 @@ def adopt_moved_here(root: Root, data: str, deadline: float, *, dry_run: bool = 
     except errors.StoreBusy:
         raise
     except errors.CasrewindError as error:
-        if registry.holds(target) and not registry.is_untouched(target):
+        if registry.has_store_or_remains(target) and not registry.is_untouched(target):
             return NOTHING  # another process adopted it first
         return Moved(None, candidates, str(error))
 
@@ -265,7 +265,7 @@ def _newest_of_missing_root(path: str, root: Root, newest: list[Checkpoint]) -> 
         return newest[0]
     name = os.path.basename(path)
     point = next((point for point in newest if roots.store_name_of(os.fsdecode(point.root)) == name), None)
-    return None if point is None or roots.is_there(os.fsdecode(point.root), unlike=root.path) else point
+    return None if point is None or roots.is_still_there(os.fsdecode(point.root), unlike=root.path) else point
 
 
 def _compare_sample(store: Store, newest: Checkpoint, tree: Worktree) -> tuple[bool, bool]:

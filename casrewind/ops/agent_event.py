@@ -79,7 +79,7 @@ def _lock_file(store: str, name: str) -> Iterator[int | None]:
     if not layout.exists():
         layout.create()
     layout.check()
-    lock = locks.open_lock(layout.lock(name))
+    lock = locks.open_lock(layout.lock_path(name))
     try:
         yield lock
     finally:

@@ -43,7 +43,7 @@ class Found(NamedTuple):
 
 def list_stores(data: str) -> list[Found]:
     """Every store under the data directory, the last used first. An unusable store has a `problem`."""
-    all_there = [describe(registry.inspect(registry.store_directory(data, name))) for name in registry.names(data)]
+    all_there = [describe(registry.inspect(registry.store_directory(data, name))) for name in registry.store_names(data)]
     return sorted(all_there, key=lambda store: (-store.used_ns, store.path))
 
 
@@ -57,7 +57,7 @@ def describe(seen: registry.StoreSummary) -> Found:
         root = os.fsdecode(point.root)
         newest_of.setdefault(root, point.created_ns)
         counts[root] = counts.get(root, 0) + (point.trigger != checkpoints.SAFETY)
-    worktrees = tuple(Timeline(root, count, roots.is_there(root), newest_of[root]) for root, count in counts.items())
+    worktrees = tuple(Timeline(root, count, roots.is_still_there(root), newest_of[root]) for root, count in counts.items())
     name = os.path.basename(seen.path)
     owner = next((line for line in worktrees if roots.store_name_of(line.root) == name), None)
     owner = owner or (worktrees[0] if worktrees else None)
@@ -106,7 +106,7 @@ def prune_missing(
     change. Raises Declined, StoreError; then nothing was removed, except what an interrupted prune had begun to remove.
     """
     if not dry_run:
-        registry.clear(data)
+        registry.free_removed_stores(data)
     candidates, kept = [], []
     for store in list_stores(data):
         reason = _why_kept(store, age, force=force)
@@ -126,7 +126,7 @@ def prune_missing(
             kept.append(Spared(store, reason, fault=True))
         else:
             removed.append(store)
-    registry.clear(data)
+    registry.free_removed_stores(data)
     return Pruned(tuple(removed), tuple(kept), sum(store.size for store in removed), dry_run=False)
 
 

@@ -217,7 +217,7 @@ class _StatePlace:
 @contextmanager
 def _opened(context: Context, links: Sequence[bytes]) -> Iterator[_StatePlace]:
     """An empty directory below $TMPDIR, which is removed at the end. After a kill the next bisect or gc removes it."""
-    directory = scratch.make("bisect")
+    directory = scratch.make_scratch("bisect")
     place = _StatePlace(context, directory, links)
     try:
         if locations.is_in(os.path.realpath(directory), os.path.realpath(context.root.path)):
@@ -225,4 +225,4 @@ def _opened(context: Context, links: Sequence[bytes]) -> Iterator[_StatePlace]:
         yield place
     finally:
         place.close()
-        scratch.remove(directory)
+        scratch.remove_scratch(directory)

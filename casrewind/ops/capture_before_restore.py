@@ -104,7 +104,7 @@ def _with_parents(wanted: Iterable[bytes], finder: manifest.Finder) -> Iterator[
 def _capture(context: Context, writer: StoreWriter | DryRunWriter, path: bytes, obstacles: list[str]) -> Entry | None:
     name = paths.lossy_text(path)
     try:
-        point = context.tree.elsewhere(path)
+        point = context.tree.other_file_system_above(path)
         if point is not None:
             obstacles.append(describe_mount(point))
             return None
@@ -214,7 +214,7 @@ def _is_covered(context: Context, path: bytes, new: Entry, kept: list[Kept]) -> 
     """True if a path of the target is on another file system now and already matches the target. A directory that is a
     mount point now also matches, and is added to `kept`. Nothing of it is stored."""
     try:
-        point = context.tree.elsewhere(path)
+        point = context.tree.other_file_system_above(path)
         captured = None if point is None else context.tree.capture(path, HashSink())
     except (NotCapturable, OSError) as error:
         if isinstance(error, OSError) and is_process_limit(error):

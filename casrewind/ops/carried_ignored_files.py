@@ -34,7 +34,7 @@ NOTHING = Carried((), 0, (), ())
 
 def find_within_limit(context: Context, kinds: Iterable[tuple[bytes, str]]) -> Carried:
     """What comes along with a checkpoint of these paths and kinds."""
-    found, why = worktreeinclude_files.find(context.tree, context.policy)
+    found, why = worktreeinclude_files.find_listed_ignored(context.tree, context.policy)
     if why:
         return NOTHING._replace(kept=(Kept(worktreeinclude_files.LIST, f"{why}: no ignored file was copied", benign=False),))
     if not found:

@@ -114,4 +114,4 @@ def moment_of(text: str) -> int | None:
         return None
     from . import typed_times
 
-    return typed_times.parse(text)
+    return typed_times.parse_moment(text)

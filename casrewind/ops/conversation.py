@@ -337,7 +337,7 @@ def find_prompt(context: Context, wanted: int | str | None, session: str = "", p
     if found is not None and (wanted is None or not has_turns or (session and not any(found.points))):
         index = _nth_newest_prompt(found, 1 if wanted is None else wanted)
     else:
-        turn = view.turn(f"@{wanted}")
+        turn = view.find_turn(f"@{wanted}")
         there = None if found is None else _index_of(turn, found)
         if there is None and turn.agent == checkpoints.RUN:
             raise _command_error(turn)
@@ -362,7 +362,7 @@ def prompt_of_turn(context: Context, number: int, session: str) -> str:
     """The client's id of the prompt of turn `number` of the list. Raises CheckpointNotFound, AgentError if the turn is
     not of `session` or of a session that it continues."""
     view = TurnView(context)
-    turn = view.turn(f"@{number}")
+    turn = view.find_turn(f"@{number}")
     session = whole_session(context, session)
     mine = session_and_ancestors(context, session)
     if turn.session not in mine or not turn.prompt_id:

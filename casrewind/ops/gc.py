@@ -83,7 +83,7 @@ def collect(context: Context, limits: Limits | None = None, *, dry_run: bool = F
         with context.store.holding():
             decision, _ = _decide(context, limits, maintenance, target)
             reach = _mark_needed(context, decision.kept)
-            found, _ = maintenance.sweep().usage(reach.marked)
+            found, _ = maintenance.sweep().pack_usage(reach.marked)
             why = _why_nothing_may_go(decision.kept, reach) if found else ()
         freed = 0 if why else sum(usage.dead if usage.live else usage.size for usage in found)
         after = max(before - freed, 0)
@@ -121,7 +121,7 @@ def _collect(
     """Delete checkpoints and sweep, as `collect`. Adds deleted checkpoints to `forgotten`; those of an earlier try
     are in it. Raises StoreFull; it can then run again."""
     began_ns = time.time_ns()
-    with maintenance.only_one():
+    with maintenance.exclude_other_maintenance():
         unfinished = finish_interrupted_purge(context, maintenance)
         maintenance.remove_drafts()  # drafts of killed processes count as used space: they would cost a checkpoint
         maintenance.fit_ballast(limits.max_size)
@@ -130,15 +130,15 @@ def _collect(
         decision = _forget(context, maintenance, limits, target)
         forgotten += decision.dropped
         seq, points, reach = _mark_everything(context, maintenance)
-        why = _why_nothing_may_go(points, reach) if maintenance.sweep().usage(())[0] else ()
+        why = _why_nothing_may_go(points, reach) if maintenance.sweep().pack_usage(())[0] else ()
         most = most_together(context.limits.max_size)
         damaged = () if why else sweep(context, maintenance, reach, seq, most=most)
         if not why:
             with suppress(errors.StoreFull), maintenance.exclusively():  # without room the ledger stays longer, no more
                 maintenance.compact_ledger_and_index()
-        maintenance.tidy()
+        maintenance.remove_leftovers()
         if limits.max_age is not None:
-            context.store.sessions.prune(time.time_ns() - round(limits.max_age * 1e9), _is_live)
+            context.store.sessions.forget_old(time.time_ns() - round(limits.max_age * 1e9), _is_live)
         maintenance.record_gc(began_ns, decision.floor)
     kept, notes = len(maintenance.published_after(0)), (*unfinished, *decision.notes, *why)
     after = context.store.size()
@@ -201,7 +201,7 @@ def _why_needed(context: Context) -> dict[str, str]:
     for journal in context.store.journals.open():
         needed.update(dict.fromkeys((journal.target, journal.safety, journal.current), "an open restore"))
     sessions = context.store.sessions
-    live = {(found.agent, found.session) for found in (*sessions.all(), *sessions.runs()) if _is_live(found)}
+    live = {(found.agent, found.session) for found in (*sessions.all(), *sessions.running_commands()) if _is_live(found)}
     for point, _ in context.store.checkpoints() if live else ():  # newest first
         if point.session_key in live and not point.more.machine:
             needed[point.id] = "a live session"
@@ -220,7 +220,7 @@ def _forget(context: Context, maintenance: Maintenance, limits: Limits, target: 
     """Decide and record it; decide again if anything but saves happened in between."""
     weighed = None
     for _ in range(_TRIES):
-        seq = maintenance.position()
+        seq = maintenance.newest_seq()
         decision, weighed = _decide(context, limits, maintenance, target, weighed)
         if not decision.dropped:
             return decision
@@ -232,14 +232,14 @@ def _forget(context: Context, maintenance: Maintenance, limits: Limits, target: 
                 return decision
     with maintenance.exclusively():
         decision, _ = _decide(context, limits, maintenance, target, weighed)
-        maintenance.forget([item.checkpoint.id for item in decision.dropped], maintenance.position())
+        maintenance.forget([item.checkpoint.id for item in decision.dropped], maintenance.newest_seq())
     return decision
 
 
 def _only_saved_since(maintenance: Maintenance, seq: int) -> int:
     """The current sequence number if everything after `seq` was a save, else 0. A save adds nothing that a decision
     drops or that makes a dropped checkpoint necessary. A safety checkpoint belongs to a restore, which may."""
-    now = maintenance.position()
+    now = maintenance.newest_seq()
     later = maintenance.published_after(seq)
     only_saves = len(later) == now - seq and not any(point.trigger == checkpoints.SAFETY for point in later)
     return now if only_saves else 0
@@ -247,7 +247,7 @@ def _only_saved_since(maintenance: Maintenance, seq: int) -> int:
 
 def _mark_everything(context: Context, maintenance: Maintenance) -> tuple[int, list[Checkpoint], Marker]:
     """Returns (a sequence number, the checkpoints up to it, marks of what they need). Raises StoreDamaged."""
-    seq = maintenance.position()
+    seq = maintenance.newest_seq()
     points = maintenance.published_after(0)
     reach = _mark_needed(context, points)
     refuse_damage(reach)
@@ -295,8 +295,8 @@ def sweep(
     """Free the space of unreachable blobs. `reach` must contain what all records up to sequence number `seq` need.
     Returns the damaged packs, which were skipped. `thorough` removes every byte of garbage from all other packs."""
     sweeping = maintenance.sweep()
-    found, _ = sweeping.usage(reach.marked)
-    waiting = deque(sweeping.groups(found, thorough=thorough, most=most))
+    found, _ = sweeping.pack_usage(reach.marked)
+    waiting = deque(sweeping.groups_worth_rewriting(found, thorough=thorough, most=most))
     done, report = 0, context.progress_bar("sweeping")
     while waiting:
         group = waiting.popleft()
@@ -321,7 +321,7 @@ def merge_packs(context: Context) -> None:
     """Merge a group of small packs with all their blobs: nothing is marked and nothing freed. For saves, so it waits for no
     other process and raises nothing of the store: the next save tries again."""
     maintenance = context.store.maintenance()
-    with suppress(errors.CasrewindError), maintenance.only_one(patience=0.0):
+    with suppress(errors.CasrewindError), maintenance.exclude_other_maintenance(patience=0.0):
         if maintenance.unfinished_purge():
             return  # gc finishes it first
         with maintenance.exclusively(patience=0.0):
@@ -329,8 +329,8 @@ def merge_packs(context: Context) -> None:
         sweeping = maintenance.sweep()
         groups = sweeping.small_packs(most_together(context.limits.max_size))
         for group in groups[:1]:  # the next save takes the next group: none waits for long, and no gc for a save
-            kept = sweeping.blobs(group)
-            copied = sweeping.copy(group, kept)
+            kept = sweeping.blobs_of_packs(group)
+            copied = sweeping.copy_reachable(group, kept)
             if copied is None:
                 continue
             try:
@@ -346,12 +346,12 @@ def _sweep_group(
     context: Context, maintenance: Maintenance, sweeping: Sweep, group: list[PackUsage], reach: Marker, seq: int
 ) -> int:
     """Sweep a group of packs. Returns the sequence number up to which `reach` is complete now."""
-    copied = sweeping.copy(group, reach.marked)
+    copied = sweeping.copy_reachable(group, reach.marked)
     if copied is None:
         return seq
     try:
         with maintenance.exclusively():
-            latest = maintenance.position()
+            latest = maintenance.newest_seq()
             _mark_more(context, reach, maintenance.published_after(seq))
             sweeping.switch(copied, reach.marked)
     finally:

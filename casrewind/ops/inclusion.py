@@ -128,7 +128,7 @@ def private_rules(policy: ScanPolicy) -> list[bytes]:
 def _change(
     context: Context, words: Sequence[Word], change: Callable[[Context, _RuleEditor, Word], None], *, shared: bool
 ) -> RuleChange:
-    lock = Layout(context.store.path).lock("rules")
+    lock = Layout(context.store.path).lock_path("rules")
     with context.store.holding(), locks.locked(lock, exclusive=True, deadline=context.store.deadline):
         editor = _RuleEditor(context, shared=shared)
         for word in words:

@@ -20,7 +20,7 @@ from .capture_before_restore import CapturedState
 from .context import Context
 from .later_edits import LaterEdits
 from .preflight import SKIP_DAMAGED
-from .revert import DAMAGED, SHARED, PathMerger, shared_with, what_turns_did
+from .revert import DAMAGED, SHARED, PathMerger, what_turns_did, why_shared_with
 from .turn_view import TurnView
 from .undo import possible_actions
 
@@ -87,7 +87,7 @@ class KeptEdits:
 
 def _without_option(item: Kept) -> Kept:
     """Why a path is left alone; of a revert, its option is named, too."""
-    return item if item.why != SHARED else item._replace(reason=shared_with(item.by))
+    return item if item.why != SHARED else item._replace(reason=why_shared_with(item.by))
 
 
 def _is_since(view: TurnView, identity: str, target: Checkpoint) -> bool:
@@ -102,7 +102,7 @@ def _changed_by_others(view: TurnView, target: Checkpoint) -> dict[bytes, Kept]:
         if not _is_since(view, turn.id, target) and (turn.to_now or (turn.after is not None and _is_since(view, turn.after, target))):
             if turn.to_now:
                 view.scan()
-            for change in view.filled(turn).changes or ():
+            for change in view.with_changes(turn).changes or ():
                 reason = f"@{turn.n} was running already then, and changed it"
                 found[change.path] = Kept(change.path, reason, benign=False, why=SHARED, by=(turn.n,))
 

@@ -132,8 +132,8 @@ def _checkpoint_of_turn(context: Context, place: ReferencePlace, everything: Seq
         newest = newest_turns.read_newest(context, named[0])
         with suppress(errors.CheckpointError):  # the message then names an older checkpoint
             if newest is not None:
-                return _saved_state(place, *newest.view.state(place.reference))
-    return _saved_state(place, *TurnView(context, everything=everything, place=place).state(place.reference))
+                return _saved_state(place, *newest.view.find_state(place.reference))
+    return _saved_state(place, *TurnView(context, everything=everything, place=place).find_state(place.reference))
 
 
 def _saved_state(place: ReferencePlace, turn: "Turn", point: Checkpoint | None) -> Checkpoint:

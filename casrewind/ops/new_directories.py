@@ -186,7 +186,7 @@ class Writing:
             return list(self._live)
         with fsio.closing(source):
             done = [place for place in able if place.new.clone(source)]
-            if done and not self._copies.has(path, entry, source):
+            if done and not self._copies.has_same_content(path, entry, source):
                 for place in done:
                     self._do_at(place, path, NewTree.drop_clone)
                 done = []

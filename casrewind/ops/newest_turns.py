@@ -99,6 +99,6 @@ def _parts(context: Context, least: int, checkpoint: str, seen: ScannedWorktree 
 def _has_others_alive(context: Context, kept: list[tuple[Checkpoint, Marked]]) -> bool:
     """True if a running client may work on a turn that began in front of these checkpoints."""
     known = {point.session_key for point, _ in kept if point.trigger != checkpoints.MANUAL}
-    sessions = (*context.store.sessions.all(), *context.store.sessions.runs())
+    sessions = (*context.store.sessions.all(), *context.store.sessions.running_commands())
     others = (one for one in sessions if (one.agent, one.session) not in known and one.pid > 0)
     return any(client_process.is_alive_or_unknown(client_process.ClientProcess(one.pid, one.pid_start)) for one in others)

@@ -96,7 +96,7 @@ def is_of_turn_alone(context: Context, before: Checkpoint, actions: Iterable[Act
         return False
     if turn.running or turn.cut_short or turn.end_unseen or turn.mixed:
         return False
-    turn = view.filled(turn)
+    turn = view.with_changes(turn)
     if turn.changes is None or turn.damaged or turn.purged:
         return False
     shared = {path for path, _ in turn.shared}

@@ -243,7 +243,7 @@ class _PathLookup:
         """The changes that the search finds; without a search, all."""
         if self._search is None:
             return told
-        found = self._search.matching(self._comparison(told))
+        found = self._search.matching_changes(self._comparison(told))
         return found._replace(damaged=found.damaged or told.damaged)
 
     def _why_unclear(self, before: Checkpoint | None, point: Checkpoint, change: Change) -> str:

@@ -59,7 +59,7 @@ def resolve_words(
     if not refused and not any(spec.is_pattern or spec.magic & _PATTERNS for spec in wanted):
         return tuple(sorted({spec.path for spec in wanted}))
     if not wanted:
-        (top,) = roots.below(context.root.path, ["."], start)
+        (top,) = roots.paths_below_root(context.root.path, ["."], start)
         wanted = [_Pathspec(top, len(top), ends_open=False, magic=frozenset(("literal",)))]
     chosen = [_matcher(spec) for spec in wanted]
     found: set[bytes] = set()
@@ -88,9 +88,9 @@ def _parse_pathspec(root: str, word: str, start: str) -> _Pathspec:
     start = root if "top" in magic else start
     ends_open = rest.endswith("/")
     if literal_length(os.fsencode(rest)) == len(os.fsencode(rest)) or "literal" in magic:
-        (path,) = roots.below(root, [rest or "."], start)
+        (path,) = roots.paths_below_root(root, [rest or "."], start)
         return _Pathspec(path, len(path), ends_open, magic)
-    (here,) = roots.below(root, ["."], start)
+    (here,) = roots.paths_below_root(root, ["."], start)
     if os.path.isabs(rest):
         rest, here = os.path.relpath(rest, root), b""
     parts = here.split(b"/") if here else []

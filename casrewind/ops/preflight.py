@@ -240,7 +240,7 @@ def _forbidden_by_flags(context: Context, actions: Sequence[Action]) -> list[str
     permission is no obstacle: the plan opens and closes it. Mount points are read anew, because they may have changed
     since planning."""
     found: dict[bytes, str] = {}
-    context.tree.look_for_mounts()
+    context.tree.update_mounts()
     with _OpenParent(context, frozenset(action.source for action in actions if needs_opening(action))) as state:
         for action in actions:
             point = context.tree.mounts.above(action.source)
@@ -260,7 +260,7 @@ def _forbidden_by_flags(context: Context, actions: Sequence[Action]) -> list[str
 
 def under_mounts(context: Context, actions: Iterable[Action]) -> dict[bytes, str]:
     """{path: description of its mount point} for actions on paths below a mount point."""
-    context.tree.look_for_mounts()
+    context.tree.update_mounts()
     points = ((action.path, context.tree.mounts.above(action.source)) for action in actions)
     return {path: describe_mount(point) for path, point in points if point is not None}
 
@@ -391,6 +391,6 @@ class _OpenParent:
         attribute = "" if self._fd < 0 else self._flags.of_open(self._fd, there)
         if attribute:
             return f"the directory {shown} is {attribute} ({_HOW[attribute]})"
-        if (directory in self._opened and there.st_uid == self._me) or self._context.tree.may_change(directory):
+        if (directory in self._opened and there.st_uid == self._me) or self._context.tree.may_change_names(directory):
             return ""
         return f"the directory {shown} may not be written to{command_to_open(shown, there)}"

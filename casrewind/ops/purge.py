@@ -106,7 +106,7 @@ def purge(context: Context, scope: Sequence[bytes], *, confirm: Confirm | None =
         with context.store.holding():
             refuse_open_restores(context)
             return _report(context, _Collector(context, asked, _digest_only), dry_run=True)
-    with maintenance.only_one():
+    with maintenance.exclude_other_maintenance():
         finish_interrupted(context, maintenance)
         with context.store.holding():
             refuse_open_restores(context)
@@ -350,7 +350,7 @@ def carry_out(context: Context, maintenance: Maintenance, collect: Callable[[Put
     for _ in range(_TRIES):
         reach, seq, found = _store_and_mark(context, maintenance, collect)
         with maintenance.exclusively():
-            if done := maintenance.position() == seq:
+            if done := maintenance.newest_seq() == seq:
                 refuse_open_restores(context)
                 _begin(context, maintenance, found)
         if done:
@@ -367,7 +367,7 @@ def _store_and_mark(
     context: Context, maintenance: Maintenance, collect: Callable[[Put], LedgerRewrite], *, held: bool = False
 ) -> tuple[Marker, int, LedgerRewrite]:
     """Returns (marks of what will be reachable, the sequence number they cover, the changes). Stores the new blobs."""
-    seq = maintenance.position()
+    seq = maintenance.newest_seq()
     refuse_open_restores(context)
     with context.store.writing(held=held) as writer:
         found = collect(writer.put)

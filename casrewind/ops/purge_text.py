@@ -87,7 +87,7 @@ def purge_text(context: Context, text: bytes, *, confirm: Confirm | None = None,
         with context.store.holding():
             refuse_open_restores(context)
             return _report(context, found, dry_run=True)
-    with maintenance.only_one():
+    with maintenance.exclude_other_maintenance():
         finish_interrupted(context, maintenance)
         with context.store.holding():
             refuse_open_restores(context)
@@ -208,7 +208,7 @@ class _TextSearch:
 
     def in_list(self, digest: bytes, size: int) -> bool:
         """True if the file of `size` bytes with this chunk list contains the text."""
-        return self._is_in_chunks(list(chunker.chunks(lambda node: self._context.store.read(node, packs.CHUNK_LIST), digest, size)))
+        return self._is_in_chunks(list(chunker.chunks_of_list(lambda node: self._context.store.read(node, packs.CHUNK_LIST), digest, size)))
 
     def _is_in_chunks(self, items: list[ChunkRef]) -> bool:
         """True if the text is in one of these consecutive chunks, or across their borders."""
@@ -229,7 +229,7 @@ class _TextSearch:
         count = 0
         for directory in self._logs:
             with store_errors("writing the log of", directory):
-                count += FailureLog(directory).blank(lambda line: self.secret.is_in(line, cut=len(line) >= LINE), dry=dry)
+                count += FailureLog(directory).blank_lines(lambda line: self.secret.is_in(line, cut=len(line) >= LINE), dry=dry)
         return count
 
     def count_and_replace_in_sessions(self, *, dry: bool) -> int:
@@ -241,7 +241,7 @@ class _TextSearch:
     def forget_missed(self) -> None:
         """Forget events that wait for their record, if their prompt contains the text."""
         with store_errors("writing the events of", self._context.store.path):
-            for events in missed_events.every(self._context.store.path):
+            for events in missed_events.missed_events_of_store(self._context.store.path):
                 events.forget(lambda line: self.secret.is_in(line) or self._is_in_prompt(line))
 
     def _is_in_prompt(self, line: bytes) -> bool:

@@ -33,7 +33,7 @@ from .execute import Restored
 from .later_edits import Editors, LaterEdits
 from .restore import Confirm, confirm_and_execute, only_plan
 from .turn_view import TurnView
-from .undo import prepare
+from .undo import prepare_actions
 
 ASIDE, THEIRS, MARKERS = "", "theirs", "markers"
 """What becomes of a file with conflicts: it is left alone, it gets the lines of before the turn, or markers."""
@@ -103,7 +103,7 @@ def revert(
 
     def prepared(writer: StoreWriter | DryRunWriter) -> tuple[Restored, CapturedState]:
         files.start(writer)
-        report, now = prepare(
+        report, now = prepare_actions(
             context, writer, actions, REVERT, before.id, hint, files.resolve, made=files.made, skip_damaged=skip_damaged
         )
         planned = plans.sort_and_pack(report.actions)
@@ -148,14 +148,14 @@ def what_turns_did(
             )
         if turn.to_now and turn.before is not None:
             view.scan()
-        turn = view.filled(turn)
+        turn = view.with_changes(turn)
         found = view.comparison(turn, scope)
         if turn.damaged and not skip_damaged:
             raise errors.StoreDamaged(f"a part of what @{turn.n} changed cannot be read", "casrewind verify shows what is damaged")
         known = {change.path for change in found.changes}
         unclear = [change for change in found.unclear if change.path not in known]
         gone = [change for change in unclear if change.new is None]
-        left = [*_left_alone(turn, taken, is_shared=shared), *_unknown_before(unclear)]
+        left = [*_paths_left_alone(turn, taken, is_shared=shared), *_unknown_before(unclear)]
         for item in left:
             if places.covers(item.path):
                 kept.setdefault(item.path, item if len(turns) == 1 else item._replace(reason=f"@{turn.n}: {item.reason}"))
@@ -175,18 +175,18 @@ def _reversed_action(path: bytes, steps: Sequence[RevertStep]) -> Action:
     return Action(path, before, after, path)
 
 
-def _left_alone(turn: Turn, taken: Container[int], *, is_shared: bool) -> Iterator[Kept]:
+def _paths_left_alone(turn: Turn, taken: Container[int], *, is_shared: bool) -> Iterator[Kept]:
     """The paths of a turn that are left alone whatever they are now. `taken`: the turns that are taken back, too."""
     for path, every in () if is_shared else turn.shared:
         numbers = tuple(number for number in every if number not in taken)
         if not numbers:
             continue
-        yield Kept(path, f"{shared_with(numbers)}; --shared takes it back as well", benign=False, why=SHARED, by=numbers)
+        yield Kept(path, f"{why_shared_with(numbers)}; --shared takes it back as well", benign=False, why=SHARED, by=numbers)
     for path in turn.purged:
         yield Kept(path, "its content was purged", benign=False, why=merge.IS_PURGED)
 
 
-def shared_with(numbers: Sequence[int]) -> str:
+def why_shared_with(numbers: Sequence[int]) -> str:
     """Why a path is left alone that these turns may have changed, too."""
     return f"changed while {' and '.join(f'@{number}' for number in numbers)} ran, too"
 

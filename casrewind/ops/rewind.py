@@ -175,18 +175,18 @@ def back(
     restored: Restored | None = None
     foreign: tuple[bytes, ...] = ()
     if both:
-        point, said = _point_of(context, goal, nearest=nearest, choose=choose)
+        point, said = _checkpoint_of_prompt(context, goal, nearest=nearest, choose=choose)
         notes += said
         own = conversations.own_sessions(conversation, goal.points)
-        restored, foreign = _restore(context, point, own, dry_run=dry_run, keeper=keeper, confirm=confirm)
+        restored, foreign = _restore_and_find_foreign(context, point, own, dry_run=dry_run, keeper=keeper, confirm=confirm)
         if not chat:
             return Rewound(None, (), restored, foreign, notes, dry_run=dry_run, transcript="")
-    made = None if dry_run else _write(context, conversation, cut, point, restored, in_place=in_place)
+    made = None if dry_run else _write_and_record(context, conversation, cut, point, restored, in_place=in_place)
     taken = tuple(prompt.text for prompt in goal.prompts[goal.at :])
     return Rewound(made, taken, restored, foreign, notes, dry_run=dry_run, transcript=conversation.path)
 
 
-def to_checkpoint(
+def rewind_to_checkpoint(
     context: Context,
     point: Checkpoint,
     *,
@@ -211,11 +211,11 @@ def to_checkpoint(
     foreign: tuple[bytes, ...] = ()
     if both:
         own = conversations.own_sessions(conversation, conversations.checkpoints_of_prompts(conversation, everything))
-        restored, foreign = _restore(
+        restored, foreign = _restore_and_find_foreign(
             context, point, own, scope=scope, dry_run=dry_run, skip_damaged=skip_damaged, keeper=keeper, confirm=confirm
         )
     notes = () if is_foreign else _notes_for_user(context, conversation)
-    made = None if dry_run else _write(context, conversation, cut, point, restored, in_place=in_place, is_foreign=is_foreign)
+    made = None if dry_run else _write_and_record(context, conversation, cut, point, restored, in_place=in_place, is_foreign=is_foreign)
     return Rewound(
         made, taken, restored, foreign, notes, dry_run=dry_run, transcript=conversation.path, machine=point.more.machine
     )
@@ -271,7 +271,7 @@ def _fork_elsewhere(context: Context, conversation: Conversation, cut: bytes, po
     return _chat_result(conversation, rewinds.FORK, session, path, None)._replace(resume=client.resume_moved_command(session))
 
 
-def hand_over(context: Context, point: Checkpoint) -> Chat | None:
+def take_over_conversation(context: Context, point: Checkpoint) -> Chat | None:
     """Write the conversation of a checkpoint that another machine made and that is one of this root's now, as of that
     checkpoint (see conversation.placed). None if nothing was said before it: start a new session.
 
@@ -283,7 +283,7 @@ def hand_over(context: Context, point: Checkpoint) -> Chat | None:
         earlier = (one for one, _ in context.store.checkpoints() if one.worktree == point.worktree and one.seq < point.seq)
         point = next((one for one in earlier if one.session and one.cursor), point)
     conversation = conversations.find_for_checkpoint(context, point)
-    return _write(context, conversation, _cut_at(context, conversation, point), point, None, in_place=False, is_foreign=True)
+    return _write_and_record(context, conversation, _cut_at(context, conversation, point), point, None, in_place=False, is_foreign=True)
 
 
 def _cut_at(context: Context, conversation: Conversation, point: Checkpoint) -> bytes | None:
@@ -335,7 +335,7 @@ def _notes_for_user(context: Context, conversation: Conversation) -> tuple[str, 
     return tuple(notes)
 
 
-def _restore(
+def _restore_and_find_foreign(
     context: Context,
     point: Checkpoint,
     own: frozenset[str],
@@ -361,7 +361,7 @@ def _restore(
     return report, strangers.among(report.actions)
 
 
-def _point_of(
+def _checkpoint_of_prompt(
     context: Context, goal: RewindTarget, *, nearest: bool, choose: Choosing | None
 ) -> tuple[Checkpoint, tuple[str, ...]]:
     """Returns (the checkpoint for a prompt, notes for the user)."""
@@ -410,7 +410,7 @@ def _duration_in_words(ns: int) -> str:
     return f"{seconds} s"
 
 
-def _write(
+def _write_and_record(
     context: Context,
     conversation: Conversation,
     cut: bytes | None,
@@ -425,10 +425,10 @@ def _write(
     if cut is None:
         return None
     session_files.check_transcript_path(conversation.client, conversation.path, conversation.session, context.homes)
-    if is_foreign and not in_place and not _is_there(conversation):
+    if is_foreign and not in_place and not _client_has_session(conversation):
         _write_earlier(context, conversation)
         return _write_new(context, conversation, HANDED_OVER, conversation.session, cut, conversation.path)
-    chat = _replace(context, conversation, cut) if in_place else _fork(context, conversation, cut)
+    chat = _rewrite_in_place(context, conversation, cut) if in_place else _write_fork(context, conversation, cut)
     original = (chat.backup or "") if in_place else conversation.path
     context.store.record_rewind(
         rewinds.Rewind(
@@ -447,7 +447,7 @@ def _write(
     return chat
 
 
-def _fork(context: Context, conversation: Conversation, cut: bytes) -> Chat:
+def _write_fork(context: Context, conversation: Conversation, cut: bytes) -> Chat:
     client, session = conversation.client, conversation.client.new_session_id()
     data = client.make_fork(conversation.data, cut, session, original=conversation.path, root=context.root.path)
     return _write_new(context, conversation, rewinds.FORK, session, data, client.fork_path(conversation.path, session, data))
@@ -466,7 +466,7 @@ def _write_earlier(context: Context, conversation: Conversation) -> None:
                 _write_new(context, conversation, HANDED_OVER, conversation.session, conversations.stored_bytes(context, point), path)
 
 
-def _is_there(conversation: Conversation) -> bool:
+def _client_has_session(conversation: Conversation) -> bool:
     """True if the client has a session with the conversation's id."""
     return os.path.lexists(conversation.path) or bool(conversation.client.read_transcript_if_no_file(conversation.path))
 
@@ -478,7 +478,7 @@ def _write_new(context: Context, conversation: Conversation, mode: str, session:
     return _chat_result(conversation, mode, session, path, None)
 
 
-def _replace(context: Context, conversation: Conversation, cut: bytes) -> Chat:
+def _rewrite_in_place(context: Context, conversation: Conversation, cut: bytes) -> Chat:
     _check_in_place(context, conversation, cut)  # the client may have started during the restore of the files
     now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     rewound = conversation.client.rewound_in_place(conversation.data, cut)

@@ -111,11 +111,11 @@ def save(context: Context, moment: Moment = Moment(), *, rehash: bool = False) -
     budget = context.limits.max_size
     for again in (False, True):
         try:
-            return _save(context, moment, budget, rehash=rehash)
+            return _save_within_budget(context, moment, budget, rehash=rehash)
         except errors.OverBudget as over:
             if not _make_room(context, over, again=again):
                 break
-    return _save(context, moment, None, rehash=rehash)
+    return _save_within_budget(context, moment, None, rehash=rehash)
 
 
 def _make_room(context: Context, over: errors.OverBudget, *, again: bool) -> bool:
@@ -131,7 +131,7 @@ def _make_room(context: Context, over: errors.OverBudget, *, again: bool) -> boo
     if context.limits.max_size is None:
         return False
     counting = SizeEstimator(context.store.read)  # sums the sizes of the files to read; reads only directories
-    scan = scans.scan(context.tree, counting, context.policy, read_index(context))
+    scan = scans.scan(context.tree, counting, context.policy, read_stat_index(context))
     whole = min(counting.size, scan.size)  # a file with too recent a stamp was counted twice
     needed = whole if again else min(whole, 2 * over.written)
     try:
@@ -140,11 +140,11 @@ def _make_room(context: Context, over: errors.OverBudget, *, again: bool) -> boo
         return False  # another gc or a long restore: exceeding the budget is better than no checkpoint
 
 
-def _save(context: Context, moment: Moment, budget: int | None, *, rehash: bool) -> Saved:
+def _save_within_budget(context: Context, moment: Moment, budget: int | None, *, rehash: bool) -> Saved:
     """Save within the budget, or raise OverBudget: scan, decide, publish, update the stat index."""
     started = time.monotonic()
     with context.store.writing(budget=budget, again=rehash) as writer:
-        index = StatIndex() if rehash else read_index(context)
+        index = StatIndex() if rehash else read_stat_index(context)
         policy = context.policy._replace(as_of=moment.at_ns)
         scan = scans.scan(context.tree, writer, policy, index, context.watch, context.progress)
         head, newest = context.store.heads(context.root.key)
@@ -160,7 +160,7 @@ def _save(context: Context, moment: Moment, budget: int | None, *, rehash: bool)
             draft = draft_checkpoint(context, writer, moment, scan, head, counts)
             draft = draft._replace(elapsed_ms=round((time.monotonic() - started) * 1000))
             point, created = context.store.publish(writer, draft, partial(redraft, context, writer, draft, moment)), True
-        remember(context, scan, point)
+        update_stat_index(context, scan, point)
     if context.store.lacks_ballast:
         context.store.make_ballast(context.limits.max_size)
     changes = point.changes if created else Counts(0, 0, 0)
@@ -209,7 +209,7 @@ def draft_checkpoint(
     if context.root.git_dir is not None:
         from ..worktree import git_head
 
-        branch, commit = git_head.read(context.root.git_dir, context.root.common_dir)
+        branch, commit = git_head.branch_and_commit(context.root.git_dir, context.root.common_dir)
         more = more._replace(branch=branch, commit=commit)
     if context.shell[1] and moment.trigger in (checkpoints.MANUAL, checkpoints.SAFETY):
         more = more._replace(by_agent=context.shell[0], by_session=context.shell[1])
@@ -317,24 +317,24 @@ def _replaces_lost_blob(writer: StoreWriter, newest: Checkpoint, scan: scans.Sca
 
 def scan_now(context: Context, sink: ScanSink) -> scans.Scan:
     """Scan the worktree, using the stat index. Nothing is recorded."""
-    return scans.scan(context.tree, sink, context.policy, read_index(context), None, context.progress)
+    return scans.scan(context.tree, sink, context.policy, read_stat_index(context), None, context.progress)
 
 
-def read_index(context: Context) -> StatIndex:
+def read_stat_index(context: Context) -> StatIndex:
     """The stat index of the worktree, from the watching helper or from the store. Raises StoreError and others."""
-    context.tree.follow_root()
+    context.tree.reopen_root_if_replaced()
     key, life = context.root.key, context.tree.life
     memory = None if context.watch is None else context.watch.memory
     if memory is not None and memory.basis is not None and context.store.is_valid(key, Basis(*memory.basis), life):
         memory.begin_scan()
         return memory
     if context.watch is not None:
-        context.watch.distrust()
+        context.watch.discard_known_changes()
     basis, value = context.store.stat_index(key, life) or (None, b"")
     return StatIndex(value, basis)
 
 
-def remember(context: Context, scan: scans.Scan, point: Checkpoint) -> None:
+def update_stat_index(context: Context, scan: scans.Scan, point: Checkpoint) -> None:
     """Update the stat index after a scan, if its state equals the checkpoint. An error here loses nothing."""
     root = scan.records.get(b"") or scan.known.record(b"")
     if root is None or root.tree != point.tree or not scan.life:
@@ -343,14 +343,14 @@ def remember(context: Context, scan: scans.Scan, point: Checkpoint) -> None:
     if records or basis is None:
         basis = context.store.basis(point, scan.life)
         if context.watch is None or context.watch.full:
-            value, records = scan.known.updated(records), {}
+            value, records = scan.known.updated_value(records), {}
             context.store.remember(context.root.key, basis, value)
     if context.watch is not None:
         is_kept = scan.known is context.watch.memory and value == scan.known.value
         context.watch.set_remembered(basis, b"" if is_kept else value, records)
 
 
-def finish_watch(context: Context, watch: "ChangeSet") -> None:
+def finish_watched_save(context: Context, watch: "ChangeSet") -> None:
     """Finish a save with a watcher after the client was answered. Raises CasrewindError, OSError."""
     try:
         with context.store.holding():
@@ -367,12 +367,12 @@ def write_watched(context: Context, watch: "ChangeSet", *, wholly: bool = False)
     if memory is None or memory.basis is None or newer <= (0 if wholly else _MOST_NEWER + len(memory) // 256):
         return
     memory.begin_scan()
-    basis, value = Basis(*memory.basis), memory.updated({})
+    basis, value = Basis(*memory.basis), memory.updated_value({})
     context.store.remember(context.root.key, basis, value)
     watch.replace(basis, value)
 
 
-def find_unnoticed(context: Context, watch: "ChangeSet", is_quiet: Callable[[], bool]) -> list[bytes]:
+def find_unreported_changes(context: Context, watch: "ChangeSet", is_quiet: Callable[[], bool]) -> list[bytes]:
     """The paths, sorted, that differ from what the watcher reported; [] if it knows nothing, or if `is_quiet` reports a
     change during the check. Publishes nothing; writes the watcher's knowledge for other processes.
 
@@ -384,7 +384,7 @@ def find_unnoticed(context: Context, watch: "ChangeSet", is_quiet: Callable[[], 
 
     writer = DryRunWriter(context.store.read)
     context = context._replace(watch=watch)  # count changes from the helper's memory, not from the store's
-    index = read_index(context)
+    index = read_stat_index(context)
     if watch.full:
         return []
     reported = scans.scan(context.tree, writer, context.policy, index, watch)

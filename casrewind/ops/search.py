@@ -78,7 +78,7 @@ class Search:
         self.not_searched: dict[bytes, str] = {}
         self.binary: set[bytes] = set()
 
-    def matching(self, found: Comparison) -> JudgedChanges:
+    def matching_changes(self, found: Comparison) -> JudgedChanges:
         """The known and the unclear changes that differ. `damaged`: a content cannot be read. A file that was only renamed
         does not differ."""
         damage: list[bytes] = []
@@ -92,7 +92,7 @@ class Search:
         self.binary -= unchanged
         return JudgedChanges(changes, unclear, bool(damage))
 
-    def pass_over(self, purged: Iterable[bytes]) -> None:
+    def note_unsearched(self, purged: Iterable[bytes]) -> None:
         """Note purged paths as not searched."""
         self.not_searched.update(dict.fromkeys(purged, WAS_PURGED))
 

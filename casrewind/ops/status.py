@@ -46,7 +46,7 @@ class Status(NamedTuple):
 def status(context: Context) -> Status:
     """Read the status from the store. The worktree is not scanned. Raises StoreNotWritable with the reason if parts of
     the store cannot even be read."""
-    unwritable = writability.problem(context.store.path)
+    unwritable = writability.why_unwritable(context.store.path)
     try:
         return _status(context, unwritable)
     except (errors.StoreNotWritable, errors.StoreFull, OSError) as error:

@@ -42,7 +42,7 @@ from .restorable import Coverage, naming_checkpoint
 from .restore import Confirm, confirm_and_execute, only_plan
 from .revert import DAMAGED, PathMerger, RevertStep
 from .turn_view import TurnView
-from .undo import prepare
+from .undo import prepare_actions
 
 NOT_CAPTURED = "not_captured"
 """The word for why a path is left alone that a side does not capture."""
@@ -63,7 +63,7 @@ class MadeDirectory(NamedTuple):
 
 
 @contextmanager
-def opened(context: Context, directory: str, name: str = "") -> Iterator[MadeDirectory]:
+def open_made_directory(context: Context, directory: str, name: str = "") -> Iterator[MadeDirectory]:
     """Open a directory that `restore --to` wrote. `name`: as the person wrote it. The rules outside of the tree are those of
     the worktree. Raises CheckpointNotFound if the directory was not made so, or its checkpoint is not of this worktree."""
     name = printable(name or directory)
@@ -122,7 +122,7 @@ def take(
 
     def prepared(writer: StoreWriter | DryRunWriter) -> tuple[Restored, CapturedState]:
         merger = _Merger(context, made, scope, writer)
-        report, now = prepare(
+        report, now = prepare_actions(
             context, writer, merger.actions, TAKE, made.base.id, "", merger.resolve, made=merger.made, skip_damaged=True
         )
         merged = tuple(item._replace(is_taken_over=True) for item in merger.files.merged_by(plans.sort_and_pack(report.actions)))
@@ -138,10 +138,10 @@ def take(
             return report
         operation = Operation(RESTORE, 0, context.root.key, made.base.id, "", b"", "")
         report = confirm_and_execute(context, writer, operation, report, now, confirm)
-    return report._replace(kept=(*report.kept, *_saved_after(context, made)))
+    return report._replace(kept=(*report.kept, *_save_state_after(context, made)))
 
 
-def _saved_after(context: Context, made: MadeDirectory) -> list[Kept]:
+def _save_state_after(context: Context, made: MadeDirectory) -> list[Kept]:
     """Save the state behind a take: no other checkpoint has it. Returns what prevented that: the take itself is done."""
     try:
         save.save(context, save.Moment(label=f"after take from {made.name}", described=True))

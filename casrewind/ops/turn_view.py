@@ -82,7 +82,7 @@ class TurnView:
         """The checkpoints that a row may name: those of the view, and those of other machines that were restored here."""
         self.marks.update((point.id, marked) for point, marked in pulled)
         self._records = records_of(found, operations)
-        live = [] if self.machine else _alive(context, found)
+        live = [] if self.machine else _sessions_alive(context, found)
         self.live = frozenset((one.agent, one.session) for one in live)
         """The sessions (agent, id) of this worktree with a running client."""
         self._working = frozenset((one.agent, one.session) for one in live if not _is_idle(one))
@@ -103,7 +103,7 @@ class TurnView:
         if self._seen is None and not self.machine:
             self._build_outline(compare.scan_worktree(self._context))
 
-    def number(self, turn: Turn) -> str:
+    def typed_number(self, turn: Turn) -> str:
         """A turn as a person types it: @3, or sandbox-4:@3."""
         return f"{self.machine}:@{turn.n}" if self.machine else f"@{turn.n}"
 
@@ -132,7 +132,7 @@ class TurnView:
             return False
         return not last or self.points[last].seq > seq
 
-    def filled(self, turn: Turn) -> Turn:
+    def with_changes(self, turn: Turn) -> Turn:
         """A turn with its changes."""
         return self._outline.filled(turn, self._differ)
 
@@ -140,12 +140,13 @@ class TurnView:
         """A filled turn's change with both sides' bytes, limited to `scope`. Raises CheckpointNotFound if unknown."""
         for side, name in ((turn.before, "before"), (turn.after or turn.to_now, "after")):
             if not side:
-                what = f"the state {name} {self.number(turn)} was forgotten, so what it changed is not known{self._nearest_in_words(turn)}"
+                named = f"{name} {self.typed_number(turn)}"
+                what = f"the state {named} was forgotten, so what it changed is not known{self._nearest_in_words(turn)}"
                 raise errors.CheckpointNotFound(what)
         if turn.to_now and self.machine:
             raise self._not_here_error(turn)
         if turn.changes is None:
-            raise errors.StoreDamaged(f"what {self.number(turn)} changed cannot be read", "casrewind verify shows what is damaged")
+            raise errors.StoreDamaged(f"what {self.typed_number(turn)} changed cannot be read", "casrewind verify shows what is damaged")
         return compare.comparison_of_changes(self._context, turn.changes, scope, to_now=turn.to_now, unclear=turn.unclear)
 
     def newest_state(self) -> Callable[[bytes], Entry | None]:
@@ -161,7 +162,7 @@ class TurnView:
         """The turn that a checkpoint belongs to."""
         return self._outline.turn_of(identity)
 
-    def made_by(self, first: str, last: str, path: bytes) -> Maker:
+    def maker_of(self, first: str, last: str, path: bytes) -> Maker:
         """Who changed a path, or something below it, between two checkpoints of this worktree."""
         turns, operations = self._outline.possible_makers(first, last)
         for done in reversed(operations):
@@ -170,7 +171,7 @@ class TurnView:
                 return Maker(row_name(done.op, self.points[done.safety].more.op), (), done)
         return Maker("turn" if turns else "outside", turns, None)
 
-    def turn(self, reference: str) -> Turn:
+    def find_turn(self, reference: str) -> Turn:
         """The turn that `N`, `@N` or the id of its before names. Raises CheckpointNotFound."""
         named = turn_of(reference)
         if named is None:
@@ -197,13 +198,13 @@ class TurnView:
         hint = "give last, prev, a label or an id: casrewind list --all shows them"
         return errors.CheckpointNotFound(f"no turn {reference!r}: this worktree has none{place}", hint)
 
-    def state(self, reference: str) -> tuple[Turn, Checkpoint | None]:
+    def find_state(self, reference: str) -> tuple[Turn, Checkpoint | None]:
         """Returns (the turn, the checkpoint) of the state that `@N` (before that turn) or `after:@N` (behind it) names;
         `N` and `after:N` are the same.
         None instead of the checkpoint is the worktree as it is. Raises CheckpointNotFound."""
         is_after = reference.startswith(AFTER)
-        turn = self.turn(reference.removeprefix(AFTER))
-        what = f"the state {'after' if is_after else 'before'} {self.number(turn)}"
+        turn = self.find_turn(reference.removeprefix(AFTER))
+        what = f"the state {'after' if is_after else 'before'} {self.typed_number(turn)}"
         if is_after and turn.to_now:
             if self.machine:
                 raise self._not_here_error(turn)
@@ -217,7 +218,7 @@ class TurnView:
         return turn, point
 
     def _not_here_error(self, turn: Turn) -> errors.CheckpointNotFound:
-        what = f"the state after {self.number(turn)} is not here: the turn had not ended there"
+        what = f"the state after {self.typed_number(turn)} is not here: the turn had not ended there"
         return errors.CheckpointNotFound(what, "casrewind pull fetches what is new")
 
     def _nearest_in_words(self, turn: Turn) -> str:
@@ -234,11 +235,11 @@ def _operations(context: Context, points: dict[str, Checkpoint]) -> list[history
     return [operation for operation in found if operation.plan in there]
 
 
-def _alive(context: Context, found: list[tuple[Checkpoint, Marked]]) -> list[AgentSession]:
+def _sessions_alive(context: Context, found: list[tuple[Checkpoint, Marked]]) -> list[AgentSession]:
     """The sessions and runs of a worktree with a live process. A session with an unknown process does not count."""
     mine = {point.session_key for point, _ in found if point.session_key[1]}
     alive = []
-    for one in (*context.store.sessions.all(), *context.store.sessions.runs()):
+    for one in (*context.store.sessions.all(), *context.store.sessions.running_commands()):
         process = client_process.ClientProcess(one.pid, one.pid_start)
         if (one.agent, one.session) in mine and one.pid > 0 and client_process.is_alive_or_unknown(process):
             alive.append(one)

@@ -12,7 +12,7 @@ _CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?", re.ASCII)
 _DATE = re.compile(r"(?:(today|yesterday)|(\d{4})-(\d{1,2})-(\d{1,2}))(?:[ tT]+(\d{1,2}:\d{2}(?::\d{2})?))?", re.ASCII)
 
 
-def parse(text: str, now_ns: int | None = None) -> int | None:
+def parse_moment(text: str, now_ns: int | None = None) -> int | None:
     """The moment that a text means, in nanoseconds since 1970; None if it is not a time.
 
     A time of day that has not come yet today is yesterday's. A day without a time of day means its end.
@@ -24,14 +24,14 @@ def parse(text: str, now_ns: int | None = None) -> int | None:
     here = datetime.fromtimestamp(now // 1_000_000_000).astimezone()
     try:
         if _CLOCK.fullmatch(text):
-            found = _at(here, text)
-            return _ns(found if found <= here else _at(here - timedelta(days=1), text))
+            found = _moment_on_day(here, text)
+            return _ns(found if found <= here else _moment_on_day(here - timedelta(days=1), text))
         match = _DATE.fullmatch(text)
         if match is None:
             return None
         word, year, month, day, clock = match.groups()
         date = here - timedelta(days=word == "yesterday") if word else here.replace(year=int(year), month=int(month), day=int(day))
-        return _ns(_at(date, clock)) if clock else _ns(_at(date + timedelta(days=1), "00:00")) - 1
+        return _ns(_moment_on_day(date, clock)) if clock else _ns(_moment_on_day(date + timedelta(days=1), "00:00")) - 1
     except (ValueError, OverflowError, OSError):
         return None  # 25:00, say, or the 31st of February
 
@@ -49,7 +49,7 @@ def _age(text: str) -> int | None:
     return seconds
 
 
-def _at(day: datetime, clock: str) -> datetime:
+def _moment_on_day(day: datetime, clock: str) -> datetime:
     """A time of day on a day. The offset from UTC is that of the day. Raises ValueError."""
     hour, minute, second = (int(part) for part in f"{clock}:00".split(":")[:3])
     return datetime(day.year, day.month, day.day, hour, minute, second).astimezone()

@@ -100,7 +100,7 @@ def _reverse_step(
 
     def prepared(writer: StoreWriter | DryRunWriter) -> tuple[Restored, CapturedState]:
         hint = f"What is sound can be had with casrewind restore {step.safety or step.target} --skip-damaged"
-        return prepare(context, writer, reversed_actions, op, aim, hint, exactly, everything=everything)
+        return prepare_actions(context, writer, reversed_actions, op, aim, hint, exactly, everything=everything)
 
     preflight.refuse_open_journal(context)
     if dry_run:
@@ -121,7 +121,7 @@ def _reverse_step(
         return report
 
 
-def prepare(
+def prepare_actions(
     context: Context, writer: StoreWriter | DryRunWriter, actions_of: Callable[[Scan], Actions], op: str, aim: str, hint: str,
     resolve: Resolve, *, made: Container[bytes] = (), everything: bool = False, skip_damaged: bool = False,
 ) -> tuple[Restored, CapturedState]:  # fmt: skip

@@ -17,7 +17,7 @@ from ..model.plan import Kept
 from ..store import packs
 from ..worktree.apply import Applier, Outcome
 from ..worktree.displaced import DisplacedFiles
-from ..worktree.recover import as_narrowed, recover_files, unwind
+from ..worktree.recover import put_directories_back, recover_files, with_narrowed_modes
 from .capture_before_restore import obstacles_error
 from .context import Context
 from .execute import Restored, interruption_error, record_and_close_journal
@@ -33,14 +33,14 @@ _INVERSE = {undo_history.RESTORE: undo_history.UNDO, undo_history.UNDO: undo_his
 def finish_restore(context: Context, *, forward: bool) -> Restored:
     """Finish the interrupted restore, or reverse it. A path in neither its old nor its new state was edited since: it
     is kept and reported. Raises NothingToUndo if no restore was interrupted."""
-    context.tree.follow_root()
+    context.tree.reopen_root_if_replaced()
     with context.store.restoring(context.root.key), context.store.writing() as writer:
         try:
             operation = context.store.journals.read(context.root.key)
             if operation is None:
                 raise errors.NothingToUndo("no restore was interrupted here: there is nothing to continue or abort")
             actions = context.store.plan(operation.plan)
-            actions, narrowed = as_narrowed(DisplacedFiles(context.tree, actions, operation.safety), actions)
+            actions, narrowed = with_narrowed_modes(DisplacedFiles(context.tree, actions, operation.safety), actions)
             back = plans.reverse(actions)
             first = Applier(context.tree, actions, context.store.content, operation.safety)
             second = Applier(context.tree, back, context.store.content, operation.safety + "r")
@@ -64,10 +64,10 @@ def finish_restore(context: Context, *, forward: bool) -> Restored:
             recover_files(first.displaced, actions)
             recover_files(second.displaced, back)
             if forward:
-                unwind(second.displaced, back)
+                put_directories_back(second.displaced, back)
                 outcome = first.run()
             else:
-                unwind(first.displaced, actions)
+                put_directories_back(first.displaced, actions)
                 outcome = second.run()
             kept = tuple({**first.displaced.kept, **second.displaced.kept}.values())
             outcome = outcome._replace(narrowed=(*outcome.narrowed, *narrowed) if forward else outcome.narrowed)

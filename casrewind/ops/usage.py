@@ -88,7 +88,7 @@ def usage(context: Context, depth: int | None = None) -> Usage:
     """Measure the whole store, including other worktrees' checkpoints. `depth` truncates paths to this many components
     and sums directories; None lists files. Raises StoreBusy, LedgerCorrupt."""
     with context.store.holding():
-        found = _Measurement(context).run(depth)
+        found = _Measurement(context).measure_all(depth)
     try:
         after = gc.collect(context, dry_run=True)
     except errors.StoreDamaged:
@@ -102,12 +102,12 @@ class _Measurement:
         self._graph = ReferenceGraph(context.store.read_many, context.counter("counting"))
         self._problems: list[Problem] = []
 
-    def run(self, depth: int | None) -> Usage:
+    def measure_all(self, depth: int | None) -> Usage:
         graph = self._graph
         everything = _ordered_by_session(self._context.store.checkpoints())
         sessions = list(dict.fromkeys(_session(point) for point, _ in everything))
         numbers = {session: number for number, session in enumerate(sessions)}
-        owners = [self._named_by(point) for point, _ in everything]
+        owners = [self._nodes_named_by(point) for point, _ in everything]
         groups = [numbers[_session(point)] for point, _ in everything]
         plans, damaged = needed_plans(self._context)
         self._problems += damaged
@@ -160,7 +160,7 @@ class _Measurement:
             self._problems.append(Problem(TREE, tree.hex(), str(refused)))
         return set(points)
 
-    def _named_by(self, point: Checkpoint) -> list[int]:
+    def _nodes_named_by(self, point: Checkpoint) -> list[int]:
         graph = self._graph
         found = [graph.tree(point.tree), graph.domain(point.domain)]
         return found if point.transcript is None else [*found, graph.file(point.transcript)]
@@ -177,7 +177,7 @@ class _Measurement:
         return sizes
 
     def _packs(self) -> tuple[int, int]:
-        found, _ = self._context.store.maintenance().sweep().usage(())
+        found, _ = self._context.store.maintenance().sweep().pack_usage(())
         return len(found), sum(pack.size for pack in found)
 
     def _sessions(

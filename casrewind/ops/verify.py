@@ -13,7 +13,7 @@ from ..model import directory_nodes, manifest, path_count, paths
 from ..model.checkpoint import Checkpoint
 from ..model.directory_nodes import LOST, NodeList, Rows
 from ..store import packs
-from ..store.reachability import Reference, of_file, references
+from ..store.reachability import Reference, reference_of_file, references
 from .context import Context
 from .damage import Place, places_affected
 from .gc import NOT_BEGUN, step_plans, unfinished_purge
@@ -48,7 +48,7 @@ class Verified(NamedTuple):
 def verify(context: Context, *, quick: bool = False) -> Verified:
     """Check the whole store, including other worktrees' checkpoints. Read-only. Raises StoreBusy."""
     with context.store.holding():
-        return _Check(context, quick=quick).run()
+        return _Check(context, quick=quick).check_all()
 
 
 def needed_plans(context: Context) -> tuple[set[bytes], list[Problem]]:
@@ -74,7 +74,7 @@ class _Check:
         self._sound = 0
         self._problems: list[Problem] = []
 
-    def run(self) -> Verified:
+    def check_all(self) -> Verified:
         store = self._context.store
         try:
             store.verify_records()
@@ -89,7 +89,7 @@ class _Check:
         self._check_plans()
         for point in points:
             if point.transcript is not None:
-                self._expect_content(of_file(point.transcript))
+                self._expect_content(reference_of_file(point.transcript))
         self._check_trees(points)
         self._check_chunk_lists()
         self._check_content()
@@ -263,16 +263,16 @@ def repair(context: Context) -> Verified:
 
     maintenance = context.store.maintenance()
     done = list(context.store.repaired)
-    with maintenance.only_one():
+    with maintenance.exclude_other_maintenance():
         with suppress(errors.StoreDamaged):  # unreadable head: the progress of the purge is unknown
             if maintenance.unfinished_purge() == BEFORE:  # the ledger to be replaced is still in place
                 maintenance.forget_purge()
                 done.append(NOT_BEGUN)
         salvage = maintenance.salvage()
         with maintenance.exclusively():
-            done += salvage.ledger()
-        done += salvage.packs(maintenance.exclusively, context.progress_bar("checking packs"))
+            done += salvage.repair_ledger()
+        done += salvage.repair_packs(maintenance.exclusively, context.progress_bar("checking packs"))
         with maintenance.exclusively():
-            done += salvage.journals(context.store.journals)
-            salvage.index()
+            done += salvage.set_bad_journals_aside(context.store.journals)
+            salvage.rebuild_index()
     return verify(context)._replace(repaired=tuple(done))

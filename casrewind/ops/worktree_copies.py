@@ -12,7 +12,7 @@ from ..model import manifest
 from ..model import stamp as stamps
 from ..model.manifest import Entry
 from ..store.reading import TreeCache
-from ..worktree.stat_index import StatIndex, split
+from ..worktree.stat_index import StatIndex, split_names
 from . import save
 from .context import Context
 
@@ -65,11 +65,11 @@ class WorktreeCopies:
             raise OSError("not a regular file")
         return fd
 
-    def has(self, path: bytes, entry: Entry, fd: int) -> bool:
+    def has_same_content(self, path: bytes, entry: Entry, fd: int) -> bool:
         """True if an open file of the worktree still has the content that a checkpoint has at its path."""
         parent, _, name = path.rpartition(b"/")
         if parent != self._known_place:
-            self._known_place, self._known = parent, self._read(parent)
+            self._known_place, self._known = parent, self._read_known(parent)
         stamp, digest = self._known.get(name, (stamps.NONE, b""))
         status = os.fstat(fd)
         return digest == entry.digest and status.st_dev == self._context.tree.status.st_dev and stamps.matches(stamp, status)
@@ -80,13 +80,13 @@ class WorktreeCopies:
 
     def _stat_index(self) -> StatIndex:
         if self._index is None:
-            self._index = save.read_index(self._context)
+            self._index = save.read_stat_index(self._context)
         return self._index
 
-    def _read(self, directory: bytes) -> _Known:
+    def _read_known(self, directory: bytes) -> _Known:
         record = self._stat_index().record(directory)
         if record is None:
             return {}
         digests = {name: entry.digest for name, entry in manifest.directory_entries(self._load, record.tree) if entry.kind == manifest.FILE}
-        seen = zip(split(record.names), map(stamps.Stamp._make, stamps.PACKED.iter_unpack(record.stamps)), strict=True)
+        seen = zip(split_names(record.names), map(stamps.Stamp._make, stamps.PACKED.iter_unpack(record.stamps)), strict=True)
         return {name: (stamp, digests[name]) for name, stamp in seen if name in digests}

@@ -19,7 +19,7 @@ from ..ops import conversation, restore_to, rewind
 from ..ops.checkpoint_names import LEAST_PREFIX
 from ..ops.context import Context
 from ..ops.rewind import Chat
-from ..settings import Settings, close_context, open_context, store_of
+from ..settings import Settings, close_context, open_context, store_path
 from ..store import ledger
 from ..store.store import Store
 from ..worktree import root as roots
@@ -101,7 +101,7 @@ def clone(
         chat = None
         try:
             if any(one.cursor for one in kept):
-                chat = rewind.hand_over(context, chosen)
+                chat = rewind.take_over_conversation(context, chosen)
         except errors.CasrewindError as error:
             problems.append(f"the conversation was not written: {error}")
     except BaseException:
@@ -139,10 +139,10 @@ def _open_new(directory: str, settings: Settings) -> tuple[Context, bool]:
             fsio.make_directories_by_umask(directory)
         except OSError as error:
             raise errors.WorkspaceError(f"cannot make {printable(directory)}: {error.strerror}") from error
-    root = roots.describe(os.path.realpath(directory))
+    root = roots.root_at(os.path.realpath(directory))
     try:
-        roots.refuse(root.path, settings.home)
-        with Store(store_of(root, settings), create=True, deadline=settings.deadline) as store:
+        roots.refuse_system_directories(root.path, settings.home)
+        with Store(store_path(root, settings), create=True, deadline=settings.deadline) as store:
             if not store.is_untouched():
                 raise errors.WorkspaceError(
                     f"there are checkpoints of an earlier project at {printable(root.path)}",

@@ -39,7 +39,7 @@ class ObjectDirectory:
             fsio.remove_orphans(directory)
         with self._draft(directory, data) as (draft, held):
             try:
-                safe_rename.without_replacing(held, os.fsencode(os.path.basename(draft)), os.fsencode(file))
+                safe_rename.rename_without_replacing(held, os.fsencode(os.path.basename(draft)), os.fsencode(file))
             except FileExistsError:
                 os.unlink(draft)
                 return False

@@ -61,15 +61,15 @@ class AgentSessions:
             data = _encode(session)
             with suppress(FileExistsError):
                 fsio.make_directory(self._place)
-            self._replace(self._place, name, data)
+            self._replace_without_sync(self._place, name, data)
             if session.agent != RUN:
-                self._replace(self._store, NEWEST, data)
+                self._replace_without_sync(self._store, NEWEST, data)
 
     def all(self) -> list[AgentSession]:
         """All recorded sessions of agents, newest first."""
         return self._recorded(_END)
 
-    def runs(self) -> list[AgentSession]:
+    def running_commands(self) -> list[AgentSession]:
         """The commands of `casrewind run` that have not ended, newest first. `session` is the id of the turn's before."""
         return self._recorded(_RUN_END)
 
@@ -97,7 +97,7 @@ class AgentSessions:
         """Record, before a session is told, that it was not told since the record `seq`. Errors are ignored."""
         path = self._untold(agent, session)
         with suppress(OSError):
-            self._replace(os.path.dirname(path), os.path.basename(path), b"%d\n" % seq)
+            self._replace_without_sync(os.path.dirname(path), os.path.basename(path), b"%d\n" % seq)
 
     def record_told(self, agent: str, session: str) -> None:
         """Record that a session was told. Errors are ignored: then it is told once more."""
@@ -113,17 +113,17 @@ class AgentSessions:
         bad = [session for session in self.all() if is_bad(session.event)]
         for session in bad if not dry else ():
             data = _encode(session._replace(event=name))
-            self._replace(self._place, _name(session.agent, session.session), data)
+            self._replace_without_sync(self._place, _name(session.agent, session.session), data)
         newest = _read(os.path.join(self._store, NEWEST))
         if newest is not None and is_bad(newest.event) and not dry:
-            self._replace(self._store, NEWEST, _encode(newest._replace(event=name)))
+            self._replace_without_sync(self._store, NEWEST, _encode(newest._replace(event=name)))
         return len(bad)
 
-    def prune(self, before_ns: int, is_live: Callable[[AgentSession], bool]) -> int:
+    def forget_old(self, before_ns: int, is_live: Callable[[AgentSession], bool]) -> int:
         """Forget sessions without a transcript and without an event since `before_ns`, and runs that are not live, which
         were killed. Returns their number."""
         gone = [s for s in self.all() if s.updated_ns < before_ns and not (s.transcript and os.path.lexists(s.transcript))]
-        gone += [run for run in self.runs() if not is_live(run)]
+        gone += [run for run in self.running_commands() if not is_live(run)]
         for session in gone:
             self.forget(session.agent, session.session)
         return len(gone)
@@ -134,7 +134,7 @@ class AgentSessions:
             os.unlink(os.path.join(self._place, _name(agent, session)))
         self.record_told(agent, session)
 
-    def _replace(self, directory: str, name: str, data: bytes) -> None:
+    def _replace_without_sync(self, directory: str, name: str, data: bytes) -> None:
         """Replace a file atomically, but without sync: the next event repeats what a power cut loses."""
         with fsio.draft_file(os.path.join(self._store, "tmp")) as (draft, fd):
             fsio.write_all(fd, data)

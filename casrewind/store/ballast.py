@@ -18,7 +18,7 @@ _LEAST_BUDGET = 64 * SIZE
 """A store with a smaller budget has no ballast: checkpoints would be forgotten for it."""
 
 
-def make(layout: Layout, budget: int | None) -> None:
+def make_ballast(layout: Layout, budget: int | None) -> None:
     """Make the ballast if the disk and the store's `budget` (bytes) have enough room. Errors are ignored."""
     with suppress(OSError):
         status = os.statvfs(layout.root)
@@ -40,7 +40,7 @@ def is_too_large(budget: int | None) -> bool:
     return budget is not None and budget < _LEAST_BUDGET
 
 
-def size(layout: Layout) -> int:
+def ballast_size(layout: Layout) -> int:
     """Bytes on disk of the ballast, 0 without one."""
     try:
         return os.lstat(layout.ballast).st_blocks * 512
@@ -48,7 +48,7 @@ def size(layout: Layout) -> int:
         return 0
 
 
-def remove(layout: Layout) -> None:
+def remove_ballast(layout: Layout) -> None:
     """Remove the ballast if there is one. Errors are ignored."""
     with suppress(OSError):
         os.unlink(layout.ballast)

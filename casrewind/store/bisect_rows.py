@@ -34,15 +34,15 @@ class BisectRows:
 
     def record(self, row: BisectRow) -> None:
         """Record a bisect, in place of what was recorded for its process. Raises OSError."""
-        json_rows.write(self._store, self._path(row), row)
+        json_rows.write_row(self._store, self._path(row), row)
 
     def all(self) -> list[BisectRow]:
         """All rows."""
-        return json_rows.read_all(self._place, BisectRow)
+        return json_rows.read_rows(self._place, BisectRow)
 
     def forget(self, row: BisectRow) -> None:
         """Remove a row. Errors are ignored: once its process is gone, the row holds nothing."""
-        json_rows.remove(self._path(row))
+        json_rows.remove_row(self._path(row))
 
     def _path(self, row: BisectRow) -> str:
         name = digests.of(f"{row.pid} {row.pid_start}".encode("utf-8", "surrogatepass"))

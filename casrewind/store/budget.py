@@ -58,7 +58,7 @@ class GcState(NamedTuple):
                 fsio.write_all(fd, text.encode())
                 os.rename(draft, os.path.join(layout.root, _NAME))
 
-    def why_again(self, now_ns: int, packs: int, packed: int, budget: int | None) -> str:
+    def why_gc_again(self, now_ns: int, packs: int, packed: int, budget: int | None) -> str:
         """The reason to run gc again, or "". `packs`: number of packs; `packed`: their bytes; `budget`: in bytes."""
         size = packed + self.beside
         if not -_HOUR_NS <= now_ns - self.at_ns <= _DAY_NS:
@@ -88,7 +88,7 @@ class WriteQuota:
         self._left: int | None = None
         self._free = 0
 
-    def ask(self, written: int, more: int) -> None:
+    def check_write(self, written: int, more: int) -> None:
         """Check a write of `more` bytes after `written` bytes. Raises OverBudget, StoreFull."""
         if self._left is None:
             self._free = free_bytes(self._layout.root)
@@ -107,7 +107,7 @@ class WriteQuota:
                 "free some space and try again",
             )
 
-    def accepts(self, size: int) -> None:
+    def check_file_size(self, size: int) -> None:
         """Check the size of a file before reading it. Raises StoreFull if it cannot fit."""
         if size > (left := free_bytes(self._layout.root)):
             raise errors.StoreFull(

@@ -83,7 +83,7 @@ def read_state(tables: "Tables") -> CatalogState:
 
 def begin_epoch(tables: "Tables") -> None:
     """Start the epoch of a rebuilt index: stat files of earlier indexes (store/stat_file.py) become invalid."""
-    tables[b"meta"].put(_EPOCH_KEY, os.urandom(8))
+    tables[b"meta"].overwrite(_EPOCH_KEY, os.urandom(8))
 
 
 def epoch(tables: "Tables") -> bytes:
@@ -98,10 +98,10 @@ def is_empty(tables: "Tables") -> bool:
 
 def write_state(tables: "Tables", state: CatalogState) -> None:
     """Set the state."""
-    tables[b"meta"].put(_STATE_KEY, _STATE.pack(*state))
+    tables[b"meta"].overwrite(_STATE_KEY, _STATE.pack(*state))
 
 
-def marked(value: bytes | None) -> Marked:
+def decode_marks(value: bytes | None) -> Marked:
     """The marks in a row's value."""
     if not value:
         return UNMARKED
@@ -131,7 +131,7 @@ def _all_rows(tables: "Tables", name: bytes, rows: int) -> dict[bytes, bytes]:
     return found
 
 
-def points(
+def newest_of_all(
     tables: "Tables", most: int | None = None, wanted: Callable[[checkpoints.Checkpoint], bool] = lambda _: True,
     farthest: int | None = None, before: int | None = None,
 ) -> list[tuple[checkpoints.Checkpoint, Marked]]:  # fmt: skip
@@ -147,7 +147,7 @@ def points(
         rows = dropwhile(lambda row: int.from_bytes(row[0]) >= before, rows)
     for key, payload in islice(rows, farthest):
         point = checkpoints.decode(int.from_bytes(key), payload)
-        found.append((point, marked(marks.get(point.id.encode()))))
+        found.append((point, decode_marks(marks.get(point.id.encode()))))
         if most is not None and wanted(point):
             most -= 1
             if most <= 0:
@@ -208,7 +208,7 @@ class WorktreeRow(NamedTuple):
     current: str = ""
     steps: bytes = b""
 
-    def after(self, point: checkpoints.Checkpoint) -> "WorktreeRow":
+    def with_checkpoint(self, point: checkpoints.Checkpoint) -> "WorktreeRow":
         """The newest checkpoints after one more checkpoint of this worktree."""
         agents = {**self.agents, point.agent: point.id} if point.agent else self.agents
         if point.trigger == checkpoints.SAFETY:
@@ -260,7 +260,7 @@ def newest_of_agents(tables: "Tables", worktree: bytes) -> dict[str, checkpoints
 
 def marks_of(tables: "Tables", checkpoint: str) -> Marked:
     """The marks of one checkpoint."""
-    return marked(_look_up(tables, b"marks", checkpoint.encode(), lambda state: state.marks))
+    return decode_marks(_look_up(tables, b"marks", checkpoint.encode(), lambda state: state.marks))
 
 
 def encode_worktree(row: WorktreeRow) -> bytes:
@@ -313,10 +313,10 @@ def pack_sizes(tables: "Tables") -> dict[str, int]:
 
 def find_blob(tables: "Tables", digest: bytes) -> BlobLocation | None:
     """The location of a blob, or None if it is not in the index."""
-    return places(tables, [digest]).get(digest)
+    return find_blobs(tables, [digest]).get(digest)
 
 
-def places(tables: "Tables", wanted: Iterable[bytes]) -> dict[bytes, BlobLocation]:
+def find_blobs(tables: "Tables", wanted: Iterable[bytes]) -> dict[bytes, BlobLocation]:
     """{digest: location} of the wanted blobs that are in the index."""
     found: dict[bytes, BlobLocation] = {}
     packs: dict[int, str] = {}
@@ -342,8 +342,8 @@ def add_pack(tables: "Tables", state: CatalogState, pack: str, size: int, rows: 
     known = tables[b"packs"].get(key)
     number = state.packs if known is None else _PACK.unpack(known)[0]
     if known is None:
-        tables[b"packs"].put(key, _PACK.pack(number, size))
-        tables[b"packs"].put(b"#" + number.to_bytes(4, "big"), key)
+        tables[b"packs"].overwrite(key, _PACK.pack(number, size))
+        tables[b"packs"].overwrite(b"#" + number.to_bytes(4, "big"), key)
         state = state._replace(packs=number + 1)
     found = ((digest, _ROW.pack(number, place.offset, place.length, place.raw)) for digest, place in rows)
     while part := list(islice(found, _ROWS)):  # a first save has a million rows
@@ -370,7 +370,7 @@ def drop_packs(tables: "Tables", packs: Iterable[str], digests: Iterable[bytes])
 # -- changes of the tables by ledger records
 
 
-def apply(tables: "Tables", state: CatalogState, record: ledger.Record) -> CatalogState:
+def apply_record(tables: "Tables", state: CatalogState, record: ledger.Record) -> CatalogState:
     """Apply one record of the ledger. Unknown kinds change nothing."""
     state = state._replace(end=record.end, seq=record.seq)
     if record.kind == ledger.CHECKPOINT:
@@ -396,14 +396,14 @@ def apply(tables: "Tables", state: CatalogState, record: ledger.Record) -> Catal
 def _apply_checkpoint(tables: "Tables", state: CatalogState, record: ledger.Record) -> CatalogState:
     point = checkpoints.decode(record.seq, record.payload)
     identity, key = point.id.encode(), record.seq.to_bytes(_SEQ)
-    tables[b"points"].put(key, record.payload)
-    tables[b"ids"].put(identity, key)
+    tables[b"points"].overwrite(key, record.payload)
+    tables[b"ids"].overwrite(identity, key)
     state = state._replace(points=state.points + 1)
-    row = _present_row(tables, point.worktree).after(point)
+    row = _present_row(tables, point.worktree).with_checkpoint(point)
     if point.trigger != checkpoints.SAFETY:
         row = row._replace(current=point.id)
     if point.flags & checkpoints.PINNED:
-        state = state._replace(marks=state.marks + tables[b"marks"].put(identity, b"\1"))
+        state = state._replace(marks=state.marks + tables[b"marks"].overwrite(identity, b"\1"))
     return _set_row(tables, state, point.worktree, row)
 
 
@@ -416,7 +416,7 @@ def _set_row(tables: "Tables", state: CatalogState, worktree: bytes, row: Worktr
     """Set the row of a worktree; an empty row is removed."""
     if row == EMPTY_ROW:
         return state._replace(worktrees=state.worktrees - tables[b"worktrees"].delete(worktree))
-    return state._replace(worktrees=state.worktrees + tables[b"worktrees"].put(worktree, encode_worktree(row)))
+    return state._replace(worktrees=state.worktrees + tables[b"worktrees"].overwrite(worktree, encode_worktree(row)))
 
 
 def _apply_mark(tables: "Tables", state: CatalogState, record: ledger.Record) -> CatalogState:
@@ -425,12 +425,12 @@ def _apply_mark(tables: "Tables", state: CatalogState, record: ledger.Record) ->
     mark = undo_history.decode_mark(record.payload)
     if tables[b"ids"].get(mark.checkpoint.encode()) is None:
         return state  # forgotten before the mark was written
-    old = marked(tables[b"marks"].get(mark.checkpoint.encode()))
+    old = decode_marks(tables[b"marks"].get(mark.checkpoint.encode()))
     new = old._replace(label=mark.label or old.label)
     if record.kind != ledger.LABEL:
         new = new._replace(pinned=record.kind == ledger.PIN, released=record.kind == ledger.UNPIN)
     key, value = mark.checkpoint.encode(), encode_marks(new)
-    return state._replace(marks=state.marks + tables[b"marks"].put(key, value))
+    return state._replace(marks=state.marks + tables[b"marks"].overwrite(key, value))
 
 
 def _apply_forget(tables: "Tables", state: CatalogState, identities: tuple[str, ...]) -> CatalogState:
@@ -462,7 +462,7 @@ def _find_newest(tables: "Tables", worktree: bytes, row: WorktreeRow) -> Worktre
     for key, payload in tables[b"points"].items():
         point = checkpoints.decode(int.from_bytes(key), payload)
         if point.worktree == worktree:
-            row = row.after(point)
+            row = row.with_checkpoint(point)
     return row
 
 
@@ -473,7 +473,7 @@ def _apply_adoption(tables: "Tables", state: CatalogState, adoption: "undo_histo
         point = checkpoints.decode(int.from_bytes(key), payload)
         if point.worktree == adoption.old:
             moved = point._replace(worktree=adoption.new, root=adoption.root)
-            tables[b"points"].put(key, checkpoints.encode(moved))
+            tables[b"points"].overwrite(key, checkpoints.encode(moved))
     old, new = _present_row(tables, adoption.old), _present_row(tables, adoption.new)
     if new.history() == undo_history.NO_HISTORY:
         new = new._replace(current=old.current, steps=old.steps)

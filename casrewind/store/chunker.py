@@ -40,7 +40,7 @@ class ChunkRef(NamedTuple):
     length: int
 
 
-def cut(source: ByteSource, size: int) -> Iterator[bytes]:
+def cut_into_chunks(source: ByteSource, size: int) -> Iterator[bytes]:
     """Yield the chunks of a file of about `size` bytes, in order."""
     from pyfastcdc import FastCDC
 
@@ -57,7 +57,7 @@ def encode_list(items: list[ChunkRef], put: Callable[[bytes], bytes]) -> bytes:
     while True:
         nodes = [
             ChunkRef(put(_HEAD.pack(MAGIC, level, len(group)) + b"".join([_ITEM.pack(*i) for i in group])), _total(group))
-            for group in _groups(items)
+            for group in _groups_for_nodes(items)
         ]
         if len(nodes) == 1:
             return nodes[0].digest
@@ -68,7 +68,7 @@ def _total(items: list[ChunkRef]) -> int:
     return sum(item.length for item in items)
 
 
-def _groups(items: list[ChunkRef]) -> Iterator[list[ChunkRef]]:
+def _groups_for_nodes(items: list[ChunkRef]) -> Iterator[list[ChunkRef]]:
     group: list[ChunkRef] = []
     for item in items:
         group.append(item)
@@ -93,7 +93,7 @@ def decode_node(data: bytes) -> tuple[int, list[ChunkRef]]:
     return level, items
 
 
-def chunks(load: Callable[[bytes], bytes], top: bytes, size: int | None = None) -> Iterator[ChunkRef]:
+def chunks_of_list(load: Callable[[bytes], bytes], top: bytes, size: int | None = None) -> Iterator[ChunkRef]:
     """Yield the chunks of a list, in order. `top` is the digest of its top node; `load` returns a
     node's bytes. `size`: bytes of the file."""
     level, items = decode_node(load(top))
@@ -119,7 +119,7 @@ def chunks(load: Callable[[bytes], bytes], top: bytes, size: int | None = None) 
             stack.append((below, iter(inner)))
 
 
-def nodes(load: Callable[[bytes], bytes], top: bytes) -> Iterator[bytes]:
+def nodes_of_list(load: Callable[[bytes], bytes], top: bytes) -> Iterator[bytes]:
     """Yield the digest of every node of a chunk list once, including the top node."""
     stack, seen = [top], {top}
     while stack:

@@ -41,7 +41,7 @@ class FailureLog:
             return True
         return False
 
-    def unseen(self) -> list[str]:
+    def take_unseen(self) -> list[str]:
         """The lines not yet shown to the user. They count as shown from now on."""
         try:
             size = os.stat(self._path).st_size
@@ -59,7 +59,7 @@ class FailureLog:
             return [line[: LINE + _TIME] for line in lines if line.strip(" \0")]
         return []
 
-    def blank(self, is_bad: Callable[[bytes], bool], *, dry: bool = False) -> int:
+    def blank_lines(self, is_bad: Callable[[bytes], bool], *, dry: bool = False) -> int:
         """Overwrite the lines for which `is_bad` is true with blanks, durably, in this log and the previous one.
         Returns the number of lines. Each line keeps its length, so offsets remain valid. Each file is replaced
         atomically, so a killed process leaves no partial line. Raises OSError."""

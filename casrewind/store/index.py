@@ -55,7 +55,7 @@ class CheckedTable:
             return None
         return _checked_body(key, bytes(value)) if self._is_sealed else bytes(value)
 
-    def put(self, key: bytes, value: bytes) -> bool:
+    def overwrite(self, key: bytes, value: bytes) -> bool:
         """Set the value of a key. Returns True if the key is new."""
         sealed = value + _checksum_of(key, value)
         is_new = self._transaction.put(key, sealed, overwrite=False, db=self._handle)
@@ -252,7 +252,7 @@ class Index:
         try:
             noted = fsio.read_file(os.path.join(self._directory, "written"), 200).decode("ascii", "replace").strip()
         except OSError as error:
-            found = index_check.find_unusable(error, "written")
+            found = index_check.verdict_on_error(error, "written")
             if found is not None and not isinstance(found, IndexGone):
                 raise found from error
         status = os.lstat(self._file)
@@ -359,10 +359,10 @@ class Index:
         with self._locked(exclusive=True), _lmdb_errors():
             shared = self._open_present(create=True)
             size = os.stat(self._file).st_size
-            if size < _WORTHWHILE or _used(shared) * 3 > size * 2:
+            if size < _WORTHWHILE or _bytes_in_use(shared) * 3 > size * 2:
                 return
             self._record_fingerprint("")
-            index_check.replace(self._file, shared.environment)  # processes with the old file notice the change
+            index_check.replace_by_compact_copy(self._file, shared.environment)  # processes with the old file notice the change
             self.close()
             self._record_fingerprint(index_check.fingerprint(self._file))
 
@@ -411,7 +411,7 @@ class Index:
                     shared.environment.close()
 
 
-def _used(shared: _Shared) -> int:
+def _bytes_in_use(shared: _Shared) -> int:
     with shared.environment.begin(buffers=True) as transaction:
         stats = [shared.environment.stat(), *(transaction.stat(handle) for handle in shared.handles.values())]
     pages = sum(stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"] for stat in stats)

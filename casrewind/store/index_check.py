@@ -33,7 +33,7 @@ _IRREGULAR = frozenset({errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENXIO, er
 NOT_A_FILE = "{} of the index is not a regular file"
 
 
-def find_unusable(error: OSError, part: str) -> IndexUnusable | None:
+def verdict_on_error(error: OSError, part: str) -> IndexUnusable | None:
     """The verdict on the index for an error at a part of it; None if the error concerns this process or the disk."""
     if error.errno in GONE:
         return IndexGone(f"{part} of the index is gone")
@@ -46,7 +46,7 @@ def _open_regular_file(path: str) -> int:
     try:
         fd = os.open(path, fsio.READ_FLAGS)
     except OSError as error:
-        if (found := find_unusable(error, name)) is not None:
+        if (found := verdict_on_error(error, name)) is not None:
             raise found from error
         raise
     if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -62,7 +62,7 @@ class Copies(Protocol):
         """Copy into an open file."""
 
 
-def replace(path: str, environment: Copies) -> None:
+def replace_by_compact_copy(path: str, environment: Copies) -> None:
     """Replace the data file at `path` atomically by a copy without free pages. Raises OSError."""
     directory = os.path.dirname(path)
     fsio.remove_orphans(directory)

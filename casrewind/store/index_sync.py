@@ -33,7 +33,7 @@ _LOOKS = 16  # known packs that each save of one object looks at again
 _WORTHWHILE = 4096  # minimum bytes that a compacted ledger must save
 
 
-def is_of(known: Collection[str], disk: Collection[str]) -> bool:
+def fits_packs(known: Collection[str], disk: Collection[str]) -> bool:
     """True if an index that knows these packs belongs to a store with the packs on disk, regardless of its ledger."""
     return sum(pack in disk for pack in known) * 2 > len(known)
 
@@ -130,7 +130,7 @@ class LedgerIndex:
         before = time.time_ns()
         stamp = stamps.of(os.stat(self._packs))
         if stamp != self._agreed:
-            disk, known = packs.names(self._packs), catalog.pack_sizes(tables)
+            disk, known = packs.pack_names(self._packs), catalog.pack_sizes(tables)
             if not known.keys() <= disk:
                 raise IndexUnusable("a pack of the index is gone")
             if len(known) < len(disk):
@@ -145,7 +145,7 @@ class LedgerIndex:
         there may be assumed to be stored. Raises StoreDamaged."""
         before, seen = time.time_ns(), {} if again else dict(islice(self._sizes.items(), _LOOKS, None))
         stamp, known, disk = self.view(
-            lambda tables: (stamps.of(os.stat(self._packs)), catalog.pack_sizes(tables), packs.sizes(self._packs, seen))
+            lambda tables: (stamps.of(os.stat(self._packs)), catalog.pack_sizes(tables), packs.pack_sizes(self._packs, seen))
         )
         self._sizes = disk
         if any(disk.get(pack, -1) < size for pack, size in known.items()):
@@ -186,20 +186,20 @@ class LedgerIndex:
         if state.ledger_id != identity:
             raise IndexUnusable("the ledger was replaced")
         before = state
-        disk, known = packs.names(self._packs), catalog.pack_sizes(tables)
+        disk, known = packs.pack_names(self._packs), catalog.pack_sizes(tables)
         if not known.keys() <= disk:
             raise IndexUnusable("a pack of the index is gone")
         if len(known) < len(disk) and not self._index.is_private:
             fsio.sync_directory(self._packs)
         for pack in sorted(disk - known.keys()):
-            rows = list(packs.records(self._packs, pack))
-            size = os.stat(packs.path_of(self._packs, pack), follow_symlinks=False).st_size
+            rows = list(packs.records_of_pack(self._packs, pack))
+            size = os.stat(packs.pack_path(self._packs, pack), follow_symlinks=False).st_size
             state = catalog.add_pack(tables, state, pack, size, rows)
         new = list(self.ledger.read(state.end, state.end)) if records else []
         if new and not self._index.is_private:
             self.ledger.sync()
         for record in new:
-            state = catalog.apply(tables, state, record)
+            state = catalog.apply_record(tables, state, record)
         if state != before or before.end == ledger.HEAD.size:
             catalog.write_state(tables, state)
         return state
@@ -248,7 +248,7 @@ class LedgerIndex:
         identity = self.ledger.identity()
         if state.ledger_id == identity:
             deque(self.ledger.read(0, state.end), maxlen=0)
-        elif is_of(known, packs.names(self._packs)) and not ledger.is_later(identity, state.ledger_id):
+        elif fits_packs(known, packs.pack_names(self._packs)) and not ledger.is_later(identity, state.ledger_id):
             raise errors.LedgerCorrupt(
                 f"damaged ledger: the ledger in {printable(self._path)} is older than the index, or another store's",
                 "run casrewind verify",
@@ -316,7 +316,7 @@ class LedgerIndex:
             except IndexUnusable:
                 self.rebuild()
 
-    def rewrite(self, convert: Convert, histories: "dict[bytes, history.History]") -> None:
+    def rewrite_ledger(self, convert: Convert, histories: "dict[bytes, history.History]") -> None:
         """Rewrite the ledger without obsolete records, with payloads from `convert` and the given undo histories;
         rebuild the index. Requires the exclusive store lock. Raises OSError."""
         from . import ledger
@@ -327,9 +327,9 @@ class LedgerIndex:
             found = self.ledger.read(0, state.end)
             made = (record._replace(payload=convert(record.kind, record.seq, record.payload)) for record in found)
             self.ledger.replace(b"".join(ledger.compacted_records(made, alive, histories, state.seq)))
-        self.recreate()
+        self.recreate_index()
 
-    def recreate(self) -> None:
+    def recreate_index(self) -> None:
         """Build the index from scratch: removed rows remain in LMDB's unused pages."""
         self._index.discard()
         self.rebuild(witness=False)
@@ -383,7 +383,7 @@ class LedgerIndex:
             for record in self.ledger.read(state.end, state.end) if state.end < end else ():
                 if record.end > end:
                     break  # another process's record, perhaps not synced yet
-                state = catalog.apply(tables, state, record)
+                state = catalog.apply_record(tables, state, record)
             catalog.write_state(tables, state)
 
         with suppress(IndexUnusable, errors.StoreError, OSError):

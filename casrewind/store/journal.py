@@ -48,7 +48,7 @@ class Journals:
     def read(self, worktree: bytes) -> history.Operation | None:
         """The journal of a worktree, or None if no restore is open."""
         try:
-            data = fsio.read_file(self._layout.journal(worktree), _MOST)
+            data = fsio.read_file(self._layout.journal_path(worktree), _MOST)
         except FileNotFoundError:
             return None
         operation = decode(data)
@@ -76,7 +76,7 @@ class Journals:
 
     def set_aside(self, worktree: bytes) -> str:
         """Rename a journal that cannot be read, so that it blocks nothing. Returns the new path."""
-        path = self._layout.journal(worktree)
+        path = self._layout.journal_path(worktree)
         aside = f"{path}.damaged-{os.urandom(4).hex()}"
         with store_errors("setting aside the journal", path):
             os.rename(path, aside)
@@ -86,5 +86,5 @@ class Journals:
     def remove(self, worktree: bytes) -> None:
         """Remove a worktree's journal, durably."""
         with store_errors("closing the journal in", self._layout.journals):
-            os.unlink(self._layout.journal(worktree))
+            os.unlink(self._layout.journal_path(worktree))
             fsio.sync_directory(self._layout.journals)

@@ -15,7 +15,7 @@ _VERSION = 1
 _LONGEST = 64 << 10  # bytes of a row
 
 
-def write(store: str, path: str, row: NamedTuple) -> None:
+def write_row(store: str, path: str, row: NamedTuple) -> None:
     """Replace the file of a row in a store. Raises OSError."""
     with suppress(FileExistsError):
         fsio.make_directory(os.path.dirname(path))
@@ -25,7 +25,7 @@ def write(store: str, path: str, row: NamedTuple) -> None:
         os.rename(draft, path)
 
 
-def read(path: str, kind: type[Row]) -> "Row | None":
+def read_row(path: str, kind: type[Row]) -> "Row | None":
     """The row of a file. None if there is none whose fields have the types of `kind`."""
     try:
         value = fastjson.loads(fsio.read_file(path, _LONGEST).decode())
@@ -36,17 +36,17 @@ def read(path: str, kind: type[Row]) -> "Row | None":
     return row if all(type(item) is wanted[name] for name, item in row._asdict().items()) else None
 
 
-def read_all(directory: str, kind: type[Row]) -> list[Row]:
+def read_rows(directory: str, kind: type[Row]) -> list[Row]:
     """All rows of a directory."""
     try:
         names = [name for name in os.listdir(directory) if name.endswith(END)]
     except OSError:
         return []
-    rows = (read(os.path.join(directory, name), kind) for name in names)
+    rows = (read_row(os.path.join(directory, name), kind) for name in names)
     return [row for row in rows if row is not None]
 
 
-def remove(path: str) -> None:
+def remove_row(path: str) -> None:
     """Remove the file of a row. Errors are ignored."""
     with suppress(OSError):
         os.unlink(path)

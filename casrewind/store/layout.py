@@ -57,21 +57,21 @@ class Layout:
         self.rules = os.path.join(root, "rules")
         self.remotes = os.path.join(root, "remotes")
 
-    def lock(self, name: str) -> str:
+    def lock_path(self, name: str) -> str:
         """The path of a lock file."""
         return os.path.join(self.root, "locks", name)
 
-    def journal(self, worktree: bytes) -> str:
+    def journal_path(self, worktree: bytes) -> str:
         """The path of a worktree's journal, which exists while a restore is open."""
         return os.path.join(self.journals, worktree.hex())
 
-    def writable(self) -> bool:
+    def is_writable(self) -> bool:
         """True if the store can be changed."""
         return os.access(self.root, os.W_OK | os.X_OK) and os.access(os.path.join(self.root, "packs"), os.W_OK)
 
-    def index(self) -> tuple[str, bool]:
+    def index_directory(self) -> tuple[str, bool]:
         """Returns (directory of the index, True if it is private to this process and must be removed at its end)."""
-        writable = self.writable()
+        writable = self.is_writable()
         if writable and locations.file_system_type(self.root) not in _REMOTE:
             return os.path.join(self.root, "index"), False
         if writable:
@@ -85,7 +85,7 @@ class Layout:
                 return os.path.join(place, digests.of(os.fsencode(self.root)).hex()[:24]), False
         from . import scratch
 
-        return scratch.make("index"), True
+        return scratch.make_scratch("index"), True
 
     def size(self, *, packs: bool = True) -> int:
         """Bytes on disk of the whole store; without `packs`, of all except the packs."""
@@ -192,7 +192,7 @@ class Layout:
             self.check_owner()
             for name in _DIRECTORIES:
                 fsio.make_directories(os.path.join(self.root, name))
-            with locks.locked(self.lock("publish"), exclusive=True, deadline=10.0):
+            with locks.locked(self.lock_path("publish"), exclusive=True, deadline=10.0):
                 if os.path.lexists(self.format):
                     return
                 if self._holds_something():

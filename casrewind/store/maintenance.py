@@ -41,17 +41,17 @@ class Maintenance:
         self._purge_marker = PurgeMarker(layout.root, layout.temporary)
 
     @contextmanager
-    def only_one(self, patience: float = 1.0) -> Iterator[None]:
+    def exclude_other_maintenance(self, patience: float = 1.0) -> Iterator[None]:
         """Exclude maintenance by other processes; wait `patience` seconds for it. Raises StoreBusy, StoreNotWritable."""
-        if not self._layout.writable():
+        if not self._layout.is_writable():
             raise errors.StoreNotWritable(f"the store {printable(self._layout.root)} cannot be written")
-        with locks.locked(self._layout.lock("gc"), exclusive=True, deadline=patience, holder="gc"):
+        with locks.locked(self._layout.lock_path("gc"), exclusive=True, deadline=patience, holder="gc"):
             yield
 
     def is_busy(self) -> bool:
         """True while maintenance runs in some process."""
         try:
-            with locks.locked(self._layout.lock("gc"), exclusive=True, deadline=0.0):
+            with locks.locked(self._layout.lock_path("gc"), exclusive=True, deadline=0.0):
                 return False
         except errors.StoreBusy:
             return True
@@ -65,7 +65,7 @@ class Maintenance:
             with ExitStack() as stack:
                 try:
                     for name in ("gate", "store"):
-                        lock = locks.locked(self._layout.lock(name), exclusive=True, deadline=min(_ASK, patience), holder=name)
+                        lock = locks.locked(self._layout.lock_path(name), exclusive=True, deadline=min(_ASK, patience), holder=name)
                         stack.enter_context(lock)
                 except errors.StoreBusy as error:
                     if time.monotonic() >= end:
@@ -79,7 +79,7 @@ class Maintenance:
             time.sleep(pause)
             pause = min(pause * 2, 1.0)
 
-    def position(self) -> int:
+    def newest_seq(self) -> int:
         """The newest sequence number."""
         return self._ledger_index.query(catalog.read_state).seq
 
@@ -137,7 +137,7 @@ class Maintenance:
         from . import ballast
 
         if ballast.is_too_large(budget):
-            ballast.remove(self._layout)
+            ballast.remove_ballast(self._layout)
 
     @contextmanager
     def without_ballast(self, budget: int | None) -> Iterator[None]:
@@ -145,9 +145,9 @@ class Maintenance:
         ballast is made again at the end, if there is room for it."""
         from . import ballast
 
-        ballast.remove(self._layout)
+        ballast.remove_ballast(self._layout)
         self.remove_drafts()
-        self.tidy()
+        self.remove_leftovers()
         try:
             yield
         finally:
@@ -157,17 +157,17 @@ class Maintenance:
         """Bytes on disk of the ballast."""
         from . import ballast
 
-        return ballast.size(self._layout)
+        return ballast.ballast_size(self._layout)
 
     def remove_drafts(self) -> None:
         """Remove the temporary files of dead processes. Errors are ignored."""
         fsio.remove_orphans(self._layout.temporary)
 
-    def tidy(self) -> None:
+    def remove_leftovers(self) -> None:
         """Remove leftovers of interrupted processes, and old replaced files. Errors are ignored."""
         from . import scratch
 
-        scratch.clear()
+        scratch.remove_dead_scratch()
         old = time.time() - _CURIOUS
         with suppress(OSError):
             for path in self._set_aside():
@@ -209,7 +209,7 @@ class Maintenance:
             with store_errors("purging in", self._layout.root):
                 self._purge_marker.write(ledger.successor(self._ledger_id()))
                 self._end_chains()
-                self._ledger_index.rewrite(convert, histories)
+                self._ledger_index.rewrite_ledger(convert, histories)
         except BaseException:
             with suppress(OSError, errors.CasrewindError):
                 if self.unfinished_purge() == BEFORE:
@@ -228,7 +228,7 @@ class Maintenance:
     def end_purge(self) -> None:
         """Remove everything that may still hold purged bytes, then the marker. Requires the exclusive store lock, and
         packs with reachable blobs only. Raises StoreError."""
-        self._ledger_index.recreate()
+        self._ledger_index.recreate_index()
         with store_errors("removing what was set aside in", self._layout.root):
             self._ledger_index.remove_old_indexes(wholly=True)
             fsio.remove_orphans(self._layout.temporary)

@@ -22,7 +22,7 @@ class MissedEvents:
 
     def __init__(self, store: str, worktree: str) -> None:
         """`store`: the store's directory. `worktree`: the key of the root in hex."""
-        self._path = Layout(store).lock(_PREFIX + worktree)
+        self._path = Layout(store).lock_path(_PREFIX + worktree)
 
     def add(self, line: bytes) -> bool:
         """Append an event. False if there are too many of them, or the disk is full."""
@@ -67,7 +67,7 @@ def _replace(fd: int, lines: list[bytes]) -> None:
     fsio.write_all(fd, b"".join(line + b"\n" for line in lines))
 
 
-def every(store: str) -> list[MissedEvents]:
+def missed_events_of_store(store: str) -> list[MissedEvents]:
     """The events of all worktrees of a store."""
-    names = os.listdir(os.path.dirname(Layout(store).lock("")))
+    names = os.listdir(os.path.dirname(Layout(store).lock_path("")))
     return [MissedEvents(store, name.removeprefix(_PREFIX)) for name in names if name.startswith(_PREFIX)]

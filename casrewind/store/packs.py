@@ -410,7 +410,7 @@ class PackReader:
             os.close(self._open.popitem()[1])
 
 
-def sizes(packs: str, seen: Mapping[str, int]) -> dict[str, int]:
+def pack_sizes(packs: str, seen: Mapping[str, int]) -> dict[str, int]:
     """{id: bytes} of every pack on disk. The sizes in `seen` are believed and stand first; only other packs are looked at."""
     with fsio.closing(os.open(packs, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
         disk = {name[: -len(SUFFIX)] for name in os.listdir(directory) if name.endswith(SUFFIX)}
@@ -420,17 +420,17 @@ def sizes(packs: str, seen: Mapping[str, int]) -> dict[str, int]:
         return found
 
 
-def names(packs: str) -> set[str]:
+def pack_names(packs: str) -> set[str]:
     """The ids of the packs on disk: much cheaper than their sizes if there are many."""
     return {name[: -len(SUFFIX)] for name in os.listdir(packs) if name.endswith(SUFFIX)}
 
 
-def path_of(packs: str, pack: str) -> str:
+def pack_path(packs: str, pack: str) -> str:
     """The path of a pack."""
     return os.path.join(packs, pack + SUFFIX)
 
 
-def records(packs: str, pack: str) -> Iterator[tuple[bytes, BlobLocation]]:
+def records_of_pack(packs: str, pack: str) -> Iterator[tuple[bytes, BlobLocation]]:
     """Yield (digest, location) of every record of a pack, in order, from the records' heads alone. A damaged head
     does not hide later records: the next sound head is searched."""
     with fsio.closing(os.open(os.path.join(packs, pack + SUFFIX), fsio.READ_FLAGS)) as fd:

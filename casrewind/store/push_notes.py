@@ -42,12 +42,12 @@ def remote_directory(remotes: str) -> str:
 
 def read_push_notes(directory: str) -> PushNotes:
     """The notes in the directory of a remote."""
-    return json_rows.read(os.path.join(directory, _NOTES), PushNotes) or PushNotes()
+    return json_rows.read_row(os.path.join(directory, _NOTES), PushNotes) or PushNotes()
 
 
 def write_push_notes(store: str, directory: str, notes: PushNotes) -> None:
     """Replace the notes. Raises OSError."""
-    json_rows.write(store, os.path.join(directory, _NOTES), notes)
+    json_rows.write_row(store, os.path.join(directory, _NOTES), notes)
 
 
 class PushClaim:

@@ -49,12 +49,12 @@ def references(kind: int, data: bytes) -> Iterator[Reference]:
         for action in plans.decode(data):
             for entry in (action.before, action.after):
                 if entry is not None and entry.kind == FILE:
-                    yield of_file(entry)
+                    yield reference_of_file(entry)
     elif kind not in (packs.FILE, packs.CHUNK, packs.RULES):
         raise ValueError(f"no kind of blob: {kind}")
 
 
-def of_file(entry: Entry) -> Reference:
+def reference_of_file(entry: Entry) -> Reference:
     """The content of a file: one blob, or the top node of its chunk list."""
     if entry.chunks:
         return Reference(packs.CHUNK_LIST, entry.chunks, b"", entry.size)
@@ -92,10 +92,10 @@ class Marker:
     ) -> None:
         """Mark these trees, domains, plans and the content of files, with everything they reference, at any depth."""
         pending = {DOMAIN: [*domain_digests], PLAN: [*plan_digests], TREE: [*trees], CHUNK_LIST: list[bytes]()}
-        self._mark(map(of_file, files), pending)
+        self._mark(map(reference_of_file, files), pending)
         while kind := next((kind for kind, waiting in pending.items() if waiting), 0):
             batch, pending[kind] = pending[kind][-_BATCH:], pending[kind][:-_BATCH]
-            for data in self._new(kind, batch):
+            for data in self._unmarked(kind, batch):
                 self._mark(references(kind, data), pending)
 
     def _mark(self, found: Iterable[Reference], pending: dict[int, list[bytes]]) -> None:
@@ -124,7 +124,7 @@ class Marker:
             self.marked = before
         return new
 
-    def _new(self, kind: int, digests: Iterable[bytes]) -> Iterator[bytes]:
+    def _unmarked(self, kind: int, digests: Iterable[bytes]) -> Iterator[bytes]:
         wanted = [digest for digest in dict.fromkeys(digests) if (kind, digest) not in self.followed]
         if self._skip is not None:
             wanted = [digest for digest in wanted if not self._skip(kind, digest)]
@@ -173,7 +173,7 @@ class ReferenceGraph:
 
     def file(self, entry: Entry) -> int:
         """The number of a file's content."""
-        return self._number_of(of_file(entry))
+        return self._number_of(reference_of_file(entry))
 
     def blob(self, digest: bytes) -> int:
         """The number of a blob of any kind."""

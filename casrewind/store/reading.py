@@ -196,7 +196,7 @@ def read_content(read: packs.ReadBlob, entry: manifest.Entry) -> Iterator[bytes]
     from . import chunker
 
     whole = digests.Hasher()
-    for item in chunker.chunks(lambda node: read(node, packs.CHUNK_LIST), entry.chunks, entry.size):
+    for item in chunker.chunks_of_list(lambda node: read(node, packs.CHUNK_LIST), entry.chunks, entry.size):
         data = read(item.digest, packs.CHUNK)
         if len(data) != item.length:
             raise errors.ManifestCorrupt("damaged chunk list: a chunk has another length", "run casrewind verify")

@@ -45,7 +45,7 @@ def store_directory(data: str, name: str) -> str:
     return os.path.join(data, "stores", name)
 
 
-def names(data: str) -> list[str]:
+def store_names(data: str) -> list[str]:
     """The sorted names of the stores, empty without a registry. Raises StoreError."""
     registry = os.path.join(data, "stores")
     try:
@@ -102,10 +102,10 @@ def by_last_use(data: str) -> list[str]:
         except OSError:
             return 0
 
-    return sorted(names(data), key=written)
+    return sorted(store_names(data), key=written)
 
 
-def holds(path: str) -> bool:
+def has_store_or_remains(path: str) -> bool:
     """True if there is a store at `path`, or the remains of one."""
     return Layout(path).exists()
 
@@ -120,9 +120,9 @@ def hold_alone(path: str, deadline: float) -> Iterator[None]:
     """Exclude other processes from writing to the store at `path` and restoring out of it. Raises StoreBusy."""
     layout = Layout(path)
     with (
-        locks.locked(layout.lock("gc"), exclusive=True, deadline=deadline),
-        locks.locked(layout.lock("gate"), exclusive=True, deadline=deadline),
-        locks.locked(layout.lock("store"), exclusive=True, deadline=deadline),
+        locks.locked(layout.lock_path("gc"), exclusive=True, deadline=deadline),
+        locks.locked(layout.lock_path("gate"), exclusive=True, deadline=deadline),
+        locks.locked(layout.lock_path("store"), exclusive=True, deadline=deadline),
     ):
         yield
 
@@ -131,7 +131,7 @@ def remove_empty(path: str, deadline: float) -> None:
     """Remove the store at `path`, or the remains of its creation. Raises WorkspaceError if it has a checkpoint or
     private rules."""
     try:
-        if holds(path):
+        if has_store_or_remains(path):
             with hold_alone(path, deadline):
                 with Store(path, deadline=deadline) as store:
                     if store.checkpoints():
@@ -150,7 +150,7 @@ def remove_empty(path: str, deadline: float) -> None:
         raise store_error(error, "removing the empty store", path) from error
 
 
-def move(source: str, target: str) -> None:
+def rename_store(source: str, target: str) -> None:
     """Rename a store within the registry, durably. The caller uses `hold_alone`."""
     try:
         os.rename(source, target)
@@ -162,7 +162,7 @@ def move(source: str, target: str) -> None:
 @contextmanager
 def hold_for_removal(path: str, deadline: float) -> Iterator[None]:
     """Exclude all other writers from the store at `path`, including pins and labels. Raises StoreBusy."""
-    with hold_alone(path, deadline), locks.locked(Layout(path).lock("publish"), exclusive=True, deadline=deadline):
+    with hold_alone(path, deadline), locks.locked(Layout(path).lock_path("publish"), exclusive=True, deadline=deadline):
         yield
 
 
@@ -173,9 +173,9 @@ def unregister(path: str) -> None:
     try:
         if os.path.islink(path):
             raise errors.StoreError(f"{printable(path)} is a link to a store elsewhere", "remove both by hand")
-        if not layout.writable():
+        if not layout.is_writable():
             raise errors.StoreNotWritable(f"the store {printable(path)} cannot be written and is kept")
-        index, _ = layout.index()
+        index, _ = layout.index_directory()
         os.rename(path, f"{path}{_REMOVED}{os.urandom(_TOKEN // 2).hex()}")
         fsio.sync_directory(os.path.dirname(path))  # a power cut must not bring back a partly removed store
     except OSError as error:
@@ -186,7 +186,7 @@ def unregister(path: str) -> None:
         shutil.rmtree(index, ignore_errors=True)
 
 
-def clear(data: str) -> None:
+def free_removed_stores(data: str) -> None:
     """Free the space of removed stores, including those of killed processes. Raises StoreError."""
     import shutil
 

@@ -16,7 +16,7 @@ from ..model import checkpoint as checkpoints
 from ..model import history as undo_history
 from . import catalog, ledger, packs
 from .index import Tables
-from .index_sync import LedgerIndex, is_of
+from .index_sync import LedgerIndex, fits_packs
 from .journal import Journals
 from .layout import Layout
 from .packs import BlobLocation, PackReader, PackWriter
@@ -43,7 +43,7 @@ class Salvage:
         """All arguments belong to the store."""
         self._layout, self._ledger_index, self._reader = layout, ledger_index, reader
 
-    def ledger(self) -> list[str]:
+    def repair_ledger(self) -> list[str]:
         """Rewrite the ledger if it is damaged. Returns descriptions of the repairs. Raises StoreError."""
         with store_errors("repairing the ledger of", self._layout.root):
             head, found, sound_to = _sound_records(self._layout.ledger)
@@ -52,7 +52,7 @@ class Salvage:
             headless = len(head) < ledger.HEAD.size or head[:8] != ledger.HEAD.pack(ledger.MAGIC, ledger.VERSION, b"")[:8]
             strange = known is not None and not headless and known.state.ledger_id != identity
             if known is not None and strange:
-                is_ours = is_of(known.packs, packs.names(self._layout.packs))
+                is_ours = fits_packs(known.packs, packs.pack_names(self._layout.packs))
                 strange = is_ours and not ledger.is_later(identity, known.state.ledger_id)
                 if not strange:
                     known = None  # an index of another store, or an outdated one: trust the ledger
@@ -82,10 +82,10 @@ class Salvage:
                 os.rename(draft, aside)
         fsio.sync_directory(self._layout.root)
 
-    def packs(self, alone: Alone, report: Callable[[int, int], None] | None) -> list[str]:
+    def repair_packs(self, alone: Alone, report: Callable[[int, int], None] | None) -> list[str]:
         """Copy the sound blobs of every damaged pack and set the pack aside. Returns descriptions of the repairs."""
         done = []
-        everything = sorted(packs.names(self._layout.packs))
+        everything = sorted(packs.pack_names(self._layout.packs))
         for number, pack in enumerate(everything):
             with store_errors("repairing packs in", self._layout.root):
                 bad = self._check_pack(pack)
@@ -99,13 +99,13 @@ class Salvage:
         """The records with damaged blobs in a pack; None if the whole pack is sound."""
         bad = set()
         end = len(packs.HEAD)
-        for digest, place in packs.records(self._layout.packs, pack):
+        for digest, place in packs.records_of_pack(self._layout.packs, pack):
             end += place.length
             try:
                 self._reader.read(place, digest)
             except errors.StoreDamaged:
                 bad.add(place)
-        path = packs.path_of(self._layout.packs, pack)
+        path = packs.pack_path(self._layout.packs, pack)
         whole = end == os.stat(path).st_size and fsio.read_file(path, len(packs.HEAD)) == packs.HEAD
         return None if whole and not bad else bad
 
@@ -113,7 +113,7 @@ class Salvage:
         writer = PackWriter(self._layout.packs, self._layout.temporary)
         saved = 0
         try:
-            for digest, place in packs.records(self._layout.packs, pack):
+            for digest, place in packs.records_of_pack(self._layout.packs, pack):
                 if place not in bad and digest not in writer.places:
                     writer.copy(self._reader.record(place, digest), digest, place.raw)
                     saved += 1
@@ -131,11 +131,11 @@ class Salvage:
         if not os.path.isdir(place):
             fsio.make_directory(place)
             fsio.sync_directory(self._layout.root)
-        os.rename(packs.path_of(self._layout.packs, pack), packs.path_of(place, pack))
+        os.rename(packs.pack_path(self._layout.packs, pack), packs.pack_path(place, pack))
         fsio.sync_directory(place)
         fsio.sync_directory(self._layout.packs)
 
-    def journals(self, found: Journals) -> list[str]:
+    def set_bad_journals_aside(self, found: Journals) -> list[str]:
         """Set aside journals that cannot be read. Returns descriptions of the repairs."""
         done = []
         for name in found.names():
@@ -149,7 +149,7 @@ class Salvage:
                 )
         return done
 
-    def index(self) -> None:
+    def rebuild_index(self) -> None:
         """Rebuild the index from the packs and the ledger."""
         self._ledger_index.rebuild(witness=False)
 
@@ -157,7 +157,7 @@ class Salvage:
 def _read_state(tables: Tables) -> IndexedState:
     state = catalog.read_state(tables)
     points = {point.seq: checkpoints.encode(point) for point in catalog.points_after(tables, 0)}
-    marks = {point.id: marked for point, marked in catalog.points(tables) if marked != catalog.UNMARKED}
+    marks = {point.id: marked for point, marked in catalog.newest_of_all(tables) if marked != catalog.UNMARKED}
     return IndexedState(state, points, marks, catalog.histories(tables), set(catalog.pack_sizes(tables)))
 
 

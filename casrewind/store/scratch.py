@@ -19,9 +19,9 @@ _TOKEN = 6  # random bytes in a name, written as hex digits
 _held: dict[str, int] = {}
 
 
-def make(kind: str) -> str:
+def make_scratch(kind: str) -> str:
     """A new directory of one of the KINDS, mode 0700, until `remove` or the end of this process. Raises OSError."""
-    clear()
+    remove_dead_scratch()
     while True:
         path = os.path.join(_parent(), f"{_PREFIX}{kind}-{os.urandom(_TOKEN).hex()}")
         os.mkdir(path, 0o700)
@@ -37,7 +37,7 @@ def make(kind: str) -> str:
         os.close(fd)  # another process took it for an orphan before it was locked
 
 
-def remove(path: str) -> None:
+def remove_scratch(path: str) -> None:
     """Remove a directory from `make` with its contents. Errors are ignored."""
     _delete(path)
     fd = _held.pop(path, -1)
@@ -45,7 +45,7 @@ def remove(path: str) -> None:
         os.close(fd)
 
 
-def clear() -> None:
+def remove_dead_scratch() -> None:
     """Remove the directories of dead owners. Errors are ignored."""
     try:
         parent = _parent()

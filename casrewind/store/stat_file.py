@@ -41,12 +41,12 @@ class Basis(NamedTuple):
     life: bytes
 
 
-def path_of(directory: str, worktree: bytes) -> str:
+def stat_file_path(directory: str, worktree: bytes) -> str:
     """The path of a worktree's stat file, in the directory of the index."""
     return os.path.join(directory, _PREFIX + worktree.hex())
 
 
-def write(directory: str, worktree: bytes, basis: Basis, value: bytes) -> None:
+def replace_stat_file(directory: str, worktree: bytes, basis: Basis, value: bytes) -> None:
     """Replace the stat file of a worktree. Errors are ignored."""
     identity = basis.checkpoint.encode()
     head = _HEAD.pack(_MAGIC, bytes(32), worktree, basis.epoch, basis.tree, len(value), len(identity), len(basis.life))
@@ -57,21 +57,21 @@ def write(directory: str, worktree: bytes, basis: Basis, value: bytes) -> None:
     with suppress(OSError), fsio.draft_file(directory) as (draft, fd):
         fsio.write_all(fd, head[:4] + seal.digest() + head[_SEALED:])
         fsio.write_all(fd, value)
-        os.rename(draft, path_of(directory, worktree))
+        os.rename(draft, stat_file_path(directory, worktree))
 
 
 def read_basis(directory: str, worktree: bytes) -> Basis | None:
     """The basis of a worktree's stat file, or None. Its checksum is not verified."""
     with suppress(OSError):
-        found = _parse(fsio.read_file(path_of(directory, worktree), _MOST_HEAD), worktree)
+        found = _parse(fsio.read_file(stat_file_path(directory, worktree), _MOST_HEAD), worktree)
         return None if found is None else found[0]
     return None
 
 
-def read(directory: str, worktree: bytes) -> tuple[Basis, bytes] | None:
+def read_stat_file(directory: str, worktree: bytes) -> tuple[Basis, bytes] | None:
     """The basis and the value in a worktree's stat file, None if it is missing or damaged."""
     with suppress(OSError):
-        with fsio.closing(fsio.open_regular(path_of(directory, worktree))) as fd:
+        with fsio.closing(fsio.open_regular(stat_file_path(directory, worktree))) as fd:
             head = fsio.read_fd(fd, _MOST_HEAD)
             found = _parse(head, worktree)
             if found is None:

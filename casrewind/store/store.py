@@ -83,10 +83,10 @@ class Store:
         self.repaired = self._layout.repair() if repair else []
         self._layout.check()
         self._reader = packs.PackReader(self._layout.packs)
-        self._index_directory, self._private = self._layout.index()
-        self.index = Index(self._index_directory, self._layout.lock("index"), deadline, sealed_off=self._private)
+        self._index_directory, self._private = self._layout.index_directory()
+        self.index = Index(self._index_directory, self._layout.lock_path("index"), deadline, sealed_off=self._private)
         ledger_file = ledger.Ledger(self._layout.ledger, self._layout.temporary)
-        publish_lock = partial(locks.locked, self._layout.lock("publish"), deadline=deadline)
+        publish_lock = partial(locks.locked, self._layout.lock_path("publish"), deadline=deadline)
         self._ledger_index = LedgerIndex(self.path, ledger_file, self.index, self._layout.packs, publish_lock)
         self._rebuilt = False
         self.lacks_ballast = False
@@ -100,7 +100,7 @@ class Store:
         if self._private:
             from . import scratch
 
-            scratch.remove(self._index_directory)
+            scratch.remove_scratch(self._index_directory)
 
     def __enter__(self) -> "Store":
         return self
@@ -151,7 +151,7 @@ class Store:
                     yield digest, error
 
     def _places(self, wanted: list[bytes]) -> dict[bytes, packs.BlobLocation]:
-        return self._ledger_index.view(lambda tables: catalog.places(tables, wanted))
+        return self._ledger_index.view(lambda tables: catalog.find_blobs(tables, wanted))
 
     def lengths(self, digests: list[bytes]) -> dict[bytes, int]:
         """{digest: bytes} of the blobs that are in a pack of sufficient length."""
@@ -191,7 +191,7 @@ class Store:
 
     def is_restore_open(self, worktree: bytes) -> bool:
         """True if a restore of the worktree was begun and not finished, running or not."""
-        return os.path.lexists(self._layout.journal(worktree))
+        return os.path.lexists(self._layout.journal_path(worktree))
 
     def is_interrupted(self, worktree: bytes) -> bool:
         """True if a restore of the worktree is unfinished and no process is working on it."""
@@ -231,7 +231,7 @@ class Store:
 
     def pushing(self) -> "AbstractContextManager[int]":
         """Hold the lock that limits pushes and pulls to one at a time. Raises StoreBusy."""
-        return locks.locked(self._layout.lock("remote"), exclusive=True, deadline=self.deadline, holder="push or pull")
+        return locks.locked(self._layout.lock_path("remote"), exclusive=True, deadline=self.deadline, holder="push or pull")
 
     def size(self) -> int:
         """Bytes on disk."""
@@ -245,7 +245,7 @@ class Store:
     ) -> list[tuple[Checkpoint, catalog.Marked]]:  # fmt: skip
         """All checkpoints with their marks, newest first; with `most`, up to and including that many `wanted`; with
         `farthest`, at most that many in all; with `before`, those in front of that record."""
-        return self._ledger_index.query(lambda tables: catalog.points(tables, most, wanted, farthest, before))
+        return self._ledger_index.query(lambda tables: catalog.newest_of_all(tables, most, wanted, farthest, before))
 
     def checkpoints_after(self, seq: int) -> list[Checkpoint]:
         """Every checkpoint after the record `seq`, oldest first."""
@@ -316,7 +316,7 @@ class Store:
 
     def stat_index(self, worktree: bytes, life: bytes) -> tuple[Basis, bytes] | None:
         """The basis and the value in a worktree's stat file; None if there is no valid, sound stat file."""
-        found = stat_file.read(self._index_directory, worktree)
+        found = stat_file.read_stat_file(self._index_directory, worktree)
         if found is None or not self._ledger_index.query(lambda tables: stat_file.is_valid(tables, worktree, found[0], life)):
             return None
         return found
@@ -324,7 +324,7 @@ class Store:
     def remember(self, worktree: bytes, basis: Basis, value: bytes) -> None:
         """Replace the stat file of a worktree. Errors are ignored."""
         if not self._private:
-            stat_file.write(self._index_directory, worktree, basis, value)
+            stat_file.replace_stat_file(self._index_directory, worktree, basis, value)
 
     # -- writing
 
@@ -336,8 +336,8 @@ class Store:
         with nullcontext() if held else self.holding():
             disk = self._ledger_index.sizes(again=again)
             quota = WriteQuota(self._layout, disk, budget)
-            pack_writer = packs.PackWriter(self._layout.packs, self._layout.temporary, quota.ask)
-            writer = StoreWriter(self.path, pack_writer, self.read, self._places, disk, quota.accepts, self.read_many)
+            pack_writer = packs.PackWriter(self._layout.packs, self._layout.temporary, quota.check_write)
+            writer = StoreWriter(self.path, pack_writer, self.read, self._places, disk, quota.check_file_size, self.read_many)
             try:
                 fsio.remove_orphans(self._layout.temporary)
                 yield writer
@@ -352,7 +352,7 @@ class Store:
         """Make the file that gives gc room on a full disk, if there is enough space. Errors are ignored."""
         from . import ballast
 
-        ballast.make(self._layout, budget)
+        ballast.make_ballast(self._layout, budget)
 
     def has_many_packs(self) -> bool:
         """True if the writes of this object have left many packs that are not merged."""
@@ -362,13 +362,13 @@ class Store:
         """The reason to run gc after the writes of this object, or ""."""
         if not self._wrote:
             return ""
-        return GcState.read(self.path).why_again(time.time_ns(), *self._packs_seen, budget)
+        return GcState.read(self.path).why_gc_again(time.time_ns(), *self._packs_seen, budget)
 
     @contextmanager
     def holding(self) -> Iterator[None]:
         """Hold the store lock shared: nothing is swept in the block."""
-        with locks.locked(self._layout.lock("gate"), exclusive=False, deadline=self.deadline):
-            lock = locks.open_lock(self._layout.lock("store"))
+        with locks.locked(self._layout.lock_path("gate"), exclusive=False, deadline=self.deadline):
+            lock = locks.open_lock(self._layout.lock_path("store"))
             try:
                 if lock is not None:
                     locks.acquire(lock, exclusive=False, deadline=self.deadline, holder="store")
@@ -476,7 +476,7 @@ class Store:
     @contextmanager
     def restoring(self, worktree: bytes) -> Iterator[None]:
         """Hold the lock that limits restores to one per worktree. Raises StoreBusy at once if another restore runs."""
-        lock = self._layout.lock("restore-" + worktree.hex())
+        lock = self._layout.lock_path("restore-" + worktree.hex())
         with locks.locked(lock, exclusive=True, deadline=0.2, holder="restore"):
             try:
                 yield

@@ -92,7 +92,7 @@ class Sweep:
             part = wanted[start : start + _BATCH]
             yield from self._ledger_index.view(partial(_look_up, part))
 
-    def usage(self, marked: Iterable[bytes]) -> tuple[list[PackUsage], list[bytes]]:
+    def pack_usage(self, marked: Iterable[bytes]) -> tuple[list[PackUsage], list[bytes]]:
         """Returns (usage of each pack, marked digests that are in no pack)."""
         self._ledger_index.sizes()  # updates the index if a pack was cut
         known = self._ledger_index.query(catalog.known_packs)
@@ -105,7 +105,7 @@ class Sweep:
                 live[place.pack] += place.length
         return [PackUsage(pack, size, live[pack]) for pack, size in sorted(known.items())], missing
 
-    def groups(self, found: list[PackUsage], *, thorough: bool = False, most: int | None = None) -> list[list[PackUsage]]:
+    def groups_worth_rewriting(self, found: list[PackUsage], *, thorough: bool = False, most: int | None = None) -> list[list[PackUsage]]:
         """Groups of packs worth rewriting (`thorough`: all with any garbage). A group's reachable records fit into
         one pack. They also fit into `most` bytes if possible. Packs without reachable records are first: they free
         space without using any."""
@@ -130,16 +130,16 @@ class Sweep:
         small = [PackUsage(pack, size, size - len(packs.HEAD)) for pack, size in sorted(known.items()) if size < _TINY]
         return [group for group in _groups_of_packs(small, lambda u: u.live, most) if len(group) >= _LEAST_SMALL]
 
-    def blobs(self, group: Iterable[PackUsage]) -> set[bytes]:
+    def blobs_of_packs(self, group: Iterable[PackUsage]) -> set[bytes]:
         """The digests of all blobs in these packs."""
-        return {digest for usage in group for digest, _ in packs.records(self._layout.packs, usage.pack)}
+        return {digest for usage in group for digest, _ in packs.records_of_pack(self._layout.packs, usage.pack)}
 
     def is_switched(self, group: list[PackUsage]) -> bool:
         """True if a failed switch of these packs came as far as the index, or further: their copies are in use."""
         known = self._ledger_index.view(catalog.known_packs)
-        return not all(usage.pack in known and os.path.exists(packs.path_of(self._layout.packs, usage.pack)) for usage in group)
+        return not all(usage.pack in known and os.path.exists(packs.pack_path(self._layout.packs, usage.pack)) for usage in group)
 
-    def copy(self, group: list[PackUsage], marked: set[bytes]) -> CopiedPacks | None:
+    def copy_reachable(self, group: list[PackUsage], marked: set[bytes]) -> CopiedPacks | None:
         """Copy a group's reachable records into drafts, durable but unnamed. Returns None if one of the packs is
         damaged: then none of them may be removed. Raises StoreFull, StoreError."""
         writer = PackWriter(self._layout.packs, self._layout.temporary)
@@ -159,7 +159,7 @@ class Sweep:
         return copied
 
     def _copy_pack(self, usage: PackUsage, marked: set[bytes], copied: CopiedPacks) -> None:
-        found = list(packs.records(self._layout.packs, usage.pack))
+        found = list(packs.records_of_pack(self._layout.packs, usage.pack))
         if len(packs.HEAD) + sum(place.length for _, place in found) != usage.size:
             raise errors.BlobCorrupt(f"pack {usage.pack} contains bytes outside of records")
         where = dict(self.places(digest for digest, _ in found if digest in marked))
@@ -186,7 +186,7 @@ class Sweep:
     def room_for(self, usage: PackUsage) -> int:
         """Bytes of free space that suffice to sweep one pack. Its copy is written, and pages of the index: LMDB
         writes a page anew for each row in another one, and some for its trees."""
-        rows = sum(1 for _ in packs.records(self._layout.packs, usage.pack))
+        rows = sum(1 for _ in packs.records_of_pack(self._layout.packs, usage.pack))
         page = os.sysconf("SC_PAGE_SIZE")
         index = min((rows + _TREE_PAGES) * page, self._ledger_index.index_bytes())
         copy = len(packs.HEAD) + usage.live if usage.live else 0
@@ -220,5 +220,5 @@ class Sweep:
     def _remove(self, gone: Iterable[str]) -> None:
         with store_errors("removing packs in", self._layout.root):
             for pack in gone:
-                os.unlink(packs.path_of(self._layout.packs, pack))
+                os.unlink(packs.pack_path(self._layout.packs, pack))
             fsio.sync_directory(self._layout.packs)

@@ -15,7 +15,7 @@ _LEAST_FREE = 16 << 10
 """Bytes that the smallest save needs, with its pages of the index."""
 
 
-def problem(store: str) -> str:
+def why_unwritable(store: str) -> str:
     """The reason why no save can write to the store at that path, with a remedy; "" if none is known."""
     where = printable(store)
     try:
@@ -36,7 +36,7 @@ def problem(store: str) -> str:
 
 def _written_paths(layout: Layout) -> list[str]:
     """The store's directory, and what a save writes in it."""
-    index, locks = os.path.join(layout.root, "index"), os.path.dirname(layout.lock(""))
+    index, locks = os.path.join(layout.root, "index"), os.path.dirname(layout.lock_path(""))
     parts = [layout.root, layout.packs, layout.temporary, layout.journals, locks, index, layout.ledger, os.path.join(index, "data.mdb")]
     try:
         return [*parts, *(os.path.join(locks, name) for name in sorted(os.listdir(locks)))]

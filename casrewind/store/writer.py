@@ -125,7 +125,7 @@ class StoreWriter:
         from . import chunker
 
         hashing = chunker.HashingSource(source)
-        items = [chunker.ChunkRef(self.put(packs.CHUNK, chunk), len(chunk)) for chunk in chunker.cut(hashing, size)]
+        items = [chunker.ChunkRef(self.put(packs.CHUNK, chunk), len(chunk)) for chunk in chunker.cut_into_chunks(hashing, size)]
         top = chunker.encode_list(items, lambda node: self.put(packs.CHUNK_LIST, node))
         return hashing.size, hashing.digest(), top
 
@@ -150,10 +150,10 @@ class StoreWriter:
         """Write pending blobs that are not stored yet."""
         self._finish_batch()
         if self._pending:
-            self._write(self._new(), None)
+            self._write(self._pending_not_stored(), None)
             self._pending, self._pending_bytes = {}, 0
 
-    def _new(self) -> dict[bytes, tuple[int, bytes]]:
+    def _pending_not_stored(self) -> dict[bytes, tuple[int, bytes]]:
         """The pending blobs that are not stored yet, content before the trees that name it."""
         unclear = [digest for digest in self._pending if digest not in self._absent] if self._live else []  # a first save finds nothing
         stored = self._find(unclear) if unclear else {}
@@ -165,7 +165,7 @@ class StoreWriter:
         """Compress and write the pending blobs in a thread. Waits for the previous batch, so at most two batches
         exist. No other method may write during that time."""
         self._finish_batch()
-        new = self._new()
+        new = self._pending_not_stored()
         self._under_way = new, packs.Compressor([data for _, data in new.values()], lambda frames: self._write(new, frames))
         self._pending, self._pending_bytes = {}, 0
 

@@ -21,7 +21,7 @@ from ..model import plan as plans
 from ..model.manifest import DIR, FILE, LINK, PERMISSIONS, Entry, same_for_restore
 from ..model.plan import Action, Actions, Kept, batches, needs_opening, phases
 from . import safe_rename, sparse
-from .displaced import CHANGED, MOVED_ASIDE, DisplacedFiles, naming
+from .displaced import CHANGED, MOVED_ASIDE, DisplacedFiles, naming_path
 from .reader import Worktree
 from .stores_kept_by_restore import ProtectedStores
 
@@ -84,12 +84,12 @@ class Applier:
         self._for_each(self._remove, order.removes)
         for suffix, numbers in self._to_dispose.items():
             for action in map(self._actions.__getitem__, numbers):
-                with naming(action.path), self.displaced.parent(action.source) as (fd, name):
-                    self.displaced.dispose(fd, name, self.displaced.temporary(action, suffix), action)
+                with naming_path(action.path), self.displaced.open_parent(action.source) as (fd, name):
+                    self.displaced.dispose(fd, name, self.displaced.temporary_name(action, suffix), action)
         self._for_each(self._remove_directory, order.rmdirs)
         self._for_each(self._place_waiting, self._waiting)
         for path in sorted(self.displaced.aside, reverse=True):
-            with naming(path):
+            with naming_path(path):
                 self._remove_aside(path)
         self._for_each(self._set_directory_mode, order.dir_modes)
         fsio.sync_tree(self.displaced.tree.fd)
@@ -107,7 +107,7 @@ class Applier:
             if action.path in self.displaced.spared:
                 continue
             try:
-                with naming(action.path):
+                with naming_path(action.path):
                     work(action)
             except OSError as error:
                 if error.errno not in _PARENT_GONE:
@@ -126,20 +126,20 @@ class Applier:
 
     def _displace(self, fd: int, name: bytes, action: Action) -> None:
         """Rename the file at an action's path to a temporary name, for its last check."""
-        aside = self.displaced.temporary(action, MOVED_ASIDE)
+        aside = self.displaced.temporary_name(action, MOVED_ASIDE)
         os.rename(name, aside, src_dir_fd=fd, dst_dir_fd=fd)
         self._record_displaced(action, MOVED_ASIDE)
 
     def _record_displaced(self, action: Action, suffix: bytes) -> None:
         """Record that an action displaced a file to its temporary name with this suffix."""
-        self._to_dispose[suffix].append(self.displaced.number(action))
+        self._to_dispose[suffix].append(self.displaced.position_of(action))
 
     # -- directories
 
     def _open_directory(self, action: Action) -> None:
         """Make a directory writable for its owner; its final mode is set at the end."""
         assert action.before is not None
-        with self.displaced.parent(action.source) as (fd, name):
+        with self.displaced.open_parent(action.source) as (fd, name):
             if stat.S_ISDIR(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
                 _chmod_directory(name, fd, action.before.mode & PERMISSIONS | stat.S_IRWXU)
 
@@ -148,7 +148,7 @@ class Applier:
         present = self.displaced.hash_entry(action.source)
         if present is not None and present.kind == DIR:
             return
-        with self.displaced.parent(action.source) as (fd, name):
+        with self.displaced.open_parent(action.source) as (fd, name):
             if present is not None:
                 if not same_for_restore(present, action.before):
                     self.displaced.leave_alone(action)
@@ -160,7 +160,7 @@ class Applier:
     def _remove_directory(self, action: Action) -> None:
         self._report_progress()
         try:
-            with self.displaced.parent(action.path) as (fd, name):
+            with self.displaced.open_parent(action.path) as (fd, name):
                 os.rmdir(name, dir_fd=fd)
         except (FileNotFoundError, NotADirectoryError):
             return
@@ -169,13 +169,13 @@ class Applier:
                 raise
             self.displaced.leave_alone(action, NOT_EMPTY)
             if action.before is not None and needs_opening(action):
-                with self.displaced.parent(action.path) as (fd, name):
+                with self.displaced.open_parent(action.path) as (fd, name):
                     _chmod_directory(name, fd, action.before.mode & PERMISSIONS)
 
     def _remove_aside(self, path: bytes) -> None:
         """Remove a directory that a file replaced, after its contents."""
         aside = self.displaced.aside.pop(path)
-        with self.displaced.parent(path) as (fd, name):
+        with self.displaced.open_parent(path) as (fd, name):
             try:
                 os.rmdir(aside, dir_fd=fd)
             except FileNotFoundError:
@@ -188,7 +188,7 @@ class Applier:
     def _set_directory_mode(self, action: Action) -> None:
         if action.after is None or action.path in self.displaced.kept:
             return
-        with self.displaced.parent(action.path) as (fd, name):
+        with self.displaced.open_parent(action.path) as (fd, name):
             mode = os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode
             if not stat.S_ISDIR(mode):
                 self.displaced.leave_alone(action)
@@ -204,8 +204,8 @@ class Applier:
             fsio.sync_tree(self.displaced.tree.fd)  # contents durable before any name changes
         except BaseException:
             for action in staged:  # our drafts have no final names yet: free the space
-                with suppress(OSError), self.displaced.parent(action.source) as (fd, _):
-                    os.unlink(self.displaced.temporary(action), dir_fd=fd)
+                with suppress(OSError), self.displaced.open_parent(action.source) as (fd, _):
+                    os.unlink(self.displaced.temporary_name(action), dir_fd=fd)
             raise
         self._for_each(self._give_final_name, staged)
 
@@ -220,14 +220,14 @@ class Applier:
                 return False
             self._stage(fd, action, name if present is not None and present.kind == FILE else None)
             if not plans.content_differs(action) and not self._is_whole_copy(fd, action):
-                os.unlink(self.displaced.temporary(action), dir_fd=fd)
+                os.unlink(self.displaced.temporary_name(action), dir_fd=fd)
                 self.displaced.leave_alone(action)
                 return False
         return True
 
     def _is_whole_copy(self, fd: int, action: Action) -> bool:
         """False if the file changed during the copy."""
-        copy, after = self.displaced.hash_entry_at(fd, self.displaced.temporary(action)), action.after
+        copy, after = self.displaced.hash_entry_at(fd, self.displaced.temporary_name(action)), action.after
         return copy is not None and after is not None and (copy.kind, copy.digest) == (after.kind, after.digest)
 
     def _stage(self, fd: int, action: Action, displaced: bytes | None) -> None:
@@ -236,7 +236,7 @@ class Applier:
         set after the sync: until then nobody else can read it, and recover.py recognises an unfinished draft."""
         entry = action.after
         assert entry is not None
-        draft = self.displaced.temporary(action)
+        draft = self.displaced.temporary_name(action)
         if entry.kind == LINK:
             with suppress(FileNotFoundError):
                 os.unlink(draft, dir_fd=fd)
@@ -267,8 +267,8 @@ class Applier:
     def _give_final_name(self, action: Action) -> None:
         """Rename staged content to its final name. A file already there is displaced, never overwritten."""
         assert action.after is not None
-        draft = self.displaced.temporary(action)
-        with self.displaced.parent(action.source) as (fd, source):
+        draft = self.displaced.temporary_name(action)
+        with self.displaced.open_parent(action.source) as (fd, source):
             if action.after.kind != LINK:
                 made = self._drafts.pop(action.path)
                 if not _chmod(draft, fd, made.mode, made.ino):
@@ -284,16 +284,16 @@ class Applier:
             elif not same_for_restore(present, action.before):
                 os.unlink(draft, dir_fd=fd)
                 self.displaced.leave_alone(action)
-            elif action.source == action.path and safe_rename.exchange(fd, draft, source):
+            elif action.source == action.path and safe_rename.exchange_names(fd, draft, source):
                 self._record_displaced(action, b"")
             else:
                 self._displace(fd, source, action)
                 self._rename_to_free_name(fd, draft, action)
 
     def _name_over_directory(self, fd: int, draft: bytes, source: bytes, action: Action) -> None:
-        aside = self.displaced.temporary(action, MOVED_ASIDE)
+        aside = self.displaced.temporary_name(action, MOVED_ASIDE)
         try:
-            if action.source == action.path and safe_rename.exchange(fd, draft, source):
+            if action.source == action.path and safe_rename.exchange_names(fd, draft, source):
                 self.displaced.aside[action.path] = draft
                 return
             os.rename(source, aside, src_dir_fd=fd, dst_dir_fd=fd)
@@ -307,8 +307,8 @@ class Applier:
 
     def _place_waiting(self, action: Action) -> None:
         """Name staged content in place of a directory that could not be moved, and that is empty now."""
-        draft = self.displaced.temporary(action)
-        with self.displaced.parent(action.source) as (fd, source):
+        draft = self.displaced.temporary_name(action)
+        with self.displaced.open_parent(action.source) as (fd, source):
             try:
                 os.rmdir(source, dir_fd=fd)
             except OSError as error:
@@ -323,7 +323,7 @@ class Applier:
     def _rename_to_free_name(self, fd: int, draft: bytes, action: Action) -> None:
         """Rename staged content to a free name. A file that has appeared there is kept."""
         try:
-            safe_rename.without_replacing(fd, draft, action.path.rpartition(b"/")[2])
+            safe_rename.rename_without_replacing(fd, draft, action.path.rpartition(b"/")[2])
         except FileExistsError:
             os.unlink(draft, dir_fd=fd)
             self.displaced.leave_alone(action)

@@ -78,11 +78,11 @@ class ChangeSet:
         self._value = b""
         self._records: dict[bytes, DirRecord] = {}
 
-    def distrust(self) -> None:
+    def discard_known_changes(self) -> None:
         """Discard the known changes: compare everything."""
         self.full = True
 
-    def check_root(self, root: os.stat_result) -> None:
+    def discard_if_other_root(self, root: os.stat_result) -> None:
         """Discard the known changes if they belong to another root directory."""
         if (root.st_dev, root.st_ino) != self._root:
             self._failed, self.full = "the root was replaced by another directory", True

@@ -41,7 +41,7 @@ _PRIVATE = stat.S_IRUSR | stat.S_IWUSR
 
 
 @contextmanager
-def naming(path: bytes) -> Iterator[None]:
+def naming_path(path: bytes) -> Iterator[None]:
     """Make an OSError name the path of the action instead of a temporary name."""
     try:
         yield
@@ -65,18 +65,18 @@ class DisplacedFiles:
         self._actions, self._tag = actions, tag.encode()
         self._top, self._me = os.fstat(tree.fd), os.geteuid()
 
-    def temporary(self, action: Action, suffix: bytes = b"") -> bytes:
+    def temporary_name(self, action: Action, suffix: bytes = b"") -> bytes:
         """The name of an action's temporary file, beside its path."""
-        return TEMPORARY_PREFIX + self._tag + b"-%d" % self.number(action) + suffix
+        return TEMPORARY_PREFIX + self._tag + b"-%d" % self.position_of(action) + suffix
 
-    def number(self, action: Action) -> int:
+    def position_of(self, action: Action) -> int:
         """The position of an action in the plan."""
         number = self._actions.number(action.path)
         assert number is not None
         return number
 
     @contextmanager
-    def parent(self, path: bytes) -> Iterator[tuple[int, bytes]]:
+    def open_parent(self, path: bytes) -> Iterator[tuple[int, bytes]]:
         """Yields (descriptor of the current parent directory, last component). Raises OSError."""
         fd, name = self.tree.open_parent(self.current_path(path))
         with fsio.closing(fd):
@@ -137,14 +137,14 @@ class DisplacedFiles:
             return
         self.leave_alone(action)
         ours = action.after is not None and action.after.kind != DIR and same_for_restore(self.hash_entry(action.path), action.after)
-        if ours and safe_rename.exchange(fd, aside, name):
+        if ours and safe_rename.exchange_names(fd, aside, name):
             if same_for_restore(self.hash_entry_beside(action.source, aside), action.after):
                 os.unlink(aside, dir_fd=fd)  # written by the restore
             else:  # edited between the check and the exchange
                 self.make_visible(fd, name, aside, action.path)
             return
         try:
-            safe_rename.without_replacing(fd, aside, name)
+            safe_rename.rename_without_replacing(fd, aside, name)
         except FileExistsError:
             self.make_visible(fd, name, aside, action.path)
 
@@ -153,7 +153,7 @@ class DisplacedFiles:
         for number in range(1000):
             visible = name[:200] + b".casrewind-kept" + (b"-%d" % number if number else b"")
             try:
-                safe_rename.without_replacing(fd, aside, visible)
+                safe_rename.rename_without_replacing(fd, aside, visible)
             except FileExistsError:
                 continue
             where = paths.join(path.rpartition(b"/")[0], visible)
@@ -242,7 +242,7 @@ class DisplacedFiles:
 
     def has_displaced_strangers(self, action: Action) -> bool:
         """True if an action has displaced another user's file, which still has its temporary name."""
-        names = (self.temporary(action, suffix) for suffix in (b"", MOVED_ASIDE))
+        names = (self.temporary_name(action, suffix) for suffix in (b"", MOVED_ASIDE))
         found = (self.file_status(paths.join(action.path.rpartition(b"/")[0], name)) for name in names)
         return any(status is not None and not self._is_trusted(status) for status in found)
 

@@ -14,7 +14,7 @@ _BRANCHES = b"refs/heads/"
 _HEX = frozenset(b"0123456789abcdef")
 
 
-def read(git_dir: str | None, common_dir: str | None) -> tuple[str, str]:
+def branch_and_commit(git_dir: str | None, common_dir: str | None) -> tuple[str, str]:
     """Returns (branch, commit in hex). A detached head has branch "", a new branch has commit "". Never raises."""
     if git_dir is None:
         return "", ""

@@ -62,7 +62,7 @@ def explain(tree: Worktree, policy: ScanPolicy, path: bytes) -> Verdict:
     """Decide whether a scan captures `path`, and why. Raises OSError."""
     rules, chooser = policy.rules(), policy.chooser()
     where = b""
-    tree.look_for_mounts()
+    tree.update_mounts()
     fd = os.dup(tree.fd)
     try:
         parts = path.split(b"/")
@@ -120,7 +120,7 @@ def _why_not_captured(
 
 def _reason_within(directory: int, rules: Rules, *, default_excludes: bool) -> str:
     """The reason why an open directory is not captured, from its contents; CAPTURED if it is captured."""
-    if store_detection.is_store(directory) or store_detection.is_data(directory):
+    if store_detection.is_store(directory) or store_detection.is_data_directory(directory):
         return domains.STORE
     names = os.listdir(directory) if default_excludes else []
     own = any(source.stops_built_in for name, source in RULE_FILES.items() if os.fsdecode(name) in names)
@@ -156,7 +156,7 @@ def find_ignored(
     tree: Worktree, policy: ScanPolicy, places: Collection[bytes] | None = None, most: int = _MOST_ENTRIES
 ) -> tuple[list[IgnoredEntry], bool]:
     """Find ignored entries that tools do not make again, smallest first. `places`: only in these directories (as
-    `StatIndex.ignoring` returns them right after a scan), None for the whole worktree.
+    `StatIndex.directories_with_ignored` returns them right after a scan), None for the whole worktree.
 
     Returns (entries, True if everything was read). Enters no ignored directory, except to add up its size.
     """
@@ -175,7 +175,7 @@ def find_ignored(
             if (status.st_dev, status.st_ino) in policy.excluded or status.st_dev != tree.status.st_dev:
                 continue
             rules = rules.extend(rule_files_of(fd, where, chooser))
-            for entry in entries_of(fd):
+            for entry in entries_or_none(fd):
                 left -= 1
                 name = os.fsencode(entry.name)
                 if paths.is_protected(name) or name.startswith(manifest.TEMPORARY_PREFIX):
@@ -193,7 +193,7 @@ def find_ignored(
     return found, left > 0
 
 
-def entries_of(fd: int) -> Iterator["os.DirEntry[str]"]:
+def entries_or_none(fd: int) -> Iterator["os.DirEntry[str]"]:
     """The entries of an open directory; none if it cannot be read."""
     try:
         with os.scandir(fd) as listing:
@@ -220,7 +220,7 @@ def _size_of_directory(tree: Worktree, path: bytes, most: int) -> tuple[int, int
         except OSError:
             continue
         with fsio.closing(fd):
-            for entry in entries_of(fd):
+            for entry in entries_or_none(fd):
                 used += 1
                 if entry.is_dir(follow_symlinks=False):
                     pending.append(where + b"/" + os.fsencode(entry.name))

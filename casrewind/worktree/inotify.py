@@ -101,7 +101,7 @@ class InotifyWatcher:
         """Discard all known changes and watches."""
         self._restart()
 
-    def drain(self) -> None:
+    def process_queued_events(self) -> None:
         """Process all queued events."""
         while True:
             try:

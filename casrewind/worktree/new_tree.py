@@ -14,7 +14,7 @@ from ..model import plan as plans
 from ..model.manifest import PERMISSIONS
 from ..model.plan import Kept
 from . import sparse
-from .displaced import DisplacedFiles, naming
+from .displaced import DisplacedFiles, naming_path
 from .reader import Worktree
 
 _CLONE = 0x40049409
@@ -179,7 +179,7 @@ class NewTree:
         """Set the modes of the last directories. Raises OSError."""
         for path in reversed(list(self._modes)):
             if (mode := self._modes.get(path)) is not None:  # else it was set when the directory was entered
-                with naming(path):
+                with naming_path(path):
                     self._chmod(path, mode)
 
     def sync(self) -> None:

@@ -215,7 +215,7 @@ class Worktree:
         self.root = root
         self.fd, self.status = _open_root(root)
         self.mounts = roots.Mounts(self.status.st_dev)
-        """The mounts that `look_for_mounts` found."""
+        """The mounts that `update_mounts` found."""
         self._life: bytes | None = None
 
     @property
@@ -228,11 +228,11 @@ class Worktree:
             self._life = roots.life_of(self.fd)
         return self._life
 
-    def look_for_mounts(self) -> None:
+    def update_mounts(self) -> None:
         """Update the list of mounts below the root."""
         self.mounts = roots.mounts_below(self.root, self.fd)
 
-    def elsewhere(self, path: bytes) -> bytes | None:
+    def other_file_system_above(self, path: bytes) -> bytes | None:
         """The path at or above `path` where another file system begins, or None. Raises OSError."""
         point = self.mounts.above(path)
         if point is not None:
@@ -245,7 +245,7 @@ class Worktree:
 
         return self._read_at(path, begin_of)
 
-    def follow_root(self) -> None:
+    def reopen_root_if_replaced(self) -> None:
         """Reopen the root if another directory is at its path, as after a new clone: the old, deleted directory would
         look empty. Raises WorkspaceNotFound if the path is missing."""
         try:
@@ -313,7 +313,7 @@ class Worktree:
         with fsio.closing(self.open_directory(path)) as fd:
             return sorted(os.fsencode(name) for name in os.listdir(fd))
 
-    def may_change(self, path: bytes) -> bool:
+    def may_change_names(self, path: bytes) -> bool:
         """True if this process can create and remove names in the directory `path` (b"" = the root)."""
         try:
             fd = self.open_directory(path)

@@ -12,12 +12,12 @@ from ..model import plan as plans
 from ..model.manifest import DIR, FILE, PERMISSIONS, Entry, same_for_restore
 from ..model.plan import Action, Actions, Kept, content_differs
 from . import safe_rename
-from .displaced import MOVED_ASIDE, STRANGERS, DisplacedFiles, naming
+from .displaced import MOVED_ASIDE, STRANGERS, DisplacedFiles, naming_path
 
 _DRAFT_MODE = stat.S_IRUSR | stat.S_IWUSR
 
 
-def as_narrowed(displaced: DisplacedFiles, actions: Actions) -> tuple[Actions, list[Kept]]:
+def with_narrowed_modes(displaced: DisplacedFiles, actions: Actions) -> tuple[Actions, list[Kept]]:
     """The actions of an interrupted plan with the modes of those new files that have narrower ones, and the files that
     fewer people may use than planned (see DisplacedFiles.copy_access). Raises OSError."""
     modes: dict[bytes, int] = {}
@@ -47,8 +47,8 @@ def recover_files(displaced: DisplacedFiles, actions: Sequence[Action]) -> None:
             continue
         for suffix in (b"", MOVED_ASIDE):
             try:
-                with naming(action.path), displaced.parent(action.source) as (fd, own):
-                    _recover_one(displaced, fd, own, displaced.temporary(action, suffix), action, suffix)
+                with naming_path(action.path), displaced.open_parent(action.source) as (fd, own):
+                    _recover_one(displaced, fd, own, displaced.temporary_name(action, suffix), action, suffix)
             except (FileNotFoundError, NotADirectoryError):
                 continue
 
@@ -60,7 +60,7 @@ def _recover_one(displaced: DisplacedFiles, fd: int, own: bytes, name: bytes, ac
         return
     present = displaced.hash_entry(action.path)
     if suffix == MOVED_ASIDE and present is None and action.after is not None and not content_differs(action):
-        safe_rename.without_replacing(fd, name, own)  # its copy with the new mode is not named yet
+        safe_rename.rename_without_replacing(fd, name, own)  # its copy with the new mode is not named yet
         return
     if suffix == MOVED_ASIDE or same_for_restore(present, action.after):
         displaced.dispose(fd, own, name, action)
@@ -88,24 +88,24 @@ def _is_untouched(present: Entry | None, action: Action) -> bool:
     return same_for_restore(present, action.before)
 
 
-def unwind(displaced: DisplacedFiles, actions: Sequence[Action]) -> None:
+def put_directories_back(displaced: DisplacedFiles, actions: Sequence[Action]) -> None:
     """Rename directories that a file replaced back to their names, after `recover_files` in a rollback. A directory
     that cannot be put back is kept under a visible name. Raises OSError."""
     by_path = {action.path: action for action in actions if action.path in displaced.aside}
     for path, aside in list(displaced.aside.items()):
         del displaced.aside[path]
         action = by_path[path]
-        with naming(path), displaced.parent(path) as (fd, name):
+        with naming_path(path), displaced.open_parent(path) as (fd, name):
             present = displaced.hash_entry(path)
             if present is None:
-                safe_rename.without_replacing(fd, aside, name)
+                safe_rename.rename_without_replacing(fd, aside, name)
             elif not same_for_restore(present, action.after):
                 displaced.make_visible(fd, name, aside, path)
-            elif safe_rename.exchange(fd, aside, name):
+            elif safe_rename.exchange_names(fd, aside, name):
                 if same_for_restore(displaced.hash_entry_beside(path, aside), action.after):
                     os.unlink(aside, dir_fd=fd)
                 else:  # edited between the check and the exchange
                     displaced.make_visible(fd, name, aside, path)
             else:
                 os.unlink(name, dir_fd=fd)
-                safe_rename.without_replacing(fd, aside, name)
+                safe_rename.rename_without_replacing(fd, aside, name)

@@ -60,7 +60,7 @@ def store_stem(owner: str) -> str:
     return "".join(c if c.isalnum() or c in "-_." else "_" for c in os.path.basename(owner))[:40] or "root"
 
 
-def is_there(root: str, *, unlike: str = "") -> bool:
+def is_still_there(root: str, *, unlike: str = "") -> bool:
     """True if a root still is a directory, no link and no other name of `unlike`. True also if it cannot be checked."""
     try:
         status = os.lstat(root)
@@ -116,7 +116,7 @@ def former_paths(given: str) -> tuple[str, ...]:
     return (followed,) if followed == written else (followed, written)
 
 
-def below(root: str, given: Sequence[str], start: str) -> tuple[bytes, ...]:
+def paths_below_root(root: str, given: Sequence[str], start: str) -> tuple[bytes, ...]:
     """Convert paths relative to `start` to paths below a root (b"" is the root). Raises UnsafePath for a path outside
     it."""
     top = os.fsencode(root)
@@ -143,7 +143,7 @@ def key_of(path: str) -> bytes:
     return digests.of(os.fsencode(path))[:16]
 
 
-def find(start: str, home: str, is_known: Callable[[Root], bool]) -> Root:
+def find_root(start: str, home: str, is_known: Callable[[Root], bool]) -> Root:
     """The root that contains `start`: the nearest `.git` entry or known root on the same file system, otherwise
     `start` itself. A `.git` in or above the home directory is ignored. Raises WorkspaceNotFound if `start` is not a
     directory."""
@@ -158,17 +158,17 @@ def find(start: str, home: str, is_known: Callable[[Root], bool]) -> Root:
     home = os.path.realpath(home)
     place, device = real, status.st_dev
     while True:
-        candidate = describe(place)
+        candidate = root_at(place)
         above_home = locations.is_in(home, place)
         if (candidate.git_dir is not None and not above_home) or is_known(candidate):
             return candidate
         parent = os.path.dirname(place)
         if parent == place or os.stat(parent).st_dev != device:
-            return describe(real)
+            return root_at(real)
         place = parent
 
 
-def refuse(root: str, home: str) -> None:
+def refuse_system_directories(root: str, home: str) -> None:
     """Raise RootRefused for the home directory, its parents, / and system directories."""
     home = os.path.realpath(home)
     why = None
@@ -184,7 +184,7 @@ def refuse(root: str, home: str) -> None:
         )
 
 
-def describe(path: str) -> Root:
+def root_at(path: str) -> Root:
     """The root at `path`, with or without a marker."""
     git_dir, common = _git_directories(path)
     owner = path

@@ -46,13 +46,13 @@ def _rename(directory: int, source: bytes, target: bytes, flags: int) -> bool:
     raise OSError(number, os.strerror(number), os.fsdecode(target))
 
 
-def exchange(directory: int, one: bytes, other: bytes) -> bool:
+def exchange_names(directory: int, one: bytes, other: bytes) -> bool:
     """Atomically exchange two names in an open directory. False if unsupported. Raises OSError, also for a missing
     name."""
     return _rename(directory, one, other, _EXCHANGE)
 
 
-def without_replacing(directory: int, source: bytes, target: bytes) -> None:
+def rename_without_replacing(directory: int, source: bytes, target: bytes) -> None:
     """Rename inside an open directory. Raises FileExistsError if the new name exists."""
     if _rename(directory, source, target, _NOREPLACE):
         return

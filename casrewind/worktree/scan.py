@@ -59,10 +59,10 @@ def scan(
     """Scan a worktree into `sink`. Uses `index` for unchanged files; a usable `watch` limits the comparison to possible
     changes. If the sink lacks data that the index relies on, everything is read. Raises OSError if the root cannot be
     read, and the errors of the sink."""
-    tree.follow_root()
-    tree.look_for_mounts()
+    tree.reopen_root_if_replaced()
+    tree.update_mounts()
     if watch is not None:
-        watch.check_root(tree.status)
+        watch.discard_if_other_root(tree.status)
     index = StatIndex() if index is None else index
     shared = ScanState(tree.mounts, sink, policy, index, report, watch)
     shared.skipped += policy.faults
@@ -75,10 +75,10 @@ def scan(
             raise StaleIndex
     except StaleIndex:
         if watch is not None:
-            watch.distrust()
+            watch.discard_known_changes()
         return scan(tree, sink, policy, None, watch, report)
     if shared.doubtful and watch is not None and not watch.full:
-        watch.distrust()
+        watch.discard_known_changes()
         index.begin_scan()
         return scan(tree, sink, policy, index, watch, report)
     if watch is not None:
@@ -104,7 +104,7 @@ def _walk(tree: Worktree, shared: ScanState) -> bytes:
     policy = shared.policy
     stack: list[DirectoryScan] = [DirectoryScan(shared, b"", b"", 0, os.dup(tree.fd))]
     try:
-        stack[0].enter(policy.rules())
+        stack[0].scan_own_files(policy.rules())
         while True:
             top = stack[-1]
             if top.children:
@@ -117,7 +117,7 @@ def _walk(tree: Worktree, shared: ScanState) -> bytes:
                 if child is not None:
                     stack.append(child)
                 continue
-            entry = top.leave()
+            entry = top.finish_and_give_entry()
             stack.pop()
             if not stack:
                 return entry.digest

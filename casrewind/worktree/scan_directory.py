@@ -113,7 +113,7 @@ class DirectoryScan:
 
     # -- entering
 
-    def enter(self, rules: Rules) -> str | None:
+    def scan_own_files(self, rules: Rules) -> str | None:
         """Scan the directory's own files. `rules` are in force before its own rule files. Returns the reason if the
         directory is not captured, otherwise None. Raises OSError."""
         status = os.fstat(self.fd)
@@ -154,7 +154,7 @@ class DirectoryScan:
         """True for a store or a directory of stores, of any casrewind version."""
         from .. import store_detection
 
-        return store_detection.is_data(self.fd) if self._special & _DATA else store_detection.is_store(self.fd)
+        return store_detection.is_data_directory(self.fd) if self._special & _DATA else store_detection.is_store(self.fd)
 
     def _is_cache(self, rules: Rules) -> bool:
         """True for a directory below the root that is marked as a tool's cache, without a rule file that stops this."""
@@ -201,8 +201,8 @@ class DirectoryScan:
         self._files, self._size, self._ignored = old.files, old.size, old.ignored
         self._skipped = list(old.skipped)
         self._state.skipped += [Skip(self.prefix + name, reason) for name, reason in old.skipped]
-        self.children = stat_index.split(old.children)
-        names = stat_index.split(old.names)
+        self.children = stat_index.split_names(old.children)
+        names = stat_index.split_names(old.names)
         self._state.count_processed(len(names) + len(self.children))
         differing = old.positions_that_differ(self.fd)
         if differing:
@@ -229,7 +229,7 @@ class DirectoryScan:
         if not self._remembered or self._old is None:
             return
         self._remembered, self._changed = False, True
-        names, rows = stat_index.split(self._old.names), stamps.PACKED.iter_unpack(self._old.stamps)
+        names, rows = stat_index.split_names(self._old.names), stamps.PACKED.iter_unpack(self._old.stamps)
         known = self._old_entries() if names else {}
         self._linked_names = _linked_names(self._old, names)
         self._stamps = dict(zip(names, rows, strict=True))
@@ -245,10 +245,10 @@ class DirectoryScan:
         names: list[bytes] = []
         children: list[bytes] = []
         if old is not None:
-            known, names = self._old_entries(), stat_index.split(old.names)
+            known, names = self._old_entries(), stat_index.split_names(old.names)
             rows = zip(names, stamps.PACKED.iter_unpack(old.stamps), strict=True)
             remembered = {name: (stamp, known[name]) for name, stamp in rows if name in known}
-            self._linked_names, children = _linked_names(old, names), stat_index.split(old.children)
+            self._linked_names, children = _linked_names(old, names), stat_index.split_names(old.children)
         rules, trivial = self.rules, self.rules.trivial
         mounted = self._state.mounts.names.get(self.path, ())
         stands: dict[bytes, bool] = {}  # name -> is a directory, if captured under the same rules
@@ -258,19 +258,19 @@ class DirectoryScan:
             name = os.fsencode(entry.name)
             if paths.is_protected(name):
                 if name not in _VCS:
-                    self.skip(name, domains.PROTECTED)
+                    self.record_skip(name, domains.PROTECTED)
                 continue
             if name.startswith(manifest.TEMPORARY_PREFIX):
-                self.skip(name, domains.TEMPORARY)
+                self.record_skip(name, domains.TEMPORARY)
                 continue
             is_dir = entry.is_dir(follow_symlinks=False)
             captured = trivial or stands.get(name) == is_dir
             if not captured and rules.ignored(name, is_dir):
                 self._ignored += 1
             elif is_dir and rules.default_excluded(name):
-                self.skip(name, domains.BUILT_IN)
+                self.record_skip(name, domains.BUILT_IN)
             elif name in mounted:
-                self.skip(name, domains.OTHER_DEVICE)
+                self.record_skip(name, domains.OTHER_DEVICE)
             elif is_dir:
                 self.children.append(name)
             elif name in remembered or not entry.is_file(follow_symlinks=False) or not self._read_new(name):
@@ -284,7 +284,7 @@ class DirectoryScan:
             if status.st_nlink > 1 or self._linked_names:
                 self._record_hard_links(name, status.st_nlink, status.st_ino, status.st_mode)
             if stat.S_ISREG(status.st_mode) and status.st_size > self._state.policy.max_file_size:
-                self.skip(name, domains.TOO_LARGE)  # even if captured under an earlier, higher limit
+                self.record_skip(name, domains.TOO_LARGE)  # even if captured under an earlier, higher limit
             elif known is not None and stamps.matches(known[0], status):
                 self._state.reused.update(_needed_blobs(known[1]))
                 self._add_entry(name, known[1], known[0])
@@ -296,9 +296,9 @@ class DirectoryScan:
                 self.distrust_names()  # it has become a directory since the listing
                 self.children.append(name)
             else:
-                self.skip(name, domains.SPECIAL)
+                self.record_skip(name, domains.SPECIAL)
         except NotCapturable as error:  # TooLarge: it has grown since the stat
-            self.skip(name, domains.TOO_LARGE if isinstance(error, TooLarge) else domains.SPECIAL)
+            self.record_skip(name, domains.TOO_LARGE if isinstance(error, TooLarge) else domains.SPECIAL)
         except FileNotFoundError:
             self.distrust_names()
         except OSError as error:
@@ -307,7 +307,7 @@ class DirectoryScan:
             if error.errno == errno.EINVAL:  # readlink: it is no longer a link
                 self.distrust_names()
             else:
-                self.skip(name, domains.UNREADABLE)
+                self.record_skip(name, domains.UNREADABLE)
 
     def _record_hard_links(self, name: bytes, links: int, inode: int, mode: int) -> None:
         """Record that a file has hard links: it may change through an unwatched directory. A new link makes the watch
@@ -346,7 +346,7 @@ class DirectoryScan:
             self._files += 1
             self._size += entry.size
 
-    def skip(self, name: bytes, reason: str) -> None:
+    def record_skip(self, name: bytes, reason: str) -> None:
         """Record that an entry is not captured."""
         self._skipped.append((name, reason))
         self._state.skipped.append(Skip(self.prefix + name, reason))
@@ -384,7 +384,7 @@ class DirectoryScan:
         old = self._old
         return old is not None and old.stamp == stamps.PACKED.pack(*self._stamp) and self._stamp != stamps.NONE and old.tree == entry.digest
 
-    def leave(self) -> Entry:
+    def finish_and_give_entry(self) -> Entry:
         """Returns the directory's entry, after its children. Adds its new record to the scan state."""
         self.close()
         shared, old = self._state, self._old
@@ -438,7 +438,7 @@ def _special_names(names: list[str]) -> int:
     if found & _DATA:
         from .. import store_detection
 
-        if not store_detection.may_be_data(names):
+        if not store_detection.may_be_data_directory(names):
             found &= ~_DATA
     return found
 
@@ -461,14 +461,14 @@ def open_child(tree: Worktree, shared: ScanState, parent: DirectoryScan, name: b
     """Open and enter a child directory; None if it is not captured."""
     path = parent.prefix + name
     if parent.depth + 1 >= paths.MAX_DEPTH:  # a restore would refuse the paths below it
-        parent.skip(name, domains.TOO_DEEP)
+        parent.record_skip(name, domains.TOO_DEEP)
         return None
     try:
         near = parent.fd >= 0
         fd = os.open(name, fsio.DIRECTORY_FLAGS, dir_fd=parent.fd) if near else tree.open_directory(path)
         child = DirectoryScan(shared, path, name, parent.depth + 1, fd)
         try:
-            reason = child.enter(parent.rules.enter(name))
+            reason = child.scan_own_files(parent.rules.enter(name))
         except BaseException:
             child.close()
             raise
@@ -481,7 +481,7 @@ def open_child(tree: Worktree, shared: ScanState, parent: DirectoryScan, name: b
         reason = domains.UNREADABLE
         child = None
     if reason is not None:
-        parent.skip(name, reason)
+        parent.record_skip(name, reason)
         if child is not None:
             child.close()
         return None

@@ -53,7 +53,7 @@ class ScratchTree:
     def change_to(self, wanted: Mapping[bytes, Entry], contents: Callable[[Sequence[Entry]], Callable[[Entry], Iterable[bytes]]]) -> None:
         """Make the files, links and directories those of `wanted`. `contents` is given the files to write, and returns what
         reads one. A written file is new now, so that a build sees it. Raises OSError, and what `contents` raises."""
-        self._open_up(wanted)
+        self._make_directories_writable(wanted)
         for path in sorted(self._known, reverse=True):
             if path not in wanted:
                 self._remove_unwanted(path)
@@ -94,7 +94,7 @@ class ScratchTree:
             self._chmod(path, entry.mode & PERMISSIONS)
         return entry, stamps.of(status)
 
-    def _open_up(self, wanted: Mapping[bytes, Entry]) -> None:
+    def _make_directories_writable(self, wanted: Mapping[bytes, Entry]) -> None:
         """Let this process change what is in the directories."""
         known = {path for path, (entry, _) in self._known.items() if entry.kind == DIR}
         for path in sorted(known.union(path for path, entry in wanted.items() if entry.kind == DIR)):

@@ -75,7 +75,7 @@ class DirRecord(NamedTuple):
 
     def forgetting(self, name: bytes) -> "DirRecord":
         """The record without a valid stamp for one name: the next scan reads the file."""
-        at = split(self.names).index(name) * _STAMP
+        at = split_names(self.names).index(name) * _STAMP
         return self._replace(stamps=self.stamps[:at] + _NO_STAMP + self.stamps[at + _STAMP :])
 
     def positions_that_differ(self, fd: int) -> list[int]:
@@ -84,7 +84,7 @@ class DirRecord(NamedTuple):
 
     def was_linked(self, name: bytes, inode: int) -> bool:
         """True if the file with this name and inode is recorded as LINKED."""
-        names = split(self.names)
+        names = split_names(self.names)
         if not self.kinds.count(LINKED) or name not in names:
             return False
         at = names.index(name)
@@ -95,7 +95,7 @@ class StaleIndex(Exception):
     """The index is unusable: it is inconsistent, or the store lacks data that it relies on."""
 
 
-def split(names: bytes) -> list[bytes]:
+def split_names(names: bytes) -> list[bytes]:
     """Split a list of names at NUL."""
     return names.split(b"\0") if names else []
 
@@ -295,13 +295,13 @@ class StatIndex:
             columns.weights[number],
         )
 
-    def ignoring(self) -> list[bytes]:
+    def directories_with_ignored(self) -> list[bytes]:
         """The directories in which the last scan ignored an entry."""
         return [path for path, count in zip(self._columns.places, self._columns.ignored, strict=True) if count]
 
     # -- writing
 
-    def updated(self, records: Mapping[bytes, DirRecord]) -> bytes:
+    def updated_value(self, records: Mapping[bytes, DirRecord]) -> bytes:
         """A new value with these records, and the current ones of all other directories."""
         new = _Rows()
         stack = [(b"", 0)]
@@ -323,7 +323,7 @@ class StatIndex:
                 self._copy(start, end, new)
                 start = end = 0
                 new.append(path, record)
-                stack += [(paths.join(path, name), row) for name in reversed(split(record.children))]
+                stack += [(paths.join(path, name), row) for name in reversed(split_names(record.children))]
                 count = 1
             tops.append((row, parent))
             row += count
@@ -434,8 +434,8 @@ class _Columns:
         """The paths of directories, of other entries and of rule files, each with a NUL between them."""
         self.places = self.place_names.split(b"\0") if directories else []
         self._split: list[bytes] | None = None if others else []
-        self.rule_paths = split(self.rule_names)
-        found = split(fields[19])
+        self.rule_paths = split_names(self.rule_names)
+        found = split_names(fields[19])
         self.skips = [(path, reason.decode()) for path, reason in zip(found[::2], found[1::2], strict=True)]
         self.first = list(accumulate(self.counts, initial=0))
         """For each directory, the position of its first entry that is not a directory; then their total number."""
@@ -468,7 +468,7 @@ class _Columns:
     def others_of(self, number: int) -> list[bytes]:
         """The paths of one directory's entries that are not directories. Raises StaleIndex. Splitting only these keeps a
         helper's save of ten directories short: all names of a million files take longer than the rest of it."""
-        found = split(self.names[self.starts[number] : max(self.starts[number + 1] - 1, 0)])
+        found = split_names(self.names[self.starts[number] : max(self.starts[number + 1] - 1, 0)])
         if len(found) != self.counts[number]:
             raise StaleIndex
         return found

@@ -13,7 +13,7 @@ from .. import fsio, store_detection
 from .._typing import NamedTuple
 from ..gitignore.rules import MOST_BYTES, SOURCES, RuleFile, Rules, read_beginning_if_regular, why_refused
 from ..model import manifest, paths
-from .ignored import entries_of, rule_files_of
+from .ignored import entries_or_none, rule_files_of
 from .reader import Worktree
 from .scan_policy import ScanPolicy
 
@@ -35,7 +35,7 @@ class _Place(NamedTuple):
     listing: Rules | None
 
 
-def find(tree: Worktree, policy: ScanPolicy) -> tuple[list[CarriedFile], str]:
+def find_listed_ignored(tree: Worktree, policy: ScanPolicy) -> tuple[list[CarriedFile], str]:
     """Returns (the files and links, sorted by path, why the list cannot be used or "")."""
     try:
         data = read_beginning_if_regular(LIST, tree.fd, MOST_BYTES + 1)
@@ -64,11 +64,11 @@ def _walk(tree: Worktree, policy: ScanPolicy, listing: Rules) -> Iterator[Carrie
             status = os.fstat(fd)
             if (status.st_dev, status.st_ino) in policy.excluded or status.st_dev != tree.status.st_dev:
                 continue
-            if store_detection.is_store(fd) or store_detection.is_data(fd):
+            if store_detection.is_store(fd) or store_detection.is_data_directory(fd):
                 continue
             if place.ignoring is not None:
                 place = place._replace(ignoring=place.ignoring.extend(_of_git(rule_files_of(fd, place.path, chooser))))
-            for entry in entries_of(fd):
+            for entry in entries_or_none(fd):
                 name = os.fsencode(entry.name)
                 if paths.is_protected(name) or name.startswith(manifest.TEMPORARY_PREFIX):
                     continue
@@ -78,7 +78,7 @@ def _walk(tree: Worktree, policy: ScanPolicy, listing: Rules) -> Iterator[Carrie
                 if is_dir:
                     pending.append(_Place(path, ignoring, listing_it))
                 elif ignoring is None and listing_it is None:
-                    yield from _found(fd, path, name)
+                    yield from _file_or_link_at(fd, path, name)
 
 
 def _of_git(files: "tuple[RuleFile, ...] | list[RuleFile]") -> tuple[RuleFile, ...]:
@@ -93,7 +93,7 @@ def _rules_within(rules: Rules | None, name: bytes, *, is_dir: bool) -> Rules | 
     return rules.enter(name) if is_dir else rules
 
 
-def _found(fd: int, path: bytes, name: bytes) -> Iterator[CarriedFile]:
+def _file_or_link_at(fd: int, path: bytes, name: bytes) -> Iterator[CarriedFile]:
     try:
         status = os.stat(name, dir_fd=fd, follow_symlinks=False)
     except OSError:

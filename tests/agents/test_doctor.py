@@ -524,10 +524,10 @@ def test_relative_entries_of_the_path_find_nothing(tmp_path, monkeypatch):
     found = program(tmp_path, "")
     monkeypatch.chdir(tmp_path / "bin")
     for path in ("", ".", "bin:.", ":"):
-        assert programs.find("claude", {"PATH": path}) is None
-    assert programs.find("claude", {"PATH": f".:{tmp_path}/bin"}) == found
+        assert programs.find_program("claude", {"PATH": path}) is None
+    assert programs.find_program("claude", {"PATH": f".:{tmp_path}/bin"}) == found
     os.chmod(found, 0o644)
-    assert programs.find("claude", {"PATH": f"{tmp_path}/bin"}) is None and programs.find("claude", {}) is None
+    assert programs.find_program("claude", {"PATH": f"{tmp_path}/bin"}) is None and programs.find_program("claude", {}) is None
 
 
 @pytest.mark.parametrize("agent", sorted(ALL))

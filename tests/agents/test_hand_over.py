@@ -99,12 +99,12 @@ def expected_place(agent, session, here):
 
 def hand_over(here, point):
     with context_of(here) as context:
-        return rewind.hand_over(context, context.store.checkpoint(point.id))
+        return rewind.take_over_conversation(context, context.store.checkpoint(point.id))
 
 
 def to_checkpoint(here, point):
     with context_of(here) as context:
-        return rewind.to_checkpoint(context, context.store.checkpoint(point.id))
+        return rewind.rewind_to_checkpoint(context, context.store.checkpoint(point.id))
 
 
 @pytest.mark.parametrize("agent", STORED)

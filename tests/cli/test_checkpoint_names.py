@@ -155,7 +155,7 @@ def test_moments(text, now, expected):
     from casrewind.ops import typed_times
 
     clock = int(datetime.fromisoformat(now).timestamp()) * 10**9
-    assert format_moment(typed_times.parse(text, clock)) == expected
+    assert format_moment(typed_times.parse_moment(text, clock)) == expected
 
 
 def test_a_word_that_is_a_checkpoint_and_a_path_is_refused_with_both_spellings(casrewind, root):

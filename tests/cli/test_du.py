@@ -209,7 +209,7 @@ def test_what_only_undo_needs_and_garbage_have_lines_of_their_own(casrewind, roo
     with opened(root, settings) as workspace:
         maintenance = workspace._context.store.maintenance()
         gone = [point.id for point, _ in workspace.checkpoints() if point.trigger == "safety" or point.changes.added]
-        assert len(gone) >= 2 and maintenance.forget(gone[:2], maintenance.position())
+        assert len(gone) >= 2 and maintenance.forget(gone[:2], maintenance.newest_seq())
         checked_usage(workspace)
     lines = casrewind("du", code=0).out.splitlines()
     assert sum(re.fullmatch(r" +(29|30)\.\d KiB  needed only by undo or an open restore", line) is not None for line in lines) == 1

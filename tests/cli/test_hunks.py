@@ -241,8 +241,8 @@ def taking_back(turned, root, home):
         with api.open(root, settings) as workspace:
             context = workspace._context
             view = TurnView(context)
-            turn = view.turn("@2")
-            found = view.comparison(view.filled(turn), (b"a.py",))
+            turn = view.find_turn("@2")
+            found = view.comparison(view.with_changes(turn), (b"a.py",))
             edit = hunks.edit_without_hunks(found, found.changes[0], numbers)
             return reverts.revert(context, view, [turn], [b"a.py"], hunks={b"a.py": edit})
 

@@ -426,7 +426,7 @@ KILLED = """
 import os, signal, sys
 from casrewind.store import registry
 from casrewind.cli.main import main
-registry.move = lambda source, target: os.kill(os.getpid(), signal.SIGKILL)
+registry.rename_store = lambda source, target: os.kill(os.getpid(), signal.SIGKILL)
 main(sys.argv[1:])
 """
 
@@ -688,9 +688,9 @@ def test_a_root_is_there_when_it_is_a_directory_of_its_own(tmp_path):
     (tmp_path / "dir").mkdir()
     (tmp_path / "link").symlink_to("dir")
     (tmp_path / "file").write_bytes(b"")
-    there = {name: roots.is_there(str(tmp_path / name)) for name in ("dir", "link", "file", "none", "file/below")}
+    there = {name: roots.is_still_there(str(tmp_path / name)) for name in ("dir", "link", "file", "none", "file/below")}
     assert there == {"dir": True, "link": False, "file": False, "none": False, "file/below": False}
-    assert roots.is_there(str(tmp_path / "link" / ".." / "dir"), unlike=str(tmp_path / "dir")) is False
-    assert roots.is_there(str(tmp_path), unlike=str(tmp_path / "dir")) is True
-    assert roots.is_there(str(tmp_path / "none"), unlike=str(tmp_path / "dir")) is False
-    assert roots.is_there("/" + "x" * 300) is True  # nobody can tell: a name that is too long for this system
+    assert roots.is_still_there(str(tmp_path / "link" / ".." / "dir"), unlike=str(tmp_path / "dir")) is False
+    assert roots.is_still_there(str(tmp_path), unlike=str(tmp_path / "dir")) is True
+    assert roots.is_still_there(str(tmp_path / "none"), unlike=str(tmp_path / "dir")) is False
+    assert roots.is_still_there("/" + "x" * 300) is True  # nobody can tell: a name that is too long for this system

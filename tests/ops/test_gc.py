@@ -461,7 +461,7 @@ def test_garbage_that_is_saved_again_while_packs_are_copied_stays(
     shutil.rmtree(root / "d")
     os.unlink(root / "x")
     save({"last": b"l"})
-    copy = Sweep.copy
+    copy = Sweep.copy_reachable
     met = []
 
     def meanwhile():
@@ -480,7 +480,7 @@ def test_garbage_that_is_saved_again_while_packs_are_copied_stays(
             meanwhile()
         return copied
 
-    monkeypatch.setattr(Sweep, "copy", watched)
+    monkeypatch.setattr(Sweep, "copy_reachable", watched)
     workspace.gc(newest(1))
     monkeypatch.undo()
     assert met

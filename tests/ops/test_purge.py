@@ -146,8 +146,8 @@ def test_what_only_a_forgotten_checkpoint_had_goes_too(filled, root):
     plant(root, {"key": b"the newest version"})
     filled.save()
     maintenance = filled._context.store.maintenance()
-    with maintenance.only_one(), maintenance.exclusively():
-        assert maintenance.forget([forgotten.id], maintenance.position())
+    with maintenance.exclude_other_maintenance(), maintenance.exclusively():
+        assert maintenance.forget([forgotten.id], maintenance.newest_seq())
     assert forgotten.id not in {point.id for point, _ in filled.checkpoints()}
     filled.purge([b"key"])
     assert hits(filled.store_path, [WORD[::-1], b"the newest version"]) == {}
@@ -165,8 +165,8 @@ def test_not_even_the_little_garbage_stays_that_gc_leaves(filled, root, monkeypa
     os.unlink(root / "large")
     filled.save()
     maintenance = filled._context.store.maintenance()
-    with maintenance.only_one(), maintenance.exclusively():
-        assert maintenance.forget([forgotten.id], maintenance.position())
+    with maintenance.exclude_other_maintenance(), maintenance.exclusively():
+        assert maintenance.forget([forgotten.id], maintenance.newest_seq())
     filled.purge([b"secret"])
     assert hits(filled.store_path, [WORD[::-1]]) == {}
     assert filled.verify().problems == ()
@@ -329,7 +329,7 @@ def test_a_holder_of_the_store_delays_it_until_it_gives_up(filled, root, setting
 
 
 def test_while_gc_runs_it_is_busy(filled):
-    with filled._context.store.maintenance().only_one(), pytest.raises(errors.StoreBusy):
+    with filled._context.store.maintenance().exclude_other_maintenance(), pytest.raises(errors.StoreBusy):
         filled.purge([b"key"])
 
 

@@ -124,7 +124,7 @@ def test_in_the_log_and_the_one_before_it_and_lines_stay_where_they_are(workspac
     log.add(f"first {WORD} last")
     log.add("nothing of it")
     log.add("w" * 1_990 + WORD)
-    assert len(log.unseen()) == 3
+    assert len(log.take_unseen()) == 3
     path = os.path.join(workspace.store_path, "log")
     with open(path, "rb") as file:
         before = file.read()
@@ -139,7 +139,7 @@ def test_in_the_log_and_the_one_before_it_and_lines_stay_where_they_are(workspac
             after = file.read()[: len(before)]
         assert [len(line) for line in after.splitlines()] == [len(line) for line in before.splitlines()]
         assert WORD[:5].encode() not in after and after.count(b"nothing of it") == 1
-    assert [line.partition(' ')[2] for line in log.unseen()] == ["what nobody has seen yet"]
+    assert [line.partition(' ')[2] for line in log.take_unseen()] == ["what nobody has seen yet"]
     assert hits(workspace.store_path, WORD) == {}
 
 
@@ -188,8 +188,8 @@ def test_what_only_a_forgotten_checkpoint_said_goes_too(workspace, root, told):
     plant(root, {"f": b"2"})
     workspace.save()
     maintenance = workspace._context.store.maintenance()
-    with maintenance.only_one(), maintenance.exclusively():
-        assert maintenance.forget(gone, maintenance.position())
+    with maintenance.exclude_other_maintenance(), maintenance.exclusively():
+        assert maintenance.forget(gone, maintenance.newest_seq())
     assert hits(workspace.store_path, WORD)
     workspace.purge_text(WORD.encode())
     assert hits(workspace.store_path, WORD) == {}

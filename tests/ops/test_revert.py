@@ -53,7 +53,7 @@ def write(root, edits):
 
 def revert(agent, *numbers, **options):
     view = TurnView(agent.context)
-    return reverts.revert(agent.context, view, [view.turn(f"@{number}") for number in numbers], **options)
+    return reverts.revert(agent.context, view, [view.find_turn(f"@{number}") for number in numbers], **options)
 
 
 def read(agent, path="a.py"):
@@ -331,7 +331,7 @@ def test_a_turn_between_two_forgotten_ones_is_taken_back(agent):
     for number in range(5):
         turn(agent, f"turn {number}", {"a.py": text(**{f"l{n * 2 + 1}": b"turn" for n in range(number + 1)})})
     view = TurnView(agent.context)
-    for identity in (view.turn("@3").before, view.turn("@3").after, view.turn("@1").after):
+    for identity in (view.find_turn("@3").before, view.find_turn("@3").after, view.find_turn("@1").after):
         agent.workspace.pin(identity)
     agent.workspace.gc(Limits(None, 1))
     number = next(one.n for one in TurnView(agent.context).turns if one.prompt == "turn 2")

@@ -90,7 +90,7 @@ def test_each_turn_of_generated_histories_is_taken_back_as_git_does(count, setti
             present, seen = history.now(), picture(root, mtimes=True)
             view = TurnView(workspace._context)
             for number, (before, after) in enumerate(reversed(history.turns), 1):
-                report = reverts.revert(workspace._context, view, [view.turn(f"@{number}")])
+                report = reverts.revert(workspace._context, view, [view.find_turn(f"@{number}")])
                 left = {item.path.decode() for item in report.kept}
                 assert left <= {name for name in FILES if before[name] != after[name]}
                 for name in FILES:

@@ -23,13 +23,13 @@ TREE = {f"d{n}/e{m}/f{k}": b"%d %d %d" % (n, m, k) for n in range(4) for m in ra
 
 
 def the_file(workspace):
-    return Path(stat_file.path_of(os.path.join(workspace.store_path, "index"), workspace._context.root.key))
+    return Path(stat_file.stat_file_path(os.path.join(workspace.store_path, "index"), workspace._context.root.key))
 
 
 def remembered(workspace):
     """(what the stat file stands for, its value); (None, None) when it is not believed."""
     context = workspace._context
-    context.tree.follow_root()
+    context.tree.reopen_root_if_replaced()
     return context.store.stat_index(context.root.key, context.tree.life) or (None, None)
 
 
@@ -214,7 +214,7 @@ def test_a_digest_that_the_store_does_not_have_is_never_named(saved, root, setti
         lie = lie._replace(tree=b"lost" * 8) if what == "tree" else lie._replace(rule_files=((b".gitignore", b"lost" * 8, lie.rule_files[0][2]),))
         index.newer = {b"d1" if what == "rule" else b"d2/e1": lie}
         index.begin_scan()
-        context.store.remember(context.root.key, basis, index.updated({}))
+        context.store.remember(context.root.key, basis, index.updated_value({}))
     plant(root, {edit: b"edited"})
     check(root, settings, edits=False)
 

@@ -57,16 +57,16 @@ def test_references(told, root):
     told.prompt("b", "two")
     plant(root, {"x": b"1"})
     seen = view(told)
-    assert seen.state("@2")[1] == before
-    assert seen.state("after:@2")[1] == after
-    assert seen.state("after:@1")[1] is None  # nothing stands behind it: the worktree
-    assert seen.turn(before.id).n == 2
+    assert seen.find_state("@2")[1] == before
+    assert seen.find_state("after:@2")[1] == after
+    assert seen.find_state("after:@1")[1] is None  # nothing stands behind it: the worktree
+    assert seen.find_turn(before.id).n == 2
     assert seen.turn_of(after.id).n == 2
     for wrong in ("@0", "@3", "after:@9"):
         with pytest.raises(errors.CheckpointNotFound):
-            seen.state(wrong)
+            seen.find_state(wrong)
     with pytest.raises(errors.CheckpointNotFound):
-        seen.turn("cffff")
+        seen.find_turn("cffff")
     assert turn_of("@12") == (12, False) and turn_of("after:@3") == (3, True)
     assert turn_of("12") == (12, False) and turn_of("after:3") == (3, True), "a bare number is a turn"
     assert [turn_of(word) for word in ("@", "1x", "@x", "@-1", "-1", "after:", "after:last", "@@1", "@²", "²")] == [None] * 10

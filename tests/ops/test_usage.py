@@ -112,7 +112,7 @@ def test_random_histories_agree_with_the_judge_before_and_after_gc(workspace, ro
 
 def forget(workspace, one):
     maintenance = workspace._context.store.maintenance()
-    assert maintenance.forget([one.id], maintenance.position())
+    assert maintenance.forget([one.id], maintenance.newest_seq())
 
 
 def test_unique_is_what_forgetting_that_checkpoint_alone_turns_into_garbage(workspace, tmp_path):

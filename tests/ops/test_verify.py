@@ -16,7 +16,7 @@ def pack_of(root, home):
 def flip_body_of(pack, wanted):
     """Flip a byte inside the body of the record that holds `wanted` raw bytes of content."""
     data = bytearray(pack.read_bytes())
-    for digest, place in packs.records(os.path.dirname(pack), pack.name.removesuffix(".pack")):
+    for digest, place in packs.records_of_pack(os.path.dirname(pack), pack.name.removesuffix(".pack")):
         if place.raw == wanted:
             data[place.offset + place.length - 1] ^= 1
             pack.chmod(0o600)

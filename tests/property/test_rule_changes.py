@@ -93,7 +93,7 @@ def check(seed, root, home, settings, turns):
 
     with opened(root, settings) as workspace:
         view = TurnView(workspace._context)
-        check_counts(history, [(turn, turn.unclear) for turn in map(view.filled, view.turns)])
+        check_counts(history, [(turn, turn.unclear) for turn in map(view.with_changes, view.turns)])
     command = InProcess(root, home)
     for number, (before, _) in enumerate(history.sides):
         name = f"@{turns - number}"

@@ -37,7 +37,7 @@ class Machine:
         return open_workspace(self.root, settings)
 
     def place(self, workspace):
-        return Path(stat_file.path_of(os.path.join(workspace.store_path, "index"), workspace._context.root.key))
+        return Path(stat_file.stat_file_path(os.path.join(workspace.store_path, "index"), workspace._context.root.key))
 
     def save(self):
         with self.open(self.settings) as workspace:

@@ -16,7 +16,7 @@ import pytest
 from casrewind import launch
 from casrewind.hook import background_push
 from casrewind.remote import push, push_process, remote_config
-from casrewind.settings import from_environment, opened
+from casrewind.settings import from_environment, open_until_end
 from casrewind.store import push_notes
 from support.command_in_process import InProcess
 from support.fake_client import Client
@@ -205,7 +205,7 @@ def in_store(pushing, monkeypatch):
         monkeypatch.delenv(name)
     for name, value in pushing.casrewind.environment.items():
         monkeypatch.setenv(name, value)
-    return opened(str(pushing.root), from_environment()[0], create=False)
+    return open_until_end(str(pushing.root), from_environment()[0], create=False)
 
 
 def test_a_push_that_takes_too_long_ends_by_its_own_limit(pushing, s3, monkeypatch):

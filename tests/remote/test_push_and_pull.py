@@ -720,7 +720,7 @@ def test_a_damaged_checkpoint_is_left_out_and_named_and_the_others_go(machine, o
         store = workspace._context.store
         digest = dict(workspace.entries(hurt))[b"a"].digest
         place = store._places([digest])[digest]
-        path = Path(packs.path_of(os.path.join(store.path, "packs"), place.pack))
+        path = Path(packs.pack_path(os.path.join(store.path, "packs"), place.pack))
     sound = path.read_bytes()
     wrong = bytearray(sound)
     wrong[place.offset + place.length - 1] ^= 1

@@ -272,8 +272,8 @@ def test_gc_takes_few_packs_at_once(history):
         sweep = workspace._context.store.maintenance().sweep()
         with workspace._context.store.holding():
             live = {digest for digest, _ in sweep_rows(workspace)}
-            groups = sweep.groups(sweep.usage(live)[0])
-            nothing = sweep.groups(sweep.usage(())[0])
+            groups = sweep.groups_worth_rewriting(sweep.pack_usage(live)[0])
+            nothing = sweep.groups_worth_rewriting(sweep.pack_usage(())[0])
     assert sum(map(len, groups)) == sum(map(len, nothing)) == len(packs_of(history.store))
     assert max(map(len, [*groups, *nothing])) <= MOST_AT_ONCE
 
@@ -283,4 +283,4 @@ def sweep_rows(workspace):
 
     directory = os.path.join(workspace.store_path, "packs")
     for name in os.listdir(directory):
-        yield from packs.records(directory, name.removesuffix(".pack"))
+        yield from packs.records_of_pack(directory, name.removesuffix(".pack"))

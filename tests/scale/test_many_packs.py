@@ -113,7 +113,7 @@ def test_the_quick_way_to_verify_notices_a_pack_that_lost_nothing_but_content(se
     directory, name = os.path.split(lost)
     with open(lost, "rb") as file:
         data = file.read()
-    found = [place for _, place in packs.records(directory, name.removesuffix(".pack"))]
+    found = [place for _, place in packs.records_of_pack(directory, name.removesuffix(".pack"))]
     parts = [data[place.offset : place.offset + place.length] for place in found]
     content = [part for part in parts if packs.decode_record_head(part)[0] == packs.FILE]
     assert len(content) == len(TREE) and parts[: len(TREE)] == content

@@ -86,6 +86,6 @@ def test_of_some_the_bytes_are_what_forgetting_them_frees(made):
         for _ in range(2 if made.count < 100 else 4):
             before = workspace.usage(1)
             row = random.Random(2).choice(before.checkpoints)
-            assert maintenance.forget([row.checkpoint.id], maintenance.position())
+            assert maintenance.forget([row.checkpoint.id], maintenance.newest_seq())
             after = workspace.usage(1)
             assert after.garbage - before.garbage == row.unique > 30_000

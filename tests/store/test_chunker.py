@@ -34,7 +34,7 @@ class Dribble(io.BytesIO):
 
 
 def stored(data, blobs, source=io.BytesIO):
-    items = [ChunkRef(blobs.put(chunk), len(chunk)) for chunk in chunker.cut(source(data), len(data))]
+    items = [ChunkRef(blobs.put(chunk), len(chunk)) for chunk in chunker.cut_into_chunks(source(data), len(data))]
     return items, chunker.encode_list(items, blobs.put)
 
 
@@ -43,7 +43,7 @@ def test_chunks_come_together_again(size):
     data = random.Random(size).randbytes(size)
     blobs = Blobs()
     items, top = stored(data, blobs)
-    assert list(chunker.chunks(blobs.load, top)) == items
+    assert list(chunker.chunks_of_list(blobs.load, top)) == items
     assert b"".join(blobs[item.digest] for item in items) == data
     assert all(0 < item.length <= 128 << 10 for item in items)
 
@@ -69,27 +69,27 @@ def test_a_change_in_a_long_list_rewrites_a_few_nodes_of_it():
     top = chunker.encode_list(items, before.put)
     level, _ = chunker.decode_node(before[top])
     assert level >= 2, "the list must have several levels for this test"
-    assert list(chunker.chunks(before.load, top)) == items
+    assert list(chunker.chunks_of_list(before.load, top)) == items
     changed = [*items[:20_000], ChunkRef(source.randbytes(32), 3), *items[20_001:]]
     chunker.encode_list(changed, after.put)
     assert len(before) > 250
     assert len(after.keys() - before.keys()) <= 2 * (level + 1)
-    assert set(chunker.nodes(before.load, top)) == set(before)
+    assert set(chunker.nodes_of_list(before.load, top)) == set(before)
 
 
 def test_a_list_whose_digests_never_end_a_node_still_gets_shorter_at_every_level():
     items = [ChunkRef(b"\x01" + n.to_bytes(31, "big"), 1) for n in range(5000)]
     blobs = Blobs()
-    assert list(chunker.chunks(blobs.load, chunker.encode_list(items, blobs.put))) == items
+    assert list(chunker.chunks_of_list(blobs.load, chunker.encode_list(items, blobs.put))) == items
     items = [ChunkRef(b"\x00" + n.to_bytes(31, "big"), 1) for n in range(5000)]
-    assert list(chunker.chunks(blobs.load, chunker.encode_list(items, blobs.put))) == items
+    assert list(chunker.chunks_of_list(blobs.load, chunker.encode_list(items, blobs.put))) == items
 
 
 def test_a_file_of_no_bytes_has_a_list_of_no_chunks():
     blobs = Blobs()
     items, top = stored(b"", blobs)
     assert items == []
-    assert list(chunker.chunks(blobs.load, top)) == []
+    assert list(chunker.chunks_of_list(blobs.load, top)) == []
 
 
 CHUNK = ChunkRef(digests.of(b"chunk"), 5)
@@ -121,7 +121,7 @@ def test_a_hostile_list_is_refused(what):
     blobs = Blobs()
     top = hostile(blobs)[what]
     with pytest.raises(errors.ManifestCorrupt):
-        for _ in chunker.chunks(blobs.load, top):
+        for _ in chunker.chunks_of_list(blobs.load, top):
             pass
 
 
@@ -130,11 +130,11 @@ def test_nodes_are_listed_once_each_however_often_they_are_shared():
     bomb = ChunkRef(blobs.plant(0, CHUNK), 5)
     for level in range(1, 30):
         bomb = ChunkRef(blobs.plant(level, bomb, bomb), bomb.length * 2)
-    assert len(list(chunker.nodes(blobs.load, bomb.digest))) == 30
+    assert len(list(chunker.nodes_of_list(blobs.load, bomb.digest))) == 30
 
 
 def test_a_hashing_source_knows_what_went_through_it():
     data = random.Random(7).randbytes(300_000)
     source = chunker.HashingSource(Dribble(data))
-    assert b"".join(chunker.cut(source, len(data))) == data
+    assert b"".join(chunker.cut_into_chunks(source, len(data))) == data
     assert (source.size, source.digest()) == (len(data), digests.of(data))

@@ -193,7 +193,7 @@ class Row:
     def get(self, key):
         return self.value
 
-    def put(self, key, value):
+    def overwrite(self, key, value):
         self.value = value
 
 
@@ -229,15 +229,15 @@ def a_stat_file(data):
         found = records[path] = index.record(path)
         values |= {label: shown(found.stamp), f"{label} rules": found.rules.hex(), f"{label} tree": found.tree.hex()}
         values[f"{label} sums"] = f"{found.files} files {found.size} bytes {found.ignored} ignored, special {found.special}, weight {found.weight}"
-        for at_name, (name, kind) in enumerate(zip(stat_index.split(found.names), found.kinds, strict=True)):
+        for at_name, (name, kind) in enumerate(zip(stat_index.split_names(found.names), found.kinds, strict=True)):
             values[f"{label} {name.decode()}"] = f"{kind} {shown(found.stamps[at_name * 36 : at_name * 36 + 36])}"
         values |= {f"{label} skipped {name.decode()}": reason for name, reason in found.skipped}
         for name, digest, packed in found.rule_files:
             values[f"{label} rule file {name.decode()}"] = f"{digest.hex()} {shown(packed)}"
     with tempfile.TemporaryDirectory() as directory:
-        stat_file.write(directory, worktree, basis, StatIndex().updated(records))
-        assert stat_file.read(directory, worktree) == (basis, data[at:])
-        return values, Path(stat_file.path_of(directory, worktree)).read_bytes()
+        stat_file.replace_stat_file(directory, worktree, basis, StatIndex().updated_value(records))
+        assert stat_file.read_stat_file(directory, worktree) == (basis, data[at:])
+        return values, Path(stat_file.stat_file_path(directory, worktree)).read_bytes()
 
 
 READERS = {

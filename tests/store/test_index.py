@@ -209,7 +209,7 @@ def test_an_index_that_somebody_has_made_anew_in_the_meantime_is_not_thrown_away
                 pass
         doubted = second.seen
         first.discard(first.seen)
-        first.change(lambda tables: tables[b"meta"].put(b"key", b"made anew"))
+        first.change(lambda tables: tables[b"meta"].overwrite(b"key", b"made anew"))
         second.discard(doubted)
         with second.view() as tables:
             assert tables[b"meta"].get(b"key") == b"made anew"

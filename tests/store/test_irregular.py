@@ -102,7 +102,7 @@ def test_a_hook_makes_its_checkpoint_all_the_same(casrewind, root, store, name):
 @pytest.mark.parametrize("name", ["log", "log.seen"])
 def test_a_log_that_is_a_fifo_keeps_nobody_waiting(tmp_path, name):
     put(tmp_path / name, "fifo")
-    script = "import sys; from casrewind.store.failure_log import FailureLog; log = FailureLog(sys.argv[1]); log.add('x'); print(log.unseen())"
+    script = "import sys; from casrewind.store.failure_log import FailureLog; log = FailureLog(sys.argv[1]); log.add('x'); print(log.take_unseen())"
     done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, timeout=25, check=True)
     assert (b"x" in done.stdout) == (name == "log.seen")
 

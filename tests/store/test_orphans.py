@@ -108,7 +108,7 @@ def test_a_rewind_that_was_killed_leaves_nothing_in_the_clients_directory_for_lo
 OWNER = """
 import sys, time
 from casrewind.store import scratch
-print(scratch.make(sys.argv[1]), flush=True)
+print(scratch.make_scratch(sys.argv[1]), flush=True)
 time.sleep(600)
 """
 
@@ -126,14 +126,14 @@ def test_a_scratch_directory_goes_with_its_owner_however_that_goes(tmp_path, mon
         assert os.stat(path).st_mode & 0o777 == 0o700
         Path(path, "data.mdb").write_bytes(b"x")
         owner.send_signal(signal.SIGSTOP)
-        mine = scratch.make(kind)
+        mine = scratch.make_scratch(kind)
         assert os.path.exists(f"{path}/data.mdb")
-        scratch.remove(mine)
+        scratch.remove_scratch(mine)
     finally:
         owner.kill()
         owner.wait()
         owner.stdout.close()
-    scratch.clear()
+    scratch.remove_dead_scratch()
     assert sorted(os.listdir(tmp_path)) == others
 
 
@@ -154,4 +154,4 @@ def test_without_any_temporary_directory_nothing_is_cleared(monkeypatch):
         raise FileNotFoundError
 
     monkeypatch.setattr(tempfile, "gettempdir", nowhere)
-    scratch.clear()
+    scratch.remove_dead_scratch()

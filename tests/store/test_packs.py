@@ -52,8 +52,8 @@ def test_a_blob_comes_back_from_a_new_pack_and_before_the_pack_is_finished(place
     assert pen.read(digest) is None  # not the writer's any more
     reader = PackReader(str(place / "packs"))
     assert reader.read(places.get(digest), digest) == blob
-    assert list(packs.records(str(place / "packs"), name)) == list(places.of_pack(name))
-    assert packs.sizes(str(place / "packs"), {}) == {name: size}
+    assert list(packs.records_of_pack(str(place / "packs"), name)) == list(places.of_pack(name))
+    assert packs.pack_sizes(str(place / "packs"), {}) == {name: size}
     reader.close()
 
 
@@ -162,7 +162,7 @@ def test_a_failed_sync_of_the_directory_fails_the_save_and_keeps_what_others_may
     pen.abort()
     (name,), drafts = names(place)
     assert drafts == []
-    ((digest, row),) = packs.records(str(place / "packs"), name.removesuffix(packs.SUFFIX))
+    ((digest, row),) = packs.records_of_pack(str(place / "packs"), name.removesuffix(packs.SUFFIX))
     reader = PackReader(str(place / "packs"))
     assert reader.read(row, digest) == TEXT
     reader.close()
@@ -228,7 +228,7 @@ def test_a_damaged_head_does_not_hide_the_records_behind_it(place):
             damaged = bytearray(whole)
             damaged[row.offset + at] ^= 0x10
             pack.write_bytes(damaged)
-            found = dict(packs.records(str(place / "packs"), pack.name.removesuffix(packs.SUFFIX)))
+            found = dict(packs.records_of_pack(str(place / "packs"), pack.name.removesuffix(packs.SUFFIX)))
             assert found == {d: r for d, r in rows.items() if d != digests.of(blobs[lost])}
 
 
@@ -238,7 +238,7 @@ def test_the_search_for_the_next_head_is_not_fooled_by_bytes_that_look_like_one(
     damaged = bytearray(pack.read_bytes())
     damaged[rows[digests.of(decoy)].offset] ^= 1
     pack.write_bytes(damaged)
-    found = dict(packs.records(str(place / "packs"), pack.name.removesuffix(packs.SUFFIX)))
+    found = dict(packs.records_of_pack(str(place / "packs"), pack.name.removesuffix(packs.SUFFIX)))
     assert list(found) == [digests.of(b"behind the decoy")]
 
 
@@ -250,7 +250,7 @@ def test_a_next_head_across_the_seam_of_two_reads_is_found(place):
         damaged = bytearray(pack.read_bytes())
         damaged[8] ^= 1
         pack.write_bytes(damaged)
-        found = dict(packs.records(str(place / "packs"), pack.name.removesuffix(packs.SUFFIX)))
+        found = dict(packs.records_of_pack(str(place / "packs"), pack.name.removesuffix(packs.SUFFIX)))
         assert list(found) == [digests.of(b"second")]
         pack.unlink()
 
@@ -261,5 +261,5 @@ def test_every_cut_of_a_pack_gives_the_records_that_are_whole(place):
     whole = pack.read_bytes()
     for length in range(len(whole)):
         pack.write_bytes(whole[:length])
-        found = dict(packs.records(str(place / "packs"), pack.name.removesuffix(packs.SUFFIX)))
+        found = dict(packs.records_of_pack(str(place / "packs"), pack.name.removesuffix(packs.SUFFIX)))
         assert found == {digest: row for digest, row in rows.items() if row.offset + row.length <= length}

@@ -252,7 +252,7 @@ def interrupt(reference, changes):
 
     def work():
         same_names(changes + 10**6)
-        safe_rename.exchange, safe_rename.without_replacing = dying(safe_rename.exchange), dying(safe_rename.without_replacing)
+        safe_rename.exchange_names, safe_rename.rename_without_replacing = dying(safe_rename.exchange_names), dying(safe_rename.rename_without_replacing)
         cli("restore", reference, "--yes")
 
     left = [changes]

@@ -95,7 +95,7 @@ class Files:
 
     def pack(self, data):
         self._write("packs/one.pack", data)
-        found = list(packs.records(os.path.join(self.place, "packs"), "one"))
+        found = list(packs.records_of_pack(os.path.join(self.place, "packs"), "one"))
         reader = packs.PackReader(os.path.join(self.place, "packs"))
         try:
             for digest, place in found:
@@ -129,7 +129,7 @@ def stat_value(root):
             for path in (b"", b"d0", b"d0/deep", b"d1", b"d2"):
                 for rules in {found.record(above).rules for above in (b"", b"d0") if found.record(above)} | {bytes(32)}:
                     found.subtree(path, rules)
-            found.updated({})
+            found.updated_value({})
 
     return work
 
@@ -139,11 +139,11 @@ def stat_file_at(place):
 
     def work(data):
         worktree = data[36:52].ljust(16, b"\0")
-        with open(stat_file.path_of(place, worktree), "wb") as file:
+        with open(stat_file.stat_file_path(place, worktree), "wb") as file:
             file.write(data)
         stat_file.read_basis(place, worktree)
-        stat_file.read(place, worktree)
-        os.unlink(stat_file.path_of(place, worktree))
+        stat_file.read_stat_file(place, worktree)
+        os.unlink(stat_file.stat_file_path(place, worktree))
 
     return work
 
@@ -154,7 +154,7 @@ class Stop(BaseException):
 
 def in_packs(store):
     for path in sorted((store / "packs").iterdir()):
-        for digest, place in packs.records(str(store / "packs"), path.stem):
+        for digest, place in packs.records_of_pack(str(store / "packs"), path.stem):
             with open(path, "rb") as file:
                 raw = os.pread(file.fileno(), place.length, place.offset)
             if len(raw) < 20_000:
@@ -208,7 +208,7 @@ def of_store(root, settings, files):
         settle()
         workspace.save()
         context = workspace._context
-        index = save.read_index(context)
+        index = save.read_stat_index(context)
         assert {path for path in (b"d0", b"d0/deep", b"d1", b"d2", b"d3") if index.record(path)} == {b"d0", b"d0/deep", b"d1", b"d2", b"d3"}
         yield "stat index", stat_value(root), index.value
         [whole] = (store / "index").glob("stat-*")

@@ -284,7 +284,7 @@ class Collecting(Upkeep):
         assert not [name for name in os.listdir(self.store) if name.startswith("index.")]
         assert not os.path.exists(f"{self.store}/{CUT}")  # one that this fault has torn off is kept for a month
         assert self.packs() <= self.after + SLACK, (self.packs(), self.after)
-        blobs = [digest for name in packs.names(place) for digest, _ in packs.records(place, name)]
+        blobs = [digest for name in packs.pack_names(place) for digest, _ in packs.records_of_pack(place, name)]
         assert len(blobs) == len(set(blobs)), "a blob stands in two packs"
 
     def check(self, *, thorough, back):
@@ -385,8 +385,8 @@ class Repairing(Upkeep):
         wanted = digest.of(LATER[2]["pinned.bin"])
         places = [
             place
-            for pack in packs.names(f"{self.store}/packs")
-            for found, place in packs.records(f"{self.store}/packs", pack)
+            for pack in packs.pack_names(f"{self.store}/packs")
+            for found, place in packs.records_of_pack(f"{self.store}/packs", pack)
             if found == wanted
         ]
         [place] = places

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from casrewind.model import checkpoint as checkpoints
 from casrewind.ops import conversation
-from casrewind.settings import Settings, opened
+from casrewind.settings import Settings, open_until_end
 from casrewind.store import ledger
 from casrewind.store.store import Store
 
@@ -20,7 +20,7 @@ def settings_of(casrewind):
 @contextmanager
 def context_of(casrewind):
     """The open project of a command of the tests."""
-    with opened(casrewind.root, settings_of(casrewind), create=True) as context:
+    with open_until_end(casrewind.root, settings_of(casrewind), create=True) as context:
         yield context
 
 

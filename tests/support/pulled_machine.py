@@ -4,7 +4,7 @@ from casrewind.model import checkpoint as checkpoints
 from casrewind.model import digest as digests
 from casrewind.model import history
 from casrewind.store import ledger, packs
-from casrewind.store.reachability import of_file, references
+from casrewind.store.reachability import reference_of_file, references
 from casrewind.workspace import Settings, Workspace
 from support.agent_turns import AgentTurns
 from support.trees import plant
@@ -57,7 +57,7 @@ class PulledMachine:
     def _needed(self, points):
         """(kind, digest) of every blob that these checkpoints need."""
         found = dict.fromkeys([(packs.TREE, point.tree) for point in points] + [(packs.DOMAIN, point.domain) for point in points])
-        contents = (of_file(point.transcript) for point in points if point.transcript is not None)
+        contents = (reference_of_file(point.transcript) for point in points if point.transcript is not None)
         found |= dict.fromkeys((one.kind, one.digest) for one in contents)
         waiting = list(found)
         while waiting:

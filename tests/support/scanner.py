@@ -43,7 +43,7 @@ class Scanner:
         self.index.begin_scan()
         with Worktree(self.root) as tree:
             found = scans.scan(tree, self.sink, self.policy._replace(**options), self.index)
-        self.index = StatIndex(found.known.updated(found.records))
+        self.index = StatIndex(found.known.updated_value(found.records))
         return found
 
     def entries(self, found):

@@ -16,7 +16,7 @@ from casrewind.worktree import safe_rename
 from casrewind.worktree.apply import NOT_EMPTY, Applier
 from casrewind.worktree.reader import EMPTY_TREE, Worktree
 from casrewind.worktree.displaced import CHANGED
-from casrewind.worktree.recover import recover_files, unwind
+from casrewind.worktree.recover import recover_files, put_directories_back
 from support.picture import differences, picture
 from support.trees import Dir, Fifo, Link, Mode, plant
 
@@ -87,7 +87,7 @@ def any_way(request, monkeypatch):
     if request.param == "no exchange":
         monkeypatch.setattr(safe_rename, "_CALL", None)
     if request.param == "fixed directories":
-        exchange, move = safe_rename.exchange, os.rename
+        exchange, move = safe_rename.exchange_names, os.rename
 
         def unless_directory(name, fd):
             if stat.S_ISDIR(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
@@ -101,7 +101,7 @@ def any_way(request, monkeypatch):
             unless_directory(one, src_dir_fd)
             move(one, other, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
 
-        monkeypatch.setattr(safe_rename, "exchange", exchanged)
+        monkeypatch.setattr(safe_rename, "exchange_names", exchanged)
         monkeypatch.setattr(os, "rename", moved)
     return request.param
 
@@ -366,14 +366,14 @@ def meddle(monkeypatch, deed, way):
             deed()
 
     if way != "no exchange":
-        real = safe_rename.exchange
+        real = safe_rename.exchange_names
 
         def exchange(*arguments):
             found = real(*arguments)
             once()
             return found
 
-        monkeypatch.setattr(safe_rename, "exchange", exchange)
+        monkeypatch.setattr(safe_rename, "exchange_names", exchange)
     else:
         real_rename = os.rename
 
@@ -487,7 +487,7 @@ def interruptions(ground_of, tree, actions_of, monkeypatch, way):
         with monkeypatch.context() as patch:
             for name in CALLS:
                 patch.setattr(os, name, dying(getattr(os, name), left))
-            for name in ("exchange", "without_replacing"):
+            for name in ("exchange_names", "rename_without_replacing"):
                 patch.setattr(safe_rename, name, dying(getattr(safe_rename, name), left))
             try:
                 displaced.applier(*actions).run()
@@ -568,10 +568,10 @@ def test_killed_at_any_call_it_can_be_finished_or_taken_back(tmp_path, monkeypat
         recover_files(first.displaced, sorted(actions))
         recover_files(second.displaced, back)
         if forward:
-            unwind(second.displaced, back)
+            put_directories_back(second.displaced, back)
             outcome = first.run()
         else:
-            unwind(first.displaced, sorted(actions))
+            put_directories_back(first.displaced, sorted(actions))
             outcome = second.run()
         assert not outcome.kept
         assert differences(new if forward else old, picture(displaced.root)) == {}

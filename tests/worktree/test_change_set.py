@@ -15,7 +15,7 @@ from casrewind import Limits
 from casrewind.model import stamp as stamps
 from casrewind.ops import save as saves
 from casrewind.ops import save
-from casrewind.settings import opened
+from casrewind.settings import open_until_end
 from casrewind.workspace import Workspace
 from casrewind.worktree import inotify, stat_index
 from casrewind.worktree.change_set import WatchResult
@@ -38,12 +38,12 @@ class Pair:
 
     def save(self):
         """Save in both ways; what was known."""
-        self.tree.drain()
+        self.tree.process_queued_events()
         watch = self.tree.watch(memory=self.memory)
         watch.proof = self.proof
-        with opened(self.root, self.settings, create=True, watch=watch) as context:
+        with open_until_end(self.root, self.settings, create=True, watch=watch) as context:
             found = saves.save(context, saves.Moment(trigger="prompt"))
-            save.finish_watch(context, watch)
+            save.finish_watched_save(context, watch)
         self.adopt_result(watch)
         with Workspace(self.root, self.other, create=True) as workspace:
             right = saves.save(workspace._context, saves.Moment(trigger="prompt"))
@@ -65,9 +65,9 @@ class Pair:
         raise AssertionError("nothing was ever known")
 
     def unnoticed(self):
-        self.tree.drain()
+        self.tree.process_queued_events()
         with Workspace(self.root, self.settings, create=False) as workspace:
-            return save.find_unnoticed(workspace._context, self.tree.watch(memory=self.memory), lambda: True)
+            return save.find_unreported_changes(workspace._context, self.tree.watch(memory=self.memory), lambda: True)
 
 
 def facts(saved):
@@ -88,9 +88,9 @@ def looked_at(pair, monkeypatch):
     usual = os.stat
     monkeypatch.setattr(os, "stat", lambda path, *a, **k: seen.append(path) or usual(path, *a, **k))
     monkeypatch.setattr(stat_index, "positions_that_differ", stamps.positions_that_differ)  # which calls os.stat
-    pair.tree.drain()
+    pair.tree.process_queued_events()
     watch = pair.tree.watch(memory=pair.memory)
-    with opened(pair.root, pair.settings, create=False, watch=watch) as context:
+    with open_until_end(pair.root, pair.settings, create=False, watch=watch) as context:
         seen.clear()
         saves.save(context, saves.Moment(trigger="prompt"))
     monkeypatch.undo()
@@ -167,10 +167,10 @@ def test_a_comparison_of_everything_writes_what_is_known_and_takes_nothing_for_s
     before = stat_file(pair)
     settle()
     (root / "d2" / "e2" / "f0").write_bytes(b"not yet saved")
-    pair.tree.drain()
+    pair.tree.process_queued_events()
     watch = pair.tree.watch(memory=pair.memory)
     with Workspace(pair.root, pair.settings, create=False) as workspace:
-        assert save.find_unnoticed(workspace._context, watch, lambda: True) == []
+        assert save.find_unreported_changes(workspace._context, watch, lambda: True) == []
     pair.adopt_result(watch)
     assert stat_file(pair) != before and not pair.memory.newer
     assert not pair.save().full  # it compares the checkpoint with one that read everything
@@ -247,7 +247,7 @@ def test_what_is_mounted_elsewhere_is_nothing_to_a_project(pair, root):
 def test_a_mount_while_it_looks_leaves_nothing_known_even_if_it_is_gone_again(pair, root):
     plant(root, WIDE)
     pair.warm()
-    pair.tree.drain()
+    pair.tree.process_queued_events()
     watch = pair.tree.watch()
     mount(root / "d1")
     subprocess.run(["umount", root / "d1"], check=True)
@@ -315,10 +315,10 @@ def test_another_directory_in_the_place_of_the_root(pair, root):
     pair.warm()
     aside = root.rename(root.parent / "aside")
     plant(root, {"d1/e1/f0": b"of the other"})
-    pair.tree.drain()
+    pair.tree.process_queued_events()
     assert pair.tree.over
     watch = pair.tree.watch()
-    with opened(pair.root, pair.settings, create=True, watch=watch) as context:
+    with open_until_end(pair.root, pair.settings, create=True, watch=watch) as context:
         assert saves.save(context, saves.Moment(trigger="prompt")).checkpoint.files == 1
     assert watch.full and watch.result().failed
     shutil.rmtree(aside)

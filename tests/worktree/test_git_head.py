@@ -7,7 +7,7 @@ import time
 import pytest
 
 from casrewind.worktree import git_head
-from casrewind.worktree.root import find
+from casrewind.worktree.root import find_root
 
 ONE, TWO = "1" * 40, "a" * 64
 
@@ -21,7 +21,7 @@ def git(tmp_path):
 
 
 def read(place, common=None):
-    return git_head.read(str(place), str(common) if common else None)
+    return git_head.branch_and_commit(str(place), str(common) if common else None)
 
 
 def test_a_branch_whose_ref_is_a_file(git):
@@ -64,8 +64,8 @@ def test_a_linked_worktree_has_its_refs_in_the_common_directory(git, tmp_path):
 
 
 def test_no_repository():
-    assert git_head.read(None, None) == ("", "")
-    assert git_head.read("/nowhere/at/all", None) == ("", "")
+    assert git_head.branch_and_commit(None, None) == ("", "")
+    assert git_head.branch_and_commit("/nowhere/at/all", None) == ("", "")
 
 
 @pytest.mark.parametrize(
@@ -114,6 +114,6 @@ def test_as_git_itself_says(tmp_path):
         for pack in (False, True):
             if pack:
                 run("pack-refs", "--all")
-            root = find(str(at), home=str(tmp_path / "home"), is_known=lambda _: False)
+            root = find_root(str(at), home=str(tmp_path / "home"), is_known=lambda _: False)
             said = (run("branch", "--show-current", at=at), run("rev-parse", "HEAD", at=at))
-            assert git_head.read(root.git_dir, root.common_dir) == said
+            assert git_head.branch_and_commit(root.git_dir, root.common_dir) == said

@@ -240,10 +240,10 @@ def test_spelling_and_names_that_cannot_be(tree, root):
 
 def test_whether_a_directory_may_be_changed(tree, root):
     plant(root, {"d/x": b"", "file": b"", "l": Link("d"), "run": Exec(b"")})
-    assert tree.may_change(b"")
-    assert tree.may_change(b"d")
+    assert tree.may_change_names(b"")
+    assert tree.may_change_names(b"d")
     for path in (b"file", b"l", b"missing"):
-        assert not tree.may_change(path)
+        assert not tree.may_change_names(path)
 
 
 def test_a_hash_sink_gives_the_digests_that_a_store_would(root):

@@ -16,7 +16,7 @@ def never(_):
 
 
 def find(start, home, is_known=never):
-    return roots.find(str(start), str(home), is_known)
+    return roots.find_root(str(start), str(home), is_known)
 
 
 def test_the_nearest_git_directory_above_is_the_root(tmp_path, home):
@@ -309,7 +309,7 @@ def test_a_git_that_is_a_fifo_hangs_nobody(tmp_path, home):
 )
 def test_system_directories_are_refused(place):
     with pytest.raises(errors.RootRefused, match="--force"):
-        roots.refuse(place, "/home/somebody")
+        roots.refuse_system_directories(place, "/home/somebody")
 
 
 def test_home_and_everything_above_it_are_refused_and_what_is_in_it_is_not(tmp_path):
@@ -317,14 +317,14 @@ def test_home_and_everything_above_it_are_refused_and_what_is_in_it_is_not(tmp_p
     home.mkdir(parents=True)
     for place in (home, tmp_path / "a", tmp_path):
         with pytest.raises(errors.RootRefused):
-            roots.refuse(str(place), str(home))
-    roots.refuse(str(home / "project"), str(home))
-    roots.refuse(str(tmp_path / "a/bb"), str(home))
+            roots.refuse_system_directories(str(place), str(home))
+    roots.refuse_system_directories(str(home / "project"), str(home))
+    roots.refuse_system_directories(str(tmp_path / "a/bb"), str(home))
 
 
 def test_store_names_are_readable_and_tell_roots_apart():
-    one, two = roots.describe("/nowhere/a/my project\xe9\n"), roots.describe("/nowhere/b/my project\xe9\n")
+    one, two = roots.root_at("/nowhere/a/my project\xe9\n"), roots.root_at("/nowhere/b/my project\xe9\n")
     assert roots.store_name_of(one.owner) != roots.store_name_of(two.owner)
     assert roots.store_name_of(one.owner).startswith("my_project\xe9_-")
-    assert "/" not in roots.store_name_of(roots.describe("/").owner)
-    assert len(roots.store_name_of(roots.describe("/" + "n" * 250).owner)) < 60
+    assert "/" not in roots.store_name_of(roots.root_at("/").owner)
+    assert len(roots.store_name_of(roots.root_at("/" + "n" * 250).owner)) < 60

@@ -68,7 +68,7 @@ def make(root, name, kind):
 def test_rename_where_nothing_stands(way, root, here, kind):
     make(root, "a", kind)
     before = picture(root, inodes=True)
-    safe_rename.without_replacing(here, b"a", b"b")
+    safe_rename.rename_without_replacing(here, b"a", b"b")
     after = picture(root, inodes=True)
     assert {b"b" + path[1:]: entry[:1] for path, entry in before.items()} == {
         path: entry[:1] for path, entry in after.items()
@@ -83,13 +83,13 @@ def test_rename_where_something_stands_changes_nothing(way, root, here, kind, th
     make(root, "b", there)
     before = picture(root, mtimes=True, inodes=True)
     with pytest.raises(FileExistsError):
-        safe_rename.without_replacing(here, b"a", b"b")
+        safe_rename.rename_without_replacing(here, b"a", b"b")
     assert picture(root, mtimes=True, inodes=True) == before
 
 
 def test_rename_of_what_is_not_there(way, here):
     with pytest.raises(FileNotFoundError):
-        safe_rename.without_replacing(here, b"missing", b"b")
+        safe_rename.rename_without_replacing(here, b"missing", b"b")
     assert os.listdir(here) == []
 
 
@@ -99,7 +99,7 @@ def test_exchange_trades_names_or_says_that_it_cannot(way, root, here, kind, the
     make(root, "a", kind)
     make(root, "b", there)
     inodes = os.lstat(root / "a").st_ino, os.lstat(root / "b").st_ino
-    traded = safe_rename.exchange(here, b"a", b"b")
+    traded = safe_rename.exchange_names(here, b"a", b"b")
     assert traded == (way == "the system's call")
     now = os.lstat(root / "a").st_ino, os.lstat(root / "b").st_ino
     assert now == (inodes[::-1] if traded else inodes)
@@ -109,7 +109,7 @@ def test_exchange_with_nothing(root, here):
     plant(root, {"a": b"1"})
     for pair in ((b"a", b"missing"), (b"missing", b"a")):
         with pytest.raises(FileNotFoundError):
-            safe_rename.exchange(here, *pair)
+            safe_rename.exchange_names(here, *pair)
     assert os.listdir(root) == ["a"]
 
 
@@ -118,14 +118,14 @@ def test_an_error_that_means_something_else_is_raised(monkeypatch, root, here):
     for number in (errno.EIO, errno.ENOSPC, errno.EROFS, errno.EACCES):
         unsupported(number)(monkeypatch)
         with pytest.raises(OSError) as caught:
-            safe_rename.without_replacing(here, b"a", b"b")
+            safe_rename.rename_without_replacing(here, b"a", b"b")
         assert caught.value.errno == number
     assert os.listdir(root) == ["a"]
 
 
 def test_a_link_is_renamed_and_not_what_it_points_to(way, root, here):
     plant(root, {"target": b"t", "a": Link("target")})
-    safe_rename.without_replacing(here, b"a", b"b")
+    safe_rename.rename_without_replacing(here, b"a", b"b")
     assert os.readlink(root / "b") == "target"
     assert (root / "target").read_bytes() == b"t"
 

@@ -202,7 +202,7 @@ def test_edits_at_random_are_seen_as_without_an_index(root, seed):
         assert (found.files, found.size, found.entries) == (plain.files, plain.size, plain.entries)
         whole = StatIndex()
         assert StatIndex(scan.index.value).record(b"").tree == found.tree
-        assert whole.updated(plain.records) == scan.index.value, "what was copied is what would have been made anew"
+        assert whole.updated_value(plain.records) == scan.index.value, "what was copied is what would have been made anew"
 
 
 def test_the_record_of_one_directory_costs_no_more_in_a_large_index():
@@ -211,7 +211,7 @@ def test_the_record_of_one_directory_costs_no_more_in_a_large_index():
     directory = DirRecord(b"s" * 36, b"r" * 32, b"t" * 32, 0, 1000, 0, 0, names, b"f" * 36_000, bytes(1000), b"")
     children = [b"d%03d" % number for number in range(100)]
     root = directory._replace(names=b"", stamps=b"", kinds=b"", children=b"\0".join(children))
-    index = StatIndex(StatIndex().updated({b"": root} | dict.fromkeys(children, directory)))
+    index = StatIndex(StatIndex().updated_value({b"": root} | dict.fromkeys(children, directory)))
     tracemalloc.start()
     try:
         assert index.record(b"d007") == directory

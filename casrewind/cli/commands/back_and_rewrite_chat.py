@@ -102,7 +102,7 @@ def _back_elsewhere(context: Context, options: "ParsedOptions", word: str, done:
 
     def going_back() -> Rewound:
         if chat:
-            return rewind.to_checkpoint(
+            return rewind.rewind_to_checkpoint(
                 context, point, both=files, dry_run=options.dry_run, keeper=question.keeper, confirm=question if files else None
             )
         report = restores.restore(context, point, dry_run=options.dry_run, keeper=question.keeper, confirm=question)
@@ -181,7 +181,7 @@ def restore_chat_or_both(context: Context, options: "ParsedOptions", point: "Che
     )  # fmt: skip
 
     def rewinding() -> Rewound:
-        return rewind.to_checkpoint(
+        return rewind.rewind_to_checkpoint(
             context,
             point,
             both=both,
@@ -198,7 +198,7 @@ def restore_chat_or_both(context: Context, options: "ParsedOptions", point: "Che
 def rewrite_chat(context: Context, options: "ParsedOptions", done: Done) -> int:
     """casrewind rewrite-chat."""
     point = lookup.checkpoint(context, options.ref or "")
-    planned = rewind.to_checkpoint(context, point, in_place=True, dry_run=True)
+    planned = rewind.rewind_to_checkpoint(context, point, in_place=True, dry_run=True)
     done()
     print_lines(removed_prompts(planned), sys.stderr)
     remark(f"The conversation of {point.id} will be cut in its own session; as it is now it is kept beside:")
@@ -207,7 +207,7 @@ def rewrite_chat(context: Context, options: "ParsedOptions", done: Done) -> int:
     sys.stderr.flush()
     if sys.stdin.readline().strip() != _WORD:
         raise errors.UsageError(f"nothing was changed: rewrite-chat wants the word {_WORD} typed, on standard input")
-    return _report(rewind.to_checkpoint(context, point, in_place=True), options)
+    return _report(rewind.rewind_to_checkpoint(context, point, in_place=True), options)
 
 
 def _carry_out(
@@ -277,7 +277,7 @@ def _copy_to_clipboard(text: str) -> str | None:
     from ... import programs
 
     for variable, (name, *arguments) in _TOOLS:
-        tool = programs.find(name, os.environ)
+        tool = programs.find_program(name, os.environ)
         if (variable and not os.environ.get(variable)) or tool is None:
             continue
         null = subprocess.DEVNULL  # a tool may keep running to serve the text: it must not hold our pipes

@@ -37,7 +37,7 @@ def bisect(context: "Context", options: "ParsedOptions", done: Done) -> int:
     if not arguments:
         raise errors.UsageError("bisect: missing COMMAND", "casrewind bisect -- make test, for example")
     good, bad = (None if word is None else lookup.checkpoint(context, word) for word in (options.good, options.bad))
-    links = roots.below(context.root.path, options.links, options.directory)
+    links = roots.paths_below_root(context.root.path, options.links, options.directory)
     teller = _Teller(context, done, is_bad_now=bad is None, is_quiet=options.quiet)
     below = os.path.relpath(os.path.realpath(options.directory), context.root.path)
     run = partial(_run, arguments, below, teller, is_output_apart=options.json)
@@ -132,9 +132,9 @@ def _suspect_changes(view: TurnView, good: "Candidate", suspects: "Sequence[Cand
 
 
 def _suspect_change(view: TurnView, old: "Checkpoint", new: "Checkpoint") -> bisected.SuspectChange:
-    maker = view.made_by(old.id, new.id, b"")
+    maker = view.maker_of(old.id, new.id, b"")
     if len(maker.turns) == 1 and maker.operation is None:
-        turn = view.filled(maker.turns[0])
+        turn = view.with_changes(maker.turns[0])
         moment = turn.ended_ns or turn.started_ns or new.created_ns
         return bisected.SuspectChange(old, new, f'@{turn.n} "{first_words(turn.prompt)}" ({age_in_words(moment)})', maker.by, (turn,))
     return bisected.SuspectChange(old, new, f"{RowWriter(view).made_by(maker)} ({age_in_words(new.created_ns)})", maker.by, maker.turns)

@@ -27,7 +27,7 @@ from ...ops import lookup
 from ...ops.checkpoint_names import REMOTE, ReferencePlace, is_listed, label_of
 from ...ops.context import Context
 from ...ops.turn_view import TurnView
-from ...settings import Settings, from_environment, opened
+from ...settings import Settings, from_environment, open_until_end
 from ...store.catalog import Marked
 from ...worktree import root as roots
 from ..grammar import argparse_form as parser
@@ -107,7 +107,7 @@ def _without_errors(offer: Offer) -> Callable[..., Candidates]:
 
 def _open_project(options: argparse.Namespace) -> AbstractContextManager[Context]:
     settings, _ = from_environment(store=options.store)
-    return opened(options.directory, settings._replace(deadline=_DEADLINE), create=False)
+    return open_until_end(options.directory, settings._replace(deadline=_DEADLINE), create=False)
 
 
 def _references(prefix: str, options: argparse.Namespace) -> Candidates:
@@ -183,7 +183,7 @@ def _ref_and_path(prefix: str, options: argparse.Namespace) -> Candidates:
 def _paths_in_checkpoint(context: "Context", point: Checkpoint, before: str, given: str, options: argparse.Namespace) -> Candidates:
     """The paths of a checkpoint that begin with `given`, each after `before`."""
     folder = given[: given.rfind("/") + 1]
-    (place,) = roots.below(context.root.path, [folder or "."], options.directory)
+    (place,) = roots.paths_below_root(context.root.path, [folder or "."], options.directory)
     names = manifest.Finder(context.store.load_tree, point.tree).directory(place).items()
     return dict(_candidates(((name, entry.kind == "dir") for name, entry in names), before + folder))
 

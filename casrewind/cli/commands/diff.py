@@ -50,12 +50,14 @@ def _turn_diff(context: "Context", options: "ParsedOptions", named: Words, turn:
 
     moment = turn.ended_ns or turn.started_ns
     when = ", so far" if turn.running else "" if moment is None else f", {age_in_words(moment)}"
-    heading = f'{view.number(turn)} "{first_words(turn.prompt)}"{when}: from {turn.before} to {turn.after or "the files now"}'
+    heading = f'{view.typed_number(turn)} "{first_words(turn.prompt)}"{when}: from {turn.before} to {turn.after or "the files now"}'
     _print_comparison(options, found, heading, before, after, turn)
     if turn.purged:
         remark(f"casrewind: purged, and not compared: {', '.join(printable(path) for path in turn.purged)}")
     if turn.damaged:
-        remark(f"casrewind: a part of what {view.number(turn)} changed is damaged in the store; casrewind verify shows what is affected")
+        remark(
+            f"casrewind: a part of what {view.typed_number(turn)} changed is damaged in the store; casrewind verify shows what is affected"
+        )
     return errors.StoreDamaged.exit_code if turn.damaged else _report_missing_paths(found)
 
 

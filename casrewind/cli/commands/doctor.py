@@ -20,7 +20,7 @@ from ...hook.helper_process import HelperState
 from ...messages import age_in_words, plural, printable
 from ...ops import conversation, lookup, status
 from ...ops.status import AgentSeen
-from ...settings import Settings, find_root, opened
+from ...settings import Settings, find_root, open_until_end
 from ...store import scratch
 from ...store.failure_log import FailureLog
 from ..show import shapes
@@ -74,7 +74,7 @@ def doctor(settings: Settings, options: "ParsedOptions") -> int:
     reasons: tuple[str, ...] = ()
     if root is not None:
         try:
-            with opened(options.directory, settings, create=False) as context:
+            with open_until_end(options.directory, settings, create=False) as context:
                 print_hook_failures(settings.data, context.store.path)
                 reasons = status.status(context).reasons
                 seen = {found.agent: found for found in status.agents_seen(context)}
@@ -119,7 +119,7 @@ def _examine_client(
     """Examine one agent's client and try its hooks. `lacks` are problems that disable all hooks of this project.
     `unknown`: see format_problems."""
     problems = []
-    program, version = programs.find(client.program, settings.environ), None
+    program, version = programs.find_program(client.program, settings.environ), None
     if program is not None:
         version, wrong = run_program.ask_version(program, settings.environ)
         if version is None:
@@ -181,7 +181,7 @@ def _is_prompt(client: Client, event: str) -> bool:
 def _try_hook(client: Client, hook: InstalledHook, settings: Settings) -> tuple[int, str]:
     """Returns (milliseconds of a hook for one event, problem or "")."""
     try:
-        base = scratch.make("doctor")
+        base = scratch.make_scratch("doctor")
     except OSError as error:
         return 0, f"it cannot be tried: {error.strerror or error}"
     try:
@@ -201,7 +201,7 @@ def _try_hook(client: Client, hook: InstalledHook, settings: Settings) -> tuple[
     except OSError as error:
         return 0, f"it cannot be tried: {error.strerror or error}"
     finally:
-        scratch.remove(base)
+        scratch.remove_scratch(base)
 
 
 def _try_once(client: Client, hook: InstalledHook, settings: Settings, place: Settings, project: str) -> tuple[int, str]:
@@ -234,11 +234,11 @@ def _try_once(client: Client, hook: InstalledHook, settings: Settings, place: Se
 
 def _trial_outcome(project: str, place: Settings, session: str) -> tuple[bool, str]:
     """Returns (True if the session's event has its checkpoint, new lines of the hook log as one line)."""
-    made, lines = False, FailureLog(place.data).unseen()
+    made, lines = False, FailureLog(place.data).take_unseen()
     try:
-        with opened(project, place, create=False) as context:
+        with open_until_end(project, place, create=False) as context:
             made = any(point.session == session and point.files == 1 for point, _ in lookup.checkpoints_of(context))
-            lines += FailureLog(context.store.path).unseen()
+            lines += FailureLog(context.store.path).take_unseen()
     except errors.CasrewindError:
         pass
     return made, "; ".join(distinct(line.partition(" ")[2] for line in lines))[:500]

@@ -15,7 +15,7 @@ from ...ops import inclusion
 from ...ops import save as saves
 from ...ops.inclusion import RuleChange, Word
 from ...ops.save import Moment
-from ...settings import Settings, find_root, opened, scan_policy, store_of
+from ...settings import Settings, find_root, open_until_end, scan_policy, store_path
 from ...store.layout import Layout
 from ...worktree import ignored
 from ...worktree import root as roots
@@ -83,7 +83,7 @@ def exclude(context: "Context", options: "ParsedOptions", done: Done) -> int:
 def why(settings: Settings, options: "ParsedOptions") -> int:
     """casrewind why."""
     root = find_root(options.directory, settings)
-    store = store_of(root, settings)
+    store = store_path(root, settings)
     tree = Worktree(root.path)
     try:
         with _policy_of_next_save(options, settings) as policy:
@@ -105,12 +105,12 @@ def _policy_of_next_save(options: "ParsedOptions", settings: Settings) -> Iterat
     with ExitStack() as stack:
         policy = None
         with suppress(errors.CasrewindError):
-            policy = stack.enter_context(opened(options.directory, settings, create=False)).policy
+            policy = stack.enter_context(open_until_end(options.directory, settings, create=False)).policy
         yield policy
 
 
 def _given_paths(root: str, options: "ParsedOptions") -> list[bytes]:
-    return list(roots.below(root, options.path, options.directory))
+    return list(roots.paths_below_root(root, options.path, options.directory))
 
 
 def _change(context: "Context", options: "ParsedOptions", change: Callable[..., RuleChange]) -> RuleChange:
@@ -132,7 +132,7 @@ def _path_or_pattern(root: str, text: str, start: str) -> list[Word]:
     """
     if any(character in text for character in "*?[") and not os.path.lexists(os.path.join(start, text)):
         return [Word(os.fsencode(text), is_pattern=True)]
-    return [Word(path, is_pattern=False) for path in roots.below(root, [text], start)]
+    return [Word(path, is_pattern=False) for path in roots.paths_below_root(root, [text], start)]
 
 
 def _print_rules(found: RuleChange) -> None:

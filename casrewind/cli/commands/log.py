@@ -138,7 +138,7 @@ class _Makers:
             return None, None
         if view not in self._writers:
             self._writers[view] = RowWriter(view)
-        return view.made_by(row.before.id, row.checkpoint.id, path), self._writers[view]
+        return view.maker_of(row.before.id, row.checkpoint.id, path), self._writers[view]
 
 
 def _search_of(options: "ParsedOptions") -> "Search | None":
@@ -204,9 +204,9 @@ def _with_matching_changes(context: "Context", row: Turn | Outside | Reset, sear
     from ...ops import compare
 
     if not isinstance(row, Reset):
-        search.pass_over(row.purged)
+        search.note_unsearched(row.purged)
     to_now = row.to_now if isinstance(row, Turn) else isinstance(row, Outside) and not row.checkpoint
-    told = search.matching(compare.comparison_of_changes(context, row.changes, to_now=to_now, unclear=row.unclear))
+    told = search.matching_changes(compare.comparison_of_changes(context, row.changes, to_now=to_now, unclear=row.unclear))
     return row._replace(changes=told.changes, unclear=told.unclear, damaged=row.damaged or told.damaged)
 
 

@@ -16,7 +16,7 @@ def show_manual() -> int:
     page = find_manual_page()
     if page is None:
         raise errors.UsageError("this installation has no manual page", "casrewind help --all and casrewind COMMAND --help say the same")
-    program = programs.find("man", os.environ)
+    program = programs.find_program("man", os.environ)
     if program is None:
         raise errors.UsageError(f"there is no program man; the manual page is {page}", "casrewind help --all says the same")
     sys.stdout.flush()

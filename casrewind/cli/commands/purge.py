@@ -58,7 +58,7 @@ def _purge_path(context: "Context", options: "ParsedOptions", done: Done) -> int
         points = [point for point, _ in context.store.checkpoints()]
         places = paths_of(context, [options.path], points, options)
     else:
-        places = roots.below(context.root.path, [options.path], options.directory)
+        places = roots.paths_below_root(context.root.path, [options.path], options.directory)
     found = purging.purge(context, places, confirm=confirm, dry_run=options.dry_run)
     done()
     if options.json:

@@ -95,7 +95,7 @@ def _named_turns(context: "Context", options: "ParsedOptions", named: words.Word
         raise errors.UsageError("revert: which turn?", "casrewind list shows them, casrewind revert @1 reverses the newest")
     ends = [end.removeprefix("@") for end in word.split("..")]
     if len(ends) == 2 and all(end.isascii() and end.isdigit() for end in ends):
-        first, last = (named.view.turn(f"@{end}").n for end in ends)
+        first, last = (named.view.find_turn(f"@{end}").n for end in ends)
         if first < last:
             what = f"{word}: the older turn comes first, and it has the higher number"
             raise errors.UsageError(what, f"casrewind revert @{last}..@{first}")

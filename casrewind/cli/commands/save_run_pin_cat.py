@@ -8,7 +8,7 @@ from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...messages import age_in_words, plural
 from ...model.checkpoint import RUN
-from ...ops.save import Saved, read_index, save_by_hand
+from ...ops.save import Saved, read_stat_index, save_by_hand
 from ..terminal.lines import print_error, print_json, print_line, print_lines, remark, write_bytes
 from . import OK, REMARKS, Done
 
@@ -48,7 +48,7 @@ def save(context: "Context", options: "ParsedOptions", done: Done) -> int:
             from .include_exclude_why import lines_about_unprotected
             places: list[bytes] = []
             with suppress(errors.CasrewindError):  # the checkpoint is made, whatever happens here
-                places = read_index(context).ignoring()
+                places = read_stat_index(context).directories_with_ignored()
             found, complete = find_ignored(context.tree, context.policy, places or None)
             for line in lines_about_unprotected(found, complete=complete):
                 print_line(line)
@@ -176,7 +176,7 @@ def cat(context: "Context", options: "ParsedOptions", done: Done) -> int:
     from ...worktree import root as roots
 
     point, given = lookup.checkpoint_and_path(context, options.file or "")
-    (path,) = roots.below(context.root.path, [given], options.directory)
+    (path,) = roots.paths_below_root(context.root.path, [given], options.directory)
     pieces = path_history.stream_file(context, point, path)
     done()
     for piece in pieces:

@@ -84,7 +84,7 @@ def _show_turn(context: "Context", options: "ParsedOptions", named: words.Words,
         )
         return code
     with pager(options):
-        for line in _turn_lines(turn, view.number(turn), left_out):
+        for line in _turn_lines(turn, view.typed_number(turn), left_out):
             print_line(line)
         if options.form == ENTRIES:
             print_line()
@@ -99,7 +99,9 @@ def _show_turn(context: "Context", options: "ParsedOptions", named: words.Words,
                 print_lines(unclear_lines(view.comparison(turn).unclear))
             _print_shared_paths(turn)
     if turn.damaged:
-        remark(f"casrewind: a part of what {view.number(turn)} changed is damaged in the store; casrewind verify shows what is affected")
+        remark(
+            f"casrewind: a part of what {view.typed_number(turn)} changed is damaged in the store; casrewind verify shows what is affected"
+        )
     return code
 
 

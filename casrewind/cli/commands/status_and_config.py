@@ -14,7 +14,7 @@ from ...model.retention import Limits
 from ...ops import inclusion, lookup
 from ...ops import status as statuses
 from ...ops.status import AgentSeen, Status
-from ...settings import Settings, faults_of, find_root, project
+from ...settings import Settings, find_root, project_faults, read_project_file
 from ...store.layout import Layout
 from ...worktree.ignored import find_ignored
 from ...worktree.scan_policy import ScanPolicy
@@ -194,9 +194,9 @@ def show_config(settings: Settings, options: "ParsedOptions") -> int:
     except errors.WorkspaceError:
         pass  # the user's settings apply everywhere
     else:
-        own = project(root)
+        own = read_project_file(root)
     found = [_setting_in_project(setting, own, root) for setting in found]
-    for fault in faults_of(own):
+    for fault in project_faults(own):
         note(f"{printable(os.path.join(root or '', config.PROJECT_FILE))}: {fault.reason}")
     if options.json:
         print_json({

@@ -10,7 +10,7 @@ from ..._typing import TYPE_CHECKING
 from ...hook.state_line import not_protected, state_line
 from ...messages import plural
 from ...ops.context import Context
-from ...settings import Settings, opened
+from ...settings import Settings, open_until_end
 from ..terminal.lines import print_json, print_line
 from . import OK, Done
 
@@ -28,7 +28,7 @@ def statusline(settings: Settings, options: "ParsedOptions") -> int:
     """casrewind statusline. Its exit code is 0: a client shows nothing after another one."""
     place = _project_on_stdin() or options.directory
     try:
-        with opened(place, settings, create=False) as context:
+        with open_until_end(place, settings, create=False) as context:
             print_line(state_line(context))
     except errors.WorkspaceNotFound:
         print_line("casrewind: no checkpoint yet")

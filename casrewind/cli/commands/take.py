@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def take(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind take."""
     place = os.path.normpath(os.path.join(options.directory, options.made))
-    with takes.opened(context, place, options.made) as made:
+    with takes.open_made_directory(context, place, options.made) as made:
         scope = _paths_in_words(context, options, made)
         origin = target_of(context, made.base)
         question = PlanQuestion(

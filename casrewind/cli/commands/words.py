@@ -148,17 +148,17 @@ class Words:
         if reference is not None and not self._is_number_of_machine(there):
             view = self._newest_view(reference[0])
             try:
-                of, state = view.state(there)
+                of, state = view.find_state(there)
             except errors.CheckpointError:
-                of, state = self.view.state(there)  # the message names an older checkpoint
-            return Side(state, of, "after" if reference[1] else "before", view.number(of))
+                of, state = self.view.find_state(there)  # the message names an older checkpoint
+            return Side(state, of, "after" if reference[1] else "before", view.typed_number(of))
         point: Checkpoint = lookup.checkpoint(self._context, word)
         if point.more.machine:
             self._place = ReferencePlace(point.worktree, point.more.machine, there)
         turn = self.view.turn_of(point.id) if point.id.startswith(there) else None
         if turn is None or turn.before != point.id:
             return Side(point)
-        return Side(point, turn, "before", self.view.number(turn))
+        return Side(point, turn, "before", self.view.typed_number(turn))
 
     def _is_number_of_machine(self, there: str) -> bool:
         """True for a number without `@` behind a machine: turns there have none."""
@@ -169,7 +169,7 @@ class Words:
         view = self.view_with(turn)
         if turn.to_now and turn.before is not None:
             view.scan()
-        return view.filled(turn)
+        return view.with_changes(turn)
 
     def known_states(self, turn: "Turn") -> list[Checkpoint]:
         """The checkpoints before and after a turn that are known."""
@@ -191,7 +191,7 @@ class Words:
         there = self._switch_to_machine_of(word)
         reference = turn_of(there)
         if reference is not None and not reference[1] and not self._is_number_of_machine(there):
-            return self._newest_view(reference[0]).turn(there)
+            return self._newest_view(reference[0]).find_turn(there)
         point = _checkpoint(self._context, word, lambda: f"casrewind log {shell_quoted(word)}", self._options)
         found = self.side_named(word) if point.id.startswith(there) else Side(point)
         return found.turn if found.turn is not None and found.side == "before" else point
@@ -251,9 +251,9 @@ class Words:
     def before_change(self, word: str) -> str:
         """The words that restore a path to before the newest of the last turns that changed it, else as it was last saved."""
         with suppress(errors.CasrewindError):
-            covered = paths.PathScope(roots.below(self._context.root.path, [word], self._options.directory)).covers
+            covered = paths.PathScope(roots.paths_below_root(self._context.root.path, [word], self._options.directory)).covers
             for turn in self.view.turns[:_SEARCHED]:
-                if turn.before and any(covered(change.path) for change in self.view.filled(turn).changes or ()):
+                if turn.before and any(covered(change.path) for change in self.view.with_changes(turn).changes or ()):
                     return f"@{turn.n} {shell_quoted(word)}"
         return f"last -- {shell_quoted(word)}"
 
@@ -261,7 +261,7 @@ class Words:
         """The first word that reads as a turn and is no path: not in the worktree, nor among `changes`."""
         for word in words:
             if self._is_bare_number(word) and not _is_existing_path(word, self._options):
-                covered = paths.PathScope(roots.below(self._context.root.path, [word], self._options.directory)).covers
+                covered = paths.PathScope(roots.paths_below_root(self._context.root.path, [word], self._options.directory)).covers
                 if not any(covered(change.path) for change in changes):
                     return word
         return None
@@ -297,7 +297,7 @@ def _is_in_checkpoint(context: "Context", word: str, points: list[Checkpoint], o
     from ...ops.compare import is_anywhere
 
     try:
-        (path,) = roots.below(context.root.path, [word], options.directory)
+        (path,) = roots.paths_below_root(context.root.path, [word], options.directory)
         return is_anywhere(context, points or [lookup.checkpoint(context, "last")], path)
     except errors.CasrewindError:
         return False

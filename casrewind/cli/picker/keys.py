@@ -254,7 +254,7 @@ class PickerKeys:
             return
         try:
             name, *words = shlex.split(editor)
-            program = programs.find(name, os.environ)
+            program = programs.find_program(name, os.environ)
             if program is None:
                 raise FileNotFoundError("there is no such program in an absolute directory of PATH")
             with self.view.app.suspend():

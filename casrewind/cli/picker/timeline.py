@@ -144,7 +144,9 @@ class TimelineModel:
     def turns_with_changes(self, wanted: Sequence[PickerRow]) -> dict[str, PickerRow]:
         """Turns with their changes, by key."""
         assert self._view is not None
-        return {row.key: row._replace(item=self._view.filled(row.item), is_final=True) for row in wanted if isinstance(row.item, Turn)}
+        return {
+            row.key: row._replace(item=self._view.with_changes(row.item), is_final=True) for row in wanted if isinstance(row.item, Turn)
+        }
 
     def _read_more(self, most: int) -> PickerTimeline:
         before = len(self._read)
@@ -223,7 +225,7 @@ class TimelineModel:
             if item.to_now and self._seen is None:
                 self.scan_worktree()
             assert self._view is not None
-            item = self._view.filled(item)
+            item = self._view.with_changes(item)
         changes, unclear = (item.changes, item.unclear) if isinstance(item, Turn | Outside | Reset) else ((), ())
         if changes is None:
             raise errors.CheckpointNotFound("what this turn changed is not known: its start or its end was forgotten, or is damaged")
@@ -310,7 +312,7 @@ class TimelineModel:
         """Take back what a turn changed, after `ask` returns YES. `parts`: hunks of it that are chosen beside the files in
         `scope`. Raises Declined and others."""
         view = TurnView(self._context)
-        turn = view.turn(turn.id)
+        turn = view.find_turn(turn.id)
         name = turn_title(turn)
         hunks = _edits_from_hunks(parts, edit_without_hunks) if parts is not None else {}
         some = f", parts of {plural(len(hunks), 'file')} only" if hunks else ""
@@ -357,7 +359,7 @@ class TimelineModel:
         return _rewind_result(self._rewind(point, in_place=True), target)
 
     def _rewind(self, point: Checkpoint, **options: Any) -> rewind.Rewound:  # those of to_checkpoint
-        return rewind.to_checkpoint(self._context, point, **options)
+        return rewind.rewind_to_checkpoint(self._context, point, **options)
 
     def undo(self, *, everything: bool = False) -> ActionResult:
         """Undo the newest restore. `everything` also undoes later edits."""

@@ -79,7 +79,7 @@ def branches_in_words(context: Context, point: Checkpoint) -> str:
         return ""
     from ...worktree import git_head
 
-    branch, _ = git_head.read(context.root.git_dir, context.root.common_dir)
+    branch, _ = git_head.branch_and_commit(context.root.git_dir, context.root.common_dir)
     if branch in ("", point.more.branch):
         return ""
     return f", saved on branch {printable(point.more.branch)}, while git stays on {printable(branch)}"

@@ -77,7 +77,7 @@ def _pager_command() -> str | None:
         words = [word for word in shlex.split(command) if not word.partition("=")[0].isidentifier() or "=" not in word]
     except ValueError:
         return None  # an unclosed quote
-    if not words or words == ["cat"] or programs.find(words[0], os.environ) is None:
+    if not words or words == ["cat"] or programs.find_program(words[0], os.environ) is None:
         return None
     return command
 

@@ -75,8 +75,8 @@ def blobs(workspace):
     """Every blob in the store, whether anything names it or not."""
     reader = packs.PackReader(f"{workspace.store_path}/packs")
     try:
-        for name in packs.names(f"{workspace.store_path}/packs"):
-            for digest, place in packs.records(f"{workspace.store_path}/packs", name):
+        for name in packs.pack_names(f"{workspace.store_path}/packs"):
+            for digest, place in packs.records_of_pack(f"{workspace.store_path}/packs", name):
                 yield reader.read(place, digest)
     finally:
         reader.close()

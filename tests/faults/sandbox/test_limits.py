@@ -132,7 +132,7 @@ def test_a_map_that_another_process_has_outgrown_is_enlarged(tmp_path):
 
     place = str(tmp_path / "index")
     index = Index(place, place + ".lock", 5.0)
-    index.change(lambda tables: tables[b"meta"].put(b"ours", b"here"))
+    index.change(lambda tables: tables[b"meta"].overwrite(b"ours", b"here"))
     index.close()
     inode = os.stat(place + "/data.mdb").st_ino
     small = subprocess.Popen(
@@ -140,7 +140,7 @@ def test_a_map_that_another_process_has_outgrown_is_enlarged(tmp_path):
     )
     try:
         assert small.stdout.readline() == b"0\n", small.stderr.read()
-        index.change(lambda tables: [tables[b"marks"].put(b"big %d" % n, bytes(10_000)) for n in range(3000)])
+        index.change(lambda tables: [tables[b"marks"].overwrite(b"big %d" % n, bytes(10_000)) for n in range(3000)])
         index.close()
         out, err = small.communicate(b"\n" * 12)
         assert small.returncode == 0, err
