@@ -269,7 +269,7 @@ class Machines(RuleBasedStateMachine):
         done = self.with_fault(site, what, work)
         if done is not None:
             DONE["removals"] += bool(done.chains)
-            assert not done.left and not done.spared
+            assert not done.spared and (what is not None or not done.left)
 
     def forget_pushed(self, chains, site=None):
         """What these chains had is perhaps no longer on the remote."""
