@@ -422,9 +422,9 @@ class Workspace:
 
     def finish_restore(self, *, forward: bool) -> "Restored":
         """Finish an interrupted restore, or roll it back. Raises NothingToUndo if no restore is interrupted."""
-        from .ops import unfinished_restore
+        from .ops import finish_restore
 
-        return unfinished_restore.finish_restore(self._context, forward=forward)
+        return finish_restore.finish_restore(self._context, forward=forward)
 
     def is_interrupted(self) -> bool:
         """True if a restore of this worktree is unfinished and no process is working on it."""

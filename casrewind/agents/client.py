@@ -12,7 +12,7 @@ from .payload import BUDGET
 
 if TYPE_CHECKING:
     from ..model.cursor import Cursor
-    from .installed_hook import ClientAnswer, InstalledHook
+    from .hook_records import ClientAnswer, InstalledHook
     from .transcript import Prompt, Value
 
 TIERS = ("minimal", "balanced", "aggressive")
@@ -300,7 +300,7 @@ class Client:
     ) -> "ClientAnswer":
         """Ask the client's program whether it runs these hooks. It makes neither a session nor a checkpoint, and
         needs no model, key or network. `root`: the project's root or None. Most clients cannot be asked."""
-        from .installed_hook import ClientAnswer
+        from .hook_records import ClientAnswer
 
         return ClientAnswer()
 

@@ -16,7 +16,7 @@ from .transcript import Prompt, Value, find_line_of_prompt
 
 if TYPE_CHECKING:
     from ..model.cursor import Cursor
-    from .installed_hook import ClientAnswer, InstalledHook
+    from .hook_records import ClientAnswer, InstalledHook
 
 _TRIGGERS = {
     "SessionStart": "session_start",
@@ -190,7 +190,7 @@ class CodexClient(client.ConversationClient):
     ) -> "ClientAnswer":
         """Codex says which hooks it knows, and which of them the user trusts."""
         from ..messages import printable
-        from .installed_hook import ClientAnswer, distinct
+        from .hook_records import ClientAnswer, distinct
 
         if not hooks:
             return ClientAnswer()

@@ -16,7 +16,7 @@ from .transcript import Prompt, Value, title_from_prompts
 
 if TYPE_CHECKING:
     from ..model.cursor import Cursor
-    from .installed_hook import ClientAnswer, InstalledHook
+    from .hook_records import ClientAnswer, InstalledHook
 
 # Its event PreCompress comes before every request to the model, not only before a compaction. So it is not used.
 _TRIGGERS = {
@@ -208,7 +208,7 @@ class GeminiClient(client.ConversationClient):
         """The user can switch hooks off one by one. The client's settings say so."""
         from ..messages import printable
         from . import json_edit, settings_files
-        from .installed_hook import ClientAnswer, distinct
+        from .hook_records import ClientAnswer, distinct
 
         problems = []
         for path in distinct(hook.settings for hook in hooks):

@@ -16,8 +16,8 @@ from .._typing import NamedTuple
 from ..messages import printable
 from . import claude_plugin, extension, json_edit, settings_edit, settings_files
 from .client import TIERS, USUAL_TIER, Client, HookFile
+from .hook_records import LOCAL, PLUGIN, PROJECT, USER, InstalledHook, distinct
 from .install import target_of
-from .installed_hook import LOCAL, PLUGIN, PROJECT, USER, InstalledHook, distinct
 
 PARTLY = "partly"
 """The tier of hooks that are no whole tier."""

@@ -13,7 +13,7 @@ from .._typing import NamedTuple, TypeVar
 from ..messages import printable
 from . import claude_plugin, extension, json_edit, settings_edit, settings_files
 from .client import Client, Hook
-from .installed_hook import PROJECT, USER
+from .hook_records import PROJECT, USER
 from .settings_edit import make_hook_entries
 from .settings_files import BACKUP, Document, SettingsFile, read_changeable_document, read_used_documents
 

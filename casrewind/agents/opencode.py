@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
     from ..model.cursor import Cursor
-    from .installed_hook import ClientAnswer, InstalledHook
+    from .hook_records import ClientAnswer, InstalledHook
 
 _TRIGGERS = {**client.EVENTS, "PostToolUse": "tool_batch"}
 START = 16
@@ -220,7 +220,7 @@ class OpencodeClient(client.ConversationClient):
         self, hooks: "Sequence[InstalledHook]", program: str, root: str | None, environ: Mapping[str, str]
     ) -> "ClientAnswer":
         """OpenCode says which plugins it loads."""
-        from .installed_hook import ClientAnswer, first_user_file
+        from .hook_records import ClientAnswer, first_user_file
 
         path = first_user_file(hooks)
         return ClientAnswer(tuple(_problem_if_not_loaded(program, path, environ) if path else ()))

@@ -18,7 +18,7 @@ from .transcript import Prompt, Value, find_line_of_prompt, fork_title, title_fr
 
 if TYPE_CHECKING:
     from ..model.cursor import Cursor
-    from .installed_hook import ClientAnswer, InstalledHook
+    from .hook_records import ClientAnswer, InstalledHook
 
 _TRIGGERS = {**client.EVENTS, "PostToolBatch": "tool_batch"}
 _ROLES = {
@@ -242,7 +242,7 @@ class PiClient(client.ConversationClient):
         self, hooks: "Sequence[InstalledHook]", program: str, root: str | None, environ: Mapping[str, str]
     ) -> "ClientAnswer":
         """Pi says which commands it has: ours is among them if it loads the extension. It keeps no session for that."""
-        from .installed_hook import ClientAnswer, first_user_file
+        from .hook_records import ClientAnswer, first_user_file
 
         path = first_user_file(hooks)
         problem = _why_not_loaded(self, program, path, environ) if path else ""

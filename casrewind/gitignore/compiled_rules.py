@@ -38,7 +38,7 @@ class RuleLine(NamedTuple):
     literal: int  # length of the part before the first special byte
 
     @property
-    def is_plain(self) -> bool:
+    def can_be_looked_up(self) -> bool:
         """True for a name or a path without special bytes, and for a name that begins with its only star."""
         return self.literal == len(self.text) or (self.text[:1] == b"*" and not self.by_path and not _has_special(self.text[1:]))
 
@@ -153,10 +153,10 @@ def _plain_class() -> "Callable[[Sequence[RuleLine], bool], Pattern]":
 def compile_rules(lines: Sequence[RuleLine], *, ignore_case: bool) -> "Specs":
     """Compile rules into PathSpecs, in order: the last PathSpec that matches a path decides."""
     specs: Specs = []
-    plain = [line for line in lines if line.is_plain] if _is_uniform(lines) else []
+    plain = [line for line in lines if line.can_be_looked_up] if _is_uniform(lines) else []
     if plain and (len(plain) >= _MANY or len(plain) == len(lines)):
         specs.append(PathSpec([_plain_class()(plain, ignore_case)], backend="simple"))
-        lines = [line for line in lines if not line.is_plain]
+        lines = [line for line in lines if not line.can_be_looked_up]
     pattern, error = _pattern_class(), re2_error()
     errors = () if error is None else (error,)
     for at in range(0, len(lines), _TOGETHER):

@@ -125,7 +125,7 @@ def weight_of(data: bytes) -> int:
         return weight
     for raw in raw_lines(data):
         text = raw[1:] if raw[:1] == b"!" else raw
-        plain = text[1:] if text[:1] == b"*" and b"/" not in text[:-1] else text  # as RuleLine.is_plain
+        plain = text[1:] if text[:1] == b"*" and b"/" not in text[:-1] else text  # as RuleLine.can_be_looked_up
         if len(plain.translate(None, _SPECIAL)) < len(plain):
             weight += _WEIGHT_OF_A_BYTE * len(raw)
     return weight

@@ -425,7 +425,7 @@ class Finder:
                 place = dict(directory_nodes.node_places(node, before))[digest]
                 below = directory_nodes.load_at(self._load, digest, place)
                 rows = dict(below) if isinstance(below, list) else below
-                self._count(len(rows))
+                self._count_and_bound_cache(len(rows))
                 self._nodes[digest] = rows, place.before
             node, before = self._nodes[digest]
         return node.get(name)
@@ -433,11 +433,11 @@ class Finder:
     def _load_into_cache(self, path: bytes, tree: bytes | None) -> "dict[bytes, Entry] | NodeList":
         node = [] if tree is None else self._load(tree)
         known = dict(node) if isinstance(node, list) else node
-        self._count(len(known))
+        self._count_and_bound_cache(len(known))
         self._places[path] = known
         return known
 
-    def _count(self, rows: int) -> None:
+    def _count_and_bound_cache(self, rows: int) -> None:
         self._rows += rows + 1
         if self._rows > _REMEMBERED:
             self._places, self._nodes, self._rows = {}, {}, rows + 1

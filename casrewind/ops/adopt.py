@@ -74,7 +74,7 @@ def adopt(request: AdoptRequest) -> Adopted:
 def _adopt_in_place(request: AdoptRequest, old: str, store: str) -> Adopted:
     """Adopt in a store that needs no new name: a linked worktree's, an explicit --store, or one of an older version."""
     _refuse_present(request, old)
-    _refuse_restore(request, old, store)
+    _refuse_while_restore_runs(request, old, store)
     with registry.hold_alone(store, request.deadline), Store(store, deadline=request.deadline) as opened:
         _refuse_journal(opened, old)
         points = [point for point, _ in opened.checkpoints()]
@@ -94,7 +94,7 @@ def _adopt_store(request: AdoptRequest, old: str, source: str, target: str) -> A
             f"{printable(request.root.path)} is a linked worktree of {printable(request.root.owner)} and has no store of its own",
             "run casrewind adopt there",
         )
-    _refuse_restore(request, old, source)
+    _refuse_while_restore_runs(request, old, source)
     with registry.hold_alone(source, request.deadline):
         with Store(source, deadline=request.deadline) as opened:
             _refuse_journal(opened, old)
@@ -150,7 +150,7 @@ def _refuse_present(request: AdoptRequest, old: str) -> None:
         )
 
 
-def _refuse_restore(request: AdoptRequest, old: str, store: str) -> None:
+def _refuse_while_restore_runs(request: AdoptRequest, old: str, store: str) -> None:
     with Store(store, deadline=request.deadline) as opened:
         if opened.is_restoring(roots.key_of(old)):
             raise errors.StoreBusy(f"a restore of {printable(old)} is running", "wait for it, then adopt again")

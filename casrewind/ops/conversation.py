@@ -293,7 +293,7 @@ class RewindTarget(NamedTuple):
         return self.prompts[self.at]
 
     @property
-    def name(self) -> str:
+    def conversation_in_words(self) -> str:
         """The conversation in words: claude 355c4eec."""
         return _name_in_words(self.conversation.client.name, self.conversation.session)
 

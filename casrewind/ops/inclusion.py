@@ -149,7 +149,7 @@ def _add_ignoring(context: Context, editor: _RuleEditor, word: Word) -> None:
         editor.put([*(line for line in editor.lines if line != rule), rule])
 
 
-def find_lost_rules(context: Context, actions: Iterable[Action]) -> tuple[LostRule, ...]:
+def find_lost_protections(context: Context, actions: Iterable[Action]) -> tuple[LostRule, ...]:
     """The rules that include something now, and that these actions would remove."""
     found: list[LostRule] = []
     for action in actions:

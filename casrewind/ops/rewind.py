@@ -162,9 +162,10 @@ def back(
     conversation = goal.conversation
     unseen: tuple[str, ...] = ()
     if both and not goal.was_seen:
+        name = goal.conversation_in_words
         if not chat:
-            raise errors.AgentError(f"no checkpoint was made in the conversation {goal.name}: its files cannot go back", _CONNECT)
-        both, unseen = False, (f"only the conversation {goal.name} goes back, the files stay: no checkpoint was made in it; {_CONNECT}",)
+            raise errors.AgentError(f"no checkpoint was made in the conversation {name}: its files cannot go back", _CONNECT)
+        both, unseen = False, (f"only the conversation {name} goes back, the files stay: no checkpoint was made in it; {_CONNECT}",)
     cut = conversation.client.cut_before_prompt(conversation.data, goal.prompt)
     if in_place:
         _check_in_place(context, conversation, cut)

@@ -92,7 +92,7 @@ class Search:
         self.binary -= unchanged
         return JudgedChanges(changes, unclear, bool(damage))
 
-    def note_unsearched(self, purged: Iterable[bytes]) -> None:
+    def note_purged_paths(self, purged: Iterable[bytes]) -> None:
         """Note purged paths as not searched."""
         self.not_searched.update(dict.fromkeys(purged, WAS_PURGED))
 

@@ -305,7 +305,7 @@ def known_packs(tables: "Tables") -> dict[str, int]:
 def pack_sizes(tables: "Tables") -> dict[str, int]:
     """As known_packs, without verifying checksums: there may be tens of thousands, and every save needs them. A damaged
     id looks like a removed pack. A wrong size at worst causes a rebuild, or a reader notices it."""
-    rows = tables[b"packs"].items_raw(b"$")  # after the number keys, which begin with "#"
+    rows = tables[b"packs"].unchecked_items_from(b"$")  # after the number keys, which begin with "#"
     if any(len(value) < _PACK.size for _, value in rows):
         raise IndexUnusable("a pack's row is damaged")
     return {key.decode("ascii", "replace"): _PACK.unpack_from(value)[1] for key, value in rows}

@@ -80,10 +80,10 @@ class CheckedTable:
 
     def backwards(self) -> tuple[int, Iterator[tuple[bytes, bytes]]]:
         """Returns (number of rows, iterator of (key, value) from the last key), which verifies each checksum."""
-        rows = self.items_raw(b"")
+        rows = self.unchecked_items_from(b"")
         return len(rows), ((key, _checked_body(key, value)) for key, value in reversed(rows))
 
-    def items_raw(self, start: bytes) -> list[tuple[bytes, bytes]]:
+    def unchecked_items_from(self, start: bytes) -> list[tuple[bytes, bytes]]:
         """As items, as a list without verifying checksums: for many rows where damage does no harm."""
         with self._transaction.cursor(db=self._handle) as cursor:
             return [(bytes(key), bytes(value)) for key, value in cursor] if cursor.set_range(start) else []

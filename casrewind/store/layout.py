@@ -69,7 +69,7 @@ class Layout:
         """True if the store can be changed."""
         return os.access(self.root, os.W_OK | os.X_OK) and os.access(os.path.join(self.root, "packs"), os.W_OK)
 
-    def index_directory(self) -> tuple[str, bool]:
+    def choose_index_directory(self) -> tuple[str, bool]:
         """Returns (directory of the index, True if it is private to this process and must be removed at its end)."""
         writable = self.is_writable()
         if writable and locations.file_system_type(self.root) not in _REMOTE:

@@ -175,7 +175,7 @@ def unregister(path: str) -> None:
             raise errors.StoreError(f"{printable(path)} is a link to a store elsewhere", "remove both by hand")
         if not layout.is_writable():
             raise errors.StoreNotWritable(f"the store {printable(path)} cannot be written and is kept")
-        index, _ = layout.index_directory()
+        index, _ = layout.choose_index_directory()
         os.rename(path, f"{path}{_REMOVED}{os.urandom(_TOKEN // 2).hex()}")
         fsio.sync_directory(os.path.dirname(path))  # a power cut must not bring back a partly removed store
     except OSError as error:

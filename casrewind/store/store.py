@@ -83,7 +83,7 @@ class Store:
         self.repaired = self._layout.repair() if repair else []
         self._layout.check()
         self._reader = packs.PackReader(self._layout.packs)
-        self._index_directory, self._private = self._layout.index_directory()
+        self._index_directory, self._private = self._layout.choose_index_directory()
         self.index = Index(self._index_directory, self._layout.lock_path("index"), deadline, sealed_off=self._private)
         ledger_file = ledger.Ledger(self._layout.ledger, self._layout.temporary)
         publish_lock = partial(locks.locked, self._layout.lock_path("publish"), deadline=deadline)

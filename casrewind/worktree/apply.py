@@ -119,7 +119,7 @@ class Applier:
         self.displaced.spared.update((item.path, item) for item in items)
         self.displaced.kept.update(self.displaced.spared)
 
-    def _report_progress(self) -> None:
+    def _count_step_and_report(self) -> None:
         self._ticks += 1
         if self._report is not None:
             self._report("restoring", self._ticks, len(self._actions))
@@ -144,7 +144,7 @@ class Applier:
                 _chmod_directory(name, fd, action.before.mode & PERMISSIONS | stat.S_IRWXU)
 
     def _make_directory(self, action: Action) -> None:
-        self._report_progress()
+        self._count_step_and_report()
         present = self.displaced.hash_entry(action.source)
         if present is not None and present.kind == DIR:
             return
@@ -158,7 +158,7 @@ class Applier:
                 self.displaced.make_directory(fd, action.path.rpartition(b"/")[2])
 
     def _remove_directory(self, action: Action) -> None:
-        self._report_progress()
+        self._count_step_and_report()
         try:
             with self.displaced.open_parent(action.path) as (fd, name):
                 os.rmdir(name, dir_fd=fd)
@@ -210,7 +210,7 @@ class Applier:
         self._for_each(self._give_final_name, staged)
 
     def _stage_if_due(self, action: Action) -> bool:
-        self._report_progress()
+        self._count_step_and_report()
         with self.displaced.locate(action.source) as (fd, name, found):
             present = found and found.entry
             if same_for_restore(present, action.after) and action.source == action.path:
@@ -333,7 +333,7 @@ class Applier:
         if self._has_other_names(action):
             self._shared.append(action)
             return
-        self._report_progress()
+        self._count_step_and_report()
         with self.displaced.locate(action.source) as (fd, name, found):
             if found is None or action.after is None:
                 return
@@ -360,7 +360,7 @@ class Applier:
         return status is not None and status.st_nlink > 1
 
     def _remove(self, action: Action) -> None:
-        self._report_progress()
+        self._count_step_and_report()
         with self.displaced.locate(action.path) as (fd, name, found):
             if found is None:
                 return

@@ -283,7 +283,7 @@ class StatIndex:
             columns.files[number],
             columns.sizes[number],
             columns.ignored[number],
-            b"\0".join([path[before:] for path in columns.others_of(number)]),
+            b"\0".join([path[before:] for path in columns.paths_of_non_directories(number)]),
             columns.other_stamps[first * _STAMP : last * _STAMP],
             columns.kinds[first:last],
             b"\0".join(children),
@@ -465,7 +465,7 @@ class _Columns:
                 raise StaleIndex
         return self._split
 
-    def others_of(self, number: int) -> list[bytes]:
+    def paths_of_non_directories(self, number: int) -> list[bytes]:
         """The paths of one directory's entries that are not directories. Raises StaleIndex. Splitting only these keeps a
         helper's save of ten directories short: all names of a million files take longer than the rest of it."""
         found = split_names(self.names[self.starts[number] : max(self.starts[number + 1] - 1, 0)])

@@ -14,7 +14,7 @@ import pytest
 from casrewind import __version__, agents
 from casrewind import programs
 from casrewind.agents import claude_plugin as plugin
-from casrewind.agents import event, hook_trial, run_program, hook_checks, settings_edit, settings_files
+from casrewind.agents import event, trial_event, run_program, hook_checks, settings_edit, settings_files
 from casrewind.agents import install as installs
 from casrewind.agents.client import TIERS
 from support.client_settings import FOREIGN, hooks, put, read
@@ -534,8 +534,8 @@ def test_relative_entries_of_the_path_find_nothing(tmp_path, monkeypatch):
 def test_a_payload_is_read_as_the_event_that_it_is_for(agent):
     client = ALL[agent]
     for name, trigger in client.events.triggers.items():
-        data = hook_trial.trial_payload(client, name, "session", "/project", "/project/x.jsonl")
-        environ = hook_trial.trial_environment(client, {"CLAUDE_PID": "7", "CLAUDE_ENV_FILE": "/e", "HOME": "/h", "PATH": "/p"}, "/project", "/data")
+        data = trial_event.trial_payload(client, name, "session", "/project", "/project/x.jsonl")
+        environ = trial_event.trial_environment(client, {"CLAUDE_PID": "7", "CLAUDE_ENV_FILE": "/e", "HOME": "/h", "PATH": "/p"}, "/project", "/data")
         found = event.read_event(client, data, environ)
         root, path = "/project" if client.events.root_variables else None, "/project/x.jsonl" if client.events.fields["transcript"] else ""
         assert (found.name, found.trigger, found.session, found.root, found.transcript) == (name, trigger, "session", root, path)

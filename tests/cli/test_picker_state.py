@@ -60,7 +60,7 @@ def test_only_the_preview_of_the_row_at_the_cursor_is_taken(model):
     assert not state.set_preview(found, row, ""), "it was asked for another kind"
     assert state.set_preview(model.preview(row, HERE, None), row, "") and state.has_choice()
     assert state.preview_heading(row, state.preview, 80).startswith("to here: 1 go, 2 change")
-    state.forget_preview(row, state.tree.lines[-1])
+    state.forget_preview_and_choice(row, state.tree.lines[-1])
     assert state.preview is None and state.wanted == state_file(model, row)
 
 

@@ -47,12 +47,12 @@ def killed(start):
     found.after = picture(client.project)
     found.at_once = client.casrewind.json("back", "1", "--chat")
     client.say("and now", "--resume", session)
-    found.next_position = client.wait_for_more(len(found.points), 4)[len(found.points) :]
+    found.next_points = client.wait_for_more(len(found.points), 4)[len(found.points) :]
     found.later = client.casrewind.json("back", "1", "--both", "--yes")
     found.later_files = picture(client.project)
     found.earlier = client.casrewind.json("back", "2", "--both", "--yes")
     found.earlier_files = picture(client.project)
-    found.chat = client.casrewind.json("restore", found.next_position[0]["id"], "--chat")
+    found.chat = client.casrewind.json("restore", found.next_points[0]["id"], "--chat")
     found.chat_bytes = Path(found.chat["fork"]["path"]).read_bytes()
     found.requests = []
     for report in (found.at_once, found.later, found.earlier, found.chat):
@@ -69,10 +69,10 @@ def test_the_kill_came_in_the_middle_of_a_tool(killed):
 
 
 def test_what_it_wrote_is_in_the_next_checkpoint_which_says_so(killed, tmp_path):
-    assert killed.next[0]["trigger"] == "session_start"
-    assert killed.next[0]["changes"] == {"added": 1, "modified": 0, "removed": 0}
-    assert "cut short" in killed.next[0]["label"]
-    assert differences(picture(killed.client.restored(killed.next[0], tmp_path / "there")), killed.after) == {}
+    assert killed.next_points[0]["trigger"] == "session_start"
+    assert killed.next_points[0]["changes"] == {"added": 1, "modified": 0, "removed": 0}
+    assert "cut short" in killed.next_points[0]["label"]
+    assert differences(picture(killed.client.restored(killed.next_points[0], tmp_path / "there")), killed.after) == {}
 
 
 def test_the_client_takes_forks_of_that_conversation(killed):

@@ -66,7 +66,7 @@ LIMITS = "resource.getrlimit(resource.RLIMIT_AS)[0], resource.getrlimit(resource
 def said(bound, tmp_path):
     """The file into which whoever makes a checkpoint writes (bytes of address space, seconds of processor time, its parent)."""
     found = tmp_path / "said"
-    bound.begin_with("ops/agent_event.py", "record", f"import resource; open({str(found)!r}, 'w').write(repr(({LIMITS})))")
+    bound.begin_with("ops/agent_event.py", "record_event", f"import resource; open({str(found)!r}, 'w').write(repr(({LIMITS})))")
     return found
 
 
@@ -95,13 +95,13 @@ def test_what_a_fork_of_the_helper_may_take(bound, client, said):
 
 
 def test_too_much_memory_is_refused_and_told_of(bound, client):
-    bound.begin_with("ops/agent_event.py", "record", "bytearray(7 << 30)")  # of the system there would be enough: it is not touched
+    bound.begin_with("ops/agent_event.py", "record_event", "bytearray(7 << 30)")  # of the system there would be enough: it is not touched
     bound.send(client.payload("UserPromptSubmit.prompt"))
     assert "more memory was needed" in told(bound) and client.points() == []
 
 
 def test_too_much_time_is_refused_and_told_of(bound, client):
-    bound.begin_with("ops/agent_event.py", "record", "while True: pass")
+    bound.begin_with("ops/agent_event.py", "record_event", "while True: pass")
     bound.send(client.payload("UserPromptSubmit.prompt"), RLIMIT_CPU=(2, resource.RLIM_INFINITY))
     assert "processor time" in told(bound) and client.points() == []
 
@@ -109,7 +109,7 @@ def test_too_much_time_is_refused_and_told_of(bound, client):
 def test_one_at_a_time_reads_what_the_project_says(bound, client, tmp_path):
     place, twice = tmp_path / "at-work", tmp_path / "twice"
     work = (
-        f"if '--child' in sys.argv:\n        import time\n        try:\n            os.mkdir({str(place)!r})\n        except OSError:\n"
+        f"import sys\n    if '--child' in sys.argv:\n        import time\n        try:\n            os.mkdir({str(place)!r})\n        except OSError:\n"
         f"            os.mkdir({str(twice)!r})\n        time.sleep(0.5)\n        os.rmdir({str(place)!r})"
     )
     bound.begin_with("settings.py", "scan_policy", work)

@@ -374,6 +374,7 @@ class Machines(RuleBasedStateMachine):
         with self.watching(site, at_request(wanted, after, work)):
             if does == "push":
                 site.machine.push()
+                site.chains.add(site.machine.chain())
                 site.pushed |= set() if site.shaken else site.own
             else:
                 for problem in site.machine.pull().problems:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from casrewind import agents
-from casrewind.agents import hook_trial
+from casrewind.agents import trial_event
 from support import opencode_database
 
 DATA = Path(__file__).parent.parent / "agents" / "data"
@@ -58,7 +58,7 @@ class Session:
     def event(self, trigger, **fields):
         """Call the hook of an event, with other values for some fields of its payload."""
         name = next(name for name, own in self.client.events.triggers.items() if own == trigger)
-        payload = hook_trial.trial_payload(self.client, name, self.id, str(self.root), str(self.path))
+        payload = trial_event.trial_payload(self.client, name, self.id, str(self.root), str(self.path))
         payload = json.dumps(json.loads(payload) | fields).encode() if fields else payload
         arguments = [word for word in (self.agent, self.client.event_argument(name)) if word]
         done = subprocess.run(

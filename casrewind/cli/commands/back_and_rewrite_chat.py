@@ -117,7 +117,7 @@ def _back_elsewhere(context: Context, options: "ParsedOptions", word: str, done:
 
 def _needs_agreement(options: "ParsedOptions", target: RewindTarget, moved: str, *, changes: bool) -> bool:
     """True if a person has to agree: to changes, to another session's turn, or because the numbers moved. Raises UsageError."""
-    return (changes and must_ask(options, "changes anything")) or (target.is_other and _must_ask_or_raise(target)) or bool(moved)
+    return (changes and must_ask(options, "changes anything")) or (target.is_other and _must_ask_about_other_session(target)) or bool(moved)
 
 
 def open_for_unreported_conversation(options: "ParsedOptions", settings: "Settings", reporter: "Progress | None") -> Context | None:
@@ -151,14 +151,14 @@ def _target_of(target: RewindTarget) -> restored.RestoreTarget:
 def _turn_and_conversation(target: RewindTarget) -> str:
     """The number of a turn, if it has one, and its conversation: @3 of claude 355c4eec."""
     other = ", another session" if target.is_other else ""
-    return f"{f'@{target.turn} of ' if target.turn else ''}{target.name}{other}"
+    return f"{f'@{target.turn} of ' if target.turn else ''}{target.conversation_in_words}{other}"
 
 
-def _must_ask_or_raise(target: RewindTarget) -> bool:
+def _must_ask_about_other_session(target: RewindTarget) -> bool:
     """True: a turn of another session is asked about, and `--yes` is no answer. Raises UsageError without a terminal."""
     if not may_answer():
         raise errors.UsageError(
-            f"@{target.turn} is a turn of another session, {target.name}",
+            f"@{target.turn} is a turn of another session, {target.conversation_in_words}",
             f"to go back there, add --session {target.conversation.session}",
         )
     return True

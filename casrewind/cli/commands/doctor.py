@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 from ... import agents, errors, programs
 from ..._typing import TYPE_CHECKING, NamedTuple
-from ...agents import hook_checks, hook_trial, run_program
+from ...agents import hook_checks, run_program, trial_event
 from ...agents.client import Client
 from ...agents.hook_checks import ClientHooks
-from ...agents.installed_hook import InstalledHook, distinct
+from ...agents.hook_records import InstalledHook, distinct
 from ...hook import helper_process
 from ...hook.helper_process import HelperState
 from ...messages import age_in_words, plural, printable
@@ -211,9 +211,9 @@ def _try_once(client: Client, hook: InstalledHook, settings: Settings, place: Se
     ran = run_program.run_briefly(
         hook.words,  # without the shell suffix in the settings, which would hide the hook's output
         cwd=project,
-        environ=hook_trial.trial_environment(client, settings.environ, project, place.data),
+        environ=trial_event.trial_environment(client, settings.environ, project, place.data),
         seconds=min(hook.timeout, _MOST),
-        data=hook_trial.trial_payload(client, hook.event, session, project, transcript),
+        data=trial_event.trial_payload(client, hook.event, session, project, transcript),
     )
     quoted = run_program.colon_and_last_line
     if ran.trouble:

@@ -13,8 +13,8 @@ from ...agents import claude_plugin, hook_checks, settings_edit
 from ...agents import install as installs
 from ...agents.client import USUAL_TIER, Client
 from ...agents.hook_checks import ClientHere
+from ...agents.hook_records import PROJECT
 from ...agents.install import Installed, Uninstalled
-from ...agents.installed_hook import PROJECT
 from ...messages import plural, printable
 from ..show.shapes import Shape, path, path_or_none
 from ..terminal.lines import print_json, print_line
@@ -38,7 +38,7 @@ def install(settings: "Settings", options: "ParsedOptions") -> int:
         return _write_plugin(client, tier, options)
     target = _target(client, settings, options)
     if client.prints_hooks_only:
-        return _print_hooks(target, tier, options)
+        return _print_hooks_to_paste(target, tier, options)
     found = installs.install(target, tier, settings.environ, resident=options.resident)
     if options.json:
         print_json(_shape_of_installed(found))
@@ -88,7 +88,7 @@ def _place_of_client(here: ClientHere) -> str:
     return printable(here.program or here.directory or "")
 
 
-def _print_hooks(target: installs.Target, tier: str, options: "ParsedOptions") -> int:
+def _print_hooks_to_paste(target: installs.Target, tier: str, options: "ParsedOptions") -> int:
     """Print the hooks for a client that has no settings file known here."""
     client, resident = target.client, bool(options.resident)
     if options.json:

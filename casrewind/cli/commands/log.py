@@ -204,7 +204,7 @@ def _with_matching_changes(context: "Context", row: Turn | Outside | Reset, sear
     from ...ops import compare
 
     if not isinstance(row, Reset):
-        search.note_unsearched(row.purged)
+        search.note_purged_paths(row.purged)
     to_now = row.to_now if isinstance(row, Turn) else isinstance(row, Outside) and not row.checkpoint
     told = search.matching_changes(compare.comparison_of_changes(context, row.changes, to_now=to_now, unclear=row.unclear))
     return row._replace(changes=told.changes, unclear=told.unclear, damaged=row.damaged or told.damaged)

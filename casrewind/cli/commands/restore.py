@@ -106,7 +106,7 @@ def _report_running_turn(turn: "Turn", options: "ParsedOptions") -> int:
 
 
 def _continue_or_abort(context: "Context", options: "ParsedOptions", done: Done) -> int:
-    from ...ops.unfinished_restore import finish_restore
+    from ...ops.finish_restore import finish_restore
 
     if options.ref is not None or options.into or options.dry_run or options.dashed or options.keep_edits is not None:
         raise errors.UsageError(f"restore --{options.resume} takes nothing else: what to restore is known")

@@ -103,7 +103,7 @@ class TimelineReader:
         if not self.state.is_opened:
             return
         row = self.view.chosen()
-        self.state.forget_preview(row, self.view.chosen_file())
+        self.state.forget_preview_and_choice(row, self.view.chosen_file())
         self.view.clear_row_lists()
         self.view.update_lines()
         if row is None or (not row.target and not isinstance(row.item, Turn)):

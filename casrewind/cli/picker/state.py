@@ -147,7 +147,7 @@ class PickerState:
         self.base = None if self.base is not None and self.base.key == row.key else row
         return self.base is not None
 
-    def forget_preview(self, row: PickerRow | None, line: TreeLine | None) -> None:
+    def forget_preview_and_choice(self, row: PickerRow | None, line: TreeLine | None) -> None:
         """Drop what is shown, before another preview of the row is asked for. The file of the same row is selected again."""
         is_same = self.preview is not None and row is not None and self.preview.key == row.key
         if self.wanted is None and is_same and line is not None and line.change is not None:

@@ -25,11 +25,11 @@ from ...ops import status as statuses
 from ...ops import undo as undos
 from ...ops.checkpoint_names import is_kept_by_mark
 from ...ops.chosen_edits import Edit, Edits, changed_error
+from ...ops.finish_restore import finish_restore
 from ...ops.machine_merge import edit_keeper
 from ...ops.newest_turns import NewestTurns, read_all, read_some
 from ...ops.outside_edits import edited_outside
 from ...ops.turn_view import TurnView
-from ...ops.unfinished_restore import finish_restore
 from ...store.catalog import Marked
 from ..plan.facts import branches_in_words, lost_rules, target_of, turn_title
 from ..plan.hunks import edit_with_hunks, edit_without_hunks

@@ -92,4 +92,4 @@ def lost_rules(context: Context, actions: Iterable[Action]) -> "tuple[LostRule, 
         return ()
     from ...ops import inclusion
 
-    return inclusion.find_lost_rules(context, touched)
+    return inclusion.find_lost_protections(context, touched)

@@ -8,7 +8,7 @@ from casrewind import errors
 from casrewind.model import history
 from casrewind.model import plan as plans
 from casrewind.model.plan import Action
-from casrewind.ops import unfinished_restore
+from casrewind.ops import finish_restore
 from casrewind.store import packs
 from support.picture import differences, picture
 from support.trees import plant
@@ -31,5 +31,5 @@ def test_a_plan_that_would_fit_is_not_carried_out_in_another_worktree(workspace,
     directory = os.path.join(store.path, "journals")
     os.rename(os.path.join(directory, theirs.hex()), os.path.join(directory, ours.hex()))
     with pytest.raises(errors.StoreDamaged):
-        unfinished_restore.finish_restore(workspace._context, forward=forward)
+        finish_restore.finish_restore(workspace._context, forward=forward)
     assert differences(before, picture(root)) == {}

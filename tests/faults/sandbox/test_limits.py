@@ -108,7 +108,7 @@ index = Index(sys.argv[1], sys.argv[1] + ".lock", 5.0)
 for round in range(12):
     def work(tables):
         for n in range(100):
-            tables[b"marks"].put(b"%d %d" % (round, n), os.urandom(10_000))
+            tables[b"marks"].overwrite(b"%d %d" % (round, n), os.urandom(10_000))
     index.change(work)
     with index.view() as tables:
         assert len(tables[b"marks"].get(b"%d 99" % round)) == 10_000
