@@ -291,9 +291,10 @@ def _handle(argv: list[str], at_ns: int, began: float, log: HookLog) -> None:
         if call.is_child:
             _save_as_child(job, outcome, log)
             return
-        _limit_time(call.seconds_left(job.event.budget))
         try:
             outcome = _save_here(call, job, outcome, log)
+        except _OutOfTime:
+            pass  # this save is larger than the last one, or the machine is slow: a child starts again without a budget
         except Exception as error:
             call.notice = call.notice or job.failure_notice(error, log.directory)
             raise
@@ -321,12 +322,14 @@ def _ask_helper(call: _HookCall, payload: bytes) -> "Outcome":
 
 
 def _save_here(call: _HookCall, job: HookJob, outcome: "Outcome", log: HookLog) -> "Outcome":
-    """Make the checkpoint in this process unless that is too slow. Returns the outcome."""
-    from ..ops import agent_event
-    from ..settings import open_until_end
-
+    """Make the checkpoint in this process unless that is too slow. Returns the outcome. Raises _OutOfTime wherever the
+    budget ends, also while modules are imported."""
     event, root = job.event, ""
     try:
+        _limit_time(call.seconds_left(event.budget))
+        from ..ops import agent_event
+        from ..settings import open_until_end
+
         with open_until_end(job.place, job.settings, create=True) as context:
             log.directory, root = context.store.path, context.root.path
             context.store.sessions.record(agent_event.session_record(context, event, job.at_ns))
@@ -340,8 +343,6 @@ def _save_here(call: _HookCall, job: HookJob, outcome: "Outcome", log: HookLog) 
             if is_quick and outcome == "undone":
                 call.notice += job.notice(context, job.save(context))
                 return "done"
-    except _OutOfTime:
-        pass  # this save is larger than the last one: a child starts again without a budget
     finally:
         _cancel_timeout()
         if call.wants_helper and root:
