@@ -46,7 +46,7 @@ def options(argv):
     parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description="How time and memory grow.", allow_abbrev=False)
     parser.error = lambda message: parser.exit(USAGE, f"growth: {message}\n")
     parser.add_argument("--files", metavar="N,...", type=numbers, default=(1000, 10_000), help="sizes of projects (1000,10000)")
-    parser.add_argument("--shapes", metavar="A,...", type=_shapes, default=tuple(SHAPES), help=f"of {', '.join(SHAPES)}")
+    parser.add_argument("--shapes", metavar="A,...", type=names_of(SHAPES), default=tuple(SHAPES), help=f"of {', '.join(SHAPES)}")
     parser.add_argument("--checkpoints", metavar="N,...", type=numbers, default=(100, 1000), help="sizes of stores (100,1000); 0: none")
     parser.add_argument("--rounds", metavar="N", type=int, default=5, help="rounds of every operation (5); first saves have one")
     parser.add_argument("--no-git", action="store_true", help="leave git out: its own first save of a million files takes minutes")
@@ -69,11 +69,16 @@ def numbers(text):
         raise argparse.ArgumentTypeError(f"{text!r} is no list of numbers") from None
 
 
-def _shapes(text):
-    wrong = [name for name in text.split(",") if name not in SHAPES]
-    if wrong:
-        raise argparse.ArgumentTypeError(f"{wrong[0]!r} is none of {', '.join(SHAPES)}")
-    return tuple(name for name in SHAPES if name in text.split(","))
+def names_of(known):
+    """What reads a list like a,b of known names, in their order, for argparse."""
+
+    def read(text):
+        wrong = [name for name in text.split(",") if name not in known]
+        if wrong:
+            raise argparse.ArgumentTypeError(f"{wrong[0]!r} is none of {', '.join(known)}")
+        return tuple(name for name in known if name in text.split(","))
+
+    return read
 
 
 def main(argv=None):

@@ -50,8 +50,8 @@ def options(argv):
     parser = argparse.ArgumentParser(prog="python -m benchmarks.history", description="What a long history costs.", allow_abbrev=False)
     parser.error = lambda message: parser.exit(USAGE, f"history: {message}\n")
     parser.add_argument("--checkpoints", metavar="N,...", type=growth.numbers, default=(100, 1000), help="sizes of stores (100,1000)")
-    parser.add_argument("--kinds", metavar="A,...", type=_kinds, default=KINDS, help=f"what makes the checkpoints, of {', '.join(KINDS)}")
-    parser.add_argument("--commands", metavar="A,...", type=_commands, default=(*COMMANDS, PICKER), help="what is measured (all)")
+    parser.add_argument("--kinds", metavar="A,...", type=growth.names_of(KINDS), default=KINDS, help=f"what makes the checkpoints, of {', '.join(KINDS)}")
+    parser.add_argument("--commands", metavar="A,...", type=growth.names_of((*COMMANDS, PICKER)), default=(*COMMANDS, PICKER), help="what is measured (all)")
     parser.add_argument("--rounds", metavar="N", type=int, default=3, help="rounds of every command (3)")
     parser.add_argument("--against", metavar="DIR", help="another checkout, measured in turn with this one")
     parser.add_argument("--json", metavar="FILE", help="write every sample")
@@ -61,21 +61,6 @@ def options(argv):
     if given.against is not None and not os.path.isdir(os.path.join(given.against, "casrewind")):
         parser.error(f"--against: {given.against!r} is no checkout")
     return given
-
-
-def _kinds(text):
-    wrong = [name for name in text.split(",") if name not in KINDS]
-    if wrong:
-        raise argparse.ArgumentTypeError(f"{wrong[0]!r} is none of {', '.join(KINDS)}")
-    return tuple(name for name in KINDS if name in text.split(","))
-
-
-def _commands(text):
-    known = (*COMMANDS, PICKER)
-    wrong = [name for name in text.split(",") if name not in known]
-    if wrong:
-        raise argparse.ArgumentTypeError(f"{wrong[0]!r} is none of {', '.join(known)}")
-    return tuple(name for name in known if name in text.split(","))
 
 
 def main(argv=None):

@@ -287,10 +287,7 @@ def main(argv=None):
 def _measure(given, scratch):
     from support.s3_server import S3Server
 
-    tree = given.tree
-    if tree is None:
-        tree = os.path.join(scratch, "tree")
-        trees.generate(tree, given.files)
+    tree = trees.given_or_generated(given.tree, scratch, given.files)
     files, size = trees.count(tree)
     costs = []
     with S3Server() as server:

@@ -465,10 +465,7 @@ def main(argv=None):
 
 
 def _simulate(given, scratch):
-    tree = given.tree
-    if tree is None:
-        tree = os.path.join(scratch, "tree")
-        trees.generate(tree, given.files)
+    tree = trees.given_or_generated(given.tree, scratch, given.files)
     turns = CHECKPOINTS // SANDBOXES
     with CountingBucket(given.hold / 1000) as bucket:
         sample = Sample(os.path.join(scratch, "machines"), tree, bucket, "memory://scale")

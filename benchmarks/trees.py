@@ -20,6 +20,14 @@ def generate(root, files):
             file.write(b"".join(chance.choices(_WORDS, k=chance.randrange(3000))))
 
 
+def given_or_generated(tree, scratch, files):
+    """The tree that the user gave; without one a generated project of `files` files in `scratch`."""
+    if tree is None:
+        tree = os.path.join(scratch, "tree")
+        generate(tree, files)
+    return tree
+
+
 def copy(source, target):
     """Copy files, links, modes and times of `source` to the new directory `target`, without what belongs to version
     control and without what is neither file, directory nor link."""

@@ -340,8 +340,8 @@ class ConversationClient(Client):
         raise NotImplementedError
 
     def fork_for_other_root(self, data: bytes, old: "Sequence[str]", root: str) -> bytes:
-        """A fork's transcript for the project at `root`, which was at one of the places `old`. Changes only what says where
-        a session runs, and nothing that the model is told. Here it changes nothing: `write_fork` does it, or no line says it."""
+        """A fork's transcript for the project at `root`, which was at one of the places `old`. Changes only the directories
+        that the client reads, and no text that the model gets. By default it changes nothing."""
         return data
 
     def resume_moved_command(self, session: str) -> str:

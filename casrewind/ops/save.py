@@ -243,11 +243,11 @@ def draft_checkpoint(
 
 
 def redraft(context: Context, writer: StoreWriter, draft: Checkpoint, moment: Moment | None, parent: str) -> Checkpoint:
-    """A draft whose parent is another checkpoint than at first: what changed, and why. A `moment` without a label has
-    its description made anew.
+    """The draft with the checkpoint `parent` before it: its changes are counted again. If `moment` has no label, its
+    description is made again, too.
 
-    The danger prevented here: the end of a turn calls the turn's work somebody else's, because the prompt's checkpoint
-    was published while the end's was made.
+    The danger prevented here: another process publishes the prompt's checkpoint while the checkpoint of the turn's end is
+    made. Then the description of the end says that a person made the agent's changes.
     """
     point = context.store.checkpoint(parent)
     counts = diffs.count(diffs.diff(diffs.lenient_loader(writer.load_tree), point.tree if point else None, draft.tree))

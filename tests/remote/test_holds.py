@@ -18,15 +18,9 @@ def url(tmp_path):
     return f"memory://{tmp_path.parent.name}-{tmp_path.name}"
 
 
-def machine_at(place, url, name="sandbox-4", **options):
-    made = Machine(place, url, name, **options)
-    made.add_remote()
-    return made
-
-
 @pytest.fixture
 def machine(tmp_path, url):
-    made = machine_at(tmp_path / "one", url)
+    made = Machine.with_remote(tmp_path / "one", url)
     made.base = os.urandom(200_000)
     made.save({"base": made.base, "d/a": b"1"}, "begin")
     made.push()
@@ -58,7 +52,7 @@ def test_a_clone_does_not_send_its_base_and_a_reader_gets_all_of_it(machine, tmp
     edit = laptop.save({"d/a": b"on the laptop", "new": b"n"})
     done = laptop.push()
     assert not done.notes and done.size < 20_000 < bytes_of(machine)
-    reader = machine_at(tmp_path / "three", machine.url, "reader")
+    reader = Machine.with_remote(tmp_path / "three", machine.url, "reader")
     taken = reader.pull()
     assert not taken.problems and reader.tree(edit.id) == laptop.tree(edit.id) and reader.tree(edit.id)[b"base"] == machine.base
     third = laptop.clone_to(tmp_path / "four", "third", reference="laptop")
@@ -73,7 +67,7 @@ def test_a_chain_that_a_clone_uses_stays_and_goes_with_it(machine, tmp_path, url
     laptop = machine.clone_to(tmp_path / "two")
     laptop.save({"d/a": b"on the laptop"})
     laptop.push()
-    other = machine_at(tmp_path / "three", url, "other")
+    other = Machine.with_remote(tmp_path / "three", url, "other")
     other.save({"x": b"y"})
     other.push()
     chain, theirs = machine.chain(), laptop.chain()
@@ -88,7 +82,7 @@ def test_a_chain_that_a_clone_uses_stays_and_goes_with_it(machine, tmp_path, url
 
 
 def test_a_machine_whose_chain_was_removed_begins_anew_and_sends_everything(machine, tmp_path, url):
-    other = machine_at(tmp_path / "three", url, "other")
+    other = Machine.with_remote(tmp_path / "three", url, "other")
     other.save({"x": b"y"})
     other.push()
     (gone,) = remove_old(other, which=lambda one: True).chains
@@ -96,13 +90,13 @@ def test_a_machine_whose_chain_was_removed_begins_anew_and_sends_everything(mach
     edit = machine.save({"d/a": b"3"})
     done = machine.push()
     assert done.notes and done.checkpoints == 3
-    reader = machine_at(tmp_path / "four", url, "reader")
+    reader = Machine.with_remote(tmp_path / "four", url, "reader")
     assert not reader.pull().problems and reader.tree(edit.id) == machine.tree(edit.id)
 
 
 def test_what_is_pinned_labelled_own_or_newest_stays(machine, tmp_path, url):
     assert [one.kept for one in old_in(machine)] == [], "its own"
-    other = machine_at(tmp_path / "three", url, "other")
+    other = Machine.with_remote(tmp_path / "three", url, "other")
     point = other.save({"x": b"y"})
     other.push()
     (found,) = old_in(other)
@@ -110,7 +104,7 @@ def test_what_is_pinned_labelled_own_or_newest_stays(machine, tmp_path, url):
     with other.open() as workspace:
         workspace.pin(point)
     other.push()
-    third = machine_at(tmp_path / "four", url, "third")
+    third = Machine.with_remote(tmp_path / "four", url, "third")
     third.save({"x": b"z"})
     third.push()
     assert {one.machine: one.kept for one in old_in(third)} == {
@@ -125,7 +119,7 @@ def test_what_is_pinned_labelled_own_or_newest_stays(machine, tmp_path, url):
 
 def test_the_age_is_that_of_the_server_and_counts_from_the_newest_piece(tmp_path):
     url = f"file://{tmp_path}/bucket"
-    first, second = machine_at(tmp_path / "one", url, "first"), machine_at(tmp_path / "two", url, "second")
+    first, second = Machine.with_remote(tmp_path / "one", url, "first"), Machine.with_remote(tmp_path / "two", url, "second")
     for made in (first, second):
         made.save({"a": made.name.encode()})
         made.push()
@@ -141,7 +135,7 @@ def test_the_age_is_that_of_the_server_and_counts_from_the_newest_piece(tmp_path
 def test_a_removal_that_was_cut_is_completed_and_nothing_else_is_lost(tmp_path, url, after):
     for number in itertools.count(1):
         place = f"{url}-{number}"
-        old, other = machine_at(tmp_path / f"a{number}", place), machine_at(tmp_path / f"b{number}", place, "other")
+        old, other = Machine.with_remote(tmp_path / f"a{number}", place), Machine.with_remote(tmp_path / f"b{number}", place, "other")
         for step in range(2):
             old.save({"a": b"%d" % step})
             old.push()
@@ -159,7 +153,7 @@ def test_a_removal_that_was_cut_is_completed_and_nothing_else_is_lost(tmp_path, 
         if not pushed_before:
             remove_old(other)
             old.push()
-        reader = machine_at(tmp_path / f"r{number}", place, "reader")
+        reader = Machine.with_remote(tmp_path / f"r{number}", place, "reader")
         assert not reader.pull().problems
         assert reader.tree(edit.id) == old.tree(edit.id) and reader.tree(point.id) == other.tree(point.id)
         if not was_cut:
@@ -173,7 +167,7 @@ def test_a_clone_meanwhile_is_seen_or_sees_it(tmp_path, url, monkeypatch, inner)
     is_there = set()
     for number in itertools.count(1):
         place = f"{url}-{number}"
-        source, keeper = machine_at(tmp_path / f"s{number}", place), machine_at(tmp_path / f"k{number}", place, "keeper")
+        source, keeper = Machine.with_remote(tmp_path / f"s{number}", place), Machine.with_remote(tmp_path / f"k{number}", place, "keeper")
         for made in (source, keeper):
             made.save({"base": made.name.encode() * 100})
             made.push()
@@ -197,7 +191,7 @@ def test_a_clone_meanwhile_is_seen_or_sees_it(tmp_path, url, monkeypatch, inner)
         if laptops:
             edit = laptops[0].save({"edit": b"e"})
             laptops[0].push()
-            reader = machine_at(tmp_path / f"r{number}", place, "reader")
+            reader = Machine.with_remote(tmp_path / f"r{number}", place, "reader")
             reader.pull()
             assert reader.tree(edit.id) == laptops[0].tree(edit.id), number
             is_there.add(max(piece.size for piece in chains_of(Objects(place).list())[source.chain()]) > 250)
@@ -214,7 +208,7 @@ def test_a_purge_leaves_what_a_clone_uses_and_names_it(machine, tmp_path):
         workspace.purge([b"base"])
     done = machine.push()
     assert len(done.left) == 2 and "used by" in done.notes[-1]
-    reader = machine_at(tmp_path / "three", machine.url, "reader")
+    reader = Machine.with_remote(tmp_path / "three", machine.url, "reader")
     assert not reader.pull().problems and reader.tree(edit.id) == laptop.tree(edit.id)
     with laptop.open() as workspace:
         workspace.purge([b"base"])

@@ -29,15 +29,9 @@ def url(tmp_path):
     return f"memory://{tmp_path.parent.name}-{tmp_path.name}"
 
 
-def machine_at(place, url, name="sandbox-4", **options):
-    made = Machine(place, url, name, **options)
-    made.add_remote()
-    return made
-
-
 @pytest.fixture
 def machine(tmp_path, url):
-    return machine_at(tmp_path / "one", url)
+    return Machine.with_remote(tmp_path / "one", url)
 
 
 def edit_and_push(machine, number, start=0):
@@ -77,7 +71,7 @@ def test_a_roll_up_has_all_that_its_pieces_had_and_their_names_stay_in_use(machi
     for piece in every:
         opened = open_piece(objects, Keys(b"k" * 32), piece.name, piece.size)
         assert opened.is_replaced == (piece.first == piece.last) and not opened.is_end and (piece.size < 250) == opened.is_replaced
-    reader = machine_at(tmp_path / "two", machine.url, "laptop")
+    reader = Machine.with_remote(tmp_path / "two", machine.url, "laptop")
     taken = reader.pull()
     assert dict(taken.checkpoints) == {"sandbox-4": EVERY} and not taken.problems
     assert_arrived(machine, reader, saved)
@@ -93,7 +87,7 @@ def test_few_pieces_are_left_and_a_reader_asks_for_few(machine, tmp_path, monkey
     assert names <= 1 + 200 + 3
     clone = machine.clone_to(tmp_path / "two")
     assert clone.cloned.point.id == saved[-1].id and not clone.cloned.problems
-    reader = machine_at(tmp_path / "three", machine.url, "laptop")
+    reader = Machine.with_remote(tmp_path / "three", machine.url, "laptop")
     reads = []
     reader.tampered = lambda objects: reads.append(objects) or objects
     assert dict(reader.pull().checkpoints) == {"sandbox-4": 200}
@@ -105,7 +99,7 @@ def test_a_reader_goes_on_from_everywhere_in_a_roll_up(machine, tmp_path):
     readers, saved = [], []
     for step in range(2 * EVERY + 2):
         saved += edit_and_push(machine, 1, step)[0]
-        readers.append(machine_at(tmp_path / f"r{step}", machine.url, f"laptop{step}"))
+        readers.append(Machine.with_remote(tmp_path / f"r{step}", machine.url, f"laptop{step}"))
         readers[-1].pull()
     for step, reader in enumerate(readers):
         taken = reader.pull()
@@ -154,7 +148,7 @@ def test_a_copied_store_of_any_age_notices_that_its_number_was_rolled_up(machine
         edit_and_push(machine, 1, step)
         copies.append(copy_of(machine, tmp_path / f"copy{step}"))
     assert len(pieces(machine)) == 1
-    reader = machine_at(tmp_path / "reader", machine.url, "laptop")
+    reader = Machine.with_remote(tmp_path / "reader", machine.url, "laptop")
     for step, copied in enumerate(copies[:-1]):
         point = copied.save({"mine": b"%d" % step})
         done = copied.push()
@@ -184,7 +178,7 @@ def test_without_the_right_to_delete_there_is_no_roll_up_and_the_push_is_done(ma
     machine.tampered = lambda objects: objects
     more, notes = edit_and_push(machine, 1, 50)
     assert notes == [f"put {2 * EVERY} pieces of this machine together"] and pieces(machine) == [(1, 2 * EVERY)]
-    reader = machine_at(tmp_path / "two", machine.url, "laptop")
+    reader = Machine.with_remote(tmp_path / "two", machine.url, "laptop")
     reader.pull()
     assert_arrived(machine, reader, saved + more)
 
@@ -192,7 +186,7 @@ def test_without_the_right_to_delete_there_is_no_roll_up_and_the_push_is_done(ma
 @pytest.mark.parametrize("after", [pytest.param(False, marks=pytest.mark.long), True], ids=["before", "after"])
 def test_a_roll_up_that_was_cut_anywhere_is_completed_by_the_next_one(url, tmp_path, after):
     for number in itertools.count(1):
-        machine = machine_at(tmp_path / f"m{number}", f"{url}-{number}")
+        machine = Machine.with_remote(tmp_path / f"m{number}", f"{url}-{number}")
         saved = edit_and_push(machine, EVERY - 1)[0]
         saved.append(machine.save({"last": b"%d" % number}))
         machine.tampered = lambda found, number=number: Requests(found, stopping(number, after=after))
@@ -202,7 +196,7 @@ def test_a_roll_up_that_was_cut_anywhere_is_completed_by_the_next_one(url, tmp_p
         except Stop:
             was_cut = True
         machine.tampered = lambda objects: objects
-        reader = machine_at(tmp_path / f"r{number}", machine.url, "laptop")
+        reader = Machine.with_remote(tmp_path / f"r{number}", machine.url, "laptop")
         assert not reader.pull().problems
         assert_arrived(machine, reader, saved if number > 1 or after else saved[:-1])
         saved += edit_and_push(machine, EVERY, EVERY)[0]
@@ -217,7 +211,7 @@ def test_a_roll_up_that_was_cut_anywhere_is_completed_by_the_next_one(url, tmp_p
 
 
 def test_a_damaged_piece_stays_as_it_is_and_the_others_are_put_together(tmp_path):
-    machine = machine_at(tmp_path / "one", f"file://{tmp_path}/bucket")
+    machine = Machine.with_remote(tmp_path / "one", f"file://{tmp_path}/bucket")
     first, _ = edit_and_push(machine, EVERY - 1)
     path = Path(machine.url.removeprefix("file://"), machine.chain(), f"{1:010}-{1:010}")
     data = bytearray(path.read_bytes())
@@ -228,7 +222,7 @@ def test_a_damaged_piece_stays_as_it_is_and_the_others_are_put_together(tmp_path
     assert path.read_bytes() == data, "what is damaged is not replaced"
     data[20] ^= 1
     path.write_bytes(data)
-    reader = machine_at(tmp_path / "two", machine.url, "laptop")
+    reader = Machine.with_remote(tmp_path / "two", machine.url, "laptop")
     assert not reader.pull().problems
     assert_arrived(machine, reader, first)
 
@@ -240,7 +234,7 @@ def test_full_pieces_stay_and_small_ones_behind_them_become_one(machine, tmp_pat
     saved, _ = edit_and_push(machine, 3 * EVERY)
     found = pieces(machine)
     assert found[0] == (1, 1) and found[1][0] == 2 and len(found) <= 2 + EVERY
-    reader = machine_at(tmp_path / "two", machine.url, "laptop")
+    reader = Machine.with_remote(tmp_path / "two", machine.url, "laptop")
     reader.pull()
     assert_arrived(machine, reader, [base, *saved])
 
@@ -254,7 +248,7 @@ def test_after_a_purge_the_roll_ups_are_emptied_too(machine, tmp_path):
     assert not machine.push().left
     sizes = [piece.size for piece in all_pieces_of(Objects(machine.url).list())[old]]
     assert len(sizes) == EVERY + 3 and max(sizes) < 250
-    reader = machine_at(tmp_path / "two", machine.url, "laptop")
+    reader = Machine.with_remote(tmp_path / "two", machine.url, "laptop")
     taken = reader.pull()
     assert not taken.problems and dict(taken.checkpoints) == {"sandbox-4": EVERY + 2}
 
@@ -270,7 +264,7 @@ def test_what_a_clone_asks_of_a_server_after_a_thousand_pushes(tmp_path, monkeyp
     with S3Server() as server:
         for name, value in server.variables.items():
             monkeypatch.setenv(name, value)
-        machine = machine_at(tmp_path / "one", server.bucket())
+        machine = Machine.with_remote(tmp_path / "one", server.bucket())
         machine.save({f"d{n % 20}/f{n}": os.urandom(3000) for n in range(500)})
         machine.push()
         server.reset()
@@ -288,7 +282,7 @@ def test_what_a_clone_asks_of_a_server_after_a_thousand_pushes(tmp_path, monkeyp
 @pytest.mark.long
 def test_a_roll_up_needs_little_memory(tmp_path, monkeypatch):
     """Its pieces have 15 MiB that cannot be compressed, the most that one has."""
-    machine = machine_at(tmp_path / "one", f"file://{tmp_path}/bucket")
+    machine = Machine.with_remote(tmp_path / "one", f"file://{tmp_path}/bucket")
     with monkeypatch.context() as patch:
         patch.setattr(collect, "EVERY", 1000)
         for number in range(63):

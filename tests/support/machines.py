@@ -83,6 +83,13 @@ class Machine:
         with self.open() as workspace:
             return workspace.save(label).checkpoint
 
+    @classmethod
+    def with_remote(cls, place, url, name="sandbox-4", **options):
+        """A machine that pushes to `url`."""
+        made = cls(place, url, name, **options)
+        made.add_remote()
+        return made
+
     def remote(self, workspace):
         found = remote_config.open_remote(workspace._context.store, self.environ)
         return found._replace(objects=self.tampered(found.objects))

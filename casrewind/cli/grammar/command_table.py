@@ -384,8 +384,8 @@ COMMANDS = {
         flag("--all", "with verify: read and check every blob, and look whether each checkpoint has all that it needs"),
         DRY_RUN._replace(help="with gc: show what would be removed, and what is kept and why"), YES, JSON,
         ), ("[--json]", "add [OPTIONS] URL", "key (--show | --add)", "verify [--all] [--json]", "gc [-n] [-y] [--json]", "remove [-y]"),
-        more="All that is pushed is encrypted. Without the key nobody can read it. gc removes what machines pushed that have not pushed "
-        "for remote.keep (default: forever), and puts this machine's small pieces together.", group=REMOTE, creates=True, stays=True,
+        more="All that is pushed is encrypted. It cannot be read without the key. gc removes what a machine pushed, if its last push "
+        "is older than remote.keep (default: forever). It also puts this machine's small pieces together.", group=REMOTE, creates=True, stays=True,
         function="remote.remote"),
     "push": Command(
         "Send the new checkpoints to the remote", ("casrewind push", "casrewind push -n"),
