@@ -385,8 +385,8 @@ COMMANDS = {
         DRY_RUN._replace(help="with gc: show what would be removed, and what is kept and why"), YES, JSON,
         ), ("[--json]", "add [OPTIONS] URL", "key (--show | --add)", "verify [--all] [--json]", "gc [-n] [-y] [--json]", "remove [-y]"),
         more="All that is pushed is encrypted. It cannot be read without the key. gc removes what a machine pushed, if its last push "
-        "is older than remote.keep (default: forever). It also puts this machine's small pieces together.", group=REMOTE, creates=True, stays=True,
-        function="remote.remote"),
+        "is older than remote.keep (default: forever). It also puts this machine's small pieces together.",
+        group=REMOTE, creates=True, stays=True, function="remote.remote"),
     "push": Command(
         "Send the new checkpoints to the remote", ("casrewind push", "casrewind push -n"),
         (DRY_RUN._replace(help="show how much would be sent", group="how"),
