@@ -58,7 +58,7 @@ def options(argv):
     parser.add_argument("tree", metavar="PATH", nargs="?", help="a real tree to copy; else one is generated")
     parser.add_argument("--files", metavar="N", type=int, default=7000, help="files of the generated tree (7000)")
     parser.add_argument("--turns", metavar="N", type=int, default=100, help="turns (100)")
-    parser.add_argument("--tools", metavar="A,...", default=",".join(TOOLS), help=f"of {', '.join(TOOLS)}")
+    parser.add_argument("--tools", metavar="A,...", default="casrewind,restic,rclone", help=f"of {', '.join(TOOLS)}")
     parser.add_argument("--json", metavar="FILE", help="write every figure")
     given = parser.parse_args(argv)
     for name, least in (("files", WORKED), ("turns", 1)):
@@ -101,6 +101,10 @@ class Tool:
 
     push = pull = clone = clone_all = None
 
+    def begin_reader(self, target):
+        """Make the place that pulls; not measured."""
+        (self.clone_all or self.clone)(target)
+
 
 class Casrewind(Tool):
     name = "casrewind"
@@ -108,8 +112,10 @@ class Casrewind(Tool):
     def variables(self):
         return {"CASREWIND_HOME": os.path.join(self.place, "data"), "CASREWIND_REMOTE_KEY": f"crk1-{secrets.token_hex(32)}", "PYTHONPATH": contenders.TOP}
 
+    program = ("-m", "casrewind")
+
     def command(self, *words, **more):
-        return self.run(sys.executable, "-m", "casrewind", *words, **more)
+        return self.run(sys.executable, *self.program, *words, **more)
 
     def begin(self):
         self.command("save")
@@ -131,6 +137,13 @@ class Casrewind(Tool):
         return self.command("pull", cwd=target, CASREWIND_HOME=f"{target}-data")
 
 
+class WithoutRollUps(Casrewind):
+    """Its pushes never put the pieces of the chain together."""
+
+    name = "no-roll-ups"
+    program = ("-c", "import sys; from casrewind.remote import collect; collect.EVERY = 10**9; from casrewind.cli.main import main; sys.exit(main(sys.argv[1:]))")
+
+
 class Restic(Tool):
     name = "restic"
 
@@ -150,6 +163,16 @@ class Restic(Tool):
     def clone(self, target):
         os.makedirs(target)
         return self.run("restic", "restore", "latest", "--target", target, RESTIC_CACHE_DIR=f"{target}-cache")
+
+    begin_reader = clone
+
+    def clone_all(self, target):
+        """Every snapshot, in a repository on this machine."""
+        self.run("restic", "init", RESTIC_REPOSITORY=target)
+        return self.run(
+            "restic", "copy", "--quiet", RESTIC_REPOSITORY=target, RESTIC_FROM_REPOSITORY=self.environ["RESTIC_REPOSITORY"],
+            RESTIC_FROM_PASSWORD=self.environ["RESTIC_PASSWORD"], RESTIC_CACHE_DIR=f"{target}-cache",
+        )  # fmt: skip
 
     def pull(self, target):
         return self.run("restic", "restore", "latest", "--target", target, RESTIC_CACHE_DIR=f"{target}-cache")
@@ -185,7 +208,7 @@ class Rclone(Tool):
     pull = clone_all
 
 
-TOOLS = {kind.name: kind for kind in (Casrewind, Restic, Rclone)}
+TOOLS = {kind.name: kind for kind in (Casrewind, WithoutRollUps, Restic, Rclone)}
 
 
 class Bench:
@@ -224,7 +247,7 @@ class Bench:
         self.measured("edit", tool.push)
         self.measured("nothing", tool.push)
         second = os.path.join(tool.place, "second")
-        (tool.clone_all or tool.clone)(second)
+        tool.begin_reader(second)
         trees.edit(tool.root, worked[:1], 2)
         tool.save()
         tool.push()
@@ -234,7 +257,7 @@ class Bench:
             if clone is not None:
                 self.measured(step, lambda: clone(os.path.join(tool.place, step)))
         trees.remove(tool.place)
-        if self.kind is not Restic:  # which has no saves that are not pushed
+        if self.kind not in (Restic, WithoutRollUps):  # restic has no saves that are not pushed; one push makes no roll-up
             self.at_once(worked)
         return self.costs
 
@@ -292,7 +315,7 @@ def _measure(given, scratch):
     costs = []
     with S3Server() as server:
         for name in given.tools.split(","):
-            if name == "casrewind" or shutil.which(name) is not None:
+            if issubclass(TOOLS[name], Casrewind) or shutil.which(name) is not None:
                 costs += Bench(TOOLS[name], os.path.join(scratch, name), tree, server, given.turns).run()
             else:
                 print(f"{name} is not installed and left out", file=sys.stderr)

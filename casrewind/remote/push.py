@@ -111,11 +111,13 @@ def _note_success(context: Context, remote: Remote) -> None:
 
 class Unsent(NamedTuple):
     """What waits for a push: the remote's configuration, the number of checkpoints, when the oldest of them was made (0 =
-    there is none), the machines whose chains were read, and what the store notes of earlier pushes."""
+    there is none), whether a piece of this store may be there, the machines whose chains were read, and what the store notes of
+    earlier pushes."""
 
     config: RemoteConfig
     number: int
     oldest_ns: int
+    has_pushed: bool
     machines: tuple[str, ...]
     notes: PushNotes
 
@@ -128,7 +130,8 @@ def unsent(context: Context) -> Unsent | None:
     state = StateFiles(found[0]).state
     own = [point for point in context.store.checkpoints_after(state.position.seq) if not point.more.machine]
     machines = tuple(one.machine for one in state.chains.values())
-    return Unsent(found[1], len(own), own[0].created_ns if own else 0, machines, push_notes.read_push_notes(found[0]))
+    has_pushed = state.next > 1 or state.pending > 0 or bool(state.ended)
+    return Unsent(found[1], len(own), own[0].created_ns if own else 0, has_pushed, machines, push_notes.read_push_notes(found[0]))
 
 
 class _Push:

@@ -24,7 +24,7 @@ def test_every_step_is_counted_by_the_server(scratch, tmp_path):
     ("arguments", "said"),
     [
         (["--files", "9"], "--files: 9 is too few, 40 or more"), (["--turns", "0"], "--turns: 0 is too few, 1 or more"),
-        (["--tools", "rsync"], "--tools: 'rsync' is none of casrewind, restic, rclone"), (["/nowhere"], "/nowhere: no such directory"),
+        (["--tools", "rsync"], "--tools: 'rsync' is none of casrewind, no-roll-ups, restic, rclone"), (["/nowhere"], "/nowhere: no such directory"),
     ],
 )  # fmt: skip
 def test_bad_arguments_are_one_clear_line(arguments, said, capsys, monkeypatch):

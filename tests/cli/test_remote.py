@@ -176,12 +176,30 @@ def test_a_purge_says_that_the_remote_may_hold_it_and_the_next_push_ends_that(sa
     before = {path: path.read_bytes() for path in (tmp_path / "bucket").rglob("*") if path.is_file()}
     assert "may still hold it" not in sandbox("purge", "secret", "-n", code=0).err
     said = sandbox("purge", "secret", "-y", code=0).err
-    assert f"{url} may still hold it: casrewind push sends everything anew, and empties what was pushed before\n" in said
+    assert f"{url} may still hold it, in what sandbox-4 pushed: casrewind push sends everything anew, and empties that\n" in said
     out = without_numbers(sandbox("push", code=0).out).splitlines()
     assert out[0] == "after the purge everything is pushed anew, and what was pushed before it is emptied"
     assert out[1].startswith("pushed 2 checkpoints")
     after = {path: path.read_bytes() for path in (tmp_path / "bucket").rglob("*") if path.is_file()}
     assert [path.name for path in before if after[path] == before[path]] == ["casrewind"] and len(after) == 4, "the end of the old chain, and the new one"
+
+
+def test_a_purge_names_each_machine_that_may_have_pushed_it(sandbox, laptop, url):
+    plant(laptop.root, {"secret": b"hunter2", "password": b"hunter3"})
+    laptop("save", code=0)
+    assert laptop.json("purge", "secret", "-y")["remote"] is None
+    laptop("remote", "add", url, "--machine", "laptop", code=0)
+    nobody = laptop("purge", "secret", "-y", code=0)
+    assert "hold it" not in nobody.err and laptop.json("purge", "secret", "-y")["remote"] == {"url": url, "machines": []}
+    sandbox("push", code=0)
+    laptop("pull", code=0)
+    words = f"{url} may still hold it, in what sandbox-4 pushed: purge and push there, too\n"
+    assert words in laptop("purge", "secret", "-y", code=0).err
+    laptop("push", code=0)
+    found = laptop.json("purge", "password", "-y")
+    assert found["remote"] == {"url": url, "machines": ["laptop", "sandbox-4"]}
+    said = laptop("purge", "--text", "-", "-y", code=0, stdin=b"hunter4")
+    assert words in said.err and f"{url} may still hold it, in what laptop pushed: casrewind push sends everything anew" in said.err
 
 
 def test_a_damaged_piece_is_named_with_exit_code_3_and_the_rest_is_taken(sandbox, laptop, url, tmp_path):

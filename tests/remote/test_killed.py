@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from casrewind.remote import collect
-from casrewind.remote.chain import chains_of
+from casrewind.remote.chain import all_pieces_of, chains_of
 from casrewind.remote.objects import Objects
 from support.machines import KEY, Machine
 from support.s3_server import S3Server
@@ -164,3 +164,28 @@ def test_each_kill_of_a_remote_gc_loses_nothing_and_the_next_one_completes_it(tm
             break
         assert number < 60
     assert number > 10
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_each_kill_of_a_push_after_a_purge_leaves_nothing_of_it_after_the_next_push(tmp_path, url, when):
+    machine, reader = made(tmp_path, url), made(tmp_path, url, "laptop")
+    for number in itertools.count(1):
+        saved = [machine.save({"a": b"%d %d" % (number, step), "secret": os.urandom(500)}) for step in range(2)]
+        machine.push()
+        last = machine.save({"a": b"last %d" % number})
+        machine.push()
+        old = machine.chain()
+        with machine.open() as workspace:
+            workspace.purge([b"secret"])
+        was_killed = run(machine, number, when, "push") != 0
+        assert not machine.push().left
+        sizes = {chain: max(piece.size for piece in pieces) for chain, pieces in all_pieces_of(Objects(url).list()).items()}
+        assert machine.chain() != old and {chain for chain, size in sizes.items() if size > 250} == {machine.chain()}, number
+        taken = reader.pull()
+        assert not taken.problems and {point.id for point in (*saved, last)} <= set(reader.points())
+        assert reader.tree(last.id) == machine.tree(last.id) and not reader.problems() and not machine.problems()
+        if not was_killed:
+            break
+        assert number < 60
+    assert number > 6, "the pieces, the end, what is about to go, the list, each that is emptied"

@@ -15,13 +15,14 @@ PATIENCE = 60
 
 
 class HeldProxy:
-    def __init__(self, endpoint, network=None):
-        """`endpoint` is the URL of the other server. `network` is a descriptor of the network that the clients are in, None = this one."""
+    def __init__(self, endpoint, network=None, after=None):
+        """`endpoint` is the URL of the other server. `network` is a descriptor of the network that the clients are in, None = this one.
+        `after`: a new client waits so many seconds at most, None = until `open`."""
         target = urlsplit(endpoint)
         self._target = target.hostname, target.port
         self._listening = listening_in(network)
         self.endpoint = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
-        self._opened, self._came, self._sockets = threading.Event(), threading.Semaphore(0), []
+        self._after, self._opened, self._came, self._sockets = after, threading.Event(), threading.Semaphore(0), []
         threading.Thread(target=self._accept, daemon=True).start()
 
     def __enter__(self):
@@ -50,7 +51,7 @@ class HeldProxy:
             self._came.release()
 
     def _serve(self, client):
-        self._opened.wait()
+        self._opened.wait(self._after)
         try:
             server = socket.create_connection(self._target)
         except OSError:

@@ -25,6 +25,7 @@ from .words import paths_of
 
 if TYPE_CHECKING:
     from ...ops.context import Context
+    from ...remote.push import Unsent
     from ..grammar.command_line import ParsedOptions
 
 _Found = TypeVar("_Found")
@@ -60,35 +61,45 @@ def _purge_path(context: "Context", options: "ParsedOptions", done: Done) -> int
     else:
         places = roots.paths_below_root(context.root.path, [options.path], options.directory)
     found = purging.purge(context, places, confirm=confirm, dry_run=options.dry_run)
+    remote = None if found.dry_run else find_unsent(context)
     done()
     if options.json:
-        print_json(_shape_of_paths(found))
+        print_json({**_shape_of_paths(found), "remote": _shape_of_remote(remote)})
     else:
         _show_paths(found)
-    if not found.dry_run:
-        _warn_of_remote_copies(context)
+    _warn_of_remote_copies(remote)
     return OK
 
 
-def _warn_of_remote_copies(context: "Context") -> None:
-    """Say where what was pushed may still hold what was purged."""
-    found = find_unsent(context)
-    if found is not None:
-        note(f"{found.config.url} may still hold it: casrewind push sends everything anew, and empties what was pushed before")
-        for machine in found.machines:
-            note(f"{machine} pushes to it, too: purge and push there as well")
+def _warn_of_remote_copies(remote: "Unsent | None") -> None:
+    """Say whose pieces on the remote may still hold what was purged."""
+    if remote is None:
+        return
+    if remote.has_pushed:
+        own = printable(remote.config.machine)
+        note(f"{remote.config.url} may still hold it, in what {own} pushed: casrewind push sends everything anew, and empties that")
+    for machine in remote.machines:
+        note(f"{remote.config.url} may still hold it, in what {printable(machine)} pushed: purge and push there, too")
+
+
+def _shape_of_remote(remote: "Unsent | None") -> shapes.Shape | None:
+    """The remote, and the machines whose pieces there may still hold what was purged."""
+    if remote is None:
+        return None
+    own = (remote.config.machine,) if remote.has_pushed else ()
+    return {"url": remote.config.url, "machines": [*own, *remote.machines]}
 
 
 def _purge_text(context: "Context", options: "ParsedOptions", done: Done) -> int:
     confirm = _confirmation_if_needed(options, done, _agreed_on_text)
     found = purge_text(context, _read_secret(done), confirm=confirm, dry_run=options.dry_run)
+    remote = None if found.dry_run else find_unsent(context)
     done()
     if options.json:
-        print_json(_shape_of_text(found))
+        print_json({**_shape_of_text(found), "remote": _shape_of_remote(remote)})
     else:
         _show_text(found)
-    if not found.dry_run:
-        _warn_of_remote_copies(context)
+    _warn_of_remote_copies(remote)
     return REMARKS if found.files or found.records else OK
 
 
