@@ -1,4 +1,4 @@
-"""Remove the chains of machines that have not pushed for long.
+"""Remove the chains of machines that have not pushed for long, and find what a store pushed and has forgotten since.
 
 Two dangers are prevented here. A chain is removed whose blobs another chain uses: that one has put a hold before, and looks then
 whether the chain is about to go; who removes says first that it is about to go, and looks for holds then. Each writes before it
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from .. import errors
 from .._typing import NamedTuple
 from ..model import history
+from ..ops.context import Context
 from ..store import ledger
 from .chain import PieceInfo, all_pieces_of, chains_of, find_piece, holds_of, open_piece
 from .collect import about_to_empty, check_right_to_delete, end_chain, replace_by_empty, size_of_empty
@@ -39,6 +40,34 @@ class Removed(NamedTuple):
     chains: tuple[OldChain, ...]
     spared: tuple[OldChain, ...]
     left: tuple[str, ...]
+
+
+class ForgottenPushes(NamedTuple):
+    """Of what this store pushed: the number of its checkpoints that its gc has forgotten since, when the newest of them was made, how many
+    it still has, and the bytes of all pieces. `kept`: why it stays, "" if it may be pushed anew."""
+
+    forgotten: int
+    newest_ns: int
+    checkpoints: int
+    size: int
+    kept: str = ""
+
+
+def find_forgotten(context: Context, remote: Remote) -> ForgottenPushes | None:
+    """What this store pushed and has forgotten since; None if that is nothing. Raises RemoteError."""
+    chain, listed = remote.files.state.chain, remote.objects.list()
+    pieces = chains_of(listed).get(chain, []) if chain else []
+    try:
+        items = read_chain(remote, chain, pieces, ReadChain(remote.config.machine)).items
+        made = {point.id: point.created_ns for point in (decode_point(payload) for kind, _, payload in items if kind == ledger.CHECKPOINT)}
+    except PieceDamaged as error:
+        return ForgottenPushes(0, 0, 0, 0, f"it cannot be read: {error.problem}")
+    gone = made.keys() - context.store.identities()
+    if not gone:
+        return None
+    is_held = any(chain in others for others in holds_of(listed).values())
+    size = sum(piece.size for piece in all_pieces_of(listed)[chain])
+    return ForgottenPushes(len(gone), max(made[one] for one in gone), len(made) - len(gone), size, "a clone uses it" if is_held else "")
 
 
 def find_old(remote: Remote, keep: float) -> list[OldChain]:

@@ -17,6 +17,7 @@ from ..model import history, rewind_record
 from ..model.checkpoint import Checkpoint
 from ..ops.context import Context
 from ..ops.conversation_rest import store_rest
+from ..ops.verify import verify
 from ..store import ledger, push_notes
 from ..store.push_notes import PushNotes
 from ..store.reachability import HOLDS, Marker
@@ -59,20 +60,26 @@ class _Copied(Exception):
     """Another store has continued this store's chain."""
 
 
-def push(context: Context, remote: Remote, *, dry_run: bool = False, points: Sequence[Checkpoint] | None = None) -> Pushed:
+def push(
+    context: Context, remote: Remote, *, dry_run: bool = False, points: Sequence[Checkpoint] | None = None, anew: bool = False
+) -> Pushed:
     """Send all checkpoints of this store that were made here and are not on the remote yet, and their pins and labels.
 
-    With `dry_run`, only counts. With `points`, sends these and nothing else. Raises RemoteError; then the next push continues.
+    With `dry_run`, only counts. With `points`, sends these and nothing else. With `anew`, sends all of them again, into a new chain, and
+    then empties what this store pushed before, unless a clone uses it. Raises StoreDamaged before that if the store is not intact: the
+    remote may have what is lost here. Raises RemoteError; then the next push continues.
     A checkpoint whose content cannot be read is left out, and tried again by the next push. Raises StoreBusy while another push or
     pull runs.
     """
     if points is None and not dry_run and remote.config.conversations:
         store_rest(context, transcripts=environment.configuration().transcripts)
+    if anew and verify(context).problems:
+        raise errors.StoreDamaged("this store is damaged, and the remote may have what is lost here", "casrewind verify names it")
     with context.store.pushing(), context.store.holding():
         pushing = _Push(context, remote)
         if dry_run:
             return pushing.count()
-        notes = pushing.begin()
+        notes = pushing.begin(anew=anew)
         try:
             done = pushing.run(points)
         except _Copied:
@@ -148,14 +155,14 @@ class _Push:
         """The rows of blobs in the piece that is being built."""
         self._blobs = 0
 
-    def begin(self) -> list[str]:
-        """Settle what an earlier push left. Returns what a person has to know."""
+    def begin(self, *, anew: bool) -> list[str]:
+        """Settle what an earlier push left. With `anew`, end the chain. Returns what a person has to know."""
         files, notes = self._files, []
-        if files.is_purged():
+        if anew or files.is_purged():
             self._find_pending()
             state, last = files.state, files.state.next - 1
             files.save(state._replace(chain="", ended=state.ended | ({state.chain: last} if last else {})))
-            notes += [PURGED] if last else []
+            notes += [PURGED] if last and files.is_purged() else []
         if not files.state.chain:
             files.begin_chain()
             files.end_purge()
@@ -360,7 +367,7 @@ class _Push:
         heap.trim()
 
     def empty_ended(self, notes: list[str]) -> tuple[str, ...]:
-        """Replace each piece of the own chains that a purge ended by an empty one. Returns the objects that were not replaced. `notes`
+        """Replace each piece of the own chains that have ended by an empty one. Returns the objects that were not replaced. `notes`
         receives the machines whose chains use them.
 
         No name becomes free: a store that was copied from this one before its last pushes would go on with the chain there."""
@@ -384,7 +391,7 @@ class _Push:
             known, holds = self._files.state.chains, holds_of(listed)
             users = [known.get(one, ReadChain()).machine or one[:8] for one, used in holds.items() if chain in used]
             if users:
-                notes.append(f"what was pushed before the purge is still used by {', '.join(users)}: purge and push there, too")
+                notes.append(f"what was pushed before is still used by {', '.join(users)}: after a purge, purge and push there, too")
                 return full
             failed = [*replace_by_empty(self._remote, dict.fromkeys(full, b""))]
             if not failed:

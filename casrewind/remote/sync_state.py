@@ -39,7 +39,7 @@ class SyncState(NamedTuple):
     `chain` is the id of its own chain ("" = none yet), `next` the number of the next piece, `mac` that of the newest.
     `pending` is the number of a piece whose push was begun (0 = none), `pending_mac` its MAC. `position` is that of the last
     record in the ledger that was sent, `sent_bytes` the valid length of the file `sent`. `chains` has those of other
-    stores by id. `ended` has {id: number of the newest piece} of own chains that a purge ended, which are not deleted yet.
+    stores by id. `ended` has {id: number of the newest piece} of own chains that have ended, and are not emptied yet.
     `pushed_ns`: the time of the last push. `left`: the ids of checkpoints that could not be sent, because the store is damaged.
     `rolled_up`: the number of the newest piece when the last roll-up was tried.
     """

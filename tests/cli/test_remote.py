@@ -268,7 +268,7 @@ def test_remote_gc_plans_asks_and_removes_what_is_older_than_the_setting(after_l
     said = without_numbers(after_long("remote", "gc", "-n", code=0).out).splitlines()
     assert said[0] == f"would remove 1 chain from {url}" and re.fullmatch(line, said[1]) and len(said) == 2, said
     refused = after_long("remote", "gc", code=64)
-    assert "asks before it removes chains from the remote" in refused.err and sandbox("push", code=0)
+    assert "asks before it removes checkpoints from the remote" in refused.err and sandbox("push", code=0)
     found = after_long.json("remote", "gc", "-n")
     assert found["dry_run"] and found["keep_seconds"] == 99 * 86_400 and [one["machine"] for one in found["removed"]] == ["sandbox-4"]
     said = without_numbers(after_long("remote", "gc", "-y", code=0).out).splitlines()
@@ -302,6 +302,34 @@ def test_remote_gc_puts_small_pieces_together(sandbox, url):
     assert sandbox("remote", "gc", code=0).out.splitlines()[1] == "put 3 pieces of this machine together"
     assert len(sandbox("remote", "gc", code=0).out.splitlines()) == 1
     assert sandbox("remote", "-n", code=64).err == "casrewind: --dry-run goes with remote gc; casrewind remote gc -n shows what would be removed\n"
+
+
+def test_remote_gc_removes_what_this_machine_has_forgotten(sandbox, laptop, url):
+    for number in range(3):
+        plant(sandbox.root, {"app.py": b"%d\n" % number})
+        sandbox("save", code=0)
+        sandbox("push", code=0)
+    nothing = f"nothing to remove from {url}: gc has forgotten nothing of it\n"
+    assert sandbox("remote", "gc", "--forgotten", "-n", code=0).out.startswith(nothing)
+    sandbox("gc", "--max-age", "0s", code=0)
+    said = without_numbers(sandbox("remote", "gc", "--forgotten", "-n", code=0).out).splitlines()
+    number = int(re.match(r"  - (\d+) checkpoints", said[1])[1])
+    assert said == [
+        f"would remove forgotten checkpoints from {url}",
+        f"  - {number} checkpoints of this machine that gc has forgotten, the newest from N s ago",
+        "    first pushes the other 1 checkpoint anew, then removes SIZE",
+    ]
+    assert "asks before it removes checkpoints from the remote" in sandbox("remote", "gc", "--forgotten", code=64).err
+    found = sandbox.json("remote", "gc", "--forgotten", "-n")["forgotten"]
+    assert (found["checkpoints"], found["pushed_anew"], found["kept"]) == (number, 1, None)
+    said = without_numbers(sandbox("remote", "gc", "--forgotten", "-y", code=0).out).splitlines()
+    assert said[3:] == [f"removed {number} checkpoints of this machine that gc has forgotten; pushed 1 checkpoint anew (SIZE)"]
+    assert sandbox("remote", "gc", "--forgotten", code=0).out == nothing
+    assert sandbox.json("remote", "gc")["forgotten"] is None
+    laptop("save", code=0)
+    laptop("remote", "add", url, "--machine", "laptop", code=0)
+    assert "pulled 1 checkpoint of sandbox-4" in laptop("pull", code=0).out
+    assert sandbox("remote", "--forgotten", code=64).err.startswith("casrewind: --forgotten goes with remote gc; ")
 
 
 @pytest.mark.parametrize("value", ["0d", "soon", "-1d"])

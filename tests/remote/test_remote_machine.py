@@ -65,7 +65,7 @@ def content(which):
 class Site:
     """A machine, and what is true of it: the ids of its own checkpoints, and of those that are surely on the remote.
 
-    Copies of each other have one `line`. `chains`: those that it has pushed. `purged`: the next push deletes the chain before. `shaken`: a copy's push may have
+    Copies of each other have one `line`. `chains`: those that it has pushed. `purged`: the next push empties the chain before. `shaken`: a copy's push may have
     deleted it, and only the push of a new checkpoint notices."""
 
     def __init__(self, machine):
@@ -158,20 +158,22 @@ class Machines(RuleBasedStateMachine):
                 self.is_true(identity, point, site.machine.tree(identity))
                 DONE["checked"] += 1
 
-    def push_of(self, site, what=None):
-        """Push, with a fault."""
+    def push_of(self, site, what=None, *, anew=False):
+        """Push, with a fault; with `anew`, into a new chain."""
+        site.purged |= anew
         if site.purged:  # the chain before may be deleted, with what was forgotten since
             for one in self.sites:
                 one.pushed &= site.own if one.line is site.line else one.pushed
                 one.shaken |= one is not site and one.line is site.line
             self.gone = [(line, ids & site.own if line is site.line else ids, chains) for line, ids, chains in self.gone]
-        done = self.with_fault(site, what, site.machine.push)
+        done = self.with_fault(site, what, lambda: site.machine.push(anew=anew))
         site.chains.add(site.machine.chain())
         if done is not None:
             DONE["pushes"] += 1
             DONE["roll-ups"] += any("together" in note for note in done.notes)
             site.purged = False
-            site.shaken &= not any("copied" in note or "purge" in note for note in done.notes)
+            DONE["pushes anew"] += anew
+            site.shaken &= not (anew or any("copied" in note or "purge" in note for note in done.notes))
             if not site.shaken:
                 site.pushed |= site.own
         return done
@@ -235,10 +237,10 @@ class Machines(RuleBasedStateMachine):
             self.files[root].pop(path, None)
         DONE["purges"] += 1
 
-    @rule(pick=number, what=fault)
-    def push(self, pick, what):
+    @rule(pick=number, what=fault, anew=st.sampled_from([False, False, False, True]))
+    def push(self, pick, what, anew):
         site = self.site(pick)
-        done = self.push_of(site, what)
+        done = self.push_of(site, what, anew=anew)
         if done is not None and not done.left:
             again = site.machine.push()
             assert (again.checkpoints, again.blobs, again.size) == (0, 0, 0), again
@@ -431,5 +433,5 @@ def test_whatever_machines_do_every_checkpoint_arrives_and_none_is_lost(steps, m
     )  # fmt: skip
     print(", ".join(f"{number} {what}" for what, number in DONE.items()))
     often = min(DONE["saves"], DONE["pushes"], DONE["pulls"], DONE["cuts"], DONE["checked"])
-    rare = min(DONE["clones"], DONE["copies"], DONE["purges"], DONE["gcs"], DONE["states lost"], DONE["at once"], DONE["roll-ups"])
+    rare = min(DONE["clones"], DONE["copies"], DONE["purges"], DONE["gcs"], DONE["states lost"], DONE["at once"], DONE["roll-ups"], DONE["pushes anew"])
     assert often > 0 if steps < 1000 else (often > steps / 60 and rare > steps / 1000)

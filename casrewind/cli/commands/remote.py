@@ -33,8 +33,9 @@ def remote(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind remote."""
     if options.action == "add":
         return _add(context, options, done)
-    if options.dry_run and options.action != "gc":
-        raise errors.UsageError("--dry-run goes with remote gc", "casrewind remote gc -n shows what would be removed")
+    if (options.dry_run or options.forgotten) and options.action != "gc":
+        given = "--dry-run" if options.dry_run else "--forgotten"
+        raise errors.UsageError(f"{given} goes with remote gc", "casrewind remote gc -n shows what would be removed")
     if options.url is not None:
         raise errors.UsageError(f"remote {options.action or 'list'} takes no URL", "casrewind remote add URL adds one")
     if options.action == "key":

@@ -1,10 +1,11 @@
-"""casrewind remote gc: old chains of a remote are removed, and small pieces put together."""
+"""casrewind remote gc: old chains and forgotten checkpoints are removed from a remote, and small pieces put together."""
 
 from ... import environment
-from ..._typing import TYPE_CHECKING
+from ..._typing import TYPE_CHECKING, NamedTuple
 from ...messages import age_in_words, plural, printable
 from ...remote import collect, old_chains
 from ...remote import remote_config as configs
+from ...remote.push import push
 from ..show.shapes import time_of
 from ..show.text import human_size
 from ..terminal.lines import print_json, print_line, remark
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...ops.context import Context
-    from ...remote.old_chains import OldChain
+    from ...remote.old_chains import ForgottenPushes, OldChain
     from ...remote.remote_config import Remote
     from ..grammar.command_line import ParsedOptions
 
@@ -25,47 +26,79 @@ def remote_gc(context: "Context", options: "ParsedOptions", done: Done) -> int:
     opened = configs.open_remote(context.store, context.environ)
     keep = environment.configuration().remote_keep
     old = old_chains.find_old(opened, keep) if keep else []
-    going, kept = [one for one in old if not one.kept], [one for one in old if one.kept]
+    plan = _Plan(
+        opened, [one for one in old if not one.kept], [one for one in old if one.kept], keep, options.forgotten,
+        old_chains.find_forgotten(context, opened) if options.forgotten else None,
+    )  # fmt: skip
     done()
     if options.dry_run:
-        return _show_plan(opened, options, keep, going, kept)
-    if going:
-        asks = must_ask(options, "removes chains from the remote")
+        return _show_plan(plan, options)
+    if plan.removes:
+        asks = must_ask(options, "removes checkpoints from the remote")
         if not options.json:
-            _print_plan(f"Remove {plural(len(going), 'chain')} from {opened.config.url}:", going, kept)
+            _print_plan(plan, options)
         if asks and not agreed("This cannot be undone. Go on?"):
             print_line("nothing was removed")
             return OK
+    pushed = push(context, opened, anew=True) if plan.renews else None
     with context.store.pushing():
-        gone = old_chains.remove(opened, going)
-        notes = collect.roll_up(opened)
+        gone = old_chains.remove(opened, plan.going)
+        notes = [*(pushed.notes if pushed else ()), *collect.roll_up(opened)]
+    left = (*gone.left, *(pushed.left if pushed else ()))
     done()
     if options.json:
-        _print_json(opened, options, keep, gone.chains, (*kept, *gone.spared), gone.left, notes)
+        _print_json(plan._replace(going=gone.chains, kept=(*plan.kept, *gone.spared)), options, left, notes)
     else:
-        if not going:
-            _print_plan(_nothing(opened, keep), (), kept)
+        if not plan.removes:
+            _print_plan(plan, options)
         _print_removed(gone.chains)
+        if pushed and plan.mine:
+            anew = f"{plural(pushed.checkpoints, 'checkpoint')} anew ({human_size(pushed.size)})"
+            print_line(f"removed {_forgotten(plan.mine)}; pushed {anew}")
         for note in notes:
             print_line(note)
     for one in gone.spared:
         remark(f"casrewind: not removed: {_name(one)}: {one.kept}")
-    for name in gone.left:
+    for name in left:
         remark(f"casrewind: not emptied: {opened.config.url}/{name}")
-    return REMARKS if gone.spared or gone.left else OK
+    return REMARKS if gone.spared or left else OK
 
 
-def _show_plan(opened: "Remote", options: "ParsedOptions", keep: float, going: "Sequence[OldChain]", kept: "Sequence[OldChain]") -> int:
+class _Plan(NamedTuple):
+    """The chains that go and those that stay, `remote.keep` in seconds (0 = forever), whether forgotten checkpoints are looked for, and
+    what was found of them."""
+
+    remote: "Remote"
+    going: "Sequence[OldChain]"
+    kept: "Sequence[OldChain]"
+    keep: float
+    looks: bool
+    mine: "ForgottenPushes | None"
+
+    @property
+    def renews(self) -> bool:
+        """True if this machine pushes anew."""
+        return self.mine is not None and not self.mine.kept
+
+    @property
+    def removes(self) -> bool:
+        return bool(self.going) or self.renews
+
+
+def _show_plan(plan: _Plan, options: "ParsedOptions") -> int:
     """What remote gc would do."""
     if options.json:
-        _print_json(opened, options, keep, going, kept, (), ())
+        _print_json(plan, options, (), ())
         return OK
-    headline = f"would remove {plural(len(going), 'chain')} from {opened.config.url}" if going else _nothing(opened, keep)
-    _print_plan(headline, going, kept)
-    pieces = collect.count_new_pieces(opened)
+    _print_plan(plan, options)
+    pieces = 0 if plan.renews else collect.count_new_pieces(plan.remote)
     if pieces > 1:
         print_line(f"would put {plural(pieces, 'piece')} of this machine together, if they are small")
     return OK
+
+
+def _forgotten(mine: "ForgottenPushes") -> str:
+    return f"{plural(mine.forgotten, 'checkpoint')} of this machine that gc has forgotten"
 
 
 def _print_removed(gone: "Sequence[OldChain]") -> None:
@@ -74,32 +107,42 @@ def _print_removed(gone: "Sequence[OldChain]") -> None:
         print_line(f"removed {plural(len(gone), 'chain')} with {plural(checkpoints, 'checkpoint')} ({human_size(freed)})")
 
 
-def _nothing(opened: "Remote", keep: float) -> str:
-    return f"nothing to remove from {opened.config.url}" + ("" if keep else ": remote.keep is forever")
-
-
 def _name(one: "OldChain") -> str:
     return f"{printable(one.machine)} ({one.chain[:8]})"
 
 
-def _print_plan(headline: str, going: "Sequence[OldChain]", kept: "Sequence[OldChain]") -> None:
+def _print_plan(plan: _Plan, options: "ParsedOptions") -> None:
     """What goes first, then what stays."""
-    print_line(headline)
-    for one in going:
-        what = f"{plural(one.checkpoints, 'checkpoint')}, {human_size(one.size)}"
-        print_line(f"  - {_name(one)}: {what}, last push {age_in_words(one.newest_ns)}")
-    for one in kept:
+    url, mine = plan.remote.config.url, plan.mine
+    if plan.removes:
+        what = [plural(len(plan.going), "chain")] if plan.going else []
+        what += ["forgotten checkpoints"] if plan.renews else []
+        print_line(f"would remove {' and '.join(what)} from {url}" if options.dry_run else f"Remove {' and '.join(what)} from {url}:")
+    else:
+        why = "gc has forgotten nothing of it" if plan.looks else "" if plan.keep else "remote.keep is forever"
+        print_line(f"nothing to remove from {url}" + (f": {why}" if why else ""))
+    for one in plan.going:
+        size = f"{plural(one.checkpoints, 'checkpoint')}, {human_size(one.size)}"
+        print_line(f"  - {_name(one)}: {size}, last push {age_in_words(one.newest_ns)}")
+    if mine and not mine.kept:
+        print_line(f"  - {_forgotten(mine)}, the newest from {age_in_words(mine.newest_ns)}")
+        print_line(f"    first pushes the other {plural(mine.checkpoints, 'checkpoint')} anew, then removes {human_size(mine.size)}")
+    elif mine:
+        print_line(f"  kept: {_forgotten(mine)}: {printable(mine.kept)}")
+    for one in plan.kept:
         print_line(f"  kept: {_name(one)}, last push {age_in_words(one.newest_ns)}: {printable(one.kept)}")
 
 
-def _print_json(
-    opened: "Remote", options: "ParsedOptions", keep: float, gone: "Sequence[OldChain]", kept: "Sequence[OldChain]", left: "Sequence[str]",
-    notes: "Sequence[str]",
-) -> None:  # fmt: skip
+def _print_json(plan: _Plan, options: "ParsedOptions", left: "Sequence[str]", notes: "Sequence[str]") -> None:
+    mine, opened = plan.mine, plan.remote
     print_json({
-        "url": opened.config.url, "machine": opened.config.machine, "dry_run": options.dry_run, "keep_seconds": keep or None,
-        "removed": [_shape(one) for one in gone], "kept": [{**_shape(one), "reason": one.kept} for one in kept], "left": list(left),
-        "notes": list(notes), "requests": sum(opened.objects.requests.values()),
+        "url": opened.config.url, "machine": opened.config.machine, "dry_run": options.dry_run, "keep_seconds": plan.keep or None,
+        "removed": [_shape(one) for one in plan.going], "kept": [{**_shape(one), "reason": one.kept} for one in plan.kept],
+        "forgotten": mine and {
+            "checkpoints": mine.forgotten, "newest_at": time_of(mine.newest_ns), "pushed_anew": mine.checkpoints, "size": mine.size,
+            "kept": mine.kept or None,
+        },
+        "left": list(left), "notes": list(notes), "requests": sum(opened.objects.requests.values()),
     })  # fmt: skip
 
 

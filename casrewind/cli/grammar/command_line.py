@@ -61,6 +61,7 @@ class ParsedOptions(_Namespace):
     entry: str | None
     file: str | None
     force: bool
+    forgotten: bool
     form: str
     glob: bool
     good: str | None
