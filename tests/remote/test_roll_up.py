@@ -254,32 +254,6 @@ def test_after_a_purge_the_roll_ups_are_emptied_too(machine, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.timeout(0)
-@pytest.mark.parametrize("every", [64, 10**9], ids=["with roll-ups", "without"])
-def test_what_a_clone_asks_of_a_server_after_a_thousand_pushes(tmp_path, monkeypatch, every):
-    """The figures of docs/internals/performance.md; run it with -s."""
-    from support.s3_server import S3Server
-
-    monkeypatch.setattr(collect, "EVERY", every)
-    with S3Server() as server:
-        for name, value in server.variables.items():
-            monkeypatch.setenv(name, value)
-        machine = Machine.with_remote(tmp_path / "one", server.bucket())
-        machine.save({f"d{n % 20}/f{n}": os.urandom(3000) for n in range(500)})
-        machine.push()
-        server.reset()
-        saved, _ = edit_and_push(machine, 1000)
-        print(f"\n1,000 pushes: {server.counts()}")
-        for everything in (False, True):
-            server.reset()
-            clone = machine.clone_to(tmp_path / f"clone {everything}", everything=everything)
-            counts = server.counts()
-            print(f"clone of {'all' if everything else 'one'}: {counts}")
-            assert clone.tree(saved[-1].id) == machine.tree(saved[-1].id)
-            assert (counts.requests["GET"] < 150) == (every == 64)
-
-
-@pytest.mark.long
 def test_a_roll_up_needs_little_memory(tmp_path, monkeypatch):
     """Its pieces have 15 MiB that cannot be compressed, the most that one has."""
     machine = Machine.with_remote(tmp_path / "one", f"file://{tmp_path}/bucket")
