@@ -46,7 +46,7 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than 
     from .ops.save import Saved
     from .ops.status import Status
     from .ops.usage import CheckpointUsage, PathUsage, SessionUsage, Usage
-    from .ops.verify import Problem, Verified
+    from .ops.verify_and_repair import Problem, Verified
     from .projects import adopt, adopt_moved, prune_missing, stores
     from .remote.clone import Cloned, clone
     from .remote.pull import Pulled
@@ -162,7 +162,7 @@ _ROOMS = {
     "ops.status": "Status",
     "ops.all_stores": "Found Pruned Spared Timeline",
     "ops.usage": "CheckpointUsage PathUsage SessionUsage Usage",
-    "ops.verify": "Problem Verified",
+    "ops.verify_and_repair": "Problem Verified",
     "projects": "adopt adopt_moved prune_missing stores",
     "remote.clone": "Cloned clone",
     "remote.pull": "Pulled",

@@ -45,7 +45,7 @@ def main() -> None:
     if sys.argv[1:2] == ["hook"]:
         from casrewind.hook import handler
 
-        handler.run(sys.argv[2:])
+        handler.handle_and_exit(sys.argv[2:])
     from casrewind.cli.main import run
 
     run()

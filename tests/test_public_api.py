@@ -301,7 +301,7 @@ gitignore gitignore.gitconfig gitignore.rules
 model model.checkpoint model.diff model.digest model.domain model.manifest model.paths
 model.retention model.stamp model.tlv
 ops ops.context ops.save
-store store.budget store.catalog store.index store.index_check store.index_sync store.layout store.ledger store.packs
+store store.budget_and_gc_state store.catalog store.index store.index_check store.index_sync store.layout store.ledger store.packs
 store.stat_file store.store store.writer
 worktree worktree.reader worktree.root worktree.scan worktree.scan_directory worktree.scan_policy worktree.stat_index
 """

@@ -84,11 +84,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         lines.reset_output()
         options = CommandLine(given).parse_line()
         wants_json = options.json
-        if options.color != "auto" or f"{__package__}.terminal.colour" in sys.modules:  # a command that paints nothing does not import it
-            from .terminal import colour
+        # a command that paints nothing does not import it
+        if options.color != "auto" or f"{__package__}.terminal.colour_decision" in sys.modules:
+            from .terminal import colour_decision
 
-            colour.set_mode(options)
-        code = _run(options)
+            colour_decision.set_mode(options)
+        code = _run_command_or_picker(options)
         sys.stdout.flush()
         return code
     except BrokenPipeError:
@@ -116,7 +117,7 @@ def _report(error: BaseException, given: list[str]) -> int:
     return lines.report_bug(error, given)
 
 
-def _run(options: ParsedOptions) -> int:
+def _run_command_or_picker(options: ParsedOptions) -> int:
     """Run the named command. Without a name, run the picker on a terminal."""
     on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     if options.command == HELP and getattr(options, "man", False):
@@ -163,7 +164,8 @@ def _answer_hook_or_shell(given: list[str]) -> int:
     if given[:1] == ["hook"]:
         from ..hook import handler
 
-        return handler.main(given[1:])
+        handler.handle_or_log(given[1:])
+        return OK
     from .commands import completion
 
     return completion.write_candidates()

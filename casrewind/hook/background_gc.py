@@ -9,7 +9,7 @@ import os
 from contextlib import suppress
 
 from .. import errors, launch
-from ..store.budget import GcState, high_water, low_water
+from ..store.budget_and_gc_state import GcState, high_water, low_water
 from ..store.failure_log import FailureLog
 
 TYPE_CHECKING = False

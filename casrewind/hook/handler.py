@@ -36,8 +36,8 @@ class _OutOfTime(BaseException):
     """The budget is used up. It is no Exception, so that no `except Exception` catches it."""
 
 
-def main(argv: list[str]) -> int:
-    """Handle one event; always 0."""
+def handle_or_log(argv: list[str]) -> None:
+    """Handle one event. Raises nothing: what goes wrong is logged."""
     at_ns, began = time.time_ns(), time.monotonic()
     log = HookLog()
     try:
@@ -46,7 +46,6 @@ def main(argv: list[str]) -> int:
         _handle(argv, at_ns, began, log)
     except BaseException as error:
         log.add(f"{' '.join(argv[:2])}: {reason_for_log(error)}")
-    return 0
 
 
 def reason_for_log(error: BaseException) -> str:
@@ -54,13 +53,13 @@ def reason_for_log(error: BaseException) -> str:
     return f"{type(error).__name__}: {str(error) or 'more memory was needed than there is, or than a hook may take'}"
 
 
-def run(argv: list[str]) -> "NoReturn":
+def handle_and_exit(argv: list[str]) -> "NoReturn":
     """Handle one event and exit at once. An orderly exit of the interpreter costs as much as a fifth of a save, and
     everything that has to be closed is closed. The cyclic garbage collector is off for the same reason."""
     gc.disable()
     try:
         _listen_to_interrupts()
-        main(argv)
+        handle_or_log(argv)
         sys.stdout.flush()
     except (AttributeError, OSError, ValueError, KeyboardInterrupt):
         pass  # the client no longer reads

@@ -27,7 +27,7 @@ from ..agents import claude, client_process, droid, transcript_position
 from ..messages import printable
 from ..ops import agent_event, save
 from ..settings import Settings, find_root, open_until_end, store_path
-from ..store import agent_sessions, budget
+from ..store import agent_sessions, budget_and_gc_state
 from ..store.failure_log import FailureLog
 from ..store.index import Proof
 from ..worktree import inotify
@@ -36,7 +36,7 @@ from ..worktree.change_set import ChangedDirectories, ChangeSet, WatchResult
 from ..worktree.stat_index import StatIndex
 from . import handler, helper_process, limits, protocol
 
-_PRELOADED = (claude, droid, transcript_position, client_process, agent_event, budget, agent_sessions)
+_PRELOADED = (claude, droid, transcript_position, client_process, agent_event, budget_and_gc_state, agent_sessions)
 """Modules that a hook's work imports late. Importing them here saves the forks that time."""
 _CHECK_EVERY = 600.0
 """Seconds between two comparisons of all files, if a save happened since the last one."""

@@ -64,36 +64,36 @@ class LineMerge(NamedTuple):
         """The groups that both sides changed differently."""
         return [group for group in self.groups if group.side == CONFLICT]
 
-    def taking(self, chosen: Collection[LineGroup]) -> bytes:
+    def ours_with_theirs_in(self, chosen: Collection[LineGroup]) -> bytes:
         """Ours, with the lines of theirs in the chosen groups."""
-        return b"".join(self._taking(chosen, None))
+        return b"".join(self._merged_lines(chosen, None))
 
-    def marked(self, now: bytes, after: bytes, before: bytes) -> bytes:
-        """The merge with its conflicts between markers. The arguments name ours, base and theirs in the markers."""
-        return b"".join(self._taking([*self.clean, *self.conflicts], (now, after, before)))
+    def with_conflict_markers(self, ours_name: bytes, base_name: bytes, theirs_name: bytes) -> bytes:
+        """The merge with its conflicts between markers, which have these names."""
+        return b"".join(self._merged_lines([*self.clean, *self.conflicts], (ours_name, base_name, theirs_name)))
 
-    def _taking(self, chosen: Collection[LineGroup], names: tuple[bytes, bytes, bytes] | None) -> Iterator[bytes]:
+    def _merged_lines(self, chosen: Collection[LineGroup], names: tuple[bytes, bytes, bytes] | None) -> Iterator[bytes]:
         at = 0
         for group in sorted(chosen):
             yield from self.ours[at : group.ours.start]
             if names is not None and group.side == CONFLICT:
-                yield from self._conflict(group, *names)
+                yield from self._conflict_with_markers(group, *names)
             else:
                 yield from self.theirs[slice(*group.theirs)]
             at = group.ours.end
         yield from self.ours[at:]
 
-    def _conflict(self, group: LineGroup, now: bytes, after: bytes, before: bytes) -> Iterator[bytes]:
+    def _conflict_with_markers(self, group: LineGroup, ours_name: bytes, base_name: bytes, theirs_name: bytes) -> Iterator[bytes]:
         end = b"\r\n" if any(line.endswith(b"\r\n") for line in (*self.ours[:1], *self.base[:1], *self.theirs[:1])) else b"\n"
         for mark, lines, span in (
-            (b"<<<<<<< " + now, self.ours, group.ours),
-            (b"||||||| " + after, self.base, group.base),
+            (b"<<<<<<< " + ours_name, self.ours, group.ours),
+            (b"||||||| " + base_name, self.base, group.base),
             (b"=======", self.theirs, group.theirs),
         ):
             yield mark + end
             for line in lines[slice(*span)]:
                 yield line if line.endswith(b"\n") else line + end  # so that the next mark begins a line
-        yield b">>>>>>> " + before + end
+        yield b">>>>>>> " + theirs_name + end
 
 
 class Merge(NamedTuple):

@@ -20,7 +20,7 @@ from ..model import retention
 from ..model.checkpoint import Checkpoint
 from ..model.retention import Decision, Dropped, Limits
 from ..store.agent_sessions import AgentSession
-from ..store.budget import has_inodes, most_together, reserve
+from ..store.budget_and_gc_state import has_inodes, most_together, reserve
 from ..store.maintenance import AFTER, BEFORE, Maintenance
 from ..store.reachability import Marker
 from ..store.sweep import PackUsage, Sweep

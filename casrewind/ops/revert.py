@@ -282,9 +282,9 @@ class PathMerger:
     def _merged(self, path: bytes, turn: int, lines: LineMerge, before: Merged | None) -> Merged:
         """The file after one more turn was taken back."""
         if self._conflicts == MARKERS:
-            data = lines.marked(b"now", b"after @%d" % turn, b"before @%d" % turn)
+            data = lines.with_conflict_markers(b"now", b"after @%d" % turn, b"before @%d" % turn)
         else:
-            data = lines.taking([*lines.clean, *lines.conflicts])
+            data = lines.ours_with_theirs_in([*lines.clean, *lines.conflicts])
         marks = len(lines.conflicts) if self._conflicts == MARKERS else 0
         taken = len(lines.clean) + len(lines.conflicts) - marks
         kept = sum(max(group.ours.size, group.base.size) for group in lines.groups if group.side == merge.OURS)

@@ -13,7 +13,7 @@ from ..model.domain import TOO_LARGE, Skip
 from ..model.history import Operation
 from ..store import push_notes, writability
 from ..store.agent_sessions import AgentSession
-from ..store.budget import GcState
+from ..store.budget_and_gc_state import GcState
 from .checkpoint_names import label_of
 from .context import Context
 from .gc import unfinished_purge

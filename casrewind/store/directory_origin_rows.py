@@ -8,7 +8,7 @@ import os
 
 from .._typing import NamedTuple
 from ..model import digest as digests
-from . import json_rows
+from . import unsynced_json_rows
 
 _DIRECTORY = "origins"
 
@@ -35,19 +35,19 @@ class OriginRows:
 
     def record(self, origin: Origin) -> None:
         """Record a directory, in place of what was recorded for its path. Raises OSError."""
-        json_rows.write_row(self._store, self._path(origin.directory), origin)
+        unsynced_json_rows.write_row(self._store, self._path(origin.directory), origin)
 
     def find(self, directory: str) -> Origin | None:
         """The row of a real path."""
-        return json_rows.read_row(self._path(directory), Origin)
+        return unsynced_json_rows.read_row(self._path(directory), Origin)
 
     def all(self) -> list[Origin]:
         """All rows, newest first."""
-        return sorted(json_rows.read_rows(self._place, Origin), key=lambda row: row.written_ns, reverse=True)
+        return sorted(unsynced_json_rows.read_rows(self._place, Origin), key=lambda row: row.written_ns, reverse=True)
 
     def forget(self, directory: str) -> None:
         """Remove the row of a real path. Errors are ignored."""
-        json_rows.remove_row(self._path(directory))
+        unsynced_json_rows.remove_row(self._path(directory))
 
     def _path(self, directory: str) -> str:
-        return os.path.join(self._place, digests.of(os.fsencode(directory))[:12].hex() + json_rows.END)
+        return os.path.join(self._place, digests.of(os.fsencode(directory))[:12].hex() + unsynced_json_rows.END)

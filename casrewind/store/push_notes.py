@@ -9,11 +9,11 @@ import time
 
 from .. import locks
 from .._typing import NamedTuple
-from . import json_rows
+from . import unsynced_json_rows
 
 CONFIG = "config"
 """The file of a remote's configuration in its directory in the store."""
-_NOTES = "notes" + json_rows.END
+_NOTES = "notes" + unsynced_json_rows.END
 _CLAIM = "claim"
 
 
@@ -42,12 +42,12 @@ def remote_directory(remotes: str) -> str:
 
 def read_push_notes(directory: str) -> PushNotes:
     """The notes in the directory of a remote."""
-    return json_rows.read_row(os.path.join(directory, _NOTES), PushNotes) or PushNotes()
+    return unsynced_json_rows.read_row(os.path.join(directory, _NOTES), PushNotes) or PushNotes()
 
 
 def write_push_notes(store: str, directory: str, notes: PushNotes) -> None:
     """Replace the notes. Raises OSError."""
-    json_rows.write_row(store, os.path.join(directory, _NOTES), notes)
+    unsynced_json_rows.write_row(store, os.path.join(directory, _NOTES), notes)
 
 
 class PushClaim:

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from casrewind.cli.terminal import colour
+from casrewind.cli.terminal import colour_decision
 from casrewind.cli.commands import back_and_rewrite_chat
 from support.terminal import Session
 from support.trees import plant
@@ -186,9 +186,9 @@ def test_what_decides_on_colours(monkeypatch, is_terminal):
         monkeypatch.delenv(name, raising=False)
     try:
         for choice, expected in ((None, is_terminal), ("auto", is_terminal), ("always", True), ("never", False)):
-            colour.set_mode(SimpleNamespace(color=choice))
-            assert colour.has_colours(stream) == expected
-        colour.set_mode(SimpleNamespace())
+            colour_decision.set_mode(SimpleNamespace(color=choice))
+            assert colour_decision.has_colours(stream) == expected
+        colour_decision.set_mode(SimpleNamespace())
         for variables, expected in (
             ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, is_terminal), ({"TERM": "dumb"}, False), ({"FORCE_COLOR": "1"}, True),
             ({"FORCE_COLOR": "0"}, is_terminal), ({"FORCE_COLOR": "1", "TERM": "dumb"}, True), ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
@@ -196,11 +196,11 @@ def test_what_decides_on_colours(monkeypatch, is_terminal):
             with monkeypatch.context() as patched:
                 for name, value in variables.items():
                     patched.setenv(name, value)
-                assert colour.has_colours(stream) == expected, variables
+                assert colour_decision.has_colours(stream) == expected, variables
                 if "FORCE_COLOR" in variables and not is_terminal:
-                    assert not colour.has_colours(stream, for_programs=True)
+                    assert not colour_decision.has_colours(stream, for_programs=True)
     finally:
-        colour.set_mode(SimpleNamespace())
+        colour_decision.set_mode(SimpleNamespace())
 
 
 @pytest.mark.parametrize("columns", [40, 100])

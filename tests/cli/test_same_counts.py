@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from casrewind.cli.picker import picker_rows
-from casrewind.cli.picker.file_tree import FileTree
+from casrewind.cli.picker.file_tree import FileTreeModel
 from casrewind.cli.picker.timeline import TURN, TimelineModel
 from casrewind.cli.picker.timeline import counts_by_kind as counts_line
 from casrewind.model.diff import counted_changes
@@ -226,4 +226,4 @@ def check_picker(model, wanted):
         found = model.preview(row, TURN, None).found
         words = [f"{number} {name}" for number, name in ((removed, "removed"), (modified, "changed"), (added, "added")) if number]
         assert counts_line(found, TURN) == (", ".join(words) or "no file changed")
-        assert len(FileTree(counted_changes(found.changes)).changes) == sum(counts)
+        assert len(FileTreeModel(counted_changes(found.changes)).changes) == sum(counts)

@@ -20,7 +20,7 @@ TEXT = st.builds(lambda lines, end: b"".join(lines) + end, st.lists(LINE, max_si
 def clean(base, ours, theirs):
     """The merged bytes, or None for a conflict."""
     found = merge_lines(base, ours, theirs)
-    return None if found.conflicts else found.taking(found.clean)
+    return None if found.conflicts else found.ours_with_theirs_in(found.clean)
 
 
 @given(TEXT, TEXT)
@@ -38,7 +38,7 @@ def test_no_line_is_lost_and_none_is_made_up(base, ours, theirs):
     found = merge_lines(base, ours, theirs)
     if found.conflicts:
         return
-    merged = lines_of(found.taking(found.clean))
+    merged = lines_of(found.ours_with_theirs_in(found.clean))
     for line in {*base, *ours, *theirs}:
         assert line not in merged or line in {*ours, *theirs}
         if line not in base:
@@ -75,13 +75,13 @@ def test_one_of_the_groups_can_be_taken():
     base = [b"%d\n" % number for number in range(9)]
     theirs = [b"first\n", *base[1:-1], b"last\n"]
     found = merge_lines(base, [*base[:4], b"mine\n", *base[5:]], theirs)
-    assert found.taking(found.clean[1:]) == b"0\n1\n2\n3\nmine\n5\n6\n7\nlast\n"
+    assert found.ours_with_theirs_in(found.clean[1:]) == b"0\n1\n2\n3\nmine\n5\n6\n7\nlast\n"
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
 def test_markers_are_those_of_git(end, tmp_path):
     base, ours, theirs = ([line + end for line in text] for text in ([b"1", b"2", b"3"], [b"1", b"x"], [b"0", b"1", b"y", b"3"]))
-    marked = merge_lines(base, ours, theirs).marked(b"now", b"after @2", b"before @2")
+    marked = merge_lines(base, ours, theirs).with_conflict_markers(b"now", b"after @2", b"before @2")
     assert marked == git_merge(tmp_path, *map(b"".join, (base, ours, theirs)), names=("now", "after @2", "before @2"))[1]
 
 
@@ -210,7 +210,7 @@ def test_what_is_left_alone(base, ours, theirs, why, reason):
 
 def test_content_and_mode_are_merged_on_their_own():
     found = merge(A, B._replace(mode=0o755), C, read)
-    assert found.mode == 0o755 and found.lines.taking(found.lines.clean) == b"one\n2\nthree\n"
+    assert found.mode == 0o755 and found.lines.ours_with_theirs_in(found.lines.clean) == b"one\n2\nthree\n"
     assert merge(RUN, B._replace(mode=0o755), A, read).entry == B  # the turn set the mode
     assert merge(A, RUN, B, read).entry == B._replace(mode=0o755)
     found = merge(A, B, file(b"3\n2\n1\n")[0], read)

@@ -297,7 +297,7 @@ def test_what_the_hook_does_for_a_push_by_counts(pushing, tmp_path):
                 break
         imported[setting], audited[setting] = set(found["modules"]), found["events"]
     assert imported["turns"] - imported["off"] == {
-        "casrewind.launch", "casrewind.hook.background_push", "casrewind.store.json_rows", "casrewind.store.push_notes",
+        "casrewind.launch", "casrewind.hook.background_push", "casrewind.store.unsynced_json_rows", "casrewind.store.push_notes",
     }  # fmt: skip
     assert audited["off"] == [] and audited["turns"] == ["os.posix_spawn"]
 

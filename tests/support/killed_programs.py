@@ -290,7 +290,7 @@ class Role:
             printed = os.open(f"{directory}/printed", os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
             os.dup2(printed, 1)
             os.dup2(printed, 2)
-            assert handler.main(["claude"]) == 0
+            handler.handle_or_log(["claude"])
             sys.stdout.flush()
             sys.stderr.flush()
             assert os.fstat(printed).st_size == 0, os.pread(printed, 500, 0)

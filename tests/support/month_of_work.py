@@ -17,7 +17,7 @@ import casrewind
 from casrewind import Limits
 from casrewind.ops import gc
 from casrewind.ops import save as saves
-from casrewind.store.budget import high_water, low_water
+from casrewind.store.budget_and_gc_state import high_water, low_water
 
 SAMPLER = """
 import os, sys

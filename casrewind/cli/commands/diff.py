@@ -94,12 +94,12 @@ def _print_comparison(
 
     from ..show import comparison
     from ..show.comparison import PATCH, STAT, SUMMARY, form_of
-    from ..terminal import colour
+    from ..terminal import colour_decision
     from ..terminal.pager import pager
 
     form = form_of(options)
     with pager(options):
-        if heading and (form.name in (SUMMARY, STAT) or (form.name == PATCH and colour.is_terminal(sys.stdout))):
+        if heading and (form.name in (SUMMARY, STAT) or (form.name == PATCH and colour_decision.is_terminal(sys.stdout))):
             for line in folded_to_width(heading, terminal_width()):  # a program that reads a patch or names gets nothing else
                 print_line(line)
         print_lines(comparison.comparison_lines(found, form, terminal_width(), () if turn is None else {path for path, _ in turn.shared}))

@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from ... import config, errors
 from ..._typing import TYPE_CHECKING
 from ...messages import age_in_words, plural, printable
-from ...ops import lookup
-from ...ops import verify as verifying
+from ...ops import lookup, verify_and_repair
 from ...ops.gc import Collected, collect
 from ...ops.usage import CheckpointUsage, PathUsage, SessionUsage, Usage, usage
-from ...ops.verify import STORE, Problem, Verified
+from ...ops.verify_and_repair import STORE, Problem, Verified
 from ..show import shapes
 from ..show.shapes import Shape
 from ..show.text import description, human_size
@@ -83,7 +82,7 @@ def _collected_json(found: Collected) -> Shape:
 
 def verify(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind verify."""
-    found = verifying.repair(context) if options.repair else verifying.verify(context, quick=options.quick)
+    found = verify_and_repair.repair(context) if options.repair else verify_and_repair.verify(context, quick=options.quick)
     done()
     return _report_verified(found, options)
 

@@ -118,10 +118,10 @@ def _key(context: "Context", options: "ParsedOptions") -> int:
 
 
 def _verify(context: "Context", options: "ParsedOptions", done: Done) -> int:
-    from ...remote import verify_remote
+    from ...remote import verify_chains
 
     opened = configs.open_remote(context.store, context.environ)
-    found = verify_remote.verify_remote(context, opened, everything=options.all)
+    found = verify_chains.verify_remote(context, opened, read_blobs=options.all)
     directory = opened.files.directory
     with suppress(OSError):  # the report is worth more than its note
         notes = push_notes.read_push_notes(directory)._replace(verified_ns=time.time_ns(), damage=found.damage)

@@ -462,6 +462,6 @@ COMMANDS = {
 """Every command, in the order of the help."""
 ALIASES = {alias: name for name, command in COMMANDS.items() for alias in command.aliases}
 PICK = "pick"
-PICKER = Command("Choose a checkpoint on the screen.", (), (), saves=True, tells_restore=True)
+PICKER = Command("Choose a checkpoint on the screen.", (), (), saves=True, tells_restore=True, function="picker_or_plain_prompt.pick")
 """Runs on a terminal when no command is named."""
 HELP, VERSION = "help", "version"

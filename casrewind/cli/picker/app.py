@@ -166,7 +166,7 @@ class Picker(App[int]):
             self.state.words = event.value.strip()
             self.reader.arrange()
         elif event.input.id == "narrow":
-            self.state.tree.filter_paths(event.value.strip())
+            self.state.tree.keep_lines_of_paths_with(event.value.strip())
             self.view.list_widget("#files").set_count(len(self.state.tree), self.state.first_file())
             self.reader.ask_patch()
 

@@ -32,8 +32,8 @@ class TreeLine(NamedTuple):
     is_folded: bool = False
 
 
-class FileTree:
-    """The changed files, and which directories are folded."""
+class FileTreeModel:
+    """The changed files, and which directories are folded. The caller draws them."""
 
     def __init__(self, changes: Sequence[Change]) -> None:
         """`changes`: the counted ones (model/diff.py)."""
@@ -42,20 +42,20 @@ class FileTree:
         self.lines: list[TreeLine] = []
         self._folded: dict[bytes, bool] = {}  # what a person folded or unfolded
         self.words = ""
-        self._arrange()
+        self._rebuild_lines()
 
     def __len__(self) -> int:
         return len(self.lines)
 
-    def filter_paths(self, words: str) -> None:
-        """Show only the files with all words in their path."""
+    def keep_lines_of_paths_with(self, words: str) -> None:
+        """Keep only the lines of the files with all words in their path."""
         self.words = words
-        self._arrange()
+        self._rebuild_lines()
 
     def toggle_directory(self, line: TreeLine) -> None:
         """Fold a directory, or unfold it."""
         self._folded[line.key] = not line.is_folded
-        self._arrange()
+        self._rebuild_lines()
 
     def choosable_paths_of(self, line: TreeLine) -> list[bytes]:
         """The paths of a line that can be chosen. The mode of a directory cannot: its path stands for all that is in it."""
@@ -74,7 +74,7 @@ class FileTree:
         """The place of a file's line; None if it is not shown."""
         return next((at for at, line in enumerate(self.lines) if line.change is not None and line.change.path == path), None)
 
-    def _arrange(self) -> None:
+    def _rebuild_lines(self) -> None:
         wanted = self.words.casefold().split()
 
         def is_wanted(change: Change) -> bool:
@@ -108,11 +108,11 @@ class FileTree:
             above = path[: _shared_directory_length(path, paths[last - 1])]
             key = mark + above
             is_folded = self._folded.get(key, last - at > _MANY and not self.words)
-            yield TreeLine(key, depth, printable(above[length:]), self._sign(at, last), None, at, last, is_folded)
+            yield TreeLine(key, depth, printable(above[length:]), self._common_sign(at, last), None, at, last, is_folded)
             if not is_folded:
                 waiting.append((at, last, len(above), depth + 1))
 
-    def _sign(self, start: int, end: int) -> str:
+    def _common_sign(self, start: int, end: int) -> str:
         signs = {SIGNS[change.status] for change in self.changes[start:end]}
         return signs.pop() if len(signs) == 1 else "~"
 

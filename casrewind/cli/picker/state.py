@@ -9,7 +9,7 @@ from ...model.diff import counted_changes
 from ...model.turn_records import SavedRow, Turn
 from ..show.text import cut_to
 from . import picker_rows
-from .file_tree import FileTree, TreeLine
+from .file_tree import FileTreeModel, TreeLine
 from .patch_lines import PatchLine
 from .picker_rows import PickerRow, PickerTimeline
 from .timeline import HERE, TURN, RowPreview, counts_by_kind
@@ -44,7 +44,7 @@ class PickerState:
         self.preview: RowPreview | None = None
         self.wanted: bytes | None = None
         """The file to select when the files are shown."""
-        self.tree = FileTree(())
+        self.tree = FileTreeModel(())
         self.lines_of: dict[bytes, str] = {}
         """Counts of changed lines by file."""
         self.checked: set[bytes] = set()
@@ -154,7 +154,7 @@ class PickerState:
             self.wanted = line.change.path
         if is_same and row is not None and (self.checked or self.parts):
             self.dropped, self.said = row.key, _DROPPED
-        self.preview, self.tree, self.patch, self.lines_of = None, FileTree(()), [], {}
+        self.preview, self.tree, self.patch, self.lines_of = None, FileTreeModel(()), [], {}
         self.checked.clear()
         self.parts.clear()
 
@@ -179,8 +179,8 @@ class PickerState:
         """Show a preview, with the files that have all `words`. False if it is not of the row at the cursor."""
         if row is None or (found.key, found.what, found.base) != (row.key, self.preview_kind(row), self.base.key if self.base else ""):
             return False
-        self.preview, self.tree = found, FileTree(counted_changes(found.found.changes))
-        self.tree.filter_paths(words)
+        self.preview, self.tree = found, FileTreeModel(counted_changes(found.found.changes))
+        self.tree.keep_lines_of_paths_with(words)
         return True
 
     def preview_heading(self, row: PickerRow, found: RowPreview, width: int) -> str:

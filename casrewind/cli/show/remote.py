@@ -9,7 +9,7 @@ from .text import human_size
 
 if TYPE_CHECKING:
     from ...remote.push import Unsent
-    from ...remote.verify_remote import VerifiedRemote
+    from ...remote.verify_chains import VerifiedRemote
 
 _DAY = 86400
 _PUSHES = {

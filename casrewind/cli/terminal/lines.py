@@ -63,9 +63,9 @@ def print_lines(found: "Iterable[Line]", stream: "TextIO | None" = None) -> None
 
 def _print_bytes_of_file(line: "Line", stream: TextIO) -> None:
     """Print a line with bytes of a file: as they are for a program, without control characters for a terminal."""
-    from . import colour
+    from . import colour_decision
 
-    is_shown, is_coloured = colour.is_terminal(stream), colour.has_colours(stream, for_programs=True)
+    is_shown, is_coloured = colour_decision.is_terminal(stream), colour_decision.has_colours(stream, for_programs=True)
     whole = b""
     for text, style in line.parts():
         data = text.encode("utf-8", "surrogateescape")
@@ -121,9 +121,9 @@ def write_bytes(data: bytes) -> None:
 
 def is_colourful(stream: TextIO) -> bool:
     """True if a stream has colours."""
-    from . import colour
+    from . import colour_decision
 
-    return colour.has_colours(stream)
+    return colour_decision.has_colours(stream)
 
 
 def reporter(*, quiet: bool) -> "Reporter | None":

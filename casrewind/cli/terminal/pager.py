@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from ..._typing import TYPE_CHECKING, Any
-from . import colour
+from . import colour_decision
 from .lines import drop_output
 from .table import set_width, terminal_width
 
@@ -31,7 +31,7 @@ def pager(options: "ParsedOptions") -> Iterator[None]:
     `options.no_pager` or `options.json` disables it. It also applies `options.color`. The block ends without an error
     when the person closes the pager. While the pager runs, the pager handles interrupts.
     """
-    colour.set_mode(options)
+    colour_decision.set_mode(options)
     command = _pager_command() if _is_wanted(options) else None
     if command is None:
         yield
@@ -110,7 +110,7 @@ def _redirect_to_pager(started: "subprocess.Popen[bytes]") -> int:
     assert started.stdin is not None
     sys.stdout.flush()
     set_width(terminal_width())
-    colour.set_paged(is_paged=True)
+    colour_decision.set_paged(is_paged=True)
     number = sys.stdout.fileno()
     saved = os.dup(number)
     os.dup2(started.stdin.fileno(), number)
@@ -130,7 +130,7 @@ def _redirect_to_terminal(saved: int) -> None:
     os.close(saved)
     _buffer_lines(on=True)
     set_width(None)
-    colour.set_paged(is_paged=False)
+    colour_decision.set_paged(is_paged=False)
 
 
 def _buffer_lines(*, on: bool) -> None:

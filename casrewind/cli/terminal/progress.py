@@ -4,7 +4,7 @@ import sys
 import time
 
 from ..._typing import TYPE_CHECKING
-from . import colour
+from . import colour_decision
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -42,7 +42,7 @@ class Reporter:
 
         bar = Progress(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-            console=Console(file=sys.stderr, color_system="auto" if colour.has_colours(sys.stderr) else None), transient=True,
+            console=Console(file=sys.stderr, color_system="auto" if colour_decision.has_colours(sys.stderr) else None), transient=True,
         )  # fmt: skip
         bar.start()
         return bar

@@ -225,7 +225,7 @@ def set_back():
     return real() - (len(calls) > 1) * 10 * 365 * 86400 * 10**9
 time.time_ns = set_back
 from casrewind.hook import handler
-handler.run(sys.argv[1:])
+handler.handle_and_exit(sys.argv[1:])
 """
 
 

@@ -1,4 +1,4 @@
-"""Check what is on a remote: that each chain is whole, and with `everything` each byte of it.
+"""Check what is on a remote: that each chain is whole, and with `read_blobs` each byte of it.
 
 The danger prevented here: damage is found on the day when the remote is needed. Nothing is changed. A piece that cannot be
 read stops nothing: the pieces behind it are checked, too, and each that is wrong is named.
@@ -59,8 +59,8 @@ class VerifiedRemote(NamedTuple):
         return len(self.problems) + sum(len(chain.problems) for chain in self.chains)
 
 
-def verify_remote(context: Context, remote: Remote, *, everything: bool = False) -> VerifiedRemote:
-    """Check the tables and records of all chains, and how each piece names the one before it. With `everything` read each
+def verify_remote(context: Context, remote: Remote, *, read_blobs: bool = False) -> VerifiedRemote:
+    """Check the tables and records of all chains, and how each piece names the one before it. With `read_blobs` read each
     blob, compare it with its digest, and look whether each checkpoint has all that it needs. Changes nothing. Raises
     RemoteError if the remote cannot be read, or was made with another key."""
     head = read_head(remote.objects)
@@ -79,10 +79,10 @@ def verify_remote(context: Context, remote: Remote, *, everything: bool = False)
     if (state := remote.files.state).next > 1:
         pieces.setdefault(state.chain, [])  # it has to be there; whoever owns the bucket may delete the chains of others
     chains = [_ChainCheck(remote, chain, found) for chain, found in pieces.items()]
-    with ThreadPoolExecutor(1 if everything else _CHAINS) as threads:  # a chain whose blobs are read needs the memory of one
-        for _ in threads.map(lambda chain: chain.read_pieces(everything=everything), chains):
+    with ThreadPoolExecutor(1 if read_blobs else _CHAINS) as threads:  # a chain whose blobs are read needs the memory of one
+        for _ in threads.map(lambda chain: chain.read_pieces(read_blobs=read_blobs), chains):
             pass
-    if everything:
+    if read_blobs:
         there = {use: set[bytes]().union(*(chain.digests[use] for chain in chains)) for use in (CONTENT, CONTAINER)}
         for chain in chains:
             chain.look_for_missing(context, there)
@@ -111,14 +111,14 @@ class _ChainCheck:
     def _shown(self) -> str:
         return self._machine or self._chain[:8]
 
-    def read_pieces(self, *, everything: bool) -> None:
+    def read_pieces(self, *, read_blobs: bool) -> None:
         """Check each piece, and how it follows the one before."""
-        self._read_pieces(everything=everything)
+        self._read_pieces(read_blobs=read_blobs)
         if self._reader.list_again():  # a roll-up came between
             self._points, self._problems, self._blobs = [], [], 0
-            self._read_pieces(everything=everything)
+            self._read_pieces(read_blobs=read_blobs)
 
-    def _read_pieces(self, *, everything: bool) -> None:
+    def _read_pieces(self, *, read_blobs: bool) -> None:
         pieces, last, mac = self._reader.pieces, 0, FIRST
         if pieces and self._is_ended(len(pieces) - 1):
             return
@@ -134,7 +134,7 @@ class _ChainCheck:
                 if mac and piece.first == last + 1 and opened.table.before != mac:
                     self._problems.append(f"{names_of([piece])} of {self._shown} does not follow the piece before it")
                 mac = opened.mac_at_end
-                self._read_piece(opened, everything=everything)
+                self._read_piece(opened, read_blobs=read_blobs)
             except PieceDamaged as error:
                 self._reader.damaged[at] = error
                 self._problems.append(damage_in_words(piece, self._shown, error))
@@ -153,13 +153,13 @@ class _ChainCheck:
         except PieceDamaged:
             return False
 
-    def _read_piece(self, opened: PieceReader, *, everything: bool) -> None:
+    def _read_piece(self, opened: PieceReader, *, read_blobs: bool) -> None:
         """Count what is in a piece. Raises PieceDamaged."""
         self._blobs += len(opened.table.blobs)
         for kind, _, payload in opened.records() if opened.table.records >= 0 else ():
             if kind == ledger.CHECKPOINT:
                 self._points.append(decode_point(payload))
-        for digest, use, data in opened.every_blob() if everything else ():
+        for digest, use, data in opened.every_blob() if read_blobs else ():
             if digests.of(data) != digest:
                 raise PieceDamaged(f"its blob {digest.hex()[:16]} has another content than its digest says")
             self.digests[use].add(digest)
