@@ -180,7 +180,7 @@ class Helper:
         if self._child and self._report in found:
             self._read_result()
         elif self._tree is not None and self._tree.fd in found:
-            self._tree.process_queued_events()
+            self._tree.note_changes_from_queued_events()
         if self._socket.fileno() in found:
             with suppress(OSError):
                 talk, _ = self._socket.accept()
@@ -237,8 +237,8 @@ class Helper:
         """The changes in the worktree since the last save, or None if it is not watched."""
         if self._tree is None:
             return None
-        self._tree.process_queued_events()
-        return self._tree.changes()
+        self._tree.note_changes_from_queued_events()
+        return self._tree.known_changes()
 
     def _fork(self, work: Callable[[ChangeSet | None], bytes], changes: ChangedDirectories | None) -> None:
         """Run `work` in a fork, with the known changes."""
@@ -265,7 +265,7 @@ class Helper:
         """In the fork: run `work`, and send the result to the helper."""
         watch = None
         if self._tree is not None and changes is not None:
-            watch = self._tree.watch(changes, self._memory)
+            watch = self._tree.make_change_set(changes, self._memory)
             watch.proof = self._proof
         said = work(watch)
         fsio.write_all(report, marshal.dumps((None if watch is None else tuple(watch.result()), said)))
@@ -287,18 +287,18 @@ class Helper:
             told, said = marshal.loads(self._received)  # noqa: S302 - from our own fork
             result = WatchResult(*told)
         except (ValueError, EOFError, TypeError):
-            self._tree.forget_all()  # it is unknown which directories the fork watches
+            self._tree.forget_all_and_watch_root()  # it is unknown which directories the fork watches
             return
         self._received = b""
         self._proof = result.proof
-        self._tree.adopt_result(result)
+        self._tree.take_over_scan_result(result)
         self._memory = result.updated_index(self._memory)
         if result.failed != self.unwatched:
             self.unwatched = result.failed
             helper_process.write_state(self._lock, self.unwatched)
         self._saves += result.is_known
         if said:
-            self._tree.forget_all()
+            self._tree.forget_all_and_watch_root()
 
 
 def _unsafe_directory_error(place: str, why: str) -> errors.StoreForeign:

@@ -231,7 +231,7 @@ class _FormerRoot(NamedTuple):
 def _candidate_stores(root: Root, data: str) -> list[_FormerRoot]:
     """Candidate stores: those with the same base name first, then by last use."""
     end = time.monotonic() + _MOST_SECONDS
-    stem = roots.store_stem(root.path) + "-"
+    stem = roots.readable_part_of_store_name(root.path) + "-"
     names = sorted(registry.by_last_use(data), key=lambda name: not name.startswith(stem))  # stable
     found: list[_FormerRoot | None] = []
     with Worktree(root.path) as tree:

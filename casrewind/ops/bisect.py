@@ -187,8 +187,8 @@ class _StatePlace:
                 there = {path: entry for path, entry in rows if entry.kind != PURGED}
                 if self._tree is None:
                     self._tree = ScratchTree(self.directory)
-                    self._tree.remember_paths(there.items())
-                self._tree.change_to(self._with_links(there), self._contents)
+                    self._tree.stat_and_note_paths(there.items())
+                self._tree.make_equal_to(self._with_links(there), self._contents)
         except errors.StoreDamaged as error:
             raise errors.StoreDamaged(error.problem, "casrewind verify shows what is damaged") from error
         except OSError as error:

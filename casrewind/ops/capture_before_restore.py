@@ -61,7 +61,7 @@ def add_present_paths(
     obstacles: list[str] = []
     absent: set[bytes] = set()
     looked = 0
-    spelling = NameSpelling(context.tree) if context.tree.folds_names() else None
+    spelling = NameSpelling(context.tree) if context.tree.ignores_case_in_names() else None
     for path in _with_parents(wanted, finder):
         if absent and not absent.isdisjoint(paths.parents(path)):
             continue
@@ -173,7 +173,7 @@ def capture_for(context: Context, writer: StoreWriter | DryRunWriter, target: by
     places = paths.PathScope(scope)
     load = writer.load_tree
     load.load_differing_trees(scan.tree, target)
-    aim = without_damage(load, writer.put_tree, target, scan.tree, names=bool(scope) or context.tree.folds_names())
+    aim = without_damage(load, writer.put_tree, target, scan.tree, names=bool(scope) or context.tree.ignores_case_in_names())
     is_dry = isinstance(writer, DryRunWriter)
     stores = ProtectedStores(context.tree, context.policy.excluded)
     gained = 0

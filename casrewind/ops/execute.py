@@ -128,7 +128,7 @@ def _publish_safety(context: Context, writer: StoreWriter, operation: Operation,
 def apply_actions(context: Context, actions: Sequence[Action], tag: str) -> Outcome:
     """Apply the actions. An OSError becomes an error that names --continue and --abort."""
     try:
-        return Applier(context.tree, actions, Contents(context.store, written_files(actions)), tag, context.progress).run()
+        return Applier(context.tree, actions, Contents(context.store, written_files(actions)), tag, context.progress).carry_out_plan()
     except OSError as error:
         raise interruption_error(error) from error
 

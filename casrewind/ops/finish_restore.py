@@ -17,7 +17,7 @@ from ..model.plan import Kept
 from ..store import packs
 from ..worktree.apply import Applier, Outcome
 from ..worktree.displaced import DisplacedFiles
-from ..worktree.recover import put_directories_back, recover_files, with_narrowed_modes
+from ..worktree.recover import move_or_remove_temporary_files, put_replaced_directories_back, with_narrowed_modes
 from .capture_before_restore import obstacles_error
 from .context import Context
 from .execute import Restored, interruption_error, record_and_close_journal
@@ -56,19 +56,19 @@ def finish_restore(context: Context, *, forward: bool) -> Restored:
                 raise obstacles_error(list(dict.fromkeys(hidden.values())), _CONTINUE)
             where = f"checkpoint {operation.safety} has its state before the restore"
             left_alone = [Kept(path, f"{why}; {where}", benign=False) for path, why in hidden.items()]
-            first.leave_alone(left_alone)
-            second.leave_alone(left_alone)
+            first.exclude_from_plan(left_alone)
+            second.exclude_from_plan(left_alone)
             left = (action for action in wanted if action.path not in hidden)
             left = (action for action in left if not same_for_restore(first.displaced.hash_entry(action.path), action.after))
             check_and_read_blobs(context, plans.sort_and_pack(left), _CONTINUE if forward else _ABORT)
-            recover_files(first.displaced, actions)
-            recover_files(second.displaced, back)
+            move_or_remove_temporary_files(first.displaced, actions)
+            move_or_remove_temporary_files(second.displaced, back)
             if forward:
-                put_directories_back(second.displaced, back)
-                outcome = first.run()
+                put_replaced_directories_back(second.displaced, back)
+                outcome = first.carry_out_plan()
             else:
-                put_directories_back(first.displaced, actions)
-                outcome = second.run()
+                put_replaced_directories_back(first.displaced, actions)
+                outcome = second.carry_out_plan()
             kept = tuple({**first.displaced.kept, **second.displaced.kept}.values())
             outcome = outcome._replace(narrowed=(*outcome.narrowed, *narrowed) if forward else outcome.narrowed)
         except OSError as error:

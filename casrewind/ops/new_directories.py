@@ -68,7 +68,7 @@ class Destination:
         """Remove what was written, the directory if it was made, and the directories above that were made for it."""
         if self._new is not None:
             with suppress(OSError):
-                self.new.remove()
+                self.new.remove_all_written()
                 self.is_removed = self.new.is_empty()
         self.close()
         path = os.path.abspath(self.directory)
@@ -118,7 +118,7 @@ class Writing:
                 self._do_at_each(directory, NewTree.make_directory, directory, _PRIVATE if mode is None else mode.st_mode)
             for file in more.files:
                 notes += self._copy_ignored(file)
-            self._do_at_each(b"", NewTree.finish)
+            self._do_at_each(b"", NewTree.set_last_directory_modes)
             for place in list(self._live) if durable else ():
                 self._do_at(place, b"", NewTree.sync)
         return notes
@@ -185,10 +185,10 @@ class Writing:
         except OSError:
             return list(self._live)
         with fsio.closing(source):
-            done = [place for place in able if place.new.clone(source)]
+            done = [place for place in able if place.new.share_blocks_of(source)]
             if done and not self._copies.has_same_content(path, entry, source):
                 for place in done:
-                    self._do_at(place, path, NewTree.drop_clone)
+                    self._do_at(place, path, NewTree.empty_cloned_file)
                 done = []
                 if self._copies.is_useless():
                     self._copies = None
@@ -215,7 +215,7 @@ class Writing:
             return
         with fsio.closing(source):
             self._do_at_each(path, NewTree.begin_file, path)
-            done = [place for place in self._block_sharing() if place.new.clone(source)]
+            done = [place for place in self._block_sharing() if place.new.share_blocks_of(source)]
             left = was.st_size  # no more than there was room for
             while left > 0 and len(done) < len(self._live) and (piece := os.read(source, min(left, _PIECE))):
                 left -= len(piece)
@@ -228,5 +228,5 @@ class Writing:
 
 def _refuse_folded(new: NewTree, actions: Sequence[Action]) -> None:
     """Raise UnsafePath if two paths have one name on the file system of a directory."""
-    if new.tree.folds_names():
+    if new.tree.ignores_case_in_names():
         plans.fold_plan(Plan((), ()), (action.path for action in actions))

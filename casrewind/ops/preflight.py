@@ -19,7 +19,7 @@ from ..model.checkpoint import Checkpoint
 from ..model.manifest import DIR, FILE, LINK, Entry, is_directory, same_for_restore
 from ..model.plan import Action, Actions, Kept, Plan, content_differs, needs_opening
 from ..store import packs
-from ..worktree.reader import is_absence
+from ..worktree.reader import means_absent_path
 from .capture_before_restore import CapturedState, command_to_open, describe_mount, obstacles_error
 from .context import Context
 
@@ -119,7 +119,7 @@ def check_possible(context: Context, actions: Sequence[Action], advice: str = ""
     copied = 0
     for action in actions:
         name = paths.check_path(action.path).rpartition(b"/")[2]
-        if action.before is None and not context.tree.accepts_name(name):
+        if action.before is None and not context.tree.allows_name(name):
             raise errors.UnsafePath(
                 f"this file system cannot hold the name of {paths.lossy_text(action.path)}; nothing was changed",
                 "restore elsewhere with --to DIR, or only other paths with -- PATH"
@@ -243,7 +243,7 @@ def _forbidden_by_flags(context: Context, actions: Sequence[Action]) -> list[str
     context.tree.update_mounts()
     with _OpenParent(context, frozenset(action.source for action in actions if needs_opening(action))) as state:
         for action in actions:
-            point = context.tree.mounts.above(action.source)
+            point = context.tree.mounts.mount_point_at_or_above(action.source)
             if point is not None:
                 found[point] = describe_mount(point)
                 continue
@@ -261,7 +261,7 @@ def _forbidden_by_flags(context: Context, actions: Sequence[Action]) -> list[str
 def under_mounts(context: Context, actions: Iterable[Action]) -> dict[bytes, str]:
     """{path: description of its mount point} for actions on paths below a mount point."""
     context.tree.update_mounts()
-    points = ((action.path, context.tree.mounts.above(action.source)) for action in actions)
+    points = ((action.path, context.tree.mounts.mount_point_at_or_above(action.source)) for action in actions)
     return {path: describe_mount(point) for path, point in points if point is not None}
 
 
@@ -356,7 +356,7 @@ class _OpenParent:
         try:
             return None if self._fd < 0 else os.stat(name, dir_fd=self._fd, follow_symlinks=False)
         except OSError as error:
-            if is_absence(error) or not is_process_limit(error):
+            if means_absent_path(error) or not is_process_limit(error):
                 return None
             raise
 

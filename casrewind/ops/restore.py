@@ -160,12 +160,12 @@ def _prepare(
 
 def _plan(context: Context, now: CapturedState, record: RecordedPaths, scope: Sequence[bytes]) -> Plan:
     plan = plans.build_plan(diffs.diff(now.load, now.tree, now.target.tree), record.why_not_captured, scope)
-    if context.tree.folds_names():
+    if context.tree.ignores_case_in_names():
         plan = plans.fold_plan(plan, now.target.named or ())
     if record.late:
         late = frozenset(record.late)
         plan = preflight.without_lost(plan, [Kept(action.path, _LATE, benign=False) for action in plan.actions if action.path in late])
-    actions, stores = ProtectedStores(context.tree, context.policy.excluded).leave_alone(plan.actions)
+    actions, stores = ProtectedStores(context.tree, context.policy.excluded).split_off_protected(plan.actions)
     return plans.keep_paths(Plan(actions, plan.kept), stores) if stores else plan
 
 

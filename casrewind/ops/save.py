@@ -336,7 +336,7 @@ def read_stat_index(context: Context) -> StatIndex:
 
 def update_stat_index(context: Context, scan: scans.Scan, point: Checkpoint) -> None:
     """Update the stat index after a scan, if its state equals the checkpoint. An error here loses nothing."""
-    root = scan.records.get(b"") or scan.known.record(b"")
+    root = scan.records.get(b"") or scan.known.record_of_directory(b"")
     if root is None or root.tree != point.tree or not scan.life:
         return
     basis, value, records = scan.known.basis, scan.known.value, scan.records
@@ -347,7 +347,7 @@ def update_stat_index(context: Context, scan: scans.Scan, point: Checkpoint) -> 
             context.store.remember(context.root.key, basis, value)
     if context.watch is not None:
         is_kept = scan.known is context.watch.memory and value == scan.known.value
-        context.watch.set_remembered(basis, b"" if is_kept else value, records)
+        context.watch.record_that_all_is_saved(basis, b"" if is_kept else value, records)
 
 
 def finish_watched_save(context: Context, watch: "ChangeSet") -> None:

@@ -129,7 +129,7 @@ def prepare_actions(
     that `resolve` stores itself. With `everything`, a path that cannot be stored is an obstacle, else it is kept."""
     scan = save.scan_now(context, writer)
     wanted = actions_of(scan)  # after the scan, to limit memory
-    wanted, stores = ProtectedStores(context.tree, context.policy.excluded).leave_alone(wanted)
+    wanted, stores = ProtectedStores(context.tree, context.policy.excluded).split_off_protected(wanted)
     strangers: dict[bytes, str] = {}
     load = writer.load_tree
     read = scan.read

@@ -84,7 +84,7 @@ class WorktreeCopies:
         return self._index
 
     def _read_known(self, directory: bytes) -> _Known:
-        record = self._stat_index().record(directory)
+        record = self._stat_index().record_of_directory(directory)
         if record is None:
             return {}
         digests = {name: entry.digest for name, entry in manifest.directory_entries(self._load, record.tree) if entry.kind == manifest.FILE}

@@ -21,7 +21,7 @@ from ..model import plan as plans
 from ..model.manifest import DIR, FILE, LINK, PERMISSIONS, Entry, same_for_restore
 from ..model.plan import Action, Actions, Kept, batches, needs_opening, phases
 from . import safe_rename, sparse
-from .displaced import CHANGED, MOVED_ASIDE, DisplacedFiles, naming_path
+from .displaced import CHANGED, MOVED_ASIDE, DisplacedFiles, name_path_in_errors
 from .reader import Worktree
 from .stores_kept_by_restore import ProtectedStores
 
@@ -69,29 +69,29 @@ class Applier:
         self._narrowed: dict[bytes, _NewFile] = {}
         self._ticks = 0
 
-    def run(self) -> Outcome:
-        """Execute the plan. Raises OSError; temporary files may then remain for recover.recover_files."""
+    def carry_out_plan(self) -> Outcome:
+        """Execute the plan. Raises OSError; temporary files may then remain for recover.move_or_remove_temporary_files."""
         order = phases(self._actions)
         # checked again: an earlier version may have made the plan
-        self.leave_alone(ProtectedStores(self.displaced.tree).changed_by(self._actions))
-        self._for_each(self._open_directory, order.opens)
-        self._for_each(self._make_directory, order.makes)
+        self.exclude_from_plan(ProtectedStores(self.displaced.tree).stores_changed_by(self._actions))
+        self._for_each_with_reachable_parent(self._make_directory_writable, order.opens)
+        self._for_each_with_reachable_parent(self._make_directory_unless_there, order.makes)
         for batch in batches(order.writes):
-            self._write(batch)
-        self._for_each(self._change_mode, order.modes)
+            self._stage_sync_and_name_all(batch)
+        self._for_each_with_reachable_parent(self._change_mode_and_spelling, order.modes)
         for batch in batches(self._shared):
-            self._write(batch)
-        self._for_each(self._remove, order.removes)
+            self._stage_sync_and_name_all(batch)
+        self._for_each_with_reachable_parent(self._displace_to_remove, order.removes)
         for suffix, numbers in self._to_dispose.items():
             for action in map(self._actions.__getitem__, numbers):
-                with naming_path(action.path), self.displaced.open_parent(action.source) as (fd, name):
-                    self.displaced.dispose(fd, name, self.displaced.temporary_name(action, suffix), action)
-        self._for_each(self._remove_directory, order.rmdirs)
-        self._for_each(self._place_waiting, self._waiting)
+                with name_path_in_errors(action.path), self.displaced.open_parent(action.source) as (fd, name):
+                    self.displaced.remove_or_put_back(fd, name, self.displaced.temporary_name(action, suffix), action)
+        self._for_each_with_reachable_parent(self._remove_directory_if_empty, order.rmdirs)
+        self._for_each_with_reachable_parent(self._name_draft_over_emptied_directory, self._waiting)
         for path in sorted(self.displaced.aside, reverse=True):
-            with naming_path(path):
-                self._remove_aside(path)
-        self._for_each(self._set_directory_mode, order.dir_modes)
+            with name_path_in_errors(path):
+                self._remove_displaced_directory(path)
+        self._for_each_with_reachable_parent(self._set_final_directory_mode, order.dir_modes)
         fsio.sync_tree(self.displaced.tree.fd)
         kept = self.displaced.kept
         narrowed = {path: draft for path, draft in self._narrowed.items() if path not in kept}
@@ -101,20 +101,20 @@ class Applier:
         named = sorted(Kept(path, draft.why, benign=False) for path, draft in narrowed.items())
         return Outcome(done, tuple(sorted(kept.values())), tuple(named))
 
-    def _for_each(self, work: Callable[[Action], None], actions: Iterable[Action]) -> None:
+    def _for_each_with_reachable_parent(self, work: Callable[[Action], None], actions: Iterable[Action]) -> None:
         """Run `work` for each action. Leaves an action alone if its parent is gone or is a link now."""
         for action in actions:
             if action.path in self.displaced.spared:
                 continue
             try:
-                with naming_path(action.path):
+                with name_path_in_errors(action.path):
                     work(action)
             except OSError as error:
                 if error.errno not in _PARENT_GONE:
                     raise
-                self.displaced.leave_alone(action)
+                self.displaced.record_kept(action)
 
-    def leave_alone(self, items: Iterable[Kept]) -> None:
+    def exclude_from_plan(self, items: Iterable[Kept]) -> None:
         """Leave these paths alone, whatever the plan contains."""
         self.displaced.spared.update((item.path, item) for item in items)
         self.displaced.kept.update(self.displaced.spared)
@@ -124,26 +124,26 @@ class Applier:
         if self._report is not None:
             self._report("restoring", self._ticks, len(self._actions))
 
-    def _displace(self, fd: int, name: bytes, action: Action) -> None:
+    def _displace_to_temporary_name(self, fd: int, name: bytes, action: Action) -> None:
         """Rename the file at an action's path to a temporary name, for its last check."""
         aside = self.displaced.temporary_name(action, MOVED_ASIDE)
         os.rename(name, aside, src_dir_fd=fd, dst_dir_fd=fd)
-        self._record_displaced(action, MOVED_ASIDE)
+        self._note_to_dispose_later(action, MOVED_ASIDE)
 
-    def _record_displaced(self, action: Action, suffix: bytes) -> None:
+    def _note_to_dispose_later(self, action: Action, suffix: bytes) -> None:
         """Record that an action displaced a file to its temporary name with this suffix."""
-        self._to_dispose[suffix].append(self.displaced.position_of(action))
+        self._to_dispose[suffix].append(self.displaced.position_in_plan(action))
 
     # -- directories
 
-    def _open_directory(self, action: Action) -> None:
+    def _make_directory_writable(self, action: Action) -> None:
         """Make a directory writable for its owner; its final mode is set at the end."""
         assert action.before is not None
         with self.displaced.open_parent(action.source) as (fd, name):
             if stat.S_ISDIR(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
                 _chmod_directory(name, fd, action.before.mode & PERMISSIONS | stat.S_IRWXU)
 
-    def _make_directory(self, action: Action) -> None:
+    def _make_directory_unless_there(self, action: Action) -> None:
         self._count_step_and_report()
         present = self.displaced.hash_entry(action.source)
         if present is not None and present.kind == DIR:
@@ -151,13 +151,13 @@ class Applier:
         with self.displaced.open_parent(action.source) as (fd, name):
             if present is not None:
                 if not same_for_restore(present, action.before):
-                    self.displaced.leave_alone(action)
+                    self.displaced.record_kept(action)
                     return
-                self._displace(fd, name, action)
+                self._displace_to_temporary_name(fd, name, action)
             with suppress(FileExistsError):
-                self.displaced.make_directory(fd, action.path.rpartition(b"/")[2])
+                self.displaced.make_directory_with_owner(fd, action.path.rpartition(b"/")[2])
 
-    def _remove_directory(self, action: Action) -> None:
+    def _remove_directory_if_empty(self, action: Action) -> None:
         self._count_step_and_report()
         try:
             with self.displaced.open_parent(action.path) as (fd, name):
@@ -167,12 +167,12 @@ class Applier:
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ELOOP, errno.EBUSY):
                 raise
-            self.displaced.leave_alone(action, NOT_EMPTY)
+            self.displaced.record_kept(action, NOT_EMPTY)
             if action.before is not None and needs_opening(action):
                 with self.displaced.open_parent(action.path) as (fd, name):
                     _chmod_directory(name, fd, action.before.mode & PERMISSIONS)
 
-    def _remove_aside(self, path: bytes) -> None:
+    def _remove_displaced_directory(self, path: bytes) -> None:
         """Remove a directory that a file replaced, after its contents."""
         aside = self.displaced.aside.pop(path)
         with self.displaced.open_parent(path) as (fd, name):
@@ -183,54 +183,54 @@ class Applier:
             except OSError as error:
                 if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                     raise
-                self.displaced.make_visible(fd, name, aside, path)
+                self.displaced.rename_to_visible_name(fd, name, aside, path)
 
-    def _set_directory_mode(self, action: Action) -> None:
+    def _set_final_directory_mode(self, action: Action) -> None:
         if action.after is None or action.path in self.displaced.kept:
             return
         with self.displaced.open_parent(action.path) as (fd, name):
             mode = os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode
             if not stat.S_ISDIR(mode):
-                self.displaced.leave_alone(action)
+                self.displaced.record_kept(action)
             elif (mode ^ action.after.mode) & PERMISSIONS:
                 _chmod_directory(name, fd, action.after.mode & PERMISSIONS)
 
     # -- files and links
 
-    def _write(self, batch: Sequence[Action]) -> None:
+    def _stage_sync_and_name_all(self, batch: Sequence[Action]) -> None:
         staged: list[Action] = []
         try:
-            self._for_each(lambda action: staged.append(action) if self._stage_if_due(action) else None, batch)
+            self._for_each_with_reachable_parent(lambda action: self._stage_if_unchanged_since_plan(action, staged), batch)
             fsio.sync_tree(self.displaced.tree.fd)  # contents durable before any name changes
         except BaseException:
             for action in staged:  # our drafts have no final names yet: free the space
                 with suppress(OSError), self.displaced.open_parent(action.source) as (fd, _):
                     os.unlink(self.displaced.temporary_name(action), dir_fd=fd)
             raise
-        self._for_each(self._give_final_name, staged)
+        self._for_each_with_reachable_parent(self._give_draft_its_final_name, staged)
 
-    def _stage_if_due(self, action: Action) -> bool:
+    def _stage_if_unchanged_since_plan(self, action: Action, staged: list[Action]) -> None:
         self._count_step_and_report()
-        with self.displaced.locate(action.source) as (fd, name, found):
+        with self.displaced.open_and_hash(action.source) as (fd, name, found):
             present = found and found.entry
             if same_for_restore(present, action.after) and action.source == action.path:
-                return False  # done already, before an interruption or by another process
-            if fd < 0 or (present is not None and not (same_for_restore(present, action.before) or _is_directory(present, action))):
-                self.displaced.leave_alone(action)
-                return False
-            self._stage(fd, action, name if present is not None and present.kind == FILE else None)
-            if not plans.content_differs(action) and not self._is_whole_copy(fd, action):
+                return  # done already, before an interruption or by another process
+            if fd < 0 or (present is not None and not (same_for_restore(present, action.before) or _is_planned_directory(present, action))):
+                self.displaced.record_kept(action)
+                return
+            self._write_draft(fd, action, name if present is not None and present.kind == FILE else None)
+            if not plans.content_differs(action) and not self._is_draft_as_planned(fd, action):
                 os.unlink(self.displaced.temporary_name(action), dir_fd=fd)
-                self.displaced.leave_alone(action)
-                return False
-        return True
+                self.displaced.record_kept(action)
+                return
+        staged.append(action)
 
-    def _is_whole_copy(self, fd: int, action: Action) -> bool:
+    def _is_draft_as_planned(self, fd: int, action: Action) -> bool:
         """False if the file changed during the copy."""
-        copy, after = self.displaced.hash_entry_at(fd, self.displaced.temporary_name(action)), action.after
+        copy, after = self.displaced.hash_entry_in(fd, self.displaced.temporary_name(action)), action.after
         return copy is not None and after is not None and (copy.kind, copy.digest) == (after.kind, after.digest)
 
-    def _stage(self, fd: int, action: Action, displaced: bytes | None) -> None:
+    def _write_draft(self, fd: int, action: Action, displaced: bytes | None) -> None:
         """Write the new content to a temporary file beside its target, with its mtime, and the owner, group and ACL of
         the file `displaced` if there is one. If only the mode differs, copy the file's own content. The final mode is
         set after the sync: until then nobody else can read it, and recover.py recognises an unfinished draft."""
@@ -241,7 +241,7 @@ class Applier:
             with suppress(FileNotFoundError):
                 os.unlink(draft, dir_fd=fd)
             os.symlink(entry.target, draft, dir_fd=fd)
-            self.displaced.give_link_owner(fd, draft)
+            self.displaced.give_link_to_owner_of_root(fd, draft)
             return
         try:
             out = os.open(draft, fsio.CREATE_FLAGS, 0o600, dir_fd=fd)
@@ -253,9 +253,9 @@ class Applier:
             if plans.content_differs(action):
                 sparse.write_content(out, self._content(entry))
             else:
-                _copy_content(out, action.source.rpartition(b"/")[2], fd)
+                _copy_file_bytes(out, action.source.rpartition(b"/")[2], fd)
             os.utime(out, ns=(entry.mtime_ns, entry.mtime_ns))
-            mode, why = self.displaced.copy_access(out, fd, displaced, entry.mode & PERMISSIONS)
+            mode, why = self.displaced.set_owner_group_and_acl(out, fd, displaced, entry.mode & PERMISSIONS)
             self._drafts[action.path] = _NewFile(os.fstat(out).st_ino, mode, why)
         except BaseException:
             with suppress(OSError):
@@ -264,33 +264,33 @@ class Applier:
         finally:
             os.close(out)
 
-    def _give_final_name(self, action: Action) -> None:
+    def _give_draft_its_final_name(self, action: Action) -> None:
         """Rename staged content to its final name. A file already there is displaced, never overwritten."""
         assert action.after is not None
         draft = self.displaced.temporary_name(action)
         with self.displaced.open_parent(action.source) as (fd, source):
             if action.after.kind != LINK:
                 made = self._drafts.pop(action.path)
-                if not _chmod(draft, fd, made.mode, made.ino):
-                    self.displaced.leave_alone(action)
+                if not _chmod_file_of_inode(draft, fd, made.mode, made.ino):
+                    self.displaced.record_kept(action)
                     return
                 if made.why:
                     self._narrowed[action.path] = made
-            present = self.displaced.hash_entry_at(fd, source)
+            present = self.displaced.hash_entry_in(fd, source)
             if present is None:
-                self._rename_to_free_name(fd, draft, action)
-            elif _is_directory(present, action):
-                self._name_over_directory(fd, draft, source, action)
+                self._rename_draft_if_name_is_free(fd, draft, action)
+            elif _is_planned_directory(present, action):
+                self._displace_directory_and_name_draft(fd, draft, source, action)
             elif not same_for_restore(present, action.before):
                 os.unlink(draft, dir_fd=fd)
-                self.displaced.leave_alone(action)
+                self.displaced.record_kept(action)
             elif action.source == action.path and safe_rename.exchange_names(fd, draft, source):
-                self._record_displaced(action, b"")
+                self._note_to_dispose_later(action, b"")
             else:
-                self._displace(fd, source, action)
-                self._rename_to_free_name(fd, draft, action)
+                self._displace_to_temporary_name(fd, source, action)
+                self._rename_draft_if_name_is_free(fd, draft, action)
 
-    def _name_over_directory(self, fd: int, draft: bytes, source: bytes, action: Action) -> None:
+    def _displace_directory_and_name_draft(self, fd: int, draft: bytes, source: bytes, action: Action) -> None:
         aside = self.displaced.temporary_name(action, MOVED_ASIDE)
         try:
             if action.source == action.path and safe_rename.exchange_names(fd, draft, source):
@@ -303,9 +303,9 @@ class Applier:
             self._waiting.append(action)  # overlayfs cannot rename a directory of a lower layer
             return
         self.displaced.aside[action.path] = aside
-        self._rename_to_free_name(fd, draft, action)
+        self._rename_draft_if_name_is_free(fd, draft, action)
 
-    def _place_waiting(self, action: Action) -> None:
+    def _name_draft_over_emptied_directory(self, action: Action) -> None:
         """Name staged content in place of a directory that could not be moved, and that is empty now."""
         draft = self.displaced.temporary_name(action)
         with self.displaced.open_parent(action.source) as (fd, source):
@@ -316,86 +316,86 @@ class Applier:
                     raise
                 if error.errno != errno.ENOENT:
                     os.unlink(draft, dir_fd=fd)
-                    self.displaced.leave_alone(action, CHANGED if error.errno == errno.ENOTDIR else NOT_EMPTY)
+                    self.displaced.record_kept(action, CHANGED if error.errno == errno.ENOTDIR else NOT_EMPTY)
                     return
-            self._rename_to_free_name(fd, draft, action)
+            self._rename_draft_if_name_is_free(fd, draft, action)
 
-    def _rename_to_free_name(self, fd: int, draft: bytes, action: Action) -> None:
+    def _rename_draft_if_name_is_free(self, fd: int, draft: bytes, action: Action) -> None:
         """Rename staged content to a free name. A file that has appeared there is kept."""
         try:
             safe_rename.rename_without_replacing(fd, draft, action.path.rpartition(b"/")[2])
         except FileExistsError:
             os.unlink(draft, dir_fd=fd)
-            self.displaced.leave_alone(action)
+            self.displaced.record_kept(action)
 
-    def _change_mode(self, action: Action) -> None:
+    def _change_mode_and_spelling(self, action: Action) -> None:
         """Change the mode of a file with unchanged bytes; on a case-folding file system, also its spelling."""
-        if self._has_other_names(action):
+        if self._would_change_other_hard_links(action):
             self._shared.append(action)
             return
         self._count_step_and_report()
-        with self.displaced.locate(action.source) as (fd, name, found):
+        with self.displaced.open_and_hash(action.source) as (fd, name, found):
             if found is None or action.after is None:
                 return
             present = found.entry
             if not (same_for_restore(present, action.before) or same_for_restore(present, action.after)):
-                self.displaced.leave_alone(action)
+                self.displaced.record_kept(action)
                 return
             is_wrong = action.after.kind not in (LINK, DIR) and (present.mode ^ action.after.mode) & PERMISSIONS
-            if is_wrong and not _chmod(name, fd, action.after.mode & PERMISSIONS, found.stamp.ino):
-                self.displaced.leave_alone(action)
+            if is_wrong and not _chmod_file_of_inode(name, fd, action.after.mode & PERMISSIONS, found.stamp.ino):
+                self.displaced.record_kept(action)
                 return
             if action.source != action.path:
                 respelled = action.path.rpartition(b"/")[2]
                 if not safe_rename.is_free_or_same(fd, name, respelled):
-                    self.displaced.leave_alone(action)
+                    self.displaced.record_kept(action)
                     return
                 os.rename(name, respelled, src_dir_fd=fd, dst_dir_fd=fd)
 
-    def _has_other_names(self, action: Action) -> bool:
+    def _would_change_other_hard_links(self, action: Action) -> bool:
         """True if a mode change would affect other hard links, which may lie outside the root."""
         if action.before is None or action.after is None or action.after.kind != FILE or same_for_restore(action.before, action.after):
             return False
-        status = self.displaced.tree.status_of(self.displaced.current_path(action.source))
+        status = self.displaced.tree.status_of(self.displaced.path_after_moves_aside(action.source))
         return status is not None and status.st_nlink > 1
 
-    def _remove(self, action: Action) -> None:
+    def _displace_to_remove(self, action: Action) -> None:
         self._count_step_and_report()
-        with self.displaced.locate(action.path) as (fd, name, found):
+        with self.displaced.open_and_hash(action.path) as (fd, name, found):
             if found is None:
                 return
             if not same_for_restore(found.entry, action.before):
-                self.displaced.leave_alone(action)
+                self.displaced.record_kept(action)
                 return
-            if self.displaced.current_path(action.path) != action.path:
+            if self.displaced.path_after_moves_aside(action.path) != action.path:
                 os.unlink(name, dir_fd=fd)  # its directory was moved aside: its path no longer leads to it
             else:
-                self._displace(fd, name, action)
+                self._displace_to_temporary_name(fd, name, action)
 
 
-def _is_directory(present: Entry, action: Action) -> bool:
+def _is_planned_directory(present: Entry, action: Action) -> bool:
     """True if, as planned, a directory is in the place of a new file or link."""
     return action.before is not None and present.kind == DIR == action.before.kind
 
 
-def _copy_content(fd: int, name: bytes, directory: int) -> None:
+def _copy_file_bytes(fd: int, name: bytes, directory: int) -> None:
     """Copy the bytes of another file. Raises OSError."""
     with fsio.closing(os.open(name, fsio.READ_FLAGS, dir_fd=directory)) as source:
         sparse.write_content(fd, iter(lambda: os.read(source, _PIECE), b""))
 
 
-def _chmod(name: bytes, directory: int, mode: int, ino: int) -> bool:
+def _chmod_file_of_inode(name: bytes, directory: int, mode: int, ino: int) -> bool:
     """chmod of the file with this inode, even an unreadable one; links are not followed. Clears set-id and sticky bits.
     False if another file has the name: its mode must not become wider."""
-    return _set_mode(name, directory, mode, 0, ino)
+    return _chmod_unless_replaced(name, directory, mode, 0, ino)
 
 
 def _chmod_directory(name: bytes, directory: int, mode: int) -> None:
     """chmod of a directory. Keeps set-id and sticky bits: the sticky bit protects files from other users."""
-    _set_mode(name, directory, mode, _SPECIAL)
+    _chmod_unless_replaced(name, directory, mode, _SPECIAL)
 
 
-def _set_mode(name: bytes, directory: int, mode: int, keep: int, ino: int | None = None) -> bool:
+def _chmod_unless_replaced(name: bytes, directory: int, mode: int, keep: int, ino: int | None = None) -> bool:
     """chmod of the directory, or of the file with the inode `ino`, at a name. False if something else is there."""
     fd, where = -1, b""
     try:

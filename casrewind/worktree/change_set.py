@@ -82,7 +82,7 @@ class ChangeSet:
         """Discard the known changes: compare everything."""
         self.full = True
 
-    def discard_if_other_root(self, root: os.stat_result) -> None:
+    def discard_known_changes_if_other_root(self, root: os.stat_result) -> None:
         """Discard the known changes if they belong to another root directory."""
         if (root.st_dev, root.st_ino) != self._root:
             self._failed, self.full = "the root was replaced by another directory", True
@@ -98,7 +98,7 @@ class ChangeSet:
         except OSError as error:
             self._failed = error.strerror or str(error)
 
-    def set_remembered(self, basis: Basis, value: bytes, records: dict[bytes, DirRecord]) -> None:
+    def record_that_all_is_saved(self, basis: Basis, value: bytes, records: dict[bytes, DirRecord]) -> None:
         """Record that all results are saved: in a new `value`, or in records newer than the memory."""
         self._is_known = True
         self._basis, self._value, self._records = (*basis,), value, records

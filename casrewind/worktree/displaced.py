@@ -21,7 +21,7 @@ from ..model import stamp as stamps
 from ..model.manifest import DIR, TEMPORARY_PREFIX, Entry, same_for_restore
 from ..model.plan import Action, Actions, Kept
 from . import safe_rename
-from .reader import CapturedFile, HashSink, NotCapturable, Worktree, capture_at, is_absence
+from .reader import CapturedFile, HashSink, NotCapturable, Worktree, capture_in_directory, means_absent_path
 
 CHANGED = "changed while the restore ran"
 STRANGERS = "another user's file was in its place: restored for you alone, with mode {:04o}"
@@ -41,7 +41,7 @@ _PRIVATE = stat.S_IRUSR | stat.S_IWUSR
 
 
 @contextmanager
-def naming_path(path: bytes) -> Iterator[None]:
+def name_path_in_errors(path: bytes) -> Iterator[None]:
     """Make an OSError name the path of the action instead of a temporary name."""
     try:
         yield
@@ -67,9 +67,9 @@ class DisplacedFiles:
 
     def temporary_name(self, action: Action, suffix: bytes = b"") -> bytes:
         """The name of an action's temporary file, beside its path."""
-        return TEMPORARY_PREFIX + self._tag + b"-%d" % self.position_of(action) + suffix
+        return TEMPORARY_PREFIX + self._tag + b"-%d" % self.position_in_plan(action) + suffix
 
-    def position_of(self, action: Action) -> int:
+    def position_in_plan(self, action: Action) -> int:
         """The position of an action in the plan."""
         number = self._actions.number(action.path)
         assert number is not None
@@ -78,11 +78,11 @@ class DisplacedFiles:
     @contextmanager
     def open_parent(self, path: bytes) -> Iterator[tuple[int, bytes]]:
         """Yields (descriptor of the current parent directory, last component). Raises OSError."""
-        fd, name = self.tree.open_parent(self.current_path(path))
+        fd, name = self.tree.open_parent(self.path_after_moves_aside(path))
         with fsio.closing(fd):
             yield fd, name
 
-    def current_path(self, path: bytes) -> bytes:
+    def path_after_moves_aside(self, path: bytes) -> bytes:
         """The current location of a path, if a directory above it was moved aside."""
         if self.aside:
             for above in paths.parents(path):
@@ -92,63 +92,63 @@ class DisplacedFiles:
         return path
 
     @contextmanager
-    def locate(self, path: bytes) -> Iterator[tuple[int, bytes, CapturedFile | None]]:
+    def open_and_hash(self, path: bytes) -> Iterator[tuple[int, bytes, CapturedFile | None]]:
         """Yields (parent descriptor, name, hashed file). The check and the action share one walk from the root. Without
         an accessible parent, the descriptor is -1, and the file is None (parent missing) or has the entry UNKNOWN."""
         fd, name, found = -1, b"", None
         try:
-            fd, name = self.tree.open_parent(self.current_path(path))
+            fd, name = self.tree.open_parent(self.path_after_moves_aside(path))
         except OSError as error:
             if is_process_limit(error):
                 raise
-            found = None if is_absence(error) else _UNREADABLE
+            found = None if means_absent_path(error) else _UNREADABLE
         try:
-            yield fd, name, found if fd < 0 else _captured_at(fd, name)
+            yield fd, name, found if fd < 0 else _hashed_file_in(fd, name)
         finally:
             if fd >= 0:
                 os.close(fd)
 
     def hash_entry(self, path: bytes) -> Entry | None:
         """The entry at a path now, with its content hashed; UNKNOWN if no plan can contain it."""
-        with self.locate(path) as (_, _, found):
+        with self.open_and_hash(path) as (_, _, found):
             return found and found.entry
 
-    def hash_entry_at(self, fd: int, name: bytes) -> Entry | None:
+    def hash_entry_in(self, fd: int, name: bytes) -> Entry | None:
         """As `hash_entry`, for a name in an open directory."""
-        found = _captured_at(fd, name)
+        found = _hashed_file_in(fd, name)
         return found and found.entry
 
     def hash_entry_beside(self, path: bytes, name: bytes) -> Entry | None:
         """As `hash_entry`, for a name in the directory of `path`."""
         return self.hash_entry(paths.join(path.rpartition(b"/")[0], name))
 
-    def leave_alone(self, action: Action, reason: str = CHANGED) -> None:
+    def record_kept(self, action: Action, reason: str = CHANGED) -> None:
         """Leave a path alone and record the reason."""
         self.kept.setdefault(action.path, Kept(action.path, reason, benign=False))
 
-    def dispose(self, fd: int, name: bytes, aside: bytes, action: Action) -> None:
+    def remove_or_put_back(self, fd: int, name: bytes, aside: bytes, action: Action) -> None:
         """Remove a displaced file if the store has its content; otherwise put it back or make it visible."""
-        held = self.hash_entry_at(fd, aside)
+        held = self.hash_entry_in(fd, aside)
         if held is None:  # its directory was moved, and the file with it
-            self.leave_alone(action)
+            self.record_kept(action)
             return
         if same_for_restore(held, action.before) or same_for_restore(held, action.after):
             os.unlink(aside, dir_fd=fd)
             return
-        self.leave_alone(action)
+        self.record_kept(action)
         ours = action.after is not None and action.after.kind != DIR and same_for_restore(self.hash_entry(action.path), action.after)
         if ours and safe_rename.exchange_names(fd, aside, name):
             if same_for_restore(self.hash_entry_beside(action.source, aside), action.after):
                 os.unlink(aside, dir_fd=fd)  # written by the restore
             else:  # edited between the check and the exchange
-                self.make_visible(fd, name, aside, action.path)
+                self.rename_to_visible_name(fd, name, aside, action.path)
             return
         try:
             safe_rename.rename_without_replacing(fd, aside, name)
         except FileExistsError:
-            self.make_visible(fd, name, aside, action.path)
+            self.rename_to_visible_name(fd, name, aside, action.path)
 
-    def make_visible(self, fd: int, name: bytes, aside: bytes, path: bytes) -> None:
+    def rename_to_visible_name(self, fd: int, name: bytes, aside: bytes, path: bytes) -> None:
         """Rename displaced content that cannot be put back. The user will see its new name."""
         for number in range(1000):
             visible = name[:200] + b".casrewind-kept" + (b"-%d" % number if number else b"")
@@ -163,7 +163,7 @@ class DisplacedFiles:
 
     # -- owner, group, ACL and user attributes
 
-    def copy_access(self, draft: int, parent: int, name: bytes | None, mode: int) -> tuple[int, str]:
+    def set_owner_group_and_acl(self, draft: int, parent: int, name: bytes | None, mode: int) -> tuple[int, str]:
         """Give a new file, open and still 0600, the owner, group, ACL and user attributes of the file `name` in the open
         directory `parent`; without a name, those of a new file. Returns (its final mode, why fewer people may use it
         than `mode` says, or "")."""
@@ -176,17 +176,17 @@ class DisplacedFiles:
             except OSError as error:
                 if is_process_limit(error):
                     raise
-                return self._private_access(draft, mode)
+                return self._make_private(draft, mode)
         try:
             if source < 0:
-                has_group, acl = self._set_owner(draft, os.fstat(parent)), b""
+                has_group, acl = self._set_owner_and_group(draft, os.fstat(parent)), b""
             else:
                 there = os.fstat(source)
-                if not stat.S_ISREG(there.st_mode) or not self._is_trusted(there):
-                    return self._private_access(draft, mode)
-                has_group = _change_owner(draft, there.st_uid, there.st_gid)
-                acl = _copy_attributes(source, draft)
-            group, others, why = _group_of(acl) if acl else mode >> 3 & stat.S_IRWXO, mode & stat.S_IRWXO, ""
+                if not stat.S_ISREG(there.st_mode) or not self._is_of_user_or_owner_of_root(there):
+                    return self._make_private(draft, mode)
+                has_group = _chown_as_far_as_allowed(draft, there.st_uid, there.st_gid)
+                acl = _copy_user_attributes_and_read_acl(source, draft)
+            group, others, why = _group_permissions_in(acl) if acl else mode >> 3 & stat.S_IRWXO, mode & stat.S_IRWXO, ""
             if not has_group and group != others:
                 # members of the new group were among the others, and members of the old one are now
                 group = others = group & others
@@ -194,7 +194,7 @@ class DisplacedFiles:
                 mode = mode if acl else mode & ~stat.S_IRWXG | group << 3
                 why = "its group cannot be set: its group and others may do only what both might"
             if acl:
-                os.setxattr(draft, _ACL, _masked_acl(acl, group))
+                os.setxattr(draft, _ACL, _acl_masked_until_final_mode(acl, group))
         except OSError as error:
             if is_process_limit(error):
                 raise
@@ -204,33 +204,33 @@ class DisplacedFiles:
                 os.close(source)
         return mode, why
 
-    def make_directory(self, fd: int, name: bytes) -> None:
+    def make_directory_with_owner(self, fd: int, name: bytes) -> None:
         """Make a directory, mode 0700, in an open directory. Root makes it for the owner of the root directory."""
         fsio.make_directory(name, dir_fd=fd)
         above = os.fstat(fd)
-        if self._is_trusted(above) and not self.makes_for_another:
+        if self._is_of_user_or_owner_of_root(above) and not self.is_root_in_project_of_another:
             return
         with fsio.closing(os.open(name, fsio.DIRECTORY_FLAGS, dir_fd=fd)) as made:
             if os.fstat(made).st_uid == self._me and not os.listdir(made):  # else another user has exchanged it
-                if not self._is_trusted(above):
-                    _drop_acl(made, _DEFAULT_ACL)
-                self._set_owner(made, above)
-                if not self._inherits_group(above):
+                if not self._is_of_user_or_owner_of_root(above):
+                    _remove_inherited_acl(made, _DEFAULT_ACL)
+                self._set_owner_and_group(made, above)
+                if not self._decides_group_of_new_files(above):
                     os.fchmod(made, stat.S_IRWXU)
 
-    def give_link_owner(self, fd: int, name: bytes) -> None:
+    def give_link_to_owner_of_root(self, fd: int, name: bytes) -> None:
         """Give a link that root made to the owner of the root directory."""
-        if not self.makes_for_another or not hasattr(os, "O_PATH"):
+        if not self.is_root_in_project_of_another or not hasattr(os, "O_PATH"):
             return
         with fsio.closing(os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)) as link:
             if stat.S_ISLNK(os.fstat(link).st_mode):  # a name alone may be another file by now
                 with suppress(OSError):
                     os.chown(f"/proc/self/fd/{link}", self._top.st_uid, self._top.st_gid)
 
-    def _is_trusted(self, status: os.stat_result) -> bool:
+    def _is_of_user_or_owner_of_root(self, status: os.stat_result) -> bool:
         return status.st_uid in (self._me, self._top.st_uid)
 
-    def file_status(self, path: bytes) -> os.stat_result | None:
+    def status_if_regular_file(self, path: bytes) -> os.stat_result | None:
         """lstat of a regular file; None if there is none, or it cannot be reached."""
         try:
             status = self.tree.status_of(path)
@@ -240,46 +240,46 @@ class DisplacedFiles:
             return None
         return status if status is not None and stat.S_ISREG(status.st_mode) else None
 
-    def has_displaced_strangers(self, action: Action) -> bool:
+    def still_holds_file_of_another_user(self, action: Action) -> bool:
         """True if an action has displaced another user's file, which still has its temporary name."""
         names = (self.temporary_name(action, suffix) for suffix in (b"", MOVED_ASIDE))
-        found = (self.file_status(paths.join(action.path.rpartition(b"/")[0], name)) for name in names)
-        return any(status is not None and not self._is_trusted(status) for status in found)
+        found = (self.status_if_regular_file(paths.join(action.path.rpartition(b"/")[0], name)) for name in names)
+        return any(status is not None and not self._is_of_user_or_owner_of_root(status) for status in found)
 
     @property
-    def makes_for_another(self) -> bool:
+    def is_root_in_project_of_another(self) -> bool:
         """True for root in a project of another user."""
         return self._me == 0 != self._top.st_uid
 
-    def _inherits_group(self, above: os.stat_result) -> bool:
+    def _decides_group_of_new_files(self, above: os.stat_result) -> bool:
         """True if a set-gid directory decides the group. Another user's may name no group but the root directory's."""
-        return bool(above.st_mode & stat.S_ISGID) and (self._is_trusted(above) or above.st_gid == self._top.st_gid)
+        return bool(above.st_mode & stat.S_ISGID) and (self._is_of_user_or_owner_of_root(above) or above.st_gid == self._top.st_gid)
 
-    def _set_owner(self, fd: int, above: os.stat_result) -> bool:
+    def _set_owner_and_group(self, fd: int, above: os.stat_result) -> bool:
         """Give a new file or directory its owner and group. `above`: its directory's status; another user's directory
         decides nothing. False if its group cannot be set."""
-        if not self._is_trusted(above):
-            _drop_acl(fd)
+        if not self._is_of_user_or_owner_of_root(above):
+            _remove_inherited_acl(fd)
         group = -1
-        if not self._inherits_group(above):
-            if self.makes_for_another:
+        if not self._decides_group_of_new_files(above):
+            if self.is_root_in_project_of_another:
                 group = self._top.st_gid
             elif above.st_mode & stat.S_ISGID:
                 group = os.getegid()
-        return _change_owner(fd, self._top.st_uid if self.makes_for_another else -1, group)
+        return _chown_as_far_as_allowed(fd, self._top.st_uid if self.is_root_in_project_of_another else -1, group)
 
-    def _private_access(self, draft: int, mode: int) -> tuple[int, str]:
+    def _make_private(self, draft: int, mode: int) -> tuple[int, str]:
         """The access of a file that displaces one of another user: nothing is taken over."""
         with suppress(OSError):  # the mode alone makes it private
-            _drop_acl(draft)
+            _remove_inherited_acl(draft)
         mode &= _PRIVATE
         return mode, STRANGERS.format(mode)
 
 
-def _captured_at(fd: int, name: bytes) -> CapturedFile | None:
+def _hashed_file_in(fd: int, name: bytes) -> CapturedFile | None:
     """The hashed file at a name in an open directory; its entry is UNKNOWN if no plan can contain it."""
     try:
-        return capture_at(fd, name, _HASH)
+        return capture_in_directory(fd, name, _HASH)
     except NotCapturable:
         return _UNREADABLE
     except OSError as error:
@@ -288,7 +288,7 @@ def _captured_at(fd: int, name: bytes) -> CapturedFile | None:
         return _UNREADABLE
 
 
-def _change_owner(fd: int, owner: int, group: int) -> bool:
+def _chown_as_far_as_allowed(fd: int, owner: int, group: int) -> bool:
     """Change owner and group of an open file as far as allowed; -1 keeps one. False if the group cannot be set."""
     here = os.fstat(fd)
     if owner in (-1, here.st_uid) and group in (-1, here.st_gid):
@@ -300,7 +300,7 @@ def _change_owner(fd: int, owner: int, group: int) -> bool:
     return group in (-1, here.st_gid)
 
 
-def _copy_attributes(source: int, draft: int) -> bytes:
+def _copy_user_attributes_and_read_acl(source: int, draft: int) -> bytes:
     """Copy the user attributes of an open file where that is possible. Returns its ACL, as the system encodes it, or
     b"": then the draft has none either. Raises OSError."""
     if not hasattr(os, "listxattr"):
@@ -317,16 +317,16 @@ def _copy_attributes(source: int, draft: int) -> bytes:
                 os.setxattr(draft, name, os.getxattr(source, name))
     if _ACL in names:
         return os.getxattr(source, _ACL)
-    _drop_acl(draft)
+    _remove_inherited_acl(draft)
     return b""
 
 
-def _group_of(acl: bytes) -> int:
+def _group_permissions_in(acl: bytes) -> int:
     """The permissions of the owning group in an ACL."""
     return next((allowed for tag, allowed, _ in _ACL_ENTRY.iter_unpack(acl[4:]) if tag == _GROUP), 0)
 
 
-def _masked_acl(acl: bytes, group: int) -> bytes:
+def _acl_masked_until_final_mode(acl: bytes, group: int) -> bytes:
     """An ACL with these permissions of the owning group, and the mode 0600. A mask forbids everything until the file
     gets its final mode."""
     rights = {_OWNER: _PRIVATE >> 6, _GROUP: group, _MASK: 0, _OTHER: 0}
@@ -334,7 +334,7 @@ def _masked_acl(acl: bytes, group: int) -> bytes:
     return acl[:4] + b"".join(_ACL_ENTRY.pack(*entry) for entry in entries)
 
 
-def _drop_acl(fd: int, *more: str) -> None:
+def _remove_inherited_acl(fd: int, *more: str) -> None:
     """Remove the ACL that a new file inherited. Raises OSError."""
     for name in (_ACL, *more) if hasattr(os, "removexattr") else ():
         try:

@@ -60,7 +60,7 @@ class IgnoredEntry(NamedTuple):
 
 def explain(tree: Worktree, policy: ScanPolicy, path: bytes) -> Verdict:
     """Decide whether a scan captures `path`, and why. Raises OSError."""
-    rules, chooser = policy.rules(), policy.chooser()
+    rules, chooser = policy.rules(), policy.new_rule_chooser()
     where = b""
     tree.update_mounts()
     fd = os.dup(tree.fd)
@@ -76,7 +76,7 @@ def explain(tree: Worktree, policy: ScanPolicy, path: bytes) -> Verdict:
             is_last = depth == len(parts) - 1
             is_dir = not is_last if status is None else stat.S_ISDIR(status.st_mode)
             reason = _why_not_captured(rules, name, status, is_dir=is_dir, limit=policy.max_file_size, excluded=policy.excluded)
-            if reason == CAPTURED and status is not None and tree.mounts.begins(where, status):
+            if reason == CAPTURED and status is not None and tree.mounts.is_mount_point(where, status):
                 reason = domains.OTHER_DEVICE
             rule = rules.deciding_rule(name, is_dir=is_dir) if reason in (CAPTURED, IGNORED, MISSING) else None
             if reason == CAPTURED and not is_dir and not is_last:
@@ -90,7 +90,7 @@ def explain(tree: Worktree, policy: ScanPolicy, path: bytes) -> Verdict:
             os.close(fd)
             fd = child
             rules = rules.enter(name)
-            reason = _reason_within(fd, rules, default_excludes=policy.default_excludes)
+            reason = _why_directory_is_not_captured(fd, rules, default_excludes=policy.default_excludes)
             if reason != CAPTURED or is_last:
                 return Verdict(reason, where, rule if reason == CAPTURED else None)
         raise AssertionError("a path has a last component")
@@ -118,7 +118,7 @@ def _why_not_captured(
     return CAPTURED if is_dir or stat.S_ISLNK(status.st_mode) else domains.SPECIAL
 
 
-def _reason_within(directory: int, rules: Rules, *, default_excludes: bool) -> str:
+def _why_directory_is_not_captured(directory: int, rules: Rules, *, default_excludes: bool) -> str:
     """The reason why an open directory is not captured, from its contents; CAPTURED if it is captured."""
     if store_detection.is_store(directory) or store_detection.is_data_directory(directory):
         return domains.STORE
@@ -163,7 +163,7 @@ def find_ignored(
     found: list[IgnoredEntry] = []
     entered = None if places is None else {path for place in places for path in (*paths.parents(place), place)}
     left = most
-    pending, chooser = [(b"", policy.rules())], policy.chooser()
+    pending, chooser = [(b"", policy.rules())], policy.new_rule_chooser()
     while pending and left > 0:
         where, rules = pending.pop()
         try:
@@ -175,7 +175,7 @@ def find_ignored(
             if (status.st_dev, status.st_ino) in policy.excluded or status.st_dev != tree.status.st_dev:
                 continue
             rules = rules.extend(rule_files_of(fd, where, chooser))
-            for entry in entries_or_none(fd):
+            for entry in scan_entries_or_nothing(fd):
                 left -= 1
                 name = os.fsencode(entry.name)
                 if paths.is_protected(name) or name.startswith(manifest.TEMPORARY_PREFIX):
@@ -184,7 +184,7 @@ def find_ignored(
                 is_dir = entry.is_dir(follow_symlinks=False)
                 if rules.ignored(name, is_dir):
                     if not is_recreatable(name):
-                        size, used = _size_of_directory(tree, path, left) if is_dir else (_file_size(entry), 0)
+                        size, used = _add_up_directory(tree, path, left) if is_dir else (_size_of_regular_file(entry), 0)
                         left -= used
                         found.append(IgnoredEntry(path, size, is_dir))
                 elif is_dir and (entered is None or path in entered) and not rules.default_excluded(name):
@@ -193,7 +193,7 @@ def find_ignored(
     return found, left > 0
 
 
-def entries_or_none(fd: int) -> Iterator["os.DirEntry[str]"]:
+def scan_entries_or_nothing(fd: int) -> Iterator["os.DirEntry[str]"]:
     """The entries of an open directory; none if it cannot be read."""
     try:
         with os.scandir(fd) as listing:
@@ -202,14 +202,14 @@ def entries_or_none(fd: int) -> Iterator["os.DirEntry[str]"]:
         return
 
 
-def _file_size(entry: "os.DirEntry[str]") -> int:
+def _size_of_regular_file(entry: "os.DirEntry[str]") -> int:
     try:
         return entry.stat(follow_symlinks=False).st_size
     except OSError:
         return 0
 
 
-def _size_of_directory(tree: Worktree, path: bytes, most: int) -> tuple[int, int]:
+def _add_up_directory(tree: Worktree, path: bytes, most: int) -> tuple[int, int]:
     """Add up a directory's files. Returns (bytes, entries read); stops after `most` entries."""
     total = used = 0
     pending = [path]
@@ -220,10 +220,10 @@ def _size_of_directory(tree: Worktree, path: bytes, most: int) -> tuple[int, int
         except OSError:
             continue
         with fsio.closing(fd):
-            for entry in entries_or_none(fd):
+            for entry in scan_entries_or_nothing(fd):
                 used += 1
                 if entry.is_dir(follow_symlinks=False):
                     pending.append(where + b"/" + os.fsencode(entry.name))
                 else:
-                    total += _file_size(entry)
+                    total += _size_of_regular_file(entry)
     return total, used

@@ -35,7 +35,7 @@ LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "tmpfs"})
 """File systems that only this kernel can change."""
 
 
-def _c_function(name: str) -> Callable[..., int]:
+def _find_c_function(name: str) -> Callable[..., int]:
     """A function of the C library that sets errno. Raises OSError if it is missing."""
     try:
         found = getattr(ctypes.CDLL(None, use_errno=True), name)
@@ -50,8 +50,8 @@ class InotifyWatcher:
 
     def __init__(self, root: bytes) -> None:
         """Watch only the root. Raises OSError."""
-        self._init, self._add = _c_function("inotify_init1"), _c_function("inotify_add_watch")
-        self._remove = _c_function("inotify_rm_watch")
+        self._init, self._add = _find_c_function("inotify_init1"), _find_c_function("inotify_add_watch")
+        self._remove = _find_c_function("inotify_rm_watch")
         self._root = root
         self.mounts = os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
         self._poll = select.poll()
@@ -65,10 +65,10 @@ class InotifyWatcher:
         """Files that got a name without being written (by link, or rename from an unwatched directory), with their last
         compared stamps. A process may write to such a file by another name without an event here."""
         self._gone = (0, False)  # last renamed name: (cookie, was the file in _strange)
-        self._restart()
+        self.forget_all_and_watch_root()
 
-    def _restart(self) -> None:
-        """Restart with an empty state that watches only the root."""
+    def forget_all_and_watch_root(self) -> None:
+        """Discard all known changes and watches, and watch only the root. Raises OSError."""
         if self.fd >= 0:
             os.close(self.fd)
         self.fd = self._init(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -76,15 +76,15 @@ class InotifyWatcher:
             raise OSError(ctypes.get_errno(), "inotify cannot be used: " + os.strerror(ctypes.get_errno()))
         status = os.stat(self._root)
         self._identity = (status.st_dev, status.st_ino)
-        self._known_mounts = self._mount_lines()
+        self._known_mounts = self._read_mount_lines_below_root()
         self._paths = {}
         self.changed: set[bytes] = set()
         self.below: set[bytes] = set()
         self.full = True
         self._moves = 0
-        self._paths[self.add(self._root)] = (b"",)
+        self._paths[self.watch_directory(self._root)] = (b"",)
 
-    def add(self, place: bytes, *, follow: bool = False) -> int:
+    def watch_directory(self, place: bytes, *, follow: bool = False) -> int:
         """Watch the directory at a path; with `follow`, follow a link there. Raises OSError."""
         flags = _MASK | _ONLY_DIRECTORIES | (0 if follow else _FOLLOW_NO_LINK)
         number = self._add(self.fd, ctypes.c_char_p(place), ctypes.c_uint32(flags))
@@ -97,33 +97,29 @@ class InotifyWatcher:
         os.close(self.fd)
         os.close(self.mounts)
 
-    def forget_all(self) -> None:
-        """Discard all known changes and watches."""
-        self._restart()
-
-    def process_queued_events(self) -> None:
+    def note_changes_from_queued_events(self) -> None:
         """Process all queued events."""
         while True:
             try:
                 data = os.read(self.fd, 1 << 16)
             except BlockingIOError:
                 break
-            if not self._process_events(data):
-                self._restart()
+            if not self._note_changes_from_events(data):
+                self.forget_all_and_watch_root()
                 break
             while len(self._strange) > _MOST_STRANGE:
                 del self._strange[next(iter(self._strange))]  # the oldest
-        if len(self.changed) > _MOST_CHANGED or (self._poll.poll(0) and self._mount_lines() != self._known_mounts):
-            self._restart()
+        if len(self.changed) > _MOST_CHANGED or (self._poll.poll(0) and self._read_mount_lines_below_root() != self._known_mounts):
+            self.forget_all_and_watch_root()
 
-    def _mount_lines(self) -> list[bytes]:
+    def _read_mount_lines_below_root(self) -> list[bytes]:
         """The kernel's lines for mounts at or below the root. Containers elsewhere mount and unmount all the time."""
         os.lseek(self.mounts, 0, os.SEEK_SET)
         lines = b"".join(iter(lambda: os.read(self.mounts, 1 << 16), b"")).splitlines()
         places = ((mount.point, line) for line in lines for mount in locations.parse_mounts(line))
         return [line for place, line in places if locations.is_in(place, self._root)]
 
-    def _process_events(self, data: bytes) -> bool:
+    def _note_changes_from_events(self, data: bytes) -> bool:
         """Process some events. False if the known state is lost."""
         at = 0
         while at < len(data):
@@ -143,17 +139,17 @@ class InotifyWatcher:
                 for place in places:
                     path = place + b"/" + name if place else name
                     self.changed.add(path)
-                    if mask & _NAMES and not self._forget_moved_directory(path, gone=bool(mask & (_MOVED_FROM | _DELETE))):
+                    if mask & _NAMES and not self._forget_paths_below_moved_directory(path, gone=bool(mask & (_MOVED_FROM | _DELETE))):
                         return False
             elif length and mask & (_NAMES | _MODIFY | _CLOSE_WRITE):
                 name = data[at - length : at].rstrip(b"\0")
                 for place in places:
-                    self._record_name(place + b"/" + name if place else name, mask, cookie)
+                    self._remember_or_forget_strange_name(place + b"/" + name if place else name, mask, cookie)
                 if mask & (_CREATE | _MOVED_TO) and not self.full:
-                    self.full = any(self._has_others(place, name) for place in places)
+                    self.full = any(self._has_other_hard_links(place, name) for place in places)
         return True
 
-    def _record_name(self, path: bytes, mask: int, cookie: int) -> None:
+    def _remember_or_forget_strange_name(self, path: bytes, mask: int, cookie: int) -> None:
         """Remember a name that appears. Forget it when it vanishes, or when an event reports a write under this name.
 
         The creation of a file causes such an event. The creation of a hard link does not."""
@@ -166,7 +162,7 @@ class InotifyWatcher:
             if mask & _MOVED_FROM:
                 self._gone = (cookie, was_strange)
 
-    def _compare_strange(self) -> None:
+    def _note_changed_strange_files(self) -> None:
         """Find the files in `_strange` that have changed since the last comparison."""
         now = time.time_ns()
         for path, known in list(self._strange.items()):
@@ -183,7 +179,7 @@ class InotifyWatcher:
             if found != known or found == stamps.NONE:
                 self.changed.add(path.rpartition(b"/")[0])
 
-    def _has_others(self, place: bytes, name: bytes) -> bool:
+    def _has_other_hard_links(self, place: bytes, name: bytes) -> bool:
         """True if a new name may be a second name of an unwatched file. A scan sees this too, except for ignored
         names."""
         try:
@@ -191,7 +187,7 @@ class InotifyWatcher:
         except OSError:
             return False  # already gone
 
-    def _forget_moved_directory(self, path: bytes, *, gone: bool) -> bool:
+    def _forget_paths_below_moved_directory(self, path: bytes, *, gone: bool) -> bool:
         """Handle a directory that appeared or vanished: data known under its path is invalid."""
         self._moves += 1
         if self._moves > _MOST_MOVES:
@@ -211,23 +207,23 @@ class InotifyWatcher:
                 self._remove(self.fd, number)
         return True
 
-    def changes(self) -> ChangedDirectories:
+    def known_changes(self) -> ChangedDirectories:
         """The known changes, as a value for another process."""
-        self._compare_strange()
+        self._note_changed_strange_files()
         return ChangedDirectories(self._identity, frozenset(self.changed), frozenset(self.below), self.full)
 
-    def watch(self, changes: ChangedDirectories | None = None, memory: StatIndex | None = None) -> ChangeSet:
+    def make_change_set(self, changes: ChangedDirectories | None = None, memory: StatIndex | None = None) -> ChangeSet:
         """The change set for one save, here or in a fork: `changes` (default: all so far) relative to `memory`."""
-        return ChangeSet(self.add, changes or self.changes(), memory)
+        return ChangeSet(self.watch_directory, changes or self.known_changes(), memory)
 
-    def adopt_result(self, result: WatchResult) -> None:
+    def take_over_scan_result(self, result: WatchResult) -> None:
         """Take over the result of a scan with `watch()`. Call it before the next reading of change events."""
         for number, path in result.entered:
             places = self._paths.get(number, ())
             if path not in places:
                 self._paths[number] = (*places, path)
         if result.failed or self._poll.poll(0):
-            self._restart()  # the scan may have read files of a file system that was mounted during the scan
+            self.forget_all_and_watch_root()  # the scan may have read files of a file system that was mounted during the scan
         elif result.is_known:
             self.changed, self.below, self._moves = set(result.rest), set(), 0
             self.full = False

@@ -14,7 +14,7 @@ from ..model import plan as plans
 from ..model.manifest import PERMISSIONS
 from ..model.plan import Kept
 from . import sparse
-from .displaced import DisplacedFiles, naming_path
+from .displaced import DisplacedFiles, name_path_in_errors
 from .reader import Worktree
 
 _CLONE = 0x40049409
@@ -40,7 +40,7 @@ class NewTree:
         self.narrowed: list[tuple[Kept, int]] = []
         """Files that fewer people may use than planned, and their modes."""
         self._access = DisplacedFiles(self.tree, plans.sort_and_pack(()), "new")
-        self._makes_for_another = self._access.makes_for_another
+        self._makes_for_another = self._access.is_root_in_project_of_another
         self._made = bytearray()  # paths, each with a zero byte behind it
         self._modes: dict[bytes, int] = {}  # of directories that have the mode 0700 so far
         self._chain: list[tuple[bytes, int]] = []  # open directories, each below the one before
@@ -49,75 +49,75 @@ class NewTree:
 
     def close(self) -> None:
         """Close the directory."""
-        self._close_file()
-        self._close_directories(None)
+        self._close_unfinished_file()
+        self._close_directories_not_above(None)
         self.tree.close()
 
-    def _close_file(self) -> None:
+    def _close_unfinished_file(self) -> None:
         fd, self._out = self._out, -1
         if fd >= 0:
             os.close(fd)
 
-    def _close_directories(self, path: bytes | None) -> None:
+    def _close_directories_not_above(self, path: bytes | None) -> None:
         """Close the open directories that `path` does not lie in; all of them without a path."""
         while self._chain and (path is None or not (path + b"/").startswith(self._chain[-1][0] + b"/")):
             os.close(self._chain.pop()[1])
         self._parent, self._parent_fd = self._chain[-1] if self._chain else (b"", -1)
 
-    def _open_parent(self, path: bytes) -> bytes:
+    def _enter_parent(self, path: bytes) -> bytes:
         """Make the parent of a path the open directory. Returns the path's last component."""
         parent, _, name = path.rpartition(b"/")
         if parent == self._parent and self._parent_fd >= 0:
             return name
-        self._close_directories(parent)
+        self._close_directories_not_above(parent)
         if parent != self._parent or self._parent_fd < 0:
-            self._open_below(parent)
+            self._enter_directory(parent)
         mode = self._modes.get(parent, 0)
         if mode & stat.S_IRWXU == stat.S_IRWXU:
             self._set_mode(self._parent_fd, mode)
             del self._modes[parent]
         return name
 
-    def _open_below(self, path: bytes) -> None:
+    def _enter_directory(self, path: bytes) -> None:
         """Open a directory, and put it behind the chain of those that it lies in."""
         if self._parent_fd >= 0 and len(self._chain) < _MOST_OPEN:
             fd = fsio.open_beneath(self._parent_fd, path[len(self._parent) + 1 :])
         else:
             fd = self.tree.open_directory(path)
-            self._close_directories(None)
+            self._close_directories_not_above(None)
         self._chain.append((path, fd))
         self._parent, self._parent_fd = path, fd
 
     def make_directory(self, path: bytes, mode: int) -> None:
         """Make a directory. It gets its mode when it is entered, or in `finish` if its owner may not change it. Raises OSError."""
-        name = self._open_parent(path)
-        self._record_path(path)
+        name = self._enter_parent(path)
+        self._record_path_to_remove(path)
         try:
-            self._access.make_directory(self._parent_fd, name)
+            self._access.make_directory_with_owner(self._parent_fd, name)
         except FileExistsError:
-            self._forget_last_path(path)
+            self._take_back_recorded_path(path)
             raise
         self._modes[path] = mode
 
     def make_link(self, path: bytes, target: bytes) -> None:
         """Make a link. Raises OSError."""
-        name = self._open_parent(path)
-        self._record_path(path)
+        name = self._enter_parent(path)
+        self._record_path_to_remove(path)
         try:
             os.symlink(target, name, dir_fd=self._parent_fd)
         except FileExistsError:
-            self._forget_last_path(path)
+            self._take_back_recorded_path(path)
             raise
-        self._access.give_link_owner(self._parent_fd, name)
+        self._access.give_link_to_owner_of_root(self._parent_fd, name)
 
     def begin_file(self, path: bytes) -> None:
         """Make an empty file. Until `end_file`, it is the one that is written, and nobody else can read it. Raises OSError."""
-        name = self._open_parent(path)
-        self._record_path(path)
+        name = self._enter_parent(path)
+        self._record_path_to_remove(path)
         try:
             self._out = os.open(name, fsio.CREATE_FLAGS, 0o600, dir_fd=self._parent_fd)
         except FileExistsError:
-            self._forget_last_path(path)
+            self._take_back_recorded_path(path)
             raise
         self._is_hole = False
 
@@ -134,12 +134,12 @@ class NewTree:
                 self.write(content)
             self.end_file(path, mode, mtime_ns)
             return
-        name = self._open_parent(path)
-        self._record_path(path)
+        name = self._enter_parent(path)
+        self._record_path_to_remove(path)
         try:
             self._out = out = os.open(name, fsio.CREATE_FLAGS, 0o600, dir_fd=self._parent_fd)
         except FileExistsError:
-            self._forget_last_path(path)
+            self._take_back_recorded_path(path)
             raise
         if content and (written := os.write(out, content)) < len(content):
             fsio.write_all(out, content[written:])
@@ -148,7 +148,7 @@ class NewTree:
         self._out = -1
         os.close(out)
 
-    def clone(self, source: int) -> bool:
+    def share_blocks_of(self, source: int) -> bool:
         """Let the file share the blocks of an open file. False if that is not possible, and from then on."""
         if self.shares_blocks is not False:
             try:
@@ -158,45 +158,45 @@ class NewTree:
                 self.shares_blocks = False
         return self.shares_blocks
 
-    def drop_clone(self) -> None:
+    def empty_cloned_file(self) -> None:
         """Empty the file: what was cloned is not what is wanted. Raises OSError."""
         os.ftruncate(self._out, 0)
 
     def end_file(self, path: bytes, mode: int, mtime_ns: int) -> None:
         """Give the file its time and mode, and close it. Raises OSError."""
         if self._is_hole:
-            sparse.end_in_hole(self._out)
+            sparse.set_length_after_hole(self._out)
         mode &= PERMISSIONS
         if self._makes_for_another:
-            mode, why = self._access.copy_access(self._out, self._parent_fd, None, mode)
+            mode, why = self._access.set_owner_group_and_acl(self._out, self._parent_fd, None, mode)
             if why:
                 self.narrowed.append((Kept(path, why, benign=False), mode))
         os.fchmod(self._out, mode)
         os.utime(self._out, ns=(mtime_ns, mtime_ns))
-        self._close_file()
+        self._close_unfinished_file()
 
-    def finish(self) -> None:
+    def set_last_directory_modes(self) -> None:
         """Set the modes of the last directories. Raises OSError."""
         for path in reversed(list(self._modes)):
             if (mode := self._modes.get(path)) is not None:  # else it was set when the directory was entered
-                with naming_path(path):
+                with name_path_in_errors(path):
                     self._chmod(path, mode)
 
     def sync(self) -> None:
         """Make everything durable. Raises OSError."""
         fsio.sync_tree(self.tree.fd)
 
-    def remove(self) -> None:
+    def remove_all_written(self) -> None:
         """Remove everything that was written. What cannot be removed stays."""
-        self._close_file()
-        self._close_directories(None)
+        self._close_unfinished_file()
+        self._close_directories_not_above(None)
         made, self._modes = list(self._modes), {}
         for path in made:
             with suppress(OSError):
                 self._chmod(path, stat.S_IRWXU)
         for path in reversed(bytes(self._made).split(b"\0")[:-1]):
             with suppress(OSError):
-                name = self._open_parent(path)
+                name = self._enter_parent(path)
                 try:
                     os.unlink(name, dir_fd=self._parent_fd)
                 except (IsADirectoryError, PermissionError):  # POSIX has the second for a directory
@@ -207,16 +207,16 @@ class NewTree:
         """True if the directory has no name but that of git. Raises OSError."""
         return not set(os.listdir(self.tree.fd)) - {os.fsdecode(GIT)}
 
-    def _record_path(self, path: bytes) -> None:
+    def _record_path_to_remove(self, path: bytes) -> None:
         """Record a path before it is made: an interruption may come right after."""
         self._made += path + b"\0"
 
-    def _forget_last_path(self, path: bytes) -> None:
-        """Take back what `_record_path` recorded last: something else was there."""
+    def _take_back_recorded_path(self, path: bytes) -> None:
+        """Take back what `_record_path_to_remove` recorded last: something else was there."""
         del self._made[-len(path) - 1 :]
 
     def _chmod(self, path: bytes, mode: int) -> None:
-        name = self._open_parent(path)
+        name = self._enter_parent(path)
         with fsio.closing(os.open(name, fsio.DIRECTORY_FLAGS, dir_fd=self._parent_fd)) as fd:
             self._set_mode(fd, mode)
 

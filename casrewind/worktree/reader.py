@@ -128,7 +128,7 @@ class _Descriptor:
         return count
 
 
-def read_stable(name: bytes, directory: int, sink: Sink, most: int = 1 << 63) -> CapturedFile:
+def read_until_stable(name: bytes, directory: int, sink: Sink, most: int = 1 << 63) -> CapturedFile:
     """Capture the regular file `name` in an open directory. Each attempt reads at most the size at its start. Raises
     OSError, NotCapturable if it is not a file, TooLarge if it is larger than `most` bytes before the read."""
     try:
@@ -173,10 +173,10 @@ def read_stable(name: bytes, directory: int, sink: Sink, most: int = 1 << 63) ->
         os.close(fd)
 
 
-def capture_at(directory: int, name: bytes, sink: Sink) -> CapturedFile | None:
+def capture_in_directory(directory: int, name: bytes, sink: Sink) -> CapturedFile | None:
     """As Worktree.capture, for a name in an open directory."""
     try:
-        status = _status_at(directory, name)
+        status = _lstat_in(directory, name)
         if stat.S_ISDIR(status.st_mode):
             entry = manifest.Entry(manifest.DIR, stat.S_IMODE(status.st_mode), digest=EMPTY_TREE)
             return CapturedFile(entry, stamps.of(status), stable=True)
@@ -184,9 +184,9 @@ def capture_at(directory: int, name: bytes, sink: Sink) -> CapturedFile | None:
             return CapturedFile(read_link(name, directory), stamps.of(status), stable=True)
         if not stat.S_ISREG(status.st_mode):
             raise NotCapturable(name)
-        return read_stable(name, directory, sink)
+        return read_until_stable(name, directory, sink)
     except OSError as error:
-        _raise_unless_absent(error)
+        _raise_unless_path_is_absent(error)
         return None
 
 
@@ -195,11 +195,11 @@ def read_link(name: bytes, directory: int) -> Entry:
     return manifest.link_entry(os.readlink(name, dir_fd=directory))
 
 
-def _status_at(directory: int, name: bytes) -> os.stat_result:
+def _lstat_in(directory: int, name: bytes) -> os.stat_result:
     return os.stat(name, dir_fd=directory, follow_symlinks=False)
 
 
-def _open_root(root: str) -> tuple[int, os.stat_result]:
+def _open_root_directory(root: str) -> tuple[int, os.stat_result]:
     try:
         fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
@@ -213,7 +213,7 @@ class Worktree:
     def __init__(self, root: str) -> None:
         """Open the root directory. Raises WorkspaceNotFound."""
         self.root = root
-        self.fd, self.status = _open_root(root)
+        self.fd, self.status = _open_root_directory(root)
         self.mounts = roots.Mounts(self.status.st_dev)
         """The mounts that `update_mounts` found."""
         self._life: bytes | None = None
@@ -225,7 +225,7 @@ class Worktree:
         if self._life is None:
             from . import root as roots
 
-            self._life = roots.life_of(self.fd)
+            self._life = roots.life_of_file_system(self.fd)
         return self._life
 
     def update_mounts(self) -> None:
@@ -234,16 +234,16 @@ class Worktree:
 
     def other_file_system_above(self, path: bytes) -> bytes | None:
         """The path at or above `path` where another file system begins, or None. Raises OSError."""
-        point = self.mounts.above(path)
+        point = self.mounts.mount_point_at_or_above(path)
         if point is not None:
             return point
 
         def begin_of(parent: int, name: bytes) -> bytes | None:
             if os.fstat(parent).st_dev != self.mounts.device:
                 return path.rpartition(b"/")[0]
-            return path if self.mounts.begins(path, _status_at(parent, name)) else None
+            return path if self.mounts.is_mount_point(path, _lstat_in(parent, name)) else None
 
-        return self._read_at(path, begin_of)
+        return self._call_with_open_parent(path, begin_of)
 
     def reopen_root_if_replaced(self) -> None:
         """Reopen the root if another directory is at its path, as after a new clone: the old, deleted directory would
@@ -254,7 +254,7 @@ class Worktree:
             raise errors.WorkspaceNotFound(f"{printable(self.root)} is gone: {error.strerror}") from error
         if (status.st_dev, status.st_ino) != (self.status.st_dev, self.status.st_ino):
             os.close(self.fd)
-            self.fd, self.status = _open_root(self.root)
+            self.fd, self.status = _open_root_directory(self.root)
             self._life = None
 
     def close(self) -> None:
@@ -282,7 +282,7 @@ class Worktree:
 
     def status_of(self, path: bytes) -> os.stat_result | None:
         """lstat of a path; None if it does not exist or a parent is not a directory."""
-        return self._read_at(path, _status_at)
+        return self._call_with_open_parent(path, _lstat_in)
 
     def may_exist(self, path: bytes) -> bool:
         """False if nothing is at a path. True also if a parent directory cannot be searched: the path may exist."""
@@ -294,9 +294,9 @@ class Worktree:
     def capture(self, path: bytes, sink: Sink) -> CapturedFile | None:
         """The current content of a path, or None. A directory counts as empty. Raises OSError, NotCapturable (special
         file)."""
-        return self._read_at(path, lambda parent, name: capture_at(parent, name, sink))
+        return self._call_with_open_parent(path, lambda parent, name: capture_in_directory(parent, name, sink))
 
-    def _read_at(self, path: bytes, read: "Callable[[int, bytes], _Found | None]") -> "_Found | None":
+    def _call_with_open_parent(self, path: bytes, read: "Callable[[int, bytes], _Found | None]") -> "_Found | None":
         """Call `read` with the open parent directory and the name of a path. None if the path does not exist."""
         try:
             parent, name = self.open_parent(path)
@@ -305,7 +305,7 @@ class Worktree:
             finally:
                 os.close(parent)
         except OSError as error:
-            _raise_unless_absent(error)
+            _raise_unless_path_is_absent(error)
             return None
 
     def names(self, path: bytes) -> Sequence[bytes]:
@@ -322,7 +322,7 @@ class Worktree:
         with fsio.closing(fd):
             return os.access(b".", os.W_OK | os.X_OK, dir_fd=fd, effective_ids=os.access in os.supports_effective_ids)
 
-    def accepts_name(self, name: bytes) -> bool:
+    def allows_name(self, name: bytes) -> bool:
         """False if the root's file system does not allow this name (too long, not UTF-8)."""
         try:
             os.stat(name, dir_fd=self.fd, follow_symlinks=False)
@@ -330,7 +330,7 @@ class Worktree:
             return error.errno not in _IMPOSSIBLE_NAME
         return True
 
-    def folds_names(self) -> bool:
+    def ignores_case_in_names(self) -> bool:
         """True if the root's file system ignores case in names (found by stat of a respelled name; writes nothing)."""
         names = set(os.listdir(self.fd))
         for name in names:
@@ -379,13 +379,13 @@ EMPTY_TREE = digests.of(manifest.EMPTY)
 """The digest of an empty directory's tree."""
 
 
-def _raise_unless_absent(error: OSError) -> None:
+def _raise_unless_path_is_absent(error: OSError) -> None:
     """Raise the error unless it means that the path does not exist."""
-    if not is_absence(error):
+    if not means_absent_path(error):
         raise error
 
 
-def is_absence(error: OSError) -> bool:
+def means_absent_path(error: OSError) -> bool:
     """True if the error means that a path does not exist or a parent is not a directory."""
     return error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, *_IMPOSSIBLE_NAME)
 
@@ -422,7 +422,7 @@ class ReadFiles:
                 yield ReadFile(place, bytes(names[at : at + length]), Stamp(*stamp), size, digest)
                 at += length
 
-    def possibly_changed(self, root: int, start: int) -> Iterator[ReadFile]:
+    def stat_again_for_changes(self, root: int, start: int) -> Iterator[ReadFile]:
         """The files below the directory open as `root` that may have changed after their reads.
 
         They have another stamp now, or a stamp too close to the `start` of the scan. Links on the way are followed:

@@ -12,25 +12,25 @@ from ..model import plan as plans
 from ..model.manifest import DIR, FILE, PERMISSIONS, Entry, same_for_restore
 from ..model.plan import Action, Actions, Kept, content_differs
 from . import safe_rename
-from .displaced import MOVED_ASIDE, STRANGERS, DisplacedFiles, naming_path
+from .displaced import MOVED_ASIDE, STRANGERS, DisplacedFiles, name_path_in_errors
 
 _DRAFT_MODE = stat.S_IRUSR | stat.S_IWUSR
 
 
 def with_narrowed_modes(displaced: DisplacedFiles, actions: Actions) -> tuple[Actions, list[Kept]]:
     """The actions of an interrupted plan with the modes of those new files that have narrower ones, and the files that
-    fewer people may use than planned (see DisplacedFiles.copy_access). Raises OSError."""
+    fewer people may use than planned (see DisplacedFiles.set_owner_group_and_acl). Raises OSError."""
     modes: dict[bytes, int] = {}
     named: list[Kept] = []
     for action in actions:
         after = action.after
         if after is None or after.kind != FILE or not content_differs(action):
             continue
-        status = displaced.file_status(action.path)
+        status = displaced.status_if_regular_file(action.path)
         if status is None or status.st_mode & PERMISSIONS & ~after.mode:
             continue
         mode = status.st_mode & PERMISSIONS
-        strangers = displaced.has_displaced_strangers(action)
+        strangers = displaced.still_holds_file_of_another_user(action)
         if (strangers or mode != after.mode & PERMISSIONS) and same_for_restore(
             displaced.hash_entry(action.path), after._replace(mode=mode)
         ):
@@ -40,20 +40,20 @@ def with_narrowed_modes(displaced: DisplacedFiles, actions: Actions) -> tuple[Ac
     return (plans.with_modes(actions, modes) if modes else actions), named
 
 
-def recover_files(displaced: DisplacedFiles, actions: Sequence[Action]) -> None:
+def move_or_remove_temporary_files(displaced: DisplacedFiles, actions: Sequence[Action]) -> None:
     """Handle every temporary file that an interrupted run of this plan left. Raises OSError."""
     for action in actions:
         if action.path in displaced.spared:
             continue
         for suffix in (b"", MOVED_ASIDE):
             try:
-                with naming_path(action.path), displaced.open_parent(action.source) as (fd, own):
-                    _recover_one(displaced, fd, own, displaced.temporary_name(action, suffix), action, suffix)
+                with name_path_in_errors(action.path), displaced.open_parent(action.source) as (fd, own):
+                    _finish_or_remove_temporary_file(displaced, fd, own, displaced.temporary_name(action, suffix), action, suffix)
             except (FileNotFoundError, NotADirectoryError):
                 continue
 
 
-def _recover_one(displaced: DisplacedFiles, fd: int, own: bytes, name: bytes, action: Action, suffix: bytes) -> None:
+def _finish_or_remove_temporary_file(displaced: DisplacedFiles, fd: int, own: bytes, name: bytes, action: Action, suffix: bytes) -> None:
     status = os.stat(name, dir_fd=fd, follow_symlinks=False)
     if stat.S_ISDIR(status.st_mode):
         displaced.aside[action.path] = name
@@ -63,17 +63,17 @@ def _recover_one(displaced: DisplacedFiles, fd: int, own: bytes, name: bytes, ac
         safe_rename.rename_without_replacing(fd, name, own)  # its copy with the new mode is not named yet
         return
     if suffix == MOVED_ASIDE or same_for_restore(present, action.after):
-        displaced.dispose(fd, own, name, action)
+        displaced.remove_or_put_back(fd, own, name, action)
         return
     held = displaced.hash_entry_beside(action.source, name)
     stored = same_for_restore(held, action.before) or same_for_restore(held, action.after)
-    if stored or (_is_draft(held, action) and _is_untouched(displaced.hash_entry(action.source), action)):
+    if stored or (_may_be_our_draft(held, action) and _is_without_effect_yet(displaced.hash_entry(action.source), action)):
         os.unlink(name, dir_fd=fd)  # content that the store has, or an unfinished draft
     else:
-        displaced.make_visible(fd, own, name, action.path)
+        displaced.rename_to_visible_name(fd, own, name, action.path)
 
 
-def _is_draft(held: Entry | None, action: Action) -> bool:
+def _may_be_our_draft(held: Entry | None, action: Action) -> bool:
     """True for a possible unfinished draft of ours: its mode is narrow until all its bytes are written."""
     after = action.after
     if held is None or after is None or not held.kind == after.kind == FILE:
@@ -81,31 +81,31 @@ def _is_draft(held: Entry | None, action: Action) -> bool:
     return held.size <= after.size and not held.mode & PERMISSIONS & ~_DRAFT_MODE
 
 
-def _is_untouched(present: Entry | None, action: Action) -> bool:
+def _is_without_effect_yet(present: Entry | None, action: Action) -> bool:
     """True if an action has had no visible effect yet. A directory that we created may lack its final mode."""
     if present is not None and action.before is not None and present.kind == action.before.kind == DIR:
         return True
     return same_for_restore(present, action.before)
 
 
-def put_directories_back(displaced: DisplacedFiles, actions: Sequence[Action]) -> None:
-    """Rename directories that a file replaced back to their names, after `recover_files` in a rollback. A directory
+def put_replaced_directories_back(displaced: DisplacedFiles, actions: Sequence[Action]) -> None:
+    """Rename directories that a file replaced back to their names, after `move_or_remove_temporary_files` in a rollback. A directory
     that cannot be put back is kept under a visible name. Raises OSError."""
     by_path = {action.path: action for action in actions if action.path in displaced.aside}
     for path, aside in list(displaced.aside.items()):
         del displaced.aside[path]
         action = by_path[path]
-        with naming_path(path), displaced.open_parent(path) as (fd, name):
+        with name_path_in_errors(path), displaced.open_parent(path) as (fd, name):
             present = displaced.hash_entry(path)
             if present is None:
                 safe_rename.rename_without_replacing(fd, aside, name)
             elif not same_for_restore(present, action.after):
-                displaced.make_visible(fd, name, aside, path)
+                displaced.rename_to_visible_name(fd, name, aside, path)
             elif safe_rename.exchange_names(fd, aside, name):
                 if same_for_restore(displaced.hash_entry_beside(path, aside), action.after):
                     os.unlink(aside, dir_fd=fd)
                 else:  # edited between the check and the exchange
-                    displaced.make_visible(fd, name, aside, path)
+                    displaced.rename_to_visible_name(fd, name, aside, path)
             else:
                 os.unlink(name, dir_fd=fd)
                 safe_rename.rename_without_replacing(fd, aside, name)

@@ -41,7 +41,7 @@ _BTRFS_INFO_SIZE, _BTRFS_UUID = 1024, slice(16, 32)
 class Root(NamedTuple):
     """The root of a worktree: its real `path` and `key` (first 16 bytes of the path's digest). `owner` is the root that
     names the store: the repository's main worktree for a linked worktree, otherwise the root itself. `git_dir` and
-    `common_dir` locate ignore rules outside the tree, or are None."""
+    `common_dir` open_and_hash ignore rules outside the tree, or are None."""
 
     path: str
     key: bytes
@@ -52,10 +52,10 @@ class Root(NamedTuple):
 
 def store_name_of(owner: str) -> str:
     """The name of the store of the root `owner`, a real path: readable and unique."""
-    return f"{store_stem(owner)}-{key_of(owner).hex()[:12]}"
+    return f"{readable_part_of_store_name(owner)}-{key_of(owner).hex()[:12]}"
 
 
-def store_stem(owner: str) -> str:
+def readable_part_of_store_name(owner: str) -> str:
     """The readable part of a store's name: equal for all roots with the same last component."""
     return "".join(c if c.isalnum() or c in "-_." else "_" for c in os.path.basename(owner))[:40] or "root"
 
@@ -186,14 +186,14 @@ def refuse_system_directories(root: str, home: str) -> None:
 
 def root_at(path: str) -> Root:
     """The root at `path`, with or without a marker."""
-    git_dir, common = _git_directories(path)
+    git_dir, common = _find_git_directories(path)
     owner = path
     if git_dir is not None and common is not None and common != git_dir and os.path.basename(common) == ".git":
         owner = os.path.dirname(common)
     return Root(path, key_of(path), owner, git_dir, common)
 
 
-def _git_directories(path: str) -> tuple[str | None, str | None]:
+def _find_git_directories(path: str) -> tuple[str | None, str | None]:
     """Returns (git directory, common directory) of a `.git` entry in `path`, or (None, None)."""
     entry = os.path.join(path, ".git")
     try:
@@ -205,28 +205,28 @@ def _git_directories(path: str) -> tuple[str | None, str | None]:
     if stat.S_ISLNK(mode):
         real = os.path.realpath(entry)
         return (real, real) if os.path.isdir(real) else (entry, entry)
-    pointer = _pointer(entry, b"gitdir:")
+    pointer = _read_path_after_prefix(entry, b"gitdir:")
     if pointer is None:
         return entry, entry  # an unreadable pointer still marks a root
     git_dir = os.path.realpath(os.path.join(path, pointer))
-    common = _pointer(os.path.join(git_dir, "commondir"), b"")
-    back = _pointer(os.path.join(git_dir, "gitdir"), b"")
+    common = _read_path_after_prefix(os.path.join(git_dir, "commondir"), b"")
+    back = _read_path_after_prefix(os.path.join(git_dir, "gitdir"), b"")
     if common is None:
         return git_dir, git_dir  # a submodule: a separate repository
     if back is None or os.path.realpath(os.path.join(git_dir, back)) != entry:
         return git_dir, git_dir  # a copied pointer: it names a worktree elsewhere
     shared = os.path.realpath(os.path.join(git_dir, common))
-    return git_dir, shared if _has_worktree(shared, git_dir) else git_dir
+    return git_dir, shared if _lists_worktree(shared, git_dir) else git_dir
 
 
-def _has_worktree(common: str, git_dir: str) -> bool:
+def _lists_worktree(common: str, git_dir: str) -> bool:
     """True if `git_dir` is in the worktrees directory of the repository `common`, where other users cannot create one.
     Without this check, the pointers in an archive could name any repository on the disk and share its store."""
     has_parts = os.path.lexists(os.path.join(common, "HEAD")) and os.path.isdir(os.path.join(common, "objects"))
     return has_parts and os.path.dirname(git_dir) == os.path.join(common, "worktrees")
 
 
-def _pointer(path: str, prefix: bytes) -> str | None:
+def _read_path_after_prefix(path: str, prefix: bytes) -> str | None:
     """The path after `prefix` in a small file, or None."""
     try:
         data = fsio.read_file(path, _MAX_POINTER + 1)
@@ -266,11 +266,11 @@ class Mounts:
             place, _, name = point.rpartition(b"/")
             self.names.setdefault(place, set()).add(name)
 
-    def begins(self, path: bytes, status: os.stat_result) -> bool:
+    def is_mount_point(self, path: bytes, status: os.stat_result) -> bool:
         """True if another file system begins at a path with this lstat."""
         return path in self.points or (stat.S_ISDIR(status.st_mode) and status.st_dev != self.device)
 
-    def above(self, path: bytes) -> bytes | None:
+    def mount_point_at_or_above(self, path: bytes) -> bytes | None:
         """The first mount point at or above a path, or None."""
         if not self.points:
             return None
@@ -296,7 +296,7 @@ def _mount_of(fd: int) -> int:
         return -1
 
 
-def life_of(fd: int) -> bytes:
+def life_of_file_system(fd: int) -> bytes:
     """About 50 bytes that identify the life of the file system of `fd`: the boot, and what differs between this mount
     of the file system and the next, else the device number. b"" if the boot id is unknown; treat such a token as
     different from any other. Raises OSError."""

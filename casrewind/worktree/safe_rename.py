@@ -34,7 +34,7 @@ def _find_system_call() -> tuple[_Call | None, int, int]:
 _CALL, _EXCHANGE, _NOREPLACE = _find_system_call()
 
 
-def _rename(directory: int, source: bytes, target: bytes, flags: int) -> bool:
+def _rename_with_flags(directory: int, source: bytes, target: bytes, flags: int) -> bool:
     """False if the kernel or the file system does not support the flag."""
     if _CALL is None:
         return False
@@ -49,12 +49,12 @@ def _rename(directory: int, source: bytes, target: bytes, flags: int) -> bool:
 def exchange_names(directory: int, one: bytes, other: bytes) -> bool:
     """Atomically exchange two names in an open directory. False if unsupported. Raises OSError, also for a missing
     name."""
-    return _rename(directory, one, other, _EXCHANGE)
+    return _rename_with_flags(directory, one, other, _EXCHANGE)
 
 
 def rename_without_replacing(directory: int, source: bytes, target: bytes) -> None:
     """Rename inside an open directory. Raises FileExistsError if the new name exists."""
-    if _rename(directory, source, target, _NOREPLACE):
+    if _rename_with_flags(directory, source, target, _NOREPLACE):
         return
     mode = os.stat(source, dir_fd=directory, follow_symlinks=False).st_mode
     if stat.S_ISDIR(mode):
@@ -66,7 +66,7 @@ def rename_without_replacing(directory: int, source: bytes, target: bytes) -> No
     except OSError as error:
         if error.errno not in _UNSUPPORTED:
             raise
-        _claim_name(directory, source, target)
+        _claim_name_and_rename_over_it(directory, source, target)
         return
     os.unlink(source, dir_fd=directory)
 
@@ -81,7 +81,7 @@ def is_free_or_same(directory: int, one: bytes, other: bytes) -> bool:
     return (status.st_dev, status.st_ino) == (there.st_dev, there.st_ino)
 
 
-def _claim_name(directory: int, source: bytes, target: bytes) -> None:
+def _claim_name_and_rename_over_it(directory: int, source: bytes, target: bytes) -> None:
     """For file systems without hard links: create an empty file with the name, then rename over it."""
     fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=directory)
     os.close(fd)

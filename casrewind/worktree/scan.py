@@ -16,8 +16,8 @@ from ..model import manifest, paths
 from ..model import stamp as stamps
 from ..model.domain import Domain, RuleRef
 from ..model.manifest import Entry
-from .reader import CapturedFile, NotCapturable, ReadFile, ReadFiles, ScanSink, Worktree, read_stable
-from .scan_directory import DirectoryScan, Report, ScanState, open_child
+from .reader import CapturedFile, NotCapturable, ReadFile, ReadFiles, ScanSink, Worktree, read_until_stable
+from .scan_directory import DirectoryScan, Report, ScanState, open_child_if_captured
 from .scan_policy import ScanPolicy
 from .stat_index import DirRecord, StaleIndex, StatIndex
 
@@ -62,7 +62,7 @@ def scan(
     tree.reopen_root_if_replaced()
     tree.update_mounts()
     if watch is not None:
-        watch.discard_if_other_root(tree.status)
+        watch.discard_known_changes_if_other_root(tree.status)
     index = StatIndex() if index is None else index
     shared = ScanState(tree.mounts, sink, policy, index, report, watch)
     shared.skipped += policy.faults
@@ -70,7 +70,7 @@ def scan(
     try:
         index.compare(tree.fd, tree.mounts.device, policy.excluded, watch=watch, root=os.fsencode(tree.root))
         index.mark_dirty(tree.mounts.names)
-        root = _walk(tree, shared)
+        root = _walk_and_store_trees(tree, shared)
         if sink.lacks(shared.reused if shared.records else [root]):
             raise StaleIndex
     except StaleIndex:
@@ -83,7 +83,7 @@ def scan(
         return scan(tree, sink, policy, index, watch, report)
     if watch is not None:
         watch.rest = index.differing - shared.left
-    root, unstable = _recheck(tree, shared, root)
+    root, unstable = _reread_changed_files_and_store(tree, shared, root)
     domain = Domain(
         ignore_case=policy.ignore_case,
         default_excludes=policy.default_excludes,
@@ -92,14 +92,14 @@ def scan(
         skipped=tuple(shared.skipped),
         unstable=tuple(unstable),
         ignored=shared.ignored,
-        late=_changed_since_event(shared) if policy.as_of else (),
+        late=_files_changed_since_event(shared) if policy.as_of else (),
         unstored=tuple(RuleRef(rule.base, rule.source, digests.of(rule.data)) for rule in policy.unstored),
     )
     counts = shared.entries, shared.files, shared.size
     return Scan(root, domain, *counts, shared.records, shared.trees, shared.fresh, tree.life, index)
 
 
-def _walk(tree: Worktree, shared: ScanState) -> bytes:
+def _walk_and_store_trees(tree: Worktree, shared: ScanState) -> bytes:
     """Walk all directories: their files on entry, their trees on exit. Returns the root tree's digest."""
     policy = shared.policy
     stack: list[DirectoryScan] = [DirectoryScan(shared, b"", b"", 0, os.dup(tree.fd))]
@@ -109,15 +109,15 @@ def _walk(tree: Worktree, shared: ScanState) -> bytes:
             top = stack[-1]
             if top.children:
                 name = top.children.pop()
-                found = shared.index.subtree(top.prefix + name, top.rules.digest)
+                found = shared.index.unchanged_subtree(top.prefix + name, top.rules.digest)
                 if found is not None:
                     top.add_subtree(name, found)
                     continue
-                child = open_child(tree, shared, top, name)
+                child = open_child_if_captured(tree, shared, top, name)
                 if child is not None:
                     stack.append(child)
                 continue
-            entry = top.finish_and_give_entry()
+            entry = top.store_tree_and_give_entry()
             stack.pop()
             if not stack:
                 return entry.digest
@@ -127,18 +127,18 @@ def _walk(tree: Worktree, shared: ScanState) -> bytes:
             directory.close()
 
 
-def _recheck(tree: Worktree, shared: ScanState, root: bytes) -> tuple[bytes, list[bytes]]:
+def _reread_changed_files_and_store(tree: Worktree, shared: ScanState, root: bytes) -> tuple[bytes, list[bytes]]:
     """Stat every file read again, and reread changed files. Returns (new root tree, paths that kept changing)."""
     changes: dict[bytes, Entry | None] = {}
     unstable = []
     place: bytes | None = None
     fd = -1
     try:
-        for fresh in shared.fresh.possibly_changed(tree.fd, shared.start):
+        for fresh in shared.fresh.stat_again_for_changes(tree.fd, shared.start):
             if fresh.place != place:
                 if fd >= 0:
                     os.close(fd)
-                place, fd = fresh.place, _reopen(tree, fresh.place)
+                place, fd = fresh.place, _open_directory_or_minus_one(tree, fresh.place)
             again = _reread_if_changed(fd, fresh, shared) if fd >= 0 else None
             path = paths.join(fresh.place, fresh.name)
             if again is None:
@@ -162,16 +162,16 @@ def _recheck(tree: Worktree, shared: ScanState, root: bytes) -> tuple[bytes, lis
     root = with_changed_paths(shared.sink.load_tree, shared.sink.put_tree, root, changes)
     finder = manifest.Finder(shared.sink.load_tree, root)
     for path in sorted({place for change in changes for place in paths.parents(change)}):  # their records have old trees
-        record, entry = shared.records.get(path) or shared.index.record(path), finder.find(path)
+        record, entry = shared.records.get(path) or shared.index.record_of_directory(path), finder.find(path)
         if record is not None and entry is not None:
             shared.records[path] = record._replace(tree=entry.digest)
-    record = shared.records.get(b"") or shared.index.record(b"")
+    record = shared.records.get(b"") or shared.index.record_of_directory(b"")
     if record is not None:
         shared.records[b""] = record._replace(tree=root)
     return root, unstable
 
 
-def _changed_since_event(shared: ScanState) -> tuple[bytes, ...]:
+def _files_changed_since_event(shared: ScanState) -> tuple[bytes, ...]:
     """The files read that changed after the event of this scan. The next scan reads them again. A stamp from the future
     does not count: it only shows that the clock was set back."""
     now = time.time_ns()
@@ -181,7 +181,7 @@ def _changed_since_event(shared: ScanState) -> tuple[bytes, ...]:
     return tuple(sorted(paths.join(fresh.place, fresh.name) for fresh in late))
 
 
-def _reopen(tree: Worktree, place: bytes) -> int:
+def _open_directory_or_minus_one(tree: Worktree, place: bytes) -> int:
     try:
         return tree.open_directory(place)
     except OSError:
@@ -195,7 +195,7 @@ def _reread_if_changed(fd: int, fresh: ReadFile, shared: ScanState) -> CapturedF
         stamp = stamps.of(os.stat(fresh.name, dir_fd=fd, follow_symlinks=False))
         if stamp == fresh.stamp and not stamps.is_racy(stamp, shared.start):
             return None
-        again = read_stable(fresh.name, fd, shared.sink, shared.policy.max_file_size)
+        again = read_until_stable(fresh.name, fd, shared.sink, shared.policy.max_file_size)
         if again.stable and again.stamp == fresh.stamp and again.entry.digest == fresh.digest:
             return None
         still = stamps.of(os.stat(fresh.name, dir_fd=fd, follow_symlinks=False)) == again.stamp

@@ -27,7 +27,7 @@ from ..model.domain import RuleRef, Skip
 from ..model.manifest import Entry
 from ..model.stamp import Stamp
 from . import stat_index
-from .reader import CapturedFile, NotCapturable, ReadFiles, ScanSink, TooLarge, Worktree, read_link, read_stable
+from .reader import CapturedFile, NotCapturable, ReadFiles, ScanSink, TooLarge, Worktree, read_link, read_until_stable
 from .root import Mounts
 from .scan_policy import ScanPolicy
 from .stat_index import DirRecord, StaleIndex, StatIndex, Subtree, Watcher
@@ -59,7 +59,7 @@ class ScanState:
         self.start = time.time_ns()
         self.skipped: list[Skip] = []
         self.rules: list[RuleRef] = []
-        self.chooser = policy.chooser()
+        self.chooser = policy.new_rule_chooser()
         self.fresh = ReadFiles()
         self.records: dict[bytes, DirRecord] = {}
         self.trees: dict[bytes, bytes] = {}
@@ -74,7 +74,7 @@ class ScanState:
         self.size += size
         self.ignored += ignored
 
-    def count_processed(self, entries: int) -> None:
+    def count_processed_and_report(self, entries: int) -> None:
         """Count processed entries and report progress."""
         self.seen += entries
         if self._report is not None and self.seen >= self._next:
@@ -118,7 +118,7 @@ class DirectoryScan:
         directory is not captured, otherwise None. Raises OSError."""
         status = os.fstat(self.fd)
         self._mode, self._stamp = stat.S_IMODE(status.st_mode), stamps.of(status)
-        if self._state.mounts.begins(self.path, status):
+        if self._state.mounts.is_mount_point(self.path, status):
             return domains.OTHER_DEVICE
         if (status.st_dev, status.st_ino) in self._state.policy.excluded:
             return domains.STORE
@@ -126,42 +126,42 @@ class DirectoryScan:
             self._state.watch.watch_directory(self.path, b"/proc/self/fd/%d" % self.fd, follow=True)
             status = os.fstat(self.fd)
             self._mode, self._stamp = stat.S_IMODE(status.st_mode), stamps.of(status)
-        old = self._old = self._state.index.record(self.path)
+        old = self._old = self._state.index.record_of_directory(self.path)
         entries: list[os.DirEntry[str]] | None = None
         if old is not None and old.stamp == stamps.PACKED.pack(*self._stamp):
             self._special = old.special
         else:
-            entries = self._list()
-            self._special = _special_names([entry.name for entry in entries])
-        if self.depth and self._special & (_STORE | _DATA) and self._is_store():
+            entries = self._list_entries()
+            self._special = _bits_of_special_names([entry.name for entry in entries])
+        if self.depth and self._special & (_STORE | _DATA) and self._holds_store():
             return domains.STORE
-        if self._special & _CACHE and self._is_cache(rules):
+        if self._special & _CACHE and self._is_cache_below_root(rules):
             return domains.CACHE
-        self.rules = self._with_rule_files(rules)
+        self.rules = self._read_rule_files_and_extend(rules)
         has_mounts = self.path in self._state.mounts.names  # no stamp shows a mount
         if old is not None and entries is None and old.rules == self.rules.digest and not has_mounts:
-            self._check_remembered(old)
+            self._reuse_or_read_files_of_record(old)
         else:
-            self._apply_rules(self._list() if entries is None else entries, old)
+            self._apply_rules(self._list_entries() if entries is None else entries, old)
         self.children.sort(reverse=True)  # the scan pops them from the end
         return None
 
-    def _list(self) -> list["os.DirEntry[str]"]:
+    def _list_entries(self) -> list["os.DirEntry[str]"]:
         with os.scandir(self.fd) as listing:
             return list(listing)
 
-    def _is_store(self) -> bool:
+    def _holds_store(self) -> bool:
         """True for a store or a directory of stores, of any casrewind version."""
         from .. import store_detection
 
         return store_detection.is_data_directory(self.fd) if self._special & _DATA else store_detection.is_store(self.fd)
 
-    def _is_cache(self, rules: Rules) -> bool:
+    def _is_cache_below_root(self, rules: Rules) -> bool:
         """True for a directory below the root that is marked as a tool's cache, without a rule file that stops this."""
         own = any(self._special & source.bit for source in RULE_FILES.values() if source.stops_built_in)
         return self.depth > 0 and self._state.policy.default_excludes and not own and is_cache(self.fd, rules)
 
-    def _with_rule_files(self, rules: Rules) -> Rules:
+    def _read_rule_files_and_extend(self, rules: Rules) -> Rules:
         found: list[RuleFile] = []
         for name, source in RULE_FILES.items():
             if not self._special & source.bit:
@@ -171,31 +171,31 @@ class DirectoryScan:
                 stamp = stamps.of(os.stat(name, dir_fd=self.fd, follow_symlinks=False))
                 data = read_beginning_if_regular(name, self.fd, MOST_BYTES + 1)
             except FileNotFoundError:
-                self.distrust_names()
+                self.list_again_at_next_scan()
                 continue
             except OSError as error:
                 if is_process_limit(error):
                     raise
                 chosen = self._state.chooser.replacement_for(self.path, source.name, "")
                 self._state.skipped.append(Skip(self.prefix + name, domains.UNREADABLE_RULES))
-                self.distrust_names()
+                self.list_again_at_next_scan()
             else:
                 if data is None:
                     continue
                 chosen = self._state.chooser.accept_or_replace(RuleFile(self.path, source.name, data))
                 if chosen.why:
                     self._state.skipped.append(Skip(self.prefix + name, domains.reason_with_detail(domains.UNREADABLE_RULES, chosen.why)))
-                    self.distrust_names()
+                    self.list_again_at_next_scan()
             self._weight += chosen.weight
             if chosen.file is not None:
                 found.append(chosen.file)
                 digest = self._state.sink.put_rules(chosen.file.data)
                 self._state.rules.append(RuleRef(self.path, source.name, digest))
                 if chosen.file.data is data:
-                    self._rule_files.append((name, digest, stamps.PACKED.pack(*self._unless_racy(stamp))))
+                    self._rule_files.append((name, digest, stamps.PACKED.pack(*self._no_stamp_if_racy(stamp))))
         return rules.extend(found) if found else rules
 
-    def _check_remembered(self, old: DirRecord) -> None:
+    def _reuse_or_read_files_of_record(self, old: DirRecord) -> None:
         """Names and verdicts are unchanged: only compare the files."""
         self._remembered, self._changed = True, tuple(self._rule_files) != old.rule_files
         self._files, self._size, self._ignored = old.files, old.size, old.ignored
@@ -203,7 +203,7 @@ class DirectoryScan:
         self._state.skipped += [Skip(self.prefix + name, reason) for name, reason in old.skipped]
         self.children = stat_index.split_names(old.children)
         names = stat_index.split_names(old.names)
-        self._state.count_processed(len(names) + len(self.children))
+        self._state.count_processed_and_report(len(names) + len(self.children))
         differing = old.positions_that_differ(self.fd)
         if differing:
             self._unpack_record()
@@ -236,7 +236,7 @@ class DirectoryScan:
         if not known.keys() >= set(names):
             raise StaleIndex
         self._rows = {name: known[name] for name in names}
-        self._state.reused.update(*map(_needed_blobs, self._rows.values()))
+        self._state.reused.update(*map(_blobs_needed_without_read, self._rows.values()))
 
 
     def _apply_rules(self, entries: list["os.DirEntry[str]"], old: DirRecord | None) -> None:
@@ -273,9 +273,9 @@ class DirectoryScan:
                 self.record_skip(name, domains.OTHER_DEVICE)
             elif is_dir:
                 self.children.append(name)
-            elif name in remembered or not entry.is_file(follow_symlinks=False) or not self._read_new(name):
+            elif name in remembered or not entry.is_file(follow_symlinks=False) or not self._read_new_file(name):
                 self._reuse_or_read(name, remembered.get(name))
-        self._state.count_processed(len(entries))
+        self._state.count_processed_and_report(len(entries))
 
     def _reuse_or_read(self, name: bytes, known: tuple[tuple[int, ...], Entry] | None) -> None:
         """Capture an entry that was not a directory when listed. `known`: its recorded stamp and entry."""
@@ -286,26 +286,26 @@ class DirectoryScan:
             if stat.S_ISREG(status.st_mode) and status.st_size > self._state.policy.max_file_size:
                 self.record_skip(name, domains.TOO_LARGE)  # even if captured under an earlier, higher limit
             elif known is not None and stamps.matches(known[0], status):
-                self._state.reused.update(_needed_blobs(known[1]))
+                self._state.reused.update(_blobs_needed_without_read(known[1]))
                 self._add_entry(name, known[1], known[0])
             elif stat.S_ISREG(status.st_mode):
-                self._add_captured(name, read_stable(name, self.fd, self._state.sink, self._state.policy.max_file_size))
+                self._add_captured(name, read_until_stable(name, self.fd, self._state.sink, self._state.policy.max_file_size))
             elif stat.S_ISLNK(status.st_mode):
-                self._add_entry(name, read_link(name, self.fd), self._unless_racy(stamps.of(status)))
+                self._add_entry(name, read_link(name, self.fd), self._no_stamp_if_racy(stamps.of(status)))
             elif stat.S_ISDIR(status.st_mode):
-                self.distrust_names()  # it has become a directory since the listing
+                self.list_again_at_next_scan()  # it has become a directory since the listing
                 self.children.append(name)
             else:
                 self.record_skip(name, domains.SPECIAL)
         except NotCapturable as error:  # TooLarge: it has grown since the stat
             self.record_skip(name, domains.TOO_LARGE if isinstance(error, TooLarge) else domains.SPECIAL)
         except FileNotFoundError:
-            self.distrust_names()
+            self.list_again_at_next_scan()
         except OSError as error:
             if is_process_limit(error):
                 raise
             if error.errno == errno.EINVAL:  # readlink: it is no longer a link
-                self.distrust_names()
+                self.list_again_at_next_scan()
             else:
                 self.record_skip(name, domains.UNREADABLE)
 
@@ -320,10 +320,10 @@ class DirectoryScan:
         if links > 1 and self._state.watch is not None and not was_linked:
             self._state.doubtful = True
 
-    def _read_new(self, name: bytes) -> bool:
+    def _read_new_file(self, name: bytes) -> bool:
         """Capture a new file. False if it needs the checks of `_reuse_or_read`."""
         try:
-            captured = read_stable(name, self.fd, self._state.sink, self._state.policy.max_file_size)
+            captured = read_until_stable(name, self.fd, self._state.sink, self._state.policy.max_file_size)
         except (OSError, NotCapturable):
             return False
         if captured.links > 1 or self._linked_names:
@@ -334,9 +334,9 @@ class DirectoryScan:
     def _add_captured(self, name: bytes, captured: CapturedFile) -> None:
         stamp = captured.stamp if captured.stable else stamps.NONE
         self._state.fresh.add(self.path, name, stamp, captured.entry.size, captured.entry.digest)
-        self._add_entry(name, captured.entry, self._unless_racy(stamp))
+        self._add_entry(name, captured.entry, self._no_stamp_if_racy(stamp))
 
-    def _unless_racy(self, stamp: Stamp) -> Stamp:
+    def _no_stamp_if_racy(self, stamp: Stamp) -> Stamp:
         return stamps.NONE if stamps.is_racy(stamp, self._state.start) else stamp
 
     def _add_entry(self, name: bytes, entry: Entry, stamp: tuple[int, ...]) -> None:
@@ -352,9 +352,9 @@ class DirectoryScan:
         self._state.skipped.append(Skip(self.prefix + name, reason))
         self._changed = True
         if reason in _MAY_END:
-            self.distrust_names()
+            self.list_again_at_next_scan()
 
-    def distrust_names(self) -> None:
+    def list_again_at_next_scan(self) -> None:
         """Make the next scan list this directory again."""
         self._stamp = stamps.NONE
         self._changed = True
@@ -364,27 +364,27 @@ class DirectoryScan:
     def add_child(self, child: "DirectoryScan", entry: Entry) -> None:
         """Add the entry of a finished child directory."""
         self._done[child.name] = entry
-        if not child.is_as_remembered(entry):
+        if not child.has_recorded_entry_in_parent(entry):
             self._changed = True
 
     def add_subtree(self, name: bytes, found: Subtree) -> None:
         """Add an unchanged child directory with its whole subtree."""
         shared = self._state
         self._done[name] = found.entry
-        shared.reused.update(_needed_blobs(found.entry), (rule.digest for rule in found.rules))
+        shared.reused.update(_blobs_needed_without_read(found.entry), (rule.digest for rule in found.rules))
         shared.add(found.entries, found.files, found.size, found.ignored)
         shared.skipped += found.skipped
         shared.rules += found.rules
         if found.rules:
             shared.chooser.count_unwalked(found.weight, (rule.digest for rule in found.rules))
-        shared.count_processed(found.entries)
+        shared.count_processed_and_report(found.entries)
 
-    def is_as_remembered(self, entry: Entry) -> bool:
-        """True if the parent's record has this same entry. False after `distrust_names`: the mode may have changed."""
+    def has_recorded_entry_in_parent(self, entry: Entry) -> bool:
+        """True if the parent's record has this same entry. False after `list_again_at_next_scan`: the mode may have changed."""
         old = self._old
         return old is not None and old.stamp == stamps.PACKED.pack(*self._stamp) and self._stamp != stamps.NONE and old.tree == entry.digest
 
-    def finish_and_give_entry(self) -> Entry:
+    def store_tree_and_give_entry(self) -> Entry:
         """Returns the directory's entry, after its children. Adds its new record to the scan state."""
         self.close()
         shared, old = self._state, self._old
@@ -401,7 +401,7 @@ class DirectoryScan:
         shared.trees[self.path] = tree
         shared.add(len(others), self._files, self._size, self._ignored)
         shared.records[self.path] = DirRecord(
-            stamp=stamps.PACKED.pack(*self._unless_racy(self._stamp)),
+            stamp=stamps.PACKED.pack(*self._no_stamp_if_racy(self._stamp)),
             rules=self.rules.digest,
             tree=tree,
             special=self._special,
@@ -423,12 +423,12 @@ def _linked_names(record: DirRecord, names: list[bytes]) -> set[bytes]:
     return {name for name, kind in zip(names, record.kinds, strict=True) if kind == stat_index.LINKED}
 
 
-def _needed_blobs(entry: Entry) -> tuple[bytes, ...]:
+def _blobs_needed_without_read(entry: Entry) -> tuple[bytes, ...]:
     """The blobs that the store must have for an entry captured without a read: for a large file, its chunk list."""
     return () if entry.kind == manifest.LINK else (entry.chunks or entry.digest,)
 
 
-def _special_names(names: list[str]) -> int:
+def _bits_of_special_names(names: list[str]) -> int:
     """The bits of names in a directory that affect the whole directory."""
     found = 0
     for name in names:
@@ -457,7 +457,7 @@ def is_cache(directory: int, rules: Rules) -> bool:
 _MAY_END = domains.FAULTS | {domains.OTHER_DEVICE, domains.STORE, domains.CACHE, domains.TOO_LARGE}
 
 
-def open_child(tree: Worktree, shared: ScanState, parent: DirectoryScan, name: bytes) -> DirectoryScan | None:
+def open_child_if_captured(tree: Worktree, shared: ScanState, parent: DirectoryScan, name: bytes) -> DirectoryScan | None:
     """Open and enter a child directory; None if it is not captured."""
     path = parent.prefix + name
     if parent.depth + 1 >= paths.MAX_DEPTH:  # a restore would refuse the paths below it
@@ -474,7 +474,7 @@ def open_child(tree: Worktree, shared: ScanState, parent: DirectoryScan, name: b
             raise
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-            parent.distrust_names()  # gone or replaced since the listing
+            parent.list_again_at_next_scan()  # gone or replaced since the listing
             return None
         if is_process_limit(error):
             raise

@@ -41,6 +41,6 @@ class ScanPolicy(NamedTuple):
             outside, ignore_case=self.ignore_case, default_excludes=self.default_excludes, max_file_size=self.max_file_size
         )
 
-    def chooser(self) -> RuleChooser:
+    def new_rule_chooser(self) -> RuleChooser:
         """Decides which rule files of the tree count."""
         return RuleChooser((*self.outside, *self.unstored), self.accepted)

@@ -40,33 +40,35 @@ class ScratchTree:
         """Close the directory. It stays."""
         self._tree.close()
 
-    def remember_paths(self, rows: Iterable[tuple[bytes, Entry]]) -> None:
+    def stat_and_note_paths(self, rows: Iterable[tuple[bytes, Entry]]) -> None:
         """Note that the directory has these paths now. Raises OSError."""
         for path, entry in rows:
             with suppress(PermissionError):  # in a directory that its owner may not enter; it is written again
-                status = self._status(path)
+                status = self._lstat_or_none(path)
                 if status is not None:
                     self._known[path] = entry, stamps.of(status)
         self._written_at = int(time.time())
-        self._let_clocks_tick()
+        self._wait_for_another_stamp()
 
-    def change_to(self, wanted: Mapping[bytes, Entry], contents: Callable[[Sequence[Entry]], Callable[[Entry], Iterable[bytes]]]) -> None:
+    def make_equal_to(
+        self, wanted: Mapping[bytes, Entry], contents: Callable[[Sequence[Entry]], Callable[[Entry], Iterable[bytes]]]
+    ) -> None:
         """Make the files, links and directories those of `wanted`. `contents` is given the files to write, and returns what
         reads one. A written file is new now, so that a build sees it. Raises OSError, and what `contents` raises."""
         self._make_directories_writable(wanted)
         for path in sorted(self._known, reverse=True):
             if path not in wanted:
                 self._remove_unwanted(path)
-        missing = [path for path in sorted(wanted) if not self._has_or_remove(path, wanted[path])]
+        missing = [path for path in sorted(wanted) if not self._remove_unless_as_wanted(path, wanted[path])]
         files = [wanted[path] for path in missing if wanted[path].kind == FILE]
         if files:
             self._wait_for_another_second()
-        self._write(missing, wanted, contents(files))
+        self._write_missing(missing, wanted, contents(files))
         for path in sorted(wanted, reverse=True):  # what is in a directory before its mode
             self._known[path] = self._set_directory_mode(path, wanted[path])
-        self._let_clocks_tick()
+        self._wait_for_another_stamp()
 
-    def _write(self, missing: Sequence[bytes], wanted: Mapping[bytes, Entry], read: Callable[[Entry], Iterable[bytes]]) -> None:
+    def _write_missing(self, missing: Sequence[bytes], wanted: Mapping[bytes, Entry], read: Callable[[Entry], Iterable[bytes]]) -> None:
         new, now = NewTree(self._directory), time.time_ns()
         try:
             for path in missing:
@@ -80,7 +82,7 @@ class ScratchTree:
                     for piece in read(entry):
                         new.write(piece)
                     new.end_file(path, entry.mode, now)
-            new.finish()
+            new.set_last_directory_modes()
         finally:
             new.close()
         self._written_at = now // _SECOND
@@ -98,13 +100,13 @@ class ScratchTree:
         """Let this process change what is in the directories."""
         known = {path for path, (entry, _) in self._known.items() if entry.kind == DIR}
         for path in sorted(known.union(path for path, entry in wanted.items() if entry.kind == DIR)):
-            status = self._status(path)
+            status = self._lstat_or_none(path)
             if status is not None and stat.S_ISDIR(status.st_mode) and stat.S_IRWXU & ~status.st_mode:
                 self._chmod(path, stat.S_IMODE(status.st_mode) | stat.S_IRWXU)
 
-    def _has_or_remove(self, path: bytes, entry: Entry) -> bool:
+    def _remove_unless_as_wanted(self, path: bytes, entry: Entry) -> bool:
         """True if a path is as it should be. Else it is removed."""
-        status = self._status(path)
+        status = self._lstat_or_none(path)
         if status is None:
             return False
         if entry.kind == DIR and stat.S_ISDIR(status.st_mode):
@@ -128,7 +130,7 @@ class ScratchTree:
         """Remove a path that the next state does not have. A directory with something else in it stays."""
         del self._known[path]
         with suppress(FileNotFoundError, NotADirectoryError):
-            status = self._status(path)
+            status = self._lstat_or_none(path)
             if status is None:
                 return
             if not stat.S_ISDIR(status.st_mode):
@@ -143,7 +145,7 @@ class ScratchTree:
         with fsio.closing(parent):
             os.chmod(name, mode, dir_fd=parent)  # it is no link: it was looked at, and only this user is let in here
 
-    def _status(self, path: bytes) -> os.stat_result | None:
+    def _lstat_or_none(self, path: bytes) -> os.stat_result | None:
         return self._tree.status_of(path)
 
     # -- times
@@ -165,7 +167,7 @@ class ScratchTree:
                     return True
         return False
 
-    def _let_clocks_tick(self) -> None:
+    def _wait_for_another_stamp(self) -> None:
         """Wait until a change of what was written gets another stamp."""
         until = time.monotonic() + _LONGEST_WAIT
         latest = max((stamp.ctime_ns for _, stamp in self._known.values()), default=0)

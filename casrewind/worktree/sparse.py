@@ -10,7 +10,7 @@ HOLE = 1 << 16
 
 
 def write_piece(fd: int, piece: bytes) -> bool:
-    """Write the next bytes of a new file. True if they became a hole: without later bytes, `end_in_hole` is needed."""
+    """Write the next bytes of a new file. True if they became a hole: without later bytes, `set_length_after_hole` is needed."""
     if len(piece) >= HOLE and not piece.strip(b"\0"):
         os.lseek(fd, len(piece), os.SEEK_CUR)
         return True
@@ -18,7 +18,7 @@ def write_piece(fd: int, piece: bytes) -> bool:
     return False
 
 
-def end_in_hole(fd: int) -> None:
+def set_length_after_hole(fd: int) -> None:
     """End a file in the hole that was written last."""
     os.ftruncate(fd, os.lseek(fd, 0, os.SEEK_CUR))
 
@@ -29,4 +29,4 @@ def write_content(fd: int, pieces: Iterable[bytes]) -> None:
     for piece in pieces:
         is_hole = write_piece(fd, piece)
     if is_hole:
-        end_in_hole(fd)
+        set_length_after_hole(fd)

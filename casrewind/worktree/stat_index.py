@@ -142,9 +142,9 @@ class StatIndex:
         self._skip_owners = [self._numbers.get(path.rpartition(b"/")[0], 0) for path, _ in columns.skips]
         self._rule_owners = [self._numbers.get(path.rpartition(b"/")[0], 0) for path in columns.rule_paths]
         # The directories that are always scanned, because of a racy stamp or a special name
-        self._doubtful = list(_positions(columns.place_stamps))
-        self._doubtful += [bisect_left(columns.first, at + 1) - 1 for at in _positions(columns.other_stamps)]
-        self._doubtful += [self._rule_owners[at] for at in _positions(columns.rule_stamps)]
+        self._doubtful = list(_positions_with_stamp_part(columns.place_stamps))
+        self._doubtful += [bisect_left(columns.first, at + 1) - 1 for at in _positions_with_stamp_part(columns.other_stamps)]
+        self._doubtful += [self._rule_owners[at] for at in _positions_with_stamp_part(columns.rule_stamps)]
         if columns.special.translate(None, _ONLY_RULES):
             self._doubtful += [number for number, bits in enumerate(columns.special) if bits & ~_RULE_BITS]
         self.begin_scan()
@@ -159,10 +159,10 @@ class StatIndex:
         self.differing: set[bytes] = set()
         """The directories that `compare` found changed."""
         for number in self._doubtful:
-            self._mark_changed(number)
+            self._mark_directory_and_parents(number)
         self.mark_dirty(self.newer)
 
-    def _mark_changed(self, number: int) -> None:
+    def _mark_directory_and_parents(self, number: int) -> None:
         """Mark a directory and all its parents as changed."""
         distances = self._columns.distances
         while number not in self._dirty:
@@ -178,7 +178,7 @@ class StatIndex:
         elif number >= directories:
             number = bisect_left(columns.first, number - directories + 1) - 1
         self.differing.add(columns.places[number])
-        self._mark_changed(number)
+        self._mark_directory_and_parents(number)
 
     # -- comparing
 
@@ -195,7 +195,7 @@ class StatIndex:
         not to enter. With a `watch`, all directories of the `root` path are watched first; if they are watched already,
         only possible changes are compared. Raises StaleIndex."""
         if watch is not None and not watch.full:
-            for number in self._maybe_changed(fd, watch):
+            for number in self._rows_to_compare(fd, watch):
                 self._mark_differing(number)
             return
         columns = self._columns
@@ -203,7 +203,7 @@ class StatIndex:
             for path in columns.places[1:]:
                 watch.watch_directory(path, root + b"/" + path)
         for inode in (inode for where, inode in excluded if where == device):
-            for number in _positions(columns.place_stamps, struct.pack("<Q", inode), _INODE):
+            for number in _positions_with_stamp_part(columns.place_stamps, struct.pack("<Q", inode), _INODE):
                 self._mark_differing(number)
         before = 0
         for names, packed, where in (
@@ -220,7 +220,7 @@ class StatIndex:
                     self._mark_differing(before + number)
             before += len(packed) // _STAMP
 
-    def _maybe_changed(self, fd: int, watch: Watcher) -> Iterable[int]:
+    def _rows_to_compare(self, fd: int, watch: Watcher) -> Iterable[int]:
         """The rows of reported changes, and of changed LINKED files: their changes may be unreported."""
         numbers, columns = self._numbers, self._columns
         yield from (numbers[path] for path in watch.changed if path in numbers)
@@ -236,32 +236,32 @@ class StatIndex:
     def mark_dirty(self, directories: Iterable[bytes]) -> None:
         """Mark directories for scanning, whatever their stamps. Call it after `compare`."""
         for number in filter(None, map(self._numbers.get, directories)):
-            self._mark_changed(number)
+            self._mark_directory_and_parents(number)
 
     # -- reading
 
-    def subtree(self, path: bytes, rules: bytes) -> Subtree | None:
+    def unchanged_subtree(self, path: bytes, rules: bytes) -> Subtree | None:
         """The subtree of an unchanged directory under rules with this digest; None if it must be scanned."""
         number = self._numbers.get(path)
         if number is None or number in self._dirty:
             return None
         columns = self._columns
-        if _digest(columns.rules, number - columns.distances[number]) != rules:
+        if _digest_in_column(columns.rules, number - columns.distances[number]) != rules:
             return None
         end = number + columns.spans[number]
         mode = stamps.PACKED.unpack_from(columns.place_stamps, number * _STAMP)[4]
         return Subtree(
-            manifest.Entry(manifest.DIR, stat.S_IMODE(mode), digest=_digest(columns.trees, number)),
+            manifest.Entry(manifest.DIR, stat.S_IMODE(mode), digest=_digest_in_column(columns.trees, number)),
             sum(columns.files[number:end]),
             sum(columns.sizes[number:end]),
             sum(columns.ignored[number:end]),
             sum(columns.counts[number:end]),
             [Skip(path, reason) for path, reason in _rows_of(columns.skips, self._skip_owners, number, end)],
-            [_rule(path, digest) for path, digest, _ in _rows_of(columns.rule_files, self._rule_owners, number, end)],
+            [_parse_rule(path, digest) for path, digest, _ in _rows_of(columns.rule_files, self._rule_owners, number, end)],
             sum(columns.weights[number:end]),
         )
 
-    def record(self, path: bytes) -> DirRecord | None:
+    def record_of_directory(self, path: bytes) -> DirRecord | None:
         """The record of one directory."""
         if path in self.newer:
             return self.newer[path]
@@ -277,8 +277,8 @@ class StatIndex:
             child += columns.spans[child]
         return DirRecord(
             columns.place_stamps[number * _STAMP : (number + 1) * _STAMP],
-            _digest(columns.rules, number),
-            _digest(columns.trees, number),
+            _digest_in_column(columns.rules, number),
+            _digest_in_column(columns.trees, number),
             columns.special[number],
             columns.files[number],
             columns.sizes[number],
@@ -312,29 +312,29 @@ class StatIndex:
             record, number = records.get(path), self._numbers.get(path)
             if record is None and number is not None and number not in self._dirty:
                 if number != end:
-                    self._copy(start, end, new)
+                    self._copy_unchanged_rows(start, end, new)
                     start = end = number
                 end += self._columns.spans[number]
                 count = self._columns.spans[number]
             else:
-                record = record or self.record(path)
+                record = record or self.record_of_directory(path)
                 if record is None:
                     continue
-                self._copy(start, end, new)
+                self._copy_unchanged_rows(start, end, new)
                 start = end = 0
                 new.append(path, record)
                 stack += [(paths.join(path, name), row) for name in reversed(split_names(record.children))]
                 count = 1
             tops.append((row, parent))
             row += count
-        self._copy(start, end, new)
+        self._copy_unchanged_rows(start, end, new)
         for row, parent in reversed(tops):
             new.distances[row] = row - parent
             if row:
                 new.spans[parent] += new.spans[row]
         return new.encode()
 
-    def _copy(self, number: int, end: int, new: "_Rows") -> None:
+    def _copy_unchanged_rows(self, number: int, end: int, new: "_Rows") -> None:
         """Copy the rows of subtrees unchanged: no row contains its own position."""
         if number == end:
             return
@@ -474,7 +474,7 @@ class _Columns:
         return found
 
 
-def _positions(column: bytes, part: bytes = _NO_STAMP, offset: int = 0) -> Iterator[int]:
+def _positions_with_stamp_part(column: bytes, part: bytes = _NO_STAMP, offset: int = 0) -> Iterator[int]:
     """The rows in a column of stamps that have `part` at an offset; by default the rows without a stamp."""
     at = column.find(part)
     while at >= 0:
@@ -483,7 +483,7 @@ def _positions(column: bytes, part: bytes = _NO_STAMP, offset: int = 0) -> Itera
         at = column.find(part, at + 1)
 
 
-def _digest(column: bytes, number: int) -> bytes:
+def _digest_in_column(column: bytes, number: int) -> bytes:
     return column[number * _DIGEST : (number + 1) * _DIGEST]
 
 
@@ -492,6 +492,6 @@ def _rows_of(rows: list[Row], owners: list[int], start: int, end: int) -> list[R
     return rows[bisect_left(owners, start) : bisect_left(owners, end)] if rows else []
 
 
-def _rule(path: bytes, digest: bytes) -> RuleRef:
+def _parse_rule(path: bytes, digest: bytes) -> RuleRef:
     place, _, name = path.rpartition(b"/")
     return RuleRef(place, RULE_FILES[name].name, digest)

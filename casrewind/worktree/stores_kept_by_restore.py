@@ -38,11 +38,11 @@ class ProtectedStores:
                 unknown.append(above)
             for place in reversed(unknown):
                 holder = self._known[place.rpartition(b"/")[0]]
-                self._known[place] = holder if holder is not None else place if self._is_store(place) else None
+                self._known[place] = holder if holder is not None else place if self._is_known_store(place) else None
         found = self._known[parent]
-        return path if found is None and itself and self._is_store(path) else found
+        return path if found is None and itself and self._is_known_store(path) else found
 
-    def _is_store(self, place: bytes) -> bool:
+    def _is_known_store(self, place: bytes) -> bool:
         with suppress(OSError):
             if self._excluded:
                 status = os.stat(place, dir_fd=self._tree.fd, follow_symlinks=False)
@@ -53,7 +53,7 @@ class ProtectedStores:
                 return store_detection.is_store(fd)
         return False
 
-    def leave_alone(self, actions: Sequence[Action]) -> tuple[Actions, tuple[Kept, ...]]:
+    def split_off_protected(self, actions: Sequence[Action]) -> tuple[Actions, tuple[Kept, ...]]:
         """Returns (actions that change no store, the stores that the remaining actions would change)."""
         inside: dict[bytes, bytes] = {}
         for action in actions:
@@ -63,7 +63,7 @@ class ProtectedStores:
         kept = tuple(Kept(place, LEFT, benign=False) for place in sorted(set(inside.values())))
         return plans.without(actions, inside), kept
 
-    def changed_by(self, actions: Sequence[Action]) -> tuple[Kept, ...]:
+    def stores_changed_by(self, actions: Sequence[Action]) -> tuple[Kept, ...]:
         """The paths of the actions that would change a store."""
         inside = (each.path for each in actions if self.store_around(each.path, itself=_touches_directory(each)) is not None)
         return tuple(Kept(path, LEFT, benign=False) for path in inside)

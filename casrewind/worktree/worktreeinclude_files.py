@@ -13,7 +13,7 @@ from .. import fsio, store_detection
 from .._typing import NamedTuple
 from ..gitignore.rules import MOST_BYTES, SOURCES, RuleFile, Rules, read_beginning_if_regular, why_refused
 from ..model import manifest, paths
-from .ignored import entries_or_none, rule_files_of
+from .ignored import rule_files_of, scan_entries_or_nothing
 from .reader import Worktree
 from .scan_policy import ScanPolicy
 
@@ -47,12 +47,12 @@ def find_listed_ignored(tree: Worktree, policy: ScanPolicy) -> tuple[list[Carrie
     if data is None or why:
         return [], why
     listing = Rules.top(ignore_case=policy.ignore_case).extend([RuleFile(b"", "gitignore", data)])
-    return sorted(_walk(tree, policy, listing), key=lambda found: found.path), ""
+    return sorted(_find_in_directories(tree, policy, listing), key=lambda found: found.path), ""
 
 
-def _walk(tree: Worktree, policy: ScanPolicy, listing: Rules) -> Iterator[CarriedFile]:
-    chooser = policy.chooser()
-    gits = policy._replace(outside=_of_git(policy.outside), unstored=_of_git(policy.unstored))
+def _find_in_directories(tree: Worktree, policy: ScanPolicy, listing: Rules) -> Iterator[CarriedFile]:
+    chooser = policy.new_rule_chooser()
+    gits = policy._replace(outside=_rule_files_of_git(policy.outside), unstored=_rule_files_of_git(policy.unstored))
     pending = [] if listing.trivial else [_Place(b"", gits.rules(), listing)]
     while pending:
         place = pending.pop()
@@ -67,8 +67,8 @@ def _walk(tree: Worktree, policy: ScanPolicy, listing: Rules) -> Iterator[Carrie
             if store_detection.is_store(fd) or store_detection.is_data_directory(fd):
                 continue
             if place.ignoring is not None:
-                place = place._replace(ignoring=place.ignoring.extend(_of_git(rule_files_of(fd, place.path, chooser))))
-            for entry in entries_or_none(fd):
+                place = place._replace(ignoring=place.ignoring.extend(_rule_files_of_git(rule_files_of(fd, place.path, chooser))))
+            for entry in scan_entries_or_nothing(fd):
                 name = os.fsencode(entry.name)
                 if paths.is_protected(name) or name.startswith(manifest.TEMPORARY_PREFIX):
                     continue
@@ -81,7 +81,7 @@ def _walk(tree: Worktree, policy: ScanPolicy, listing: Rules) -> Iterator[Carrie
                     yield from _file_or_link_at(fd, path, name)
 
 
-def _of_git(files: "tuple[RuleFile, ...] | list[RuleFile]") -> tuple[RuleFile, ...]:
+def _rule_files_of_git(files: "tuple[RuleFile, ...] | list[RuleFile]") -> tuple[RuleFile, ...]:
     """The rule files that git reads, too: what casrewind includes is ignored by git all the same."""
     return tuple(file for file in files if SOURCES[file.source].is_of_git)
 

@@ -210,7 +210,7 @@ def test_a_digest_that_the_store_does_not_have_is_never_named(saved, root, setti
     with open_workspace(str(root), settings) as workspace:
         context, (basis, value) = workspace._context, remembered(workspace)
         index = StatIndex(value)
-        lie = index.record(b"d1" if what == "rule" else b"d2/e1")
+        lie = index.record_of_directory(b"d1" if what == "rule" else b"d2/e1")
         lie = lie._replace(tree=b"lost" * 8) if what == "tree" else lie._replace(rule_files=((b".gitignore", b"lost" * 8, lie.rule_files[0][2]),))
         index.newer = {b"d1" if what == "rule" else b"d2/e1": lie}
         index.begin_scan()

@@ -226,7 +226,7 @@ def a_stat_file(data):
         return " ".join([*map(str, numbers), oct(mode)])
 
     for path, label in ((b"", "root"), (b"d", "d")):
-        found = records[path] = index.record(path)
+        found = records[path] = index.record_of_directory(path)
         values |= {label: shown(found.stamp), f"{label} rules": found.rules.hex(), f"{label} tree": found.tree.hex()}
         values[f"{label} sums"] = f"{found.files} files {found.size} bytes {found.ignored} ignored, special {found.special}, weight {found.weight}"
         for at_name, (name, kind) in enumerate(zip(stat_index.split_names(found.names), found.kinds, strict=True)):

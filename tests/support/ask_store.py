@@ -15,13 +15,13 @@ import sys
 from casrewind import errors
 from casrewind.model import manifest
 from casrewind.store.store import Store
-from casrewind.worktree.root import life_of
+from casrewind.worktree.root import life_of_file_system
 
 
 def everything(store_path):
     """All that a store can tell, as text."""
     fd = os.open(store_path, os.O_RDONLY)
-    life = life_of(fd)  # the project lies beside its store
+    life = life_of_file_system(fd)  # the project lies beside its store
     os.close(fd)
     with Store(store_path, deadline=2.0) as store:
         told = []

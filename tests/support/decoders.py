@@ -127,8 +127,8 @@ def stat_value(root):
         with suppress(StaleIndex):
             found.compare(fd, os.fstat(fd).st_dev)
             for path in (b"", b"d0", b"d0/deep", b"d1", b"d2"):
-                for rules in {found.record(above).rules for above in (b"", b"d0") if found.record(above)} | {bytes(32)}:
-                    found.subtree(path, rules)
+                for rules in {found.record_of_directory(above).rules for above in (b"", b"d0") if found.record_of_directory(above)} | {bytes(32)}:
+                    found.unchanged_subtree(path, rules)
             found.updated_value({})
 
     return work
@@ -209,7 +209,7 @@ def of_store(root, settings, files):
         workspace.save()
         context = workspace._context
         index = save.read_stat_index(context)
-        assert {path for path in (b"d0", b"d0/deep", b"d1", b"d2", b"d3") if index.record(path)} == {b"d0", b"d0/deep", b"d1", b"d2", b"d3"}
+        assert {path for path in (b"d0", b"d0/deep", b"d1", b"d2", b"d3") if index.record_of_directory(path)} == {b"d0", b"d0/deep", b"d1", b"d2", b"d3"}
         yield "stat index", stat_value(root), index.value
         [whole] = (store / "index").glob("stat-*")
         yield "stat file", stat_file_at(files.place), whole.read_bytes()

@@ -16,7 +16,7 @@ from casrewind.worktree import safe_rename
 from casrewind.worktree.apply import NOT_EMPTY, Applier
 from casrewind.worktree.reader import EMPTY_TREE, Worktree
 from casrewind.worktree.displaced import CHANGED
-from casrewind.worktree.recover import recover_files, put_directories_back
+from casrewind.worktree.recover import move_or_remove_temporary_files, put_replaced_directories_back
 from support.picture import differences, picture
 from support.trees import Dir, Fifo, Link, Mode, plant
 
@@ -62,7 +62,7 @@ class Ground:
         return Applier(self.tree, sorted(actions), self.content, tag)
 
     def run(self, *actions):
-        outcome = self.applier(*actions).run()
+        outcome = self.applier(*actions).carry_out_plan()
         assert not [path for path in picture(self.root) if b".casrewind-tmp-" in path], "a temporary file was left"
         return outcome
 
@@ -186,7 +186,7 @@ def test_nothing_to_do(displaced, root):
 def test_progress_is_told(displaced, root):
     told = []
     actions = [action(b"f%d" % number, None, displaced.file(b"%d" % number)) for number in range(5)]
-    Applier(displaced.tree, actions, displaced.content, "t", lambda what, done, total: told.append((what, done, total))).run()
+    Applier(displaced.tree, actions, displaced.content, "t", lambda what, done, total: told.append((what, done, total))).carry_out_plan()
     assert told == [("restoring", number, 5) for number in range(1, 6)]
 
 
@@ -351,7 +351,7 @@ def test_a_write_into_a_file_that_is_being_removed_brings_it_back(way, displaced
             writer.flush()
 
         monkeypatch.setattr(os, "rename", moved)
-        outcome = displaced.applier(action(b"a", file(b"1"), None)).run()
+        outcome = displaced.applier(action(b"a", file(b"1"), None)).carry_out_plan()
     assert [item.path for item in outcome.kept] == [b"a"]
     assert {name: (root / name).read_bytes() for name in os.listdir(root)} == {"a": b"theirs"}
 
@@ -398,7 +398,7 @@ def test_something_that_comes_to_the_name_of_a_removed_file_stays_and_so_do_the_
                 plant(root, {"a": b"somebody else's"})
 
         monkeypatch.setattr(os, "rename", moved)
-        outcome = displaced.applier(action(b"a", file(b"1"), None)).run()
+        outcome = displaced.applier(action(b"a", file(b"1"), None)).carry_out_plan()
     assert (root / "a").read_bytes() == b"somebody else's"
     assert (root / "a.casrewind-kept").read_bytes() == b"written late"
     assert {item.path for item in outcome.kept} == {b"a", b"a.casrewind-kept"}
@@ -422,7 +422,7 @@ def test_a_name_for_what_is_kept_is_never_one_that_is_taken(displaced, root, mon
                 plant(root, {long: b"somebody else's"})
 
         monkeypatch.setattr(os, "rename", moved)
-        displaced.applier(action(long, file(b"1"), None)).run()
+        displaced.applier(action(long, file(b"1"), None)).carry_out_plan()
     visible = root / os.fsdecode(long[:200] + b".casrewind-kept")
     assert visible.with_name(visible.name + "-2").read_bytes() == b"written late"
     assert visible.read_bytes() == b"taken"
@@ -448,7 +448,7 @@ def test_content_that_fails_takes_its_drafts_along(way, displaced, root):
 
     actions = [action(b"a", file(b"1"), displaced.file(b"one")), action(b"b", file(b"2"), displaced.file(b"two"))]
     with pytest.raises(Broken):
-        Applier(displaced.tree, actions, content, "t").run()
+        Applier(displaced.tree, actions, content, "t").carry_out_plan()
     assert picture(root, mtimes=True, inodes=True) == before
 
 
@@ -462,7 +462,7 @@ def test_a_disk_that_fails_while_content_is_written_leaves_everything_as_it_was(
 
     displaced.meanwhile = fail
     with pytest.raises(OSError) as caught:
-        displaced.applier(action(b"a", file(b"1"), displaced.file(b"one")), action(b"b", file(b"2"), None)).run()
+        displaced.applier(action(b"a", file(b"1"), displaced.file(b"one")), action(b"b", file(b"2"), None)).carry_out_plan()
     assert caught.value.errno == number
     assert picture(root, mtimes=True, inodes=True) == before
 
@@ -490,7 +490,7 @@ def interruptions(ground_of, tree, actions_of, monkeypatch, way):
             for name in ("exchange_names", "rename_without_replacing"):
                 patch.setattr(safe_rename, name, dying(getattr(safe_rename, name), left))
             try:
-                displaced.applier(*actions).run()
+                displaced.applier(*actions).carry_out_plan()
             except Stop:
                 died = True
             else:
@@ -565,14 +565,14 @@ def test_killed_at_any_call_it_can_be_finished_or_taken_back(tmp_path, monkeypat
         first = displaced.applier(*actions)
         back = reverse(sorted(actions))
         second = Applier(displaced.tree, back, displaced.content, "tr")
-        recover_files(first.displaced, sorted(actions))
-        recover_files(second.displaced, back)
+        move_or_remove_temporary_files(first.displaced, sorted(actions))
+        move_or_remove_temporary_files(second.displaced, back)
         if forward:
-            put_directories_back(second.displaced, back)
-            outcome = first.run()
+            put_replaced_directories_back(second.displaced, back)
+            outcome = first.carry_out_plan()
         else:
-            put_directories_back(first.displaced, sorted(actions))
-            outcome = second.run()
+            put_replaced_directories_back(first.displaced, sorted(actions))
+            outcome = second.carry_out_plan()
         assert not outcome.kept
         assert differences(new if forward else old, picture(displaced.root)) == {}
         assert stat.S_IMODE(os.stat(f"{displaced.root}-shared").st_mode) == 0o644, "the other name keeps its mode"
@@ -593,13 +593,13 @@ def test_drafts_whose_bytes_a_power_cut_took_are_known_for_drafts(displaced, roo
     pid = os.fork()
     if pid == 0:
         monkeypatch.setattr("casrewind.fsio.sync_tree", power_cut)
-        displaced.applier(*actions).run()
+        displaced.applier(*actions).carry_out_plan()
     assert os.waitpid(pid, 0)[1] == 0
     assert len(list(root.rglob(".casrewind-tmp-*[0-9]"))) == 5
     again = displaced.applier(*actions)
-    recover_files(again.displaced, sorted(actions))
+    move_or_remove_temporary_files(again.displaced, sorted(actions))
     assert not list(root.rglob("*.casrewind-kept*"))
-    outcome = again.run()
+    outcome = again.carry_out_plan()
     assert not outcome.kept
     assert (root / "edit").read_bytes() == b"new" and stat.S_IMODE(os.stat(root / "edit").st_mode) == 0o644
     assert not list(root.rglob(".casrewind-tmp-*"))

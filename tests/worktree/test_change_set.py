@@ -38,22 +38,22 @@ class Pair:
 
     def save(self):
         """Save in both ways; what was known."""
-        self.tree.process_queued_events()
-        watch = self.tree.watch(memory=self.memory)
+        self.tree.note_changes_from_queued_events()
+        watch = self.tree.make_change_set(memory=self.memory)
         watch.proof = self.proof
         with open_until_end(self.root, self.settings, create=True, watch=watch) as context:
             found = saves.save(context, saves.Moment(trigger="prompt"))
             save.finish_watched_save(context, watch)
-        self.adopt_result(watch)
+        self.take_over_scan_result(watch)
         with Workspace(self.root, self.other, create=True) as workspace:
             right = saves.save(workspace._context, saves.Moment(trigger="prompt"))
         assert facts(found) == facts(right)
         return watch
 
-    def adopt_result(self, watch):
+    def take_over_scan_result(self, watch):
         result = WatchResult(*marshal.loads(marshal.dumps(tuple(watch.result()))))  # as a helper hears it
         self.proof = result.proof
-        self.tree.adopt_result(result)
+        self.tree.take_over_scan_result(result)
         self.memory = result.updated_index(self.memory)
 
     def warm(self):
@@ -65,9 +65,9 @@ class Pair:
         raise AssertionError("nothing was ever known")
 
     def unnoticed(self):
-        self.tree.process_queued_events()
+        self.tree.note_changes_from_queued_events()
         with Workspace(self.root, self.settings, create=False) as workspace:
-            return save.find_unreported_changes(workspace._context, self.tree.watch(memory=self.memory), lambda: True)
+            return save.find_unreported_changes(workspace._context, self.tree.make_change_set(memory=self.memory), lambda: True)
 
 
 def facts(saved):
@@ -88,13 +88,13 @@ def looked_at(pair, monkeypatch):
     usual = os.stat
     monkeypatch.setattr(os, "stat", lambda path, *a, **k: seen.append(path) or usual(path, *a, **k))
     monkeypatch.setattr(stat_index, "positions_that_differ", stamps.positions_that_differ)  # which calls os.stat
-    pair.tree.process_queued_events()
-    watch = pair.tree.watch(memory=pair.memory)
+    pair.tree.note_changes_from_queued_events()
+    watch = pair.tree.make_change_set(memory=pair.memory)
     with open_until_end(pair.root, pair.settings, create=False, watch=watch) as context:
         seen.clear()
         saves.save(context, saves.Moment(trigger="prompt"))
     monkeypatch.undo()
-    pair.adopt_result(watch)
+    pair.take_over_scan_result(watch)
     return {path for path in seen if isinstance(path, bytes)}
 
 
@@ -167,11 +167,11 @@ def test_a_comparison_of_everything_writes_what_is_known_and_takes_nothing_for_s
     before = stat_file(pair)
     settle()
     (root / "d2" / "e2" / "f0").write_bytes(b"not yet saved")
-    pair.tree.process_queued_events()
-    watch = pair.tree.watch(memory=pair.memory)
+    pair.tree.note_changes_from_queued_events()
+    watch = pair.tree.make_change_set(memory=pair.memory)
     with Workspace(pair.root, pair.settings, create=False) as workspace:
         assert save.find_unreported_changes(workspace._context, watch, lambda: True) == []
-    pair.adopt_result(watch)
+    pair.take_over_scan_result(watch)
     assert stat_file(pair) != before and not pair.memory.newer
     assert not pair.save().full  # it compares the checkpoint with one that read everything
 
@@ -247,11 +247,11 @@ def test_what_is_mounted_elsewhere_is_nothing_to_a_project(pair, root):
 def test_a_mount_while_it_looks_leaves_nothing_known_even_if_it_is_gone_again(pair, root):
     plant(root, WIDE)
     pair.warm()
-    pair.tree.process_queued_events()
-    watch = pair.tree.watch()
+    pair.tree.note_changes_from_queued_events()
+    watch = pair.tree.make_change_set()
     mount(root / "d1")
     subprocess.run(["umount", root / "d1"], check=True)
-    pair.adopt_result(watch)
+    pair.take_over_scan_result(watch)
     assert pair.save().full
 
 
@@ -280,7 +280,7 @@ def test_a_save_looks_for_mounts_itself_although_it_is_told_what_has_changed(pai
     plant(root, WIDE)
     plant(root.parent / "outside", {"keep": b"theirs"})
     pair.warm()
-    monkeypatch.setattr(pair.tree, "_mount_lines", lambda: pair.tree._known_mounts)
+    monkeypatch.setattr(pair.tree, "_read_mount_lines_below_root", lambda: pair.tree._known_mounts)
     source = root.parent / "outside" / ("keep" if place.endswith("f0") else "")
     if subprocess.run(["mount", "--bind", source, root / place], check=False).returncode:
         pytest.skip("nothing can be mounted here")
@@ -306,7 +306,7 @@ def test_what_nobody_is_told_of_is_found_by_comparing(pair, root):
     assert pair.unnoticed() == [], "a second name is no other content"
     (root.parent / "outside").write_bytes(b"through another name")
     assert pair.unnoticed() == [b"d1/e1/f0"]
-    pair.tree.forget_all()
+    pair.tree.forget_all_and_watch_root()
     pair.save()
 
 
@@ -315,9 +315,9 @@ def test_another_directory_in_the_place_of_the_root(pair, root):
     pair.warm()
     aside = root.rename(root.parent / "aside")
     plant(root, {"d1/e1/f0": b"of the other"})
-    pair.tree.process_queued_events()
+    pair.tree.note_changes_from_queued_events()
     assert pair.tree.over
-    watch = pair.tree.watch()
+    watch = pair.tree.make_change_set()
     with open_until_end(pair.root, pair.settings, create=True, watch=watch) as context:
         assert saves.save(context, saves.Moment(trigger="prompt")).checkpoint.files == 1
     assert watch.full and watch.result().failed

@@ -9,7 +9,7 @@ import pytest
 
 from casrewind.model import manifest
 from casrewind.worktree import reader
-from casrewind.worktree.reader import HashSink, NotCapturable, Worktree, read_stable
+from casrewind.worktree.reader import HashSink, NotCapturable, Worktree, read_until_stable
 from support.trees import plant
 
 MB = 1 << 20
@@ -38,7 +38,7 @@ def test_a_large_file_that_grows_past_the_limit_is_read_once_to_the_size_that_it
     plant(root, {"log": b"x" * (3 * MB)})
     sink = Greedy(root / "log")
     with Worktree(str(root)) as tree:
-        found = read_stable(b"log", tree.fd, sink, 4 * MB)
+        found = read_until_stable(b"log", tree.fd, sink, 4 * MB)
     assert not found.stable
     assert sink.read == found.entry.size == 3 * MB
 
@@ -54,7 +54,7 @@ def test_a_small_file_never_gives_more_bytes_than_the_limit(root, monkeypatch):
 
     monkeypatch.setattr(reader.os, "read", growing)
     with Worktree(str(root)) as tree:
-        found = read_stable(b"log", tree.fd, HashSink(), 1000)
+        found = read_until_stable(b"log", tree.fd, HashSink(), 1000)
     monkeypatch.undo()
     assert not found.stable
     assert found.entry.size <= 1000 < os.path.getsize(root / "log")
@@ -64,8 +64,8 @@ def test_what_is_too_large_before_it_is_read_is_not_read(root):
     plant(root, {"f": b"x" * 11})
     with Worktree(str(root)) as tree:
         with pytest.raises(NotCapturable):
-            read_stable(b"f", tree.fd, HashSink(), 10)
-        assert read_stable(b"f", tree.fd, HashSink(), 11).entry == manifest.Entry(
+            read_until_stable(b"f", tree.fd, HashSink(), 10)
+        assert read_until_stable(b"f", tree.fd, HashSink(), 11).entry == manifest.Entry(
             manifest.FILE, 0o644, 11, os.stat(root / "f").st_mtime_ns, found_digest(b"x" * 11)
         )
 

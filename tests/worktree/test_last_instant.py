@@ -21,7 +21,7 @@ def test_a_file_that_comes_after_the_last_look_is_not_overwritten(root, monkeypa
     entry = manifest.Entry(manifest.FILE, 0o644, len(data), 0, blake3(data).digest())
     with Worktree(str(root)) as tree:
         applier = Applier(tree, [Action(b"f", None, entry, b"f")], lambda _: [data], "t")
-        look, looks = applier.displaced.hash_entry_at, []
+        look, looks = applier.displaced.hash_entry_in, []
 
         def look_then_somebody_writes(fd, name):
             found = look(fd, name)
@@ -30,8 +30,8 @@ def test_a_file_that_comes_after_the_last_look_is_not_overwritten(root, monkeypa
                 (root / "f").write_bytes(b"an editor's")
             return found
 
-        applier.displaced.hash_entry_at = look_then_somebody_writes
-        outcome = applier.run()
+        applier.displaced.hash_entry_in = look_then_somebody_writes
+        outcome = applier.carry_out_plan()
     assert (root / "f").read_bytes() == b"an editor's"
     assert [item.path for item in outcome.kept] == [b"f"]
     assert set(picture(root)) == {b"f"}
@@ -51,7 +51,7 @@ def test_a_file_under_a_drafts_name_does_not_get_its_mode(root):
     entries = [manifest.Entry(manifest.FILE, 0o644, size, 0, blake3(b"x" * size).digest()) for size in (1, 2)]
     actions = [Action(name, None, entry, name) for name, entry in zip((b"a", b"b"), entries, strict=True)]
     with Worktree(str(root)) as tree:
-        outcome = Applier(tree, actions, content, "t").run()
+        outcome = Applier(tree, actions, content, "t").carry_out_plan()
     assert [item.path for item in outcome.kept] == [b"a"]
     assert [path.stat().st_mode & 0o777 for path in root.iterdir() if path.stat().st_ino == private] == [0o600]
 
@@ -63,7 +63,7 @@ def test_a_file_that_comes_after_the_last_look_does_not_get_the_mode(root):
     before = manifest.Entry(manifest.FILE, 0o600, 4, 0, blake3(b"tool").digest())
     with Worktree(str(root)) as tree:
         applier = Applier(tree, [Action(b"tool", before, before._replace(mode=0o755), b"tool")], lambda _: [], "t")
-        look = applier.displaced.locate
+        look = applier.displaced.open_and_hash
 
         @contextmanager
         def look_then_somebody_renames(path):
@@ -71,7 +71,7 @@ def test_a_file_that_comes_after_the_last_look_does_not_get_the_mode(root):
                 (root / "private").rename(root / "tool")
                 yield found
 
-        applier.displaced.locate = look_then_somebody_renames
-        outcome = applier.run()
+        applier.displaced.open_and_hash = look_then_somebody_renames
+        outcome = applier.carry_out_plan()
     assert (root / "tool").stat().st_mode & 0o777 == 0o600
     assert [item.path for item in outcome.kept] == [b"tool"]

@@ -11,7 +11,7 @@ from blake3 import blake3
 
 from casrewind import errors, fsio
 from casrewind.model import manifest
-from casrewind.worktree.reader import EMPTY_TREE, HashSink, NotCapturable, NameSpelling, Worktree, read_stable
+from casrewind.worktree.reader import EMPTY_TREE, HashSink, NotCapturable, NameSpelling, Worktree, read_until_stable
 from support.trees import Dir, Exec, Fifo, Link, Mode, plant
 
 
@@ -160,7 +160,7 @@ def test_read_stable_follows_no_link_even_if_the_file_became_one_just_now(tree, 
     plant(tmp_path, {"secret": b"s"})
     plant(root, {"l": Link("../secret")})
     with pytest.raises(NotCapturable):
-        read_stable(b"l", tree.fd, HashSink())
+        read_until_stable(b"l", tree.fd, HashSink())
 
 
 def test_fifos_sockets_and_devices_hang_nobody(tree, root):
@@ -172,13 +172,13 @@ def test_fifos_sockets_and_devices_hang_nobody(tree, root):
             with pytest.raises(NotCapturable):
                 tree.capture(name, HashSink())
             with pytest.raises(NotCapturable):
-                read_stable(name, tree.fd, HashSink())  # even if it became one after it was looked at
+                read_until_stable(name, tree.fd, HashSink())  # even if it became one after it was looked at
     finally:
         listener.close()
     here = os.open("/dev", os.O_RDONLY)
     try:
         with pytest.raises(NotCapturable):
-            read_stable(b"zero", here, HashSink())
+            read_until_stable(b"zero", here, HashSink())
     finally:
         os.close(here)
 
@@ -233,9 +233,9 @@ def test_spelling_and_names_that_cannot_be(tree, root):
     assert spelling.is_exact(b"Dir")
     for path in (b"dir/File", b"Dir/file", b"missing/x", b"Dir/File/x"):
         assert not spelling.is_exact(path)
-    assert tree.accepts_name(b"\xff")
-    assert tree.accepts_name(b"n" * 255)
-    assert not tree.accepts_name(b"n" * 256)
+    assert tree.allows_name(b"\xff")
+    assert tree.allows_name(b"n" * 255)
+    assert not tree.allows_name(b"n" * 256)
 
 
 def test_whether_a_directory_may_be_changed(tree, root):

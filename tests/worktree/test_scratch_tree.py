@@ -36,8 +36,8 @@ def states(workspace, root, tmp_path):
             wanted = self.wanted(tree)
             if self.tree is None:
                 self.tree = ScratchTree(str(self.place))
-                self.tree.remember_paths(())
-            self.tree.change_to(wanted, lambda _: workspace._context.store.content)
+                self.tree.stat_and_note_paths(())
+            self.tree.make_equal_to(wanted, lambda _: workspace._context.store.content)
 
     found = States()
     yield found

@@ -25,7 +25,7 @@ def compared(scan, rules=(), **changes):
     finally:
         os.close(root)
     digest = scan.rules(*rules)
-    return lambda path: index.subtree(path, digest)
+    return lambda path: index.unchanged_subtree(path, digest)
 
 
 @pytest.fixture
@@ -133,9 +133,9 @@ def test_directories_with_newer_records_and_those_above_them_are_scanned(scan, r
     settle()
     scan()
     index = StatIndex(scan.index.value)
-    index.newer = {path: index.record(path) for path in (b"d1/e1", b"")}
+    index.newer = {path: index.record_of_directory(path) for path in (b"d1/e1", b"")}
     index.begin_scan()
-    assert [index.subtree(path, scan.rules()) is None for path in (b"d1/e1", b"d1", b"d1/e0", b"d0")] == [True, True, False, False]
+    assert [index.unchanged_subtree(path, scan.rules()) is None for path in (b"d1/e1", b"d1", b"d1/e0", b"d0")] == [True, True, False, False]
 
 
 def test_another_device_and_excluded_directories_are_never_taken(scan, root):
@@ -164,9 +164,9 @@ def test_every_cut_and_other_versions_know_nothing(scan, root):
     scan()
     data = scan.index.value
     rules = scan.rules()
-    assert StatIndex(data).subtree(b"d", rules) is not None
+    assert StatIndex(data).unchanged_subtree(b"d", rules) is not None
     for wrong in (*(data[:length] for length in range(len(data))), data + b"x", b"\xff" + data[1:]):
-        assert StatIndex(wrong).subtree(b"d", rules) is None and len(StatIndex(wrong)) == 0
+        assert StatIndex(wrong).unchanged_subtree(b"d", rules) is None and len(StatIndex(wrong)) == 0
 
 
 def test_a_path_too_long_for_the_system_is_scanned_as_before(scan, root):
@@ -201,7 +201,7 @@ def test_edits_at_random_are_seen_as_without_an_index(root, seed):
         assert (found.tree, found.domain) == (plain.tree, plain.domain)
         assert (found.files, found.size, found.entries) == (plain.files, plain.size, plain.entries)
         whole = StatIndex()
-        assert StatIndex(scan.index.value).record(b"").tree == found.tree
+        assert StatIndex(scan.index.value).record_of_directory(b"").tree == found.tree
         assert whole.updated_value(plain.records) == scan.index.value, "what was copied is what would have been made anew"
 
 
@@ -214,7 +214,7 @@ def test_the_record_of_one_directory_costs_no_more_in_a_large_index():
     index = StatIndex(StatIndex().updated_value({b"": root} | dict.fromkeys(children, directory)))
     tracemalloc.start()
     try:
-        assert index.record(b"d007") == directory
+        assert index.record_of_directory(b"d007") == directory
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

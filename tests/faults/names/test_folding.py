@@ -66,13 +66,13 @@ def test_the_file_system_is_what_it_says(place):
 def test_it_is_found_out(folding, place, workspace, root):
     plant(place.root, {"Some": b"x"})
     plant(root, {"Some": b"x"})
-    assert folding._context.tree.folds_names()
-    assert not workspace._context.tree.folds_names()
+    assert folding._context.tree.ignores_case_in_names()
+    assert not workspace._context.tree.ignores_case_in_names()
 
 
 def test_it_is_found_out_with_both_spellings_of_a_name_in_other_directories(folding, place):
     plant(place.root, {"1234": b"x", "5678": b"y"})  # no letter in any name: the root's own name tells
-    assert folding._context.tree.folds_names()
+    assert folding._context.tree.ignores_case_in_names()
 
 
 def test_an_ordinary_tree_comes_back(folding, place):

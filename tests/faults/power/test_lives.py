@@ -191,7 +191,7 @@ def test_every_namespace_and_every_user_sees_the_same_life(tmp_path):
     tmp_path.chmod(0o755)
     said = []
     for prefix in ((), ("unshare", "-m", "-p", "-f", "--mount-proc"), ("setpriv", "--reuid", "65534", "--clear-groups")):
-        code = "import os, sys; from casrewind.worktree import root; print(root.life_of(os.open('/', os.O_RDONLY)))"
+        code = "import os, sys; from casrewind.worktree import root; print(root.life_of_file_system(os.open('/', os.O_RDONLY)))"
         done = subprocess.run([*prefix, sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ}, cwd="/")
         if done.returncode and prefix:
             pytest.skip(done.stderr)
