@@ -14,7 +14,7 @@ from functools import partial
 from . import config, environment, errors, fsio, locations
 from ._typing import NamedTuple
 from .gitignore import gitconfig
-from .gitignore.rules import MOST_BYTES, SOURCES, RuleFile, shown_name, weight_of, why_refused
+from .gitignore.rules import MOST_BYTES, SOURCES, RuleFile, compiling_cost_of, name_for_output, why_refused
 from .messages import is_process_limit, printable, reason_of
 from .model import domain as domains
 from .model.domain import Skip
@@ -112,7 +112,7 @@ def open_context(
     store = Store(store_path(root, settings), create=create, repair=settings.repair, deadline=settings.deadline)
     try:
         if watch is not None:
-            store.index.rely_on(watch.proof)
+            store.index.trust_proof_and_defer_note(watch.proof)
         tree = Worktree(root.path)
         try:
             policy = scan_policy(root, settings)._replace(accepted=partial(_accepted_rules, store, root.key))
@@ -262,9 +262,9 @@ def _add_rule_file_or_fault(
         data = fsio.read_file(real, MOST_BYTES + 1)
     except OSError:
         return
-    why = why_refused(data, sum(weight_of(file.data) for some in rules for file in some))
+    why = why_refused(data, sum(compiling_cost_of(file.data) for some in rules for file in some))
     if why:
-        faults.append(Skip(shown_name(source), domains.reason_with_detail(domains.UNREADABLE_RULES, f"{printable(path)}: {why}")))
+        faults.append(Skip(name_for_output(source), domains.reason_with_detail(domains.UNREADABLE_RULES, f"{printable(path)}: {why}")))
         return
     is_stored = any(locations.is_in(real, os.path.realpath(place)) for place in inside)
     rules[not is_stored].append(RuleFile(b"", source, data))

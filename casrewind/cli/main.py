@@ -221,9 +221,9 @@ def _limit_memory(store: str) -> None:
         return
     import resource
 
-    from ..store.layout import memory_for
+    from ..store.layout import address_space_needed_for
 
-    most = memory_for(store)
+    most = address_space_needed_for(store)
     if resource.getrlimit(resource.RLIMIT_AS) == (resource.RLIM_INFINITY, resource.RLIM_INFINITY):
         resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
         lines.is_limited = True

@@ -40,7 +40,7 @@ class RuleLine(NamedTuple):
     @property
     def can_be_looked_up(self) -> bool:
         """True for a name or a path without special bytes, and for a name that begins with its only star."""
-        return self.literal == len(self.text) or (self.text[:1] == b"*" and not self.by_path and not _has_special(self.text[1:]))
+        return self.literal == len(self.text) or (self.text[:1] == b"*" and not self.by_path and not _has_special_bytes(self.text[1:]))
 
     @classmethod
     def parse(cls, raw: bytes) -> "RuleLine":
@@ -64,7 +64,7 @@ class RuleLine(NamedTuple):
         return expression(parse_pattern(self.text[anchor:], fold=fold, literal=self.literal - anchor), spelling)
 
 
-def _has_special(text: bytes) -> bool:
+def _has_special_bytes(text: bytes) -> bool:
     return len(text.translate(None, b"*?[\\")) < len(text)
 
 
@@ -101,7 +101,7 @@ def rule_matches(line: RuleLine, path: str, *, fold: bool) -> bool:
 
 
 @cache
-def _pattern_class() -> "Callable[[RuleLine, bool], Pattern]":
+def _make_pattern_class() -> "Callable[[RuleLine, bool], Pattern]":
     from pathspec.pattern import RegexPattern
 
     class GitPattern(RegexPattern):
@@ -118,7 +118,7 @@ def _pattern_class() -> "Callable[[RuleLine, bool], Pattern]":
 
 
 @cache
-def _plain_class() -> "Callable[[Sequence[RuleLine], bool], Pattern]":
+def _make_plain_pattern_class() -> "Callable[[Sequence[RuleLine], bool], Pattern]":
     from pathspec.pattern import Pattern
 
     class PlainPattern(Pattern):
@@ -153,11 +153,11 @@ def _plain_class() -> "Callable[[Sequence[RuleLine], bool], Pattern]":
 def compile_rules(lines: Sequence[RuleLine], *, ignore_case: bool) -> "Specs":
     """Compile rules into PathSpecs, in order: the last PathSpec that matches a path decides."""
     specs: Specs = []
-    plain = [line for line in lines if line.can_be_looked_up] if _is_uniform(lines) else []
+    plain = [line for line in lines if line.can_be_looked_up] if _all_ignore_or_all_include(lines) else []
     if plain and (len(plain) >= _MANY or len(plain) == len(lines)):
-        specs.append(PathSpec([_plain_class()(plain, ignore_case)], backend="simple"))
+        specs.append(PathSpec([_make_plain_pattern_class()(plain, ignore_case)], backend="simple"))
         lines = [line for line in lines if not line.can_be_looked_up]
-    pattern, error = _pattern_class(), re2_error()
+    pattern, error = _make_pattern_class(), re2_error()
     errors = () if error is None else (error,)
     for at in range(0, len(lines), _TOGETHER):
         group = [pattern(line, ignore_case) for line in lines[at : at + _TOGETHER]]
@@ -168,7 +168,7 @@ def compile_rules(lines: Sequence[RuleLine], *, ignore_case: bool) -> "Specs":
     return specs
 
 
-def _is_uniform(lines: Sequence[RuleLine]) -> bool:
+def _all_ignore_or_all_include(lines: Sequence[RuleLine]) -> bool:
     """True if no rule reverses another one, so that their order does not matter."""
     return all(line.negated == lines[0].negated for line in lines)
 
@@ -205,7 +205,7 @@ class Chunk:
             more = [line for line in self._lines if line.directory]
             if not more:
                 self._for_directories = self._for_files
-            elif _is_uniform(self._lines):
+            elif _all_ignore_or_all_include(self._lines):
                 self._for_directories = self._for_files + self._compiled(more)
             else:
                 self._for_directories = self._compiled(self._lines)

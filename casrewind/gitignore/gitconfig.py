@@ -90,16 +90,16 @@ class _ConfigReader:
 
     def read_with_includes(self, path: str | None, *, is_repository: bool = False) -> None:
         """Read a file with its includes, if it exists."""
-        data, identity = _read_file(path) if path else (b"", (0, 0))
+        data, identity = _read_regular_file_and_identity(path) if path else (b"", (0, 0))
         if not path or not data:
             return
         if len(data) > _LARGEST_FILE:
-            self._refuse(path, f"more than {_LARGEST_FILE >> 20} MiB")
+            self._note_refused_file(path, f"more than {_LARGEST_FILE >> 20} MiB")
             return
         if identity in self._open:
-            self._refuse(path, "it includes itself")
+            self._note_refused_file(path, "it includes itself")
             return
-        if not self._charge_or_refuse(path, _A_FILE + len(data) + _A_LINE * (data.count(b"\n") + data.count(b"["))):
+        if not self._charge_or_refuse_file(path, _A_FILE + len(data) + _A_LINE * (data.count(b"\n") + data.count(b"["))):
             return
         self._open.append(identity)
         for section, name, value in _parse_settings(data):
@@ -121,20 +121,20 @@ class _ConfigReader:
             if expanded is not None:
                 self.excludes_file, self.names_it = expanded, self.is_own
         elif name == b"path" and (
-            section == b"include." or (section.startswith(b"includeif.") and self._condition_holds(section[10:-1], path))
+            section == b"include." or (section.startswith(b"includeif.") and self._include_condition_holds(section[10:-1], path))
         ):
             included = self.expand(os.fsdecode(value), path)
             if included:
                 self.read_with_includes(os.path.join(os.path.dirname(path), included))
 
-    def _charge_or_refuse(self, path: str, cost: int) -> bool:
+    def _charge_or_refuse_file(self, path: str, cost: int) -> bool:
         """Charge a cost to the common limit. If it is exceeded, refuse the file `path` and return False."""
         if cost > self._left:
-            return self._refuse(path, "too much git configuration")
+            return self._note_refused_file(path, "too much git configuration")
         self._left -= cost
         return True
 
-    def _refuse(self, path: str, why: str) -> bool:
+    def _note_refused_file(self, path: str, why: str) -> bool:
         refused = RefusedConfig(path, why, self.is_own)
         if refused not in self.refused and len(self.refused) < _MOST_NAMED:
             self.refused.append(refused)
@@ -152,20 +152,20 @@ class _ConfigReader:
             import pwd
 
             try:
-                home = pwd.getpwnam(user).pw_dir if self._charge_or_refuse(said_in, _A_USER) else None
+                home = pwd.getpwnam(user).pw_dir if self._charge_or_refuse_file(said_in, _A_USER) else None
             except (KeyError, ValueError, OSError):
                 home = None
         return None if home is None else home + slash + rest
 
-    def _condition_holds(self, condition: bytes, path: str) -> bool:
+    def _include_condition_holds(self, condition: bytes, path: str) -> bool:
         """True if an includeIf condition in the file `path` holds."""
         kind, _, wanted = condition.partition(b":")
-        if kind not in {b"gitdir", b"gitdir/i"} or not self._charge_or_refuse(path, _A_CONDITION + _BYTE_OF_A_CONDITION * len(wanted)):
+        if kind not in {b"gitdir", b"gitdir/i"} or not self._charge_or_refuse_file(path, _A_CONDITION + _BYTE_OF_A_CONDITION * len(wanted)):
             return False
         fold = kind == b"gitdir/i"
         from .wildmatch import matches_whole
 
-        plain, pattern = self._split_condition(os.fsdecode(wanted), path)
+        plain, pattern = self._split_gitdir_condition(os.fsdecode(wanted), path)
         for candidate in self._git_dirs:
             text = os.fsencode(candidate)
             begins = text[: len(plain)]
@@ -174,7 +174,7 @@ class _ConfigReader:
                 return True
         return False
 
-    def _split_condition(self, wanted: str, path: str) -> tuple[bytes, bytes]:
+    def _split_gitdir_condition(self, wanted: str, path: str) -> tuple[bytes, bytes]:
         """Split a gitdir condition. Returns (literal prefix, pattern for the rest)."""
         plain = ""
         if wanted == "~" or wanted.startswith("~/"):
@@ -190,7 +190,7 @@ class _ConfigReader:
         return os.fsencode(plain), os.fsencode(wanted + "**" if (plain + wanted).endswith("/") else wanted)
 
 
-def _read_file(path: str) -> tuple[bytes, tuple[int, int]]:
+def _read_regular_file_and_identity(path: str) -> tuple[bytes, tuple[int, int]]:
     """Returns (data, (device, inode)) of a regular file, with one byte beyond the limit; (b"", (0, 0)) if
     unreadable."""
     try:

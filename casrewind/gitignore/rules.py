@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 MOST_BYTES = 8 << 20
 """Size limit of a rule file in bytes. A longer file counts as unreadable: a project may contain one of 3 GB."""
 MOST_WEIGHT = 10_000_000
-"""Limit for the weight (`weight_of`) of all rule files of a project. A file beyond it counts as unreadable. Compiling so
+"""Limit for the weight (`compiling_cost_of`) of all rule files of a project. A file beyond it counts as unreadable. Compiling so
 much takes a second or two, and less than 200 MB."""
 _WEIGHT_OF_A_RULE = 150
 _WEIGHT_OF_A_BYTE = 80  # of a rule that becomes a regular expression
@@ -118,7 +118,7 @@ class RuleFile(NamedTuple):
     data: bytes
 
 
-def weight_of(data: bytes) -> int:
+def compiling_cost_of(data: bytes) -> int:
     """The cost of compiling a rule file: its bytes, an amount for each rule, and one for each byte of an expression."""
     weight = len(data) + _WEIGHT_OF_A_RULE * (data.count(b"\n") + 1)
     if weight > MOST_WEIGHT or len(data.translate(None, _SPECIAL)) == len(data):
@@ -135,19 +135,19 @@ def why_refused(data: bytes, weight: int) -> str:
     """Why a rule file is refused, if rules of this weight are already in force; "" if it is accepted."""
     if len(data) > MOST_BYTES:
         return f"more than {MOST_BYTES >> 20} MiB"
-    if weight + weight_of(data) > MOST_WEIGHT:
+    if weight + compiling_cost_of(data) > MOST_WEIGHT:
         return "too many ignore rules"
     if len(data) > _LONGEST and any(len(raw) > _LONGEST for raw in raw_lines(data)):
         return f"a rule of more than {_LONGEST >> 10} KiB"
     return ""
 
 
-def shown_name(source: str) -> bytes:
+def name_for_output(source: str) -> bytes:
     """What output calls a rule file of this source; for a source that this casrewind does not know, its name."""
     return SOURCES[source].shown if source in SOURCES else source.encode("utf-8", "surrogateescape")
 
 
-def is_protecting(path: bytes) -> bool:
+def can_protect_ignored_paths(path: bytes) -> bool:
     """True if a path is one of a rule file whose rules protect what git ignores."""
     name = path.rpartition(b"/")[2]
     return name in RULE_FILES and RULE_FILES[name].protects
@@ -271,19 +271,19 @@ class Rules:
 
     def ignored(self, name: bytes, is_dir: bool) -> bool:  # noqa: FBT001
         """True if the entry `name` directly inside this directory is ignored. A link is not a directory."""
-        return not self.trivial and self._verdict(name, is_dir=is_dir) is True
+        return not self.trivial and self._is_ignored_by_rules(name, is_dir=is_dir) is True
 
     def default_excluded(self, name: bytes) -> bool:
         """True if `name` is a directory excluded by default. Never against a re-including rule."""
         scope = self._scope
         if name not in DEFAULT_EXCLUDED_NAMES or not scope.default_excludes or scope.built_in_stopped:
             return False
-        return self.trivial or self._verdict(name, is_dir=True) is not False
+        return self.trivial or self._is_ignored_by_rules(name, is_dir=True) is not False
 
-    def _verdict(self, name: bytes, *, is_dir: bool) -> bool | None:
+    def _is_ignored_by_rules(self, name: bytes, *, is_dir: bool) -> bool | None:
         """True if ignored, False if re-included, None if no rule matches."""
         if self._layers is None:
-            self._layers = self._in_order()
+            self._layers = self._files_from_deciding_one()
         text = (name.lower() if self._scope.ignore_case else name).decode("latin-1")
         for compiled, directory in self._layers:
             found = compiled.verdict(directory + text, is_dir=is_dir)
@@ -296,7 +296,7 @@ class Rules:
         from .compiled_rules import RuleLine, rule_matches
 
         if self._layers is None:
-            self._layers = self._in_order()
+            self._layers = self._files_from_deciding_one()
         fold = self._scope.ignore_case
         text = (name.lower() if fold else name).decode("latin-1")
         for compiled, directory in self._layers:
@@ -311,7 +311,7 @@ class Rules:
                     return DecidingRule(compiled.file, number, raw, not line.negated)
         return None
 
-    def _in_order(self) -> "list[tuple[_CompiledFile, str]]":
+    def _files_from_deciding_one(self) -> "list[tuple[_CompiledFile, str]]":
         """Returns (rule file, this directory relative to it), the deciding file first."""
         layers = []
         for compiled in sorted(self._scope.compiled, key=lambda compiled: _RANK[compiled.file.source]):
@@ -339,7 +339,7 @@ class RuleSet:
             return True
         parent, _, name = path.rpartition(b"/")
         rules = self._enter(parent)
-        return rules is not None and _wanted(rules, name, is_dir=is_dir)
+        return rules is not None and _is_captured(rules, name, is_dir=is_dir)
 
     def _enter(self, directory: bytes) -> Rules | None:
         """The rules in force in `directory`; None if a scan would not enter it."""
@@ -351,17 +351,17 @@ class RuleSet:
         for below in reversed(pending):
             name = below.rpartition(b"/")[2]
             if rules is not None:
-                wanted = _wanted(rules, name, is_dir=True)
+                wanted = _is_captured(rules, name, is_dir=True)
                 rules = rules.enter(name).extend(self._at.get(below, ())) if wanted else None
             self._known[below] = rules
         return rules
 
 
-def _wanted(rules: Rules, name: bytes, *, is_dir: bool) -> bool:
+def _is_captured(rules: Rules, name: bytes, *, is_dir: bool) -> bool:
     return not rules.ignored(name, is_dir) and not (is_dir and rules.default_excluded(name))
 
 
-def read_beginning_if_regular(name: bytes, directory: int, most: int) -> bytes | None:
+def read_beginning_if_regular_file(name: bytes, directory: int, most: int) -> bytes | None:
     """The first `most` bytes of a rule file; None if it is not a regular file. Like git, follows no link."""
     try:
         fd = os.open(name, fsio.READ_FLAGS, dir_fd=directory)
@@ -396,7 +396,7 @@ class RuleChooser:
         self._load = load
         self._accepted: Accepted | None = None
         self._known = {digests.of(file.data) for file in outside}
-        self._weight = sum(weight_of(file.data) for file in outside)
+        self._weight = sum(compiling_cost_of(file.data) for file in outside)
 
     def accept_or_replace(self, file: RuleFile) -> ChosenRules:
         """The file itself, or what replaces it."""
@@ -405,7 +405,7 @@ class RuleChooser:
         why = why_refused(file.data, 0 if is_known else self._weight)
         if why:
             return self.replacement_for(file.base, file.source, why)
-        weight = 0 if is_known else weight_of(file.data)
+        weight = 0 if is_known else compiling_cost_of(file.data)
         self._known.add(digest)
         self._weight += weight
         return ChosenRules(file, "", weight)
@@ -418,11 +418,11 @@ class RuleChooser:
         if data is None or why_refused(data, 0):
             return ChosenRules(None, why)
         why = f"{why}; the rules of the newest checkpoint count" if why else ""
-        weight = 0 if (digest := digests.of(data)) in self._known else weight_of(data)
-        self.count_unwalked(weight, (digest,))
+        weight = 0 if (digest := digests.of(data)) in self._known else compiling_cost_of(data)
+        self.count_rules_of_unwalked_subtree(weight, (digest,))
         return ChosenRules(RuleFile(base, source, data), why, weight)
 
-    def count_unwalked(self, weight: int, digests: Iterable[bytes]) -> None:
+    def count_rules_of_unwalked_subtree(self, weight: int, digests: Iterable[bytes]) -> None:
         """Count the rule files of a subtree that is not walked."""
         self._weight += weight
         self._known.update(digests)

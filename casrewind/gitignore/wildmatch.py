@@ -35,7 +35,7 @@ _ANY = (1 << 256) - 1
 _NOT_SLASH = _ANY - _ONE[_SLASH]
 
 
-def _byte_set(members: Iterable[int]) -> int:
+def _bit_set_of_bytes(members: Iterable[int]) -> int:
     return sum(_ONE[byte] for byte in set(members))
 
 
@@ -43,18 +43,18 @@ _UPPER = range(0x41, 0x5B)
 _LOWER = range(0x61, 0x7B)
 _DIGIT = range(0x30, 0x3A)
 _CLASSES = {
-    b"alnum": _byte_set([*_UPPER, *_LOWER, *_DIGIT]),
-    b"alpha": _byte_set([*_UPPER, *_LOWER]),
-    b"blank": _byte_set(b" \t"),
-    b"cntrl": _byte_set([*range(0x20), 0x7F]),
-    b"digit": _byte_set(_DIGIT),
-    b"graph": _byte_set(range(0x21, 0x7F)),
-    b"lower": _byte_set(_LOWER),
-    b"print": _byte_set(range(0x20, 0x7F)),
-    b"punct": _byte_set(set(range(0x21, 0x7F)) - {*_UPPER, *_LOWER, *_DIGIT}),
-    b"space": _byte_set(b" \t\r\n"),  # as in git's own table, without vertical tab and form feed
-    b"upper": _byte_set(_UPPER),
-    b"xdigit": _byte_set(b"0123456789abcdefABCDEF"),
+    b"alnum": _bit_set_of_bytes([*_UPPER, *_LOWER, *_DIGIT]),
+    b"alpha": _bit_set_of_bytes([*_UPPER, *_LOWER]),
+    b"blank": _bit_set_of_bytes(b" \t"),
+    b"cntrl": _bit_set_of_bytes([*range(0x20), 0x7F]),
+    b"digit": _bit_set_of_bytes(_DIGIT),
+    b"graph": _bit_set_of_bytes(range(0x21, 0x7F)),
+    b"lower": _bit_set_of_bytes(_LOWER),
+    b"print": _bit_set_of_bytes(range(0x20, 0x7F)),
+    b"punct": _bit_set_of_bytes(set(range(0x21, 0x7F)) - {*_UPPER, *_LOWER, *_DIGIT}),
+    b"space": _bit_set_of_bytes(b" \t\r\n"),  # as in git's own table, without vertical tab and form feed
+    b"upper": _bit_set_of_bytes(_UPPER),
+    b"xdigit": _bit_set_of_bytes(b"0123456789abcdefABCDEF"),
 }
 _LOWER_SET = _CLASSES[b"lower"]
 _UPPER_SET = _CLASSES[b"upper"]
@@ -98,7 +98,7 @@ class _GlobParser:
         self.any = _NOT_SLASH if path_mode else _ANY
         self.fold = fold
         self.start = literal
-        self.parts: list[int | str] = [self._plain(byte) for byte in pattern[:literal]]
+        self.parts: list[int | str] = [self._parse_plain_byte(byte) for byte in pattern[:literal]]
         self.steps = literal
         self._bracket = -1  # position of the next `]`, so that a set full of `[:` is searched once
 
@@ -109,23 +109,23 @@ class _GlobParser:
                 self.steps += 1
                 byte = pattern[at]
                 if byte == 0x2A:
-                    at = self._star(at)
+                    at = self._parse_stars(at)
                 elif byte == 0x3F:
                     self.parts.append(self.any)
                     at += 1
                 elif byte == 0x5B:
-                    at = self._set(at + 1)
+                    at = self._parse_set(at + 1)
                 elif byte == _BACKSLASH:
                     self.parts.append(_ONE[self._byte(at + 1)])
                     at += 2
                 else:
-                    self.parts.append(self._plain(byte))
+                    self.parts.append(self._parse_plain_byte(byte))
                     at += 1
         except _MalformedError:
             return NOTHING._replace(steps=self.steps)
         return Glob(tuple(self.parts), self.steps)
 
-    def _plain(self, byte: int) -> int:
+    def _parse_plain_byte(self, byte: int) -> int:
         return _ONE[byte + 32] if self.fold and 0x41 <= byte <= 0x5A else _ONE[byte]
 
     def _byte(self, at: int) -> int:
@@ -133,7 +133,7 @@ class _GlobParser:
             raise _MalformedError
         return self.pattern[at]
 
-    def _star(self, at: int) -> int:
+    def _parse_stars(self, at: int) -> int:
         pattern = self.pattern
         end = at + 1
         while pattern[end : end + 1] == b"*":
@@ -154,7 +154,7 @@ class _GlobParser:
             self.parts.append(SKIP)
         return end + 1
 
-    def _set(self, at: int) -> int:
+    def _parse_set(self, at: int) -> int:
         """Parse a set after its `[`. Returns the position after its `]`."""
         negated = self._byte(at) in b"!^"
         at += negated
@@ -171,10 +171,10 @@ class _GlobParser:
                     at += 1
                     last = self._byte(at)
                 if last >= before:
-                    accepted |= self._range(before, last)
+                    accepted |= self._bytes_in_range(before, last)
                 before = 0
-            elif byte == 0x5B and (end := self._class_end(at)) >= 0:
-                accepted |= self._class(self.pattern[at + 2 : end - 1])
+            elif byte == 0x5B and (end := self._find_class_end(at)) >= 0:
+                accepted |= self._bytes_of_class(self.pattern[at + 2 : end - 1])
                 at, before = end, 0
             else:
                 accepted |= _ONE[byte]
@@ -183,13 +183,13 @@ class _GlobParser:
         self.parts.append((self.any & ~accepted) if negated else (accepted & self.any))
         return at + 1
 
-    def _range(self, low: int, high: int) -> int:
+    def _bytes_in_range(self, low: int, high: int) -> int:
         members = (_ONE[high] << 1) - _ONE[low]
         if self.fold:  # the text is in lower case: a letter matches if its capital is in the range
             members |= (members & _UPPER_SET) << 32
         return members
 
-    def _class_end(self, at: int) -> int:
+    def _find_class_end(self, at: int) -> int:
         """The position of the `]` that ends a `[:name:]` started at `at`; -1 if the `[` is only a member of the set."""
         if self._byte(at + 1) != 0x3A:
             return -1
@@ -200,7 +200,7 @@ class _GlobParser:
             self.steps += self._bracket - at
         return self._bracket if self._bracket > at + 2 and self.pattern[self._bracket - 1] == 0x3A else -1
 
-    def _class(self, name: bytes) -> int:
+    def _bytes_of_class(self, name: bytes) -> int:
         if name not in _CLASSES:
             raise _MalformedError
         return _LOWER_SET | _UPPER_SET if self.fold and name == b"upper" else _CLASSES[name]
@@ -235,15 +235,15 @@ _FIRST = {STAR: "[^/]*?", DEEP: ".*?", SKIP: "(?:.*?/)??"}
 
 def _set_expression(parts: Sequence[int | str]) -> str:
     """For an engine that follows all alternatives at once."""
-    return "".join([_PLAIN[part] if isinstance(part, str) else _token(part) for part in parts])
+    return "".join([_PLAIN[part] if isinstance(part, str) else _expression_for_byte_set(part) for part in parts])
 
 
 def _backtracking_expression(parts: Sequence[int | str]) -> str:
     """For a backtracking engine: each part keeps its first match."""
-    return _joined_at_stars(parts, (DEEP, SKIP), lambda block: _joined_at_stars(block, (STAR,), _set_expression))
+    return _join_parts_at_stars(parts, (DEEP, SKIP), lambda block: _join_parts_at_stars(block, (STAR,), _set_expression))
 
 
-def _joined_at_stars(parts: Sequence[int | str], stars: tuple[str, ...], build: Callable[[Sequence[int | str]], str]) -> str:
+def _join_parts_at_stars(parts: Sequence[int | str], stars: tuple[str, ...], build: Callable[[Sequence[int | str]], str]) -> str:
     """One expression: the parts between these stars, each joined to the star before it."""
     cuts = [number for number, part in enumerate(parts) if part in stars]
     built = [build(parts[: cuts[0]] if cuts else parts)]
@@ -254,7 +254,7 @@ def _joined_at_stars(parts: Sequence[int | str], stars: tuple[str, ...], build: 
 
 
 @cache
-def _token(accepted: int) -> str:
+def _expression_for_byte_set(accepted: int) -> str:
     """A regular expression for one byte of a set."""
     if accepted == _NOT_SLASH:
         return "[^/]"

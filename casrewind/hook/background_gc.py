@@ -9,7 +9,7 @@ import os
 from contextlib import suppress
 
 from .. import errors, launch
-from ..store.budget_and_gc_state import GcState, high_water, low_water
+from ..store.budget_and_gc_state import GcState, size_at_which_gc_is_due, size_to_which_gc_shrinks
 from ..store.failure_log import FailureLog
 
 TYPE_CHECKING = False
@@ -42,19 +42,19 @@ def run_gc(context: "Context", limits: "Limits") -> None:
         os.nice(_NICER)
     before = GcState.read(context.store.path)
     budget, target = limits.max_size, None
-    if budget is not None and context.store.size() > high_water(budget):
-        target = low_water(budget)
+    if budget is not None and context.store.size() > size_at_which_gc_is_due(budget):
+        target = size_to_which_gc_shrinks(budget)
     log = FailureLog(context.store.path)
     try:
         found = collecting.collect(context, limits, target=target)
     except errors.StoreBusy:
         return  # another gc or a long save is running: the next save checks again
     except (errors.CasrewindError, OSError, MemoryError) as error:
-        log.add(f"gc by itself: {error}")
+        log.append_line(f"gc by itself: {error}")
         context.store.maintenance().record_failed_gc()
         return
     if found.floor and not before.floor:
         for note in found.notes:
-            log.add(f"gc by itself: {note}")
+            log.append_line(f"gc by itself: {note}")
     if found.damaged:
-        log.add(f"gc by itself: {len(found.damaged)} damaged packs were left alone: run casrewind verify --repair")
+        log.append_line(f"gc by itself: {len(found.damaged)} damaged packs were left alone: run casrewind verify --repair")

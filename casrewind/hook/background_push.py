@@ -42,7 +42,7 @@ def start_push(root: str, remotes: str, settings: "Settings", *, wait: float | N
         claim = PushClaim(directory)
         try:
             if wait is not None:
-                claim.hurry()
+                claim.skip_wait_of_next_push()
             process = _spawn(root, settings, claim) if claim.take() else 0
             return wait is not None and _is_done(claim, process, end)
         finally:

@@ -86,7 +86,7 @@ class HookLog:
         from ..store import failure_log
 
         with suppress(Exception):
-            if self.directory and failure_log.FailureLog(self.directory).add(text):
+            if self.directory and failure_log.FailureLog(self.directory).append_line(text):
                 return
             from .. import environment, fsio, locations
 
@@ -94,7 +94,7 @@ class HookLog:
             if locations.ownership_problem(directory):
                 return  # other users must not read which project failed
             fsio.make_directories(directory)
-            failure_log.FailureLog(directory).add(text)
+            failure_log.FailureLog(directory).append_line(text)
 
 
 def _fill_standard_streams() -> None:
@@ -372,7 +372,7 @@ def _save_as_child(job: HookJob, outcome: "Outcome", log: HookLog) -> None:
             for line in lines:
                 if agent_event.time_in_line(line) >= job.at_ns:
                     agent_event.record_missed(context, line)
-            missed.drop(lines)
+            missed.remove(lines)
     job.start_push()
 
 

@@ -220,14 +220,14 @@ class Helper:
             os.nice(_NICER)
         fd = self._tree.fd
         try:
-            with open_until_end(self.root.path, self._settings, create=False) as context, context.store.holding():
+            with open_until_end(self.root.path, self._settings, create=False) as context, context.store.hold_shared_lock():
                 unseen = save.find_unreported_changes(context, watch, lambda: not any(fcntl.ioctl(fd, _FIONREAD, bytes(4))))
         except (errors.CasrewindError, OSError) as error:
-            FailureLog(self._store).add(f"casrewind watch: the comparison of all files failed: {error}")
+            FailureLog(self._store).append_line(f"casrewind watch: the comparison of all files failed: {error}")
             return b"doubt"
         if unseen:
             names = ", ".join(printable(path) for path in unseen[:3])
-            FailureLog(self._store).add(
+            FailureLog(self._store).append_line(
                 f"casrewind watch: {len(unseen)} paths had changed without a report of the system ({names}): a bug, unless by mmap, by "
                 "asynchronous writes, through a block device or by another hard link; the next checkpoint has them"
             )

@@ -11,7 +11,7 @@ import sys
 from contextlib import suppress
 
 from .._typing import NoReturn
-from ..store.layout import LEAST_MEMORY, memory_for
+from ..store.layout import LEAST_MEMORY, address_space_needed_for
 
 SECONDS = 30 * 60
 """Seconds of processor time. A first save of a million files needs some minutes."""
@@ -36,7 +36,7 @@ def raise_limit_for_index(store: str) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     if soft == LEAST_MEMORY:
         with suppress(OSError):
-            resource.setrlimit(resource.RLIMIT_AS, (_lower_of(memory_for(store), hard), hard))
+            resource.setrlimit(resource.RLIMIT_AS, (_lower_of(address_space_needed_for(store), hard), hard))
 
 
 def _lower_limit(kind: int, wanted: int, most: int = resource.RLIM_INFINITY) -> None:

@@ -17,7 +17,7 @@ def state_line(context: Context) -> str:
     if why := writability.why_unwritable(context.store.path):
         return f"{_UNPROTECTED}nothing can be saved: {why}"
     key = context.root.key
-    number = context.store.count(key)
+    number = context.store.count_listed_checkpoints(key)
     last = context.store.head(key, listed=True)
     if context.store.is_interrupted(key):
         return "casrewind: a restore was interrupted; casrewind restore --continue finishes it, --abort takes it back"

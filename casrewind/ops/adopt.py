@@ -107,7 +107,7 @@ def _adopt_store(request: AdoptRequest, old: str, source: str, target: str) -> A
                 f"casrewind --store {printable(source)} restore ID --to DIR writes one of {printable(old)} elsewhere; to go on with those "
                 f"instead, move {printable(target)} away and adopt again"
             )
-        registry.remove_empty(target, request.deadline)
+        registry.remove_store_if_empty(target, request.deadline)
         with Store(source, deadline=request.deadline) as opened:
             adopted = _record(request, old, opened, points)
         registry.rename_store(source, target)
@@ -119,9 +119,9 @@ def finish(root: Root, source: str, target: str, deadline: float) -> None:
     too."""
     with registry.hold_alone(source, deadline):
         with Store(source, deadline=deadline) as opened:
-            if any(point.worktree != root.key for point in registry.newest_in(opened)):
+            if any(point.worktree != root.key for point in registry.newest_of_each_worktree(opened)):
                 raise errors.WorkspaceError(f"the store {printable(source)} has checkpoints of others, too")
-        registry.remove_empty(target, deadline)
+        registry.remove_store_if_empty(target, deadline)
         registry.rename_store(source, target)
 
 
@@ -232,7 +232,7 @@ def _candidate_stores(root: Root, data: str) -> list[_FormerRoot]:
     """Candidate stores: those with the same base name first, then by last use."""
     end = time.monotonic() + _MOST_SECONDS
     stem = roots.readable_part_of_store_name(root.path) + "-"
-    names = sorted(registry.by_last_use(data), key=lambda name: not name.startswith(stem))  # stable
+    names = sorted(registry.names_by_last_write(data), key=lambda name: not name.startswith(stem))  # stable
     found: list[_FormerRoot | None] = []
     with Worktree(root.path) as tree:
         for name in [name for name in names if name != roots.store_name_of(root.owner)][:_MOST_STORES]:
@@ -245,10 +245,10 @@ def _candidate_stores(root: Root, data: str) -> list[_FormerRoot]:
 
 def _inspect_former(path: str, root: Root, tree: Worktree, *, is_namesake: bool) -> _FormerRoot | None:
     with Store(path, deadline=_WAIT) as store:
-        listed = registry.newest_in(store, quickly=True)  # without an index, fully read only namesakes
+        listed = registry.newest_of_each_worktree(store, quickly=True)  # without an index, fully read only namesakes
         if (listed and _newest_of_missing_root(path, root, listed) is None) or not (listed or is_namesake):
             return None
-        newest = _newest_of_missing_root(path, root, registry.newest_in(store))
+        newest = _newest_of_missing_root(path, root, registry.newest_of_each_worktree(store))
         if newest is None or newest.worktree == root.key:
             return newest and _FormerRoot(path, root.path, is_sure=False)
         old = os.fsdecode(newest.root)

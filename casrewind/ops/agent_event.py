@@ -78,7 +78,7 @@ def _lock_file(store: str, name: str) -> Iterator[int | None]:
     layout = Layout(store)
     if not layout.exists():
         layout.create()
-    layout.check()
+    layout.raise_unless_sound()
     lock = locks.open_lock(layout.lock_path(name))
     try:
         yield lock
@@ -147,10 +147,10 @@ def is_too_soon(context: Context, event: Event, at_ns: int) -> bool:
 def untold_since(context: Context, event: Event) -> int | None:
     """The record of the ledger since which files were restored that the event's session was not told of; None = there is
     nothing to tell. 0 if no prompt of the session is known. Call it before the checkpoint of the event is made."""
-    noted = context.store.sessions.untold(event.agent, event.session)
+    noted = context.store.sessions.record_since_untold(event.agent, event.session)
     if noted is not None:
         return noted
-    if not context.store.has_steps(context.root.key):
+    if not context.store.has_finished_restore(context.root.key):
         return None
     own, newest = (context.root.key, event.agent, event.session), context.store.newest_of_agents(context.root.key).get(event.agent)
 
@@ -205,7 +205,8 @@ def record_event(
     if lack and transcripts:
         from ..store.failure_log import FailureLog
 
-        FailureLog(context.store.path).add(f"{event.agent} {event.name}: made, but without the conversation: {event.transcript} {lack}")
+        line = f"{event.agent} {event.name}: made, but without the conversation: {event.transcript} {lack}"
+        FailureLog(context.store.path).append_line(line)
     return saved
 
 

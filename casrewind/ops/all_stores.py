@@ -136,7 +136,7 @@ def _remove(store: Found, age: float, *, force: bool) -> str:
         with registry.hold_for_removal(store.path, registry.PATIENCE):
             reason = _why_kept(describe(registry.inspect(store.path)), age, force=force)
             if reason == "":
-                registry.unregister(store.path)
+                registry.rename_out_of_registry(store.path)
                 return ""
     except errors.StoreError as error:
         return str(error)

@@ -178,7 +178,7 @@ class _StatePlace:
         try:
             if self._tree is None:
                 restore_to.materialise(context, point, self.directory, is_published=False)
-            with context.store.holding():
+            with context.store.hold_shared_lock():
                 preflight.refuse_forgotten(context, point)
                 lost: list[Kept] = []
                 with naming_checkpoint(context.store):

@@ -28,7 +28,7 @@ def keep_from_gc(context: Context, points: Collection[Checkpoint]) -> Iterator[N
         if os.access(context.store.path, os.W_OK):
             raise store_error(error, "writing to", context.store.path) from error
     try:
-        with context.store.holding():  # from here on gc sees the row
+        with context.store.hold_shared_lock():  # from here on gc sees the row
             left = {point.id for point, _ in context.store.checkpoints()}
         gone = next((point for point in points if point.id not in left), None)
         if gone is not None:

@@ -36,7 +36,7 @@ def store_rest(context: Context, *, transcripts: bool) -> Checkpoint | None:
     if os.path.isfile(cursor.transcript):  # a session in a database has no offsets
         cursor = transcript_position.moved_to_end(agents.load_client(head.agent), cursor, data)
     with context.store.writing() as writer:
-        count, digest, chunks = writer.put_growing(io.BytesIO(data), len(data))
+        count, digest, chunks = writer.put_append_only(io.BytesIO(data), len(data))
         draft = head._replace(
             seq=0,
             id="c" + os.urandom(7).hex(),

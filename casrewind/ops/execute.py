@@ -94,7 +94,7 @@ def execute(
 
 def _is_told_first(context: Context) -> bool:
     """True if no restore of the worktree was finished yet, and the client of an agent here can tell it."""
-    if not context.tells_agent or context.store.has_steps(context.root.key):
+    if not context.tells_agent or context.store.has_finished_restore(context.root.key):
         return False
     worked = context.store.newest_of_agents(context.root.key)
     if not worked:

@@ -34,7 +34,7 @@ def finish_restore(context: Context, *, forward: bool) -> Restored:
     """Finish the interrupted restore, or reverse it. A path in neither its old nor its new state was edited since: it
     is kept and reported. Raises NothingToUndo if no restore was interrupted."""
     context.tree.reopen_root_if_replaced()
-    with context.store.restoring(context.root.key), context.store.writing() as writer:
+    with context.store.hold_restore_lock(context.root.key), context.store.writing() as writer:
         try:
             operation = context.store.journals.read(context.root.key)
             if operation is None:
@@ -93,7 +93,7 @@ def _set_journal_aside(context: Context, error: errors.CasrewindError) -> errors
     head = context.store.head(context.root.key)
     while head is not None and head.trigger != checkpoints.SAFETY:
         head = context.store.checkpoint(head.parent) if head.parent else None
-    aside = context.store.journals.set_aside(context.root.key)
+    aside = context.store.journals.rename_out_of_the_way(context.root.key)
     hint = error.hint if head is None else f"{error.hint}, and casrewind restore {head.id} goes to the newest state before a restore"
     return errors.StoreDamaged(
         f"{error.problem}. What was under way is unknown; it is left as it is, and its journal is now {printable(aside)}", hint

@@ -20,7 +20,7 @@ from ..model import retention
 from ..model.checkpoint import Checkpoint
 from ..model.retention import Decision, Dropped, Limits
 from ..store.agent_sessions import AgentSession
-from ..store.budget_and_gc_state import has_inodes, most_together, reserve
+from ..store.budget_and_gc_state import bytes_reserved_for_gc, has_room_for_few_files, most_bytes_copied_before_removal
 from ..store.maintenance import AFTER, BEFORE, Maintenance
 from ..store.reachability import Marker
 from ..store.sweep import PackUsage, Sweep
@@ -68,7 +68,7 @@ def make_room(context: Context, needed: int) -> bool:
     budget = context.limits.max_size
     if budget is None:
         return True
-    target = budget - reserve(budget) - needed
+    target = budget - bytes_reserved_for_gc(budget) - needed
     collect(context, Limits(None, None, max_size=budget), target=target)
     return context.store.size() <= target
 
@@ -80,7 +80,7 @@ def collect(context: Context, limits: Limits | None = None, *, dry_run: bool = F
     maintenance = context.store.maintenance()
     before = context.store.size()
     if dry_run:
-        with context.store.holding():
+        with context.store.hold_shared_lock():
             decision, _ = _decide(context, limits, maintenance, target)
             reach = _mark_needed(context, decision.kept)
             found, _ = maintenance.sweep().pack_usage(reach.marked)
@@ -95,7 +95,7 @@ def collect(context: Context, limits: Limits | None = None, *, dry_run: bool = F
     except errors.StoreFull:
         pass  # once more, with the room of the ballast
     try:
-        with maintenance.without_ballast(limits.max_size):
+        with maintenance.with_room_from_ballast(limits.max_size):
             done = _collect(context, maintenance, limits, target, before, forgotten)
     except errors.StoreFull as error:
         raise _no_room_error(context, before, forgotten, error) from error
@@ -106,7 +106,7 @@ def _no_room_error(context: Context, before: int, forgotten: Sequence[Dropped], 
     """The error of a gc that had too little room: what it did, and what it needs."""
     freed = max(before - context.store.size(), 0)
     needed = error.needed or context.store.maintenance().sweep().room_to_forget()
-    what = f"{needed:,} bytes of free space" if has_inodes(context.store.path) else "two free inodes"
+    what = f"{needed:,} bytes of free space" if has_room_for_few_files(context.store.path) else "two free inodes"
     return errors.StoreFull(
         f"no space left for gc: it forgot {len(forgotten):,} checkpoints and freed {freed:,} bytes; for more it needs {what} on the "
         f"disk of the store {printable(context.store.path)}",
@@ -124,21 +124,21 @@ def _collect(
     with maintenance.exclude_other_maintenance():
         unfinished = finish_interrupted_purge(context, maintenance)
         maintenance.remove_drafts()  # drafts of killed processes count as used space: they would cost a checkpoint
-        maintenance.fit_ballast(limits.max_size)
+        maintenance.remove_ballast_if_too_large(limits.max_size)
         directory_origins.drop_rows_of_gone(context)
         bisect_pins.drop_rows_of_dead(context)
         decision = _forget(context, maintenance, limits, target)
         forgotten += decision.dropped
         seq, points, reach = _mark_everything(context, maintenance)
         why = _why_nothing_may_go(points, reach) if maintenance.sweep().pack_usage(())[0] else ()
-        most = most_together(context.limits.max_size)
+        most = most_bytes_copied_before_removal(context.limits.max_size)
         damaged = () if why else sweep(context, maintenance, reach, seq, most=most)
         if not why:
-            with suppress(errors.StoreFull), maintenance.exclusively():  # without room the ledger stays longer, no more
+            with suppress(errors.StoreFull), maintenance.hold_store_exclusively():  # without room the ledger stays longer, no more
                 maintenance.compact_ledger_and_index()
         maintenance.remove_leftovers()
         if limits.max_age is not None:
-            context.store.sessions.forget_old(time.time_ns() - round(limits.max_age * 1e9), _is_live)
+            context.store.sessions.forget_old_and_dead(time.time_ns() - round(limits.max_age * 1e9), _is_live)
         maintenance.record_gc(began_ns, decision.floor)
     kept, notes = len(maintenance.published_after(0)), (*unfinished, *decision.notes, *why)
     after = context.store.size()
@@ -198,7 +198,7 @@ def _why_needed(context: Context) -> dict[str, str]:
         for step in (*history.undo, *history.redo):
             needed.update(dict.fromkeys((step.target, step.before, step.safety), "undo"))
         needed[history.current] = "current"
-    for journal in context.store.journals.open():
+    for journal in context.store.journals.read_all():
         needed.update(dict.fromkeys((journal.target, journal.safety, journal.current), "an open restore"))
     sessions = context.store.sessions
     live = {(found.agent, found.session) for found in (*sessions.all(), *sessions.running_commands()) if _is_live(found)}
@@ -224,13 +224,13 @@ def _forget(context: Context, maintenance: Maintenance, limits: Limits, target: 
         decision, weighed = _decide(context, limits, maintenance, target, weighed)
         if not decision.dropped:
             return decision
-        with maintenance.exclusively():  # no restore is between its target and its journal
+        with maintenance.hold_store_exclusively():  # no restore is between its target and its journal
             now = _only_saved_since(maintenance, seq)
             if bisect_pins.needed_by_bisects(context).intersection(item.checkpoint.id for item in decision.dropped):
                 continue  # it began in between; a row is no record of the ledger
             if now and maintenance.forget([item.checkpoint.id for item in decision.dropped], now):
                 return decision
-    with maintenance.exclusively():
+    with maintenance.hold_store_exclusively():
         decision, _ = _decide(context, limits, maintenance, target, weighed)
         maintenance.forget([item.checkpoint.id for item in decision.dropped], maintenance.newest_seq())
     return decision
@@ -271,7 +271,7 @@ def refuse_damage(reach: Marker) -> None:
 
 
 def _mark_more(context: Context, reach: Marker, points: Iterable[Checkpoint]) -> None:
-    plans = [journal.plan for journal in context.store.journals.open()]
+    plans = [journal.plan for journal in context.store.journals.read_all()]
     plans += step_plans(context)
     mark_points(reach, points, plans)
 
@@ -286,7 +286,7 @@ def mark_points(reach: Marker, points: Iterable[Checkpoint], plans: Iterable[byt
     """Mark everything that checkpoints and plans need."""
     found = list(points)
     transcripts = [point.transcript for point in found if point.transcript is not None]
-    reach.add([point.tree for point in found], [point.domain for point in found], plans, transcripts)
+    reach.mark_with_references([point.tree for point in found], [point.domain for point in found], plans, transcripts)
 
 
 def sweep(
@@ -303,10 +303,10 @@ def sweep(
         try:
             seq = _sweep_group(context, maintenance, sweeping, group, reach, seq)
         except errors.StoreFull as error:
-            if sweeping.is_switched(group):
+            if sweeping.is_switch_begun_in_index(group):
                 raise  # the old packs are garbage now: another run finds them
             if len(group) == 1:
-                needed = sweeping.room_for(group[0])
+                needed = sweeping.room_to_sweep_pack(group[0])
                 raise errors.StoreFull(f"{error.problem}: {needed:,} bytes are needed", error.hint, needed) from error
             # one after the other needs less room, and each makes room for the next; merging alone makes none
             waiting.extendleft([usage] for usage in sorted(group, key=lambda u: u.live, reverse=True) if usage.dead)
@@ -324,20 +324,20 @@ def merge_packs(context: Context) -> None:
     with suppress(errors.CasrewindError), maintenance.exclude_other_maintenance(patience=0.0):
         if maintenance.unfinished_purge():
             return  # gc finishes it first
-        with maintenance.exclusively(patience=0.0):
+        with maintenance.hold_store_exclusively(patience=0.0):
             pass  # else the copy would be in vain
         sweeping = maintenance.sweep()
-        groups = sweeping.small_packs(most_together(context.limits.max_size))
+        groups = sweeping.groups_of_small_packs(most_bytes_copied_before_removal(context.limits.max_size))
         for group in groups[:1]:  # the next save takes the next group: none waits for long, and no gc for a save
             kept = sweeping.blobs_of_packs(group)
             copied = sweeping.copy_reachable(group, kept)
             if copied is None:
                 continue
             try:
-                with maintenance.exclusively(patience=0.0):
-                    sweeping.switch(copied, kept)
+                with maintenance.hold_store_exclusively(patience=0.0):
+                    sweeping.switch_to_copies_and_remove_packs(copied, kept)
             finally:
-                copied.writer.abort()
+                copied.writer.remove_unfinished()
         if len(groups) < 2 or sweeping.damaged:
             maintenance.record_merge()
 
@@ -350,12 +350,12 @@ def _sweep_group(
     if copied is None:
         return seq
     try:
-        with maintenance.exclusively():
+        with maintenance.hold_store_exclusively():
             latest = maintenance.newest_seq()
             _mark_more(context, reach, maintenance.published_after(seq))
-            sweeping.switch(copied, reach.marked)
+            sweeping.switch_to_copies_and_remove_packs(copied, reach.marked)
     finally:
-        copied.writer.abort()
+        copied.writer.remove_unfinished()
     return latest
 
 
@@ -364,8 +364,8 @@ def finish_purge(context: Context, maintenance: Maintenance, reach: Marker, seq:
     Returns the damaged packs that could not be swept; if there are any, the purge is still unfinished."""
     damaged = sweep(context, maintenance, reach, seq, thorough=True)
     if not damaged:
-        with maintenance.exclusively():
-            maintenance.end_purge()
+        with maintenance.hold_store_exclusively():
+            maintenance.remove_purged_bytes_and_marker()
     return damaged
 
 
@@ -373,7 +373,7 @@ def finish_interrupted_purge(context: Context, maintenance: Maintenance) -> tupl
     """Finish an interrupted purge. Returns notes for the user."""
     how = maintenance.unfinished_purge()
     if how == BEFORE:
-        maintenance.forget_purge()
+        maintenance.remove_purge_marker()
     if how != AFTER:
         return (NOT_BEGUN,) if how else ()
     seq, points, reach = _mark_everything(context, maintenance)
@@ -387,7 +387,7 @@ def unfinished_purge(context: Context) -> str:
     """A note about an interrupted purge; "" without one, or if a purge is running."""
     maintenance = context.store.maintenance()
     how = maintenance.unfinished_purge()
-    if not how or maintenance.is_busy():
+    if not how or maintenance.is_running():
         return ""
     if how == BEFORE:
         return NOT_BEGUN

@@ -19,9 +19,9 @@ from ..gitignore.rules import (
     MOST_BYTES,
     SHARED_FILE,
     RuleFile,
-    is_protecting,
+    can_protect_ignored_paths,
     raw_lines,
-    read_beginning_if_regular,
+    read_beginning_if_regular_file,
     why_refused,
 )
 from ..messages import printable, store_error, store_errors
@@ -129,7 +129,7 @@ def _change(
     context: Context, words: Sequence[Word], change: Callable[[Context, _RuleEditor, Word], None], *, shared: bool
 ) -> RuleChange:
     lock = Layout(context.store.path).lock_path("rules")
-    with context.store.holding(), locks.locked(lock, exclusive=True, deadline=context.store.deadline):
+    with context.store.hold_shared_lock(), locks.locked(lock, exclusive=True, deadline=context.store.deadline):
         editor = _RuleEditor(context, shared=shared)
         for word in words:
             change(context, editor, word)
@@ -154,9 +154,9 @@ def find_lost_protections(context: Context, actions: Iterable[Action]) -> tuple[
     found: list[LostRule] = []
     for action in actions:
         file = action.path.rpartition(b"/")[2]
-        if not is_protecting(action.path) or action.before is None or action.before == action.after:
+        if not can_protect_ignored_paths(action.path) or action.before is None or action.before == action.after:
             continue
-        data = read_beginning_if_regular(action.path, context.tree.fd, MOST_BYTES) or b""
+        data = read_beginning_if_regular_file(action.path, context.tree.fd, MOST_BYTES) or b""
         kept: list[bytes] = []
         if action.after is not None and action.after.kind == manifest.FILE and action.after.size <= MOST_BYTES:
             kept = b"".join(context.store.content(action.after)).split(b"\n")
@@ -242,7 +242,7 @@ def _read(tree: Worktree) -> list[bytes]:
         status = os.stat(SHARED_FILE, dir_fd=tree.fd, follow_symlinks=False)
     except FileNotFoundError:
         return []
-    data = read_beginning_if_regular(SHARED_FILE, tree.fd, MOST_BYTES) if stat.S_ISREG(status.st_mode) else None
+    data = read_beginning_if_regular_file(SHARED_FILE, tree.fd, MOST_BYTES) if stat.S_ISREG(status.st_mode) else None
     if data is None:
         raise errors.UnsafePath(f"{printable(SHARED_FILE)} is not a regular file", "replace it by one, then try again")
     return data.removesuffix(b"\n").split(b"\n") if data else []

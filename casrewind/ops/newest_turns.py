@@ -63,7 +63,7 @@ def read_rows(context: Context, rows: int, turns: int) -> NewestTurns | None:
 def read_some(context: Context, seen: ScannedWorktree | None = None) -> NewestTurns | None:
     """Some of the newest rows that are certainly right. None if all checkpoints are few, or have to be read. `seen`: see
     TurnView."""
-    if context.store.count(context.root.key) <= SHORT:
+    if context.store.count_listed_checkpoints(context.root.key) <= SHORT:
         return None
     return next((part for part in _parts(context, 0, "", seen) if part.rows), None)
 

@@ -89,7 +89,7 @@ class PathHistory:
         Raises as `log`."""
         slices, left, is_there = self._slices(), most, False
         while left != 0:
-            with self._context.store.holding():
+            with self._context.store.hold_shared_lock():
                 found = next(slices, None)
                 part = [] if found is None else list(islice(found, left))
                 if found is None and not is_there and not self._lookup.seen:
@@ -318,7 +318,7 @@ def stream_file(context: Context, point: Checkpoint, path: bytes) -> Iterator[by
 
 
 def _pieces(context: Context, point: Checkpoint, path: bytes) -> Iterator[bytes]:
-    with context.store.holding():
+    with context.store.hold_shared_lock():
         entry = _find(context, point, path)
         if entry.kind == LINK:
             yield entry.target

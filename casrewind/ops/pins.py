@@ -38,7 +38,7 @@ class Marking(NamedTuple):
 def pin(context: Context, point: Checkpoint, label: str | None = None) -> Marking:
     """Protect a checkpoint from gc. A `label` replaces its current label. Raises UsageError for an invalid label,
     CheckpointNotFound if gc deleted the checkpoint first."""
-    with context.store.holding():  # keeps gc out until the mark is written
+    with context.store.hold_shared_lock():  # keeps gc out until the mark is written
         everything = context.store.checkpoints()
         old = _marks_of(everything, point)
         standing = label_of(point, old)
@@ -54,7 +54,7 @@ def pin(context: Context, point: Checkpoint, label: str | None = None) -> Markin
 def unpin(context: Context, point: Checkpoint) -> Marking:
     """Allow gc to delete a checkpoint. Its label remains but no longer protects it. Raises CheckpointNotFound as `pin`
     does."""
-    with context.store.holding():
+    with context.store.hold_shared_lock():
         old = _marks_of(context.store.checkpoints(), point)
         standing = label_of(point, old)
         if not is_kept_by_mark(point, old):

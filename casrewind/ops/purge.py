@@ -18,7 +18,7 @@ from functools import lru_cache
 
 from .. import errors
 from .._typing import Any, NamedTuple
-from ..gitignore.rules import shown_name
+from ..gitignore.rules import name_for_output
 from ..messages import printable
 from ..model import checkpoint as checkpoints
 from ..model import diff as diffs
@@ -103,12 +103,12 @@ def purge(context: Context, scope: Sequence[bytes], *, confirm: Confirm | None =
         raise errors.UsageError("purge needs paths below the root", "to delete everything, remove the store itself")
     maintenance = context.store.maintenance()
     if dry_run:
-        with context.store.holding():
+        with context.store.hold_shared_lock():
             refuse_open_restores(context)
             return _report(context, _Collector(context, asked, _digest_only), dry_run=True)
     with maintenance.exclude_other_maintenance():
         finish_interrupted(context, maintenance)
-        with context.store.holding():
+        with context.store.hold_shared_lock():
             refuse_open_restores(context)
             report = _report(context, found := _Collector(context, asked, _digest_only), dry_run=False)
         if not report.purged and not found.gone:
@@ -328,7 +328,7 @@ def _purged(entry: Entry) -> Entry:
 
 def refuse_open_restores(context: Context) -> None:
     """Raise JournalOpen if a restore of any worktree is unfinished: it needs its plan and its bytes unchanged."""
-    for operation in context.store.journals.open():
+    for operation in context.store.journals.read_all():
         point = context.store.checkpoint(operation.safety)
         where = f" in {printable(point.root)}" if point is not None else ""
         raise errors.JournalOpen(
@@ -349,14 +349,14 @@ def carry_out(context: Context, maintenance: Maintenance, collect: Callable[[Put
     maintenance lock. Raises StoreBusy, StoreFull, StoreDamaged, JournalOpen and what `collect` raises."""
     for _ in range(_TRIES):
         reach, seq, found = _store_and_mark(context, maintenance, collect)
-        with maintenance.exclusively():
+        with maintenance.hold_store_exclusively():
             if done := maintenance.newest_seq() == seq:
                 refuse_open_restores(context)
                 _begin(context, maintenance, found)
         if done:
             break
     else:
-        with maintenance.exclusively():  # block all saves: a stream of saves could delay the purge forever
+        with maintenance.hold_store_exclusively():  # block all saves: a stream of saves could delay the purge forever
             reach, seq, found = _store_and_mark(context, maintenance, collect, held=True)
             _begin(context, maintenance, found)
     if damaged := gc.finish_purge(context, maintenance, reach, seq):
@@ -400,7 +400,8 @@ def _begin(context: Context, maintenance: Maintenance, found: LedgerRewrite) -> 
             return payload if label == mark.label else undo_history.encode_mark(mark._replace(label=label))
         return payload
 
-    maintenance.begin_purge(convert, {key: _with_new_plans(history, found) for key, history in context.store.histories().items()})
+    histories = {key: _with_new_plans(history, found) for key, history in context.store.histories().items()}
+    maintenance.rewrite_ledger_for_purge(convert, histories)
 
 
 def _with_new_plans(history: History, found: LedgerRewrite) -> History:
@@ -412,7 +413,7 @@ def _with_new_plans(history: History, found: LedgerRewrite) -> History:
 
 def rule_path(rule: RuleRef) -> bytes:
     """The path of a rule file. A rule file outside the worktree gets a fixed name."""
-    return paths.join(rule.base, shown_name(rule.source))
+    return paths.join(rule.base, name_for_output(rule.source))
 
 
 def checkpoints_of(context: Context) -> list[Checkpoint]:

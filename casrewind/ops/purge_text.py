@@ -84,12 +84,12 @@ def purge_text(context: Context, text: bytes, *, confirm: Confirm | None = None,
     found = _TextSearch(context, SecretText(text))
     maintenance = context.store.maintenance()
     if dry_run:
-        with context.store.holding():
+        with context.store.hold_shared_lock():
             refuse_open_restores(context)
             return _report(context, found, dry_run=True)
     with maintenance.exclude_other_maintenance():
         finish_interrupted(context, maintenance)
-        with context.store.holding():
+        with context.store.hold_shared_lock():
             refuse_open_restores(context)
             report = _report(context, found, dry_run=False)
         if confirm is not None and not confirm(report):
@@ -229,20 +229,20 @@ class _TextSearch:
         count = 0
         for directory in self._logs:
             with store_errors("writing the log of", directory):
-                count += FailureLog(directory).blank_lines(lambda line: self.secret.is_in(line, cut=len(line) >= LINE), dry=dry)
+                count += FailureLog(directory).blank_bad_lines(lambda line: self.secret.is_in(line, cut=len(line) >= LINE), dry=dry)
         return count
 
     def count_and_replace_in_sessions(self, *, dry: bool) -> int:
         """The number of rows of sessions whose event has a name with the text. Replaces these names unless `dry`."""
         sessions = self._context.store.sessions
         with store_errors("writing the sessions of", self._context.store.path):
-            return sessions.rename_events(lambda event: self.text_or_dropped(event) != event, DROPPED, dry=dry)
+            return sessions.rename_bad_events(lambda event: self.text_or_dropped(event) != event, DROPPED, dry=dry)
 
     def forget_missed(self) -> None:
         """Forget events that wait for their record, if their prompt contains the text."""
         with store_errors("writing the events of", self._context.store.path):
             for events in missed_events.missed_events_of_store(self._context.store.path):
-                events.forget(lambda line: self.secret.is_in(line) or self._is_in_prompt(line))
+                events.remove_where(lambda line: self.secret.is_in(line) or self._is_in_prompt(line))
 
     def _is_in_prompt(self, line: bytes) -> bool:
         try:

@@ -95,7 +95,7 @@ def restore(
 
     if dry_run:
         return only_plan(context, prepared)
-    with context.store.restoring(context.root.key), context.store.writing() as writer:
+    with context.store.hold_restore_lock(context.root.key), context.store.writing() as writer:
         preflight.refuse_open_journal(context)
         preflight.refuse_forgotten(context, target)
         report, now = prepared(writer)

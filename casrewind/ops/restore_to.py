@@ -48,7 +48,7 @@ def materialise(
     given = [directories] if isinstance(directories, str) else list(directories)
     _refuse(context, given)
     began = time.monotonic()
-    with context.store.holding():
+    with context.store.hold_shared_lock():
         if is_published:
             preflight.refuse_forgotten(context, target)
         lost: list[Kept] = []

@@ -147,7 +147,7 @@ def _save_within_budget(context: Context, moment: Moment, budget: int | None, *,
         index = StatIndex() if rehash else read_stat_index(context)
         policy = context.policy._replace(as_of=moment.at_ns)
         scan = scans.scan(context.tree, writer, policy, index, context.watch, context.progress)
-        head, newest = context.store.heads(context.root.key)
+        head, newest = context.store.newest_and_newest_listed(context.root.key)
         counts = Counts(0, 0, 0)
         if head is None or head.tree != scan.tree:  # without an earlier checkpoint everything is new
             counts = diffs.count(diffs.diff(diffs.lenient_loader(writer.load_tree), head.tree if head else None, scan.tree))
@@ -172,7 +172,7 @@ def record_unsaved(context: Context, moment: Moment) -> None:
     """Record a moment at which nothing was saved, with the state of the newest checkpoint. A flag says so. Does nothing
     without a checkpoint. Raises StoreError and others."""
     with context.store.writing() as writer:
-        head, _ = context.store.heads(context.root.key)
+        head, _ = context.store.newest_and_newest_listed(context.root.key)
         if head is None:
             return
         identity, more = "c" + os.urandom(7).hex(), moment.more
@@ -275,7 +275,7 @@ def _put_transcript(writer: StoreWriter, path: str, size: int) -> Entry | None:
     """Store a transcript. The part stored before costs nothing. Returns None if it is no longer readable."""
     try:
         with open(os.open(path, fsio.READ_FLAGS), "rb", buffering=0) as file:
-            count, digest, chunks = writer.put_growing(file, size)
+            count, digest, chunks = writer.put_append_only(file, size)
     except OSError:  # of the client's file; store errors have their own classes
         return None
     return manifest.Entry(manifest.FILE, 0o600, count, 0, digest, chunks=chunks) if count == size else None
@@ -325,7 +325,7 @@ def read_stat_index(context: Context) -> StatIndex:
     context.tree.reopen_root_if_replaced()
     key, life = context.root.key, context.tree.life
     memory = None if context.watch is None else context.watch.memory
-    if memory is not None and memory.basis is not None and context.store.is_valid(key, Basis(*memory.basis), life):
+    if memory is not None and memory.basis is not None and context.store.is_basis_valid(key, Basis(*memory.basis), life):
         memory.begin_scan()
         return memory
     if context.watch is not None:
@@ -344,7 +344,7 @@ def update_stat_index(context: Context, scan: scans.Scan, point: Checkpoint) -> 
         basis = context.store.basis(point, scan.life)
         if context.watch is None or context.watch.full:
             value, records = scan.known.updated_value(records), {}
-            context.store.remember(context.root.key, basis, value)
+            context.store.replace_stat_file(context.root.key, basis, value)
     if context.watch is not None:
         is_kept = scan.known is context.watch.memory and value == scan.known.value
         context.watch.record_that_all_is_saved(basis, b"" if is_kept else value, records)
@@ -353,7 +353,7 @@ def update_stat_index(context: Context, scan: scans.Scan, point: Checkpoint) -> 
 def finish_watched_save(context: Context, watch: "ChangeSet") -> None:
     """Finish a save with a watcher after the client was answered. Raises CasrewindError, OSError."""
     try:
-        with context.store.holding():
+        with context.store.hold_shared_lock():
             write_watched(context, watch)
     finally:
         watch.proof = context.store.index.record_state()
@@ -368,7 +368,7 @@ def write_watched(context: Context, watch: "ChangeSet", *, wholly: bool = False)
         return
     memory.begin_scan()
     basis, value = Basis(*memory.basis), memory.updated_value({})
-    context.store.remember(context.root.key, basis, value)
+    context.store.replace_stat_file(context.root.key, basis, value)
     watch.replace(basis, value)
 
 

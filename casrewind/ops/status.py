@@ -102,7 +102,7 @@ def _status(context: Context, unwritable: str) -> Status:
         )
     history = context.store.history(key)
     return Status(
-        checkpoints=context.store.count(key),
+        checkpoints=context.store.count_listed_checkpoints(key),
         last=last,
         label=label,
         protected=last is not None and last.files > 0 and not unwritable,

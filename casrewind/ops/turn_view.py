@@ -71,7 +71,7 @@ class TurnView:
         self.marks = {point.id: marked for point, marked in found}
         self.is_damaged = False
         try:
-            operations = _operations(context, self.points) if has_operations and context.store.has_steps(worktree) else []
+            operations = _operations(context, self.points) if has_operations and context.store.has_finished_restore(worktree) else []
         except errors.StoreDamaged:
             if needs_operations:
                 raise

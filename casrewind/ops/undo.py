@@ -105,7 +105,7 @@ def _reverse_step(
     preflight.refuse_open_journal(context)
     if dry_run:
         return only_plan(context, prepared)
-    with context.store.restoring(context.root.key), context.store.writing() as writer:
+    with context.store.hold_restore_lock(context.root.key), context.store.writing() as writer:
         preflight.refuse_open_journal(context)
         report, now = prepared(writer)
         made = context.store.checkpoint(step.safety)

@@ -87,7 +87,7 @@ class Usage(NamedTuple):
 def usage(context: Context, depth: int | None = None) -> Usage:
     """Measure the whole store, including other worktrees' checkpoints. `depth` truncates paths to this many components
     and sums directories; None lists files. Raises StoreBusy, LedgerCorrupt."""
-    with context.store.holding():
+    with context.store.hold_shared_lock():
         found = _Measurement(context).measure_all(depth)
     try:
         after = gc.collect(context, dry_run=True)
@@ -111,7 +111,7 @@ class _Measurement:
         groups = [numbers[_session(point)] for point, _ in everything]
         plans, damaged = needed_plans(self._context)
         self._problems += damaged
-        owners.append([graph.plan(digest) for digest in plans])  # the last owner gets what no checkpoint needs
+        owners.append([graph.number_of_plan(digest) for digest in plans])  # the last owner gets what no checkpoint needs
         groups.append(len(sessions))
         graph.read_containers()
         sizes = self._sizes()
@@ -136,7 +136,7 @@ class _Measurement:
             shared=found.shared,
             other=other,
             garbage=max(total - count * len(packs.HEAD) - found.unique - found.shared, 0),
-            trees=sum(sizes[own] for own in {reachability.node_of(graph.edges[tree][0]) for tree in graph.trees}),
+            trees=sum(sizes[own] for own in {reachability.node_number_of_edge(graph.edges[tree][0]) for tree in graph.trees}),
             gc_frees=None,
             checkpoints=tuple(rows),
             paths=tuple(_Paths(graph, sizes, depth).rows(self._listable_trees(everything))),
@@ -149,11 +149,11 @@ class _Measurement:
         graph = self._graph
 
         def below(tree: int) -> tuple[int, list[int]]:
-            named = [reachability.node_of(edge) for edge in graph.directory(tree)]
+            named = [reachability.node_number_of_edge(edge) for edge in graph.named_edges_of_directory(tree)]
             return len(named), [node for node in named if node in graph.trees]
 
         points = {point.tree: point for point, _ in everything}
-        numbers = {graph.tree(tree): tree for tree in points}
+        numbers = {graph.number_of_tree(tree): tree for tree in points}
         for number, why in path_count.reasons_to_refuse(below, numbers).items():
             tree = numbers[number]
             refused = errors.ManifestRefused(why, (tree,), points.pop(tree).id)
@@ -162,8 +162,8 @@ class _Measurement:
 
     def _nodes_named_by(self, point: Checkpoint) -> list[int]:
         graph = self._graph
-        found = [graph.tree(point.tree), graph.domain(point.domain)]
-        return found if point.transcript is None else [*found, graph.file(point.transcript)]
+        found = [graph.number_of_tree(point.tree), graph.number_of_domain(point.domain)]
+        return found if point.transcript is None else [*found, graph.number_of_content(point.transcript)]
 
     def _sizes(self) -> "array[int]":
         """The stored bytes of every blob, by its number; 0 for a blob in no pack."""
@@ -171,7 +171,7 @@ class _Measurement:
         sizes = array("Q", [0]) * len(graph)
         for digest, place in self._context.store.maintenance().sweep().places(graph.blobs()):
             if place is not None:
-                sizes[graph.blob(digest)] = place.length
+                sizes[graph.number_of_blob(digest)] = place.length
             elif digest not in graph.missing:
                 graph.missing[digest] = errors.BlobMissing(f"blob {digest.hex()[:16]} is in no pack")
         return sizes
@@ -186,7 +186,7 @@ class _Measurement:
         members: dict[tuple[str, str], list[Checkpoint]] = {}
         for point in points:
             members.setdefault(_session(point), []).append(point)
-        stored = [{self._graph.file(p.transcript) for p in members[one] if p.transcript is not None} for one in sessions]
+        stored = [{self._graph.number_of_content(p.transcript) for p in members[one] if p.transcript is not None} for one in sessions]
         transcripts = _weigh_sets(self._graph, sizes, stored)
         rows = [
             SessionUsage(
@@ -227,7 +227,7 @@ def _weigh_sets(graph: ReferenceGraph, sizes: Sequence[int], sets: Iterable[Iter
             if seen[node] != number:
                 seen[node] = number
                 total += sizes[node]
-                stack += [reachability.node_of(edge) for edge in graph.edges.get(node, ())]
+                stack += [reachability.node_number_of_edge(edge) for edge in graph.edges.get(node, ())]
         found.append(total)
     return found
 
@@ -245,7 +245,7 @@ class _Paths:
     def rows(self, trees: Iterable[bytes]) -> list[PathUsage]:
         """The paths below these trees, the largest first."""
         graph = self._graph
-        self._walk([graph.tree(digest) for digest in trees])
+        self._walk([graph.number_of_tree(digest) for digest in trees])
         names = graph.names()
         weights = _weigh_sets(graph, self._sizes, self._versions.values())
         found = [
@@ -265,7 +265,7 @@ class _Paths:
             new = set(edges[tree]) - known
             known |= new
             for edge in new:
-                name, node = reachability.name_of(edge), reachability.node_of(edge)
+                name, node = reachability.name_of(edge), reachability.node_number_of_edge(edge)
                 if not name:  # the tree's own blob, or a node of a large directory
                     if node in trees and (path, node) not in visited:
                         visited.add((path, node))

@@ -47,7 +47,7 @@ class Verified(NamedTuple):
 
 def verify(context: Context, *, quick: bool = False) -> Verified:
     """Check the whole store, including other worktrees' checkpoints. Read-only. Raises StoreBusy."""
-    with context.store.holding():
+    with context.store.hold_shared_lock():
         return _Check(context, quick=quick).check_all()
 
 
@@ -266,13 +266,13 @@ def repair(context: Context) -> Verified:
     with maintenance.exclude_other_maintenance():
         with suppress(errors.StoreDamaged):  # unreadable head: the progress of the purge is unknown
             if maintenance.unfinished_purge() == BEFORE:  # the ledger to be replaced is still in place
-                maintenance.forget_purge()
+                maintenance.remove_purge_marker()
                 done.append(NOT_BEGUN)
         salvage = maintenance.salvage()
-        with maintenance.exclusively():
+        with maintenance.hold_store_exclusively():
             done += salvage.repair_ledger()
-        done += salvage.repair_packs(maintenance.exclusively, context.progress_bar("checking packs"))
-        with maintenance.exclusively():
+        done += salvage.repair_packs(maintenance.hold_store_exclusively, context.progress_bar("checking packs"))
+        with maintenance.hold_store_exclusively():
             done += salvage.set_bad_journals_aside(context.store.journals)
             salvage.rebuild_index()
     return verify(context)._replace(repaired=tuple(done))

@@ -161,7 +161,7 @@ def _remove_new(directory: str, context: Context, *, was_there: bool) -> None:
     from ..store import registry
 
     with suppress(errors.CasrewindError, OSError):
-        registry.remove_empty(context.store.path, 1.0)
+        registry.remove_store_if_empty(context.store.path, 1.0)
     if not was_there:
         with suppress(OSError):
             os.rmdir(directory)

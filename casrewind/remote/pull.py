@@ -83,7 +83,7 @@ def pull(context: Context, remote: Remote, *, newest: bool = False) -> Pulled:
     """
     taken: dict[str, int] = {}
     problems: list[str] = []
-    with context.store.pushing():
+    with context.store.hold_push_lock():
         progress = _Progress(remote.files)
         known = set(context.store.identities())
         names = _names_given(remote)
@@ -389,7 +389,7 @@ class Fetcher:
         waiting = list(lacking)
         for start in range(0, len(waiting), _BATCH):
             batch = waiting[start : start + _BATCH]
-            for digest in set(batch).difference(self._writer.lacking(batch)):
+            for digest in set(batch).difference(self._writer.neither_stored_nor_pending(batch)):
                 del lacking[digest]
         del waiting
         heap.trim()
@@ -401,14 +401,14 @@ class Fetcher:
         marker = Marker(self._read, self._context.counter("looking for what is new"), skip=lambda _kind, _digest: False)
         files = [point.transcript for point in points if point.transcript is not None]
         try:
-            marker.add([point.tree for point in points], [point.domain for point in points], (), files)
+            marker.mark_with_references([point.tree for point in points], [point.domain for point in points], (), files)
         except errors.UnsafePath as error:  # a tree of another machine with names that no save makes
             raise PieceDamaged(str(error)) from error
         return marker
 
     def _read(self, wanted: list[bytes], kind: int) -> Iterator[tuple[bytes, bytes | errors.StoreDamaged]]:
         """A Reader of containers (store/reachability.py)."""
-        absent = dict.fromkeys(self._writer.lacking(wanted), kind)
+        absent = dict.fromkeys(self._writer.neither_stored_nor_pending(wanted), kind)
         found = dict(self._store(absent)) if absent else {}
         for digest in wanted:
             if digest in found:
@@ -434,7 +434,7 @@ class Fetcher:
             done += 1
             if done % _TRIM == 0:
                 heap.trim()
-            if self._writer.written > self._kept + _AT_ONCE:  # what is in a pack needs no memory
+            if self._writer.bytes_written > self._kept + _AT_ONCE:  # what is in a pack needs no memory
                 self.make_durable()
             if progress is not None and done % 100 == 0:
                 progress(done, total)
@@ -445,7 +445,7 @@ class Fetcher:
         self._context.store.add_blobs(self._writer)
         self._context.store.index.close()
         heap.trim()
-        self._kept = self._writer.written
+        self._kept = self._writer.bytes_written
 
     def problems(self, machine: str, lost: int, taken: int) -> list[str]:
         """Sentences about damaged pieces, if `lost` checkpoints could not be taken."""

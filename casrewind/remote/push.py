@@ -75,7 +75,7 @@ def push(
         store_rest(context, transcripts=environment.configuration().transcripts)
     if anew and verify(context).problems:
         raise errors.StoreDamaged("this store is damaged, and the remote may have what is lost here", "casrewind verify names it")
-    with context.store.pushing(), context.store.holding():
+    with context.store.hold_push_lock(), context.store.hold_shared_lock():
         pushing = _Push(context, remote)
         if dry_run:
             return pushing.count()
@@ -244,9 +244,9 @@ class _Push:
         )
         with_transcripts = points if self._remote.config.conversations else []
         files = [point.transcript for point in with_transcripts if point.transcript is not None]
-        marker.add([point.tree for point in points[:1]], [point.domain for point in points], (), files)
+        marker.mark_with_references([point.tree for point in points[:1]], [point.domain for point in points], (), files)
         marker.names = {}
-        marker.add([point.tree for point in points[1:]], (), ())
+        marker.mark_with_references([point.tree for point in points[1:]], (), ())
         for error in marker.missing.values():
             raise error
         return marker

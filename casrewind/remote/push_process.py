@@ -44,7 +44,7 @@ def run_push_process(context: Context, environ: Mapping[str, str], interval: flo
         with _limited(limit):
             while claim.take():
                 _wait_for_turn(claim, interval)
-                claim.note_begin()
+                claim.note_push_begins()
                 with suppress(errors.StoreBusy):  # a person pushes or pulls just now
                     push(context, open_remote(context.store, environ, patience=0))
                 claim.release()

@@ -178,7 +178,7 @@ class _ChainCheck:
         )
         files = [point.transcript for point in points if point.transcript is not None]
         try:
-            marker.add([point.tree for point in points], [point.domain for point in points], (), files)
+            marker.mark_with_references([point.tree for point in points], [point.domain for point in points], (), files)
         except errors.CasrewindError:  # a tree that no save makes
             return True
         return bool(marker.missing or marker.content)

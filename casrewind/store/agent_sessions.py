@@ -56,9 +56,9 @@ class AgentSessions:
 
     def record(self, session: AgentSession) -> None:
         """Record the state of a session. Errors are ignored: the record may be missing."""
-        name = _name(session.agent, session.session)
+        name = _file_name_of(session.agent, session.session)
         with suppress(OSError, ValueError):
-            data = _encode(session)
+            data = _encode_session(session)
             with suppress(FileExistsError):
                 fsio.make_directory(self._place)
             self._replace_without_sync(self._place, name, data)
@@ -67,59 +67,59 @@ class AgentSessions:
 
     def all(self) -> list[AgentSession]:
         """All recorded sessions of agents, newest first."""
-        return self._recorded(_END)
+        return self._read_sessions_ending_in(_END)
 
     def running_commands(self) -> list[AgentSession]:
         """The commands of `casrewind run` that have not ended, newest first. `session` is the id of the turn's before."""
-        return self._recorded(_RUN_END)
+        return self._read_sessions_ending_in(_RUN_END)
 
-    def _recorded(self, end: str) -> list[AgentSession]:
+    def _read_sessions_ending_in(self, end: str) -> list[AgentSession]:
         found = []
         with suppress(OSError):
             for name in os.listdir(self._place):
-                session = _read(os.path.join(self._place, name)) if name.endswith(end) else None
+                session = _read_session(os.path.join(self._place, name)) if name.endswith(end) else None
                 if session is not None:
                     found.append(session)
         return sorted(found, key=lambda session: session.updated_ns, reverse=True)
 
     def find(self, agent: str, session: str) -> AgentSession | None:
         """One session."""
-        return _read(os.path.join(self._place, _name(agent, session)))
+        return _read_session(os.path.join(self._place, _file_name_of(agent, session)))
 
-    def untold(self, agent: str, session: str) -> int | None:
+    def record_since_untold(self, agent: str, session: str) -> int | None:
         """The record of the ledger after which a session was not yet told what was restored, None = it was told."""
         try:
-            return int(fsio.read_file(self._untold(agent, session), _MOST))
+            return int(fsio.read_file(self._path_of_untold(agent, session), _MOST))
         except (OSError, ValueError):
             return None
 
     def record_untold(self, agent: str, session: str, seq: int) -> None:
         """Record, before a session is told, that it was not told since the record `seq`. Errors are ignored."""
-        path = self._untold(agent, session)
+        path = self._path_of_untold(agent, session)
         with suppress(OSError):
             self._replace_without_sync(os.path.dirname(path), os.path.basename(path), b"%d\n" % seq)
 
     def record_told(self, agent: str, session: str) -> None:
         """Record that a session was told. Errors are ignored: then it is told once more."""
         with suppress(OSError):
-            os.unlink(self._untold(agent, session))
+            os.unlink(self._path_of_untold(agent, session))
 
-    def _untold(self, agent: str, session: str) -> str:
-        return os.path.join(self._place, _name(agent, session) + _UNTOLD)
+    def _path_of_untold(self, agent: str, session: str) -> str:
+        return os.path.join(self._place, _file_name_of(agent, session) + _UNTOLD)
 
-    def rename_events(self, is_bad: Callable[[str], bool], name: str, *, dry: bool) -> int:
+    def rename_bad_events(self, is_bad: Callable[[str], bool], name: str, *, dry: bool) -> int:
         """Set the event of each row for which `is_bad` is true to `name`, unless `dry`. Returns the number of rows.
         Raises OSError."""
         bad = [session for session in self.all() if is_bad(session.event)]
         for session in bad if not dry else ():
-            data = _encode(session._replace(event=name))
-            self._replace_without_sync(self._place, _name(session.agent, session.session), data)
-        newest = _read(os.path.join(self._store, NEWEST))
+            data = _encode_session(session._replace(event=name))
+            self._replace_without_sync(self._place, _file_name_of(session.agent, session.session), data)
+        newest = _read_session(os.path.join(self._store, NEWEST))
         if newest is not None and is_bad(newest.event) and not dry:
-            self._replace_without_sync(self._store, NEWEST, _encode(newest._replace(event=name)))
+            self._replace_without_sync(self._store, NEWEST, _encode_session(newest._replace(event=name)))
         return len(bad)
 
-    def forget_old(self, before_ns: int, is_live: Callable[[AgentSession], bool]) -> int:
+    def forget_old_and_dead(self, before_ns: int, is_live: Callable[[AgentSession], bool]) -> int:
         """Forget sessions without a transcript and without an event since `before_ns`, and runs that are not live, which
         were killed. Returns their number."""
         gone = [s for s in self.all() if s.updated_ns < before_ns and not (s.transcript and os.path.lexists(s.transcript))]
@@ -131,7 +131,7 @@ class AgentSessions:
     def forget(self, agent: str, session: str) -> None:
         """Forget a session. Errors are ignored: its process is gone, or is seen to be gone later."""
         with suppress(OSError):
-            os.unlink(os.path.join(self._place, _name(agent, session)))
+            os.unlink(os.path.join(self._place, _file_name_of(agent, session)))
         self.record_told(agent, session)
 
     def _replace_without_sync(self, directory: str, name: str, data: bytes) -> None:
@@ -141,16 +141,16 @@ class AgentSessions:
             os.rename(draft, os.path.join(directory, name))
 
 
-def _name(agent: str, session: str) -> str:
+def _file_name_of(agent: str, session: str) -> str:
     digest = digests.of(session.encode("utf-8", "surrogatepass"))  # an id may contain bytes that a file name may not
     return f"{agent}-{digest[:12].hex()}{_RUN_END if agent == RUN else _END}"
 
 
-def _encode(session: AgentSession) -> bytes:
-    return fastjson.encode_flat(_shape(session)).encode() + b"\n"
+def _encode_session(session: AgentSession) -> bytes:
+    return fastjson.encode_flat(_json_fields_of(session)).encode() + b"\n"
 
 
-def _shape(session: AgentSession) -> dict[str, str | int | bool]:
+def _json_fields_of(session: AgentSession) -> dict[str, str | int | bool]:
     return {
         "version": VERSION,
         "agent": session.agent,
@@ -169,7 +169,7 @@ def _shape(session: AgentSession) -> dict[str, str | int | bool]:
     }
 
 
-def _read(path: str) -> AgentSession | None:
+def _read_session(path: str) -> AgentSession | None:
     try:
         value = fastjson.loads(fsio.read_file(path, _MOST).decode())
         session = AgentSession(

@@ -23,19 +23,19 @@ def make_ballast(layout: Layout, budget: int | None) -> None:
     with suppress(OSError):
         status = os.statvfs(layout.root)
         if status.f_bavail * status.f_frsize >= _LEAST_FREE:
-            make_again(layout, budget)
+            make_ballast_whatever_is_free(layout, budget)
 
 
-def make_again(layout: Layout, budget: int | None) -> None:
+def make_ballast_whatever_is_free(layout: Layout, budget: int | None) -> None:
     """Make the ballast in whatever room the disk has. Errors are ignored."""
-    if is_too_large(budget):
+    if is_budget_too_small_for_ballast(budget):
         return
     with suppress(OSError), fsio.draft_file(layout.temporary) as (draft, fd):
-        _allocate(fd)
+        _allocate_blocks(fd)
         os.rename(draft, layout.ballast)
 
 
-def is_too_large(budget: int | None) -> bool:
+def is_budget_too_small_for_ballast(budget: int | None) -> bool:
     """True if a store with this budget has no ballast."""
     return budget is not None and budget < _LEAST_BUDGET
 
@@ -54,7 +54,7 @@ def remove_ballast(layout: Layout) -> None:
         os.unlink(layout.ballast)
 
 
-def _allocate(fd: int) -> None:
+def _allocate_blocks(fd: int) -> None:
     try:
         os.posix_fallocate(fd, 0, SIZE)
     except (AttributeError, OSError) as error:  # macOS does not have the call, some file systems do not support it

@@ -58,14 +58,14 @@ class GcState(NamedTuple):
                 fsio.write_all(fd, text.encode())
                 os.rename(draft, os.path.join(layout.root, _NAME))
 
-    def why_gc_again(self, now_ns: int, packs: int, packed: int, budget: int | None) -> str:
+    def reason_to_run_gc_again(self, now_ns: int, packs: int, packed: int, budget: int | None) -> str:
         """The reason to run gc again, or "". `packs`: number of packs; `packed`: their bytes; `budget`: in bytes."""
         size = packed + self.beside
         if not -_HOUR_NS <= now_ns - self.at_ns <= _DAY_NS:
             return "a day has passed"
         if packs > self.packs + MANY:
             return "there are many small packs"
-        if budget is not None and size > high_water(budget) and size > self.size + budget // 16:
+        if budget is not None and size > size_at_which_gc_is_due(budget) and size > self.size + budget // 16:
             return "the store has grown to its budget"
         return ""
 
@@ -88,14 +88,14 @@ class WriteQuota:
         self._left: int | None = None
         self._free = 0
 
-    def check_write(self, written: int, more: int) -> None:
+    def raise_unless_write_fits(self, written: int, more: int) -> None:
         """Check a write of `more` bytes after `written` bytes. Raises OverBudget, StoreFull."""
         if self._left is None:
             self._free = free_bytes(self._layout.root)
             self._left = 1 << 62
             if self._budget is not None:
                 packs = sum(-(-size // _BLOCK) * _BLOCK for size in self._disk.values())
-                self._left = self._budget - reserve(self._budget) - packs - self._layout.size(packs=False)
+                self._left = self._budget - bytes_reserved_for_gc(self._budget) - packs - self._layout.size(packs=False)
                 if self._left < self._budget // 2 and GcState.read(self._layout.root).floor:
                     self._left = 1 << 62  # gc has found that the budget cannot be kept: what has to stay is more than that
         if written + more > self._left and self._budget is not None:
@@ -107,7 +107,7 @@ class WriteQuota:
                 "free some space and try again",
             )
 
-    def check_file_size(self, size: int) -> None:
+    def raise_unless_file_fits(self, size: int) -> None:
         """Check the size of a file before reading it. Raises StoreFull if it cannot fit."""
         if size > (left := free_bytes(self._layout.root)):
             raise errors.StoreFull(
@@ -117,7 +117,7 @@ class WriteQuota:
             )
 
 
-def has_inodes(store: str) -> bool:
+def has_room_for_few_files(store: str) -> bool:
     """True if the disk of the store at that path has room for a few more files."""
     try:
         status = os.statvfs(store)
@@ -126,21 +126,21 @@ def has_inodes(store: str) -> bool:
     return status.f_files == 0 or status.f_favail >= _LEAST_INODES  # some file systems count none
 
 
-def reserve(budget: int) -> int:
+def bytes_reserved_for_gc(budget: int) -> int:
     """Bytes of a budget that saves leave free: gc needs them, for one pack at a time, to free others."""
     return min(MAX_SIZE + _SLACK, budget // 4)
 
 
-def high_water(budget: int) -> int:
+def size_at_which_gc_is_due(budget: int) -> int:
     """Bytes of a store at which gc becomes due, so that the next save still fits."""
-    return budget - reserve(budget) - budget // 16
+    return budget - bytes_reserved_for_gc(budget) - budget // 16
 
 
-def low_water(budget: int) -> int:
+def size_to_which_gc_shrinks(budget: int) -> int:
     """Bytes to which gc reduces a store that reached its budget, so that gc is not due at every save."""
-    return high_water(budget) - budget // 16
+    return size_at_which_gc_is_due(budget) - budget // 16
 
 
-def most_together(budget: int | None) -> int:
+def most_bytes_copied_before_removal(budget: int | None) -> int:
     """Bytes that gc may copy before it removes the originals."""
     return MAX_SIZE if budget is None else min(MAX_SIZE, budget // 8)

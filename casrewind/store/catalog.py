@@ -73,7 +73,7 @@ UNMARKED = Marked(pinned=False, label="")
 _PINNED, _RELEASED = 1, 2
 
 
-def read_state(tables: "Tables") -> CatalogState:
+def read_catalog_state(tables: "Tables") -> CatalogState:
     """The state. Raises IndexGone if the index has no valid state."""
     value = tables[b"meta"].get(_STATE_KEY)
     if value is None or len(value) != _STATE.size:
@@ -115,15 +115,15 @@ def encode_marks(marks: Marked) -> bytes:
     return bytes([bits]) + marks.label.encode("utf-8", "surrogateescape")
 
 
-def _look_up(tables: "Tables", name: bytes, key: bytes, rows: Callable[[CatalogState], int]) -> bytes | None:
+def _get_row_or_none(tables: "Tables", name: bytes, key: bytes, rows: Callable[[CatalogState], int]) -> bytes | None:
     """A row, or None if it is certainly absent. `rows` returns the expected number of rows in the table."""
     value = tables[name].get(key)
     if value is None:
-        _all_rows(tables, name, rows(read_state(tables)))
+        _read_all_rows(tables, name, rows(read_catalog_state(tables)))
     return value
 
 
-def _all_rows(tables: "Tables", name: bytes, rows: int) -> dict[bytes, bytes]:
+def _read_all_rows(tables: "Tables", name: bytes, rows: int) -> dict[bytes, bytes]:
     """All rows of a small table. LMDB does not notice if damage removes rows from a page."""
     found = dict(tables[name].items())
     if len(found) != rows:
@@ -131,17 +131,17 @@ def _all_rows(tables: "Tables", name: bytes, rows: int) -> dict[bytes, bytes]:
     return found
 
 
-def newest_of_all(
+def checkpoints_with_marks(
     tables: "Tables", most: int | None = None, wanted: Callable[[checkpoints.Checkpoint], bool] = lambda _: True,
     farthest: int | None = None, before: int | None = None,
 ) -> list[tuple[checkpoints.Checkpoint, Marked]]:  # fmt: skip
     """All checkpoints with their marks, newest first; with `most`, up to and including that many `wanted` ones; with
     `farthest`, at most that many in all; with `before`, those with a lower sequence number."""
-    state = read_state(tables)
-    count, rows = tables[b"points"].backwards()
+    state = read_catalog_state(tables)
+    count, rows = tables[b"points"].count_and_items_from_last()
     if count != state.points:
         raise IndexUnusable("a row of the index is missing")
-    marks = _all_rows(tables, b"marks", state.marks)
+    marks = _read_all_rows(tables, b"marks", state.marks)
     found = []
     if before is not None:
         rows = dropwhile(lambda row: int.from_bytes(row[0]) >= before, rows)
@@ -155,13 +155,13 @@ def newest_of_all(
     return found
 
 
-def oldest_point(tables: "Tables", worktree: bytes) -> checkpoints.Checkpoint | None:
+def oldest_checkpoint(tables: "Tables", worktree: bytes) -> checkpoints.Checkpoint | None:
     """The oldest checkpoint of a worktree, safety checkpoints included."""
     rows = (checkpoints.decode(int.from_bytes(key), payload) for key, payload in tables[b"points"].items())
     return next((point for point in rows if point.worktree == worktree), None)
 
 
-def points_after(tables: "Tables", seq: int) -> list[checkpoints.Checkpoint]:
+def checkpoints_after_seq(tables: "Tables", seq: int) -> list[checkpoints.Checkpoint]:
     """Every checkpoint with a higher sequence number, oldest first."""
     rows = tables[b"points"].items((seq + 1).to_bytes(_SEQ))
     return [checkpoints.decode(int.from_bytes(key), payload) for key, payload in rows]
@@ -169,7 +169,7 @@ def points_after(tables: "Tables", seq: int) -> list[checkpoints.Checkpoint]:
 
 def identities(tables: "Tables") -> dict[str, int]:
     """{id: sequence number} of every checkpoint."""
-    rows = _all_rows(tables, b"ids", read_state(tables).points)
+    rows = _read_all_rows(tables, b"ids", read_catalog_state(tables).points)
     return {key.decode(): int.from_bytes(value) for key, value in rows.items()}
 
 
@@ -177,14 +177,14 @@ def histories(tables: "Tables") -> "dict[bytes, undo_history.History]":
     """{worktree key: undo history} of the worktrees with a history."""
     from ..model import history as undo_history
 
-    rows = _all_rows(tables, b"worktrees", read_state(tables).worktrees)
+    rows = _read_all_rows(tables, b"worktrees", read_catalog_state(tables).worktrees)
     found = {worktree: decode_worktree(value).history() for worktree, value in rows.items()}
     return {worktree: history for worktree, history in found.items() if history != undo_history.NO_HISTORY}
 
 
 def point(tables: "Tables", checkpoint: str) -> checkpoints.Checkpoint | None:
     """A checkpoint by its id."""
-    key = _look_up(tables, b"ids", checkpoint.encode(), lambda state: state.points) if checkpoint else None
+    key = _get_row_or_none(tables, b"ids", checkpoint.encode(), lambda state: state.points) if checkpoint else None
     payload = tables[b"points"].get(key) if key is not None else None
     if key is None:
         return None
@@ -234,11 +234,11 @@ EMPTY_ROW = WorktreeRow()
 
 def worktree_row(tables: "Tables", worktree: bytes) -> WorktreeRow:
     """The row of a worktree; its next checkpoint is compared with the newest."""
-    value = _look_up(tables, b"worktrees", worktree, lambda state: state.worktrees) if worktree else None
+    value = _get_row_or_none(tables, b"worktrees", worktree, lambda state: state.worktrees) if worktree else None
     return EMPTY_ROW if value is None else decode_worktree(value)
 
 
-def newest_points(tables: "Tables", worktree: bytes) -> tuple[checkpoints.Checkpoint | None, checkpoints.Checkpoint | None]:
+def newest_and_newest_listed(tables: "Tables", worktree: bytes) -> tuple[checkpoints.Checkpoint | None, checkpoints.Checkpoint | None]:
     """Returns (newest, newest that is not a safety checkpoint); the same object if both are the same checkpoint."""
     found = worktree_row(tables, worktree)
     newest = point(tables, found.newest)
@@ -247,7 +247,7 @@ def newest_points(tables: "Tables", worktree: bytes) -> tuple[checkpoints.Checkp
 
 def newest_listed(tables: "Tables") -> list[checkpoints.Checkpoint]:
     """The newest checkpoint of each worktree that is not a safety checkpoint."""
-    rows = _all_rows(tables, b"worktrees", read_state(tables).worktrees)
+    rows = _read_all_rows(tables, b"worktrees", read_catalog_state(tables).worktrees)
     found = (point(tables, decode_worktree(value).listed) for value in rows.values())
     return [newest for newest in found if newest is not None]
 
@@ -260,7 +260,7 @@ def newest_of_agents(tables: "Tables", worktree: bytes) -> dict[str, checkpoints
 
 def marks_of(tables: "Tables", checkpoint: str) -> Marked:
     """The marks of one checkpoint."""
-    return decode_marks(_look_up(tables, b"marks", checkpoint.encode(), lambda state: state.marks))
+    return decode_marks(_get_row_or_none(tables, b"marks", checkpoint.encode(), lambda state: state.marks))
 
 
 def encode_worktree(row: WorktreeRow) -> bytes:
@@ -370,7 +370,7 @@ def drop_packs(tables: "Tables", packs: Iterable[str], digests: Iterable[bytes])
 # -- changes of the tables by ledger records
 
 
-def apply_record(tables: "Tables", state: CatalogState, record: ledger.Record) -> CatalogState:
+def apply_ledger_record(tables: "Tables", state: CatalogState, record: ledger.Record) -> CatalogState:
     """Apply one record of the ledger. Unknown kinds change nothing."""
     state = state._replace(end=record.end, seq=record.seq)
     if record.kind == ledger.CHECKPOINT:
@@ -381,13 +381,14 @@ def apply_record(tables: "Tables", state: CatalogState, record: ledger.Record) -
 
     if record.kind in _OPERATIONS:
         operation = undo_history.decode_operation(record.payload)
-        old = _present_row(tables, operation.worktree)
-        return _set_row(tables, state, operation.worktree, old.with_history(undo_history.history_after(old.history(), operation)))
+        old = _worktree_row_or_empty(tables, operation.worktree)
+        row = old.with_history(undo_history.history_after(old.history(), operation))
+        return _set_or_remove_worktree_row(tables, state, operation.worktree, row)
     if record.kind == ledger.FORGET:
         return _apply_forget(tables, state, undo_history.decode_forgotten(record.payload))
     if record.kind == ledger.HISTORY:
         worktree, history = undo_history.decode_standing(record.payload)
-        return _set_row(tables, state, worktree, _present_row(tables, worktree).with_history(history))
+        return _set_or_remove_worktree_row(tables, state, worktree, _worktree_row_or_empty(tables, worktree).with_history(history))
     if record.kind == ledger.ADOPT:
         return _apply_adoption(tables, state, undo_history.decode_adoption(record.payload))
     return state
@@ -399,20 +400,20 @@ def _apply_checkpoint(tables: "Tables", state: CatalogState, record: ledger.Reco
     tables[b"points"].overwrite(key, record.payload)
     tables[b"ids"].overwrite(identity, key)
     state = state._replace(points=state.points + 1)
-    row = _present_row(tables, point.worktree).with_checkpoint(point)
+    row = _worktree_row_or_empty(tables, point.worktree).with_checkpoint(point)
     if point.trigger != checkpoints.SAFETY:
         row = row._replace(current=point.id)
     if point.flags & checkpoints.PINNED:
         state = state._replace(marks=state.marks + tables[b"marks"].overwrite(identity, b"\1"))
-    return _set_row(tables, state, point.worktree, row)
+    return _set_or_remove_worktree_row(tables, state, point.worktree, row)
 
 
-def _present_row(tables: "Tables", worktree: bytes) -> WorktreeRow:
+def _worktree_row_or_empty(tables: "Tables", worktree: bytes) -> WorktreeRow:
     value = tables[b"worktrees"].get(worktree)
     return EMPTY_ROW if value is None else decode_worktree(value)
 
 
-def _set_row(tables: "Tables", state: CatalogState, worktree: bytes, row: WorktreeRow) -> CatalogState:
+def _set_or_remove_worktree_row(tables: "Tables", state: CatalogState, worktree: bytes, row: WorktreeRow) -> CatalogState:
     """Set the row of a worktree; an empty row is removed."""
     if row == EMPTY_ROW:
         return state._replace(worktrees=state.worktrees - tables[b"worktrees"].delete(worktree))
@@ -450,13 +451,13 @@ def _apply_forget(tables: "Tables", state: CatalogState, identities: tuple[str, 
     for worktree, value in list(tables[b"worktrees"].items()):
         row = decode_worktree(value)
         if gone.intersection((row.newest, row.listed, *row.agents.values())):
-            state = _set_row(tables, state, worktree, _find_newest(tables, worktree, row))
+            state = _set_or_remove_worktree_row(tables, state, worktree, _find_newest_checkpoints_again(tables, worktree, row))
         elif worktree in fewer:
-            state = _set_row(tables, state, worktree, row._replace(number=row.number - fewer[worktree]))
+            state = _set_or_remove_worktree_row(tables, state, worktree, row._replace(number=row.number - fewer[worktree]))
     return state
 
 
-def _find_newest(tables: "Tables", worktree: bytes, row: WorktreeRow) -> WorktreeRow:
+def _find_newest_checkpoints_again(tables: "Tables", worktree: bytes, row: WorktreeRow) -> WorktreeRow:
     """A row with the newest checkpoints of all that there are; its undo history is kept."""
     row = EMPTY_ROW._replace(current=row.current, steps=row.steps)
     for key, payload in tables[b"points"].items():
@@ -474,8 +475,8 @@ def _apply_adoption(tables: "Tables", state: CatalogState, adoption: "undo_histo
         if point.worktree == adoption.old:
             moved = point._replace(worktree=adoption.new, root=adoption.root)
             tables[b"points"].overwrite(key, checkpoints.encode(moved))
-    old, new = _present_row(tables, adoption.old), _present_row(tables, adoption.new)
+    old, new = _worktree_row_or_empty(tables, adoption.old), _worktree_row_or_empty(tables, adoption.new)
     if new.history() == undo_history.NO_HISTORY:
         new = new._replace(current=old.current, steps=old.steps)
-    state = _set_row(tables, state, adoption.old, EMPTY_ROW)
-    return _set_row(tables, state, adoption.new, _find_newest(tables, adoption.new, new))
+    state = _set_or_remove_worktree_row(tables, state, adoption.old, EMPTY_ROW)
+    return _set_or_remove_worktree_row(tables, state, adoption.new, _find_newest_checkpoints_again(tables, adoption.new, new))

@@ -56,7 +56,7 @@ def encode_list(items: list[ChunkRef], put: Callable[[bytes], bytes]) -> bytes:
     level = 0
     while True:
         nodes = [
-            ChunkRef(put(_HEAD.pack(MAGIC, level, len(group)) + b"".join([_ITEM.pack(*i) for i in group])), _total(group))
+            ChunkRef(put(_HEAD.pack(MAGIC, level, len(group)) + b"".join([_ITEM.pack(*i) for i in group])), _total_size(group))
             for group in _groups_for_nodes(items)
         ]
         if len(nodes) == 1:
@@ -64,7 +64,7 @@ def encode_list(items: list[ChunkRef], put: Callable[[bytes], bytes]) -> bytes:
         items, level = nodes, level + 1
 
 
-def _total(items: list[ChunkRef]) -> int:
+def _total_size(items: list[ChunkRef]) -> int:
     return sum(item.length for item in items)
 
 
@@ -97,7 +97,7 @@ def chunks_of_list(load: Callable[[bytes], bytes], top: bytes, size: int | None 
     """Yield the chunks of a list, in order. `top` is the digest of its top node; `load` returns a
     node's bytes. `size`: bytes of the file."""
     level, items = decode_node(load(top))
-    if size is not None and _total(items) != size:
+    if size is not None and _total_size(items) != size:
         raise _damage_error("lengths that do not add up")
     stack = [(level, iter(items))]
     last: dict[int, tuple[bytes, int, list[ChunkRef]]] = {}  # for each level: runs of zeros repeat the same node
@@ -114,7 +114,7 @@ def chunks_of_list(load: Callable[[bytes], bytes], top: bytes, size: int | None 
             _, below, inner = last[level]
             if below != level - 1:
                 raise _damage_error("levels out of order")
-            if _total(inner) != item.length:
+            if _total_size(inner) != item.length:
                 raise _damage_error("lengths that do not add up")
             stack.append((below, iter(inner)))
 

@@ -29,19 +29,19 @@ class FailureLog:
         self._path = os.path.join(directory, "log")
         self._seen = os.path.join(directory, "log.seen")
 
-    def add(self, text: str) -> bool:
+    def append_line(self, text: str) -> bool:
         """Append a line. Returns True if it was written; errors are otherwise ignored."""
         line = f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {printable(text)[:LINE]}\n"
         with suppress(OSError, ValueError):
             with suppress(FileNotFoundError):
                 if os.stat(self._path).st_size > _MOST:
                     os.replace(self._path, self._path + ".old")
-                    self._record_shown(0)
-            self._write(self._path, line.encode("utf-8", "surrogateescape"))
+                    self._note_shown_up_to(0)
+            self._write_bytes(self._path, line.encode("utf-8", "surrogateescape"))
             return True
         return False
 
-    def take_unseen(self) -> list[str]:
+    def take_unseen_lines(self) -> list[str]:
         """The lines not yet shown to the user. They count as shown from now on."""
         try:
             size = os.stat(self._path).st_size
@@ -54,12 +54,12 @@ class FailureLog:
             return []
         with suppress(OSError):
             data = fsio.read_file(self._path, _MOST_READ, start=shown)
-            self._record_shown(shown + len(data) if len(data) < _MOST_READ else size)
+            self._note_shown_up_to(shown + len(data) if len(data) < _MOST_READ else size)
             lines = data.decode("utf-8", "replace").splitlines()
             return [line[: LINE + _TIME] for line in lines if line.strip(" \0")]
         return []
 
-    def blank_lines(self, is_bad: Callable[[bytes], bool], *, dry: bool = False) -> int:
+    def blank_bad_lines(self, is_bad: Callable[[bytes], bool], *, dry: bool = False) -> int:
         """Overwrite the lines for which `is_bad` is true with blanks, durably, in this log and the previous one.
         Returns the number of lines. Each line keeps its length, so offsets remain valid. Each file is replaced
         atomically, so a killed process leaves no partial line. Raises OSError."""
@@ -80,16 +80,16 @@ class FailureLog:
                     drafts = os.path.join(directory, "tmp")  # the data directory has none
                     fsio.replace_file(directory, name, data, temporary=drafts if os.path.isdir(drafts) else None)
                     if not is_longer:
-                        self._write(path, fsio.read_fd(fd, _MOST_READ))  # lines that a hook appended since the read
+                        self._write_bytes(path, fsio.read_fd(fd, _MOST_READ))  # lines that a hook appended since the read
         return count
 
     @staticmethod
-    def _write(path: str, data: bytes, how: int = os.O_APPEND) -> None:
+    def _write_bytes(path: str, data: bytes, how: int = os.O_APPEND) -> None:
         flags = os.O_WRONLY | os.O_CREAT | how | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with fsio.closing(os.open(path, flags, 0o600)) as fd:
             fsio.undo_umask_fd(fd)
             fsio.write_all(fd, data)
 
-    def _record_shown(self, offset: int) -> None:
+    def _note_shown_up_to(self, offset: int) -> None:
         with suppress(OSError):
-            self._write(self._seen, str(offset).encode(), os.O_TRUNC)
+            self._write_bytes(self._seen, str(offset).encode(), os.O_TRUNC)

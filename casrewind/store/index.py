@@ -78,7 +78,7 @@ class CheckedTable:
             for key, value in cursor:
                 yield bytes(key), _checked_body(bytes(key), bytes(value))
 
-    def backwards(self) -> tuple[int, Iterator[tuple[bytes, bytes]]]:
+    def count_and_items_from_last(self) -> tuple[int, Iterator[tuple[bytes, bytes]]]:
         """Returns (number of rows, iterator of (key, value) from the last key), which verifies each checksum."""
         rows = self.unchecked_items_from(b"")
         return len(rows), ((key, _checked_body(key, value)) for key, value in reversed(rows))
@@ -133,7 +133,7 @@ _OLD_NS = 20_000_000
 """Nanoseconds after which a change always gets new stat values."""
 
 
-def _version(status: os.stat_result) -> Version:
+def _version_of_file(status: os.stat_result) -> Version:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
@@ -199,17 +199,17 @@ class Index:
                     afterwards()
                     return result
                 except lmdb.MapFullError:
-                    self._grow(shared, shared.environment.info()["map_size"] * 2)
+                    self._enlarge_map_or_close(shared, shared.environment.info()["map_size"] * 2)
                 finally:  # the write changed ctime: if the index proves unusable, this version is meant
                     with suppress(OSError):
-                        self.seen = _version(os.lstat(self._file))
+                        self.seen = _version_of_file(os.lstat(self._file))
 
-    def rely_on(self, proof: Proof | None) -> None:
+    def trust_proof_and_defer_note(self, proof: Proof | None) -> None:
         """Trust another process's proof about the data file, and leave the note about later changes to `settle`."""
         self._proof, self._defers_note = proof, True
 
     def record_state(self) -> Proof | None:
-        """Note the state of the data file after the changes since `rely_on`. Returns the proof, or None if stat
+        """Note the state of the data file after the changes since `trust_proof_and_defer_note`. Returns the proof, or None if stat
         values prove nothing yet. Raises StoreBusy, OSError."""
         if not self._note_is_due:
             return self._proof
@@ -224,11 +224,11 @@ class Index:
         if status.st_size > _LARGE:  # a smaller file is read again in less time
             time.sleep(min(max(status.st_ctime_ns + _OLD_NS - time.time_ns(), 0), _OLD_NS) / 1e9)
         with self._locked(exclusive=True):
-            before, now = _version(os.stat(self._file)), time.time_ns()
+            before, now = _version_of_file(os.stat(self._file)), time.time_ns()
             written = index_check.fingerprint(self._file)
             self._record_fingerprint(written)
             self._note_is_due = False
-            is_proof = before == _version(os.stat(self._file)) and before[-1] + _OLD_NS <= now
+            is_proof = before == _version_of_file(os.stat(self._file)) and before[-1] + _OLD_NS <= now
             return (before, written) if is_proof else None
 
     def _record_fingerprint(self, written: str) -> None:
@@ -245,21 +245,21 @@ class Index:
                 if hasattr(os, "posix_fadvise"):
                     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)  # starts writeback without waiting
 
-    def _check_written(self) -> None:
+    def _refuse_unless_as_last_written(self) -> None:
         """Raise IndexUnusable if the data file differs from our last write: a wrong page pointer kills the process.
         Without a note of that write, the file must at least have all its pages."""
         noted = ""
         try:
             noted = fsio.read_file(os.path.join(self._directory, "written"), 200).decode("ascii", "replace").strip()
         except OSError as error:
-            found = index_check.verdict_on_error(error, "written")
+            found = index_check.index_error_for(error, "written")
             if found is not None and not isinstance(found, IndexGone):
                 raise found from error
         status = os.lstat(self._file)
         if not noted:
             if status.st_size < (needed := index_check.bytes_needed(self._file)):
                 raise IndexUnusable(f"the index has {status.st_size} bytes of {needed}")
-        elif self._proof != (_version(status), noted) and (
+        elif self._proof != (_version_of_file(status), noted) and (
             noted.split(" ")[0] != str(status.st_size) or noted != index_check.fingerprint(self._file)
         ):
             raise IndexUnusable("the index has other bytes than were written")
@@ -275,9 +275,9 @@ class Index:
                 self.close()
                 if not create:
                     raise IndexGone("there is no index") from None
-                self._make_file()
+                self._create_empty_data_file()
                 status = os.lstat(self._file)
-            self.seen = _version(status)
+            self.seen = _version_of_file(status)
             if not stat.S_ISREG(status.st_mode):
                 self.close()
                 raise IndexUnusable(index_check.NOT_A_FILE.format("data.mdb"))
@@ -285,11 +285,11 @@ class Index:
             if self._shared is not None and self._shared.inode != inode:
                 self.close()  # another process has rebuilt the index
             if self._shared is not None and status.st_size > self._shared.environment.info()["map_size"]:
-                self._grow(self._shared, status.st_size * 2)  # another process has grown it
+                self._enlarge_map_or_close(self._shared, status.st_size * 2)  # another process has grown it
             if self._shared is None:
                 self._shared = _OPEN.get(inode)
                 if self._shared is None:
-                    self._shared = _OPEN[inode] = self._open(inode, status.st_size, writable=create)
+                    self._shared = _OPEN[inode] = self._open_and_check_environment(inode, status.st_size, writable=create)
                 self._shared.users += 1
             return self._shared
         except OSError as error:
@@ -298,7 +298,7 @@ class Index:
                 raise IndexGone("the index was removed while it was used") from error
             raise
 
-    def _grow(self, shared: _Shared, size: int) -> None:
+    def _enlarge_map_or_close(self, shared: _Shared, size: int) -> None:
         """Map more. On failure the environment is closed; its file may still be sound."""
         try:
             shared.environment.set_mapsize(size)
@@ -308,7 +308,7 @@ class Index:
             shared.environment.close()
             raise
 
-    def _make_file(self) -> None:
+    def _create_empty_data_file(self) -> None:
         with suppress(FileExistsError):
             fsio.make_directory(self._directory)
         fsio.make_empty_file(self._file)  # LMDB opens it twice
@@ -320,8 +320,8 @@ class Index:
         finally:
             environment.close()
 
-    def _open(self, inode: tuple[int, int, int], size: int, *, writable: bool) -> "_Shared":
-        self._check_written()
+    def _open_and_check_environment(self, inode: tuple[int, int, int], size: int, *, writable: bool) -> "_Shared":
+        self._refuse_unless_as_last_written()
         map_size = _FIRST_MAP
         while map_size < size * 2:
             map_size *= 2
@@ -354,7 +354,7 @@ class Index:
                 raise store_error(error, "opening the index in", directory) from error
             raise IndexUnusable(str(error)) from error
 
-    def compact(self) -> None:
+    def rewrite_if_a_third_is_free(self) -> None:
         """Rewrite the data file if a third of it is free pages: LMDB reuses free pages but never returns them."""
         with self._locked(exclusive=True), _lmdb_errors():
             shared = self._open_present(create=True)
@@ -374,7 +374,7 @@ class Index:
         with self._locked(exclusive=True):
             self.close()
             with suppress(FileNotFoundError, NotADirectoryError):
-                if doubted is not None and _version(os.lstat(self._file)) != doubted:
+                if doubted is not None and _version_of_file(os.lstat(self._file)) != doubted:
                     return
             if self._private:  # the directory remains: its lock protects it from other processes (store/scratch.py)
                 for name in os.listdir(self._directory):
@@ -433,12 +433,12 @@ def _lmdb_errors() -> Iterator[None]:
             raise IndexGone(str(error)) from error
         if os.strerror(errno.EMFILE) in str(error):
             raise store_error(OSError(errno.EMFILE, ""), "opening", "the index") from error
-        if (full := _full_error(error)) is not None:
+        if (full := _error_if_no_space(error)) is not None:
             raise full from error
         raise IndexUnusable(str(error)) from error
 
 
-def _full_error(error: lmdb.Error) -> errors.CasrewindError | None:
+def _error_if_no_space(error: lmdb.Error) -> errors.CasrewindError | None:
     """The casrewind error if LMDB lacked space or quota, which only the system's message shows."""
     lacking = next((number for number in (errno.ENOSPC, errno.EDQUOT) if os.strerror(number) in str(error)), 0)
     return store_error(OSError(lacking, ""), "writing", "the index") if lacking else None

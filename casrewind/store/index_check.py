@@ -33,7 +33,7 @@ _IRREGULAR = frozenset({errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENXIO, er
 NOT_A_FILE = "{} of the index is not a regular file"
 
 
-def verdict_on_error(error: OSError, part: str) -> IndexUnusable | None:
+def index_error_for(error: OSError, part: str) -> IndexUnusable | None:
     """The verdict on the index for an error at a part of it; None if the error concerns this process or the disk."""
     if error.errno in GONE:
         return IndexGone(f"{part} of the index is gone")
@@ -46,7 +46,7 @@ def _open_regular_file(path: str) -> int:
     try:
         fd = os.open(path, fsio.READ_FLAGS)
     except OSError as error:
-        if (found := verdict_on_error(error, name)) is not None:
+        if (found := index_error_for(error, name)) is not None:
             raise found from error
         raise
     if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -89,7 +89,7 @@ def bytes_needed(path: str) -> int:
     """The minimum length of the data file by its newest meta page. Reading a shorter file would kill the process."""
     with open(_open_regular_file(path), "rb") as file:
         head = file.read(_PAGE_HEAD + _META.size)
-        page = _page_size(head)
+        page = _page_size_or_raise(head)
         file.seek(page)
         other = file.read(_PAGE_HEAD + _META.size)
     newest = max((_parse_meta(head), _parse_meta(other)), key=lambda meta: meta[1])
@@ -98,7 +98,7 @@ def bytes_needed(path: str) -> int:
     return (newest[0] + 1) * page
 
 
-def _page_size(head: bytes) -> int:
+def _page_size_or_raise(head: bytes) -> int:
     # the page size is the first word of the first table descriptor of the meta page
     if len(head) < _PAGE_HEAD + _META.size:
         raise IndexUnusable("the index is cut short")

@@ -33,7 +33,7 @@ _LOOKS = 16  # known packs that each save of one object looks at again
 _WORTHWHILE = 4096  # minimum bytes that a compacted ledger must save
 
 
-def fits_packs(known: Collection[str], disk: Collection[str]) -> bool:
+def knows_packs_on_disk(known: Collection[str], disk: Collection[str]) -> bool:
     """True if an index that knows these packs belongs to a store with the packs on disk, regardless of its ledger."""
     return sum(pack in disk for pack in known) * 2 > len(known)
 
@@ -46,7 +46,7 @@ class _Retries:
         """Created at the first failure; `deadline` is in seconds from then."""
         self._left, self._end = _TRIES, time.monotonic() + deadline
 
-    def count_failure(self, error: Exception) -> None:
+    def wait_or_raise_after_failure(self, error: Exception) -> None:
         """Return if the caller should retry. Raises StoreBusy, StoreDamaged."""
         if isinstance(error, IndexGone):
             if time.monotonic() < self._end:
@@ -96,12 +96,12 @@ class LedgerIndex:
 
     def verify_records(self) -> None:
         """Verify every record. Raises LedgerCorrupt."""
-        state = self.query(catalog.read_state)
+        state = self.query(catalog.read_catalog_state)
         deque(self.ledger.read(0, state.end), maxlen=0)
 
     def records(self, *kinds: int) -> list[ledger.Record]:
         """The ledger's records of these kinds, oldest first: for kinds that are needed too rarely for the index."""
-        state = self.query(catalog.read_state)
+        state = self.query(catalog.read_catalog_state)
         return [record for record in self.ledger.read(0, state.end) if record.kind in kinds]
 
     def query(self, work: Callable[[Tables], Result]) -> Result:
@@ -110,21 +110,21 @@ class LedgerIndex:
         while True:
             try:
                 with self._index.view() as tables:
-                    if not self._is_behind(tables):
+                    if not self._is_behind_or_raise(tables):
                         return work(tables)
                 self.update_index()
                 with self._index.view() as tables:
                     return work(tables)
             except (IndexUnusable, errors.ManifestCorrupt) as error:
                 tries = tries or _Retries(self._index.deadline)
-                tries.count_failure(error)
+                tries.wait_or_raise_after_failure(error)
                 self.rebuild()
 
-    def _is_behind(self, tables: Tables) -> bool:
+    def _is_behind_or_raise(self, tables: Tables) -> bool:
         """True if the index lacks packs on disk or records. Raises IndexUnusable if the ledger was replaced, or a known
         pack is gone. The directory is listed only if its stamp has changed since the last match, or was racy."""
         # gc changes packs, ledger and index only while it holds the index's lock
-        state = catalog.read_state(tables)
+        state = catalog.read_catalog_state(tables)
         if state.ledger_id != self.ledger.identity():
             raise IndexUnusable("the ledger was replaced")
         before = time.time_ns()
@@ -144,7 +144,7 @@ class LedgerIndex:
         again, in turn. If a pack is gone or cut, rebuilds the index, which also invalidates all stat files: nothing recorded
         there may be assumed to be stored. Raises StoreDamaged."""
         before, seen = time.time_ns(), {} if again else dict(islice(self._sizes.items(), _LOOKS, None))
-        stamp, known, disk = self.view(
+        stamp, known, disk = self.query_as_it_is(
             lambda tables: (stamps.of(os.stat(self._packs)), catalog.pack_sizes(tables), packs.pack_sizes(self._packs, seen))
         )
         self._sizes = disk
@@ -159,25 +159,25 @@ class LedgerIndex:
         under the publish lock: a record being written is not trusted."""
         try:
             if self._is_publishing or not self._is_ledger_ahead():
-                return self._index.change(lambda tables: self._catch_up(tables, records=self._is_publishing))
+                return self._index.change(lambda tables: self._add_new_records_and_packs(tables, records=self._is_publishing))
             with self._lock(exclusive=False):
-                return self._index.change(lambda tables: self._catch_up(tables, records=True))
+                return self._index.change(lambda tables: self._add_new_records_and_packs(tables, records=True))
         except OSError as error:
             raise store_error(error, "writing the index in", self._path) from error
 
     def _is_ledger_ahead(self) -> bool:
         try:
             with self._index.view() as tables:
-                return catalog.read_state(tables).end != self.ledger.size()
+                return catalog.read_catalog_state(tables).end != self.ledger.size()
         except IndexUnusable:
             return True
 
-    def _catch_up(self, tables: Tables, *, records: bool) -> catalog.CatalogState:
+    def _add_new_records_and_packs(self, tables: Tables, *, records: bool) -> catalog.CatalogState:
         # Sync what other processes wrote: they may have been killed before they could. After a power cut, an index
         # ahead of the disk would make a sound ledger look cut.
         identity = self.ledger.identity()
         try:
-            state = catalog.read_state(tables)
+            state = catalog.read_catalog_state(tables)
         except IndexUnusable:
             if not (records and catalog.is_empty(tables)):
                 raise
@@ -199,12 +199,12 @@ class LedgerIndex:
         if new and not self._index.is_private:
             self.ledger.sync()
         for record in new:
-            state = catalog.apply_record(tables, state, record)
+            state = catalog.apply_ledger_record(tables, state, record)
         if state != before or before.end == ledger.HEAD.size:
             catalog.write_state(tables, state)
         return state
 
-    def read_unchecked(self, work: Callable[[Tables], Result]) -> "Result | None":
+    def read_index_as_it_is(self, work: Callable[[Tables], Result]) -> "Result | None":
         """Run a reading `work` on the index as it is; None if it is unusable. Retries first: after a passing I/O
         error, giving up would lose data that only the index has."""
         for _ in range(_TRIES):
@@ -224,16 +224,16 @@ class LedgerIndex:
         doubted = self._index.seen
         with suppress(IndexUnusable):  # what it followed was durable: a ledger that ends earlier is cut, not torn
             with self._index.view() as tables:
-                state, known = catalog.read_state(tables), catalog.pack_sizes(tables)
+                state, known = catalog.read_catalog_state(tables), catalog.pack_sizes(tables)
             if witness:
-                self._check_ledger_not_older(state, known)  # raises, and the index is kept as evidence
+                self._raise_if_ledger_is_older(state, known)  # raises, and the index is kept as evidence
         tries, pause = _Retries(self._index.deadline), _PAUSE
         while True:
             try:
                 self._index.discard(doubted)
                 self.update_index()
             except IndexUnusable as error:
-                tries.count_failure(error)
+                tries.wait_or_raise_after_failure(error)
                 if not isinstance(error, IndexGone):
                     time.sleep(pause)  # another process moved a pack, or is rebuilding too
                     pause += _PAUSE
@@ -243,18 +243,18 @@ class LedgerIndex:
             else:
                 return
 
-    def _check_ledger_not_older(self, state: catalog.CatalogState, known: Collection[str]) -> None:
+    def _raise_if_ledger_is_older(self, state: catalog.CatalogState, known: Collection[str]) -> None:
         """Raise LedgerCorrupt if the ledger contradicts an index that knows these packs."""
         identity = self.ledger.identity()
         if state.ledger_id == identity:
             deque(self.ledger.read(0, state.end), maxlen=0)
-        elif fits_packs(known, packs.pack_names(self._packs)) and not ledger.is_later(identity, state.ledger_id):
+        elif knows_packs_on_disk(known, packs.pack_names(self._packs)) and not ledger.is_rewrite_of(identity, state.ledger_id):
             raise errors.LedgerCorrupt(
                 f"damaged ledger: the ledger in {printable(self._path)} is older than the index, or another store's",
                 "run casrewind verify",
             )
 
-    def view(self, work: Callable[[Tables], Result]) -> Result:
+    def query_as_it_is(self, work: Callable[[Tables], Result]) -> Result:
         """Run a reading `work` on the index as it is, rebuilt if unusable: cheaper than query, and possibly behind."""
         try:
             with self._index.view() as tables:
@@ -269,7 +269,7 @@ class LedgerIndex:
             try:
                 self._index.change(work, afterwards)
             except IndexUnusable as error:
-                tries.count_failure(error)
+                tries.wait_or_raise_after_failure(error)
                 self.rebuild()
             else:
                 return
@@ -279,7 +279,7 @@ class LedgerIndex:
         from . import stat_file
 
         with suppress(errors.CasrewindError):
-            self.query(lambda tables: stat_file.remove_invalid(self._index.directory, tables))
+            self.query(lambda tables: stat_file.remove_invalid_stat_files(self._index.directory, tables))
 
     def index_bytes(self) -> int:
         """Bytes of the index file, 0 without one."""
@@ -288,7 +288,7 @@ class LedgerIndex:
     def compact_index(self) -> None:
         """Shrink the index if a third of it is free pages. Errors are ignored: the index is disposable."""
         with suppress(IndexUnusable, OSError):
-            self._index.compact()
+            self._index.rewrite_if_a_third_is_free()
 
     def compact_ledger(self) -> None:
         """Rewrite the ledger without obsolete records if that makes it substantially smaller. Raises OSError."""
@@ -296,8 +296,8 @@ class LedgerIndex:
 
         with self.publishing():
             state, _ = self.ledger_state(b"")
-            histories = self.view(catalog.histories)
-            alive = self.view(catalog.identities)
+            histories = self.query_as_it_is(catalog.histories)
+            alive = self.query_as_it_is(catalog.identities)
             records = b"".join(ledger.compacted_records(self.ledger.read(0, state.end), alive, histories, state.seq))
             if len(records) + _WORTHWHILE > state.end * 0.9:
                 return
@@ -308,7 +308,7 @@ class LedgerIndex:
                     self.ledger.replace(records)
                     done.append(True)
                 seq = state.seq + len(histories)
-                now = catalog.read_state(tables)._replace(ledger_id=self.ledger.identity(), end=self.ledger.size(), seq=seq)
+                now = catalog.read_catalog_state(tables)._replace(ledger_id=self.ledger.identity(), end=self.ledger.size(), seq=seq)
                 catalog.write_state(tables, now)
 
             try:
@@ -323,7 +323,7 @@ class LedgerIndex:
 
         with self.publishing():
             state, _ = self.ledger_state(b"")
-            alive = self.view(catalog.identities)
+            alive = self.query_as_it_is(catalog.identities)
             found = self.ledger.read(0, state.end)
             made = (record._replace(payload=convert(record.kind, record.seq, record.payload)) for record in found)
             self.ledger.replace(b"".join(ledger.compacted_records(made, alive, histories, state.seq)))
@@ -345,7 +345,7 @@ class LedgerIndex:
         while True:
             try:
                 with self._index.view() as tables:
-                    state, head = catalog.read_state(tables), catalog.worktree_row(tables, worktree).newest
+                    state, head = catalog.read_catalog_state(tables), catalog.worktree_row(tables, worktree).newest
                 if state.ledger_id != self.ledger.identity():
                     raise IndexUnusable("the ledger was replaced")
                 own, size = self._unindexed, self.ledger.size()
@@ -357,7 +357,7 @@ class LedgerIndex:
                     return state, head  # the rest is a torn tail; the append cuts it
             except IndexUnusable as error:
                 tries = tries or _Retries(self._index.deadline)
-                tries.count_failure(error)
+                tries.wait_or_raise_after_failure(error)
                 self.rebuild()
 
     def leave_unindexed(self, end: int, seq: int, finished: packs.FinishedPacks) -> None:
@@ -376,14 +376,14 @@ class LedgerIndex:
         end = max(end, before.end) if before is not None else end
 
         def work(tables: Tables) -> None:
-            state = catalog.read_state(tables)
+            state = catalog.read_catalog_state(tables)
             for group in (finished,) if before is None else (before.packs, finished):
                 for pack, size in group.sizes.items():
                     state = catalog.add_pack(tables, state, pack, size, group.places.of_pack(pack))
             for record in self.ledger.read(state.end, state.end) if state.end < end else ():
                 if record.end > end:
                     break  # another process's record, perhaps not synced yet
-                state = catalog.apply_record(tables, state, record)
+                state = catalog.apply_ledger_record(tables, state, record)
             catalog.write_state(tables, state)
 
         with suppress(IndexUnusable, errors.StoreError, OSError):

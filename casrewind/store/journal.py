@@ -64,7 +64,7 @@ class Journals:
             return []
         return sorted(name for name in found if len(name) == _KEY and not name.strip("0123456789abcdef"))
 
-    def open(self) -> list[history.Operation]:
+    def read_all(self) -> list[history.Operation]:
         """All open restores, of any worktree. Raises StoreDamaged if a journal cannot be read."""
         found = [self.read(bytes.fromhex(name)) for name in self.names()]
         return [operation for operation in found if operation is not None]
@@ -74,7 +74,7 @@ class Journals:
         with store_errors("writing the journal in", self._layout.journals):
             fsio.replace_file(self._layout.journals, operation.worktree.hex(), encode(operation), temporary=self._layout.temporary)
 
-    def set_aside(self, worktree: bytes) -> str:
+    def rename_out_of_the_way(self, worktree: bytes) -> str:
         """Rename a journal that cannot be read, so that it blocks nothing. Returns the new path."""
         path = self._layout.journal_path(worktree)
         aside = f"{path}.damaged-{os.urandom(4).hex()}"

@@ -32,7 +32,7 @@ grown once."""
 _MAP = 2 << 30
 
 
-def memory_for(store: str) -> int:
+def address_space_needed_for(store: str) -> int:
     """The address space of such a process, given a store's index. Its map is up to four times its file, doubled when it
     grows."""
     try:
@@ -99,7 +99,7 @@ class Layout:
 
     def exists(self) -> bool:
         """True if there is a store here, or the remains of one."""
-        return os.path.lexists(self.format) or self._holds_something()
+        return os.path.lexists(self.format) or self._holds_packs_or_records()
 
     def is_untouched(self) -> bool:
         """True if the store exists but has neither a record nor private rules yet."""
@@ -108,7 +108,7 @@ class Layout:
         except OSError:
             return False
 
-    def _holds_something(self) -> bool:
+    def _holds_packs_or_records(self) -> bool:
         """True if there are packs or records: more than an interrupted creation leaves without FORMAT."""
         with suppress(OSError):
             if any(name.endswith(SUFFIX) for name in os.listdir(self.packs)):
@@ -117,9 +117,9 @@ class Layout:
             return os.lstat(self.ledger).st_size > HEAD.size
         return False
 
-    def check(self) -> None:
+    def raise_unless_sound(self) -> None:
         """Raises StoreForeign, FormatUnsupported, or StoreDamaged (FORMAT is missing)."""
-        self.check_owner()
+        self.raise_unless_owned()
         try:
             found = fsio.read_file(self.format, 200)
         except FileNotFoundError:
@@ -137,10 +137,10 @@ class Layout:
                 f"{'use the casrewind that made it' if is_older else 'upgrade casrewind'}, or give another --store DIR"
             )
 
-    def repair(self) -> list[str]:
+    def restore_format_and_directories(self) -> list[str]:
         """Restore FORMAT and directories that are missing or garbled, if all else is of this version. Returns
         descriptions of the repairs. Raises as check for a directory that is not our store."""
-        self.check_owner()
+        self.raise_unless_owned()
         done = []
         try:
             try:
@@ -169,7 +169,7 @@ class Layout:
             heads.append(fsio.read_file(self.ledger, 8) == HEAD.pack(MAGIC, VERSION, b"")[:8])
         return sum(heads) * 2 > len(heads)
 
-    def check_owner(self) -> None:
+    def raise_unless_owned(self) -> None:
         """Raises StoreForeign for a directory of another user, or one that others may write to. Raises OSError."""
         status = os.stat(self.root)
         if status.st_uid != os.geteuid():
@@ -186,17 +186,17 @@ class Layout:
     def create(self) -> None:
         """Create an empty store here, or complete an interrupted creation. FORMAT is written last: with it, the store
         is complete. Raises UsageError for a directory with other contents, and leaves nothing there."""
-        self._refuse_other_contents()
+        self._refuse_foreign_contents()
         try:
             fsio.make_directories(self.root)
-            self.check_owner()
+            self.raise_unless_owned()
             for name in _DIRECTORIES:
                 fsio.make_directories(os.path.join(self.root, name))
             with locks.locked(self.lock_path("publish"), exclusive=True, deadline=10.0):
                 if os.path.lexists(self.format):
                     return
-                if self._holds_something():
-                    self.check()  # packs or records without FORMAT: raises the reason
+                if self._holds_packs_or_records():
+                    self.raise_unless_sound()  # packs or records without FORMAT: raises the reason
                 Ledger(self.ledger, self.temporary).create()
                 fsio.replace_file(self.root, "FORMAT", FORMAT, temporary=self.temporary)
             fsio.sync_directory(os.path.dirname(self.root))
@@ -209,7 +209,7 @@ class Layout:
             raise store_error(error, "making the store", self.root) from error
 
 
-    def _refuse_other_contents(self) -> None:
+    def _refuse_foreign_contents(self) -> None:
         """Refuse a directory with anything that does not belong to a store: every later save would skip it."""
         try:
             names = os.listdir(self.root)

@@ -67,33 +67,33 @@ def decode(data: bytes, position: int) -> Record | None:
     return Record(kind, seq, body[RECORD.size :], end)
 
 
-def successor(identity: bytes) -> bytes:
+def id_of_next_rewrite(identity: bytes) -> bytes:
     """The id of the ledger's next rewrite."""
     return digests.of(b"the ledger after " + identity)[:16]
 
 
-def is_later(identity: bytes, earlier: bytes) -> bool:
+def is_rewrite_of(identity: bytes, earlier: bytes) -> bool:
     """True if the ledger `identity` results from rewriting the ledger `earlier`, once or repeatedly."""
     for _ in range(_MOST_SUCCESSORS):
-        earlier = successor(earlier)
+        earlier = id_of_next_rewrite(earlier)
         if earlier == identity:
             return True
     return False
 
 
-def _is_sound_after(data: bytes) -> bool:
+def _has_sound_record_after_start(data: bytes) -> bool:
     """True if a sound record begins after the first byte."""
     left = LONGEST  # bytes to hash: many false heads could need hours
     found = data.find(RECORD_MAGIC, 1)
     while found >= 0 and left > 0:
         if decode(data, found) is not None:
             return True
-        left -= _claimed_length(data, found)
+        left -= _length_claimed_by_head(data, found)
         found = data.find(RECORD_MAGIC, found + 1)
     return left <= 0
 
 
-def _claimed_length(data: bytes, position: int) -> int:
+def _length_claimed_by_head(data: bytes, position: int) -> int:
     """The length that a record's head claims, if the bytes have as many; else that of a head."""
     if position + RECORD.size > len(data):
         return RECORD.size
@@ -119,7 +119,7 @@ class Ledger:
         directory, name = os.path.split(self.path)
         with suppress(errors.CasrewindError, OSError):
             after = after or self.identity()
-        head = HEAD.pack(MAGIC, VERSION, successor(after) if after else os.urandom(16))
+        head = HEAD.pack(MAGIC, VERSION, id_of_next_rewrite(after) if after else os.urandom(16))
         fsio.replace_file(directory, name, head + records, temporary=self._temporary)
 
     def size(self) -> int:
@@ -166,12 +166,12 @@ class Ledger:
                     if record is not None or len(data) < length:
                         break
                 if record is None:
-                    self._refuse_damage(data, position, size, acknowledged)
+                    self._raise_unless_torn_append(data, position, size, acknowledged)
                     return
                 position = first + record.end
                 yield record._replace(end=position)
 
-    def _refuse_damage(self, data: bytes, position: int, size: int, acknowledged: int) -> None:
+    def _raise_unless_torn_append(self, data: bytes, position: int, size: int, acknowledged: int) -> None:
         """Raise LedgerCorrupt if the bytes from offset `position` to the end (`size`) are no torn append. `data` are
         these bytes, at least as many as a record can have."""
         if position >= acknowledged and size - position > LONGEST:
@@ -179,7 +179,7 @@ class Ledger:
                 f"damaged ledger: the {size - position:,} bytes at the end of {printable(self.path)} are no record",
                 "run casrewind verify --repair, which keeps all checkpoints and sets the damaged file aside"
             )
-        if position < acknowledged or _is_sound_after(data):
+        if position < acknowledged or _has_sound_record_after_start(data):
             raise errors.LedgerCorrupt(
                 f"damaged ledger: the record at byte {position} of {printable(self.path)} is not what was written",
                 "run casrewind verify"
@@ -192,7 +192,7 @@ class Ledger:
         with fsio.closing(os.open(self.path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)) as fd:
             size = os.fstat(fd).st_size
             if size > end:
-                self._cut_torn_end(fd, end, size)
+                self._save_and_cut_torn_end(fd, end, size)
             os.lseek(fd, end, os.SEEK_SET)
             try:
                 fsio.write_all(fd, records)
@@ -203,9 +203,9 @@ class Ledger:
                 raise
         return end + len(records)
 
-    def _cut_torn_end(self, fd: int, end: int, size: int) -> None:
+    def _save_and_cut_torn_end(self, fd: int, end: int, size: int) -> None:
         if size - end > LONGEST:  # it has grown since it was read
-            self._refuse_damage(b"", end, size, 0)
+            self._raise_unless_torn_append(b"", end, size, 0)
         torn = os.pread(fd, size - end, end)
         name = f"ledger.cut-{end}-{os.urandom(4).hex()}"
         fsio.replace_file(os.path.dirname(self.path), name, torn, temporary=self._temporary)
@@ -226,13 +226,13 @@ def compacted_records(
 
     numbers = frozenset(alive.values())
     for record in records:
-        if _is_needed(record, alive, numbers):
+        if _is_kept_by_compaction(record, alive, numbers):
             yield encode(record.kind, record.seq, record.payload)
     for number, (worktree, history) in enumerate(sorted(histories.items()), start=seq + 1):
         yield encode(HISTORY, number, undo_history.encode_standing(worktree, history))
 
 
-def _is_needed(record: Record, alive: Mapping[str, int], numbers: frozenset[int]) -> bool:
+def _is_kept_by_compaction(record: Record, alive: Mapping[str, int], numbers: frozenset[int]) -> bool:
     from ..model import history as undo_history
 
     if record.kind == CHECKPOINT:

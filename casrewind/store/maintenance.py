@@ -48,7 +48,7 @@ class Maintenance:
         with locks.locked(self._layout.lock_path("gc"), exclusive=True, deadline=patience, holder="gc"):
             yield
 
-    def is_busy(self) -> bool:
+    def is_running(self) -> bool:
         """True while maintenance runs in some process."""
         try:
             with locks.locked(self._layout.lock_path("gc"), exclusive=True, deadline=0.0):
@@ -57,7 +57,7 @@ class Maintenance:
             return True
 
     @contextmanager
-    def exclusively(self, patience: float = _PATIENCE) -> Iterator[None]:
+    def hold_store_exclusively(self, patience: float = _PATIENCE) -> Iterator[None]:
         """Hold the store lock exclusively: no save or restore is in progress. Raises StoreBusy after `patience` seconds."""
         end = time.monotonic() + patience
         pause = 0.02
@@ -81,11 +81,11 @@ class Maintenance:
 
     def newest_seq(self) -> int:
         """The newest sequence number."""
-        return self._ledger_index.query(catalog.read_state).seq
+        return self._ledger_index.query(catalog.read_catalog_state).seq
 
     def published_after(self, seq: int) -> list[Checkpoint]:
         """The checkpoints with higher sequence numbers, oldest first."""
-        return self._ledger_index.query(lambda tables: catalog.points_after(tables, seq))
+        return self._ledger_index.query(lambda tables: catalog.checkpoints_after_seq(tables, seq))
 
     def forget(self, identities: Iterable[str], seq: int) -> bool:
         """Forget checkpoints, durably. Returns False, without changes, if the ledger has records after `seq`."""
@@ -132,15 +132,15 @@ class Maintenance:
         with suppress(errors.CasrewindError):
             self.record_gc(time.time_ns(), last.floor)
 
-    def fit_ballast(self, budget: int | None) -> None:
+    def remove_ballast_if_too_large(self, budget: int | None) -> None:
         """Remove the ballast if it is too large for the budget."""
         from . import ballast
 
-        if ballast.is_too_large(budget):
+        if ballast.is_budget_too_small_for_ballast(budget):
             ballast.remove_ballast(self._layout)
 
     @contextmanager
-    def without_ballast(self, budget: int | None) -> Iterator[None]:
+    def with_room_from_ballast(self, budget: int | None) -> Iterator[None]:
         """Free what needs no room to be freed, for maintenance that had too little: the ballast and leftovers. The
         ballast is made again at the end, if there is room for it."""
         from . import ballast
@@ -151,7 +151,7 @@ class Maintenance:
         try:
             yield
         finally:
-            ballast.make_again(self._layout, budget)
+            ballast.make_ballast_whatever_is_free(self._layout, budget)
 
     def ballast_bytes(self) -> int:
         """Bytes on disk of the ballast."""
@@ -170,14 +170,14 @@ class Maintenance:
         scratch.remove_dead_scratch()
         old = time.time() - _CURIOUS
         with suppress(OSError):
-            for path in self._set_aside():
+            for path in self._paths_of_leftovers():
                 with suppress(OSError):
                     if os.lstat(path).st_mtime < old:
                         os.unlink(path)
         self._ledger_index.remove_old_indexes()
         self._ledger_index.remove_stat_files()
 
-    def _set_aside(self) -> Iterator[str]:
+    def _paths_of_leftovers(self) -> Iterator[str]:
         root = self._layout.root
         aside = ((root, "ledger.cut-"), (root, "ledger.damaged-"), (self._layout.journals, ".damaged-"))
         for directory, mark in (*aside, (os.path.join(root, "damaged"), "")):
@@ -191,24 +191,24 @@ class Maintenance:
         identity = self._purge_marker.read()
         if identity is None:
             return NO_PURGE
-        now = self._ledger_id()
-        return AFTER if not identity or now == identity or ledger.is_later(now, identity) else BEFORE
+        now = self._read_ledger_id()
+        return AFTER if not identity or now == identity or ledger.is_rewrite_of(now, identity) else BEFORE
 
-    def _ledger_id(self) -> bytes:
+    def _read_ledger_id(self) -> bytes:
         return ledger.Ledger(self._layout.ledger).identity()
 
-    def forget_purge(self) -> None:
+    def remove_purge_marker(self) -> None:
         """Remove the purge marker."""
         with store_errors("ending a purge in", self._layout.root):
             self._purge_marker.remove()
 
-    def begin_purge(self, convert: Convert, histories: dict[bytes, history.History]) -> None:
+    def rewrite_ledger_for_purge(self, convert: Convert, histories: dict[bytes, history.History]) -> None:
         """Rewrite the ledger: from then on, and only then, nothing names the purged content. Requires the exclusive
         store lock, and all blobs that the new ledger names. Raises StoreError."""
         try:
             with store_errors("purging in", self._layout.root):
-                self._purge_marker.write(ledger.successor(self._ledger_id()))
-                self._end_chains()
+                self._purge_marker.write(ledger.id_of_next_rewrite(self._read_ledger_id()))
+                self._mark_remote_chains_for_replacement()
                 self._ledger_index.rewrite_ledger(convert, histories)
         except BaseException:
             with suppress(OSError, errors.CasrewindError):
@@ -216,7 +216,7 @@ class Maintenance:
                     self._purge_marker.remove()
             raise
 
-    def _end_chains(self) -> None:
+    def _mark_remote_chains_for_replacement(self) -> None:
         """Mark what is known of each remote: the next push begins anew, and deletes what it pushed before the purge."""
         with suppress(FileNotFoundError):
             for name in os.listdir(self._layout.remotes):
@@ -225,18 +225,18 @@ class Maintenance:
                 with suppress(FileNotFoundError):
                     os.unlink(os.path.join(place, SENT))  # digests of purged content
 
-    def end_purge(self) -> None:
+    def remove_purged_bytes_and_marker(self) -> None:
         """Remove everything that may still hold purged bytes, then the marker. Requires the exclusive store lock, and
         packs with reachable blobs only. Raises StoreError."""
         self._ledger_index.recreate_index()
         with store_errors("removing what was set aside in", self._layout.root):
             self._ledger_index.remove_old_indexes(wholly=True)
             fsio.remove_orphans(self._layout.temporary)
-            for path in self._set_aside():
+            for path in self._paths_of_leftovers():
                 os.unlink(path)
             with fsio.closing(os.open(self._layout.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as root:
                 fsio.sync_tree(root)  # a power cut must not bring back a draft or an index
-        self.forget_purge()
+        self.remove_purge_marker()
 
 
 MAGIC = b"CRX1"

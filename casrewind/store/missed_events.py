@@ -26,7 +26,7 @@ class MissedEvents:
 
     def add(self, line: bytes) -> bool:
         """Append an event. False if there are too many of them, or the disk is full."""
-        with suppress(OSError), self._held() as fd:
+        with suppress(OSError), self._open_locked() as fd:
             size = os.fstat(fd).st_size
             if size + len(line) < _MOST:
                 os.lseek(fd, size, os.SEEK_SET)
@@ -38,22 +38,22 @@ class MissedEvents:
         """All events that wait."""
         if not os.path.exists(self._path):
             return []
-        with self._held() as fd:
+        with self._open_locked() as fd:
             return fsio.read_fd(fd, _MOST).splitlines()
 
-    def drop(self, lines: list[bytes]) -> None:
+    def remove(self, lines: list[bytes]) -> None:
         """Remove events that `read` returned. Those that were added since are kept."""
         if lines:
-            with self._held() as fd:
-                _replace(fd, fsio.read_fd(fd, _MOST).splitlines()[len(lines) :])
+            with self._open_locked() as fd:
+                _overwrite_lines(fd, fsio.read_fd(fd, _MOST).splitlines()[len(lines) :])
 
-    def forget(self, holds: Callable[[bytes], bool]) -> None:
+    def remove_where(self, holds: Callable[[bytes], bool]) -> None:
         """Remove the events for whose line `holds` is true. For a purge of a text."""
-        with self._held() as fd:
-            _replace(fd, [line for line in fsio.read_fd(fd, _MOST).splitlines() if not holds(line)])
+        with self._open_locked() as fd:
+            _overwrite_lines(fd, [line for line in fsio.read_fd(fd, _MOST).splitlines() if not holds(line)])
 
     @contextmanager
-    def _held(self) -> Iterator[int]:
+    def _open_locked(self) -> Iterator[int]:
         with fsio.closing(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)) as fd:
             fsio.undo_umask_fd(fd)
             with suppress(OSError):  # no locks on this file system
@@ -61,7 +61,7 @@ class MissedEvents:
             yield fd
 
 
-def _replace(fd: int, lines: list[bytes]) -> None:
+def _overwrite_lines(fd: int, lines: list[bytes]) -> None:
     os.ftruncate(fd, 0)
     os.lseek(fd, 0, os.SEEK_SET)
     fsio.write_all(fd, b"".join(line + b"\n" for line in lines))

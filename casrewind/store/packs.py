@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import zstandard as zstd
 else:
 
-    def _zstandard_in_c():  # noqa: ANN202 - the module has no type of its own
+    def _import_zstandard_in_c():  # noqa: ANN202 - the module has no type of its own
         """The C extension of zstandard, without the package around it. The package imports `platform` and `re` to
         identify the interpreter, which is slower than all index work of an unchanged save."""
         name = "zstandard.backend_c"
@@ -42,7 +42,7 @@ else:
 
             return zstandard
 
-    zstd = _zstandard_in_c()
+    zstd = _import_zstandard_in_c()
 
 MAGIC = b"CRPK"
 VERSION = 2
@@ -197,12 +197,12 @@ class Compressor:
         self._busy.acquire()
         self._begun = True
         try:
-            _thread.start_new_thread(self._work, ())  # not threading's: its import costs each save a millisecond
+            _thread.start_new_thread(self._compress_in_thread, ())  # not threading's: its import costs each save a millisecond
         except RuntimeError:
             self._begun = False
             self._busy.release()
 
-    def _work(self) -> None:
+    def _compress_in_thread(self) -> None:
         try:
             self._use(compress(self._blobs, beside=True))
         except BaseException as error:  # raised by finish
@@ -210,15 +210,15 @@ class Compressor:
         finally:
             self._busy.release()
 
-    def finish(self) -> None:
+    def wait_and_raise_error(self) -> None:
         """Wait for the work. Raises its error."""
-        self.wait()
+        self.wait_until_ended()
         if self._failed is not None:
             raise self._failed
         if not self._begun:
             self._use(compress(self._blobs))
 
-    def wait(self) -> None:
+    def wait_until_ended(self) -> None:
         """Wait until the thread has ended."""
         with self._busy:
             pass
@@ -269,13 +269,13 @@ class PackWriter:
             records.append((encode_head(kind, codec, digest, len(data), len(body)) + body, digest, len(data)))
         if self._ask is not None:
             self._ask(self.written, sum(len(record) for record, _, _ in records))
-        self._write(records)
+        self._write_records(records)
 
     def copy(self, record: bytes, digest: bytes, raw: int) -> None:
         """Add a record of another pack unchanged, given its digest and its blob's length. Raises OSError."""
-        self._write([(record, digest, raw)])
+        self._write_records([(record, digest, raw)])
 
-    def _write(self, records: Sequence[tuple[bytes, bytes, int]]) -> None:
+    def _write_records(self, records: Sequence[tuple[bytes, bytes, int]]) -> None:
         """Write (record, digest, length of the blob) triples, one write per pack. No record starts beyond MAX_SIZE."""
         start = 0
         while start < len(records):
@@ -301,14 +301,14 @@ class PackWriter:
         if place is None:
             return None
         fd = next(fd for name, _, fd in self._drafts if name == place.pack)
-        return check_record(os.pread(fd, place.length, place.offset), digest, place.pack, kind)
+        return checked_blob_of_record(os.pread(fd, place.length, place.offset), digest, place.pack, kind)
 
     def sync(self) -> None:
         """Sync the drafts without renaming them, so that `finish` has less to do."""
         for _, _, fd in self._drafts:
             fsio.sync_fd(fd)
 
-    def finish(self) -> FinishedPacks:
+    def sync_and_name_packs(self) -> FinishedPacks:
         """Make every pack durable under its name. A failed sync raises before any pack is renamed."""
         done = FinishedPacks({}, self.places)
         for name, _, fd in self._drafts:
@@ -323,7 +323,7 @@ class PackWriter:
         self._drafts, self._fd, self.places = [], -1, BlobLocations()
         return done
 
-    def abort(self) -> None:
+    def remove_unfinished(self) -> None:
         """Remove unfinished packs. A renamed pack remains as garbage for gc: other processes may have seen it, and
         removing packs requires the exclusive store lock."""
         for _, draft, fd in self._drafts:
@@ -334,14 +334,14 @@ class PackWriter:
         self._drafts, self._fd, self.places = [], -1, BlobLocations()
 
 
-def check_record(record: bytes, digest: bytes, pack: str, kind: int | None = None) -> bytes:
+def checked_blob_of_record(record: bytes, digest: bytes, pack: str, kind: int | None = None) -> bytes:
     """The blob in a record's bytes. Raises BlobCorrupt unless the bytes have this digest and fit the limit of `kind`.
     `kind` None: the kind in the record."""
     head = decode_record_head(record)
     if head is None or head[2] != digest or len(record) != RECORD.size + head[4]:
         raise errors.BlobCorrupt(f"damaged record of blob {digest.hex()[:16]} in pack {pack}", "run casrewind verify")
     stored_as, codec, _, raw, _ = head
-    _check_length(raw, digest, pack, stored_as if kind is None else kind)
+    _raise_if_too_long(raw, digest, pack, stored_as if kind is None else kind)
     body = record[RECORD.size :]
     try:
         if codec == ZSTD and zstd.frame_content_size(body) != raw:  # the frame's size decides how much is allocated
@@ -357,7 +357,7 @@ def check_record(record: bytes, digest: bytes, pack: str, kind: int | None = Non
     return data
 
 
-def _check_length(size: int, digest: bytes, pack: str, kind: int) -> None:
+def _raise_if_too_long(size: int, digest: bytes, pack: str, kind: int) -> None:
     most = MOST.get(kind, 0)
     if size > most:
         raise errors.BlobCorrupt(
@@ -379,9 +379,9 @@ class PackReader:
     def read(self, place: BlobLocation, digest: bytes, kind: int | None = None) -> bytes:
         """The blob at a location. Raises BlobMissing if the pack is missing, BlobCorrupt for wrong or too many bytes.
         `kind` sets the limit (None: the kind in the record)."""
-        return check_record(self.record(place, digest, kind), digest, place.pack, kind)
+        return checked_blob_of_record(self.read_unverified_record(place, digest, kind), digest, place.pack, kind)
 
-    def record(self, place: BlobLocation, digest: bytes, kind: int | None = None) -> bytes:
+    def read_unverified_record(self, place: BlobLocation, digest: bytes, kind: int | None = None) -> bytes:
         """The record at a location, unverified. Raises as read does."""
         try:
             fd = self._open.pop(place.pack, -1)
@@ -395,7 +395,7 @@ class PackReader:
             if kind is None:
                 head = decode_record_head(os.pread(fd, RECORD.size, place.offset))
                 kind = CHUNK if head is None else head[0]
-            _check_length(max(place.raw, place.length - RECORD.size), digest, place.pack, kind)
+            _raise_if_too_long(max(place.raw, place.length - RECORD.size), digest, place.pack, kind)
             return os.pread(fd, place.length, place.offset)
         except FileNotFoundError as error:
             raise errors.BlobMissing(f"pack {place.pack} with blob {digest.hex()[:16]} is gone", "run casrewind verify") from error
@@ -439,7 +439,7 @@ def records_of_pack(packs: str, pack: str) -> Iterator[tuple[bytes, BlobLocation
         while position < end:
             head = decode_record_head(os.pread(fd, RECORD.size, position))
             if head is None:
-                position = _next_head(fd, position + 1, end)
+                position = _find_next_sound_head(fd, position + 1, end)
                 continue
             _, _, digest, raw, stored = head
             length = RECORD.size + stored
@@ -448,7 +448,7 @@ def records_of_pack(packs: str, pack: str) -> Iterator[tuple[bytes, BlobLocation
             position += length
 
 
-def _next_head(fd: int, position: int, end: int) -> int:
+def _find_next_sound_head(fd: int, position: int, end: int) -> int:
     step = 1 << 20
     while position < end:
         part = os.pread(fd, step + len(RECORD_MAGIC), position)

@@ -67,7 +67,7 @@ class PushClaim:
             raise PermissionError(path)
         self.fd = fd
         if is_new:
-            self.hurry()
+            self.skip_wait_of_next_push()
 
     def take(self) -> bool:
         """Claim the push for this process. False if another process has it."""
@@ -86,10 +86,10 @@ class PushClaim:
         passed = time.time() - os.fstat(self.fd).st_mtime
         return interval - passed if 0 <= passed < interval else 0.0
 
-    def note_begin(self) -> None:
+    def note_push_begins(self) -> None:
         """Note that a background push begins now."""
         os.utime(self.fd)
 
-    def hurry(self) -> None:
+    def skip_wait_of_next_push(self) -> None:
         """Let the next background push begin without a wait, also if a process waits for its time already."""
         os.utime(self.fd, (0, 0))

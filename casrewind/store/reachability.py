@@ -83,7 +83,7 @@ class Marker:
         """The marked blobs that name others, with their use: a file may hold the very bytes of a tree."""
         self.missing: dict[bytes, errors.StoreDamaged] = {}
 
-    def add(
+    def mark_with_references(
         self,
         trees: Iterable[bytes],
         domain_digests: Iterable[bytes],
@@ -92,13 +92,13 @@ class Marker:
     ) -> None:
         """Mark these trees, domains, plans and the content of files, with everything they reference, at any depth."""
         pending = {DOMAIN: [*domain_digests], PLAN: [*plan_digests], TREE: [*trees], CHUNK_LIST: list[bytes]()}
-        self._mark(map(reference_of_file, files), pending)
+        self._mark_and_queue(map(reference_of_file, files), pending)
         while kind := next((kind for kind, waiting in pending.items() if waiting), 0):
             batch, pending[kind] = pending[kind][-_BATCH:], pending[kind][:-_BATCH]
-            for data in self._unmarked(kind, batch):
-                self._mark(references(kind, data), pending)
+            for data in self._take_unmarked(kind, batch):
+                self._mark_and_queue(references(kind, data), pending)
 
-    def _mark(self, found: Iterable[Reference], pending: dict[int, list[bytes]]) -> None:
+    def _mark_and_queue(self, found: Iterable[Reference], pending: dict[int, list[bytes]]) -> None:
         """Mark content; blobs that name others are marked when they are followed."""
         for reference in found:
             if reference.kind in HOLDS:
@@ -124,7 +124,7 @@ class Marker:
             self.marked = before
         return new
 
-    def _unmarked(self, kind: int, digests: Iterable[bytes]) -> Iterator[bytes]:
+    def _take_unmarked(self, kind: int, digests: Iterable[bytes]) -> Iterator[bytes]:
         wanted = [digest for digest in dict.fromkeys(digests) if (kind, digest) not in self.followed]
         if self._skip is not None:
             wanted = [digest for digest in wanted if not self._skip(kind, digest)]
@@ -159,23 +159,23 @@ class ReferenceGraph:
         self.missing: dict[bytes, errors.CasrewindError] = {}
         """The errors of blobs that cannot be read or decoded."""
 
-    def tree(self, digest: bytes) -> int:
+    def number_of_tree(self, digest: bytes) -> int:
         """The number of a directory."""
-        return self._container(packs.TREE, digest)
+        return self._number_to_read(packs.TREE, digest)
 
-    def domain(self, digest: bytes) -> int:
+    def number_of_domain(self, digest: bytes) -> int:
         """The number of a domain."""
-        return self._container(packs.DOMAIN, digest)
+        return self._number_to_read(packs.DOMAIN, digest)
 
-    def plan(self, digest: bytes) -> int:
+    def number_of_plan(self, digest: bytes) -> int:
         """The number of a plan."""
-        return self._container(packs.PLAN, digest)
+        return self._number_to_read(packs.PLAN, digest)
 
-    def file(self, entry: Entry) -> int:
+    def number_of_content(self, entry: Entry) -> int:
         """The number of a file's content."""
         return self._number_of(reference_of_file(entry))
 
-    def blob(self, digest: bytes) -> int:
+    def number_of_blob(self, digest: bytes) -> int:
         """The number of a blob of any kind."""
         return self._numbers.setdefault(digest, len(self._numbers))
 
@@ -187,24 +187,24 @@ class ReferenceGraph:
             if not self._pending[kind]:
                 del self._pending[kind]
             for digest, data in self._read(batch, kind):
-                found = [self.blob(digest)]
+                found = [self.number_of_blob(digest)]
                 if isinstance(data, bytes):
                     try:
-                        found += self._named_in(kind, data)
+                        found += self._numbers_of_references_in(kind, data)
                     except (errors.StoreDamaged, errors.UnsafePath) as error:
                         self.missing[digest] = error
                 else:
                     self.missing[digest] = data
-                self.edges[self._container(kind, digest)] = array("Q", dict.fromkeys(found))
+                self.edges[self._number_to_read(kind, digest)] = array("Q", dict.fromkeys(found))
             if self._report is not None:
                 self._report(len(self._numbers))
 
-    def directory(self, tree: int) -> Iterator[int]:
+    def named_edges_of_directory(self, tree: int) -> Iterator[int]:
         """Yield the named edges of a directory, from all of its nodes."""
         seen, pending = {tree}, [tree]
         while pending:
             for edge in self.edges[pending.pop()]:
-                node = node_of(edge)
+                node = node_number_of_edge(edge)
                 if name_of(edge):
                     yield edge
                 elif node in self.trees and node not in seen:
@@ -223,7 +223,7 @@ class ReferenceGraph:
         """The names in all trees; the index is the name's number."""
         return list(self._names)
 
-    def _container(self, kind: int, digest: bytes) -> int:
+    def _number_to_read(self, kind: int, digest: bytes) -> int:
         key = bytes((kind,)) + digest
         number = self._numbers.get(key)
         if number is None:
@@ -233,7 +233,7 @@ class ReferenceGraph:
                 self.trees.add(number)
         return number
 
-    def _named_in(self, kind: int, data: bytes) -> list[int]:
+    def _numbers_of_references_in(self, kind: int, data: bytes) -> list[int]:
         names, found = self._names, []
         for reference in references(kind, data):
             node = self._number_of(reference)
@@ -242,8 +242,8 @@ class ReferenceGraph:
 
     def _number_of(self, reference: Reference) -> int:
         if reference.kind in HOLDS:
-            return self._container(reference.kind, reference.digest)
-        return self.blob(reference.digest)
+            return self._number_to_read(reference.kind, reference.digest)
+        return self.number_of_blob(reference.digest)
 
 
 def name_of(edge: int) -> int:
@@ -251,6 +251,6 @@ def name_of(edge: int) -> int:
     return edge >> _NAME
 
 
-def node_of(edge: int) -> int:
+def node_number_of_edge(edge: int) -> int:
     """The number of the node that an edge leads to."""
     return edge & NODE

@@ -66,7 +66,7 @@ class TreeCache:
                 if isinstance(data, bytes) and self._entries < self._most:
                     with suppress(errors.StoreDamaged):
                         self._trees[digest] = tree = manifest.decode_node(data)
-                        self._entries += _size(tree)
+                        self._entries += _entry_count(tree)
             if self._entries >= self._most:
                 return
             pairs = {below for pair in pairs for below in self._pairs_below(*pair)}
@@ -108,11 +108,11 @@ class TimelineTrees:
         if at >= 0 and digest not in self._ahead:
             self._lot = min(2 * self._lot, _LOT) if at == self._next else _FEW_ROOTS
             self._next = at + self._lot
-            self._read_ahead(self._roots[max(at - 1, 0) : self._next])
+            self._read_next_roots(self._roots[max(at - 1, 0) : self._next])
         tree = self._ahead.get(digest)
         return self._others(digest) if tree is None else tree
 
-    def _read_ahead(self, roots: list[bytes]) -> None:
+    def _read_next_roots(self, roots: list[bytes]) -> None:
         """Read these trees, and the directories in which neighbours differ, in place of those that were read before. Stops when
         they are too many."""
         self._ahead, held = {}, 0
@@ -126,7 +126,7 @@ class TimelineTrees:
                 if isinstance(data, bytes):
                     with suppress(errors.StoreDamaged, errors.UnsafePath):
                         self._ahead[digest] = tree = manifest.decode_node(data, self._shared)
-                        held += _size(tree)
+                        held += _entry_count(tree)
             pairs = {below for pair in pairs for below in self._differing(*pair)}
             wanted = list({digest for pair in pairs for digest in pair if digest not in self._ahead})
 
@@ -156,35 +156,35 @@ class TreesAhead:
         if digest not in self._ahead:
             if self._held > 2 * _HELD:  # what was read twice, because it is in two places
                 self._ahead, self._held = {}, 0
-            self._read_ahead(digest)
+            self._read_below_and_beside(digest)
         tree = self._ahead.pop(digest, None)
         if tree is None:
             return self._load(digest)
-        self._held -= _size(tree)
+        self._held -= _entry_count(tree)
         return tree
 
-    def _read_ahead(self, digest: bytes) -> None:
+    def _read_below_and_beside(self, digest: bytes) -> None:
         """Read a directory, and those below it and beside it, until enough entries are held."""
         lot = {digest}
         while lot:
             for name, data in self._read_many(list(lot), packs.TREE):
                 if isinstance(data, bytes):
                     with suppress(errors.StoreDamaged):
-                        self._remember_tree(name, manifest.decode_node(data))
+                        self._hold_tree(name, manifest.decode_node(data))
             if self._held >= _HELD:
                 return
             lot = {one for one in self._next[-_LOT:] if one not in self._ahead}
             del self._next[-_LOT:]
 
-    def _remember_tree(self, digest: bytes, tree: "manifest.Tree | NodeList") -> None:
+    def _hold_tree(self, digest: bytes, tree: "manifest.Tree | NodeList") -> None:
         if digest not in self._ahead:
             self._ahead[digest] = tree
-            self._held += _size(tree)
+            self._held += _entry_count(tree)
             if isinstance(tree, list):
                 self._next += [entry.digest for _, entry in reversed(tree) if entry.kind == manifest.DIR]
 
 
-def _size(tree: "manifest.Tree | NodeList") -> int:
+def _entry_count(tree: "manifest.Tree | NodeList") -> int:
     return len(tree if isinstance(tree, list) else tree.parts) + 1
 
 

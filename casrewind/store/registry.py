@@ -50,7 +50,7 @@ def store_names(data: str) -> list[str]:
     registry = os.path.join(data, "stores")
     try:
         with os.scandir(registry) as entries:
-            return sorted(entry.name for entry in entries if entry.is_dir() and not _is_removed(entry.name))
+            return sorted(entry.name for entry in entries if entry.is_dir() and not _is_name_of_removed_store(entry.name))
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -81,19 +81,19 @@ def inspect(path: str) -> StoreSummary:
     return StoreSummary(path, tuple(points), layout.size(), written, pinned, restores, problem)
 
 
-def newest_in(store: Store, *, quickly: bool = False) -> list[Checkpoint]:
+def newest_of_each_worktree(store: Store, *, quickly: bool = False) -> list[Checkpoint]:
     """The newest checkpoint of each worktree of this machine in a store. Raises StoreDamaged, StoreBusy. `quickly`: from the index as
     it is, which may be behind; empty if the index is unusable."""
     ledger_index = store._ledger_index  # noqa: SLF001 - same package
-    return ledger_index.read_unchecked(_newest) or [] if quickly else ledger_index.query(_newest)
+    return ledger_index.read_index_as_it_is(_newest_of_this_machine) or [] if quickly else ledger_index.query(_newest_of_this_machine)
 
 
-def _newest(tables: Tables) -> list[Checkpoint]:
+def _newest_of_this_machine(tables: Tables) -> list[Checkpoint]:
     found = (catalog.point(tables, catalog.decode_worktree(value).newest) for _, value in tables[b"worktrees"].items())
     return [point for point in found if point is not None and not point.more.machine]
 
 
-def by_last_use(data: str) -> list[str]:
+def names_by_last_write(data: str) -> list[str]:
     """The names of the stores, last written first. Opens no store. Raises StoreError."""
 
     def written(name: str) -> int:
@@ -127,7 +127,7 @@ def hold_alone(path: str, deadline: float) -> Iterator[None]:
         yield
 
 
-def remove_empty(path: str, deadline: float) -> None:
+def remove_store_if_empty(path: str, deadline: float) -> None:
     """Remove the store at `path`, or the remains of its creation. Raises WorkspaceError if it has a checkpoint or
     private rules."""
     try:
@@ -166,7 +166,7 @@ def hold_for_removal(path: str, deadline: float) -> Iterator[None]:
         yield
 
 
-def unregister(path: str) -> None:
+def rename_out_of_registry(path: str) -> None:
     """Remove the store at `path` from the registry, atomically and durably, by a rename. The caller uses
     `hold_for_removal`, and calls `clear` afterwards to free the space. Raises StoreError."""
     layout = Layout(path)
@@ -192,7 +192,7 @@ def free_removed_stores(data: str) -> None:
 
     registry = os.path.join(data, "stores")
     try:
-        doomed = [os.path.join(registry, name) for name in os.listdir(registry) if _is_removed(name)]
+        doomed = [os.path.join(registry, name) for name in os.listdir(registry) if _is_name_of_removed_store(name)]
         for path in doomed:
             while os.path.lexists(path):
                 with suppress(FileNotFoundError):  # another process does the same
@@ -205,6 +205,6 @@ def free_removed_stores(data: str) -> None:
         raise store_error(error, "removing the remains of stores in", registry) from error
 
 
-def _is_removed(name: str) -> bool:
+def _is_name_of_removed_store(name: str) -> bool:
     _, mark, token = name.rpartition(_REMOVED)
     return bool(mark) and len(token) == _TOKEN and not token.strip("0123456789abcdef")

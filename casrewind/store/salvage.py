@@ -16,7 +16,7 @@ from ..model import checkpoint as checkpoints
 from ..model import history as undo_history
 from . import catalog, ledger, packs
 from .index import Tables
-from .index_sync import LedgerIndex, fits_packs
+from .index_sync import LedgerIndex, knows_packs_on_disk
 from .journal import Journals
 from .layout import Layout
 from .packs import BlobLocation, PackReader, PackWriter
@@ -46,22 +46,22 @@ class Salvage:
     def repair_ledger(self) -> list[str]:
         """Rewrite the ledger if it is damaged. Returns descriptions of the repairs. Raises StoreError."""
         with store_errors("repairing the ledger of", self._layout.root):
-            head, found, sound_to = _sound_records(self._layout.ledger)
-            known = self._ledger_index.read_unchecked(_read_state)
+            head, found, sound_to = _read_sound_records(self._layout.ledger)
+            known = self._ledger_index.read_index_as_it_is(_read_indexed_state)
             identity = head[8:]
             headless = len(head) < ledger.HEAD.size or head[:8] != ledger.HEAD.pack(ledger.MAGIC, ledger.VERSION, b"")[:8]
             strange = known is not None and not headless and known.state.ledger_id != identity
             if known is not None and strange:
-                is_ours = fits_packs(known.packs, packs.pack_names(self._layout.packs))
-                strange = is_ours and not ledger.is_later(identity, known.state.ledger_id)
+                is_ours = knows_packs_on_disk(known.packs, packs.pack_names(self._layout.packs))
+                strange = is_ours and not ledger.is_rewrite_of(identity, known.state.ledger_id)
                 if not strange:
                     known = None  # an index of another store, or an outdated one: trust the ledger
             cut = known is not None and known.state.end > sound_to
             if not (headless or cut or strange or sound_to < 0):
                 return []
-            if known is not None and strange and _is_foreign(found, known):
+            if known is not None and strange and _is_ledger_of_other_store(found, known):
                 found = []
-            records = list(_joined(found, known))
+            records = list(_join_with_index_only_records(found, known))
             if head:
                 self._set_ledger_aside()
             self._ledger_index.replace_ledger(b"".join(records), known.state.ledger_id if known is not None else b"")
@@ -88,14 +88,14 @@ class Salvage:
         everything = sorted(packs.pack_names(self._layout.packs))
         for number, pack in enumerate(everything):
             with store_errors("repairing packs in", self._layout.root):
-                bad = self._check_pack(pack)
+                bad = self._find_damaged_records(pack)
                 if bad is not None:
-                    done.append(self._mend_pack(pack, bad, alone))
+                    done.append(self._copy_sound_blobs_and_set_aside(pack, bad, alone))
             if report is not None:
                 report(number + 1, len(everything))
         return done
 
-    def _check_pack(self, pack: str) -> set[BlobLocation] | None:
+    def _find_damaged_records(self, pack: str) -> set[BlobLocation] | None:
         """The records with damaged blobs in a pack; None if the whole pack is sound."""
         bad = set()
         end = len(packs.HEAD)
@@ -109,24 +109,24 @@ class Salvage:
         whole = end == os.stat(path).st_size and fsio.read_file(path, len(packs.HEAD)) == packs.HEAD
         return None if whole and not bad else bad
 
-    def _mend_pack(self, pack: str, bad: set[BlobLocation], alone: Alone) -> str:
+    def _copy_sound_blobs_and_set_aside(self, pack: str, bad: set[BlobLocation], alone: Alone) -> str:
         writer = PackWriter(self._layout.packs, self._layout.temporary)
         saved = 0
         try:
             for digest, place in packs.records_of_pack(self._layout.packs, pack):
                 if place not in bad and digest not in writer.places:
-                    writer.copy(self._reader.record(place, digest), digest, place.raw)
+                    writer.copy(self._reader.read_unverified_record(place, digest), digest, place.raw)
                     saved += 1
             writer.sync()
             with alone():
-                writer.finish()
-                self._set_aside(pack)
+                writer.sync_and_name_packs()
+                self._set_pack_aside(pack)
         finally:
-            writer.abort()
+            writer.remove_unfinished()
         self._reader.close()
         return f"pack {pack} was damaged: {saved} sound blobs were copied out of it, {len(bad)} were damaged"
 
-    def _set_aside(self, pack: str) -> None:
+    def _set_pack_aside(self, pack: str) -> None:
         place = os.path.join(self._layout.root, "damaged")
         if not os.path.isdir(place):
             fsio.make_directory(place)
@@ -142,7 +142,7 @@ class Salvage:
             try:
                 found.read(bytes.fromhex(name))
             except errors.StoreDamaged:
-                aside = found.set_aside(bytes.fromhex(name))
+                aside = found.rename_out_of_the_way(bytes.fromhex(name))
                 done.append(
                     f"the journal of an interrupted restore was damaged: set aside as {os.path.basename(aside)}; the plan of the "
                     f"restore is unknown, the worktree is as the interruption left it"
@@ -154,14 +154,14 @@ class Salvage:
         self._ledger_index.rebuild(witness=False)
 
 
-def _read_state(tables: Tables) -> IndexedState:
-    state = catalog.read_state(tables)
-    points = {point.seq: checkpoints.encode(point) for point in catalog.points_after(tables, 0)}
-    marks = {point.id: marked for point, marked in catalog.newest_of_all(tables) if marked != catalog.UNMARKED}
+def _read_indexed_state(tables: Tables) -> IndexedState:
+    state = catalog.read_catalog_state(tables)
+    points = {point.seq: checkpoints.encode(point) for point in catalog.checkpoints_after_seq(tables, 0)}
+    marks = {point.id: marked for point, marked in catalog.checkpoints_with_marks(tables) if marked != catalog.UNMARKED}
     return IndexedState(state, points, marks, catalog.histories(tables), set(catalog.pack_sizes(tables)))
 
 
-def _sound_records(path: str) -> tuple[bytes, list[ledger.Record], int]:
+def _read_sound_records(path: str) -> tuple[bytes, list[ledger.Record], int]:
     """Returns (the head, every sound record, the end offset of the last one; -1 if there is damage before it). Bytes
     after the last sound record are a torn append, which the next writer cuts, unless they are more than a record has:
     that is damage, too. Reads in pieces. Raises OSError."""
@@ -191,13 +191,13 @@ def _sound_records(path: str) -> tuple[bytes, list[ledger.Record], int]:
         return os.pread(fd, ledger.HEAD.size, 0), found, -1 if damaged or size - end > ledger.LONGEST else end
 
 
-def _is_foreign(found: list[ledger.Record], known: IndexedState) -> bool:
+def _is_ledger_of_other_store(found: list[ledger.Record], known: IndexedState) -> bool:
     theirs = {record.seq: record.payload for record in found if record.kind == ledger.CHECKPOINT}
     ours = {seq: checkpoints.decode(seq, payload).id for seq, payload in known.points.items()}
     return not any(ours.get(seq) == checkpoints.decode(seq, payload).id for seq, payload in theirs.items())
 
 
-def _joined(found: list[ledger.Record], known: IndexedState | None) -> Iterator[bytes]:
+def _join_with_index_only_records(found: list[ledger.Record], known: IndexedState | None) -> Iterator[bytes]:
     """The records of a new ledger: the sound ones, and those that only the index has."""
     if known is None:
         for record in found:

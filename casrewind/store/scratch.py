@@ -23,7 +23,7 @@ def make_scratch(kind: str) -> str:
     """A new directory of one of the KINDS, mode 0700, until `remove` or the end of this process. Raises OSError."""
     remove_dead_scratch()
     while True:
-        path = os.path.join(_parent(), f"{_PREFIX}{kind}-{os.urandom(_TOKEN).hex()}")
+        path = os.path.join(_directory_of_scratches(), f"{_PREFIX}{kind}-{os.urandom(_TOKEN).hex()}")
         os.mkdir(path, 0o700)
         fd = os.open(path, fsio.DIRECTORY_FLAGS)
         is_taken = False
@@ -39,7 +39,7 @@ def make_scratch(kind: str) -> str:
 
 def remove_scratch(path: str) -> None:
     """Remove a directory from `make` with its contents. Errors are ignored."""
-    _delete(path)
+    _delete_directory(path)
     fd = _held.pop(path, -1)
     if fd >= 0:
         os.close(fd)
@@ -48,7 +48,7 @@ def remove_scratch(path: str) -> None:
 def remove_dead_scratch() -> None:
     """Remove the directories of dead owners. Errors are ignored."""
     try:
-        parent = _parent()
+        parent = _directory_of_scratches()
         names = os.listdir(parent)
     except OSError:
         return
@@ -63,10 +63,10 @@ def remove_dead_scratch() -> None:
                 continue
             with fsio.closing(os.open(path, fsio.DIRECTORY_FLAGS)) as fd:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _delete(path)
+                _delete_directory(path)
 
 
-def _delete(path: str) -> None:
+def _delete_directory(path: str) -> None:
     """Remove a directory, also what its owner may not change in it. Errors are ignored."""
     shutil.rmtree(path, ignore_errors=True)
     if os.path.lexists(path):
@@ -78,7 +78,7 @@ def _delete(path: str) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _parent() -> str:
+def _directory_of_scratches() -> str:
     import tempfile
 
     return tempfile.gettempdir()

@@ -63,7 +63,7 @@ def replace_stat_file(directory: str, worktree: bytes, basis: Basis, value: byte
 def read_basis(directory: str, worktree: bytes) -> Basis | None:
     """The basis of a worktree's stat file, or None. Its checksum is not verified."""
     with suppress(OSError):
-        found = _parse(fsio.read_file(stat_file_path(directory, worktree), _MOST_HEAD), worktree)
+        found = _parse_basis(fsio.read_file(stat_file_path(directory, worktree), _MOST_HEAD), worktree)
         return None if found is None else found[0]
     return None
 
@@ -73,7 +73,7 @@ def read_stat_file(directory: str, worktree: bytes) -> tuple[Basis, bytes] | Non
     with suppress(OSError):
         with fsio.closing(fsio.open_regular(stat_file_path(directory, worktree))) as fd:
             head = fsio.read_fd(fd, _MOST_HEAD)
-            found = _parse(head, worktree)
+            found = _parse_basis(head, worktree)
             if found is None:
                 return None
             basis, start = found
@@ -100,7 +100,7 @@ def _digest_of(fd: int, start: int) -> bytes:
     return whole.digest()
 
 
-def _parse(data: bytes, worktree: bytes) -> tuple[Basis, int] | None:
+def _parse_basis(data: bytes, worktree: bytes) -> tuple[Basis, int] | None:
     if len(data) < _HEAD.size:
         return None
     magic, _, owner, epoch, tree, _, identity, life = _HEAD.unpack_from(data)
@@ -118,7 +118,7 @@ def is_valid(tables: Tables, worktree: bytes, basis: Basis, life: bytes) -> bool
     return point is not None and (point.worktree, point.tree) == (worktree, basis.tree)
 
 
-def remove_invalid(directory: str, tables: Tables) -> None:
+def remove_invalid_stat_files(directory: str, tables: Tables) -> None:
     """Remove the invalid stat files. Errors are ignored."""
     fsio.remove_orphans(directory)
     with suppress(OSError):

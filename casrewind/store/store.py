@@ -78,10 +78,10 @@ class Store:
             self._layout.create()
         if not self._layout.exists():
             if os.path.isdir(self.path):
-                self._layout.check_owner()  # another user's store looks like an empty directory
+                self._layout.raise_unless_owned()  # another user's store looks like an empty directory
             raise errors.WorkspaceNotFound(f"no checkpoints yet (no store at {printable(self.path)})", "casrewind save makes the first")
-        self.repaired = self._layout.repair() if repair else []
-        self._layout.check()
+        self.repaired = self._layout.restore_format_and_directories() if repair else []
+        self._layout.raise_unless_sound()
         self._reader = packs.PackReader(self._layout.packs)
         self._index_directory, self._private = self._layout.choose_index_directory()
         self.index = Index(self._index_directory, self._layout.lock_path("index"), deadline, sealed_off=self._private)
@@ -117,7 +117,7 @@ class Store:
     def read(self, digest: bytes, kind: int | None = None) -> bytes:
         """A blob, for a use of that kind (store/packs.py; None: the kind in its record). Raises BlobMissing,
         BlobCorrupt. A wrong location in the index causes one rebuild."""
-        place = self._places([digest]).get(digest)
+        place = self._locations_of([digest]).get(digest)
         try:
             if place is None:
                 raise errors.BlobMissing(f"blob {digest.hex()[:16]} is in no pack", "run casrewind verify")
@@ -139,7 +139,7 @@ class Store:
         self, digests: list[bytes], kind: int | None = None
     ) -> Iterator[tuple[bytes, bytes | errors.StoreDamaged]]:
         """Yield (digest, blob or error) in the order of the packs, for a use of that kind."""
-        places = self._places(digests)
+        places = self._locations_of(digests)
         for digest in sorted(digests, key=lambda digest: places.get(digest, _NOWHERE)):
             try:
                 place = places.get(digest)
@@ -150,13 +150,13 @@ class Store:
                 except errors.StoreDamaged as error:
                     yield digest, error
 
-    def _places(self, wanted: list[bytes]) -> dict[bytes, packs.BlobLocation]:
-        return self._ledger_index.view(lambda tables: catalog.find_blobs(tables, wanted))
+    def _locations_of(self, wanted: list[bytes]) -> dict[bytes, packs.BlobLocation]:
+        return self._ledger_index.query_as_it_is(lambda tables: catalog.find_blobs(tables, wanted))
 
     def lengths(self, digests: list[bytes]) -> dict[bytes, int]:
         """{digest: bytes} of the blobs that are in a pack of sufficient length."""
         self._ledger_index.sizes()
-        return {digest: place.raw for digest, place in self._places(digests).items()}
+        return {digest: place.raw for digest, place in self._locations_of(digests).items()}
 
     def load_tree(self, digest: bytes) -> "manifest.Tree | NodeList":
         """The entries of a directory, or one node of a large directory (a manifest.Loader)."""
@@ -229,7 +229,7 @@ class Store:
         """The directory with what is known of remotes (casrewind/remote)."""
         return self._layout.remotes
 
-    def pushing(self) -> "AbstractContextManager[int]":
+    def hold_push_lock(self) -> "AbstractContextManager[int]":
         """Hold the lock that limits pushes and pulls to one at a time. Raises StoreBusy."""
         return locks.locked(self._layout.lock_path("remote"), exclusive=True, deadline=self.deadline, holder="push or pull")
 
@@ -245,23 +245,23 @@ class Store:
     ) -> list[tuple[Checkpoint, catalog.Marked]]:  # fmt: skip
         """All checkpoints with their marks, newest first; with `most`, up to and including that many `wanted`; with
         `farthest`, at most that many in all; with `before`, those in front of that record."""
-        return self._ledger_index.query(lambda tables: catalog.newest_of_all(tables, most, wanted, farthest, before))
+        return self._ledger_index.query(lambda tables: catalog.checkpoints_with_marks(tables, most, wanted, farthest, before))
 
     def checkpoints_after(self, seq: int) -> list[Checkpoint]:
         """Every checkpoint after the record `seq`, oldest first."""
-        return self._ledger_index.query(lambda tables: catalog.points_after(tables, seq))
+        return self._ledger_index.query(lambda tables: catalog.checkpoints_after_seq(tables, seq))
 
     def checkpoint(self, identity: str) -> Checkpoint | None:
         """A checkpoint by its full id."""
         return self._ledger_index.query(lambda tables: catalog.point(tables, identity))
 
-    def heads(self, worktree: bytes) -> tuple[Checkpoint | None, Checkpoint | None]:
+    def newest_and_newest_listed(self, worktree: bytes) -> tuple[Checkpoint | None, Checkpoint | None]:
         """Returns (the newest checkpoint of a worktree, its newest that is not a safety checkpoint)."""
-        return self._ledger_index.query(lambda tables: catalog.newest_points(tables, worktree))
+        return self._ledger_index.query(lambda tables: catalog.newest_and_newest_listed(tables, worktree))
 
     def head(self, worktree: bytes, *, listed: bool = False) -> Checkpoint | None:
         """The newest checkpoint of a worktree; with `listed`, the newest that is not a safety checkpoint."""
-        return self.heads(worktree)[listed]
+        return self.newest_and_newest_listed(worktree)[listed]
 
     def has_agents(self, worktree: bytes) -> bool:
         """True if a worktree has a checkpoint of an agent's event, or of `casrewind run`."""
@@ -273,9 +273,9 @@ class Store:
 
     def oldest(self, worktree: bytes) -> Checkpoint | None:
         """The oldest checkpoint of a worktree."""
-        return self._ledger_index.query(lambda tables: catalog.oldest_point(tables, worktree))
+        return self._ledger_index.query(lambda tables: catalog.oldest_checkpoint(tables, worktree))
 
-    def count(self, worktree: bytes) -> int:
+    def count_listed_checkpoints(self, worktree: bytes) -> int:
         """The number of a worktree's checkpoints, without safety checkpoints."""
         return self._ledger_index.query(lambda tables: catalog.worktree_row(tables, worktree)).number
 
@@ -295,7 +295,7 @@ class Store:
         """The undo history of a worktree."""
         return self._ledger_index.query(lambda tables: catalog.worktree_row(tables, worktree).history())
 
-    def has_steps(self, worktree: bytes) -> bool:
+    def has_finished_restore(self, worktree: bytes) -> bool:
         """True if a restore of the worktree was ever finished. Does not decode the history."""
         return bool(self._ledger_index.query(lambda tables: catalog.worktree_row(tables, worktree).steps))
 
@@ -305,14 +305,14 @@ class Store:
         """The basis for a stat index made with a checkpoint, in this life of the file system."""
         return Basis(point.id, point.tree, self._ledger_index.query(catalog.epoch), life)
 
-    def is_valid(self, worktree: bytes, basis: Basis, life: bytes) -> bool:
+    def is_basis_valid(self, worktree: bytes, basis: Basis, life: bytes) -> bool:
         """True if a stat index with this basis is valid in this life of the file system."""
         return self._ledger_index.query(lambda tables: stat_file.is_valid(tables, worktree, basis, life))
 
     def has_stat_file(self, worktree: bytes, life: bytes) -> bool:
         """True if a worktree has a valid stat file. Its checksum is not verified."""
         basis = stat_file.read_basis(self._index_directory, worktree)
-        return basis is not None and self.is_valid(worktree, basis, life)
+        return basis is not None and self.is_basis_valid(worktree, basis, life)
 
     def stat_index(self, worktree: bytes, life: bytes) -> tuple[Basis, bytes] | None:
         """The basis and the value in a worktree's stat file; None if there is no valid, sound stat file."""
@@ -321,7 +321,7 @@ class Store:
             return None
         return found
 
-    def remember(self, worktree: bytes, basis: Basis, value: bytes) -> None:
+    def replace_stat_file(self, worktree: bytes, basis: Basis, value: bytes) -> None:
         """Replace the stat file of a worktree. Errors are ignored."""
         if not self._private:
             stat_file.replace_stat_file(self._index_directory, worktree, basis, value)
@@ -333,11 +333,11 @@ class Store:
         """Write to the store under the shared store lock (`held`: the caller has it exclusively). Removes unpublished
         data at the end. The gate is passed first, so that a stream of savers cannot starve maintenance. A write over
         `budget` bytes raises OverBudget. `again`: as in LedgerIndex.sizes."""
-        with nullcontext() if held else self.holding():
+        with nullcontext() if held else self.hold_shared_lock():
             disk = self._ledger_index.sizes(again=again)
             quota = WriteQuota(self._layout, disk, budget)
-            pack_writer = packs.PackWriter(self._layout.packs, self._layout.temporary, quota.check_write)
-            writer = StoreWriter(self.path, pack_writer, self.read, self._places, disk, quota.check_file_size, self.read_many)
+            pack_writer = packs.PackWriter(self._layout.packs, self._layout.temporary, quota.raise_unless_write_fits)
+            writer = StoreWriter(self.path, pack_writer, self.read, self._locations_of, disk, quota.raise_unless_file_fits, self.read_many)
             try:
                 fsio.remove_orphans(self._layout.temporary)
                 yield writer
@@ -346,7 +346,7 @@ class Store:
                 self._wrote |= pack_writer.written > 0
                 self.lacks_ballast = pack_writer.written > 0 and not os.access(self._layout.ballast, os.F_OK)
                 self._packs_seen = (len(disk) + (pack_writer.written > 0), sum(disk.values()) + pack_writer.written)
-                pack_writer.abort()
+                pack_writer.remove_unfinished()
 
     def make_ballast(self, budget: int | None) -> None:
         """Make the file that gives gc room on a full disk, if there is enough space. Errors are ignored."""
@@ -362,10 +362,10 @@ class Store:
         """The reason to run gc after the writes of this object, or ""."""
         if not self._wrote:
             return ""
-        return GcState.read(self.path).why_gc_again(time.time_ns(), *self._packs_seen, budget)
+        return GcState.read(self.path).reason_to_run_gc_again(time.time_ns(), *self._packs_seen, budget)
 
     @contextmanager
-    def holding(self) -> Iterator[None]:
+    def hold_shared_lock(self) -> Iterator[None]:
         """Hold the store lock shared: nothing is swept in the block."""
         with locks.locked(self._layout.lock_path("gate"), exclusive=False, deadline=self.deadline):
             lock = locks.open_lock(self._layout.lock_path("store"))
@@ -388,7 +388,7 @@ class Store:
         appends another record before it stops writing, and the index gets both then. Raises StoreFull, StoreBusy, StoreError;
         then nothing is published."""
         try:
-            finished = writer.finish()
+            finished = writer.write_and_sync_packs()
             with self._ledger_index.publishing():
                 state, parent = self._ledger_index.ledger_state(draft.worktree)
                 current = draft if parent == draft.parent else redraft(parent)
@@ -406,7 +406,7 @@ class Store:
     def add_blobs(self, writer: StoreWriter) -> None:
         """Make the writer's blobs durable without a checkpoint. A plan needs this, because only the ledger names it."""
         try:
-            finished = writer.finish()
+            finished = writer.write_and_sync_packs()
         except OSError as error:
             raise store_error(error, "writing to the store", self.path) from error
         self._ledger_index.index_published(0, finished)
@@ -429,7 +429,7 @@ class Store:
     def records_after(self, position: LedgerPosition, *kinds: int) -> tuple[list[ledger.Record], LedgerPosition]:
         """Returns (the records of these kinds after a position, oldest first; the position behind them). After a rewrite
         of the ledger the whole ledger is read."""
-        state = self._ledger_index.query(catalog.read_state)
+        state = self._ledger_index.query(catalog.read_catalog_state)
         start = position.end if position.ledger_id == state.ledger_id else 0
         found = [one for one in self._ledger_index.ledger.read(start, state.end) if position.seq < one.seq <= state.seq]
         return [one for one in found if one.kind in kinds], LedgerPosition(state.ledger_id, state.end, state.seq)
@@ -474,7 +474,7 @@ class Store:
         return max(made, default=None)
 
     @contextmanager
-    def restoring(self, worktree: bytes) -> Iterator[None]:
+    def hold_restore_lock(self, worktree: bytes) -> Iterator[None]:
         """Hold the lock that limits restores to one per worktree. Raises StoreBusy at once if another restore runs."""
         lock = self._layout.lock_path("restore-" + worktree.hex())
         with locks.locked(lock, exclusive=True, deadline=0.2, holder="restore"):
@@ -486,7 +486,7 @@ class Store:
     def is_restoring(self, worktree: bytes) -> bool:
         """True while a restore of this worktree runs in some process."""
         try:
-            with self.restoring(worktree):
+            with self.hold_restore_lock(worktree):
                 return False
         except errors.StoreBusy:
             return True

@@ -73,7 +73,7 @@ def _groups_of_packs(found: Iterable[PackUsage], weight: Callable[[PackUsage], i
     return result
 
 
-def _look_up(digests: list[bytes], tables: Tables) -> list[tuple[bytes, BlobLocation | None]]:
+def _look_up_locations(digests: list[bytes], tables: Tables) -> list[tuple[bytes, BlobLocation | None]]:
     return [(digest, catalog.find_blob(tables, digest)) for digest in digests]
 
 
@@ -90,7 +90,7 @@ class Sweep:
         wanted = list(digests)
         for start in range(0, len(wanted), _BATCH):
             part = wanted[start : start + _BATCH]
-            yield from self._ledger_index.view(partial(_look_up, part))
+            yield from self._ledger_index.query_as_it_is(partial(_look_up_locations, part))
 
     def pack_usage(self, marked: Iterable[bytes]) -> tuple[list[PackUsage], list[bytes]]:
         """Returns (usage of each pack, marked digests that are in no pack)."""
@@ -124,7 +124,7 @@ class Sweep:
         largest = min(most or packs.MAX_SIZE, packs.MAX_SIZE)
         return [*_groups_of_packs(empty, lambda u: u.size, packs.MAX_SIZE), *_groups_of_packs(by_need, lambda u: u.live, largest)]
 
-    def small_packs(self, most: int) -> list[list[PackUsage]]:
+    def groups_of_small_packs(self, most: int) -> list[list[PackUsage]]:
         """Groups of small packs, each blob counted as reachable: at most `most` bytes together."""
         known = self._ledger_index.query(catalog.known_packs)
         small = [PackUsage(pack, size, size - len(packs.HEAD)) for pack, size in sorted(known.items()) if size < _TINY]
@@ -134,9 +134,9 @@ class Sweep:
         """The digests of all blobs in these packs."""
         return {digest for usage in group for digest, _ in packs.records_of_pack(self._layout.packs, usage.pack)}
 
-    def is_switched(self, group: list[PackUsage]) -> bool:
+    def is_switch_begun_in_index(self, group: list[PackUsage]) -> bool:
         """True if a failed switch of these packs came as far as the index, or further: their copies are in use."""
-        known = self._ledger_index.view(catalog.known_packs)
+        known = self._ledger_index.query_as_it_is(catalog.known_packs)
         return not all(usage.pack in known and os.path.exists(packs.pack_path(self._layout.packs, usage.pack)) for usage in group)
 
     def copy_reachable(self, group: list[PackUsage], marked: set[bytes]) -> CopiedPacks | None:
@@ -150,11 +150,11 @@ class Sweep:
                     self._copy_pack(usage, marked, copied)
                 writer.sync()
         except errors.BlobCorrupt:
-            writer.abort()
+            writer.remove_unfinished()
             self.damaged += [usage.pack for usage in group]
             return None
         except BaseException:
-            writer.abort()
+            writer.remove_unfinished()
             raise
         return copied
 
@@ -167,14 +167,14 @@ class Sweep:
             copied.rows.append(digest)
             if digest in copied.writer.places:
                 continue
-            if digest in where and (where[digest] == place or not self._is_sound(where[digest], digest)):
-                record = self._reader.record(place, digest)
-                packs.check_record(record, digest, place.pack)
+            if digest in where and (where[digest] == place or not self._has_sound_copy(where[digest], digest)):
+                record = self._reader.read_unverified_record(place, digest)
+                packs.checked_blob_of_record(record, digest, place.pack)
                 copied.writer.copy(record, digest, place.raw)
             else:
                 copied.uncopied[digest] = place
 
-    def _is_sound(self, place: BlobLocation | None, digest: bytes) -> bool:
+    def _has_sound_copy(self, place: BlobLocation | None, digest: bytes) -> bool:
         """True if another copy of a blob is sound, so that this copy may be removed."""
         if place is None:
             return False
@@ -183,7 +183,7 @@ class Sweep:
             return True
         return False
 
-    def room_for(self, usage: PackUsage) -> int:
+    def room_to_sweep_pack(self, usage: PackUsage) -> int:
         """Bytes of free space that suffice to sweep one pack. Its copy is written, and pages of the index: LMDB
         writes a page anew for each row in another one, and some for its trees."""
         rows = sum(1 for _ in packs.records_of_pack(self._layout.packs, usage.pack))
@@ -196,28 +196,28 @@ class Sweep:
         """Bytes of free space that suffice to record forgotten checkpoints in the ledger and the index."""
         return self._ledger_index.index_bytes() + _LEDGER_ROOM
 
-    def switch(self, copied: CopiedPacks, marked: set[bytes]) -> None:
+    def switch_to_copies_and_remove_packs(self, copied: CopiedPacks, marked: set[bytes]) -> None:
         """Switch to the copies and remove the packs. Requires the exclusive store lock, and all
         published checkpoints marked."""
         # a save may have reused and named blobs that were garbage during the copy
         for digest, place in self.places(digest for digest in copied.uncopied if digest in marked):
             if place is not None and place.pack in copied.gone and digest not in copied.writer.places:
                 old = copied.uncopied[digest]
-                copied.writer.copy(self._reader.record(old, digest), digest, old.raw)
+                copied.writer.copy(self._reader.read_unverified_record(old, digest), digest, old.raw)
         with store_errors("sweeping", self._layout.root):
-            finished = copied.writer.finish()
+            finished = copied.writer.sync_and_name_packs()
 
         def work(tables: Tables) -> None:
-            state = catalog.read_state(tables)
+            state = catalog.read_catalog_state(tables)
             for pack, size in finished.sizes.items():
                 state = catalog.add_pack(tables, state, pack, size, finished.places.of_pack(pack))
             catalog.drop_packs(tables, copied.gone, copied.rows)
             catalog.write_state(tables, state)
 
-        self._ledger_index.change(work, lambda: self._remove(copied.gone))
+        self._ledger_index.change(work, lambda: self._remove_pack_files(copied.gone))
         self._reader.close()
 
-    def _remove(self, gone: Iterable[str]) -> None:
+    def _remove_pack_files(self, gone: Iterable[str]) -> None:
         with store_errors("removing packs in", self._layout.root):
             for pack in gone:
                 os.unlink(packs.pack_path(self._layout.packs, pack))

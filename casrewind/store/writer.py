@@ -71,7 +71,7 @@ class StoreWriter:
         yield from self._read_many([digest for digest in digests if digest not in self._known], kind)
 
     @property
-    def written(self) -> int:
+    def bytes_written(self) -> int:
         """Bytes written to packs so far."""
         return self._writer.written
 
@@ -96,7 +96,7 @@ class StoreWriter:
                 self._absent.add(digest)
             self._pending_bytes += len(data)
             if self._pending_bytes >= _BATCH_BYTES or len(self._pending) >= _BATCH_BLOBS:
-                self._start_batch()
+                self._wait_then_write_in_thread()
         return digest
 
     def put_file(self, data: bytes) -> bytes:
@@ -129,7 +129,7 @@ class StoreWriter:
         top = chunker.encode_list(items, lambda node: self.put(packs.CHUNK_LIST, node))
         return hashing.size, hashing.digest(), top
 
-    def put_growing(self, source: "chunker.ByteSource", size: int) -> tuple[int, bytes, bytes]:
+    def put_append_only(self, source: "chunker.ByteSource", size: int) -> tuple[int, bytes, bytes]:
         """Store `size` bytes of an append-only file in pieces of equal size, so that the next save finds all but the
         last stored.
 
@@ -139,16 +139,16 @@ class StoreWriter:
 
         hashing = chunker.HashingSource(source)
         items: list[chunker.ChunkRef] = []
-        while hashing.size < size and (piece := _fill(hashing, min(_PIECE, size - hashing.size))):
+        while hashing.size < size and (piece := _read_exactly(hashing, min(_PIECE, size - hashing.size))):
             if len(piece) == size:
                 return size, self.put_file(piece), b""
             items.append(chunker.ChunkRef(self.put(packs.CHUNK, piece), len(piece)))
         top = chunker.encode_list(items, lambda node: self.put(packs.CHUNK_LIST, node))
         return hashing.size, hashing.digest(), top
 
-    def flush(self) -> None:
+    def write_pending(self) -> None:
         """Write pending blobs that are not stored yet."""
-        self._finish_batch()
+        self._wait_for_batch()
         if self._pending:
             self._write(self._pending_not_stored(), None)
             self._pending, self._pending_bytes = {}, 0
@@ -161,17 +161,17 @@ class StoreWriter:
         new = {digest: item for digest, item in self._pending.items() if not self._is_stored(stored.get(digest))}
         return dict(sorted(new.items(), key=lambda item: item[1][0]))
 
-    def _start_batch(self) -> None:
+    def _wait_then_write_in_thread(self) -> None:
         """Compress and write the pending blobs in a thread. Waits for the previous batch, so at most two batches
         exist. No other method may write during that time."""
-        self._finish_batch()
+        self._wait_for_batch()
         new = self._pending_not_stored()
         self._under_way = new, packs.Compressor([data for _, data in new.values()], lambda frames: self._write(new, frames))
         self._pending, self._pending_bytes = {}, 0
 
-    def _finish_batch(self) -> None:
+    def _wait_for_batch(self) -> None:
         if self._under_way is not None:
-            self._under_way[1].finish()
+            self._under_way[1].wait_and_raise_error()
             self._under_way = None
 
     def _write(self, new: dict[bytes, tuple[int, bytes]], frames: list[bytes] | None) -> None:
@@ -187,7 +187,7 @@ class StoreWriter:
     def drop_pending_and_wait(self) -> None:
         """Wait for the thread. Pending blobs are dropped."""
         if self._under_way is not None:
-            self._under_way[1].wait()
+            self._under_way[1].wait_until_ended()
             self._under_way = None
 
     def _is_stored(self, place: BlobLocation | None) -> bool:
@@ -198,20 +198,20 @@ class StoreWriter:
         stored = self._find([digest for digest in wanted if digest not in self._known])
         return any(digest not in self._known and not self._is_stored(stored.get(digest)) for digest in wanted)
 
-    def lacking(self, wanted: Collection[bytes]) -> Iterator[bytes]:
+    def neither_stored_nor_pending(self, wanted: Collection[bytes]) -> Iterator[bytes]:
         """Yield those of these blobs that are neither stored nor pending in this writer."""
         stored = self._find([digest for digest in wanted if digest not in self._known])
         return (digest for digest in wanted if digest not in self._known and not self._is_stored(stored.get(digest)))
 
     def unpublished(self) -> set[bytes]:
         """Digests of blobs written by this writer: they are in no published pack yet."""
-        self.flush()
+        self.write_pending()
         return set(self._writer.places)
 
-    def finish(self) -> FinishedPacks:
+    def write_and_sync_packs(self) -> FinishedPacks:
         """Write all pending blobs and make every pack durable under its name."""
-        self.flush()
-        done = self._writer.finish()
+        self.write_pending()
+        done = self._writer.sync_and_name_packs()
         self._live |= done.sizes
         self._known.clear()  # the index will have them
         return done
@@ -231,7 +231,7 @@ class StoreWriter:
         return read_content(self.read, entry)
 
 
-def _fill(source: "chunker.ByteSource", size: int) -> bytes:
+def _read_exactly(source: "chunker.ByteSource", size: int) -> bytes:
     buffer = bytearray(size)
     view, count = memoryview(buffer), 0
     while count < size and (more := source.readinto(view[count:])):

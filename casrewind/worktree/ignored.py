@@ -18,7 +18,7 @@ from ..gitignore.rules import (
     RuleChooser,
     RuleFile,
     Rules,
-    read_beginning_if_regular,
+    read_beginning_if_regular_file,
 )
 from ..model import domain as domains
 from ..model import manifest, paths
@@ -132,7 +132,7 @@ def rule_files_of(fd: int, where: bytes, chooser: RuleChooser) -> list[RuleFile]
     found: list[RuleFile] = []
     for name, source in RULE_FILES.items():
         try:
-            data = read_beginning_if_regular(name, fd, MOST_BYTES + 1)
+            data = read_beginning_if_regular_file(name, fd, MOST_BYTES + 1)
         except FileNotFoundError:
             continue
         except OSError:

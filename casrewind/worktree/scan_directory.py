@@ -17,7 +17,7 @@ from ..gitignore.rules import (
     RULE_FILES,
     RuleFile,
     Rules,
-    read_beginning_if_regular,
+    read_beginning_if_regular_file,
 )
 from ..messages import is_process_limit
 from ..model import domain as domains
@@ -169,7 +169,7 @@ class DirectoryScan:
             data, stamp = None, stamps.NONE
             try:
                 stamp = stamps.of(os.stat(name, dir_fd=self.fd, follow_symlinks=False))
-                data = read_beginning_if_regular(name, self.fd, MOST_BYTES + 1)
+                data = read_beginning_if_regular_file(name, self.fd, MOST_BYTES + 1)
             except FileNotFoundError:
                 self.list_again_at_next_scan()
                 continue
@@ -376,7 +376,7 @@ class DirectoryScan:
         shared.skipped += found.skipped
         shared.rules += found.rules
         if found.rules:
-            shared.chooser.count_unwalked(found.weight, (rule.digest for rule in found.rules))
+            shared.chooser.count_rules_of_unwalked_subtree(found.weight, (rule.digest for rule in found.rules))
         shared.count_processed_and_report(found.entries)
 
     def has_recorded_entry_in_parent(self, entry: Entry) -> bool:
@@ -448,7 +448,7 @@ def is_cache(directory: int, rules: Rules) -> bool:
     if rules.built_in_stopped:
         return False
     try:
-        return read_beginning_if_regular(_CACHE_TAG.encode(), directory, len(_CACHE_SIGNATURE)) == _CACHE_SIGNATURE
+        return read_beginning_if_regular_file(_CACHE_TAG.encode(), directory, len(_CACHE_SIGNATURE)) == _CACHE_SIGNATURE
     except OSError:
         return False
 

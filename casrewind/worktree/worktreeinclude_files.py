@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from .. import fsio, store_detection
 from .._typing import NamedTuple
-from ..gitignore.rules import MOST_BYTES, SOURCES, RuleFile, Rules, read_beginning_if_regular, why_refused
+from ..gitignore.rules import MOST_BYTES, SOURCES, RuleFile, Rules, read_beginning_if_regular_file, why_refused
 from ..model import manifest, paths
 from .ignored import rule_files_of, scan_entries_or_nothing
 from .reader import Worktree
@@ -38,7 +38,7 @@ class _Place(NamedTuple):
 def find_listed_ignored(tree: Worktree, policy: ScanPolicy) -> tuple[list[CarriedFile], str]:
     """Returns (the files and links, sorted by path, why the list cannot be used or "")."""
     try:
-        data = read_beginning_if_regular(LIST, tree.fd, MOST_BYTES + 1)
+        data = read_beginning_if_regular_file(LIST, tree.fd, MOST_BYTES + 1)
     except FileNotFoundError:
         return [], ""
     except OSError as error:

@@ -41,13 +41,13 @@ def test_directories_are_read_many_at_once(workspace, root, monkeypatch):
     plant(root, {f"again/{name}/deep/f": b"same" for name in range(30)})
     target = workspace.save().checkpoint
     store, lots = workspace._context.store, []
-    looked_up = type(store)._places
+    looked_up = type(store)._locations_of
 
     def looking_up(self, wanted):
         lots.append(len(wanted))
         return looked_up(self, wanted)
 
-    monkeypatch.setattr(type(store), "_places", looking_up)
+    monkeypatch.setattr(type(store), "_locations_of", looking_up)
     found = list(manifest.walk(TreesAhead(store.load_tree, store.read_many), target.tree))
     assert len(lots) < 15 and sum(lots) < 500
     lots.clear()
@@ -72,8 +72,8 @@ def test_trees_along_a_timeline_are_read_many_at_once(workspace, timeline, monke
     store, lots = workspace._context.store, []
     expected = [list(diffs.diff(store.load_tree, old, new)) for new, old in pairwise(timeline)]
     assert all(expected)
-    looked_up = type(store)._places
-    monkeypatch.setattr(type(store), "_places", lambda self, wanted: lots.append(len(wanted)) or looked_up(self, wanted))
+    looked_up = type(store)._locations_of
+    monkeypatch.setattr(type(store), "_locations_of", lambda self, wanted: lots.append(len(wanted)) or looked_up(self, wanted))
     load = TimelineTrees(store.load_tree, store.read_many, timeline)
     assert [list(diffs.diff(load, old, new)) for new, old in pairwise(timeline)] == expected
     assert len(lots) < 15 and sum(lots) <= 5 * 30, "of each checkpoint its root, and the two directories above the file before and after"
@@ -132,13 +132,13 @@ def test_trees_that_differ_are_read_a_level_at_a_time_and_no_others(workspace, r
     plant(root, {"new/deep/f": b"n"})
     second = workspace.save().checkpoint.tree
     store, lots = workspace._context.store, []
-    looked_up = type(store)._places
+    looked_up = type(store)._locations_of
 
     def looking_up(self, wanted):
         lots.append(len(wanted))
         return looked_up(self, wanted)
 
-    monkeypatch.setattr(type(store), "_places", looking_up)
+    monkeypatch.setattr(type(store), "_locations_of", looking_up)
     trees = TreeCache(store.load_tree, read_many=store.read_many)
     trees.load_differing_trees(first, second)
     assert len(lots) <= 4 and sum(lots) < 80

@@ -353,7 +353,7 @@ def test_a_pull_changes_no_name_no_parent_and_no_count_here(here, root, machines
         store, key = context.store, here.root.key
         return (
             [lookup.checkpoint(context, word).id for word in ("last", "prev", "@1", "after:@1", "mine", "today")],
-            lookup.current_id(context), store.heads(key), store.count(key), store.oldest(key), store.newest_of_agents(key),
+            lookup.current_id(context), store.newest_and_newest_listed(key), store.count_listed_checkpoints(key), store.oldest(key), store.newest_of_agents(key),
             [turn.prompt for turn in here.turns()], here.status(), len(lookup.checkpoints_of(context)),
             store.has_stat_file(key, context.tree.life),
         )  # fmt: skip
@@ -504,7 +504,7 @@ def test_a_root_of_another_machine_is_no_project_here(here, root, machines, tmp_
     sandbox.pull_into(here)
     found = all_stores.describe(registry.inspect(here.store_path))
     assert [line.root for line in found.worktrees] == [str(root)] and found.checkpoints == 1
-    assert [point.worktree for point in registry.newest_in(here._context.store)] == [here.root.key]
+    assert [point.worktree for point in registry.newest_of_each_worktree(here._context.store)] == [here.root.key]
 
 
 def test_a_moved_project_takes_its_own_checkpoints_along(here, root, machines, tmp_path, settings):

@@ -146,7 +146,7 @@ def test_what_only_a_forgotten_checkpoint_had_goes_too(filled, root):
     plant(root, {"key": b"the newest version"})
     filled.save()
     maintenance = filled._context.store.maintenance()
-    with maintenance.exclude_other_maintenance(), maintenance.exclusively():
+    with maintenance.exclude_other_maintenance(), maintenance.hold_store_exclusively():
         assert maintenance.forget([forgotten.id], maintenance.newest_seq())
     assert forgotten.id not in {point.id for point, _ in filled.checkpoints()}
     filled.purge([b"key"])
@@ -165,7 +165,7 @@ def test_not_even_the_little_garbage_stays_that_gc_leaves(filled, root, monkeypa
     os.unlink(root / "large")
     filled.save()
     maintenance = filled._context.store.maintenance()
-    with maintenance.exclude_other_maintenance(), maintenance.exclusively():
+    with maintenance.exclude_other_maintenance(), maintenance.hold_store_exclusively():
         assert maintenance.forget([forgotten.id], maintenance.newest_seq())
     filled.purge([b"secret"])
     assert hits(filled.store_path, [WORD[::-1]]) == {}

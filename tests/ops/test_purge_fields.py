@@ -140,7 +140,7 @@ def test_a_text_in_every_place_at_once_is_in_no_byte_afterwards(workspace, root,
         pid=1, pid_start="", env_file="", parent="",
     )  # fmt: skip
     context.store.sessions.record(row)
-    FailureLog(store).add(f"failed at {WORD}")
+    FailureLog(store).append_line(f"failed at {WORD}")
     for name in ("journals/00.damaged-1", "ledger.cut-1-a", "damaged/x.pack", "tmp/casrewind-draft-abcdef012345", "index/stat-00", "ledger.damaged-1"):
         path = os.path.join(store, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)

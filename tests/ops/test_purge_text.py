@@ -121,17 +121,17 @@ def test_in_the_log_and_the_one_before_it_and_lines_stay_where_they_are(workspac
     plant(root, {"f": b"1"})
     workspace.save()
     log = FailureLog(workspace.store_path)
-    log.add(f"first {WORD} last")
-    log.add("nothing of it")
-    log.add("w" * 1_990 + WORD)
-    assert len(log.take_unseen()) == 3
+    log.append_line(f"first {WORD} last")
+    log.append_line("nothing of it")
+    log.append_line("w" * 1_990 + WORD)
+    assert len(log.take_unseen_lines()) == 3
     path = os.path.join(workspace.store_path, "log")
     with open(path, "rb") as file:
         before = file.read()
     with open(path + ".old", "wb") as file:
         file.write(before)
-    log.add("what nobody has seen yet")
-    log.add(f"nor this {WORD}")
+    log.append_line("what nobody has seen yet")
+    log.append_line(f"nor this {WORD}")
     report = workspace.purge_text(WORD.encode())
     assert report.places.log == 5
     for name in (path, path + ".old"):
@@ -139,7 +139,7 @@ def test_in_the_log_and_the_one_before_it_and_lines_stay_where_they_are(workspac
             after = file.read()[: len(before)]
         assert [len(line) for line in after.splitlines()] == [len(line) for line in before.splitlines()]
         assert WORD[:5].encode() not in after and after.count(b"nothing of it") == 1
-    assert [line.partition(' ')[2] for line in log.take_unseen()] == ["what nobody has seen yet"]
+    assert [line.partition(' ')[2] for line in log.take_unseen_lines()] == ["what nobody has seen yet"]
     assert hits(workspace.store_path, WORD) == {}
 
 
@@ -188,7 +188,7 @@ def test_what_only_a_forgotten_checkpoint_said_goes_too(workspace, root, told):
     plant(root, {"f": b"2"})
     workspace.save()
     maintenance = workspace._context.store.maintenance()
-    with maintenance.exclude_other_maintenance(), maintenance.exclusively():
+    with maintenance.exclude_other_maintenance(), maintenance.hold_store_exclusively():
         assert maintenance.forget(gone, maintenance.newest_seq())
     assert hits(workspace.store_path, WORD)
     workspace.purge_text(WORD.encode())

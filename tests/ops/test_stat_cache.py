@@ -188,7 +188,7 @@ def test_a_file_under_another_boot_is_not_believed(saved, root, settings):
     place, _ = saved
     with open_workspace(str(root), settings) as workspace:
         context, (basis, value) = workspace._context, remembered(workspace)
-        context.store.remember(context.root.key, basis._replace(life=b"00000000-0000-0000-0000-000000000000" + basis.life[36:]), value)
+        context.store.replace_stat_file(context.root.key, basis._replace(life=b"00000000-0000-0000-0000-000000000000" + basis.life[36:]), value)
         assert basis_of(workspace) is None
     check(root, settings)
 
@@ -214,7 +214,7 @@ def test_a_digest_that_the_store_does_not_have_is_never_named(saved, root, setti
         lie = lie._replace(tree=b"lost" * 8) if what == "tree" else lie._replace(rule_files=((b".gitignore", b"lost" * 8, lie.rule_files[0][2]),))
         index.newer = {b"d1" if what == "rule" else b"d2/e1": lie}
         index.begin_scan()
-        context.store.remember(context.root.key, basis, index.updated_value({}))
+        context.store.replace_stat_file(context.root.key, basis, index.updated_value({}))
     plant(root, {edit: b"edited"})
     check(root, settings, edits=False)
 

@@ -387,8 +387,8 @@ def test_every_tree_is_read_once_however_many_checkpoints_hold_it(workspace, roo
     trees = len(packfile.kinds(workspace.store_path)[3])
     read = []
     graph = reachability.ReferenceGraph
-    real = graph._named_in
-    monkeypatch.setattr(graph, "_named_in", lambda self, kind, data: (read.append(data) if kind == TREE else None) or real(self, kind, data))
+    real = graph._numbers_of_references_in
+    monkeypatch.setattr(graph, "_numbers_of_references_in", lambda self, kind, data: (read.append(data) if kind == TREE else None) or real(self, kind, data))
     checked_usage(workspace)
     assert len(read) == len(set(read)) == trees < 40 * 5 + 80
 

@@ -719,7 +719,7 @@ def test_a_damaged_checkpoint_is_left_out_and_named_and_the_others_go(machine, o
     with machine.open() as workspace:
         store = workspace._context.store
         digest = dict(workspace.entries(hurt))[b"a"].digest
-        place = store._places([digest])[digest]
+        place = store._locations_of([digest])[digest]
         path = Path(packs.pack_path(os.path.join(store.path, "packs"), place.pack))
     sound = path.read_bytes()
     wrong = bytearray(sound)

@@ -16,9 +16,9 @@ COUNTED = """
 import sys
 from casrewind.store import catalog, packs
 read, trees, first = [], [], []
-real, real_record = catalog.checkpoints.decode, packs.check_record
+real, real_record = catalog.checkpoints.decode, packs.checked_blob_of_record
 catalog.checkpoints.decode = lambda *given: read.append(given) or real(*given)
-packs.check_record = lambda *given: trees.append(given) or real_record(*given)
+packs.checked_blob_of_record = lambda *given: trees.append(given) or real_record(*given)
 
 
 class Stream:

@@ -29,7 +29,7 @@ def interrupted(root, workspace, casrewind):
 
     def run(between):
         arguments = [sys.executable, "-m", "casrewind", "-C", str(root), "gc", "--max-count", "2", "--json"]
-        with workspace._context.store.holding():
+        with workspace._context.store.hold_shared_lock():
             gc = subprocess.Popen(arguments, env=casrewind.environment, stdout=subprocess.PIPE)
             end = time.monotonic() + 60
             while not is_asking(workspace.store_path):

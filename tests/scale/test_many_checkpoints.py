@@ -270,7 +270,7 @@ def test_gc_takes_few_packs_at_once(history):
     """Each group of packs is a moment for which everybody else is kept out."""
     with history.open() as workspace:
         sweep = workspace._context.store.maintenance().sweep()
-        with workspace._context.store.holding():
+        with workspace._context.store.hold_shared_lock():
             live = {digest for digest, _ in sweep_rows(workspace)}
             groups = sweep.groups_worth_rewriting(sweep.pack_usage(live)[0])
             nothing = sweep.groups_worth_rewriting(sweep.pack_usage(())[0])

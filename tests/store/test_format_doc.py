@@ -60,7 +60,7 @@ def pack_head(data):
 
 def pack_record(data):
     kind, codec, digest, raw, stored = packs.decode_record_head(data)
-    blob = packs.check_record(data, digest, "example")
+    blob = packs.checked_blob_of_record(data, digest, "example")
     values = {"kind": kind, "codec": codec, "digest": digest.hex(), "raw length": raw, "stored length": stored, "blob": blob.hex()}
     assert digests.of(blob) == digest
     return values, packs.encode_head(kind, codec, digest, raw, stored) + blob
@@ -198,7 +198,7 @@ class Row:
 
 
 def index_state(data):
-    found = catalog.read_state({b"meta": Row(data)})
+    found = catalog.read_catalog_state({b"meta": Row(data)})
     written = Row()
     catalog.write_state({b"meta": written}, found)
     names = ("ledger id", "offset", "sequence number", "checkpoints", "packs", "marks", "worktrees")
@@ -217,7 +217,7 @@ def index_blob_row(data):
 
 def a_stat_file(data):
     worktree = bytes(range(16))
-    basis, at = stat_file._parse(data, worktree)
+    basis, at = stat_file._parse_basis(data, worktree)
     values = {"checkpoint": basis.checkpoint, "tree": basis.tree.hex(), "epoch": basis.epoch.hex(), "life": basis.life.decode()}
     index, records = StatIndex(data[at:]), {}
 

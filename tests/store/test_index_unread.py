@@ -42,7 +42,7 @@ def proved(index, path):
     """The proof of a data file, as a process has it that looked when its stamps were old enough."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
-        index.rely_on(None)
+        index.trust_proof_and_defer_note(None)
         index.change(lambda tables: tables[b"blobs"].put_many([(b"more", os.urandom(9))]))
         proof = index.record_state()
         index.close()
@@ -61,7 +61,7 @@ def large(made, monkeypatch):
 def test_what_was_put_off_is_noted_when_it_is_settled_and_before_that_nothing_is_claimed(made):
     index, path = made
     note = path.parent / "written"
-    index.rely_on(None)
+    index.trust_proof_and_defer_note(None)
     index.change(lambda tables: tables[b"blobs"].put_many([(b"more", b"y")]))
     assert note.read_text().strip() == ""
     index.record_state()
@@ -77,7 +77,7 @@ def test_a_data_file_that_is_proved_is_not_read_and_any_other_is(large, monkeypa
     read = []
     usual = index_check.fingerprint
     monkeypatch.setattr(index_check, "fingerprint", lambda place: read.append(place) or usual(place))
-    index.rely_on(proof)
+    index.trust_proof_and_defer_note(proof)
     with index.view():
         pass
     assert read == []
@@ -99,7 +99,7 @@ def test_a_flip_in_a_data_file_that_was_proved_is_noticed(large):
         index.close()
         with open(path, "r+b") as file:
             os.pwrite(file.fileno(), bytes([whole[place] ^ 0x10]), place)
-        index.rely_on(proof)
+        index.trust_proof_and_defer_note(proof)
         with pytest.raises(IndexUnusable), index.view():
             pass
         path.write_bytes(whole)
@@ -108,7 +108,7 @@ def test_a_flip_in_a_data_file_that_was_proved_is_noticed(large):
 @pytest.mark.parametrize("age, is_proof", [(0, False), (19_000_000, False), (20_000_000, True)])
 def test_a_proof_is_given_for_no_stamp_that_a_later_change_could_have_too(made, monkeypatch, age, is_proof):
     index, path = made
-    index.rely_on(None)
+    index.trust_proof_and_defer_note(None)
     index.change(lambda tables: tables[b"blobs"].put_many([(b"more", b"y")]))
     changed = os.stat(path).st_ctime_ns
     monkeypatch.setattr(time, "time_ns", lambda: changed + age)

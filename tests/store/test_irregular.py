@@ -102,7 +102,7 @@ def test_a_hook_makes_its_checkpoint_all_the_same(casrewind, root, store, name):
 @pytest.mark.parametrize("name", ["log", "log.seen"])
 def test_a_log_that_is_a_fifo_keeps_nobody_waiting(tmp_path, name):
     put(tmp_path / name, "fifo")
-    script = "import sys; from casrewind.store.failure_log import FailureLog; log = FailureLog(sys.argv[1]); log.add('x'); print(log.take_unseen())"
+    script = "import sys; from casrewind.store.failure_log import FailureLog; log = FailureLog(sys.argv[1]); log.append_line('x'); print(log.take_unseen_lines())"
     done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, timeout=25, check=True)
     assert (b"x" in done.stdout) == (name == "log.seen")
 
@@ -129,7 +129,7 @@ def test_an_index_that_cannot_be_kept_is_not_called_damage(root, settings, store
     """Whoever removes it is faster every time: an error that says so, and no damage."""
     from casrewind.store.index import Index
 
-    made = Index._make_file
+    made = Index._create_empty_data_file
 
     def gone(self):
         made(self)
@@ -137,6 +137,6 @@ def test_an_index_that_cannot_be_kept_is_not_called_damage(root, settings, store
 
     with Workspace(str(root), settings._replace(deadline=0.5), create=True) as workspace:
         shutil.rmtree(os.path.join(store, "index"))
-        monkeypatch.setattr(Index, "_make_file", gone)
+        monkeypatch.setattr(Index, "_create_empty_data_file", gone)
         with pytest.raises(errors.StoreBusy, match="removed again and again"):
             workspace.checkpoints()

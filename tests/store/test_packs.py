@@ -27,8 +27,8 @@ def written(place, *blobs, kind=packs.FILE):
     """One pack with these blobs; (its path, {digest: place})."""
     pen = writer(place)
     pen.append(kind, [(digests.of(blob), blob) for blob in blobs])
-    ((name,), places) = pen.finish()
-    pen.abort()
+    ((name,), places) = pen.sync_and_name_packs()
+    pen.remove_unfinished()
     return place / "packs" / (name + packs.SUFFIX), dict(places.of_pack(name))
 
 
@@ -47,7 +47,7 @@ def test_a_blob_comes_back_from_a_new_pack_and_before_the_pack_is_finished(place
     pen.append(packs.FILE, [(digest, blob)])
     assert pen.read(digest) == blob
     assert pen.read(digests.of(b"another")) is None
-    finished, places = pen.finish()
+    finished, places = pen.sync_and_name_packs()
     ((name, size),) = finished.items()
     assert pen.read(digest) is None  # not the writer's any more
     reader = PackReader(str(place / "packs"))
@@ -84,7 +84,7 @@ def test_a_full_pack_is_followed_by_another(place, monkeypatch):
     pen = writer(place)
     for blob in blobs:
         pen.append(packs.FILE, [(digests.of(blob), blob)])
-    done = pen.finish()
+    done = pen.sync_and_name_packs()
     assert len(done.sizes) == 5
     assert all(size < 4000 + 1100 for size in done.sizes.values())
     rows = {digest: row for pack in done.sizes for digest, row in done.places.of_pack(pack)}
@@ -112,7 +112,7 @@ def test_abort_leaves_nothing_behind(place):
     pen.append(packs.FILE, [(digests.of(b"x"), b"x")])
     assert names(place)[0] == []
     assert len(names(place)[1]) == 1
-    pen.abort()
+    pen.remove_unfinished()
     assert names(place) == ([], [])
 
 
@@ -142,9 +142,9 @@ def test_a_failed_sync_of_any_pack_leaves_no_named_pack(place, monkeypatch, fail
 
     monkeypatch.setattr(fsio, "sync_fd", sync)
     with pytest.raises(OSError, match="Input/output"):
-        pen.finish()
+        pen.sync_and_name_packs()
     assert len(calls) == failing + 1  # not tried again
-    pen.abort()
+    pen.remove_unfinished()
     assert names(place) == ([], [])
 
 
@@ -158,8 +158,8 @@ def test_a_failed_sync_of_the_directory_fails_the_save_and_keeps_what_others_may
 
     monkeypatch.setattr(fsio, "sync_directory", sync)
     with pytest.raises(OSError, match="Input/output"):
-        pen.finish()
-    pen.abort()
+        pen.sync_and_name_packs()
+    pen.remove_unfinished()
     (name,), drafts = names(place)
     assert drafts == []
     ((digest, row),) = packs.records_of_pack(str(place / "packs"), name.removesuffix(packs.SUFFIX))
@@ -199,7 +199,7 @@ def test_a_frame_that_claims_a_huge_content_does_not_get_the_memory(place):
     frame[5:9] = (1 << 61).to_bytes(8, "little")
     record = packs.encode_head(packs.FILE, packs.ZSTD, digest, len(blob), len(frame)) + bytes(frame)
     with pytest.raises(errors.BlobCorrupt):
-        packs.check_record(record, digest, "p")
+        packs.checked_blob_of_record(record, digest, "p")
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def test_a_row_of_the_index_is_believed_only_while_its_pack_is_there_and_long_en
     writer = PackWriter(str(tmp_path / "packs"), str(tmp_path / "tmp"))
     session = StoreWriter(str(tmp_path), writer, lambda _: b"", lambda wanted: {key: row[key] for key in wanted}, live, lambda size: None)
     session.put_file(BLOB)
-    assert list(session.finish().places) == ([] if stored else [digests.of(BLOB)])
+    assert list(session.write_and_sync_packs().places) == ([] if stored else [digests.of(BLOB)])
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def opened(tmp_path):
     writer = PackWriter(str(tmp_path / "packs"), str(tmp_path / "tmp"))
     session = StoreWriter(str(tmp_path), writer, lambda _: b"", lambda _: {}, {}, lambda size: None)
     yield session
-    writer.abort()
+    writer.remove_unfinished()
     session.drop_pending_and_wait()
 
 
@@ -54,7 +54,7 @@ def test_what_is_compressed_beside_the_scan_can_be_read_all_the_time_and_is_writ
         assert opened.read(digest) == blob
     assert opened._under_way is not None and 0 < len(opened._writer.places) < 200
     assert all(opened.read(digests.of(blob)) == blob for blob in blobs)
-    (pack,), places = opened.finish()
+    (pack,), places = opened.write_and_sync_packs()
     found, offsets = zip(*((digest, place.offset) for digest, place in places.of_pack(pack)), strict=True)
     assert sorted(found) == sorted(map(digests.of, blobs))
     assert list(offsets) == sorted(offsets)
@@ -71,7 +71,7 @@ def test_where_no_thread_can_be_had_the_same_is_written(opened, monkeypatch):
     monkeypatch.setattr(packing._thread, "start_new_thread", refuse)
     blobs = contents(60)
     found = [opened.put_file(blob) for blob in blobs]
-    assert list(opened.finish().places) == found
+    assert list(opened.write_and_sync_packs().places) == found
 
 
 def test_what_went_wrong_beside_the_scan_is_raised_where_it_matters(opened, monkeypatch):
@@ -83,11 +83,11 @@ def test_what_went_wrong_beside_the_scan_is_raised_where_it_matters(opened, monk
     for blob in contents(3):
         opened.put_file(blob)
     with pytest.raises(MemoryError, match="3 True"):
-        opened.flush()
+        opened.write_pending()
     with pytest.raises(MemoryError, match="3 True"):
-        opened.finish()
+        opened.write_and_sync_packs()
     opened.drop_pending_and_wait()
-    assert opened._under_way is None and opened.finish().sizes == {}
+    assert opened._under_way is None and opened.write_and_sync_packs().sizes == {}
 
 
 def test_records_that_are_written_together_begin_in_no_full_pack(tmp_path, opened, monkeypatch):
@@ -95,7 +95,7 @@ def test_records_that_are_written_together_begin_in_no_full_pack(tmp_path, opene
     blobs = contents(40)
     opened.put_file(b"first")
     found = [opened.put_file(blob) for blob in blobs]
-    done = opened.finish()
+    done = opened.write_and_sync_packs()
     assert len(done.sizes) > 3
     reader = PackReader(str(tmp_path / "packs"))
     places = {digest: place for pack in done.sizes for digest, place in done.places.of_pack(pack)}
@@ -112,11 +112,11 @@ def test_what_a_writer_has_finished_is_in_the_index_and_not_in_its_memory(worksp
     store = workspace._context.store
     with store.writing() as writer:
         first = writer.put(packing.FILE, BLOB, is_new=True)
-        assert list(writer.lacking([first, bytes(32)])) == [bytes(32)]
+        assert list(writer.neither_stored_nor_pending([first, bytes(32)])) == [bytes(32)]
         store.add_blobs(writer)
         assert not writer._known
-        written = writer.written
-        assert list(writer.lacking([first, bytes(32)])) == [bytes(32)] and writer.read(first) == BLOB
+        written = writer.bytes_written
+        assert list(writer.neither_stored_nor_pending([first, bytes(32)])) == [bytes(32)] and writer.read(first) == BLOB
         assert writer.put_file(BLOB) == first and not writer.unpublished()
         store.add_blobs(writer)
-        assert writer.written == written
+        assert writer.bytes_written == written

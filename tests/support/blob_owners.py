@@ -211,7 +211,7 @@ def plans_of(workspace):
     """The plans that undo, redo and open restores of a workspace's store have need of."""
     store = workspace._context.store
     steps = [step for history in store.histories().values() for step in (*history.undo, *history.redo)]
-    return {step.plan for step in steps} | {journal.plan for journal in store.journals.open()}
+    return {step.plan for step in steps} | {journal.plan for journal in store.journals.read_all()}
 
 
 def checked_usage(workspace, depth=None):

@@ -34,14 +34,14 @@ NAMES = {manifest.decode_node: "tree", chunker.decode_node: "chunk list", domain
 def record(data):
     head = packs.decode_record_head(data)
     if head is not None:
-        packs.check_record(data, head[2], "pack")
+        packs.checked_blob_of_record(data, head[2], "pack")
 
 
 def lying_record(data):
     """A record whose head checks whatever it says: what is in it is looked at."""
     if len(data) >= packs.RECORD.size:
         _, kind, codec, _, digest, raw, stored, _ = packs.RECORD.unpack(data[: packs.RECORD.size])
-        packs.check_record(packs.encode_head(kind, codec, digest, raw, stored) + data[packs.RECORD.size :], digest, "pack")
+        packs.checked_blob_of_record(packs.encode_head(kind, codec, digest, raw, stored) + data[packs.RECORD.size :], digest, "pack")
 
 
 def book(data):
@@ -162,7 +162,7 @@ def in_packs(store):
                 yield "pack record with a sound head", lying_record, raw
             decoder = BODIES.get(packs.decode_record_head(raw)[0])
             if decoder is not None:
-                yield NAMES[decoder], decoder, packs.check_record(raw, digest, "")
+                yield NAMES[decoder], decoder, packs.checked_blob_of_record(raw, digest, "")
 
 
 def in_ledger(data):

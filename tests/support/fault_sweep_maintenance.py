@@ -262,7 +262,7 @@ class Collecting(Upkeep):
             fault_sweep.repeat_names(13)
             writer = PackWriter(f"{self.store}/packs", f"{self.store}/tmp")
             writer.append(FILE, [(digest.of(noise(40, 20_000)), noise(40, 20_000))])
-            writer.finish()
+            writer.sync_and_name_packs()
             _, fd = fsio.create_draft(f"{self.store}/tmp", ".pack")
             fsio.write_all(fd, noise(41, 5_000))
 

@@ -234,11 +234,11 @@ def _try_once(client: Client, hook: InstalledHook, settings: Settings, place: Se
 
 def _trial_outcome(project: str, place: Settings, session: str) -> tuple[bool, str]:
     """Returns (True if the session's event has its checkpoint, new lines of the hook log as one line)."""
-    made, lines = False, FailureLog(place.data).take_unseen()
+    made, lines = False, FailureLog(place.data).take_unseen_lines()
     try:
         with open_until_end(project, place, create=False) as context:
             made = any(point.session == session and point.files == 1 for point, _ in lookup.checkpoints_of(context))
-            lines += FailureLog(context.store.path).take_unseen()
+            lines += FailureLog(context.store.path).take_unseen_lines()
     except errors.CasrewindError:
         pass
     return made, "; ".join(distinct(line.partition(" ")[2] for line in lines))[:500]

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager, suppress
 
 from ... import errors
 from ..._typing import TYPE_CHECKING
-from ...gitignore.rules import SHARED_FILE, RuleFile, shown_name
+from ...gitignore.rules import SHARED_FILE, RuleFile, name_for_output
 from ...messages import age_in_words, plural, printable
 from ...model import domain as domains
 from ...model import manifest
@@ -171,7 +171,7 @@ def _path_of_rules(rules: RuleFile, store: str) -> str:
     """The path of a rule file, in its directory. The file that git's core.excludesFile names has that name."""
     if rules.source == "private":
         return Layout(store).rules
-    return "core.excludesFile" if rules.source == "global" else os.fsdecode(shown_name(rules.source))
+    return "core.excludesFile" if rules.source == "global" else os.fsdecode(name_for_output(rules.source))
 
 
 def lines_about_unprotected(found: Sequence[IgnoredEntry], *, complete: bool) -> list[str]:

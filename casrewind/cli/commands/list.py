@@ -138,7 +138,7 @@ def list_turns(context: Context, options: "ParsedOptions", done: Done) -> int:
 def _list(context: Context, options: "ParsedOptions", done: Done) -> int:
     if options.remote:
         return _list_remote(context, options, done)
-    with context.store.holding():
+    with context.store.hold_shared_lock():
         timeline = _Timeline(context, options)
         chosen = _Filter(context, options, timeline.view, ReferencePlace(context.root.key, "", ""))
         steps = timeline.steps(chosen)
@@ -203,7 +203,7 @@ class _Timeline:
 
     def highest(self) -> int:
         """The highest number of a turn that may be listed, or more: of a long history it is not known at first."""
-        count = self._context.store.count(self._context.root.key)
+        count = self._context.store.count_listed_checkpoints(self._context.root.key)
         return min(self._options.number or count, len(self.view.turns) if self._is_short else count)
 
     def measured_turns(self) -> Sequence[Turn]:
@@ -215,7 +215,7 @@ class _Timeline:
     def _is_short(self) -> bool:
         from ...ops.newest_turns import SHORT
 
-        return self._context.store.count(self._context.root.key) <= SHORT
+        return self._context.store.count_listed_checkpoints(self._context.root.key) <= SHORT
 
     def steps(self, chosen: _Filter) -> Iterator[list[Row]]:
         """Yield the selected rows in parts. JSON and the reverse order need all rows in one part.
@@ -251,7 +251,7 @@ def _list_remote(context: Context, options: "ParsedOptions", done: Done) -> int:
     """List the checkpoints of other machines, each machine below a line of its own."""
     from ..terminal.pager import pager
 
-    with context.store.holding():
+    with context.store.hold_shared_lock():
         everything = context.store.checkpoints()
         known = lookup.machines(everything)
         places = [ReferencePlace(key, name, "") for name, key in known.items()]
@@ -320,7 +320,7 @@ def _rows_until_forgotten(context: Context, timeline: _Timeline, rows: list[Row]
         if isinstance(rows[-1], Forgotten) and not rows[-1].checkpoint:
             return
         sys.stdout.flush()
-        with context.store.holding():
+        with context.store.hold_shared_lock():
             rows = next(steps, [])
             at = next((at for at, row in enumerate(rows) if _is_damaged(row)), None)
             if at is not None and _has_forgotten(context, timeline.view):
@@ -402,7 +402,7 @@ def _print_rows(
         if not is_there:
             print_line("no turn matches; casrewind list --all has every checkpoint")
     elif not timeline.view.turns:
-        print_line(_without_turns(context.store.count(context.root.key)))
+        print_line(_without_turns(context.store.count_listed_checkpoints(context.root.key)))
 
 
 def _print_count_elsewhere(context: Context) -> None:

@@ -164,7 +164,7 @@ def _report_search(search: "Search", options: "ParsedOptions", *, is_found: bool
 
 def _log_turns(context: "Context", options: "ParsedOptions", search: "Search | None", done: Done) -> int:
     """The history of the worktree, turn by turn."""
-    with context.store.holding():
+    with context.store.hold_shared_lock():
         view = TurnView(context)
         rows = _rows_with_changes(context, view, options.number, search)
     done()

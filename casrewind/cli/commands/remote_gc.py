@@ -41,7 +41,7 @@ def remote_gc(context: "Context", options: "ParsedOptions", done: Done) -> int:
             print_line("nothing was removed")
             return OK
     pushed = push(context, opened, anew=True) if plan.renews else None
-    with context.store.pushing():
+    with context.store.hold_push_lock():
         gone = old_chains.remove(opened, plan.going)
         notes = [*(pushed.notes if pushed else ()), *collect.roll_up(opened)]
     left = (*gone.left, *(pushed.left if pushed else ()))

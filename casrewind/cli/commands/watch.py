@@ -24,7 +24,7 @@ def watch(settings: Settings, options: "ParsedOptions") -> int:
 
         if not isinstance(error, helper.HelperAlreadyRuns) and not locations.ownership_problem(settings.data):
             fsio.make_directories(settings.data)
-            FailureLog(settings.data).add(f"the helper (casrewind watch) of {options.directory}: {error}")
+            FailureLog(settings.data).append_line(f"the helper (casrewind watch) of {options.directory}: {error}")
         return OK
 
 

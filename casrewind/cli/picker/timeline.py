@@ -181,7 +181,7 @@ class TimelineModel:
             elsewhere=self._elsewhere,
             unfinished=interrupted_restore_details(self._context),
             is_complete=is_complete,
-            total=None if part is None else self._context.store.count(self._context.root.key),
+            total=None if part is None else self._context.store.count_listed_checkpoints(self._context.root.key),
         )
 
     def _checkpoints_elsewhere(self) -> list[Checkpoint]:

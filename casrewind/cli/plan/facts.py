@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from ... import errors
 from ..._typing import TYPE_CHECKING
-from ...gitignore.rules import is_protecting
+from ...gitignore.rules import can_protect_ignored_paths
 from ...messages import age_in_words, printable
 from ...model.checkpoint import Checkpoint
 from ...model.plan import Action
@@ -87,7 +87,7 @@ def branches_in_words(context: Context, point: Checkpoint) -> str:
 
 def lost_rules(context: Context, actions: Iterable[Action]) -> "tuple[LostRule, ...]":
     """The rules that include something now, and that these actions remove."""
-    touched = [action for action in actions if is_protecting(action.path)]
+    touched = [action for action in actions if can_protect_ignored_paths(action.path)]
     if not touched:
         return ()
     from ...ops import inclusion
