@@ -43,14 +43,14 @@ def start_push(root: str, remotes: str, settings: "Settings", *, wait: float | N
         try:
             if wait is not None:
                 claim.skip_wait_of_next_push()
-            process = _spawn(root, settings, claim) if claim.take() else 0
-            return wait is not None and _is_done(claim, process, end)
+            process = _spawn_push_process(root, settings, claim) if claim.take() else 0
+            return wait is not None and _wait_until_push_ends(claim, process, end)
         finally:
             claim.close()
     return False
 
 
-def _spawn(root: str, settings: "Settings", claim: PushClaim) -> int:
+def _spawn_push_process(root: str, settings: "Settings", claim: PushClaim) -> int:
     """Start the process, in its own session. Its standard input is the claim, and it has no other file of this process: so the
     claim is taken until the process ends. Returns its id. Raises OSError."""
     store = [] if settings.store is None else ["--store", os.path.abspath(settings.store)]
@@ -65,7 +65,7 @@ def _spawn(root: str, settings: "Settings", claim: PushClaim) -> int:
     return os.posix_spawn(command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, claim.fd, 0), *null], setsid=True)
 
 
-def _is_done(claim: PushClaim, process: int, end: float) -> bool:
+def _wait_until_push_ends(claim: PushClaim, process: int, end: float) -> bool:
     """Wait for the end of a push: that of the process, or without one until the claim is free. False if `end` comes first."""
     while True:
         if process:

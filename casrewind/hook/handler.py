@@ -43,9 +43,9 @@ def handle_or_log(argv: list[str]) -> None:
     try:
         os.umask(os.umask(0o077) & 0o077)  # otherwise this process could not open a lock file that it has just made
         _fill_standard_streams()
-        _handle(argv, at_ns, began, log)
+        _make_checkpoint_in_some_process(argv, at_ns, began, log)
     except BaseException as error:
-        log.add(f"{' '.join(argv[:2])}: {reason_for_log(error)}")
+        log.add_line(f"{' '.join(argv[:2])}: {reason_for_log(error)}")
 
 
 def reason_for_log(error: BaseException) -> str:
@@ -79,7 +79,7 @@ class HookLog:
 
     directory = ""
 
-    def add(self, text: str) -> None:
+    def add_line(self, text: str) -> None:
         """Add a line. Raises nothing."""
         from contextlib import suppress
 
@@ -126,7 +126,7 @@ class _HookCall:
             at = self.words.index(_CHILD)
             self.words, self.at_ns = self.words[:at], int(self.words[at + 1])
 
-    def show_notice(self, notice: bytes = b"") -> None:
+    def print_notice(self, notice: bytes = b"") -> None:
         """Print what the client shows to the person or gives to the model."""
         if shown := notice or self.notice:
             from .. import fsio
@@ -157,7 +157,7 @@ class HookJob:
         self.event = events.read_event(self.client, payload, os.environ, words[1] if len(words) > 1 else "")
 
     @property
-    def place(self) -> str:
+    def project_directory(self) -> str:
         """A directory of the project."""
         return self.event.root or self.event.cwd or os.getcwd()
 
@@ -178,7 +178,7 @@ class HookJob:
         settings, self.config = from_environment()
         self.settings = settings._replace(deadline=max(seconds / 2, 0.4))
 
-    def notice(self, context: "Context", saved: "Saved | None") -> bytes:
+    def notice_for_person(self, context: "Context", saved: "Saved | None") -> bytes:
         """The hook's output for the person at the client, or b"". `saved`: the checkpoint, None before it is made."""
         if not self.client.tell_person("") or self.event.pid <= 1 or self.event.trigger not in ("session_start", "turn_end"):
             return b""
@@ -186,7 +186,7 @@ class HookJob:
 
         return notices.answer_for_person(self.client, self.event, self.config, context, saved)
 
-    def failure_notice(self, error: Exception, store: str) -> bytes:
+    def notice_of_failed_start(self, error: Exception, store: str) -> bytes:
         """The hook's output for the person if a session starts with this error, or b"". `store`: "" if unknown."""
         if not self.client.tell_person("") or self.event.pid <= 1 or self.event.trigger != "session_start" or not self.config.session_line:
             return b""
@@ -194,7 +194,7 @@ class HookJob:
 
         return notices.answer_after_error(self.client, error, store)
 
-    def tell_model(self, context: "Context") -> bytes:
+    def text_for_model(self, context: "Context") -> bytes:
         """The hook's output for the model: what was restored since the session's last prompt, or b"". Call it before the
         save of the prompt, and `record_told` when the client has it."""
         event = self.event
@@ -220,12 +220,12 @@ class HookJob:
         if self._sessions is not None:
             self._sessions.record_told(self.event.agent, self.event.session)
 
-    def save(self, context: "Context") -> "Saved":
+    def save_and_start_gc(self, context: "Context") -> "Saved":
         """Make the checkpoint, and start gc if it is due. Raises as a save does."""
         from ..ops import agent_event
 
         saved = agent_event.record_event(
-            context, self.event, self.at_ns, self._homes(), transcripts=self.config.transcripts, tells_ends=self._tells_ends()
+            context, self.event, self.at_ns, self._transcript_homes(), transcripts=self.config.transcripts, tells_ends=self._reports_ends()
         )
         if self.config.auto_gc and context.store.why_gc(context.limits.max_size):
             from . import background_gc
@@ -256,18 +256,18 @@ class HookJob:
         """The event as a line for the process that records it, because this one does not."""
         from ..ops import agent_event
 
-        return agent_event.event_as_line(self.event, self.at_ns, self._homes(), tells_ends=self._tells_ends())
+        return agent_event.event_as_line(self.event, self.at_ns, self._transcript_homes(), tells_ends=self._reports_ends())
 
-    def _homes(self) -> tuple[str, ...]:
+    def _transcript_homes(self) -> tuple[str, ...]:
         """The directories below which a transcript is accepted."""
         return self.client.accepted_transcript_homes(self.settings.home, os.environ)
 
-    def _tells_ends(self) -> bool | None:
+    def _reports_ends(self) -> bool | None:
         tier = self.config.tier
         return tier != "minimal" if tier else None
 
 
-def _handle(argv: list[str], at_ns: int, began: float, log: HookLog) -> None:
+def _make_checkpoint_in_some_process(argv: list[str], at_ns: int, began: float, log: HookLog) -> None:
     """Make the event's checkpoint in the helper, in this process, or in a child if the save is slow."""
     from ..agents import payload as payloads
 
@@ -277,14 +277,14 @@ def _handle(argv: list[str], at_ns: int, began: float, log: HookLog) -> None:
 
         limits.limit_process()
     payload = payloads.read_to_end_keeping_needed(0)  # read all of it, valid or not: the client's write must not fail
-    outcome = _ask_helper(call, payload)
+    outcome = _ask_helper_if_there_may_be_one(call, payload)
     if outcome == "done":
         return
     job = HookJob(call.words, payload, call.at_ns)
     if job.event.command is not None:
         from . import slash_command
 
-        slash_command.run_and_answer(job.event, job.client, job.place)
+        slash_command.run_and_answer(job.event, job.client, job.project_directory)
     elif job.is_wanted():
         job.read_settings(_UNHURRIED if call.is_child else job.event.budget)
         if call.is_child:
@@ -295,10 +295,10 @@ def _handle(argv: list[str], at_ns: int, began: float, log: HookLog) -> None:
         except _OutOfTime:
             pass  # this save is larger than the last one, or the machine is slow: a child starts again without a budget
         except Exception as error:
-            call.notice = call.notice or job.failure_notice(error, log.directory)
+            call.notice = call.notice or job.notice_of_failed_start(error, log.directory)
             raise
         finally:
-            call.show_notice()
+            call.print_notice()
             if call.notice:
                 job.record_told()
         if outcome == "done":
@@ -307,7 +307,7 @@ def _handle(argv: list[str], at_ns: int, began: float, log: HookLog) -> None:
             _leave_to_child(call, job, outcome, log)
 
 
-def _ask_helper(call: _HookCall, payload: bytes) -> "Outcome":
+def _ask_helper_if_there_may_be_one(call: _HookCall, payload: bytes) -> "Outcome":
     """Ask the helper, if a helper may run."""
     from .. import environment
 
@@ -317,7 +317,7 @@ def _ask_helper(call: _HookCall, payload: bytes) -> "Outcome":
         return "undone"
     from . import protocol
 
-    return protocol.ask_helper(helpers, call.words, payload, call.at_ns, call.began - _SPARE, call.show_notice)
+    return protocol.ask_helper(helpers, call.words, payload, call.at_ns, call.began - _SPARE, call.print_notice)
 
 
 def _save_here(call: _HookCall, job: HookJob, outcome: "Outcome", log: HookLog) -> "Outcome":
@@ -329,7 +329,7 @@ def _save_here(call: _HookCall, job: HookJob, outcome: "Outcome", log: HookLog) 
         from ..ops import agent_event
         from ..settings import open_until_end
 
-        with open_until_end(job.place, job.settings, create=True) as context:
+        with open_until_end(job.project_directory, job.settings, create=True) as context:
             log.directory, root = context.store.path, context.root.path
             context.store.sessions.record(agent_event.session_record(context, event, job.at_ns))
             agent_event.write_shell_variables(context, event)
@@ -338,9 +338,9 @@ def _save_here(call: _HookCall, job: HookJob, outcome: "Outcome", log: HookLog) 
                 return "done"
             last = agent_event.last_save_ms(context)
             is_quick = last is not None and last <= event.budget * 1000 / _SLICE
-            call.notice = job.notice(context, None) + job.tell_model(context)
+            call.notice = job.notice_for_person(context, None) + job.text_for_model(context)
             if is_quick and outcome == "undone":
-                call.notice += job.notice(context, job.save(context))
+                call.notice += job.notice_for_person(context, job.save_and_start_gc(context))
                 return "done"
     finally:
         _cancel_timeout()
@@ -355,20 +355,20 @@ def _save_as_child(job: HookJob, outcome: "Outcome", log: HookLog) -> None:
     from ..settings import find_root, open_until_end, store_path
     from . import limits
 
-    event, root = job.event, find_root(job.place, job.settings)
+    event, root = job.event, find_root(job.project_directory, job.settings)
     store = store_path(root, job.settings)
     limits.raise_limit_for_index(store)
     with agent_event.one_at_a_time(store, root.key, limits.SECONDS, job.event_line) as missed:
         if missed is None:
             return
-        with open_until_end(job.place, job.settings, create=True) as context:
+        with open_until_end(job.project_directory, job.settings, create=True) as context:
             log.directory = context.store.path
             lines = missed.read()
             for line in lines:
                 if agent_event.time_in_line(line) < job.at_ns:
                     agent_event.record_missed(context, line)
             if not agent_event.is_too_soon(context, event, job.at_ns) and not _is_recorded_already(context, job, outcome):
-                job.save(context)
+                job.save_and_start_gc(context)
             for line in lines:
                 if agent_event.time_in_line(line) >= job.at_ns:
                     agent_event.record_missed(context, line)
@@ -392,13 +392,13 @@ def _start_helper(root: str, log: HookLog) -> None:
     try:
         helper_process.start_unless_running(root)
     except OSError as error:
-        log.add(f"the helper (casrewind watch) could not be started: {error}")
+        log.add_line(f"the helper (casrewind watch) could not be started: {error}")
 
 
 def log_oddities(event: "Event", log: HookLog) -> None:
     """Log the fields of an event that were ignored."""
     if event.odd:
-        log.add(f"hook {event.agent} {event.name}: not what was expected, and left out: {', '.join(event.odd)}")
+        log.add_line(f"hook {event.agent} {event.name}: not what was expected, and left out: {', '.join(event.odd)}")
 
 
 def _limit_time(seconds: float) -> None:
@@ -439,6 +439,6 @@ def _leave_to_child(call: _HookCall, job: HookJob, outcome: "Outcome", log: Hook
     try:
         wait = 0.0 if event.trigger == "session_start" else call.seconds_left(event.budget)
         if child.wait(timeout=max(wait, 0.0)):
-            log.add(f"hook {event.agent} {event.name}: the process that was to make the checkpoint ended with {child.returncode}")
+            log.add_line(f"hook {event.agent} {event.name}: the process that was to make the checkpoint ended with {child.returncode}")
     except subprocess.TimeoutExpired:
         child.returncode = 0  # the child continues; this stops the ResourceWarning

@@ -106,15 +106,15 @@ class Helper:
                 self._tree = inotify.InotifyWatcher(os.fsencode(root.path))
             except OSError as error:
                 self.unwatched = error.strerror or str(error)
-        helper_process.write_state(lock, self.unwatched)
-        self._socket = self._listen()
+        helper_process.write_helper_state(lock, self.unwatched)
+        self._socket = self._make_socket()
         self._child, self._report, self._received = 0, -1, b""
         self._forked = self._last_request = self._checked = time.monotonic()
         self._saves, self._is_checking, self._check_took = 0, False, 0.0
         self._memory: StatIndex | None = None
         self._proof: Proof | None = None
 
-    def _listen(self) -> socket.socket:
+    def _make_socket(self) -> socket.socket:
         with suppress(FileNotFoundError):
             os.unlink(self._name, dir_fd=self._directory)  # left by a dead helper: this process holds its lock
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
@@ -161,11 +161,11 @@ class Helper:
                     return self._tree.over
                 if not self._child and time.monotonic() - self._last_request > self._idle:
                     return "idle timeout"
-                self._wait()
+                self._wait_for_event_and_handle_it()
                 self._compare_if_due()
         return "a signal asked it to end"
 
-    def _wait(self) -> None:
+    def _wait_for_event_and_handle_it(self) -> None:
         """Wait for an event, and handle it."""
         poll = select.poll()
         holds = self._forked + _HELD - time.monotonic() if self._child else 0.0
@@ -175,7 +175,7 @@ class Helper:
             poll.register(self._report, select.POLLIN)
         elif self._tree is not None:
             poll.register(self._tree.fd, select.POLLIN)
-        left = holds if holds > 0 else max(min(_ROUND, self._last_request + self._idle - time.monotonic(), self._until_check()), 0.05)
+        left = holds if holds > 0 else max(min(_ROUND, self._last_request + self._idle - time.monotonic(), self._until_comparison()), 0.05)
         found = {fd for fd, _ in poll.poll(left * 1000 + 1)}
         if self._child and self._report in found:
             self._read_result()
@@ -187,17 +187,17 @@ class Helper:
                 try:
                     if not self._child and protocol.peer_user(talk) == os.geteuid():
                         self._last_request = time.monotonic()
-                        self._fork(lambda watch: self._answer_hook(talk, watch), self._changes())
+                        self._run_in_fork(lambda watch: self._do_job_of_waiting_hook(talk, watch), self._changes_since_last_save())
                 finally:
                     talk.close()
 
     def _compare_if_due(self) -> None:
         """Start a comparison of all files when it is due."""
-        if not self._child and self._tree is not None and self._until_check() <= 0:
+        if not self._child and self._tree is not None and self._until_comparison() <= 0:
             self._saves, self._checked, self._is_checking = 0, time.monotonic(), True
-            self._fork(self._compare, self._changes())
+            self._run_in_fork(self._compare_all_files, self._changes_since_last_save())
 
-    def _until_check(self) -> float:
+    def _until_comparison(self) -> float:
         """Seconds until the next comparison is due."""
         if self._child or not self._saves or self._tree is None:
             return _ROUND
@@ -209,11 +209,11 @@ class Helper:
             waits = min(waits, self._check_took * _CHECK_SHARE)
         return max(self._checked + waits - now, self._last_request + _CHECK_QUIET - now)
 
-    def _answer_hook(self, talk: socket.socket, watch: ChangeSet | None) -> bytes:
-        _do_job(talk, self.root, self._store, watch)
+    def _do_job_of_waiting_hook(self, talk: socket.socket, watch: ChangeSet | None) -> bytes:
+        _do_job_of_hook(talk, self.root, self._store, watch)
         return b""
 
-    def _compare(self, watch: ChangeSet | None) -> bytes:
+    def _compare_all_files(self, watch: ChangeSet | None) -> bytes:
         if watch is None or self._tree is None:
             return b""
         with suppress(OSError):
@@ -233,14 +233,14 @@ class Helper:
             )
         return b"doubt" if unseen else b""
 
-    def _changes(self) -> ChangedDirectories | None:
+    def _changes_since_last_save(self) -> ChangedDirectories | None:
         """The changes in the worktree since the last save, or None if it is not watched."""
         if self._tree is None:
             return None
         self._tree.note_changes_from_queued_events()
         return self._tree.known_changes()
 
-    def _fork(self, work: Callable[[ChangeSet | None], bytes], changes: ChangedDirectories | None) -> None:
+    def _run_in_fork(self, work: Callable[[ChangeSet | None], bytes], changes: ChangedDirectories | None) -> None:
         """Run `work` in a fork, with the known changes."""
         self._report, writer = os.pipe()
         self._received, self._forked = b"", time.monotonic()
@@ -257,7 +257,7 @@ class Helper:
     def _set_up_child(self) -> None:
         """Set up the child after a fork."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, _ignore)  # no SIG_IGN: programs that it starts would inherit that
+            signal.signal(number, _ignore_signal)  # no SIG_IGN: programs that it starts would inherit that
         self._socket.close()
         gc.disable()  # the fork is short-lived, and a collection would copy inherited memory pages
 
@@ -295,7 +295,7 @@ class Helper:
         self._memory = result.updated_index(self._memory)
         if result.failed != self.unwatched:
             self.unwatched = result.failed
-            helper_process.write_state(self._lock, self.unwatched)
+            helper_process.write_helper_state(self._lock, self.unwatched)
         self._saves += result.is_known
         if said:
             self._tree.forget_all_and_watch_root()
@@ -309,7 +309,7 @@ def _unsafe_directory_error(place: str, why: str) -> errors.StoreForeign:
     )
 
 
-def _ignore(number: int, _: object) -> None:
+def _ignore_signal(number: int, _: object) -> None:
     pass
 
 
@@ -335,11 +335,11 @@ def _read_request(talk: socket.socket) -> HelperRequest | None:
     """Read a request, or None if it was not complete in time. Raises OSError."""
     end = time.monotonic() + _HURRY
     head = protocol.read_until(talk, 8, end)
-    size = sum(_lengths(head))
+    size = sum(_parse_lengths(head))
     if len(head) < 8 or size > _MOST:
         return None
     data = head + protocol.read_until(talk, size, end)
-    told, carried = _lengths(head)
+    told, carried = _parse_lengths(head)
     if len(data) != 8 + told + carried:
         return None
     texts = data[8 : 8 + told].split(b"\0")
@@ -349,11 +349,11 @@ def _read_request(talk: socket.socket) -> HelperRequest | None:
     return HelperRequest(words[2:], int(texts[0]), int(texts[1]), words[0], words[1], variables, data[8 + told :])
 
 
-def _lengths(head: bytes) -> tuple[int, int]:
+def _parse_lengths(head: bytes) -> tuple[int, int]:
     return int.from_bytes(head[:4], "big"), int.from_bytes(head[4:], "big")
 
 
-def _do_job(talk: socket.socket, root: roots.Root, store: str, watch: ChangeSet | None) -> None:
+def _do_job_of_hook(talk: socket.socket, root: roots.Root, store: str, watch: ChangeSet | None) -> None:
     """Do the work of the hook that sent a request through `talk`, with the hook's environment.
 
     After any failure before the hook's GO, the hook does the work itself.
@@ -372,7 +372,7 @@ def _do_job(talk: socket.socket, root: roots.Root, store: str, watch: ChangeSet 
             _report_done(talk)
         return
     job.read_settings(job.event.budget)
-    theirs = find_root(job.place, job.settings)
+    theirs = find_root(job.project_directory, job.settings)
     if theirs.path != root.path or store_path(theirs, job.settings) != store:
         return
     limits.limit_process()
@@ -382,9 +382,9 @@ def _do_job(talk: socket.socket, root: roots.Root, store: str, watch: ChangeSet 
             return
         log = handler.HookLog()
         try:
-            _save_event(talk, request.parent, job, watch, log)
+            _save_event_and_report(talk, request.parent, job, watch, log)
         except (Exception, limits.CpuLimitReached) as error:  # the hook was not told "done": it tries the save itself
-            log.add(f"{' '.join(request.words[:2])} (casrewind watch): {handler.reason_for_log(error)}")
+            log.add_line(f"{' '.join(request.words[:2])} (casrewind watch): {handler.reason_for_log(error)}")
 
 
 def _wait_for_go(talk: socket.socket, budget: float) -> bool:
@@ -402,26 +402,26 @@ def _report_done(talk: socket.socket, notice: bytes = b"") -> None:
         talk.sendall(protocol.DONE + len(notice).to_bytes(4, "big") + notice)
 
 
-def _is_shown(talk: socket.socket) -> bool:
+def _has_hook_printed(talk: socket.socket) -> bool:
     """True if the hook has printed what it was sent."""
     with suppress(OSError):
         return protocol.read_until(talk, 1, time.monotonic() + _HURRY) == protocol.SHOWN
     return False
 
 
-def _save_event(talk: socket.socket, parent: int, job: handler.HookJob, watch: ChangeSet | None, log: handler.HookLog) -> None:
-    with open_until_end(job.place, job.settings, create=True, watch=watch) as context:
+def _save_event_and_report(talk: socket.socket, parent: int, job: handler.HookJob, watch: ChangeSet | None, log: handler.HookLog) -> None:
+    with open_until_end(job.project_directory, job.settings, create=True, watch=watch) as context:
         log.directory = context.store.path
         seen = agent_event.session_record(context, job.event, job.at_ns, parent)
         agent_event.write_shell_variables(context, job.event)
-        notice = job.notice(context, None) + job.tell_model(context)
+        notice = job.notice_for_person(context, None) + job.text_for_model(context)
         try:
             if not agent_event.is_too_soon(context, job.event, job.at_ns):
-                notice += job.notice(context, job.save(context))
+                notice += job.notice_for_person(context, job.save_and_start_gc(context))
             if job.ends_session:  # the hook waits for the answer, within its budget
                 job.start_push()
             _report_done(talk, notice)
-            if notice and _is_shown(talk):
+            if notice and _has_hook_printed(talk):
                 job.record_told()
         finally:  # the hook no longer waits: the rest of the bookkeeping
             context.store.sessions.record(seen)

@@ -46,7 +46,7 @@ def runs_or_starts(root: str) -> bool:
     return content_if_locked(lock_path(root)) is not None
 
 
-def write_state(lock: int, *said: str) -> None:
+def write_helper_state(lock: int, *said: str) -> None:
     """Write this process's id and the lines `said` into a lock file. A helper adds the reason why it
     cannot watch, or ""."""
     with suppress(OSError):
@@ -83,7 +83,7 @@ def find_helper(root: str) -> HelperState:
         return HelperState(None, "", "")
     number, _, rest = said.partition("\n")
     pid = int(number[:12]) if number.isascii() and number.isdigit() else 0
-    answer = _ping(directory, protocol.socket_name(os.fsencode(root)))
+    answer = _why_no_working_helper_answers(directory, protocol.socket_name(os.fsencode(root)))
     end = f"hooks do the work themselves; kill -KILL {pid} ends it" if pid else "hooks do the work themselves"
     return HelperState(pid, rest.strip(), f"the helper of this project (process {pid or 'unknown'}) {answer}: {end}" if answer else "")
 
@@ -105,7 +105,7 @@ def content_if_locked(path: str) -> str | None:
     return None
 
 
-def _ping(directory: str, name: str) -> str:
+def _why_no_working_helper_answers(directory: str, name: str) -> str:
     """Why the process at a socket is no working helper, or "". A busy helper closes the connection at once."""
     import socket
 

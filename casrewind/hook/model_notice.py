@@ -46,8 +46,8 @@ def notice_text(found: RestoredSince) -> str:
     done = [_deed_in_words(one) for one in found.done[-_MOST_DONE:]]
     more = len(found.done) - len(done)
     begin = f"casrewind: since your last answer {'; then '.join(done)}{f' ({more} earlier restores too)' if more else ''}. "
-    texts = (f"{begin}{_paths(found, most)}{_ADVICE}" for most in range(_MOST_PATHS, 0, -1))
-    return next((whole for whole in texts if len(whole) <= _MOST), f"{begin}{_paths(found, 0)}{_ADVICE}")
+    texts = (f"{begin}{_sentence_with_paths(found, most)}{_ADVICE}" for most in range(_MOST_PATHS, 0, -1))
+    return next((whole for whole in texts if len(whole) <= _MOST), f"{begin}{_sentence_with_paths(found, 0)}{_ADVICE}")
 
 
 def _deed_in_words(done: Done) -> str:
@@ -62,7 +62,7 @@ def _deed_in_words(done: Done) -> str:
     return f"{who} restored files to {f'before {turn}' if turn else 'an earlier state'}"
 
 
-def _paths(found: RestoredSince, most: int) -> str:
+def _sentence_with_paths(found: RestoredSince, most: int) -> str:
     """The sentence with at most `most` paths: some that are gone, and the others."""
     removed = found.removed[: max(most - len(found.written), (most + 1) // 2)]
     written = found.written[: most - len(removed)]

@@ -26,17 +26,17 @@ def answer_for_person(client: Client, event: Event, config: Config, context: Con
         text = _notice_text(event, config, context, saved)
     except (errors.CasrewindError, OSError):
         text = ""  # a notice is not worth a failure
-    return _for_the_person(client, text) if text else b""
+    return _as_answer_for_person(client, text) if text else b""
 
 
 def answer_after_error(client: Client, error: Exception, store: str) -> bytes:
     """What the hook prints at the start of a session if an error stopped it. `store`: its directory, "" if unknown."""
-    from .state_line import not_protected
+    from .state_line import line_of_unusable_store
 
-    return _for_the_person(client, not_protected(error, store))
+    return _as_answer_for_person(client, line_of_unusable_store(error, store))
 
 
-def _for_the_person(client: Client, text: str) -> bytes:
+def _as_answer_for_person(client: Client, text: str) -> bytes:
     return json.dumps(client.tell_person(text)).encode() + b"\n"
 
 
@@ -47,7 +47,7 @@ def _notice_text(event: Event, config: Config, context: Context, saved: Saved | 
         return state_line(context)
     if saved is None or event.trigger != "turn_end" or event.subagent or not config.warn_removed:
         return ""
-    return _warning(_removed_paths(context, saved.checkpoint), config.warn_removed)
+    return _warning_of_removed_files(_removed_paths(context, saved.checkpoint), config.warn_removed)
 
 
 def _removed_paths(context: Context, end: Checkpoint) -> list[bytes]:
@@ -56,7 +56,7 @@ def _removed_paths(context: Context, end: Checkpoint) -> list[bytes]:
     start = context.store.checkpoint(end.more.turn) if end.more.turn else None
     if start is None:
         return []
-    changes = list(diffs.diff(diffs.lenient_loader(context.store.load_tree), start.tree, end.tree))
+    changes = list(diffs.diff(diffs.loader_with_damaged_trees_empty(context.store.load_tree), start.tree, end.tree))
     moved = {change.new.digest for change in changes if change.old is None and change.new is not None}
     if start.domain != end.domain and any(change.new is None for change in changes):
         there = context.tree.may_exist  # the turn did not remove it, but it is no longer captured
@@ -68,7 +68,7 @@ def _removed_paths(context: Context, end: Checkpoint) -> list[bytes]:
     ]  # fmt: skip
 
 
-def _warning(lost: list[bytes], most: int) -> str:
+def _warning_of_removed_files(lost: list[bytes], most: int) -> str:
     if len(lost) <= most:
         return ""
     named = ", ".join(printable(path) for path in lost[:_SHOWN])

@@ -46,7 +46,7 @@ def ask_helper(
     """
     try:
         here = os.getcwd()
-        there = _open_directory(directory)
+        there = _open_private_directory(directory)
     except OSError:
         return "undone"
     try:
@@ -63,7 +63,7 @@ def ask_helper(
         os.close(there)
 
 
-def _open_directory(directory: str) -> int:
+def _open_private_directory(directory: str) -> int:
     """Open the directory of sockets. Raises OSError, for example if other users may write to the directory."""
     there = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     status = os.fstat(there)
@@ -111,7 +111,7 @@ def _request_over_socket(directory: int, name: str, said: bytes, until: float, s
         if read_until(talk, 1, until + int.from_bytes(answer[1:], "big") / 1000) != DONE:
             return "unknown"
         if notice := _read_notice(talk):
-            _show(talk, notice, show)
+            _read_and_show_notice(talk, notice, show)
         return "done"
     except OSError:
         return "unknown" if told else "undone"
@@ -119,7 +119,7 @@ def _request_over_socket(directory: int, name: str, said: bytes, until: float, s
         talk.close()
 
 
-def _show(talk: "_socket.socket", notice: bytes, show: "Callable[[bytes], None]") -> None:  # type: ignore[name-defined] # noqa: F821
+def _read_and_show_notice(talk: "_socket.socket", notice: bytes, show: "Callable[[bytes], None]") -> None:  # type: ignore[name-defined] # noqa: F821
     try:
         show(notice)
         talk.sendall(SHOWN)

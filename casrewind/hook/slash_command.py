@@ -76,19 +76,19 @@ also: list, jump, pin, unpin, status, doctor, verify. None of these asks the mod
 def run_and_answer(event: Event, client: Client, root: str) -> None:
     """Run the command after `/casrewind`. Print the decision that shows its output and blocks the prompt."""
     try:
-        reason = _output_of_command(event, root)
+        reason = _run_command_for_its_output(event, root)
     except Exception as error:
         reason = f"casrewind: {type(error).__name__}: {error}"
     fsio.write_all(1, json.dumps(client.refuse_prompt(reason)).encode() + b"\n")  # unbuffered, so that a failed write is noticed
 
 
-def _output_of_command(event: Event, root: str) -> str:
+def _run_command_for_its_output(event: Event, root: str) -> str:
     import shlex
     import subprocess
 
     from .typed_line import parse_typed
 
-    _record_session(event, root)
+    _record_session_as_idle(event, root)
     try:
         words = shlex.split(event.command or "") or list(_TURNS)
     except ValueError:
@@ -144,7 +144,7 @@ def _refused_option(words: list[str]) -> str | None:
     return None
 
 
-def _record_session(event: Event, root: str) -> None:
+def _record_session_as_idle(event: Event, root: str) -> None:
     """Record that this session is alive and idle: a client with a running turn does not run this command."""
     import time
     from contextlib import suppress

@@ -27,17 +27,17 @@ def state_line(context: Context) -> str:
         return f"{_UNPROTECTED}the newest checkpoint holds no file; casrewind status shows more"
     prompt = _newest_prompt(context)
     what = f"newest {age_in_words(last.created_ns)}" if prompt is None else f"newest turn {age_in_words(prompt.created_ns)}"
-    behind = _behind_remote(context) if os.path.lexists(context.store.remotes) else ""
+    behind = _words_if_behind_remote(context) if os.path.lexists(context.store.remotes) else ""
     return f"casrewind: {plural(number, 'checkpoint')}, {what}{behind}"
 
 
-def not_protected(error: Exception, store: str = "") -> str:
+def line_of_unusable_store(error: Exception, store: str = "") -> str:
     """One line about a project whose store cannot be used. `store`: its directory if it is known."""
     why = writability.why_unwritable(store) if store else ""
     return f"{_UNPROTECTED}nothing can be saved: {why or str(error).splitlines()[0]}"
 
 
-def _behind_remote(context: Context) -> str:
+def _words_if_behind_remote(context: Context) -> str:
     """How far the remote is behind, in few characters; "" if it is not, or if there is none."""
     from ..store import push_notes
 

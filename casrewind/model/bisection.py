@@ -17,7 +17,7 @@ class Candidate(NamedTuple):
     last: Checkpoint
 
 
-def candidates(points: Iterable[Checkpoint]) -> list[Candidate]:
+def candidate_states(points: Iterable[Checkpoint]) -> list[Candidate]:
     """The states on the way to the newest checkpoint, one for each tree. `points`: oldest first."""
     found: list[Candidate] = []
     places: dict[bytes, int] = {}
@@ -54,7 +54,7 @@ class Bisection:
     def next_position(self) -> int | None:
         """The position of the state to look at, None if no other one can tell more."""
         left = [at for at in range(self.good + 1, self.bad) if at not in self._skipped]
-        wanted = self.good + (self.bad - self.good) * _spread(self.bad - self.good - 1 - len(left))
+        wanted = self.good + (self.bad - self.good) * _fraction_to_try_next(self.bad - self.good - 1 - len(left))
         return min(left, key=lambda at: (abs(at - wanted), at), default=None)
 
     def record(self, at: int, *, is_good: bool | None) -> None:
@@ -67,7 +67,7 @@ class Bisection:
             self.bad = at
 
 
-def _spread(number: int) -> float:
+def _fraction_to_try_next(number: int) -> float:
     """1/2, 1/4, 3/4, 1/8, ...: the places to try one after the other, so that skipped neighbours are left soon."""
     found, part = 0.0, 0.5
     number += 1

@@ -151,28 +151,28 @@ def encode(point: Checkpoint) -> bytes:
 def decode(seq: int, data: bytes) -> Checkpoint:
     """The checkpoint in a record's payload. Raises ManifestCorrupt."""
     got = tlv.Fields(data, "checkpoint record")
-    transcript = got.raw(_TRANSCRIPT)
+    transcript = got.bytes_or_empty(_TRANSCRIPT)
     return Checkpoint(
         seq=seq,
-        id=got.need(_ID).decode("ascii", "replace"),
+        id=got.required_bytes(_ID).decode("ascii", "replace"),
         created_ns=got.number(_CREATED),
-        worktree=got.need(_WORKTREE, 16),
-        root=got.need(_ROOT),
+        worktree=got.required_bytes(_WORKTREE, 16),
+        root=got.required_bytes(_ROOT),
         parent=got.text(_PARENT),
         trigger=got.text(_TRIGGER),
         label=got.text(_LABEL),
         prompt=got.text(_PROMPT),
         agent=got.text(_AGENT),
         session=got.text(_SESSION),
-        tree=got.need(_TREE, 32),
-        domain=got.need(_DOMAIN, 32),
+        tree=got.required_bytes(_TREE, 32),
+        domain=got.required_bytes(_DOMAIN, 32),
         files=got.number(_FILES),
         size=got.number(_BYTES),
         changes=Counts(got.number(_ADDED), got.number(_MODIFIED), got.number(_REMOVED)),
         skipped=got.number(_SKIPPED),
         flags=got.number(_FLAGS),
-        cursor=got.raw(_CURSOR),
-        transcript=_transcript(transcript) if transcript else None,
+        cursor=got.bytes_or_empty(_CURSOR),
+        transcript=_decode_transcript(transcript) if transcript else None,
         elapsed_ms=got.number(_ELAPSED),
         more=_decode_more(got) if got.has_any(_MORE) else NOTHING_ELSE,
     )
@@ -202,7 +202,7 @@ def _decode_more(got: tlv.Fields) -> Circumstances:
         by_agent=got.text(_BY_AGENT),
         by_session=got.text(_BY_SESSION),
         machine=got.text(_MACHINE),
-        meta=_decode_meta(got.raw(_META)) if got.has_any((_META,)) else (),
+        meta=_decode_meta(got.bytes_or_empty(_META)) if got.has_any((_META,)) else (),
     )
 
 
@@ -213,7 +213,7 @@ def _decode_meta(data: bytes) -> tuple[tuple[str, str], ...]:
     return tuple(zip(texts[::2], texts[1::2], strict=True))
 
 
-def _transcript(data: bytes) -> Entry:
+def _decode_transcript(data: bytes) -> Entry:
     _, entry, end = decode_entry(data, 0)
     if entry.kind != FILE or end != len(data):
         raise errors.ManifestCorrupt("damaged checkpoint record: its transcript is not a file", "run casrewind verify")

@@ -50,13 +50,13 @@ def decode(data: bytes) -> Cursor:
     return Cursor(
         agent=got.text(_AGENT),
         session=got.text(_SESSION),
-        transcript=got.raw(_TRANSCRIPT),
+        transcript=got.bytes_or_empty(_TRANSCRIPT),
         prompt_id=got.text(_PROMPT),
         message_id=got.text(_MESSAGE),
         turn_id=got.text(_TURN),
         tool_use_id=got.text(_TOOL),
         event_id=got.text(_EVENT),
         offset=got.number(_OFFSET),
-        prefix=got.raw(_PREFIX, 32),
-        tail=got.raw(_TAIL, 32),
+        prefix=got.bytes_or_empty(_PREFIX, 32),
+        tail=got.bytes_or_empty(_TAIL, 32),
     )

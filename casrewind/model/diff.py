@@ -114,7 +114,7 @@ def split_unclear(changes: Iterable[Change], old: Captured, new: Captured) -> tu
     return tuple(known), tuple(unclear)
 
 
-def topmost(changes: Iterable[Change]) -> tuple[Change, ...]:
+def topmost_unclear(changes: Iterable[Change]) -> tuple[Change, ...]:
     """The unclear changes without those below a directory that is among them. They are sorted by path."""
     found: list[Change] = []
     directories: set[bytes] = set()
@@ -127,7 +127,7 @@ def topmost(changes: Iterable[Change]) -> tuple[Change, ...]:
     return tuple(found)
 
 
-def lenient_loader(load: Loader) -> Loader:
+def loader_with_damaged_trees_empty(load: Loader) -> Loader:
     """A loader for counting only: a damaged tree or node counts as empty. Damage of the previous
     checkpoint must not block all later saves."""
 

@@ -48,7 +48,7 @@ class NodeList(NamedTuple):
     level: int
     parts: list[NodeRef]
 
-    def holding(self, name: bytes) -> bytes:
+    def digest_of_node_with(self, name: bytes) -> bytes:
         """The digest of the node that contains a name, if any node does."""
         behind = bisect_right(self.parts, name, key=lambda part: part.first)
         return self.parts[max(behind - 1, 0)].digest
@@ -151,7 +151,7 @@ def node_places(nodes: NodeList, before: bytes = b"") -> Iterator[tuple[bytes, N
         yield part.digest, NodePlace(nodes.level - 1, part.first, end)
 
 
-def check_place(place: NodePlace, level: int, first: bytes, last: bytes) -> None:
+def raise_unless_node_fits(place: NodePlace, level: int, first: bytes, last: bytes) -> None:
     """Raise ManifestCorrupt if a node with this level, first and last name does not fit the place."""
     if level != place.level:
         raise damage_error("levels of nodes out of order")
@@ -193,7 +193,7 @@ def load_at(load: Load, digest: bytes, place: NodePlace) -> Rows | NodeList:
     """Load the node at a place. Raises ManifestCorrupt if it does not fit, and the errors of `load`."""
     node = load(digest)
     if node is not LOST:
-        check_place(place, *first_and_last(node))
+        raise_unless_node_fits(place, *first_and_last(node))
     return node
 
 

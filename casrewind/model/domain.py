@@ -43,14 +43,14 @@ def reason_with_detail(reason: str, detail: str) -> str:
     return f"{reason}: {detail}"
 
 
-def reason_alone(reason: str) -> str:
+def reason_without_detail(reason: str) -> str:
     """A reason without the detail of `explained`."""
     return reason.partition(": ")[0]
 
 
-def is_fault(reason: str) -> bool:
+def makes_save_incomplete(reason: str) -> bool:
     """True if a reason, with or without detail, makes a save end with exit code 3."""
-    return reason_alone(reason) in FAULTS
+    return reason_without_detail(reason) in FAULTS
 
 
 class Skip(NamedTuple):
@@ -89,8 +89,10 @@ class Domain(NamedTuple):
 
 def encode(domain: Domain) -> bytes:
     """A domain as canonical bytes."""
-    rules, unstored = ([_joined(rule.source, rule.digest + rule.base) for rule in sorted(some)] for some in (domain.rules, domain.unstored))
-    skipped = [_joined(skip.reason, skip.path) for skip in sorted(domain.skipped)]
+    rules, unstored = (
+        [_join_word(rule.source, rule.digest + rule.base) for rule in sorted(some)] for some in (domain.rules, domain.unstored)
+    )
+    skipped = [_join_word(skip.reason, skip.path) for skip in sorted(domain.skipped)]
     return tlv.encode(
         (
             (_IGNORE_CASE, int(domain.ignore_case)),
@@ -109,9 +111,9 @@ def encode(domain: Domain) -> bytes:
 def decode(data: bytes) -> Domain:
     """The domain in these bytes. Raises ManifestCorrupt."""
     got = tlv.Fields(data, "domain")
-    rules, unstored = _rules(got.need(_RULES)), _rules(got.raw(_UNSTORED))
+    rules, unstored = _decode_rules(got.required_bytes(_RULES)), _decode_rules(got.bytes_or_empty(_UNSTORED))
     skipped = []
-    for item in tlv.decode_list(got.need(_SKIPPED), "domain"):
+    for item in tlv.decode_list(got.required_bytes(_SKIPPED), "domain"):
         reason, path = _split_item(item, 1)
         skipped.append(Skip(path, reason))
     return Domain(
@@ -120,14 +122,14 @@ def decode(data: bytes) -> Domain:
         max_file_size=got.number(_MAX_SIZE),
         rules=rules,
         skipped=tuple(skipped),
-        unstable=tuple(tlv.decode_list(got.raw(_UNSTABLE), "domain")),
+        unstable=tuple(tlv.decode_list(got.bytes_or_empty(_UNSTABLE), "domain")),
         ignored=got.number(_IGNORED),
-        late=tuple(tlv.decode_list(got.raw(_LATE), "domain")),
+        late=tuple(tlv.decode_list(got.bytes_or_empty(_LATE), "domain")),
         unstored=unstored,
     )
 
 
-def _rules(data: bytes) -> tuple[RuleRef, ...]:
+def _decode_rules(data: bytes) -> tuple[RuleRef, ...]:
     rules = []
     for item in tlv.decode_list(data, "domain"):
         source, rest = _split_item(item, digests.SIZE)
@@ -135,7 +137,7 @@ def _rules(data: bytes) -> tuple[RuleRef, ...]:
     return tuple(rules)
 
 
-def _joined(word: str, rest: bytes) -> bytes:
+def _join_word(word: str, rest: bytes) -> bytes:
     data = tlv.text(word)
     return struct.pack("<H", len(data)) + data + rest
 

@@ -33,7 +33,7 @@ def encode_mark(mark: Mark) -> bytes:
 def decode_mark(data: bytes) -> Mark:
     """The mark in a record's payload. Raises ManifestCorrupt."""
     got = tlv.Fields(data, "mark record")
-    return Mark(got.need(_CHECKPOINT).decode("ascii", "replace"), got.text(_LABEL))
+    return Mark(got.required_bytes(_CHECKPOINT).decode("ascii", "replace"), got.text(_LABEL))
 
 
 def encode_forgotten(identities: Iterable[str]) -> bytes:
@@ -44,7 +44,7 @@ def encode_forgotten(identities: Iterable[str]) -> bytes:
 def decode_forgotten(data: bytes) -> tuple[str, ...]:
     """The ids in a forget record's payload. Raises ManifestCorrupt."""
     got = tlv.Fields(data, "forget record")
-    return tuple(item.decode("ascii", "replace") for item in tlv.decode_list(got.need(1), "forget record"))
+    return tuple(item.decode("ascii", "replace") for item in tlv.decode_list(got.required_bytes(1), "forget record"))
 
 
 class Adoption(NamedTuple):
@@ -63,7 +63,7 @@ def encode_adoption(adoption: Adoption) -> bytes:
 def decode_adoption(data: bytes) -> Adoption:
     """The adoption in a record's payload. Raises ManifestCorrupt."""
     got = tlv.Fields(data, "adoption record")
-    return Adoption(got.need(1, 16), got.need(2, 16), got.need(3))
+    return Adoption(got.required_bytes(1, 16), got.required_bytes(2, 16), got.required_bytes(3))
 
 
 class Operation(NamedTuple):
@@ -106,10 +106,10 @@ def decode_operation(data: bytes) -> Operation:
     return Operation(
         op=got.text(_OP),
         created_ns=got.number(_CREATED),
-        worktree=got.need(_WORKTREE, 16),
+        worktree=got.required_bytes(_WORKTREE, 16),
         target=got.text(_TARGET),
         safety=got.text(_SAFETY),
-        plan=got.need(_PLAN, 32),
+        plan=got.required_bytes(_PLAN, 32),
         current=got.text(_CURRENT),
         agent=got.text(_AGENT),
         session=got.text(_SESSION),
@@ -150,14 +150,14 @@ def history_after(history: History, operation: Operation) -> History:
 _UNDO_LIST, _REDO_LIST, _CURRENT_ID, _OF = 1, 2, 3, 4
 
 
-def encode_standing(worktree: bytes, history: History) -> bytes:
+def encode_history_record(worktree: bytes, history: History) -> bytes:
     """A worktree's history as a record's payload. In a compacted ledger it replaces the worktree's operations."""
     return tlv.encode(((_OF, worktree),)) + encode_history(history)
 
 
-def decode_standing(data: bytes) -> tuple[bytes, History]:
+def decode_history_record(data: bytes) -> tuple[bytes, History]:
     """Returns (worktree key, history) of a history record's payload. Raises ManifestCorrupt."""
-    return tlv.Fields(data, "history record").need(_OF, 16), decode_history(data)
+    return tlv.Fields(data, "history record").required_bytes(_OF, 16), decode_history(data)
 
 
 def encode_history(history: History) -> bytes:
@@ -175,8 +175,8 @@ def decode_history(data: bytes) -> History:
     """The history in these bytes. Raises ManifestCorrupt."""
     got = tlv.Fields(data, "undo history")
     return History(
-        tuple(_decode_step(item) for item in tlv.decode_list(got.raw(_UNDO_LIST), "undo history")),
-        tuple(_decode_step(item) for item in tlv.decode_list(got.raw(_REDO_LIST), "undo history")),
+        tuple(_decode_step(item) for item in tlv.decode_list(got.bytes_or_empty(_UNDO_LIST), "undo history")),
+        tuple(_decode_step(item) for item in tlv.decode_list(got.bytes_or_empty(_REDO_LIST), "undo history")),
         got.text(_CURRENT_ID),
     )
 
@@ -187,4 +187,4 @@ def _encode_step(step: Step) -> bytes:
 
 def _decode_step(data: bytes) -> Step:
     got = tlv.Fields(data, "undo step")
-    return Step(got.need(1, 32), got.text(2), got.text(3), got.text(4))
+    return Step(got.required_bytes(1, 32), got.text(2), got.text(3), got.text(4))

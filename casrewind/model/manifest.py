@@ -108,7 +108,7 @@ def encode_tree(tree: Iterable[tuple[bytes, Entry]]) -> bytes:
     """A directory's entries as canonical bytes. Names must differ. Raises UnsafePath for an invalid name."""
     rows = sorted(tree)
     for name, _ in rows:
-        _check_name(name)
+        _raise_if_bad_name(name)
     return _HEAD.pack(MAGIC, len(rows)) + b"".join([encode_entry(name, entry) for name, entry in rows])
 
 
@@ -126,7 +126,7 @@ def store_tree(data: bytes, put: Callable[[bytes], bytes], limits: "NodeLimits |
     names, starts, position = [], [], _HEAD.size
     while position < len(data):
         starts.append(position)
-        _, name, position = _next_entry(data, position)
+        _, name, position = _parse_next_entry(data, position)
         names.append(name)
     starts.append(position)
 
@@ -136,7 +136,7 @@ def store_tree(data: bytes, put: Callable[[bytes], bytes], limits: "NodeLimits |
     return directory_nodes.store_nodes(names, put_entries, put, limits or directory_nodes.LIMITS)
 
 
-def _check_name(name: bytes) -> None:
+def _raise_if_bad_name(name: bytes) -> None:
     why = paths.why_bad_or_protected_name(name)
     if why is not None:
         raise errors.UnsafePath(f"refused name {paths.lossy_text(name)!r}: it has {why}")
@@ -165,7 +165,7 @@ def decode_tree(data: bytes, shared: SharedRows | None = None) -> Tree:
             row = shared.get(data[start:position])
         if row is None:
             name, entry, position = decode_entry(data, start)
-            _check_name(name)
+            _raise_if_bad_name(name)
             row = name, entry
             if shared is not None and entry.kind != LINK:
                 shared[data[start:position]] = row
@@ -268,7 +268,7 @@ def references(data: bytes) -> Iterator[tuple[bytes, str, bytes, int]]:
         return
     position, end = _HEAD.size, len(data)
     while position + 1 < end:
-        code, name, position = _next_entry(data, position)
+        code, name, position = _parse_next_entry(data, position)
         if code == _DIR:
             yield name, DIR, data[position - 32 : position], 0
         elif code in _DIGESTED:
@@ -278,23 +278,23 @@ def references(data: bytes) -> Iterator[tuple[bytes, str, bytes, int]]:
         raise _damage_error("an entry is cut short")
 
 
-def entry_in(data: bytes, wanted: bytes) -> Entry | bytes | None:
+def entry_or_node_in(data: bytes, wanted: bytes) -> Entry | bytes | None:
     """The entry for a name in a tree's bytes, or None. For a list of nodes: the digest of the node with that name, or
     None. Other entries are not checked. Raises ManifestCorrupt."""
     if data[:4] != MAGIC:
         from . import directory_nodes
 
-        return directory_nodes.decode(data).holding(wanted)
+        return directory_nodes.decode(data).digest_of_node_with(wanted)
     position, end = _HEAD.size, len(data)
     while position + 1 < end:
-        _, name, after = _next_entry(data, position)
+        _, name, after = _parse_next_entry(data, position)
         if name == wanted:
             return decode_entry(data, position)[1]
         position = after
     return None
 
 
-def _next_entry(data: bytes, position: int) -> tuple[int, bytes, int]:
+def _parse_next_entry(data: bytes, position: int) -> tuple[int, bytes, int]:
     code, start = data[position], position + _NAME.size
     end = start + data[position + 1]
     if code == _LINK:
@@ -323,9 +323,9 @@ class PathLimit:
                 from . import path_count
 
                 for root in self._roots:
-                    path_count.refuse_too_many(self._below, root)
+                    path_count.refuse_too_many(self._count_and_children_of, root)
 
-    def _below(self, digest: bytes) -> tuple[int, list[bytes]]:
+    def _count_and_children_of(self, digest: bytes) -> tuple[int, list[bytes]]:
         try:
             tree = directory_entries(self._load, digest)
         except (errors.BlobMissing, errors.BlobCorrupt):
@@ -386,11 +386,11 @@ class Finder:
     def find(self, path: bytes) -> Entry | None:
         """The entry of a path, or None if it is not in the manifest."""
         parent, _, name = path.rpartition(b"/")
-        return self._entry(self._place(parent), name)
+        return self._find_entry_in(self._load_directory_or_nodes(parent), name)
 
-    def directory(self, path: bytes) -> dict[bytes, Entry]:
+    def entries_of_directory(self, path: bytes) -> dict[bytes, Entry]:
         """The entries of a directory by name, empty if the manifest has no such directory."""
-        known = self._place(path)
+        known = self._load_directory_or_nodes(path)
         if not isinstance(known, dict):
             from . import directory_nodes
 
@@ -398,7 +398,7 @@ class Finder:
             self._rows += len(known)
         return known
 
-    def _place(self, path: bytes) -> "dict[bytes, Entry] | NodeList":
+    def _load_directory_or_nodes(self, path: bytes) -> "dict[bytes, Entry] | NodeList":
         """As `directory`, but the list of nodes for a large directory. No recursion."""
         pending = []
         while path and path not in self._places:
@@ -408,11 +408,11 @@ class Finder:
         if known is None:
             known = self._load_into_cache(path, self._root)
         for below in reversed(pending):
-            entry = self._entry(known, below.rpartition(b"/")[2])
+            entry = self._find_entry_in(known, below.rpartition(b"/")[2])
             known = self._load_into_cache(below, entry.digest if entry is not None and entry.kind == DIR else None)
         return known
 
-    def _entry(self, known: "dict[bytes, Entry] | NodeList", name: bytes) -> Entry | None:
+    def _find_entry_in(self, known: "dict[bytes, Entry] | NodeList", name: bytes) -> Entry | None:
         if isinstance(known, dict):
             return known.get(name)
         from . import directory_nodes
@@ -420,7 +420,7 @@ class Finder:
         node: dict[bytes, Entry] | NodeList = known
         before = b""
         while not isinstance(node, dict):
-            digest = node.holding(name)
+            digest = node.digest_of_node_with(name)
             if digest not in self._nodes:
                 place = dict(directory_nodes.node_places(node, before))[digest]
                 below = directory_nodes.load_at(self._load, digest, place)

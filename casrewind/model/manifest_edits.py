@@ -30,7 +30,7 @@ def with_changed_paths(
     old = Finder(load, root)
     made: dict[bytes, bytes] = {}
     for place in sorted(touched, key=lambda p: p.count(b"/") + (p != b""), reverse=True):
-        rows = dict(old.directory(place))
+        rows = dict(old.entries_of_directory(place))
         for name, entry in by_parent.get(place, {}).items():
             if entry is None:
                 rows.pop(name, None)
@@ -72,7 +72,7 @@ def _with_replaced(load: Loader, put: Callable[[bytes], bytes], digest: bytes, c
 
     inside: dict[bytes, dict[bytes, Entry]] = {}
     for name, entry in changes.items():
-        inside.setdefault(node.holding(name), {})[name] = entry
+        inside.setdefault(node.digest_of_node_with(name), {})[name] = entry
     parts = [
         part._replace(digest=_with_replaced(load, put, part.digest, inside[part.digest])) if part.digest in inside else part
         for part in node.parts

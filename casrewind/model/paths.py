@@ -113,7 +113,7 @@ class PathScope:
             return True
         return any(above in self._paths for above in parents(path))
 
-    def missed(self, found: Iterable[bytes]) -> list[bytes]:
+    def paths_without_any(self, found: Iterable[bytes]) -> list[bytes]:
         """The paths of the set without any path of `found` at or below them."""
         if not self._paths:
             return []
@@ -132,7 +132,7 @@ def check_scope(given: Iterable[object]) -> tuple[bytes, ...]:
     return checked
 
 
-def fold_case(path: bytes) -> str:
+def case_folded_key(path: bytes) -> str:
     """The key of `path` on a file system that folds case and normalisation."""
     import unicodedata
 

@@ -107,12 +107,12 @@ class Actions(Sequence[Action]):
     def __getitem__(self, number: int | slice) -> Action | tuple[Action, ...]:
         if isinstance(number, slice):
             return tuple(self[each] for each in range(*number.indices(len(self))))
-        return _action(self.data, self._starts[number])[0] if self._held is None else self._held[number]
+        return _decode_action(self.data, self._starts[number])[0] if self._held is None else self._held[number]
 
     def __iter__(self) -> Iterator[Action]:
         if self._held is not None:
             return iter(self._held)
-        return (_action(self.data, start)[0] for start in self._starts)
+        return (_decode_action(self.data, start)[0] for start in self._starts)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Actions):
@@ -132,7 +132,7 @@ class Actions(Sequence[Action]):
         start = self._starts[number]
         return self.data[start + 5 : start + 5 + int.from_bytes(self.data[start + 1 : start + 5], "little")]
 
-    def number(self, path: bytes) -> int | None:
+    def index_of(self, path: bytes) -> int | None:
         """The index of the action on a path, or None. Fast for the path of the last call and the next path."""
         for near in (self._last, self._last + 1):
             if near < len(self._starts) and self.path(near) == path:
@@ -154,7 +154,7 @@ class Actions(Sequence[Action]):
 
     def get(self, path: bytes) -> Action | None:
         """The action on a path."""
-        number = self.number(path)
+        number = self.index_of(path)
         return None if number is None else self[number]
 
 
@@ -175,10 +175,11 @@ def build_plan(changes: Iterable[Change], why_unknown: Captured, scope: Sequence
     requires replacing content outside the scope.
     """
     kept: list[Kept] = []
-    return _without_nonempty_removals(sort_and_pack(_wanted(_in_scope(changes, scope), why_unknown, kept)), kept)
+    actions = _actions_for_wanted_changes(_mark_changes_in_scope(changes, scope), why_unknown, kept)
+    return _without_nonempty_removals(sort_and_pack(actions), kept)
 
 
-def _wanted(changes: Iterable[tuple[Change, bool]], why_unknown: Captured, kept: list[Kept]) -> Iterator[Action]:
+def _actions_for_wanted_changes(changes: Iterable[tuple[Change, bool]], why_unknown: Captured, kept: list[Kept]) -> Iterator[Action]:
     """Yield the actions of the chosen changes; add paths to leave unchanged to `kept`."""
     instead: dict[bytes, str] = {}  # kinds that replace present directories; the directories' contents come later
     for change, is_chosen in changes:
@@ -204,7 +205,7 @@ def _wanted(changes: Iterable[tuple[Change, bool]], why_unknown: Captured, kept:
                 kept.append(Kept(path, reason, benign=True))
 
 
-def _in_scope(changes: Iterable[Change], scope: Sequence[bytes]) -> Iterator[tuple[Change, bool]]:
+def _mark_changes_in_scope(changes: Iterable[Change], scope: Sequence[bytes]) -> Iterator[tuple[Change, bool]]:
     """Yield (change, True if the change is in scope)."""
     if not scope or b"" in scope:
         yield from ((change, True) for change in changes)
@@ -276,17 +277,17 @@ def fold_plan(plan: Plan, target_paths: Iterable[bytes]) -> Plan:
     of them fold to the same name and so cannot both exist."""
     seen: dict[str, bytes] = {}
     for path in target_paths:
-        other = seen.setdefault(paths.fold_case(path), path)
+        other = seen.setdefault(paths.case_folded_key(path), path)
         if other != path:
             raise errors.UnsafePath(
                 f"{paths.lossy_text(other)} and {paths.lossy_text(path)} are the same name on this file system",
                 "restore them elsewhere with --to DIR, or one of them by its path"
             )
-    removals = {paths.fold_case(action.path): action for action in plan.actions if action.after is None}
+    removals = {paths.case_folded_key(action.path): action for action in plan.actions if action.after is None}
     actions = []
     merged: set[bytes] = set()
     for action in plan.actions:
-        twin = removals.get(paths.fold_case(action.path)) if action.after is not None and action.before is None else None
+        twin = removals.get(paths.case_folded_key(action.path)) if action.after is not None and action.before is None else None
         if twin is not None:
             merged.add(twin.path)
             action = Action(action.path, twin.before, action.after, twin.path)
@@ -354,7 +355,7 @@ def phases(actions: Sequence[Action]) -> Phases:
     found = Phases._make(ActionSelection(actions) for _ in Phases._fields)
     for number, action in enumerate(actions):
         before, after = action.before, action.after
-        if needs_opening(action):
+        if forbids_owner_to_change_contents(action):
             found.opens.numbers.append(number)
         if after is None:
             (found.rmdirs if before is not None and before.kind == DIR else found.removes).numbers.append(number)
@@ -375,7 +376,7 @@ def phases(actions: Sequence[Action]) -> Phases:
     return found
 
 
-def needs_opening(action: Action) -> bool:
+def forbids_owner_to_change_contents(action: Action) -> bool:
     """True for a directory with a mode that forbids its owner to change the contents."""
     before = action.before
     return before is not None and before.kind == DIR and before.mode & stat.S_IRWXU != stat.S_IRWXU
@@ -406,11 +407,11 @@ _MOST_HELD = 10_000
 
 def sort_and_pack(actions: Iterable[Action]) -> Actions:
     """These actions sorted by path. Sorted input, the usual case, is not held in memory twice."""
-    found = actions if isinstance(actions, Actions) else _packed(actions)
-    return found if found.in_order else _packed(sorted(found, key=lambda action: action.path))
+    found = actions if isinstance(actions, Actions) else _pack(actions)
+    return found if found.in_order else _pack(sorted(found, key=lambda action: action.path))
 
 
-def _packed(actions: Iterable[Action]) -> Actions:
+def _pack(actions: Iterable[Action]) -> Actions:
     encoded, starts = io.BytesIO(), bytearray()  # BytesIO returns its bytes without a copy
     encoded.write(bytes(_PLAN.size))
     left = iter(actions)
@@ -419,7 +420,7 @@ def _packed(actions: Iterable[Action]) -> Actions:
     for action in chain(held, left):
         in_order, last = in_order and last <= action.path, action.path
         starts += _START.pack(encoded.tell())
-        encoded.write(_encoded(action))
+        encoded.write(_encode_action(action))
     encoded.seek(0)
     encoded.write(_PLAN.pack(MAGIC, len(starts) // _START.size))
     return Actions(encoded.getvalue(), bytes(starts), held, in_order=in_order)
@@ -427,10 +428,10 @@ def _packed(actions: Iterable[Action]) -> Actions:
 
 def encode(actions: Iterable[Action]) -> bytes:
     """The actions as bytes, for journals and the undo history."""
-    return (actions if isinstance(actions, Actions) else _packed(actions)).data
+    return (actions if isinstance(actions, Actions) else _pack(actions)).data
 
 
-def _encoded(action: Action) -> bytes:
+def _encode_action(action: Action) -> bytes:
     path, before, after, source = action
     data = _ACTION.pack(
         (_HAS_BEFORE if before is not None else 0) | (_HAS_AFTER if after is not None else 0) | (_HAS_SOURCE if source != path else 0),
@@ -454,13 +455,12 @@ def decode(data: bytes) -> Actions:
     try:
         for _ in range(count):
             starts += _START.pack(position)
-            action, position = _action(data, position)
+            action, position = _decode_action(data, position)
             if count <= _MOST_HELD:
                 held.append(action)
             in_order, last = in_order and last <= action.path, action.path
-            if paths.check_path(action.path) != action.source and paths.fold_case(paths.check_path(action.source)) != paths.fold_case(
-                action.path
-            ):
+            is_same = paths.check_path(action.path) == action.source
+            if not is_same and paths.case_folded_key(paths.check_path(action.source)) != paths.case_folded_key(action.path):
                 raise errors.ManifestCorrupt("damaged plan: a path and its source do not match", "run casrewind verify")
     except (struct.error, IndexError) as error:
         raise errors.ManifestCorrupt("damaged plan: cut short", "run casrewind verify") from error
@@ -469,30 +469,30 @@ def decode(data: bytes) -> Actions:
     return Actions(data, bytes(starts), held, in_order=in_order)
 
 
-def _action(data: bytes, position: int) -> tuple[Action, int]:
+def _decode_action(data: bytes, position: int) -> tuple[Action, int]:
     bits = data[position]
     if bits & ~(_HAS_BEFORE | _HAS_AFTER | _HAS_SOURCE):
         raise errors.ManifestCorrupt(f"damaged plan: unknown bits {bits}", "run casrewind verify")
-    path, position = _path(data, position + 1)
+    path, position = _decode_path(data, position + 1)
     source = path
     if bits & _HAS_SOURCE:
-        source, position = _path(data, position)
+        source, position = _decode_path(data, position)
     before = after = None
     if bits & _HAS_BEFORE:
-        before, position = _entry(data, position)
+        before, position = _decode_entry(data, position)
     if bits & _HAS_AFTER:
-        after, position = _entry(data, position)
+        after, position = _decode_entry(data, position)
     return Action(path, before, after, source), position
 
 
-def _entry(data: bytes, position: int) -> tuple[Entry, int]:
+def _decode_entry(data: bytes, position: int) -> tuple[Entry, int]:
     name, entry, position = decode_entry(data, position)
     if name or entry.kind == PURGED:
         raise errors.ManifestCorrupt("damaged plan: an entry with a name, or without bytes", "run casrewind verify")
     return entry, position
 
 
-def _path(data: bytes, position: int) -> tuple[bytes, int]:
+def _decode_path(data: bytes, position: int) -> tuple[bytes, int]:
     (length,) = _LENGTH.unpack_from(data, position)
     path = data[position + 4 : position + 4 + length]
     if len(path) != length:

@@ -79,7 +79,7 @@ def decide(
     is kept if either is.
     """
     own = [point for point in points if not point.more.machine] or points  # the clocks of other machines say nothing here
-    limits, notes = _without_doubtful_age(own, limits, now_ns)
+    limits, notes = _without_max_age_if_clock_is_doubtful(own, limits, now_ns)
     last_ns = min(now_ns, max((point.created_ns for point in own), default=now_ns))
     firm: set[str] = set()
     seen: dict[bytes, int] = {}
@@ -100,7 +100,7 @@ def decide(
         reason = ""
         if is_counted:
             reason = _why_forget(point, limits, now_ns, rank)
-            thinned = _why_thin(point, last_ns, slots) if limits.thin and not reason else ""
+            thinned = _why_thin_out_and_note_slot(point, last_ns, slots) if limits.thin and not reason else ""
             if thinned and (safety or rank > limits.keep_last):
                 reason, rank = thinned, rank - (not safety)  # the checkpoints of a slot count as one
             seen[point.worktree] = rank
@@ -149,15 +149,15 @@ def _why_forget(point: Checkpoint, limits: Limits, now_ns: int, rank: int) -> st
     if limits.max_count is not None and rank - (not safety) >= limits.max_count:
         return f"more than {limits.max_count} newer ones"
     spared = rank <= limits.keep_last and not safety  # safety checkpoints would pile up in a project without saves
-    if limits.max_age is not None and not spared and _age(point, now_ns) > limits.max_age:
-        return f"older than {_days(limits.max_age)}"
+    if limits.max_age is not None and not spared and _age_in_seconds(point, now_ns) > limits.max_age:
+        return f"older than {_days_in_words(limits.max_age)}"
     return ""
 
 
-def _why_thin(point: Checkpoint, last_ns: int, slots: set[tuple[bytes, bool, int, int]]) -> str:
+def _why_thin_out_and_note_slot(point: Checkpoint, last_ns: int, slots: set[tuple[bytes, bool, int, int]]) -> str:
     """The reason to thin out a checkpoint; "" if its hour or day has no newer checkpoint. Adds its slot to `slots`.
     Ages are relative to the newest checkpoint, so idle weeks do not age checkpoints."""
-    step = _period_at_age(_age(point, last_ns))
+    step = _period_at_age(_age_in_seconds(point, last_ns))
     slot = (point.worktree, point.trigger == checkpoints.SAFETY, step, point.created_ns // max(step * _SECOND, 1))
     if step and slot in slots:
         return f"a newer one of the same {'hour' if step == _HOUR else 'day'} is kept"
@@ -230,29 +230,29 @@ def without_heavy(decision: Decision, heavy: Collection[str], budget: int) -> De
     return decision._replace(kept=kept, dropped=tuple(together))
 
 
-def _age(point: Checkpoint, now_ns: int) -> float:
+def _age_in_seconds(point: Checkpoint, now_ns: int) -> float:
     return (now_ns - point.created_ns) / _SECOND
 
 
-def _without_doubtful_age(points: Sequence[Checkpoint], limits: Limits, now_ns: int) -> tuple[Limits, tuple[str, ...]]:
+def _without_max_age_if_clock_is_doubtful(points: Sequence[Checkpoint], limits: Limits, now_ns: int) -> tuple[Limits, tuple[str, ...]]:
     """The limits, without `max_age` if the clock contradicts the newest checkpoint."""
     if not points or limits.max_age is None:
         return limits, ()
-    age = min(_age(point, now_ns) for point in points)
+    age = min(_age_in_seconds(point, now_ns) for point in points)
     note = ""
     if age < -_SLACK:
         note = (
-            f"a checkpoint was made {_days(-age)} in the future: is the clock right? Nothing is forgotten for its age"
+            f"a checkpoint was made {_days_in_words(-age)} in the future: is the clock right? Nothing is forgotten for its age"
         )
     elif age > max(limits.max_age, _QUIET):
         note = (
-            f"the newest checkpoint is {_days(age)} old: either nothing was saved since, or the clock is wrong. Nothing "
+            f"the newest checkpoint is {_days_in_words(age)} old: either nothing was saved since, or the clock is wrong. Nothing "
             f"is forgotten for its age; casrewind save makes a new one to count from"
         )
     return (limits._replace(max_age=None), (note,)) if note else (limits, ())
 
 
-def _days(seconds: float) -> str:
+def _days_in_words(seconds: float) -> str:
     if seconds >= 2 * 86400:
         return f"{seconds / 86400:.0f} days"
     return f"{seconds / 3600:.0f} hours" if seconds >= 7200 else f"{seconds:.0f} s"

@@ -44,13 +44,13 @@ def decode(data: bytes) -> Rewind:
     got = tlv.Fields(data, "session record")
     return Rewind(
         created_ns=got.number(_CREATED),
-        worktree=got.need(_WORKTREE, 16),
+        worktree=got.required_bytes(_WORKTREE, 16),
         agent=got.text(_AGENT),
         mode=got.text(_MODE),
         session=got.text(_SESSION),
         parent=got.text(_PARENT),
-        transcript=got.raw(_TRANSCRIPT),
-        original=got.raw(_ORIGINAL),
+        transcript=got.bytes_or_empty(_TRANSCRIPT),
+        original=got.bytes_or_empty(_ORIGINAL),
         checkpoint=got.text(_CHECKPOINT),
         safety=got.text(_SAFETY),
     )

@@ -59,14 +59,14 @@ class Fields:
         """True if the record has a field with one of these tags."""
         return not self._values.keys().isdisjoint(tags)
 
-    def raw(self, tag: int, length: int | None = None) -> bytes:
+    def bytes_or_empty(self, tag: int, length: int | None = None) -> bytes:
         """The bytes of a field, b"" if absent. `length`, if given, is the required length of a present field."""
         value = self._values.get(tag, b"")
         if length is not None and tag in self._values and len(value) != length:
             raise self._damage_error(f"field {tag} has {len(value)} bytes instead of {length}")
         return value
 
-    def need(self, tag: int, length: int | None = None) -> bytes:
+    def required_bytes(self, tag: int, length: int | None = None) -> bytes:
         """The bytes of a required field. `length`, if given, is the required length."""
         value = self._values.get(tag)
         if value is None:

@@ -70,7 +70,7 @@ def find_boundaries(points: Sequence[Point], alive: Collection[Session]) -> Turn
     reading = _Reading(points)
     for at, point in enumerate(points):
         reading.read_next(at, point)
-    return reading.boundaries(alive)
+    return reading.finished_boundaries(alive)
 
 
 class _Draft:
@@ -122,7 +122,7 @@ class _Reading:
                 by.inside.append(at)
                 self.own[at] = by
             elif trigger == checkpoints.SAFETY and point.op == RESTORE:
-                self._take_back(at, point)
+                self._note_turn_taken_back(at, point)
             return
         notified = trigger == "turn_end" and point.has_turn_ids and not point.turn_id
         if trigger in ("turn_end", "tool_batch", "compact", "session_end") and not notified:
@@ -136,7 +136,7 @@ class _Reading:
         else:
             self._read_other_event(at, point, session)
 
-    def _take_back(self, at: int, point: Point) -> None:
+    def _note_turn_taken_back(self, at: int, point: Point) -> None:
         """A restore to before a turn that has no end: a person who goes back does not wait for its end. A target that
         was forgotten is older than what is left."""
         target = self.positions.get(point.target, -1)
@@ -160,7 +160,7 @@ class _Reading:
         self.by_turn[point.turn if before is None and point.turn else self.points[opened].id] = draft
         return draft
 
-    def _open_named(self, session: Session, at: int, point: Point) -> _Draft:
+    def _open_turn_named_by_record(self, session: Session, at: int, point: Point) -> _Draft:
         """The turn of a record after the turn's start. The record may name the start, which may still exist."""
         before = self.positions.get(point.turn, len(self.points))
         if before >= at:
@@ -201,13 +201,13 @@ class _Reading:
             if not newest.closed:
                 self._end_turn(newest, at, point)
         elif newest is not None and newest.waiting and self.positions.get(point.turn) in (*newest.waiting, newest.spans[-1][1]):
-            self._end_turn(self._next_turn(newest, point), at, point)
-        elif point.turn or (point.prompt and not self._is_waiting(newest, point.prompt)):
-            self._end_turn(self._open_named(session, at, point), at, point)
+            self._end_turn(self._open_turn_of_waiting_prompts(newest, point), at, point)
+        elif point.turn or (point.prompt and not self._waits_in_turn(newest, point.prompt)):
+            self._end_turn(self._open_turn_named_by_record(session, at, point), at, point)
         elif not point.prompt and newest is not None and newest.answering:
             self._end_turn(newest, at, point)
         elif newest is not None and newest.waiting and not point.no_prompt:
-            self._end_turn(self._next_turn(newest, point), at, point)
+            self._end_turn(self._open_turn_of_waiting_prompts(newest, point), at, point)
         elif not point.of_subagent and point.turn_id:
             self.typed.add(at)
 
@@ -239,12 +239,12 @@ class _Reading:
         draft.ends.append(at)
         draft.end(max([at, *draft.subagent_ends]) if newest is draft else at)
 
-    def _is_waiting(self, newest: _Draft | None, prompt: str) -> bool:
+    def _waits_in_turn(self, newest: _Draft | None, prompt: str) -> bool:
         """True when a prompt is one of those that wait, or all of them joined."""
         texts = [self.points[at].prompt for at in newest.waiting] if newest is not None else []
         return any(text[:_AGREE] == prompt[:_AGREE] for text in (*texts, "\n".join(texts)))
 
-    def _next_turn(self, front: _Draft, point: Point) -> _Draft:
+    def _open_turn_of_waiting_prompts(self, front: _Draft, point: Point) -> _Draft:
         """The prompts that waited are a turn of their own."""
         texts = point.prompt or "\n".join(self.points[at].prompt for at in front.waiting)
         opened = front.spans[-1][1]
@@ -264,7 +264,7 @@ class _Reading:
         if found is None and is_unnamed and newest is not None and not newest.closed:
             found = newest
         if found is None and point.turn:
-            self._open_named(session, at, point)
+            self._open_turn_named_by_record(session, at, point)
         elif found is not None:
             found.inside.append(at)
 
@@ -272,7 +272,7 @@ class _Reading:
         """A session's start or end, or a compaction."""
         found, newest = self._find_turn(point, session), self.newest.get(session)
         by_itself = point.reason in ("auto", "compact") and not point.has_turn_ids
-        if found is None and newest is not None and newest.is_open and (by_itself or self._is_beside(point, newest)):
+        if found is None and newest is not None and newest.is_open and (by_itself or self._ran_beside_first_prompt(point, newest)):
             found = newest
         if found is not None and (
             point.trigger == "compact" or (point.trigger == checkpoints.SESSION_START and found.is_open and not found.ends)
@@ -281,14 +281,14 @@ class _Reading:
         else:
             self._close_turn(session)
 
-    def _is_beside(self, point: Point, newest: _Draft) -> bool:
+    def _ran_beside_first_prompt(self, point: Point, newest: _Draft) -> bool:
         """True for a session's start, if its hook ran at the same time as the first prompt's hook and ended later."""
         is_first = point.trigger == checkpoints.SESSION_START and newest.inside == [newest.opened]
         return is_first and not point.has_turn_ids and point.created_ns - self.points[newest.opened].created_ns < _BESIDE_NS
 
     # -- where each turn ends
 
-    def boundaries(self, alive: Collection[Session]) -> TurnBoundaries:
+    def finished_boundaries(self, alive: Collection[Session]) -> TurnBoundaries:
         """What was found."""
         gaps = frozenset(at for at, point in enumerate(self.points) if point.parent and point.parent not in self.positions)
         drafts = sorted(self.drafts, key=lambda draft: draft.opened)
@@ -348,7 +348,7 @@ class _Reading:
         return draft.session in self.told if said is None else said
 
 
-def overlapping(turns: Sequence[TurnPositions], count: int) -> list[tuple[int, ...]]:
+def turns_running_in_each_step(turns: Sequence[TurnPositions], count: int) -> list[tuple[int, ...]]:
     """For each step the turns that run in it, by their indexes in `turns`. Step k ends at point k; step 0 is empty."""
     starts: dict[int, list[int]] = {}
     ends: dict[int, list[int]] = {}

@@ -12,7 +12,7 @@ from .._typing import NamedTuple
 from . import checkpoint as checkpoints
 from .diff import Change
 from .manifest import PURGED, Entry, same_for_restore
-from .turn_boundaries import Session, TurnPositions, find_boundaries, overlapping
+from .turn_boundaries import Session, TurnPositions, find_boundaries, turns_running_in_each_step
 from .turn_records import (
     BACKGROUND,
     EDITED,
@@ -69,13 +69,13 @@ class Outline:
         self._operations = [operations.get(point.id, []) for point in self._points]
         self._boundaries = find_boundaries(self._points, alive)
         turns = self._boundaries.turns
-        self._runners = overlapping(turns, len(self._points))
+        self._runners = turns_running_in_each_step(turns, len(self._points))
         self._taken_back: dict[int, bytes] = {}
         if operations:
             from .taken_back import find_taken_back  # a project without a restore does not need it
 
             self._taken_back = find_taken_back(self._points, self._operations, [turn.opened for turn in turns], self._runners)
-        self.turns = tuple(self._turn(len(turns) - number, turns[number]) for number in reversed(range(len(turns))))
+        self.turns = tuple(self._make_turn(len(turns) - number, turns[number]) for number in reversed(range(len(turns))))
         self._owners: dict[str, Turn] = {}
         self._positions: dict[str, int] = {}
         self._sides = self._known_sides()
@@ -90,14 +90,14 @@ class Outline:
         `wanted` is called with each row before its changes are read. A row that it refuses is not counted or compared.
         """
         count = 0
-        for slot in self._slots[part]:
+        for slot in self._all_rows_without_changes[part]:
             if wanted is not None and not wanted(slot.row):
                 continue
             if isinstance(slot.row, Turn):
                 if count == most:
                     return
                 count += 1
-                yield self.filled(slot.row, differ)
+                yield self.with_its_changes(slot.row, differ)
             else:
                 row = self._with_its_changes(slot, differ)
                 if row is not None:
@@ -106,23 +106,23 @@ class Outline:
     def count_down_to(self, turns: int, saves: int) -> int:
         """How many rows there are down to this many turns, or down to this many saves by hand if these are more rows."""
         found, left = 0, {Turn: turns, SavedRow: saves}
-        for at, slot in enumerate(self._slots, 1):
+        for at, slot in enumerate(self._all_rows_without_changes, 1):
             kind = type(slot.row)
             if left.get(kind, 0) > 0:
                 left[kind] -= 1
                 found = at
         return found
 
-    def filled(self, turn: Turn, differ: Differ) -> Turn:
+    def with_its_changes(self, turn: Turn, differ: Differ) -> Turn:
         """A turn with its changes."""
         positions = self._boundaries.turns[-turn.n]
         if positions.before is None or positions.after is None or (turn.to_now and not self._now):
             return turn
         found = _Composed()
         for span in positions.spans:
-            self._add_span(span.first, span.last, len(self.turns) - turn.n, differ, found)
+            self._compose_span_of_turn(span.first, span.last, len(self.turns) - turn.n, differ, found)
             found.end_span()
-        turn = found.as_filled(turn, len(self.turns))
+        turn = found.turn_with_composed_changes(turn, len(self.turns))
         plan = self._taken_back.get(len(self.turns) - turn.n)
         if not plan or not turn.changes:
             return turn
@@ -143,16 +143,16 @@ class Outline:
             self._positions.update({point.id: at for at, point in enumerate(self._points)})
         start, end = self._positions[first], self._positions[last]
         numbers = sorted({number for at in range(start + 1, end + 1) for number in self._running_turns(at)})
-        done = tuple(done for at in range(start, end) for done in self._operations[at] if not self._is_own(at))
+        done = tuple(done for at in range(start, end) for done in self._operations[at] if not self._is_of_agent_of_running_turn(at))
         return tuple(self.turns[number - 1] for number in numbers), done
 
     def newest_state(self) -> State | None:
         """The state behind the newest checkpoint and its operations, None without a checkpoint."""
-        return self._state(len(self._points) - 1) if self._points else None
+        return self._state_behind(len(self._points) - 1) if self._points else None
 
     # -- turns without their changes
 
-    def _turn(self, number: int, positions: TurnPositions) -> Turn:
+    def _make_turn(self, number: int, positions: TurnPositions) -> Turn:
         points = self._points
         after = positions.after if positions.after is not None and positions.after < len(points) else None
         is_unsaved = self._is_unsaved(positions.before, after)
@@ -197,7 +197,7 @@ class Outline:
     # -- the order of all rows
 
     @cached_property
-    def _slots(self) -> list[_Slot]:
+    def _all_rows_without_changes(self) -> list[_Slot]:
         rows: list[tuple[int, int, _Slot]] = []
         for turn in self.turns:
             opened = len(self.turns) - turn.n
@@ -206,20 +206,20 @@ class Outline:
             if point.trigger == checkpoints.MANUAL:
                 row = SavedRow(point.id, point.label, point.files, point.created_ns, self._running_turns(at))
                 rows.append((at, _ABOVE, _Slot(row)))
-            elif point.trigger == checkpoints.SAFETY and not self._is_own(at):
+            elif point.trigger == checkpoints.SAFETY and not self._is_of_agent_of_running_turn(at):
                 rows += ((at, _ABOVE, slot) for slot in self._restores_at(at, point))
         rows += self._outside_edits()
         # rows of one position: the newest operation of a safety checkpoint first; it was added last
         order = sorted(enumerate(rows), key=lambda item: (-item[1][0], item[1][1], -item[0]))
         return [slot for _, (_, _, slot) in order]
 
-    def _is_own(self, at: int) -> bool:
+    def _is_of_agent_of_running_turn(self, at: int) -> bool:
         """True for the safety checkpoint of an operation that the agent of a running turn ran."""
         return at in self._boundaries.own and self._boundaries.own[at] in self._runners[at]
 
     def _has_no_record(self, at: int) -> bool:
         """True for a safety checkpoint without a record of its operation: the step behind it is the operation's."""
-        return self._points[at].trigger == checkpoints.SAFETY and not self._operations[at] and not self._is_own(at)
+        return self._points[at].trigger == checkpoints.SAFETY and not self._operations[at] and not self._is_of_agent_of_running_turn(at)
 
     def _restores_at(self, at: int, point: Point) -> Iterator[_Slot]:
         for done in self._operations[at]:
@@ -275,16 +275,16 @@ class Outline:
 
     # -- changes
 
-    def _state(self, at: int) -> State:
+    def _state_behind(self, at: int) -> State:
         point = self._points[at]
         return State(point.tree, tuple(done.plan for done in self._operations[at]), point.domain, point.trigger == checkpoints.SAFETY)
 
-    def _between(self, first: int, last: int, differ: Differ) -> Difference:
+    def _difference_between(self, first: int, last: int, differ: Differ) -> Difference:
         """What differs between the state behind one position and the tree of another one."""
-        state = self._state(first)
+        state = self._state_behind(first)
         if last == len(self._points):
             return differ.between(state, None)
-        target = self._state(last)._replace(plans=())
+        target = self._state_behind(last)._replace(plans=())
         return Difference(()) if not state.plans and state.tree == target.tree else differ.between(state, target)
 
     def _with_its_changes(self, slot: _Slot, differ: Differ) -> Row | None:
@@ -292,19 +292,19 @@ class Outline:
         row = slot.row
         if isinstance(row, Outside):
             composed = _Composed()
-            composed.add(self._between(slot.first, slot.last, differ), ())
-            found, purged, damaged = composed.outcome()
+            composed.add(self._difference_between(slot.first, slot.last, differ), ())
+            found, purged, damaged = composed.changes_and_doubts()
             row = row._replace(changes=found, purged=purged, damaged=damaged, unclear=composed.unclear)
             is_safety = any(self._points[at].trigger == checkpoints.SAFETY for at in (slot.first, slot.last) if at < len(self._points))
             return row if found or damaged or (row.unclear and not is_safety) else None
         if isinstance(row, Reset) and not row.loose:
             return row._replace(**differ.plan(slot.plan)._asdict())
         if isinstance(row, Reset) and slot.last >= 0 and (slot.last < len(self._points) or self._now):
-            step = self._between(slot.first, slot.last, differ)
+            step = self._difference_between(slot.first, slot.last, differ)
             return row._replace(**step._asdict()) if step != Difference(()) else None
         return row
 
-    def _add_span(self, first: int, last: int, turn: int, differ: Differ, found: "_Composed") -> None:
+    def _compose_span_of_turn(self, first: int, last: int, turn: int, differ: Differ, found: "_Composed") -> None:
         """Put together what one span of a turn changed. Steps in which it runs alone are compared in one go."""
         start = first
         for at in range(first + 1, last + 1):
@@ -312,8 +312,8 @@ class Outline:
             is_loose = self._has_no_record(at - 1)
             if others or is_loose:
                 if start < at - 1:
-                    found.add(self._between(start, at - 1, differ), ())
-                step = self._between(at - 1, at, differ)
+                    found.add(self._difference_between(start, at - 1, differ), ())
+                step = self._difference_between(at - 1, at, differ)
                 if is_loose:
                     found.drop_changes(step)
                 else:
@@ -321,7 +321,7 @@ class Outline:
                 start = at
             if at < last and self._operations[at]:
                 if start < at:
-                    found.add(self._between(start, at, differ), ())
+                    found.add(self._difference_between(start, at, differ), ())
                 start = at
                 is_own = self._boundaries.own.get(at) == turn
                 for done in self._operations[at]:
@@ -331,7 +331,7 @@ class Outline:
                     else:
                         found.drop_changes(plan)
         if start < last:
-            found.add(self._between(start, last, differ), ())
+            found.add(self._difference_between(start, last, differ), ())
 
 
 class _Composed:
@@ -383,7 +383,7 @@ class _Composed:
                 self._shared.pop(path, None)
         self._sides = {}
 
-    def outcome(self) -> tuple[tuple[Change, ...] | None, tuple[bytes, ...], bool]:
+    def changes_and_doubts(self) -> tuple[tuple[Change, ...] | None, tuple[bytes, ...], bool]:
         """(the changes by path, the paths that cannot be compared, whether something could not be read)."""
         self.end_span()
         if self._unknown:
@@ -397,9 +397,9 @@ class _Composed:
         """The paths that one side did not capture, sorted."""
         return tuple(sorted(self._unclear.values()))
 
-    def as_filled(self, turn: Turn, count: int) -> Turn:
+    def turn_with_composed_changes(self, turn: Turn, count: int) -> Turn:
         """The turn with what was put together. `count`: how many turns there are."""
-        changes, purged, damaged = self.outcome()
+        changes, purged, damaged = self.changes_and_doubts()
         shared = tuple(
             (change.path, tuple(sorted(count - one for one in self._shared[change.path])))
             for change in changes or ()
@@ -419,7 +419,7 @@ def _with_session(point: Point, operations: Sequence[PastOperation]) -> Point:
     return point if named is None or point.session else point._replace(agent=named.agent, session=named.session)
 
 
-def behind_plans(changes: Iterable[Change], plans: Iterable[Iterable[Change]]) -> tuple[Change, ...]:
+def changes_beyond_plans(changes: Iterable[Change], plans: Iterable[Iterable[Change]]) -> tuple[Change, ...]:
     """What differs between a state with plans carried out and a tree, sorted by path.
 
     `changes`: what differs between the state's own tree and that tree. `plans`: what each plan changed, in their order.

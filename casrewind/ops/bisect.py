@@ -75,7 +75,7 @@ def states_between(view: TurnView, good: Checkpoint | None, bad: Checkpoint) -> 
         is_side = point.id in sides or point.trigger == MANUAL or view.turn_of(point.id) is None
         return is_side and point.is_saved and point.trigger != SAFETY and (good is None or point.seq > good.seq)
 
-    found = bisection.candidates(filter(is_state, points))
+    found = bisection.candidate_states(filter(is_state, points))
     if len(found) < 2:
         one = found[0].first.id if good is None else good.id
         what = f"{one} is the only state" if one == bad.id else f"{one} and {bad.id} have the same files"

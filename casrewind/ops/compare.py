@@ -255,7 +255,7 @@ def _not_found_error(context: Context, points: Sequence[Checkpoint], found: Sequ
     held = " nor ".join(dict.fromkeys(point.id for point in points))
     said = f"no such path: {names}: neither {held} nor the worktree has {'it' if len(found) == 1 else 'one of them'}"
     for point in points:
-        near = nearest_path(manifest.Finder(diffs.lenient_loader(context.store.load_tree), point.tree), found[0])
+        near = nearest_path(manifest.Finder(diffs.loader_with_damaged_trees_empty(context.store.load_tree), point.tree), found[0])
         if near is not None:
             return errors.PathNotFound(f"{said}; the nearest known name is {printable(near)}, in {point.id}")
     return errors.PathNotFound(said, f"casrewind show {points[-1].id} lists what that checkpoint holds")
@@ -265,7 +265,7 @@ def nearest_path(finder: manifest.Finder, path: bytes) -> bytes | None:
     """A similar path in this manifest: a similar name in the same directory, or the same name elsewhere."""
     here = b""
     for part in path.split(b"/"):
-        names = finder.directory(here)
+        names = finder.entries_of_directory(here)
         if part not in names:
             import difflib
 
@@ -277,7 +277,7 @@ def nearest_path(finder: manifest.Finder, path: bytes) -> bytes | None:
         here = paths.join(here, part)
     wanted, directories = path.rpartition(b"/")[2], [b""]
     for directory in directories:
-        names = finder.directory(directory)
+        names = finder.entries_of_directory(directory)
         if wanted in names:
             return paths.join(directory, wanted)
         below = (paths.join(directory, name) for name, entry in names.items() if entry.kind == DIR)

@@ -109,7 +109,7 @@ def _publish_safety(context: Context, writer: StoreWriter, operation: Operation,
     head = context.store.head(context.root.key)
     if head is not None:
         writer.load_tree.load_differing_trees(head.tree, now.tree)
-    counts = diffs.count(diffs.diff(diffs.lenient_loader(now.load), head.tree if head else None, now.tree))
+    counts = diffs.count(diffs.diff(diffs.loader_with_damaged_trees_empty(now.load), head.tree if head else None, now.tree))
     scan = now.scan._replace(tree=now.tree)
     meta = ((checkpoints.TAKEN_FROM, printable(report.taken_from)),) if report.taken_from else ()
     more = checkpoints.Circumstances(op=report.op, target=operation.target, meta=meta)

@@ -201,7 +201,7 @@ class _PathLookup:
         while looking:
             further: dict[bytes, list[bytes]] = {}
             for node, data in self._store.read_many(list(looking), packs.TREE):
-                found = data if isinstance(data, errors.StoreDamaged) else manifest.entry_in(data, name)
+                found = data if isinstance(data, errors.StoreDamaged) else manifest.entry_or_node_in(data, name)
                 if isinstance(found, bytes):
                     further.setdefault(found, []).extend(looking[node])
                 else:

@@ -17,7 +17,7 @@ from ..model import manifest, paths
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
 from ..model.manifest import DIR, FILE, LINK, Entry, is_directory, same_for_restore
-from ..model.plan import Action, Actions, Kept, Plan, content_differs, needs_opening
+from ..model.plan import Action, Actions, Kept, Plan, content_differs, forbids_owner_to_change_contents
 from ..store import packs
 from ..worktree.reader import means_absent_path
 from .capture_before_restore import CapturedState, command_to_open, describe_mount, obstacles_error
@@ -241,7 +241,7 @@ def _forbidden_by_flags(context: Context, actions: Sequence[Action]) -> list[str
     since planning."""
     found: dict[bytes, str] = {}
     context.tree.update_mounts()
-    with _OpenParent(context, frozenset(action.source for action in actions if needs_opening(action))) as state:
+    with _OpenParent(context, frozenset(action.source for action in actions if forbids_owner_to_change_contents(action))) as state:
         for action in actions:
             point = context.tree.mounts.mount_point_at_or_above(action.source)
             if point is not None:

@@ -134,7 +134,7 @@ def _report(context: Context, found: "_Collector", *, dry_run: bool) -> Purged:
     purged, equal = found.count_affected()
     lengths = context.store.lengths(sorted(found.gone))
     scan = scan_now(context, dry := DryRunWriter(context.store.read))
-    finder = manifest.Finder(diffs.lenient_loader(dry.load_tree), scan.tree)
+    finder = manifest.Finder(diffs.loader_with_damaged_trees_empty(dry.load_tree), scan.tree)
     here = ((path, finder.find(path)) for path in sorted({item.path for item in (*purged, *equal)} | found.seen))
     there = {path for path, entry in here if entry is not None and entry.kind in (FILE, LINK)}
     there |= {rule_path(rule) for rule in scan.domain.rules if rule.digest in found.gone}

@@ -104,7 +104,7 @@ def _replace_subtrees(
     while True:
         directory = max(pending, key=lambda path: path.count(b"/") + (path != b""))  # deepest first, the root last
         pending.discard(directory)
-        rows = dict(finder.directory(directory))
+        rows = dict(finder.entries_of_directory(directory))
         for path, entry in made.items():
             parent, _, name = path.rpartition(b"/")
             if parent == directory and entry is None:
@@ -140,7 +140,7 @@ class Coverage:
         if is_other:
             self._skipped |= {rule.base: "ignore rules that are not stored" for rule in domain.unstored}
         for skip in domain.skipped if other is None else set(domain.skipped).difference(other.skipped):
-            kind = domains.reason_alone(skip.reason)
+            kind = domains.reason_without_detail(skip.reason)
             if kind == domains.UNREADABLE_RULES:
                 self._skipped[_base_of(skip.path)] = kind
             elif kind != domains.SETTINGS:  # of such a file, only the project's own settings are unknown

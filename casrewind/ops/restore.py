@@ -183,7 +183,7 @@ def _report(target: Checkpoint, now: CapturedState, plan: Plan, kept: list[Kept]
         seen = {*named, *(action.path for action in plan.actions), *(item.path for item in kept)}
         kept += [
             Kept(place, "not in the checkpoint", benign=False)  # so that a misspelled path does not look unchanged
-            for place in places.missed(seen)
+            for place in places.paths_without_any(seen)
         ]
         unchanged = sum(kind != DIR for kind in named.values()) - len(named.keys() & set(written))
     else:

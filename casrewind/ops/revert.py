@@ -15,7 +15,7 @@ from ..model import digest as digests
 from ..model import manifest, merge, paths
 from ..model import plan as plans
 from ..model.checkpoint import RUN
-from ..model.diff import Change, topmost
+from ..model.diff import Change, topmost_unclear
 from ..model.history import RESTORE, REVERT, Operation
 from ..model.manifest import FILE, PURGED, Entry
 from ..model.merge import LineMerge
@@ -193,7 +193,7 @@ def why_shared_with(numbers: Sequence[int]) -> str:
 
 def _unknown_before(unclear: Sequence[Change]) -> Iterator[Kept]:
     """The paths that the turn may not have made. As in a restore, they stay; a directory stands for what is in it."""
-    for change in topmost([change for change in unclear if change.old is None]):
+    for change in topmost_unclear([change for change in unclear if change.old is None]):
         yield Kept(change.path, "not captured before the turn, so it may be older", benign=True)
 
 

@@ -60,7 +60,7 @@ class ForeignChanges:
             since = points[0] if last else since
         if not any(seq > since.seq for seq in last.values()):
             return
-        load = diffs.lenient_loader(context.store.load_tree)
+        load = diffs.loader_with_damaged_trees_empty(context.store.load_tree)
         alive = _running_among(context, last)
         running: set[str] = set()
         before = since

@@ -51,7 +51,7 @@ class Saved(NamedTuple):
     @property
     def faults(self) -> tuple[Skip, ...]:
         """The skips that are failures: a path should have been captured and was not."""
-        return tuple(skip for skip in self.skipped if domains.is_fault(skip.reason))
+        return tuple(skip for skip in self.skipped if domains.makes_save_incomplete(skip.reason))
 
 
 class Moment(NamedTuple):
@@ -150,7 +150,8 @@ def _save_within_budget(context: Context, moment: Moment, budget: int | None, *,
         head, newest = context.store.newest_and_newest_listed(context.root.key)
         counts = Counts(0, 0, 0)
         if head is None or head.tree != scan.tree:  # without an earlier checkpoint everything is new
-            counts = diffs.count(diffs.diff(diffs.lenient_loader(writer.load_tree), head.tree if head else None, scan.tree))
+            load = diffs.loader_with_damaged_trees_empty(writer.load_tree)
+            counts = diffs.count(diffs.diff(load, head.tree if head else None, scan.tree))
         is_other = newest is head and any(counts)
         if newest is not None and not is_other and moment.may_be_nothing and _is_same_checkpoint(context, writer, newest, scan):
             if _replaces_lost_blob(writer, newest, scan):
@@ -250,7 +251,7 @@ def redraft(context: Context, writer: StoreWriter, draft: Checkpoint, moment: Mo
     made. Then the description of the end says that a person made the agent's changes.
     """
     point = context.store.checkpoint(parent)
-    counts = diffs.count(diffs.diff(diffs.lenient_loader(writer.load_tree), point.tree if point else None, draft.tree))
+    counts = diffs.count(diffs.diff(diffs.loader_with_damaged_trees_empty(writer.load_tree), point.tree if point else None, draft.tree))
     draft = draft._replace(changes=counts)
     if moment is None or moment.label or point is None:
         return draft
@@ -266,7 +267,7 @@ def _why_state_differs(context: Context, writer: StoreWriter, moment: Moment, tr
     current = context.store.checkpoint(context.store.history(context.root.key).current)
     if current is None:
         return ""  # some paths were restored; the origin of other changes is unknown
-    if any(diffs.diff(diffs.lenient_loader(writer.load_tree), current.tree, tree)):
+    if any(diffs.diff(diffs.loader_with_damaged_trees_empty(writer.load_tree), current.tree, tree)):
         return moment.why_changed()
     return f"as restored from {current.id}"
 

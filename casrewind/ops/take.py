@@ -188,7 +188,8 @@ class _Merger:
     def _faults(self) -> Iterator[Kept]:
         """What the scan of the directory could not capture, though it should."""
         for skip in save.all_skips(self._there.domain):
-            if domains.reason_alone(skip.reason) in _NAMED and domains.reason_alone(skip.reason) != domains.UNREADABLE_RULES:
+            reason = domains.reason_without_detail(skip.reason)
+            if reason in _NAMED and reason != domains.UNREADABLE_RULES:
                 yield Kept(skip.path, f"{skip.reason} in {self._made.name}", benign=False, why=NOT_CAPTURED)
 
     def _without_mixed(self, changes: Sequence[Change], here: Scan) -> list[Change]:

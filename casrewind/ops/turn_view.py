@@ -134,7 +134,7 @@ class TurnView:
 
     def with_changes(self, turn: Turn) -> Turn:
         """A turn with its changes."""
-        return self._outline.filled(turn, self._differ)
+        return self._outline.with_its_changes(turn, self._differ)
 
     def comparison(self, turn: Turn, scope: Sequence[bytes] = ()) -> Comparison:
         """A filled turn's change with both sides' bytes, limited to `scope`. Raises CheckpointNotFound if unknown."""
@@ -314,7 +314,7 @@ class _StoreDiffer:
         known = [plan.changes for plan in plans if plan.changes is not None]
         if len(known) != len(plans):
             return Difference(None, damaged=True)
-        changes = rows_of.behind_plans(changes, known) if known else changes
+        changes = rows_of.changes_beyond_plans(changes, known) if known else changes
         planned = frozenset(change.path for plan in known for change in plan)
         if new is None:
             told = compare.judge_now(self._context, self._comparer, changes, old.domain, self._tree_of_worktree, planned)
@@ -338,4 +338,4 @@ def _noting_damage(load: Loader, damage: list[bytes]) -> Loader:
             damage.append(digest)
             raise
 
-    return diffs.lenient_loader(noted)
+    return diffs.loader_with_damaged_trees_empty(noted)

@@ -245,13 +245,13 @@ def _decode_table(data: bytes, room: int) -> Table:
     """The table in these bytes. Raises ValueError if it is not one of a piece with `room` bytes for frames, ManifestCorrupt
     if it is not a record."""
     fields = tlv.Fields(data, "table")
-    encoded = fields.need(_FRAMES)
+    encoded = fields.required_bytes(_FRAMES)
     if len(encoded) % _FRAME.size or len(encoded) > MOST_FRAMES * _FRAME.size:
         raise ValueError("its table has frames that no push makes")
     if sum(stored + seal.OVERHEAD for stored, _, _, _ in _FRAME.iter_unpack(encoded)) != room:
         raise ValueError("its table names other bytes than it has")
     rows: list[tuple[int, int, int, int]] = list(_FRAME.iter_unpack(encoded))
-    blobs = _blob_rows(rows, fields.raw(_DIGESTS), fields.raw(_LENGTHS))
+    blobs = _blob_rows(rows, fields.bytes_or_empty(_DIGESTS), fields.bytes_or_empty(_LENGTHS))
     machine, version = fields.text(_MACHINE), fields.text(_VERSION)
     if not _is_plain_text(machine) or not _is_plain_text(version):
         raise ValueError("its table has a name that no push makes")
@@ -261,11 +261,11 @@ def _decode_table(data: bytes, room: int) -> Table:
         tuple(Frame(stored + seal.OVERHEAD, stored, plain) for stored, plain, _, _ in rows),
         blobs,
         next((number for number, row in enumerate(rows) if row[3] == _RECORDS), -1),
-        fields.need(_BEFORE, len(FIRST)),
-        fields.need(_PUSH, 16),
+        fields.required_bytes(_BEFORE, len(FIRST)),
+        fields.required_bytes(_PUSH, 16),
         machine,
         version,
-        fields.raw(_ROLLED_UP, len(FIRST)),
+        fields.bytes_or_empty(_ROLLED_UP, len(FIRST)),
     )
 
 

@@ -92,22 +92,22 @@ def decode(data: bytes) -> SyncState:
         raise errors.ManifestCorrupt("damaged state of a remote")
     got = tlv.Fields(body, "state of a remote")
     chains = {}
-    for item in tlv.decode_list(got.raw(_CHAINS), "state of a remote"):
+    for item in tlv.decode_list(got.bytes_or_empty(_CHAINS), "state of a remote"):
         one = tlv.Fields(item, "state of a remote")
-        chains[one.text(_NAME)] = ReadChain(one.text(_MACHINE), one.number(_LAST), one.need(_LAST_MAC, 32), one.number(_SEEN))
-    ended = [tlv.Fields(item, "state of a remote") for item in tlv.decode_list(got.raw(_ENDED), "state of a remote")]
+        chains[one.text(_NAME)] = ReadChain(one.text(_MACHINE), one.number(_LAST), one.required_bytes(_LAST_MAC, 32), one.number(_SEEN))
+    ended = [tlv.Fields(item, "state of a remote") for item in tlv.decode_list(got.bytes_or_empty(_ENDED), "state of a remote")]
     return SyncState(
         chain=got.text(_CHAIN),
         next=got.number(_NEXT),
-        mac=got.need(_MAC, 32),
+        mac=got.required_bytes(_MAC, 32),
         pending=got.number(_PENDING),
-        pending_mac=got.raw(_PENDING_MAC),
-        position=LedgerPosition(got.raw(_LEDGER), got.number(_END), got.number(_SEQ)),
+        pending_mac=got.bytes_or_empty(_PENDING_MAC),
+        position=LedgerPosition(got.bytes_or_empty(_LEDGER), got.number(_END), got.number(_SEQ)),
         sent_bytes=got.number(_SENT_BYTES),
         chains=chains,
         ended={one.text(_NAME): one.number(_LAST) for one in ended},
         pushed_ns=got.number(_TIME),
-        left=tuple(item.decode("ascii", "replace") for item in tlv.decode_list(got.raw(_LEFT), "state of a remote")),
+        left=tuple(item.decode("ascii", "replace") for item in tlv.decode_list(got.bytes_or_empty(_LEFT), "state of a remote")),
         rolled_up=got.number(_ROLLED_UP),
     )
 

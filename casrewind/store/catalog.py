@@ -282,14 +282,14 @@ def decode_worktree(value: bytes) -> WorktreeRow:
     """The row of a worktree in its value. Raises IndexUnusable for a row in the format of an earlier version."""
     try:
         got = tlv.Fields(value, "row of the index")
-        agents = [word.decode("utf-8", "surrogateescape") for word in tlv.decode_list(got.need(_AGENTS), "row of the index")]
+        agents = [word.decode("utf-8", "surrogateescape") for word in tlv.decode_list(got.required_bytes(_AGENTS), "row of the index")]
         return WorktreeRow(
             got.text(_NEWEST),
             got.text(_LISTED),
             got.number(_NUMBER),
             dict(zip(agents[::2], agents[1::2], strict=True)),
             got.text(_CURRENT),
-            got.raw(_STEPS),
+            got.bytes_or_empty(_STEPS),
         )
     except (errors.ManifestCorrupt, ValueError) as error:
         raise IndexUnusable("a row of the index is of another version") from error
@@ -387,7 +387,7 @@ def apply_ledger_record(tables: "Tables", state: CatalogState, record: ledger.Re
     if record.kind == ledger.FORGET:
         return _apply_forget(tables, state, undo_history.decode_forgotten(record.payload))
     if record.kind == ledger.HISTORY:
-        worktree, history = undo_history.decode_standing(record.payload)
+        worktree, history = undo_history.decode_history_record(record.payload)
         return _set_or_remove_worktree_row(tables, state, worktree, _worktree_row_or_empty(tables, worktree).with_history(history))
     if record.kind == ledger.ADOPT:
         return _apply_adoption(tables, state, undo_history.decode_adoption(record.payload))

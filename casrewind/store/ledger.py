@@ -229,7 +229,7 @@ def compacted_records(
         if _is_kept_by_compaction(record, alive, numbers):
             yield encode(record.kind, record.seq, record.payload)
     for number, (worktree, history) in enumerate(sorted(histories.items()), start=seq + 1):
-        yield encode(HISTORY, number, undo_history.encode_standing(worktree, history))
+        yield encode(HISTORY, number, undo_history.encode_history_record(worktree, history))
 
 
 def _is_kept_by_compaction(record: Record, alive: Mapping[str, int], numbers: frozenset[int]) -> bool:

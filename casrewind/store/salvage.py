@@ -222,4 +222,4 @@ def _join_with_index_only_records(found: list[ledger.Record], known: IndexedStat
             yield ledger.encode(kind, last, undo_history.encode_mark(undo_history.Mark(identity, marked.label)))
         for worktree, history in sorted(known.histories.items()):
             last += 1
-            yield ledger.encode(ledger.HISTORY, last, undo_history.encode_standing(worktree, history))
+            yield ledger.encode(ledger.HISTORY, last, undo_history.encode_history_record(worktree, history))

@@ -19,7 +19,7 @@ from .. import fsio
 from .._typing import NamedTuple
 from ..model import plan as plans
 from ..model.manifest import DIR, FILE, LINK, PERMISSIONS, Entry, same_for_restore
-from ..model.plan import Action, Actions, Kept, batches, needs_opening, phases
+from ..model.plan import Action, Actions, Kept, batches, forbids_owner_to_change_contents, phases
 from . import safe_rename, sparse
 from .displaced import CHANGED, MOVED_ASIDE, DisplacedFiles, name_path_in_errors
 from .reader import Worktree
@@ -168,7 +168,7 @@ class Applier:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ELOOP, errno.EBUSY):
                 raise
             self.displaced.record_kept(action, NOT_EMPTY)
-            if action.before is not None and needs_opening(action):
+            if action.before is not None and forbids_owner_to_change_contents(action):
                 with self.displaced.open_parent(action.path) as (fd, name):
                     _chmod_directory(name, fd, action.before.mode & PERMISSIONS)
 

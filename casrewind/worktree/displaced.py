@@ -71,7 +71,7 @@ class DisplacedFiles:
 
     def position_in_plan(self, action: Action) -> int:
         """The position of an action in the plan."""
-        number = self._actions.number(action.path)
+        number = self._actions.index_of(action.path)
         assert number is not None
         return number
 

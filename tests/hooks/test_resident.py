@@ -178,7 +178,7 @@ def test_a_helper_says_why_it_looks_at_everything(project, root):
     found = helper_process.HelperState(1, "no space left on device", "")
     lock = os.open(project.place + ".lock", os.O_RDWR)
     try:
-        helper_process.write_state(lock, found.unwatched)
+        helper_process.write_helper_state(lock, found.unwatched)
         code, shown = project.doctor()
     finally:
         os.close(lock)

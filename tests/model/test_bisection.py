@@ -58,13 +58,13 @@ def point(number, tree):
      ("abcad", ["a03", "d44"]), ("aba", ["a02"])],
 )  # fmt: skip
 def test_what_was_taken_back_is_no_candidate(trees, expected):
-    found = bisection.candidates(point(number, tree) for number, tree in enumerate(trees))
+    found = bisection.candidate_states(point(number, tree) for number, tree in enumerate(trees))
     assert [f"{chr(state.first.tree[0])}{state.first.seq}{state.last.seq}" for state in found] == expected
 
 
 @given(st.text("abcde", max_size=30))
 def test_candidates_are_a_way_from_the_oldest_to_the_newest_state_without_a_circle(trees):
-    found = bisection.candidates(point(number, tree) for number, tree in enumerate(trees))
+    found = bisection.candidate_states(point(number, tree) for number, tree in enumerate(trees))
     names = [chr(state.first.tree[0]) for state in found]
     assert len(set(names)) == len(names) and names[:1] == list(trees[:1]) and names[-1:] == list(trees[-1:])
     for one, other in zip(found, found[1:], strict=False):

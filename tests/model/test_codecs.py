@@ -208,7 +208,7 @@ def test_a_record_with_a_field_twice_missing_or_of_a_wrong_size_is_refused():
     with pytest.raises(errors.ManifestCorrupt):
         tlv.Fields(tlv.encode([(1, b"123")]), "record").number(1)
     with pytest.raises(errors.ManifestCorrupt):
-        tlv.Fields(tlv.encode([(1, b"123")]), "record").raw(1, 4)
+        tlv.Fields(tlv.encode([(1, b"123")]), "record").bytes_or_empty(1, 4)
 
 
 def test_text_that_is_no_text_at_all_is_stored_without_a_crash():

@@ -234,7 +234,7 @@ def test_what_is_counted_leaves_out_a_lost_node_and_no_more():
 
     with pytest.raises(errors.BlobMissing):
         list(diffs.diff(load, old, new))
-    counts = diffs.count(diffs.diff(diffs.lenient_loader(load), old, new))
+    counts = diffs.count(diffs.diff(diffs.loader_with_damaged_trees_empty(load), old, new))
     assert counts == (len(rows), 60 - len(rows), 0)
 
 
@@ -252,7 +252,7 @@ def test_nodes_that_make_no_sense_are_refused(name):
     for look in (
         lambda: manifest.directory_entries(memory.load, top),
         lambda: list(manifest.walk(memory.load, top)),
-        lambda: manifest.Finder(memory.load, top).directory(b""),
+        lambda: manifest.Finder(memory.load, top).entries_of_directory(b""),
         lambda: list(diffs.diff(memory.load, None, top)),
         lambda: list(diffs.diff(memory.load, top, memory.directory({b"%d" % number: b"" for number in range(20)}))),
     ):
@@ -321,7 +321,7 @@ def test_a_finder_finds_every_name_and_no_other_whatever_it_remembers(world, nam
         for each in [*world, name, *world]:
             assert finder.find(b"d/" + each) == (entry(world[each]) if each in world else None)
             assert (finder.find(each) is not None) == (each in {name, b"d", *list(world)[:20]})
-        assert finder.directory(b"d") == {each: entry(content) for each, content in world.items()}
+        assert finder.entries_of_directory(b"d") == {each: entry(content) for each, content in world.items()}
         assert all(finder.find(b"d/" + each) == entry(content) for each, content in world.items())
 
 

@@ -158,9 +158,9 @@ def test_packed_actions_are_what_a_tuple_of_them_is(actions, ordered):
     assert (len(packed), hash(packed), packed[:2]) == (len(actions), hash(tuple(actions)), tuple(actions[:2]))
     assert packed != (*actions, Action(b"one/more", None, None, b"one/more"))
     for number in [*range(len(actions)), *reversed(range(len(actions)))]:
-        assert packed.number(actions[number].path) == number
+        assert packed.index_of(actions[number].path) == number
         assert packed.get(actions[number].path) == packed[number] == actions[number]
-    assert packed.number(b"none/of/these") is None
+    assert packed.index_of(b"none/of/these") is None
     in_order = tuple(sorted(actions, key=lambda action: action.path))
     assert plan.sort_and_pack(packed) == in_order == plan.sort_and_pack(iter(actions))
     left = {action.path for action in actions[::2]}
@@ -226,8 +226,8 @@ def test_a_plan_built_from_a_real_diff_is_sorted_by_path():
 
 def test_the_actions_of_an_ordinary_plan_are_decoded_once(monkeypatch):
     """However often they are gone over, and not at all by the process that made them. A plan of very many is not held decoded."""
-    decoded, decode = [], plan._action
-    monkeypatch.setattr(plan, "_action", lambda data, position: decoded.append(position) or decode(data, position))
+    decoded, decode = [], plan._decode_action
+    monkeypatch.setattr(plan, "_decode_action", lambda data, position: decoded.append(position) or decode(data, position))
     made = [Action(b"f%d" % number, None, manifest.link_entry(b"to"), b"f%d" % number) for number in range(6)]
     packed = plan.sort_and_pack(made)
     assert list(packed) == list(packed) == made and packed[3] == packed.get(b"f3") == made[3] and not decoded

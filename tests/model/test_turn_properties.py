@@ -221,7 +221,7 @@ def check_fields(story):
     told_, _ = viewed(story, with_fields(story))
     for one, other in zip(plain.turns, told_.turns, strict=True):
         for name in FIXED:
-            assert getattr(plain.filled(one, differ), name) == getattr(told_.filled(other, differ), name), name
+            assert getattr(plain.with_its_changes(one, differ), name) == getattr(told_.with_its_changes(other, differ), name), name
 
 
 def check_gc(story, random_):
@@ -248,8 +248,8 @@ def check_gc(story, random_):
     rest, _ = viewed(story, left)
     after = {turn.id: turn for turn in rest.turns}
     for number in kept:
-        old = whole.filled(whole.turns[len(turns_) - 1 - number], differ)
-        new = rest.filled(after[old.id], differ)
+        old = whole.with_its_changes(whole.turns[len(turns_) - 1 - number], differ)
+        new = rest.with_its_changes(after[old.id], differ)
         for name in FIXED:
             assert getattr(old, name) == getattr(new, name), (name, old, new)
     known = {("restored", differ.plan(plan).changes) for plan in story.plans}

@@ -82,7 +82,7 @@ def check_part(outline, whole, part, differ):
     assert turns == whole.turns[: len(turns)]
     count, saves = certain_counts(part, [turn.id for turn in turns])
     for turn in turns:
-        assert outline.filled(turn, differ) == whole.filled(whole.turns[turn.n - 1], differ)
+        assert outline.with_its_changes(turn, differ) == whole.with_its_changes(whole.turns[turn.n - 1], differ)
     for most in range(count):
         assert list(outline.rows(differ, most)) == list(whole.rows(differ, most))
     assert list(islice(outline.rows(differ), saves)) == list(islice(whole.rows(differ), saves))

@@ -209,8 +209,8 @@ def test_only_trees_above_the_path_are_read_and_each_once(workspace, root, monke
     trees = {point.tree for point, _ in workspace.checkpoints()}
     finders = [manifest.Finder(workspace._context.store.load_tree, point.tree) for point, _ in workspace.checkpoints()]
     above = trees | {finder.find(b"b").digest for finder in finders} | {finder.find(b"b/e").digest for finder in finders}
-    read, real = [], manifest.entry_in
-    monkeypatch.setattr(manifest, "entry_in", lambda data, name: read.append(digest(data)) or real(data, name))
+    read, real = [], manifest.entry_or_node_in
+    monkeypatch.setattr(manifest, "entry_or_node_in", lambda data, name: read.append(digest(data)) or real(data, name))
     monkeypatch.setattr(manifest, "decode_tree", None)
     assert len(workspace.log(b"b/e/f1").changes) == 3
     assert len(read) == len(set(read)) and set(read) == above
@@ -232,7 +232,7 @@ def test_one_entry_of_a_tree_is_what_decoding_all_of_it_gives():
         tree = [(b"n%d" % number * (number % 9 + 1), entry(number)) for number in range(count)]
         data = manifest.encode_tree(tree)
         for name, found in tree:
-            assert manifest.entry_in(data, name) == found
-        assert manifest.entry_in(data, b"n") is None and manifest.entry_in(data, b"") is None
+            assert manifest.entry_or_node_in(data, name) == found
+        assert manifest.entry_or_node_in(data, b"n") is None and manifest.entry_or_node_in(data, b"") is None
     with pytest.raises(errors.ManifestCorrupt):
-        manifest.entry_in(data[:8] + b"\xff" + data[9:], b"n1")
+        manifest.entry_or_node_in(data[:8] + b"\xff" + data[9:], b"n1")

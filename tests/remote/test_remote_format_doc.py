@@ -173,11 +173,11 @@ def test_the_page_has_the_fields_of_the_state():
     texts, numbers = {1: "own"}, {2: 2, 4: 4, 7: 7, 8: 8, 9: 9, 12: 12, 14: 14}
     raw = {3: b"m" * 32, 5: b"p", 6: b"l" * 16}
     assert {tag: found.text(tag) for tag in texts} == texts and {tag: found.number(tag) for tag in numbers} == numbers
-    assert {tag: found.raw(tag) for tag in raw} == raw
-    (one,), (ended,) = (tlv.decode_list(found.raw(tag), "list") for tag in (10, 11))
+    assert {tag: found.bytes_or_empty(tag) for tag in raw} == raw
+    (one,), (ended,) = (tlv.decode_list(found.bytes_or_empty(tag), "list") for tag in (10, 11))
     one, ended = tlv.Fields(one, "chain"), tlv.Fields(ended, "ended")
-    assert (one.text(1), one.text(2), one.number(3), one.raw(4)) == ("c", "m", 3, b"n" * 32) and (ended.text(1), ended.number(3)) == ("old", 5)
-    assert tlv.decode_list(found.raw(13), "list") == [b"hurt"]
+    assert (one.text(1), one.text(2), one.number(3), one.bytes_or_empty(4)) == ("c", "m", 3, b"n" * 32) and (ended.text(1), ended.number(3)) == ("old", 5)
+    assert tlv.decode_list(found.bytes_or_empty(13), "list") == [b"hurt"]
     assert rows.keys() == texts.keys() | numbers.keys() | raw.keys() | {10, 11, 13} and not found.has_any([15])
 
 

@@ -162,10 +162,10 @@ def forgotten(data):
 
 
 def standing_history(data):
-    worktree, found = history.decode_standing(data)
+    worktree, found = history.decode_history_record(data)
     values = {"worktree": worktree.hex(), "undo": len(found.undo), "redo": len(found.redo), "current": found.current}
     # the key stands first in what is written; the order of fields means nothing to a reader
-    return values, history.encode_standing(worktree, found)
+    return values, history.encode_history_record(worktree, found)
 
 
 def adoption(data):

@@ -175,7 +175,7 @@ def in_ledger(data):
         elif row.kind in OPERATIONS:
             yield "operation", undo_history.decode_operation, row.payload
             history = undo_history.history_after(undo_history.NO_HISTORY, undo_history.decode_operation(row.payload)._replace(safety="c0"))
-            yield "history", undo_history.decode_standing, undo_history.encode_standing(bytes(16), history)
+            yield "history", undo_history.decode_history_record, undo_history.encode_history_record(bytes(16), history)
         else:
             yield "mark", undo_history.decode_mark, row.payload
         position = row.end

@@ -3,7 +3,7 @@
 from casrewind.model.diff import Change
 from casrewind.model.manifest import DIR, FILE, PURGED, Entry, same_for_restore
 from casrewind.model.turn_records import Difference, State
-from casrewind.model.turns import behind_plans
+from casrewind.model.turns import changes_beyond_plans
 
 
 def entry(content):
@@ -34,7 +34,7 @@ class DictDiffer:
         assert isinstance(old, State)
         self.asked += 1
         target = self.now if new is None else self.trees[new.tree]
-        return Difference(behind_plans(compared(self.trees[old.tree], target), [self.plan(plan).changes for plan in old.plans]))
+        return Difference(changes_beyond_plans(compared(self.trees[old.tree], target), [self.plan(plan).changes for plan in old.plans]))
 
     def plan(self, plan):
         before, wrote = self.plans[plan]

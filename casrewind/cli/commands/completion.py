@@ -184,7 +184,7 @@ def _paths_in_checkpoint(context: "Context", point: Checkpoint, before: str, giv
     """The paths of a checkpoint that begin with `given`, each after `before`."""
     folder = given[: given.rfind("/") + 1]
     (place,) = roots.paths_below_root(context.root.path, [folder or "."], options.directory)
-    names = manifest.Finder(context.store.load_tree, point.tree).directory(place).items()
+    names = manifest.Finder(context.store.load_tree, point.tree).entries_of_directory(place).items()
     return dict(_candidates(((name, entry.kind == "dir") for name, entry in names), before + folder))
 
 

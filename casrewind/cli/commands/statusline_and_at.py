@@ -7,7 +7,7 @@ import sys
 
 from ... import errors
 from ..._typing import TYPE_CHECKING
-from ...hook.state_line import not_protected, state_line
+from ...hook.state_line import line_of_unusable_store, state_line
 from ...messages import plural
 from ...ops.context import Context
 from ...settings import Settings, open_until_end
@@ -33,7 +33,7 @@ def statusline(settings: Settings, options: "ParsedOptions") -> int:
     except errors.WorkspaceNotFound:
         print_line("casrewind: no checkpoint yet")
     except (errors.CasrewindError, OSError) as error:
-        print_line(not_protected(error))
+        print_line(line_of_unusable_store(error))
     return OK
 
 

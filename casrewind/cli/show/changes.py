@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ..._typing import TYPE_CHECKING, NamedTuple
 from ...messages import plural, printable
-from ...model.diff import Change, counted_changes, topmost
+from ...model.diff import Change, counted_changes, topmost_unclear
 from ...model.manifest import FILE, Entry, is_directory
 from .text import COLOURS, SHOWN, SIGNS, Line, human_size, styled
 
@@ -101,7 +101,7 @@ def unclear_notes(unclear: Iterable[Change]) -> list[str]:
 
 
 def _unclear(unclear: Iterable[Change]) -> list[tuple[str, list[Change]]]:
-    found = topmost(unclear)
+    found = topmost_unclear(unclear)
     return [
         ("captured since", [change for change in found if change.old is None]),
         ("no longer captured", [change for change in found if change.new is None]),

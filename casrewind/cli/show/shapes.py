@@ -9,7 +9,7 @@ from ... import agents
 from ...fastjson import JsonObject
 from ...model import cursor as cursors
 from ...model.checkpoint import Checkpoint
-from ...model.diff import Change, count, counted_changes, topmost
+from ...model.diff import Change, count, counted_changes, topmost_unclear
 from ...model.domain import Skip
 from ...model.manifest import DIR, Entry
 from ...model.turn_records import Outside, Reset, Row, SavedRow, Turn
@@ -106,7 +106,7 @@ def changes(found: Iterable[Change]) -> list[Shape]:
 
 def unclear(found: Iterable[Change]) -> Shape:
     """The paths that one side did not capture. A directory stands for everything in it."""
-    some = topmost(found)
+    some = topmost_unclear(found)
     return {
         "captured_since": [path(one.path) for one in some if one.old is None],
         "no_longer_captured": [path(one.path) for one in some if one.new is None],

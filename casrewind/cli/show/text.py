@@ -163,7 +163,7 @@ def skipped_lines(found: "Sequence[Skip]") -> Iterator[Line]:
         by_reason.setdefault(skip.reason, []).append(skip.path)
     for reason, places in sorted(by_reason.items()):
         names = ", ".join(printable(place) for place in places[:3]) + (", ..." if len(places) > 3 else "")
-        kind = domains.reason_alone(reason)
+        kind = domains.reason_without_detail(reason)
         line = f"  not captured ({printable(reason)}): {len(places)}: {names}"
         if kind == domains.UNREADABLE_RULES:
             line = f"  not counted ({printable(reason)}; a restore of this deletes nothing below): {len(places)}: {names}"
@@ -173,4 +173,4 @@ def skipped_lines(found: "Sequence[Skip]") -> Iterator[Line]:
             line = f"  captured while changing, may be torn: {len(places)}: {names}"
         if reason == domains.LATE:
             line = f"  captured, but changed after the moment this was made for: {len(places)}: {names}"
-        yield Line(line, is_remark=domains.is_fault(reason))
+        yield Line(line, is_remark=domains.makes_save_incomplete(reason))
