@@ -358,7 +358,7 @@ def _save_as_child(job: HookJob, outcome: "Outcome", log: HookLog) -> None:
     event, root = job.event, find_root(job.project_directory, job.settings)
     store = store_path(root, job.settings)
     limits.raise_limit_for_index(store)
-    with agent_event.one_at_a_time(store, root.key, limits.SECONDS, job.event_line) as missed:
+    with agent_event.work_or_wait_or_leave_event(store, root.key, limits.SECONDS, job.event_line) as missed:
         if missed is None:
             return
         with open_until_end(job.project_directory, job.settings, create=True) as context:

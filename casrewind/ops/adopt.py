@@ -73,10 +73,10 @@ def adopt(request: AdoptRequest) -> Adopted:
 
 def _adopt_in_place(request: AdoptRequest, old: str, store: str) -> Adopted:
     """Adopt in a store that needs no new name: a linked worktree's, an explicit --store, or one of an older version."""
-    _refuse_present(request, old)
+    _refuse_if_old_root_exists(request, old)
     _refuse_while_restore_runs(request, old, store)
     with registry.hold_alone(store, request.deadline), Store(store, deadline=request.deadline) as opened:
-        _refuse_journal(opened, old)
+        _refuse_interrupted_restore(opened, old)
         points = [point for point, _ in opened.checkpoints()]
         if not request.force and any(point.worktree == request.root.key for point in points):
             raise errors.WorkspaceError(
@@ -84,11 +84,11 @@ def _adopt_in_place(request: AdoptRequest, old: str, store: str) -> Adopted:
                 "casrewind list --all shows both, casrewind restore ID --to DIR writes one of them elsewhere; --force puts both in "
                 "one list",
             )
-        return _record(request, old, opened, points)
+        return _record_adoption(request, old, opened, points)
 
 
 def _adopt_store(request: AdoptRequest, old: str, source: str, target: str) -> Adopted:
-    _refuse_present(request, old)
+    _refuse_if_old_root_exists(request, old)
     if request.root.owner != request.root.path:
         raise errors.WorkspaceError(
             f"{printable(request.root.path)} is a linked worktree of {printable(request.root.owner)} and has no store of its own",
@@ -97,7 +97,7 @@ def _adopt_store(request: AdoptRequest, old: str, source: str, target: str) -> A
     _refuse_while_restore_runs(request, old, source)
     with registry.hold_alone(source, request.deadline):
         with Store(source, deadline=request.deadline) as opened:
-            _refuse_journal(opened, old)
+            _refuse_interrupted_restore(opened, old)
             points = [point for point, _ in opened.checkpoints()]
             if not points:
                 raise errors.WorkspaceNotFound(f"no checkpoint was ever made of {printable(old)}: there is nothing to adopt")
@@ -109,7 +109,7 @@ def _adopt_store(request: AdoptRequest, old: str, source: str, target: str) -> A
             )
         registry.remove_store_if_empty(target, request.deadline)
         with Store(source, deadline=request.deadline) as opened:
-            adopted = _record(request, old, opened, points)
+            adopted = _record_adoption(request, old, opened, points)
         registry.rename_store(source, target)
         return adopted._replace(store=target)
 
@@ -125,7 +125,7 @@ def finish(root: Root, source: str, target: str, deadline: float) -> None:
         registry.rename_store(source, target)
 
 
-def _record(request: AdoptRequest, old: str, store: Store, points: Sequence[Checkpoint]) -> Adopted:
+def _record_adoption(request: AdoptRequest, old: str, store: Store, points: Sequence[Checkpoint]) -> Adopted:
     key = roots.key_of(old)
     adoption = history.Adoption(key, request.root.key, os.fsencode(request.root.path))
     done = not any(point.worktree == key for point in points) and any(point.worktree == request.root.key for point in points)
@@ -142,7 +142,7 @@ def _has_checkpoints(store: str, worktree: bytes | None, deadline: float) -> boo
         return any(worktree in (None, point.worktree) for point, _ in opened.checkpoints())
 
 
-def _refuse_present(request: AdoptRequest, old: str) -> None:
+def _refuse_if_old_root_exists(request: AdoptRequest, old: str) -> None:
     if roots.is_still_there(old, unlike=request.root.path) and not request.force:
         raise errors.RootRefused(
             f"{printable(old)} is still there: these are two projects, and its checkpoints are its own; save here to start "
@@ -156,7 +156,7 @@ def _refuse_while_restore_runs(request: AdoptRequest, old: str, store: str) -> N
             raise errors.StoreBusy(f"a restore of {printable(old)} is running", "wait for it, then adopt again")
 
 
-def _refuse_journal(store: Store, old: str) -> None:
+def _refuse_interrupted_restore(store: Store, old: str) -> None:
     if store.is_restore_open(roots.key_of(old)):
         raise errors.JournalOpen(
             f"a restore of {printable(old)} was interrupted. Move the project back there",
@@ -239,11 +239,11 @@ def _candidate_stores(root: Root, data: str) -> list[_FormerRoot]:
             if time.monotonic() > end:
                 break
             with suppress(errors.CasrewindError, OSError):  # broken and busy stores are skipped
-                found.append(_inspect_former(registry.store_directory(data, name), root, tree, is_namesake=name.startswith(stem)))
+                found.append(_inspect_if_former_root(registry.store_directory(data, name), root, tree, is_namesake=name.startswith(stem)))
     return [former for former in found if former is not None]
 
 
-def _inspect_former(path: str, root: Root, tree: Worktree, *, is_namesake: bool) -> _FormerRoot | None:
+def _inspect_if_former_root(path: str, root: Root, tree: Worktree, *, is_namesake: bool) -> _FormerRoot | None:
     with Store(path, deadline=_WAIT) as store:
         listed = registry.newest_of_each_worktree(store, quickly=True)  # without an index, fully read only namesakes
         if (listed and _newest_of_missing_root(path, root, listed) is None) or not (listed or is_namesake):

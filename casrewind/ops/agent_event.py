@@ -53,7 +53,9 @@ def turn_lock(store: str, worktree: bytes, seconds: float) -> Iterator[int | Non
 
 
 @contextmanager
-def one_at_a_time(store: str, worktree: bytes, seconds: float, missed: Callable[[], bytes]) -> "Iterator[MissedEvents | None]":
+def work_or_wait_or_leave_event(
+    store: str, worktree: bytes, seconds: float, missed: Callable[[], bytes]
+) -> "Iterator[MissedEvents | None]":
     """As `turn_lock`, for processes that may become many: one works and one waits. Yields None to any other. It has
     left its event (`missed`, b"" = none) to the one that waits, and must end."""
     from ..store.missed_events import MissedEvents
@@ -61,7 +63,7 @@ def one_at_a_time(store: str, worktree: bytes, seconds: float, missed: Callable[
     events = MissedEvents(store, worktree.hex())
     with _lock_file(store, "turn-" + worktree.hex()) as turn, _lock_file(store, "next-" + worktree.hex()) as following:
         if turn is not None and following is not None:
-            if not _is_next(turn, following):
+            if not _become_the_one_that_waits(turn, following):
                 if line := missed():
                     events.add(line)
                 if not locks.try_lock(following):  # its holder reads the events after it has released this lock
@@ -87,7 +89,7 @@ def _lock_file(store: str, name: str) -> Iterator[int | None]:
             os.close(lock)
 
 
-def _is_next(turn: int, following: int) -> bool:
+def _become_the_one_that_waits(turn: int, following: int) -> bool:
     """Become the process that waits for the turn lock. False if one works and another one waits."""
     while not locks.try_lock(following):
         if not locks.try_lock(turn):
@@ -192,11 +194,11 @@ def record_event(
     A transcript is accepted only below `homes`; its bytes are stored if `transcripts`. `tells_ends`: True if the
     installed hooks report the ends of turns, None = unknown. Raises as `save` does.
     """
-    path, lack = _transcript(event.transcript, homes)
+    path, lack = _resolve_transcript_path(event.transcript, homes)
     cursor = _cursor_now(event, path, homes)
     size = 0
     if path and transcripts:
-        size, lack = _complete_bytes(path, cursor.offset)
+        size, lack = _count_bytes_of_complete_lines(path, cursor.offset)
     moment = _moment_of(context, event, at_ns, cursors.encode(cursor), tells_ends=tells_ends)
     moment = moment._replace(transcript=(path, size), why_changed=partial(_why_files_changed, context, event))
     saved = save(context, moment)
@@ -218,7 +220,7 @@ def _cursor_now(event: Event, path: str, homes: tuple[str, ...]) -> cursors.Curs
 
 
 def _moment_of(context: Context, event: Event, at_ns: int, cursor: bytes, *, tells_ends: bool | None) -> Moment:
-    turn, opens, prompt = _turn(context, event)
+    turn, opens, prompt = _turn_of_event(context, event)
     return Moment(
         trigger=event.trigger,
         prompt=event.prompt.strip() or prompt,
@@ -246,7 +248,7 @@ def event_as_line(event: Event, at_ns: int, homes: tuple[str, ...], *, tells_end
         return b""
     import json
 
-    path, _ = _transcript(event.transcript, homes)
+    path, _ = _resolve_transcript_path(event.transcript, homes)
     cursor = cursors.encode(_cursor_now(event, path, homes)).hex()
     known = event._replace(prompt=event.prompt.strip()[:PROMPT], tools=(), odd=(), env_file="")._asdict()
     return json.dumps({"at_ns": at_ns, "cursor": cursor, "tells_ends": tells_ends, "event": known}).encode()
@@ -275,14 +277,14 @@ def record_missed(context: Context, line: bytes) -> None:
         record_unsaved(context, _moment_of(context, event, at_ns, cursor, tells_ends=tells_ends))
 
 
-def _turn(context: Context, event: Event) -> tuple[str, bool, str]:
+def _turn_of_event(context: Context, event: Event) -> tuple[str, bool, str]:
     """Returns (id of the checkpoint that opened the event's turn, True if the event opens a turn, the turn's prompt).
 
     All are empty if only the order of the records can decide. Then model/turn_boundaries.py decides.
     """
     field = agents.turn_id_field(event.agent)
     turn_id = getattr(event, field) if field else ""
-    last, is_first = _newest_of(context, event)
+    last, is_first = _newest_checkpoint_of_session(context, event)
     if last is None or event.trigger in (checkpoints.SESSION_START, "session_end"):
         return "", is_first and event.trigger == checkpoints.PROMPT, ""
     is_same = bool(turn_id) and turn_id == (getattr(cursors.decode(last.cursor), field) if field else "")
@@ -296,7 +298,7 @@ def _turn(context: Context, event: Event) -> tuple[str, bool, str]:
     return last.more.turn, False, "" if opened is None else opened.prompt
 
 
-def _newest_of(context: Context, event: Event) -> tuple[Checkpoint | None, bool]:
+def _newest_checkpoint_of_session(context: Context, event: Event) -> tuple[Checkpoint | None, bool]:
     """Returns (newest checkpoint of an event's session or None, True if the session has none).
 
     (None, False): the newest checkpoints of the store hold none, and older ones were not searched.
@@ -366,7 +368,7 @@ def _has_waiting(context: Context, session: str, turn: str) -> bool:
     return sum(cursors.decode(point.cursor).prompt_id == turn for point in prompts) > 1
 
 
-def _transcript(path: str, homes: tuple[str, ...]) -> tuple[str, str]:
+def _resolve_transcript_path(path: str, homes: tuple[str, ...]) -> tuple[str, str]:
     """Returns (real path of the transcript or "", problem or "")."""
     if not path:
         return "", ""
@@ -396,7 +398,7 @@ def _is_below(real: str, homes: tuple[str, ...]) -> bool:
     return any(locations.is_below(real, os.path.realpath(home)) for home in homes if home)
 
 
-def _complete_bytes(path: str, offset: int) -> tuple[int, str]:
+def _count_bytes_of_complete_lines(path: str, offset: int) -> tuple[int, str]:
     """Returns (number of bytes in complete lines of a transcript, problem or ""). `offset`: end of the last complete
     line, 0 if it was not found near the file's end."""
     try:

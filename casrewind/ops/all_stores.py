@@ -43,11 +43,11 @@ class Found(NamedTuple):
 
 def list_stores(data: str) -> list[Found]:
     """Every store under the data directory, the last used first. An unusable store has a `problem`."""
-    all_there = [describe(registry.inspect(registry.store_directory(data, name))) for name in registry.store_names(data)]
+    all_there = [report_on_store(registry.inspect(registry.store_directory(data, name))) for name in registry.store_names(data)]
     return sorted(all_there, key=lambda store: (-store.used_ns, store.path))
 
 
-def describe(seen: registry.StoreSummary) -> Found:
+def report_on_store(seen: registry.StoreSummary) -> Found:
     """The report on an inspected store."""
     counts: dict[str, int] = {}
     newest_of: dict[str, int] = {}
@@ -121,7 +121,7 @@ def prune_missing(
         raise Declined
     removed = []
     for store in candidates:
-        reason = _remove(store, age, force=force)
+        reason = _check_again_and_remove(store, age, force=force)
         if reason:
             kept.append(Spared(store, reason, fault=True))
         else:
@@ -130,11 +130,11 @@ def prune_missing(
     return Pruned(tuple(removed), tuple(kept), sum(store.size for store in removed), dry_run=False)
 
 
-def _remove(store: Found, age: float, *, force: bool) -> str:
+def _check_again_and_remove(store: Found, age: float, *, force: bool) -> str:
     """Remove a store after checking it again. Returns why it is kept, or ""."""
     try:
         with registry.hold_for_removal(store.path, registry.PATIENCE):
-            reason = _why_kept(describe(registry.inspect(store.path)), age, force=force)
+            reason = _why_kept(report_on_store(registry.inspect(store.path)), age, force=force)
             if reason == "":
                 registry.rename_out_of_registry(store.path)
                 return ""

@@ -22,7 +22,7 @@ from ..worktree.scratch_tree import ScratchTree
 from . import bisect_pins, preflight, restore_to, save
 from .context import Context
 from .execute import Contents
-from .restorable import naming_checkpoint, readable_entries
+from .restorable import name_checkpoint_in_errors, readable_entries
 from .turn_view import TurnView
 
 SKIP, FIRST_STOP = 125, 126
@@ -91,14 +91,14 @@ def bisect(
     `links`: paths of the worktree that every state gets as a link. `tell` is called before each run. Raises BisectError if the
     ends are not good and bad, or the command ends the search; UsageError, CheckpointNotFound, and as `materialise`.
     """
-    _check_ends(context, good, bad)
-    _check_links(context, links)
+    _refuse_unusable_ends(context, good, bad)
+    _refuse_unusable_links(context, links)
     newest = save.save(context).checkpoint if bad is None else bad
     found = states_between(TurnView(context), good, newest)
     search, runs = Bisection(len(found)), list[CommandRun]()
     with (
         bisect_pins.keep_from_gc(context, [point for state in found for point in (state.first, state.last)]),
-        _opened(context, links) as place,
+        _open_state_place(context, links) as place,
     ):
         for at in _positions_to_try(search):
             name = {len(found) - 1: "bad", 0: "good"}.get(at, "")
@@ -145,7 +145,7 @@ def _wrong_end_error(context: Context, name: str, run: CommandRun, links: Sequen
     return errors.BisectError(what, f"{more}; --good REF is another end")
 
 
-def _check_ends(context: Context, good: Checkpoint | None, bad: Checkpoint | None) -> None:
+def _refuse_unusable_ends(context: Context, good: Checkpoint | None, bad: Checkpoint | None) -> None:
     for name, point in (("--good", good), ("--bad", bad)):
         if point is not None and point.worktree != context.root.key:
             where = printable(point.more.machine or point.root)
@@ -154,7 +154,7 @@ def _check_ends(context: Context, good: Checkpoint | None, bad: Checkpoint | Non
         raise errors.UsageError(f"the good end {good.id} is newer than the bad end {bad.id}", "bisect finds what became bad")
 
 
-def _check_links(context: Context, links: Sequence[bytes]) -> None:
+def _refuse_unusable_links(context: Context, links: Sequence[bytes]) -> None:
     for path in links:
         if not path or context.tree.status_of(path) is None:
             raise errors.PathNotFound(f"--with {printable(path or b'.')}: no such path below {printable(context.root.path)}")
@@ -181,9 +181,9 @@ class _StatePlace:
             with context.store.hold_shared_lock():
                 preflight.refuse_forgotten(context, point)
                 lost: list[Kept] = []
-                with naming_checkpoint(context.store):
+                with name_checkpoint_in_errors(context.store):
                     rows = list(readable_entries(self._load, point.tree, lost))
-                preflight.refuse_lost(lost, "")
+                preflight.refuse_lost_content(lost, "")
                 there = {path: entry for path, entry in rows if entry.kind != PURGED}
                 if self._tree is None:
                     self._tree = ScratchTree(self.directory)
@@ -215,7 +215,7 @@ class _StatePlace:
 
 
 @contextmanager
-def _opened(context: Context, links: Sequence[bytes]) -> Iterator[_StatePlace]:
+def _open_state_place(context: Context, links: Sequence[bytes]) -> Iterator[_StatePlace]:
     """An empty directory below $TMPDIR, which is removed at the end. After a kill the next bisect or gc removes it."""
     directory = scratch.make_scratch("bisect")
     place = _StatePlace(context, directory, links)

@@ -24,7 +24,7 @@ from ..worktree.reader import HashSink, NameSpelling, NotCapturable
 from ..worktree.stores_kept_by_restore import ProtectedStores
 from . import save
 from .context import Context
-from .restorable import NOTHING, ReadableTarget, without_damage
+from .restorable import NOTHING, ReadableTarget, readable_part_of_target
 
 _SHOWN = 10
 _ADVICE = "{}, or restore only other paths with -- PATH"
@@ -68,7 +68,7 @@ def add_present_paths(
         # If the file system folds names, the same file under another spelling is another path; plan.fold joins both
         respelled = spelling is not None and not spelling.is_exact(path)
         found: list[str] = []
-        entry = None if respelled else _capture(context, writer, path, found)
+        entry = None if respelled else _capture_or_note_obstacle(context, writer, path, found)
         if found and strangers is not None:
             strangers[path] = found[0]
         else:
@@ -101,7 +101,7 @@ def _with_parents(wanted: Iterable[bytes], finder: manifest.Finder) -> Iterator[
         yield path
 
 
-def _capture(context: Context, writer: StoreWriter | DryRunWriter, path: bytes, obstacles: list[str]) -> Entry | None:
+def _capture_or_note_obstacle(context: Context, writer: StoreWriter | DryRunWriter, path: bytes, obstacles: list[str]) -> Entry | None:
     name = paths.lossy_text(path)
     try:
         point = context.tree.other_file_system_above(path)
@@ -115,7 +115,7 @@ def _capture(context: Context, writer: StoreWriter | DryRunWriter, path: bytes, 
     except OSError as error:
         if is_process_limit(error):
             raise
-        obstacles.append(_unreadable(context, path, error))
+        obstacles.append(_describe_unreadable_path(context, path, error))
         return None
     if captured is None:
         return None
@@ -123,7 +123,7 @@ def _capture(context: Context, writer: StoreWriter | DryRunWriter, path: bytes, 
     return captured.entry
 
 
-def _unreadable(context: Context, path: bytes, error: OSError) -> str:
+def _describe_unreadable_path(context: Context, path: bytes, error: OSError) -> str:
     """Describe a path that cannot be read. If a directory of this user is closed to him, that is the obstacle."""
     for place in (*paths.parents(path), path) if error.errno == errno.EACCES else ():
         try:
@@ -173,7 +173,7 @@ def capture_for(context: Context, writer: StoreWriter | DryRunWriter, target: by
     places = paths.PathScope(scope)
     load = writer.load_tree
     load.load_differing_trees(scan.tree, target)
-    aim = without_damage(load, writer.put_tree, target, scan.tree, names=bool(scope) or context.tree.ignores_case_in_names())
+    aim = readable_part_of_target(load, writer.put_tree, target, scan.tree, names=bool(scope) or context.tree.ignores_case_in_names())
     is_dry = isinstance(writer, DryRunWriter)
     stores = ProtectedStores(context.tree, context.policy.excluded)
     gained = 0

@@ -78,22 +78,22 @@ def machine_of(reference: str) -> tuple[str, str]:
     return (machine, rest) if is_one else ("", reference)
 
 
-def check_label(label: str) -> None:
+def refuse_label_like_a_reference(label: str) -> None:
     """Raise UsageError for a label of the form of another reference: it could not be named, or would hide what it means.
 
     Ledgers of older versions may hold such labels.
     """
-    form = _form_of(label)
+    form = _other_reference_meant_by(label)
     if form is not None:
-        refuse_label(label, f"it would be taken for {form}")
+        raise_bad_label(label, f"it would be taken for {form}")
 
 
-def refuse_label(label: str, why: str) -> "NoReturn":
+def raise_bad_label(label: str, why: str) -> "NoReturn":
     """Raise UsageError for a label."""
     raise errors.UsageError(f"{label[:80]!r} cannot be a label: {why}", "give another LABEL")
 
 
-def _form_of(label: str) -> str | None:
+def _other_reference_meant_by(label: str) -> str | None:
     """What a text means as a reference if it is no label and no id, or None. `run` labels `after: COMMAND` are none."""
     machine, rest = machine_of(label)
     if label in NEWEST or label.isdigit():

@@ -45,7 +45,7 @@ def chosen_actions(actions: Actions, edits: Edits, writer: StoreWriter | DryRunW
         path, before, after = action.path, action.before, action.after
         seen.add(path)
         if path in edits:
-            found.append(_edited(action, edits[path], writer))
+            found.append(_with_chosen_hunks_stored(action, edits[path], writer))
             if is_directory(before) and after is not None and not is_directory(after):
                 replaced.add(path)
         elif (path in above and (before is None or after is None)) or (replaced and not replaced.isdisjoint(paths.parents(path))):
@@ -60,7 +60,7 @@ def chosen_actions(actions: Actions, edits: Edits, writer: StoreWriter | DryRunW
     return plans.sort_and_pack(action for action in found if action.after is not None or action.path not in holding)
 
 
-def _edited(action: Action, edit: Edit | None, writer: StoreWriter | DryRunWriter) -> Action:
+def _with_chosen_hunks_stored(action: Action, edit: Edit | None, writer: StoreWriter | DryRunWriter) -> Action:
     if edit is None:
         return action
     if not (same_for_restore(action.before, edit.shown.old) and same_for_restore(action.after, edit.shown.new)):

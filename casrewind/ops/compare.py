@@ -25,7 +25,7 @@ from ..store.packs import ReadBlob
 from ..store.reading import TreeCache
 from ..worktree.reader import HashSink, NotCapturable
 from .context import Context
-from .restorable import DomainComparer, JudgedChanges, has_safety, naming_checkpoint
+from .restorable import DomainComparer, JudgedChanges, has_safety, name_checkpoint_in_errors
 from .save import all_skips, scan_now
 
 TYPE_CHECKING = False
@@ -90,16 +90,16 @@ def compare(context: Context, old: Checkpoint, new: Checkpoint | None, scope: Se
     absent = missing_paths(context, [old] if new is None else [old, new], scope) if scope else ()
     stored, present = _readers(context)
     if new is not None:
-        with naming_checkpoint(context.store):
-            changes = _sorted(diffs.diff(context.store.load_tree, old.tree, new.tree), ())
+        with name_checkpoint_in_errors(context.store):
+            changes = _sort_and_limit(diffs.diff(context.store.load_tree, old.tree, new.tree), ())
         told = DomainComparer(context.store.read).judge(changes, old.domain, new.domain, strict=has_safety(old, new))
-        return Comparison(_sorted(told.changes, scope), (), stored, stored, absent, _sorted(told.unclear, scope))
+        return Comparison(_sort_and_limit(told.changes, scope), (), stored, stored, absent, _sort_and_limit(told.unclear, scope))
     seen = scan_worktree(context)
-    with naming_checkpoint(context.store):
+    with name_checkpoint_in_errors(context.store):
         seen.load.load_differing_trees(old.tree, seen.tree)
-        changes = _sorted(diffs.diff(seen.load, old.tree, seen.tree), ())
+        changes = _sort_and_limit(diffs.diff(seen.load, old.tree, seen.tree), ())
     told = judge_now(context, DomainComparer(seen.read), changes, old.domain, seen)
-    return Comparison(_sorted(told.changes, scope), seen.skipped, stored, present, absent, _sorted(told.unclear, scope))
+    return Comparison(_sort_and_limit(told.changes, scope), seen.skipped, stored, present, absent, _sort_and_limit(told.unclear, scope))
 
 
 def comparison_of_changes(
@@ -107,7 +107,7 @@ def comparison_of_changes(
 ) -> Comparison:
     """A comparison of known and unclear changes, limited to `scope`. `to_now`: the new sides are those of the worktree."""
     stored, present = _readers(context)
-    return Comparison(_sorted(changes, scope), (), stored, present if to_now else stored, (), _sorted(unclear, scope))
+    return Comparison(_sort_and_limit(changes, scope), (), stored, present if to_now else stored, (), _sort_and_limit(unclear, scope))
 
 
 def compare_with_parent(context: Context, point: Checkpoint) -> Comparison:
@@ -125,8 +125,8 @@ def compare_with_parent(context: Context, point: Checkpoint) -> Comparison:
             )
         tree, domain, strict = parent.tree, parent.domain, has_safety(parent, point)
     stored, _ = _readers(context)
-    with naming_checkpoint(context.store):
-        changes = _sorted(diffs.diff(context.store.load_tree, tree, point.tree), ())
+    with name_checkpoint_in_errors(context.store):
+        changes = _sort_and_limit(diffs.diff(context.store.load_tree, tree, point.tree), ())
     told = DomainComparer(context.store.read).judge(changes, domain, point.domain, strict=strict)
     return Comparison(told.changes, (), stored, stored, (), told.unclear)
 
@@ -135,12 +135,14 @@ def compare_to_checkpoint(context: Context, seen: ScannedWorktree, point: Checkp
     """The changes from the scanned worktree `seen` to a checkpoint, limited to `scope`. A restore would make these
     changes, except on paths that it must keep. A path that is not captured now is read, as a restore does."""
     stored, present = _readers(context)
-    with naming_checkpoint(context.store):
-        changes = _sorted(diffs.diff(seen.load, seen.tree, point.tree), ())
-    changes = tuple(change if change.old is not None else change._replace(old=_uncaptured(context, change)) for change in changes)
+    with name_checkpoint_in_errors(context.store):
+        changes = _sort_and_limit(diffs.diff(seen.load, seen.tree, point.tree), ())
+    changes = tuple(
+        change if change.old is not None else change._replace(old=_entry_if_changed_uncaptured(context, change)) for change in changes
+    )
     changes = tuple(change for change in changes if not manifest.same_for_restore(change.old, change.new))
     told = DomainComparer(seen.read).judge(changes, seen.domain, point.domain, certain=frozenset(change.path for change in changes))
-    return Comparison(_sorted(told.changes, scope), seen.skipped, present, stored, (), _sorted(told.unclear, scope))
+    return Comparison(_sort_and_limit(told.changes, scope), seen.skipped, present, stored, (), _sort_and_limit(told.unclear, scope))
 
 
 def comparison_of_plan(
@@ -177,7 +179,7 @@ def read_present(context: Context, path: bytes, entry: Entry) -> bytes | None:
     return keeper.data if captured is not None and captured.entry.digest == entry.digest else None
 
 
-def refuse_changed(context: Context, actions: Sequence[Action], merged: Sequence[Merged]) -> None:
+def refuse_files_changed_since_merge(context: Context, actions: Sequence[Action], merged: Sequence[Merged]) -> None:
     """Raise ContentInTheWay if a file changed that is to become a merge: a person agreed to a merge of other lines."""
     planned = plans.sort_and_pack(actions)
     for item in merged:
@@ -203,13 +205,13 @@ class _Keeper(DryRunWriter):
         return len(data), self.put_file(bytes(data)), b""
 
 
-def _sorted(changes: Iterable[Change], scope: Sequence[bytes]) -> tuple[Change, ...]:
+def _sort_and_limit(changes: Iterable[Change], scope: Sequence[bytes]) -> tuple[Change, ...]:
     path_scope = paths.PathScope(scope)
     chosen = (change for change in changes if path_scope.covers(change.path))
     return tuple(sorted(chosen, key=lambda change: change.path))
 
 
-def _uncaptured(context: Context, change: Change) -> Entry | None:
+def _entry_if_changed_uncaptured(context: Context, change: Change) -> Entry | None:
     """The entry of a path that the scan did not capture; None if it is not on disk, or cannot be read. A file with the
     size, the mode and the time of the new side is not read: a preview of many ignored files should be quick."""
     new = change.new
@@ -231,7 +233,7 @@ def missing_paths(context: Context, points: Sequence[Checkpoint], scope: Sequenc
     PathNotFound if that is every path in `scope`."""
     finders = [manifest.Finder(context.store.load_tree, point.tree) for point in points]
     found = [path for path in sorted(set(scope)) if path and not context.tree.may_exist(path)]
-    found = [path for path in found if not any(_may_hold(finder, path) for finder in finders)]
+    found = [path for path in found if not any(_may_hold_path(finder, path) for finder in finders)]
     if found and len(found) == len(set(scope)):
         raise _not_found_error(context, points, found)
     return tuple(found)
@@ -240,10 +242,10 @@ def missing_paths(context: Context, points: Sequence[Checkpoint], scope: Sequenc
 def is_anywhere(context: Context, points: Iterable[Checkpoint], path: bytes) -> bool:
     """True if a checkpoint in `points` or the worktree has exactly this path."""
     finders = (manifest.Finder(context.store.load_tree, point.tree) for point in points)
-    return context.tree.may_exist(path) or any(_may_hold(finder, path) for finder in finders)
+    return context.tree.may_exist(path) or any(_may_hold_path(finder, path) for finder in finders)
 
 
-def _may_hold(finder: manifest.Finder, path: bytes) -> bool:
+def _may_hold_path(finder: manifest.Finder, path: bytes) -> bool:
     try:
         return finder.find(path) is not None
     except errors.StoreDamaged:

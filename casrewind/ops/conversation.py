@@ -112,7 +112,7 @@ def _format_problem(client: ConversationClient, path: str) -> str:
         found = client.read_transcript_if_no_file(path)
     except errors.AgentError as error:
         return str(error)
-    return session_format.find_problem(client, _read_file(path) if found is None else found)
+    return session_format.find_problem(client, _read_complete_lines(path) if found is None else found)
 
 
 def find_for_checkpoint(context: Context, point: Checkpoint) -> Conversation:
@@ -132,7 +132,7 @@ def find_for_checkpoint(context: Context, point: Checkpoint) -> Conversation:
 
 def with_transcript_path_here(point: Checkpoint, root: str, homes: Homes) -> Checkpoint:
     """A checkpoint of another machine, with the path at which its transcript belongs here, for the project at `root`."""
-    if not point.cursor or not (cursor := _cursor(point)).transcript:
+    if not point.cursor or not (cursor := _cursor_of_checkpoint(point)).transcript:
         return point
     try:
         client = agents.load_conversation_client(point.agent)
@@ -148,13 +148,13 @@ def _read_conversation(
     client = agents.load_conversation_client(name)
     points = tuple(point for point in reversed(mine) if point.agent == name)
     own = [point for point in points if point.session == session]
-    path = path or next((name for point in reversed(own) if (name := os.fsdecode(_cursor(point).transcript))), "")
+    path = path or next((name for point in reversed(own) if (name := os.fsdecode(_cursor_of_checkpoint(point).transcript))), "")
     if path:
         session_files.check_transcript_path(client, path, session, context.homes)
     there = b"" if is_foreign else live_transcript(client, path)
     kept = next((point for point in reversed(own) if point.transcript is not None), None)
     data, stored = there, ""
-    if kept is not None and (not there or _is_another(there, own)):
+    if kept is not None and (not there or _is_replaced_transcript(there, own)):
         data, stored = stored_bytes(context, kept), kept.id
     if not data and not any(point.trigger == checkpoints.PROMPT for point in own):
         raise errors.AgentError("nothing was asked in this conversation yet: there is nothing to go back to")
@@ -167,17 +167,17 @@ def _read_conversation(
     return Conversation(client, session, path, data, stored, points, session_and_ancestors(context, session))
 
 
-def _cursor(point: Checkpoint) -> Cursor:
+def _cursor_of_checkpoint(point: Checkpoint) -> Cursor:
     return cursors.decode(point.cursor)
 
 
 def live_transcript(client: ConversationClient, path: str) -> bytes:
     """The live transcript at a path that `check_transcript_path` accepts; b"" if there is none. Raises AgentError."""
     found = client.read_transcript_if_no_file(path)
-    return _read_file(path) if found is None else found
+    return _read_complete_lines(path) if found is None else found
 
 
-def _read_file(path: str) -> bytes:
+def _read_complete_lines(path: str) -> bytes:
     """The live transcript up to its last complete line; b"" if it cannot be read. Raises AgentError for one that is
     longer than any that is stored."""
     try:
@@ -195,9 +195,9 @@ def _read_file(path: str) -> bytes:
     return data[: transcript.end_of_complete_lines(data)]
 
 
-def _is_another(data: bytes, own: Sequence[Checkpoint]) -> bool:
+def _is_replaced_transcript(data: bytes, own: Sequence[Checkpoint]) -> bool:
     """True if a transcript was replaced since these checkpoints: it has none of their positions, by id or by hash."""
-    known_cursors = [cursor for point in own[-_LOOKED_AT:] if (cursor := _cursor(point)).event_id]
+    known_cursors = [cursor for point in own[-_LOOKED_AT:] if (cursor := _cursor_of_checkpoint(point)).event_id]
     known = any(cursor.event_id.encode() in data or transcript.still_has_bytes_before(data, cursor) for cursor in known_cursors)
     return bool(known_cursors) and not known
 
@@ -226,7 +226,7 @@ def session_and_ancestors(context: Context, session: str) -> dict[str, int | Non
 
 def recorded_prompt(point: Checkpoint) -> CheckpointPrompt:
     """The prompt that a checkpoint was made for, as recorded."""
-    cursor = _cursor(point)
+    cursor = _cursor_of_checkpoint(point)
     return CheckpointPrompt(cursor.prompt_id, cursor.message_id, point.prompt, point.created_ns)
 
 
@@ -338,12 +338,12 @@ def find_prompt(context: Context, wanted: int | str | None, session: str = "", p
         index = _nth_newest_prompt(found, 1 if wanted is None else wanted)
     else:
         turn = view.find_turn(f"@{wanted}")
-        there = None if found is None else _index_of(turn, found)
+        there = None if found is None else _index_of_opening_prompt(turn, found)
         if there is None and turn.agent == checkpoints.RUN:
             raise _command_error(turn)
         if there is None and not session and (found is None or found.conversation.session != turn.session):
             found, is_other = _bind_conversation(context, view, turn.session, ""), True
-            there = _index_of(turn, found)
+            there = _index_of_opening_prompt(turn, found)
         assert found is not None
         if there is None:
             raise _not_there_error(view, turn, found)
@@ -410,7 +410,7 @@ def _find_opening_prompts(
     return found
 
 
-def _index_of(turn: Turn, bound: _Bound) -> int | None:
+def _index_of_opening_prompt(turn: Turn, bound: _Bound) -> int | None:
     """The index of the prompt that opened a turn of the list, or None if the conversation lacks it."""
     mine = frozenset(turn.checkpoints)
     for at, point in enumerate(bound.points):

@@ -128,12 +128,12 @@ class DamageSearch:
     def _search_directory(self, digest: bytes) -> "list[_BadEntry]":
         """The subdirectories, bad entries and bad nodes of a directory, as far as it is readable. A node that several
         directories share is read once."""
-        top = self._load_or_lost(digest)
+        top = self._load_or_take_for_lost(digest)
         if isinstance(top, list):
             return self._bad_entries(top)
         found = self._bad_nodes(top)
         with suppress(*self._damage):
-            for part, node in directory_nodes.nodes_below(self._load_once, top):
+            for part, node in directory_nodes.nodes_below(self._load_or_remembered_ends, top):
                 found += self._bad_nodes(node) if isinstance(node, NodeList) else self._nodes[part][1]
         return found
 
@@ -149,17 +149,17 @@ class DamageSearch:
     def _bad_nodes(self, node: NodeList) -> "list[_BadEntry]":
         return [_BadEntry(b"", part.digest, is_tree=False) for part in node.parts if part.digest in self._bad]
 
-    def _load_once(self, digest: bytes) -> manifest.Tree | NodeList:
+    def _load_or_remembered_ends(self, digest: bytes) -> manifest.Tree | NodeList:
         """Load a node of a large directory. From the second time on, a leaf has only its first and last entry."""
         if digest in self._nodes:
             return self._nodes[digest][0]
-        node = self._load_or_lost(digest)
+        node = self._load_or_take_for_lost(digest)
         if isinstance(node, list):
             ends = node if len(node) < 2 else [node[0], node[-1]]
             self._nodes[digest] = ends, self._bad_entries(node)
         return node
 
-    def _load_or_lost(self, digest: bytes) -> manifest.Tree | NodeList:
+    def _load_or_take_for_lost(self, digest: bytes) -> manifest.Tree | NodeList:
         try:
             return self._store.load_tree(digest)
         except self._damage:

@@ -81,9 +81,9 @@ def execute(
     context: Context, writer: StoreWriter, operation: Operation, report: Restored, now: CapturedState, actions: Actions
 ) -> Restored:
     """Execute `actions`: those of the report, as preflight returned them."""
-    report = report._replace(tells_agent=_is_told_first(context))
+    report = report._replace(tells_agent=_shows_first_restore_to_person(context))
     digest = writer.put(packs.PLAN, plans.encode(actions))
-    safety = _publish_safety(context, writer, operation, report, now)
+    safety = _publish_safety_checkpoint(context, writer, operation, report, now)
     operation = operation._replace(safety=safety.id, plan=digest, created_ns=time.time_ns())
     if context.shell[1]:
         operation = operation._replace(agent=context.shell[0], session=context.shell[1])
@@ -92,7 +92,7 @@ def execute(
     return record_and_close_journal(context, writer, operation, report._replace(safety=safety.id), actions, outcome)
 
 
-def _is_told_first(context: Context) -> bool:
+def _shows_first_restore_to_person(context: Context) -> bool:
     """True if no restore of the worktree was finished yet, and the client of an agent here can tell it."""
     if not context.tells_agent or context.store.has_finished_restore(context.root.key):
         return False
@@ -104,7 +104,9 @@ def _is_told_first(context: Context) -> bool:
     return any(agents.tells_model(agent) for agent in worked)
 
 
-def _publish_safety(context: Context, writer: StoreWriter, operation: Operation, report: Restored, now: CapturedState) -> Checkpoint:
+def _publish_safety_checkpoint(
+    context: Context, writer: StoreWriter, operation: Operation, report: Restored, now: CapturedState
+) -> Checkpoint:
     """Publish the state before an operation. The report has the requested operation; a revert is recorded as a restore."""
     head = context.store.head(context.root.key)
     if head is not None:
@@ -175,7 +177,7 @@ class Contents:
         if entry.chunks:
             return self._store.content(entry)
         if entry.digest not in self._ahead:
-            self._read_ahead(entry)
+            self._read_file_and_next_ones(entry)
         data = self._ahead.get(entry.digest)
         if data is None:
             data = self._store.read(entry.digest, packs.FILE)
@@ -183,7 +185,7 @@ class Contents:
             raise errors.ManifestCorrupt(f"damaged tree: blob {entry.digest.hex()[:16]} has another size", "run casrewind verify")
         return (data,)
 
-    def _read_ahead(self, entry: Entry) -> None:
+    def _read_file_and_next_ones(self, entry: Entry) -> None:
         """Read this file and the next ones: one index lookup for a hundred files."""
         self._ahead = {}  # before others are read
         wanted, size = {entry.digest}, entry.size

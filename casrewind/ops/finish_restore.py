@@ -21,7 +21,7 @@ from ..worktree.recover import move_or_remove_temporary_files, put_replaced_dire
 from .capture_before_restore import obstacles_error
 from .context import Context
 from .execute import Restored, interruption_error, record_and_close_journal
-from .preflight import check_and_read_blobs, under_mounts
+from .preflight import check_and_read_blobs, find_actions_below_mounts
 
 _CONTINUE = (
     "{} and run casrewind restore --continue again, or take the restore back with casrewind restore --abort"
@@ -51,7 +51,7 @@ def finish_restore(context: Context, *, forward: bool) -> Restored:
         try:
             # a path that is already in place needs neither a blob nor space
             wanted = actions if forward else back
-            hidden = under_mounts(context, wanted)  # actions there, temporary files included, are not visible
+            hidden = find_actions_below_mounts(context, wanted)  # actions there, temporary files included, are not visible
             if hidden and forward:
                 raise obstacles_error(list(dict.fromkeys(hidden.values())), _CONTINUE)
             where = f"checkpoint {operation.safety} has its state before the restore"
@@ -85,7 +85,7 @@ def finish_restore(context: Context, *, forward: bool) -> Restored:
             context.store.add_blobs(writer)
             back_again = operation._replace(op=_INVERSE[operation.op], plan=plan, current=recorded.before)
             context.store.record_operation(back_again._replace(created_ns=time.time_ns()))
-        return _close_journal(context, operation, report, outcome)
+        return _record_and_close_journal(context, operation, report, outcome)
 
 
 def _set_journal_aside(context: Context, error: errors.CasrewindError) -> errors.StoreDamaged:
@@ -100,6 +100,6 @@ def _set_journal_aside(context: Context, error: errors.CasrewindError) -> errors
     )
 
 
-def _close_journal(context: Context, operation: Operation, report: Restored, outcome: Outcome) -> Restored:
+def _record_and_close_journal(context: Context, operation: Operation, report: Restored, outcome: Outcome) -> Restored:
     context.store.journals.remove(operation.worktree)
     return report._replace(actions=outcome.done, kept=tuple(sorted({*report.kept, *outcome.kept, *outcome.narrowed})))

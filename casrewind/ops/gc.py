@@ -81,7 +81,7 @@ def collect(context: Context, limits: Limits | None = None, *, dry_run: bool = F
     before = context.store.size()
     if dry_run:
         with context.store.hold_shared_lock():
-            decision, _ = _decide(context, limits, maintenance, target)
+            decision, _ = _decide_what_to_forget(context, limits, maintenance, target)
             reach = _mark_needed(context, decision.kept)
             found, _ = maintenance.sweep().pack_usage(reach.marked)
             why = _why_nothing_may_go(decision.kept, reach) if found else ()
@@ -91,12 +91,12 @@ def collect(context: Context, limits: Limits | None = None, *, dry_run: bool = F
         return Collected(len(decision.kept), decision.dropped, notes, before, after, (), dry_run=True, floor=decision.floor)
     forgotten: list[Dropped] = []
     try:
-        return _collect(context, maintenance, limits, target, before, forgotten)
+        return _forget_and_sweep(context, maintenance, limits, target, before, forgotten)
     except errors.StoreFull:
         pass  # once more, with the room of the ballast
     try:
         with maintenance.with_room_from_ballast(limits.max_size):
-            done = _collect(context, maintenance, limits, target, before, forgotten)
+            done = _forget_and_sweep(context, maintenance, limits, target, before, forgotten)
     except errors.StoreFull as error:
         raise _no_room_error(context, before, forgotten, error) from error
     return done._replace(bytes_after=context.store.size())
@@ -115,7 +115,7 @@ def _no_room_error(context: Context, before: int, forgotten: Sequence[Dropped], 
     )
 
 
-def _collect(
+def _forget_and_sweep(
     context: Context, maintenance: Maintenance, limits: Limits, target: int | None, before: int, forgotten: list[Dropped]
 ) -> Collected:
     """Delete checkpoints and sweep, as `collect`. Adds deleted checkpoints to `forgotten`; those of an earlier try
@@ -127,7 +127,7 @@ def _collect(
         maintenance.remove_ballast_if_too_large(limits.max_size)
         directory_origins.drop_rows_of_gone(context)
         bisect_pins.drop_rows_of_dead(context)
-        decision = _forget(context, maintenance, limits, target)
+        decision = _decide_and_forget(context, maintenance, limits, target)
         forgotten += decision.dropped
         seq, points, reach = _mark_everything(context, maintenance)
         why = _why_nothing_may_go(points, reach) if maintenance.sweep().pack_usage(())[0] else ()
@@ -155,14 +155,14 @@ def _why_nothing_may_go(points: Sequence[Checkpoint], reach: Marker) -> tuple[st
     return ()
 
 
-def _decide(
+def _decide_what_to_forget(
     context: Context, limits: Limits, maintenance: Maintenance, target: int | None, weighed: _Weighed | None = None
 ) -> tuple[Decision, _Weighed]:
     """Decide what to drop. Weighing is slow, so a first result is reused through `weighed`."""
     everything = context.store.checkpoints()
     named = frozenset(point.id for point, marked in everything if is_kept_by_mark(point, marked))
     points, together = [point for point, _ in everything], turn_checkpoints.find_inseparable(everything)
-    decision = retention.decide(points, limits, time.time_ns(), named, _why_needed(context), together)
+    decision = retention.decide(points, limits, time.time_ns(), named, _what_needs_each_checkpoint(context), together)
     if limits.max_size is None:
         return decision, _Weighed(frozenset(), (), 0)
     if weighed is not None:
@@ -171,12 +171,12 @@ def _decide(
     most = min(limits.max_size if target is None else target, limits.max_size)
     if context.store.size() <= most:
         return decision, _Weighed(frozenset(), (), 0)
-    fitted = _drop_until_fit(context, maintenance, decision, limits.max_size, most)
+    fitted = _weigh_and_drop_until_rest_fits(context, maintenance, decision, limits.max_size, most)
     heavy = {item.checkpoint.id for item in fitted.dropped} - {item.checkpoint.id for item in decision.dropped}
     return fitted, _Weighed(frozenset(heavy), fitted.notes[len(decision.notes) :], fitted.floor)
 
 
-def _drop_until_fit(context: Context, maintenance: Maintenance, decision: Decision, budget: int, most: int) -> Decision:
+def _weigh_and_drop_until_rest_fits(context: Context, maintenance: Maintenance, decision: Decision, budget: int, most: int) -> Decision:
     """Drop checkpoints until the rest fits, weighing each by what it adds to the earlier ones."""
     reach = Marker(context.store.read_many, context.counter("weighing"))
     sweeping = maintenance.sweep()
@@ -184,12 +184,12 @@ def _drop_until_fit(context: Context, maintenance: Maintenance, decision: Decisi
     def weigh(add: Callable[[], None]) -> int:
         return sum(place.length for _, place in sweeping.places(reach.newly_marked(add)) if place is not None)
 
-    beside = maintenance.other_bytes() + most // _UNSWEPT_PART + weigh(lambda: _mark_more(context, reach, ()))
+    beside = maintenance.other_bytes() + most // _UNSWEPT_PART + weigh(lambda: _mark_later_checkpoints(context, reach, ()))
     sizes = {point.id: weigh(partial(mark_points, reach, (point,), ())) for point in retention.kept_by_priority(decision)}
     return retention.fit_into_budget(decision, sizes, beside, budget, most)
 
 
-def _why_needed(context: Context) -> dict[str, str]:
+def _what_needs_each_checkpoint(context: Context) -> dict[str, str]:
     """{checkpoint id: what needs it}: undo and redo steps, open restores, the state that a worktree equals, the newest
     checkpoint of each live session, what a directory was made from, and what a running bisect looks at."""
     needed = dict.fromkeys(directory_origins.needed_by_directories(context), "a directory made from it")
@@ -216,27 +216,27 @@ def _is_live(session: AgentSession) -> bool:
     return abs(time.time_ns() - session.updated_ns) < _TODAY_NS
 
 
-def _forget(context: Context, maintenance: Maintenance, limits: Limits, target: int | None) -> Decision:
+def _decide_and_forget(context: Context, maintenance: Maintenance, limits: Limits, target: int | None) -> Decision:
     """Decide and record it; decide again if anything but saves happened in between."""
     weighed = None
     for _ in range(_TRIES):
         seq = maintenance.newest_seq()
-        decision, weighed = _decide(context, limits, maintenance, target, weighed)
+        decision, weighed = _decide_what_to_forget(context, limits, maintenance, target, weighed)
         if not decision.dropped:
             return decision
         with maintenance.hold_store_exclusively():  # no restore is between its target and its journal
-            now = _only_saved_since(maintenance, seq)
+            now = _newest_seq_if_only_saves(maintenance, seq)
             if bisect_pins.needed_by_bisects(context).intersection(item.checkpoint.id for item in decision.dropped):
                 continue  # it began in between; a row is no record of the ledger
             if now and maintenance.forget([item.checkpoint.id for item in decision.dropped], now):
                 return decision
     with maintenance.hold_store_exclusively():
-        decision, _ = _decide(context, limits, maintenance, target, weighed)
+        decision, _ = _decide_what_to_forget(context, limits, maintenance, target, weighed)
         maintenance.forget([item.checkpoint.id for item in decision.dropped], maintenance.newest_seq())
     return decision
 
 
-def _only_saved_since(maintenance: Maintenance, seq: int) -> int:
+def _newest_seq_if_only_saves(maintenance: Maintenance, seq: int) -> int:
     """The current sequence number if everything after `seq` was a save, else 0. A save adds nothing that a decision
     drops or that makes a dropped checkpoint necessary. A safety checkpoint belongs to a restore, which may."""
     now = maintenance.newest_seq()
@@ -250,17 +250,17 @@ def _mark_everything(context: Context, maintenance: Maintenance) -> tuple[int, l
     seq = maintenance.newest_seq()
     points = maintenance.published_after(0)
     reach = _mark_needed(context, points)
-    refuse_damage(reach)
+    raise_if_marking_met_damage(reach)
     return seq, points, reach
 
 
 def _mark_needed(context: Context, points: Iterable[Checkpoint]) -> Marker:
     reach = Marker(context.store.read_many, context.counter("marking"))
-    _mark_more(context, reach, points)
+    _mark_later_checkpoints(context, reach, points)
     return reach
 
 
-def refuse_damage(reach: Marker) -> None:
+def raise_if_marking_met_damage(reach: Marker) -> None:
     """Raise StoreDamaged if marking met an unreadable blob: its references are unknown."""
     broken = next((error for error in reach.missing.values() if not isinstance(error, errors.BlobMissing)), None)
     if broken is not None:
@@ -270,7 +270,7 @@ def refuse_damage(reach: Marker) -> None:
         )
 
 
-def _mark_more(context: Context, reach: Marker, points: Iterable[Checkpoint]) -> None:
+def _mark_later_checkpoints(context: Context, reach: Marker, points: Iterable[Checkpoint]) -> None:
     plans = [journal.plan for journal in context.store.journals.read_all()]
     plans += step_plans(context)
     mark_points(reach, points, plans)
@@ -301,7 +301,7 @@ def sweep(
     while waiting:
         group = waiting.popleft()
         try:
-            seq = _sweep_group(context, maintenance, sweeping, group, reach, seq)
+            seq = _copy_and_sweep_group(context, maintenance, sweeping, group, reach, seq)
         except errors.StoreFull as error:
             if sweeping.is_switch_begun_in_index(group):
                 raise  # the old packs are garbage now: another run finds them
@@ -342,7 +342,7 @@ def merge_packs(context: Context) -> None:
             maintenance.record_merge()
 
 
-def _sweep_group(
+def _copy_and_sweep_group(
     context: Context, maintenance: Maintenance, sweeping: Sweep, group: list[PackUsage], reach: Marker, seq: int
 ) -> int:
     """Sweep a group of packs. Returns the sequence number up to which `reach` is complete now."""
@@ -352,7 +352,7 @@ def _sweep_group(
     try:
         with maintenance.hold_store_exclusively():
             latest = maintenance.newest_seq()
-            _mark_more(context, reach, maintenance.published_after(seq))
+            _mark_later_checkpoints(context, reach, maintenance.published_after(seq))
             sweeping.switch_to_copies_and_remove_packs(copied, reach.marked)
     finally:
         copied.writer.remove_unfinished()

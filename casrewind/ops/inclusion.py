@@ -68,28 +68,28 @@ class _RuleEditor:
         """Reads the rules. The caller must hold the lock. Raises UnsafePath, StoreError."""
         self._context, self._layout, self.shared = context, Layout(context.store.path), shared
         if shared:  # judged without the private rules: other people do not have these
-            self.policy = _with_private(context.policy, b"")
-            self.lines = _read(context.tree)
+            self.policy = _with_private_rules(context.policy, b"")
+            self.lines = _read_shared_rules(context.tree)
         else:
-            data = _private(self._layout)
-            self.policy = _with_private(context.policy, data)
+            data = _read_private_rules(self._layout)
+            self.policy = _with_private_rules(context.policy, data)
             self.lines = data.removesuffix(b"\n").split(b"\n") if data else []
         self.before = tuple(self.lines)
 
     def put(self, lines: list[bytes]) -> None:
         self.lines = lines
         if self.shared:
-            _write(self._context.tree, lines)  # the next verdict reads them
+            _write_shared_rules(self._context.tree, lines)  # the next verdict reads them
         else:
-            self.policy = _with_private(self.policy, _joined(lines))
+            self.policy = _with_private_rules(self.policy, _join_lines(lines))
 
-    def finish(self, words: Sequence[Word]) -> RuleChange:
+    def write_private_rules(self, words: Sequence[Word]) -> RuleChange:
         """Write private rules. Raises UsageError for more rules than a scan accepts, StoreFull, StoreNotWritable."""
         policy, file = self.policy, os.path.join(self._context.root.path, os.fsdecode(SHARED_FILE))
         if self.shared:
-            policy = _with_private(policy, _private(self._layout))
+            policy = _with_private_rules(policy, _read_private_rules(self._layout))
         else:
-            file, data = self._layout.rules, _joined(self.lines)
+            file, data = self._layout.rules, _join_lines(self.lines)
             if why := why_refused(data, 0):
                 raise errors.UsageError(f"nothing was changed: the private rules would have {why}")
             with store_errors("writing", file):
@@ -107,17 +107,17 @@ class _RuleEditor:
 def include(context: Context, words: Sequence[Word], *, shared: bool = False) -> RuleChange:
     """Add rules so that a save captures each path (below the root) or pattern. `shared`: to the project's file. Raises
     OSError, WorkspaceError, StoreError."""
-    return _change(context, words, _add_including, shared=shared)
+    return _edit_rules(context, words, _add_including, shared=shared)
 
 
 def exclude(context: Context, words: Sequence[Word], *, shared: bool = False) -> RuleChange:
     """Remove the rules that include each word. If a save still captures it, add a rule that ignores it."""
-    return _change(context, words, _add_ignoring, shared=shared)
+    return _edit_rules(context, words, _add_ignoring, shared=shared)
 
 
 def read_policy(context: Context) -> ScanPolicy:
     """The policy of a scan, with the private rules as they are now. Raises StoreError."""
-    return _with_private(context.policy, _private(Layout(context.store.path)))
+    return _with_private_rules(context.policy, _read_private_rules(Layout(context.store.path)))
 
 
 def private_rules(policy: ScanPolicy) -> list[bytes]:
@@ -125,7 +125,7 @@ def private_rules(policy: ScanPolicy) -> list[bytes]:
     return [line for file in policy.outside if file.source == "private" for line in raw_lines(file.data)]
 
 
-def _change(
+def _edit_rules(
     context: Context, words: Sequence[Word], change: Callable[[Context, _RuleEditor, Word], None], *, shared: bool
 ) -> RuleChange:
     lock = Layout(context.store.path).lock_path("rules")
@@ -133,17 +133,17 @@ def _change(
         editor = _RuleEditor(context, shared=shared)
         for word in words:
             change(context, editor, word)
-        return editor.finish(words)
+        return editor.write_private_rules(words)
 
 
 def _add_including(context: Context, editor: _RuleEditor, word: Word) -> None:
-    for rule in _including(context.tree, editor.policy, word):
+    for rule in _rules_that_include(context.tree, editor.policy, word):
         editor.put([*(line for line in editor.lines if line != rule), rule])
 
 
 def _add_ignoring(context: Context, editor: _RuleEditor, word: Word) -> None:
-    editor.put(_without(editor.lines, word))
-    rule = word.text if word.is_pattern else b"/" + _escaped(word.text)
+    editor.put(_without_rules_for(editor.lines, word))
+    rule = word.text if word.is_pattern else b"/" + _pattern_of_path_alone(word.text)
     is_captured = word.is_pattern or ignored.explain(context.tree, editor.policy, word.text).reason in (ignored.CAPTURED, ignored.MISSING)
     if is_captured and rule not in editor.lines[-1:]:
         editor.put([*(line for line in editor.lines if line != rule), rule])
@@ -168,12 +168,12 @@ def find_lost_protections(context: Context, actions: Iterable[Action]) -> tuple[
     return tuple(dict.fromkeys(found))
 
 
-def _with_private(policy: ScanPolicy, data: bytes) -> ScanPolicy:
+def _with_private_rules(policy: ScanPolicy, data: bytes) -> ScanPolicy:
     outside = [file for file in policy.outside if file.source != "private"]
     return policy._replace(outside=(*([RuleFile(b"", "private", data)] if data else []), *outside))
 
 
-def _private(layout: Layout) -> bytes:
+def _read_private_rules(layout: Layout) -> bytes:
     try:
         return fsio.read_file(layout.rules, MOST_BYTES + 1)
     except FileNotFoundError:
@@ -182,7 +182,7 @@ def _private(layout: Layout) -> bytes:
         raise store_error(error, "reading", layout.rules) from error
 
 
-def _joined(lines: Iterable[bytes]) -> bytes:
+def _join_lines(lines: Iterable[bytes]) -> bytes:
     return b"".join(line + b"\n" for line in lines)
 
 
@@ -196,13 +196,13 @@ def _verdicts(tree: Worktree, policy: ScanPolicy, word: Word) -> list[Verdict]:
     return [ignored.explain(tree, policy, path) for path in matching] or [Verdict(ignored.CAPTURED, word.text)]
 
 
-def _escaped(path: bytes) -> bytes:
+def _pattern_of_path_alone(path: bytes) -> bytes:
     """A path as a pattern that matches it alone."""
     found = b"".join(b"\\" + bytes((byte,)) if byte in _SPECIAL else bytes((byte,)) for byte in path)
     return found[:-1] + b"\\ " if found.endswith(b" ") else found
 
 
-def _including(tree: Worktree, policy: ScanPolicy, word: Word) -> list[bytes]:
+def _rules_that_include(tree: Worktree, policy: ScanPolicy, word: Word) -> list[bytes]:
     if word.is_pattern:
         return [b"!" + word.text]
     for part in word.text.split(b"/"):
@@ -212,24 +212,24 @@ def _including(tree: Worktree, policy: ScanPolicy, word: Word) -> list[bytes]:
     for above in sorted(paths.parents(word.text)):
         verdict = ignored.explain(tree, policy, above)
         if rules or (verdict.path == above and verdict.reason in (ignored.IGNORED, domains.BUILT_IN)):
-            name = b"/" + _escaped(above)
+            name = b"/" + _pattern_of_path_alone(above)
             rules += [b"!" + name + b"/", name + b"/*"]
     verdict = ignored.explain(tree, policy, word.text)
     if rules or verdict.reason in (ignored.IGNORED, domains.BUILT_IN):
         status = tree.status_of(word.text)
         is_dir = status is not None and stat.S_ISDIR(status.st_mode)
-        rules.append(b"!/" + _escaped(word.text) + (b"/" if is_dir else b""))
+        rules.append(b"!/" + _pattern_of_path_alone(word.text) + (b"/" if is_dir else b""))
     return rules
 
 
-def _without(lines: list[bytes], word: Word) -> list[bytes]:
+def _without_rules_for(lines: list[bytes], word: Word) -> list[bytes]:
     """The rules without those that include `word`, and without the rules for directories that only it needed."""
     if word.is_pattern:
         return [line for line in lines if line != b"!" + word.text]
-    name = b"!/" + _escaped(word.text)
+    name = b"!/" + _pattern_of_path_alone(word.text)
     lines = [line for line in lines if line not in (name, name + b"/")]
     for above in sorted(paths.parents(word.text), reverse=True):
-        rule = b"/" + _escaped(above) + b"/"
+        rule = b"/" + _pattern_of_path_alone(above) + b"/"
         pair = (b"!" + rule, rule + b"*")
         if any(line.startswith(b"!" + rule) and line not in pair for line in lines):
             break
@@ -237,7 +237,7 @@ def _without(lines: list[bytes], word: Word) -> list[bytes]:
     return lines
 
 
-def _read(tree: Worktree) -> list[bytes]:
+def _read_shared_rules(tree: Worktree) -> list[bytes]:
     try:
         status = os.stat(SHARED_FILE, dir_fd=tree.fd, follow_symlinks=False)
     except FileNotFoundError:
@@ -248,13 +248,13 @@ def _read(tree: Worktree) -> list[bytes]:
     return data.removesuffix(b"\n").split(b"\n") if data else []
 
 
-def _write(tree: Worktree, lines: list[bytes]) -> None:
+def _write_shared_rules(tree: Worktree, lines: list[bytes]) -> None:
     path = os.path.join(tree.root, os.fsdecode(SHARED_FILE))
     old = os.stat(path, follow_symlinks=False).st_mode if os.path.lexists(path) else None
     if not lines and old is not None:
         os.unlink(path)
         return
-    fsio.replace_file(tree.root, os.fsdecode(SHARED_FILE), _joined(lines))
+    fsio.replace_file(tree.root, os.fsdecode(SHARED_FILE), _join_lines(lines))
     if old is None:
         fsio.undo_umask(path)
     else:

@@ -53,7 +53,7 @@ class KeptEdits:
 
     def plan(self, writer: StoreWriter | DryRunWriter, now: CapturedState, exact: Plan) -> Plan:
         """The plan that keeps edits. New contents go into `writer`."""
-        self._files.start(writer)
+        self._files.set_writer_of_new_contents(writer)
         self._exact = exact.actions
         kept: list[Kept] = []
         finder = manifest.Finder(now.load, now.tree)

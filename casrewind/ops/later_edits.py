@@ -48,7 +48,7 @@ class LaterEdits:
     def of_file(self, path: bytes, present: Entry | None) -> Editors:
         """Who made edits of a file that are in its present content."""
         try:
-            return self._named([step.turn for step in self._edits_of_file(path, present)])
+            return self._editors_of_turns([step.turn for step in self._edits_of_file(path, present)])
         except errors.StoreDamaged:
             return Editors()
 
@@ -79,9 +79,9 @@ class LaterEdits:
                 sought, now = left, old
         except errors.StoreDamaged:
             return Editors()
-        return self._named(found)
+        return self._editors_of_turns(found)
 
-    def _named(self, found: Sequence[int | None]) -> Editors:
+    def _editors_of_turns(self, found: Sequence[int | None]) -> Editors:
         turns = sorted({turn for turn in found if turn and turn not in self._left_out})
         return Editors(tuple(turns), 0 in found)
 
@@ -96,7 +96,7 @@ class LaterEdits:
             else:
                 change = changes.get(path)
             if change is not None and same_for_restore(change.new, known) and not same_for_restore(change.old, known):
-                yield _Step(_maker(row), change.old, change.new)
+                yield _Step(_maker_of_row(row), change.old, change.new)
                 known = change.old
 
     def _state_before(self, identity: str) -> Finder:
@@ -118,5 +118,5 @@ class LaterEdits:
         return [(row, {change.path: change for change in getattr(row, "changes", None) or ()}) for row in rows]
 
 
-def _maker(row: Row) -> int | None:
+def _maker_of_row(row: Row) -> int | None:
     return row.n if isinstance(row, Turn) else 0 if is_of_person(row) else row.of if isinstance(row, Outside) else None

@@ -92,7 +92,7 @@ def checkpoint_and_path(context: Context, text: str) -> tuple[Checkpoint, str]:
     everything = context.store.checkpoints()
     known = {REMOTE[:-1], *machines(everything)}
     failure: errors.CheckpointError | None = None
-    cut = _first_colon(text)
+    cut = _find_first_possible_colon(text)
     while cut >= 0:
         part = text[:cut]
         try:
@@ -118,7 +118,7 @@ def _checkpoint_at(context: Context, everything: Sequence[_Found], place: Refere
         return _checkpoint_of_turn(context, place, everything)
     if place.machine:
         everything = [pair for pair in everything if pair[0].worktree == place.worktree]
-    return _resolve(everything, place)
+    return _find_by_word(everything, place)
 
 
 def _checkpoint_of_turn(context: Context, place: ReferencePlace, everything: Sequence[_Found] | None = None) -> Checkpoint:
@@ -132,11 +132,11 @@ def _checkpoint_of_turn(context: Context, place: ReferencePlace, everything: Seq
         newest = newest_turns.read_newest(context, named[0])
         with suppress(errors.CheckpointError):  # the message then names an older checkpoint
             if newest is not None:
-                return _saved_state(place, *newest.view.find_state(place.reference))
-    return _saved_state(place, *TurnView(context, everything=everything, place=place).find_state(place.reference))
+                return _checkpoint_of_state(place, *newest.view.find_state(place.reference))
+    return _checkpoint_of_state(place, *TurnView(context, everything=everything, place=place).find_state(place.reference))
 
 
-def _saved_state(place: ReferencePlace, turn: "Turn", point: Checkpoint | None) -> Checkpoint:
+def _checkpoint_of_state(place: ReferencePlace, turn: "Turn", point: Checkpoint | None) -> Checkpoint:
     if point is None:
         raise errors.CheckpointNotFound(f"{place.reference}: turn @{turn.n} has no end yet, so its state is that of the files now")
     return point
@@ -172,7 +172,7 @@ def _rank_at_entry(point: Checkpoint, entries: Collection[str]) -> int | None:
     return len(_ENTRY_ORDER) + 1 if is_before else _ENTRY_ORDER.index(point.trigger) + 1
 
 
-def _resolve(everything: Sequence[_Found], place: ReferencePlace) -> Checkpoint:
+def _find_by_word(everything: Sequence[_Found], place: ReferencePlace) -> Checkpoint:
     worktree, machine, reference = place
     full, listed = place.prefix + reference, f"casrewind list{' --remote' if machine else ''}"
     number = NEWEST.get(reference)
@@ -191,11 +191,11 @@ def _resolve(everything: Sequence[_Found], place: ReferencePlace) -> Checkpoint:
         return _newest_before(everything, worktree, full, moment)
     for point, _ in everything:
         if point.id == reference:
-            return _refuse_unsaved(point)
+            return _checkpoint_if_saved(point)
     if len(reference) >= LEAST_PREFIX:
         found = [point for point, _ in everything if point.id.startswith(reference)]
         if found:  # a pulled checkpoint takes no prefix away from one that was made here
-            return _refuse_unsaved(_refuse_several([point for point in found if not point.more.machine] or found, reference, "prefix"))
+            return _checkpoint_if_saved(_only_one([point for point in found if not point.more.machine] or found, reference, "prefix"))
     there = next((point for point, marked in everything if point.more.machine and label_of(point, marked) == reference), None)
     if there is not None and not machine:
         hint = f"{there.more.machine}:{reference} names one of {there.more.machine}"
@@ -206,7 +206,7 @@ def _resolve(everything: Sequence[_Found], place: ReferencePlace) -> Checkpoint:
     )
 
 
-def _refuse_unsaved(point: Checkpoint) -> Checkpoint:
+def _checkpoint_if_saved(point: Checkpoint) -> Checkpoint:
     """The checkpoint, if its tree is the state at its event. Raises CheckpointNotFound."""
     if not point.is_saved:
         raise errors.CheckpointNotFound(
@@ -230,7 +230,7 @@ def _labelled(everything: Sequence[_Found], worktree: bytes, reference: str) -> 
     named = [point for point, marked in found if point.worktree == worktree and is_labelled(point, marked)]
     if named or own:
         return (named or own)[0]
-    return _refuse_several([point for point, _ in found], reference, "label") if found else None
+    return _only_one([point for point, _ in found], reference, "label") if found else None
 
 
 def _newest_before(everything: Sequence[_Found], worktree: bytes, reference: str, moment: int) -> Checkpoint:
@@ -246,7 +246,7 @@ def _newest_before(everything: Sequence[_Found], worktree: bytes, reference: str
     )
 
 
-def _first_colon(text: str) -> int:
+def _find_first_possible_colon(text: str) -> int:
     """Where the reference of REF:PATH may end first: not inside a time of day."""
     end = 5 if text[2:3] == ":" else 4
     clock = text[:end]
@@ -255,7 +255,7 @@ def _first_colon(text: str) -> int:
     return text.find(":")
 
 
-def _refuse_several(found: list[Checkpoint], reference: str, what: str) -> Checkpoint:
+def _only_one(found: list[Checkpoint], reference: str, what: str) -> Checkpoint:
     if len(found) == 1:
         return found[0]
     shown = ", ".join(point.id for point in found[:_SHOWN]) + (", ..." if len(found) > _SHOWN else "")

@@ -19,7 +19,7 @@ from .context import Context
 from .keep_edits import KeptEdits
 from .later_edits import Editors
 from .preflight import SKIP_DAMAGED
-from .restorable import naming_checkpoint
+from .restorable import name_checkpoint_in_errors
 from .restore import EditKeeper
 from .revert import PathMerger, RevertStep, lines_in_words
 
@@ -63,7 +63,7 @@ class MachineMerge(KeptEdits):
                 f"casrewind restore --exact {target.id} restores the state itself",
             )
         covered = paths.PathScope(scope).covers
-        with naming_checkpoint(context.store):
+        with name_checkpoint_in_errors(context.store):
             changes = [change for change in diffs.diff(context.store.load_tree, base.tree, target.tree) if covered(change.path)]
         # What the machine changed is taken over as a revert takes a change back, from the other side
         steps = {change.path: [RevertStep(0, Change(change.path, change.new, change.old), is_unclear=False)] for change in changes}

@@ -64,7 +64,7 @@ class Destination:
             self._new = NewTree(self.directory)
         return self._new
 
-    def throw_away(self) -> None:
+    def remove_all_that_was_made(self) -> None:
         """Remove what was written, the directory if it was made, and the directories above that were made for it."""
         if self._new is not None:
             with suppress(OSError):
@@ -103,12 +103,12 @@ class Writing:
         notes: list[Kept] = []
         report = self._context.progress_bar("restoring")
         with suppress(_NoPlaceLeftError):
-            self._do_at_each(b"", _refuse_folded, actions)
+            self._do_at_each(b"", _refuse_paths_with_one_name, actions)
             numbered = enumerate(rows_made(actions), 1)
             while part := list(islice(numbered, _TOGETHER)):
                 self._contents = Contents(self._context.store, [entry for _, (_, entry) in part if entry.kind == FILE])
                 for number, (path, entry) in part:
-                    self._make(path, entry)
+                    self._make_path_everywhere(path, entry)
                     if report is not None:
                         report(number, len(actions))
                 if len(part) == _TOGETHER:  # a small directory needs none of it
@@ -123,7 +123,7 @@ class Writing:
                 self._do_at(place, b"", NewTree.sync)
         return notes
 
-    def _make(self, path: bytes, entry: Entry) -> None:
+    def _make_path_everywhere(self, path: bytes, entry: Entry) -> None:
         """Make a path in every directory that has no error."""
         paths.check_path(path)
         if entry.kind == DIR:
@@ -142,24 +142,24 @@ class Writing:
         try:
             work(place.new, *given)
         except (OSError, errors.UnsafePath) as error:
-            self._give_up_directory(place, path, error)
+            self._note_failed_directory(place, path, error)
 
-    def _give_up_directory(self, place: Destination, path: bytes, error: OSError | errors.UnsafePath) -> None:
+    def _note_failed_directory(self, place: Destination, path: bytes, error: OSError | errors.UnsafePath) -> None:
         """Note why a directory gets nothing more. Raises _NoPlaceLeftError after the last one."""
         if path and isinstance(error, OSError):
             error.filename = path
         place.error = error
-        place.throw_away()
+        place.remove_all_that_was_made()
         self._live.remove(place)
         if not self._live:
             raise _NoPlaceLeftError from None
 
     def _write_file(self, path: bytes, entry: Entry) -> None:
-        if not entry.chunks and not (entry.size and self._copies is not None and self._block_sharing()):
+        if not entry.chunks and not (entry.size and self._copies is not None and self._destinations_that_may_share_blocks()):
             self._write_whole(path, entry, b"".join(self._contents(entry)))
             return
         self._do_at_each(path, NewTree.begin_file, path)
-        if rest := self._without_clones(path, entry):
+        if rest := self._clone_and_return_the_rest(path, entry):
             for piece in self._contents(entry):
                 for place in rest:
                     if place.error is None:
@@ -173,15 +173,15 @@ class Writing:
             try:
                 place.new.write_file(path, content, mode, mtime_ns)
             except (OSError, errors.UnsafePath) as error:
-                self._give_up_directory(place, path, error)
+                self._note_failed_directory(place, path, error)
 
-    def _without_clones(self, path: bytes, entry: Entry) -> list[Destination]:
+    def _clone_and_return_the_rest(self, path: bytes, entry: Entry) -> list[Destination]:
         """Let the new file share the blocks of the worktree's. Returns the directories where that was not possible."""
-        able = self._block_sharing() if entry.size else []
+        able = self._destinations_that_may_share_blocks() if entry.size else []
         if not able or self._copies is None:
             return list(self._live)
         try:
-            source = self._copies.open(path)
+            source = self._copies.open_file(path)
         except OSError:
             return list(self._live)
         with fsio.closing(source):
@@ -196,7 +196,7 @@ class Writing:
             place.from_worktree += 1
         return [place for place in self._live if place not in done]
 
-    def _block_sharing(self) -> list[Destination]:
+    def _destinations_that_may_share_blocks(self) -> list[Destination]:
         """The directories that may share blocks with the worktree."""
         return [place for place in self._live if place.new.shares_blocks is not False]
 
@@ -209,13 +209,13 @@ class Writing:
                 target = self._copies.link_target(path)
                 self._do_at_each(path, NewTree.make_link, path, target)
                 return
-            source = self._copies.open(path)
+            source = self._copies.open_file(path)
         except OSError as error:
             yield Kept(path, f"an ignored file that could not be copied ({reason_of(error)})", benign=False)
             return
         with fsio.closing(source):
             self._do_at_each(path, NewTree.begin_file, path)
-            done = [place for place in self._block_sharing() if place.new.share_blocks_of(source)]
+            done = [place for place in self._destinations_that_may_share_blocks() if place.new.share_blocks_of(source)]
             left = was.st_size  # no more than there was room for
             while left > 0 and len(done) < len(self._live) and (piece := os.read(source, min(left, _PIECE))):
                 left -= len(piece)
@@ -226,7 +226,7 @@ class Writing:
                 yield Kept(path, "an ignored file that changed while it was copied", benign=False)
 
 
-def _refuse_folded(new: NewTree, actions: Sequence[Action]) -> None:
+def _refuse_paths_with_one_name(new: NewTree, actions: Sequence[Action]) -> None:
     """Raise UnsafePath if two paths have one name on the file system of a directory."""
     if new.tree.ignores_case_in_names():
         plans.fold_plan(Plan((), ()), (action.path for action in actions))

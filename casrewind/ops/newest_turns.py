@@ -49,7 +49,7 @@ class NewestTurns(NamedTuple):
 def read_newest(context: Context, turns: int, checkpoint: str = "") -> NewestTurns | None:
     """At least this many of the newest turns, and a checkpoint with the turn that it belongs to. The ledger is not read.
     None: the caller has to read all checkpoints."""
-    return next((part for part in _parts(context, turns, checkpoint) if part.turns >= turns), None)
+    return next((part for part in _certain_parts(context, turns, checkpoint) if part.turns >= turns), None)
 
 
 def read_rows(context: Context, rows: int, turns: int) -> NewestTurns | None:
@@ -57,7 +57,7 @@ def read_rows(context: Context, rows: int, turns: int) -> NewestTurns | None:
     `read_newest`."""
     if context.store.has_agents(context.root.key):
         return read_newest(context, turns)
-    return next((part for part in _parts(context, rows, "") if part.saves >= rows and not part.view.turns), None)  # of none
+    return next((part for part in _certain_parts(context, rows, "") if part.saves >= rows and not part.view.turns), None)  # of none
 
 
 def read_some(context: Context, seen: ScannedWorktree | None = None) -> NewestTurns | None:
@@ -65,7 +65,7 @@ def read_some(context: Context, seen: ScannedWorktree | None = None) -> NewestTu
     TurnView."""
     if context.store.count_listed_checkpoints(context.root.key) <= SHORT:
         return None
-    return next((part for part in _parts(context, 0, "", seen) if part.rows), None)
+    return next((part for part in _certain_parts(context, 0, "", seen) if part.rows), None)
 
 
 def read_all(context: Context, part: NewestTurns, *, needs_operations: bool = True) -> TurnView:
@@ -75,7 +75,7 @@ def read_all(context: Context, part: NewestTurns, *, needs_operations: bool = Tr
     return TurnView(context, part.view.seen, everything, needs_operations=needs_operations)
 
 
-def _parts(context: Context, least: int, checkpoint: str, seen: ScannedWorktree | None = None) -> Iterator[NewestTurns]:
+def _certain_parts(context: Context, least: int, checkpoint: str, seen: ScannedWorktree | None = None) -> Iterator[NewestTurns]:
     """The parts that explain themselves, from small to large. `least`: checkpoints that are needed."""
     for most in WINDOWS:
         if most <= least:

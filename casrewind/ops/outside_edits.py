@@ -26,11 +26,11 @@ def edited_outside(context: Context, target: Checkpoint, actions: Iterable[Actio
     try:
         view = TurnView(context)
         if trace.sought and view.turns:
-            trace.from_worktree(view)
+            trace.add_step_to_worktree(view)
             for row in view.rows(wanted=lambda row: _may_have_made(view, row, target)):
                 if not trace.sought:
                     break
-                trace.through(context, view, row)
+                trace.add_step_of_row(context, view, row)
     except (errors.StoreDamaged, errors.ManifestRefused):
         return NO_EDITS
     proved, possible = tuple(sorted(trace.proved)), tuple(sorted(trace.possible - trace.proved))
@@ -49,7 +49,7 @@ class _Trace:
         self.proved: set[bytes] = set()
         self.possible: set[bytes] = set()
 
-    def from_worktree(self, view: TurnView) -> None:
+    def add_step_to_worktree(self, view: TurnView) -> None:
         """The step from the newest checkpoint to the worktree."""
         newest = view.newest_state()
         open_turns = [turn for turn in view.turns if turn.to_now]
@@ -59,11 +59,11 @@ class _Trace:
                 continue
             self.sought[path] = known
             if not open_turns:
-                self._prove(path)
+                self._note_proved_outside_edit(path)
             elif any(turn.mixed for turn in open_turns):
                 self.possible.add(path)
 
-    def through(self, context: Context, view: TurnView, row: Row) -> None:
+    def add_step_of_row(self, context: Context, view: TurnView, row: Row) -> None:
         """The step of a row."""
         is_mixed = isinstance(row, Turn) and row.mixed
         if isinstance(row, Turn) and row.to_now and row.before is not None:
@@ -77,13 +77,13 @@ class _Trace:
             if change.path not in self.sought or not same_for_restore(change.new, self.sought[change.path]):
                 continue  # what this step made was replaced, or is gone
             if is_of_person(row):
-                self._prove(change.path)
+                self._note_proved_outside_edit(change.path)
                 continue
             self.sought[change.path] = change.old
             if is_mixed:
                 self.possible.add(change.path)
 
-    def _prove(self, path: bytes) -> None:
+    def _note_proved_outside_edit(self, path: bytes) -> None:
         self.proved.add(path)
         del self.sought[path]
 

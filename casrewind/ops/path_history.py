@@ -87,7 +87,7 @@ class PathHistory:
     def parts(self, most: int | None = None) -> Iterator[list[PathChange]]:
         """Yield the newest `most` changes in parts that are not empty, newest first. The store is held while a part is read.
         Raises as `log`."""
-        slices, left, is_there = self._slices(), most, False
+        slices, left, is_there = self._iterate_slices_of_changes(), most, False
         while left != 0:
             with self._context.store.hold_shared_lock():
                 found = next(slices, None)
@@ -100,31 +100,31 @@ class PathHistory:
                 is_there, left = True, None if left is None else left - len(part)
                 yield part
 
-    def _slices(self) -> Iterator[Iterator[PathChange]]:
+    def _iterate_slices_of_changes(self) -> Iterator[Iterator[PathChange]]:
         """Yield iterators over the changes, newest first."""
-        for timeline in self._timeline():
+        for timeline in self._read_checkpoints_newest_first():
             yield self._lookup.changes(timeline)
-        own = self._own_of(self.everything)
+        own = self._of_this_worktree(self.everything)
         is_cut = bool(own and own[-1][0].parent)
         yield (row._replace(reason=FORGOTTEN) if is_cut else row for row in self._lookup.oldest())
 
-    def _timeline(self) -> Iterator[Sequence[_Pair]]:
+    def _read_checkpoints_newest_first(self) -> Iterator[Sequence[_Pair]]:
         """Yield this worktree's checkpoints that count, newest first: few at first."""
         read, rest = self._context.store.checkpoints, self.everything
         if not rest:
             self.everything = read(farthest=_FIRST)
             self._is_read = len(self.everything) < _FIRST
-            yield self._counted(self.everything)
+            yield self._without_safety_checkpoints(self.everything)
             rest = () if self._is_read else read(before=self.everything[-1][0].seq)
             self.everything, self._is_read = [*self.everything, *rest], True
         for start in range(0, len(rest), _SLICE):
-            yield self._counted(rest[start : start + _SLICE])
+            yield self._without_safety_checkpoints(rest[start : start + _SLICE])
 
-    def _own_of(self, found: Sequence[_Pair]) -> list[_Pair]:
+    def _of_this_worktree(self, found: Sequence[_Pair]) -> list[_Pair]:
         return [pair for pair in found if pair[0].worktree == self._context.root.key]
 
-    def _counted(self, found: Sequence[_Pair]) -> list[_Pair]:
-        return [pair for pair in self._own_of(found) if self._safety or pair[0].trigger != checkpoints.SAFETY]
+    def _without_safety_checkpoints(self, found: Sequence[_Pair]) -> list[_Pair]:
+        return [pair for pair in self._of_this_worktree(found) if self._safety or pair[0].trigger != checkpoints.SAFETY]
 
     @property
     def is_read(self) -> bool:
@@ -142,7 +142,7 @@ class PathHistory:
         return self._lookup.compare
 
     def _no_history_error(self) -> errors.CasrewindError:
-        own, timeline = self._own_of(self.everything), self._counted(self.everything)
+        own, timeline = self._of_this_worktree(self.everything), self._without_safety_checkpoints(self.everything)
         name = printable(self.path or b".")
         if damaged := self.damaged:
             whole = f"no checkpoint that can be read holds {name}, and {len(damaged)} are damaged"
@@ -174,13 +174,13 @@ class _PathLookup:
                 continue
             self.seen |= entry is not None
             if self._newer is not None:
-                yield from self._row(*self._newer, point, entry)
+                yield from self._row_if_changed(*self._newer, point, entry)
             self._newer = point, marked, entry
 
     def oldest(self) -> Iterator[PathChange]:
         """Yield the row of the oldest checkpoint, if it has the path."""
         if self._newer is not None and self._newer[2] is not None:
-            yield from self._row(*self._newer, None, None)
+            yield from self._row_if_changed(*self._newer, None, None)
 
     def _entries(self, roots: Iterable[bytes]) -> dict[bytes, _Found]:
         """The path's entry in each root tree. Works level by level, so that each level is a single batch of reads."""
@@ -208,7 +208,7 @@ class _PathLookup:
                     known.update(dict.fromkeys(looking[node], found))
             looking = further
 
-    def _row(
+    def _row_if_changed(
         self, point: Checkpoint, marked: Marked, now: Entry | None, before: Checkpoint | None, was: Entry | None
     ) -> Iterator[PathChange]:
         if was == now:
@@ -234,7 +234,7 @@ class _PathLookup:
 
     def _known_and_unclear(self, change: Change, before: Checkpoint | None, point: Checkpoint) -> JudgedChanges:
         """The known and the unclear changes at and below the path."""
-        changes = tuple(self._below(change))
+        changes = tuple(self._changes_at_and_below(change))
         if before is None:
             return JudgedChanges(changes)
         return self._comparer.judge(changes, before.domain, point.domain, strict=has_safety(before, point))
@@ -252,7 +252,7 @@ class _PathLookup:
         if before is None or entry is None or (change.old is not None and change.new is not None):
             return ""
         here, there = (before, point) if change.old is None else (point, before)
-        finder, path = manifest.Finder(self._load, here.tree), self._path
+        finder, path = manifest.Finder(self._load_and_cache_tree, here.tree), self._path
         for above in paths.parents(path):
             if (found := finder.find(above)) is None:  # below an absent directory every path was absent
                 path, entry = above, Entry(DIR, 0o755)
@@ -262,14 +262,14 @@ class _PathLookup:
         why = self._comparer.captured_by(here.domain, there.domain, strict=has_safety(here, there))(path, entry)
         return "" if why is None else f"{'captured since' if here is before else 'no longer captured'}: {why}"
 
-    def _below(self, change: Change) -> Iterator[Change]:
+    def _changes_at_and_below(self, change: Change) -> Iterator[Change]:
         if change.path and not manifest.same_for_restore(change.old, change.new):
             yield change
         old, new = (entry.digest if entry is not None and entry.kind == DIR else None for entry in (change.old, change.new))
-        for found in diffs.diff(self._load, old, new):
+        for found in diffs.diff(self._load_and_cache_tree, old, new):
             yield found._replace(path=paths.join(change.path, found.path))
 
-    def _load(self, digest: bytes) -> manifest.Tree | NodeList:
+    def _load_and_cache_tree(self, digest: bytes) -> manifest.Tree | NodeList:
         """Load a tree. Recent trees are cached, because each is compared with two others."""
         if digest not in self._trees:
             if len(self._trees) >= _SLICE:
@@ -313,20 +313,20 @@ def _why_no_history(context: Context, path: bytes, timeline: Sequence[_Pair], ev
 def stream_file(context: Context, point: Checkpoint, path: bytes) -> Iterator[bytes]:
     """The bytes of a file (or of a symlink's target) in a checkpoint, piece by piece and verified. `path` is relative
     to the root. gc waits until the last piece. Raises PathNotFound for anything else, StoreDamaged at any piece."""
-    pieces = _pieces(context, point, path)
+    pieces = _content_in_pieces(context, point, path)
     return chain((next(pieces, b""),), pieces)
 
 
-def _pieces(context: Context, point: Checkpoint, path: bytes) -> Iterator[bytes]:
+def _content_in_pieces(context: Context, point: Checkpoint, path: bytes) -> Iterator[bytes]:
     with context.store.hold_shared_lock():
-        entry = _find(context, point, path)
+        entry = _find_file_or_link(context, point, path)
         if entry.kind == LINK:
             yield entry.target
         else:
             yield from context.store.content(entry)
 
 
-def _find(context: Context, point: Checkpoint, path: bytes) -> Entry:
+def _find_file_or_link(context: Context, point: Checkpoint, path: bytes) -> Entry:
     """The entry of a file or symlink. Raises PathNotFound."""
     entry = manifest.Finder(context.store.load_tree, point.tree).find(path) if path else None
     name = printable(path or b".")
@@ -337,7 +337,7 @@ def _find(context: Context, point: Checkpoint, path: bytes) -> Entry:
             f"--to DIR",
         )
     if entry is None:
-        skip = _skip_of(path, all_skips(context.store.domain(point.domain)))
+        skip = _find_skip_at_or_above(path, all_skips(context.store.domain(point.domain)))
         why = f": {printable(skip.path)} was not captured ({skip.reason})" if skip is not None else ""
         raise errors.PathNotFound(f"no {name} in {point.id}{why}", f"casrewind show {point.id} lists what it holds")
     if entry.kind == PURGED:
@@ -345,7 +345,7 @@ def _find(context: Context, point: Checkpoint, path: bytes) -> Entry:
     return entry
 
 
-def _skip_of(path: bytes, skips: tuple[Skip, ...]) -> Skip | None:
+def _find_skip_at_or_above(path: bytes, skips: tuple[Skip, ...]) -> Skip | None:
     """The skip record of a path or of a directory above it."""
     above = {path, *paths.parents(path)}
     return next((skip for skip in skips if skip.path in above), None)

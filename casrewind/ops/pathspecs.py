@@ -55,13 +55,13 @@ def resolve_words(
     """
     specs = [_parse_pathspec(context.root.path, word, start) for word in words]
     wanted = [_literal_if_exists(context, points, spec) for spec in specs if "exclude" not in spec.magic]
-    refused = [_matcher(spec) for spec in specs if "exclude" in spec.magic]
+    refused = [_make_matcher(spec) for spec in specs if "exclude" in spec.magic]
     if not refused and not any(spec.is_pattern or spec.magic & _PATTERNS for spec in wanted):
         return tuple(sorted({spec.path for spec in wanted}))
     if not wanted:
         (top,) = roots.paths_below_root(context.root.path, ["."], start)
         wanted = [_Pathspec(top, len(top), ends_open=False, magic=frozenset(("literal",)))]
-    chosen = [_matcher(spec) for spec in wanted]
+    chosen = [_make_matcher(spec) for spec in wanted]
     found: set[bytes] = set()
     matched_specs: set[int] = set()
     for path in _all_paths(context, points, worktree=worktree):
@@ -84,7 +84,7 @@ def _literal_if_exists(context: Context, points: Iterable[Checkpoint], spec: _Pa
 
 def _parse_pathspec(root: str, word: str, start: str) -> _Pathspec:
     """Parse a word. Raises UnsafePath, UsageError."""
-    magic, rest = _magic(word)
+    magic, rest = _split_magic_words(word)
     start = root if "top" in magic else start
     ends_open = rest.endswith("/")
     if literal_length(os.fsencode(rest)) == len(os.fsencode(rest)) or "literal" in magic:
@@ -107,7 +107,7 @@ def _parse_pathspec(root: str, word: str, start: str) -> _Pathspec:
     return _Pathspec(path and paths.check_path(path), len(b"/".join(parts[:depth])), ends_open, magic)
 
 
-def _magic(word: str) -> tuple[frozenset[str], str]:
+def _split_magic_words(word: str) -> tuple[frozenset[str], str]:
     """Returns (the magic words before a path, the path)."""
     if word.startswith(":("):
         names, closed, rest = word[2:].partition(")")
@@ -127,7 +127,7 @@ def _magic(word: str) -> tuple[frozenset[str], str]:
     return frozenset(_SHORT[character] for character in word[1:at]), rest
 
 
-def _matcher(spec: _Pathspec) -> Callable[[bytes], bool]:
+def _make_matcher(spec: _Pathspec) -> Callable[[bytes], bool]:
     import re
 
     fold = "icase" in spec.magic
@@ -156,7 +156,7 @@ def _all_paths(context: Context, points: Iterable[Checkpoint], *, worktree: bool
     load, before = context.store.load_tree, b""
     for point in points:
         if not before:
-            yield from (path for path, entry in manifest.walk(load, point.tree) if _is_leaf(entry))
+            yield from (path for path, entry in manifest.walk(load, point.tree) if _is_file_link_or_empty(entry))
         elif point.tree != before:
             yield from _added_paths(load, before, point.tree)
         before = point.tree
@@ -167,8 +167,8 @@ def _all_paths(context: Context, points: Iterable[Checkpoint], *, worktree: bool
 
 def _added_paths(load: Loader, before: bytes, tree: bytes) -> Iterator[bytes]:
     """At least the paths of the second manifest that the first one lacks."""
-    return (change.path for change in diffs.diff(load, before, tree) if change.new is not None and _is_leaf(change.new))
+    return (change.path for change in diffs.diff(load, before, tree) if change.new is not None and _is_file_link_or_empty(change.new))
 
 
-def _is_leaf(entry: Entry) -> bool:
+def _is_file_link_or_empty(entry: Entry) -> bool:
     return entry.kind != DIR or entry.digest == EMPTY_TREE

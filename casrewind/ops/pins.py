@@ -13,7 +13,14 @@ from ..model import history
 from ..model.checkpoint import Checkpoint
 from ..store import ledger
 from ..store.catalog import Marked
-from .checkpoint_names import LEAST_PREFIX, check_label, is_kept_by_mark, is_labelled, label_of, refuse_label
+from .checkpoint_names import (
+    LEAST_PREFIX,
+    is_kept_by_mark,
+    is_labelled,
+    label_of,
+    raise_bad_label,
+    refuse_label_like_a_reference,
+)
 from .context import Context
 
 _UNSEEN = frozenset({"Cc", "Cs", "Zl", "Zp"})
@@ -40,10 +47,10 @@ def pin(context: Context, point: Checkpoint, label: str | None = None) -> Markin
     CheckpointNotFound if gc deleted the checkpoint first."""
     with context.store.hold_shared_lock():  # keeps gc out until the mark is written
         everything = context.store.checkpoints()
-        old = _marks_of(everything, point)
+        old = _marks_or_raise(everything, point)
         standing = label_of(point, old)
         if label is not None and (label != standing or not label):
-            _check(label, point, everything)
+            _refuse_bad_or_taken_label(label, point, everything)
         new = "" if label is None or label == standing else label
         if old.pinned and not new:
             return Marking(point, old, standing, changed=False)
@@ -55,7 +62,7 @@ def unpin(context: Context, point: Checkpoint) -> Marking:
     """Allow gc to delete a checkpoint. Its label remains but no longer protects it. Raises CheckpointNotFound as `pin`
     does."""
     with context.store.hold_shared_lock():
-        old = _marks_of(context.store.checkpoints(), point)
+        old = _marks_or_raise(context.store.checkpoints(), point)
         standing = label_of(point, old)
         if not is_kept_by_mark(point, old):
             return Marking(point, old, standing, changed=False)
@@ -63,16 +70,16 @@ def unpin(context: Context, point: Checkpoint) -> Marking:
     return Marking(point, old._replace(pinned=False, released=True), standing, changed=True)
 
 
-def _marks_of(everything: Sequence[tuple[Checkpoint, Marked]], point: Checkpoint) -> Marked:
+def _marks_or_raise(everything: Sequence[tuple[Checkpoint, Marked]], point: Checkpoint) -> Marked:
     for other, marked in everything:
         if other.id == point.id:
             return marked
     raise errors.CheckpointNotFound(f"checkpoint {point.id} was forgotten a moment ago", "casrewind list shows what there is")
 
 
-def _check(label: str, point: Checkpoint, everything: Sequence[tuple[Checkpoint, Marked]]) -> None:
-    check_label(label)
-    why = _why_bad(label)
+def _refuse_bad_or_taken_label(label: str, point: Checkpoint, everything: Sequence[tuple[Checkpoint, Marked]]) -> None:
+    refuse_label_like_a_reference(label)
+    why = _why_label_is_bad(label)
     for other, marked in everything:
         if why is None and other.id != point.id:
             is_newer = other.worktree == point.worktree and other.seq > point.seq
@@ -81,10 +88,10 @@ def _check(label: str, point: Checkpoint, everything: Sequence[tuple[Checkpoint,
             elif len(label) >= LEAST_PREFIX and other.id.startswith(label):
                 why = f"it would be taken for checkpoint {other.id}"
     if why is not None:
-        refuse_label(label, why)
+        raise_bad_label(label, why)
 
 
-def _why_bad(label: str) -> str | None:
+def _why_label_is_bad(label: str) -> str | None:
     """Why a label is invalid on its own, or None."""
     if not label.strip():
         return "it is empty"

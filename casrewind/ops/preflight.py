@@ -65,13 +65,13 @@ def checked_plan(
     Raises StoreFull. Raises StoreDamaged for damaged content and for `lost`, unless `skip_damaged`; its message ends
     with `hint`. Raises ContentInTheWay if a directory with unplanned files would have to become a file.
     """
-    check_room(context.root.path, plan.actions)
+    refuse_unless_room(context.root.path, plan.actions)
     damaged = unreadable_content(context, plan.actions, made)
     if not skip_damaged:
-        refuse_lost([*lost, *damaged], hint)
-    plan = without_lost(plan, damaged)
+        refuse_lost_content([*lost, *damaged], hint)
+    plan = without_lost_paths(plan, damaged)
     while True:
-        kept, obstacles = _kept_directories(context, now, plan.actions, benign=benign)
+        kept, obstacles = _directories_to_keep(context, now, plan.actions, benign=benign)
         if obstacles:
             raise obstacles_error(obstacles)
         if not kept:
@@ -79,17 +79,17 @@ def checked_plan(
         plan = plans.keep_paths(plan, kept)
 
 
-def check_actions(context: Context, now: CapturedState, given: Sequence[Action]) -> Actions:
+def check_and_add_parent_modes(context: Context, now: CapturedState, given: Sequence[Action]) -> Actions:
     """The actions of a plan, plus an action for each read-only parent directory that must be opened to change its
-    entries. Raises as check_possible does."""
+    entries. Raises as refuse_unless_possible does."""
     actions = plans.sort_and_pack(given)
     if os.geteuid() != 0:
-        actions = _with_closed_parents(now, actions)
-    check_possible(context, actions)
+        actions = _add_actions_for_readonly_parents(now, actions)
+    refuse_unless_possible(context, actions)
     return actions
 
 
-def _with_closed_parents(now: CapturedState, actions: Actions) -> Actions:
+def _add_actions_for_readonly_parents(now: CapturedState, actions: Actions) -> Actions:
     finder = manifest.Finder(now.load, now.tree)
     opened: dict[bytes, Action] = {}
     last = b""
@@ -107,14 +107,14 @@ def _with_closed_parents(now: CapturedState, actions: Actions) -> Actions:
 def check_and_read_blobs(context: Context, actions: Sequence[Action], advice: str) -> None:
     """Check that all actions are possible, and read every blob that will be written. `advice` is the message's advice
     about obstacles. Raises ContentInTheWay, StoreDamaged and others."""
-    check_possible(context, actions, advice)
+    refuse_unless_possible(context, actions, advice)
     for item in unreadable_content(context, actions):
         raise errors.BlobCorrupt(f"{paths.lossy_text(item.path)} is {item.reason}")
 
 
-def check_possible(context: Context, actions: Sequence[Action], advice: str = "") -> None:
+def refuse_unless_possible(context: Context, actions: Sequence[Action], advice: str = "") -> None:
     """Check for space, permissions and valid names. Raises ContentInTheWay, UnsafePath, StoreFull."""
-    if obstacles := _forbidden_by_flags(context, actions):
+    if obstacles := _describe_what_may_not_be_changed(context, actions):
         raise obstacles_error(obstacles, advice)
     copied = 0
     for action in actions:
@@ -126,11 +126,11 @@ def check_possible(context: Context, actions: Sequence[Action], advice: str = ""
             )
         after = action.after
         if after is not None and after.kind == FILE and not content_differs(action):
-            copied += after.size if _needs_copy(action, context.tree.status_of(action.source)) else 0
-    check_room(context.root.path, actions, copied)
+            copied += after.size if _must_be_replaced_by_copy(action, context.tree.status_of(action.source)) else 0
+    refuse_unless_room(context.root.path, actions, copied)
 
 
-def check_room(directory: str, actions: Sequence[Action], copied: int = 0) -> None:
+def refuse_unless_room(directory: str, actions: Sequence[Action], copied: int = 0) -> None:
     """Check that the file system of `directory` has space for the actions. `copied`: bytes of files that will be
     copied. Call it before reading content, because a manifest may declare a false size. Raises StoreFull."""
     needed = copied
@@ -179,7 +179,7 @@ def _unreadable_files(context: Context, files: Sequence[tuple[bytes, Entry]]) ->
             yield Kept(path, f"damaged in the store: {error}", benign=False)
 
 
-def refuse_lost(lost: Sequence[Kept], hint: str) -> None:
+def refuse_lost_content(lost: Sequence[Kept], hint: str) -> None:
     """Raise StoreDamaged with the paths in `lost`, if there are any."""
     if not lost:
         return
@@ -190,7 +190,7 @@ def refuse_lost(lost: Sequence[Kept], hint: str) -> None:
     )
 
 
-def without_lost(plan: Plan, lost: Sequence[Kept]) -> Plan:
+def without_lost_paths(plan: Plan, lost: Sequence[Kept]) -> Plan:
     """The plan without the paths in `lost`. A directory that a lost file should replace keeps its contents."""
     if not lost:
         return plan
@@ -204,7 +204,7 @@ def without_lost(plan: Plan, lost: Sequence[Kept]) -> Plan:
     return plans.keep_paths(plan, [*lost, *inside])
 
 
-def _kept_directories(context: Context, now: CapturedState, actions: Sequence[Action], *, benign: bool) -> tuple[list[Kept], list[str]]:
+def _directories_to_keep(context: Context, now: CapturedState, actions: Sequence[Action], *, benign: bool) -> tuple[list[Kept], list[str]]:
     """Check the directories that the actions remove or replace, as they are now. Returns (directories kept because of
     unplanned files in them, obstacles where a directory must become a file)."""
     planned = plans.sort_and_pack(actions)
@@ -235,7 +235,7 @@ def _kept_directories(context: Context, now: CapturedState, actions: Sequence[Ac
     return kept, obstacles
 
 
-def _forbidden_by_flags(context: Context, actions: Sequence[Action]) -> list[str]:
+def _describe_what_may_not_be_changed(context: Context, actions: Sequence[Action]) -> list[str]:
     """Descriptions of everything that may not be changed. Changes nothing itself. A directory of ours without write
     permission is no obstacle: the plan opens and closes it. Mount points are read anew, because they may have changed
     since planning."""
@@ -253,12 +253,12 @@ def _forbidden_by_flags(context: Context, actions: Sequence[Action]) -> list[str
             why = "" if status is None else state.why_unchangeable(name, status, action)
             if why:
                 found[action.source] = f"{paths.lossy_text(action.source)} {why}"
-            if _changes_names(action, status) and (why := state.why_no_names()):
+            if _changes_names(action, status) and (why := state.why_names_may_not_change()):
                 found[directory] = why
     return list(found.values())
 
 
-def under_mounts(context: Context, actions: Iterable[Action]) -> dict[bytes, str]:
+def find_actions_below_mounts(context: Context, actions: Iterable[Action]) -> dict[bytes, str]:
     """{path: description of its mount point} for actions on paths below a mount point."""
     context.tree.update_mounts()
     points = ((action.path, context.tree.mounts.mount_point_at_or_above(action.source)) for action in actions)
@@ -270,10 +270,10 @@ def _changes_names(action: Action, status: os.stat_result | None) -> bool:
     before, after = action.before, action.after
     if before is None or after is None or before.kind != after.kind or action.source != action.path or content_differs(action):
         return True
-    return _needs_copy(action, status)
+    return _must_be_replaced_by_copy(action, status)
 
 
-def _needs_copy(action: Action, status: os.stat_result | None) -> bool:
+def _must_be_replaced_by_copy(action: Action, status: os.stat_result | None) -> bool:
     """True if a file's mode changes and it has hard links: then a copy replaces it. `status` is its lstat."""
     before, after = action.before, action.after
     if before is None or after is None or after.kind in (DIR, LINK) or same_for_restore(before, after):
@@ -378,7 +378,7 @@ class _OpenParent:
             return "belongs to another user, and its directory has the sticky bit: it can be neither replaced nor removed"
         return ""
 
-    def why_no_names(self) -> str:
+    def why_names_may_not_change(self) -> str:
         """Why the current directory's names may not change, or "". Returns the reason only once per directory."""
         directory = self._directory
         if directory is None or self._reported:

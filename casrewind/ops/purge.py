@@ -40,7 +40,7 @@ from ..store.reachability import Marker, references
 from . import gc
 from .context import Context
 from .damage import DamageSearch
-from .restorable import naming_checkpoint
+from .restorable import name_checkpoint_in_errors
 from .restore import Declined
 from .save import scan_now
 
@@ -105,12 +105,12 @@ def purge(context: Context, scope: Sequence[bytes], *, confirm: Confirm | None =
     if dry_run:
         with context.store.hold_shared_lock():
             refuse_open_restores(context)
-            return _report(context, _Collector(context, asked, _digest_only), dry_run=True)
+            return _report_of_purge(context, _Collector(context, asked, _digest_only), dry_run=True)
     with maintenance.exclude_other_maintenance():
         finish_interrupted(context, maintenance)
         with context.store.hold_shared_lock():
             refuse_open_restores(context)
-            report = _report(context, found := _Collector(context, asked, _digest_only), dry_run=False)
+            report = _report_of_purge(context, found := _Collector(context, asked, _digest_only), dry_run=False)
         if not report.purged and not found.gone:
             return report  # already purged
         if confirm is not None and not confirm(report):
@@ -130,7 +130,7 @@ def _digest_only(_kind: int, data: bytes) -> bytes:
     return digests.of(data)
 
 
-def _report(context: Context, found: "_Collector", *, dry_run: bool) -> Purged:
+def _report_of_purge(context: Context, found: "_Collector", *, dry_run: bool) -> Purged:
     purged, equal = found.count_affected()
     lengths = context.store.lengths(sorted(found.gone))
     scan = scan_now(context, dry := DryRunWriter(context.store.read))
@@ -149,34 +149,34 @@ class _Collector:
         """Reads everything it needs. Raises PathNotFound, UsageError."""
         self._context, self._put = context, put
         self._scope = paths.PathScope(asked)
-        self._load = lru_cache(_CACHED)(self._tree)
+        self._load = lru_cache(_CACHED)(self._load_tree_or_lost)
         self.points = checkpoints_of(context)
         self.gone: set[bytes] = set()
         self.seen: set[bytes] = set()
         """Requested paths that a checkpoint has, including already purged ones."""
         self._nothing: dict[int, bytes] = {}
         self._with_content: dict[bytes, bool] = {}
-        with naming_checkpoint(context.store):
+        with name_checkpoint_in_errors(context.store):
             self._asked = {root: dict(self._entries_at(root, asked)) for root in {point.tree for point in self.points}}
         self._domains = {digest: context.store.domain(digest) for digest in {point.domain for point in self.points}}
-        stored_plans = ((digest, self._blob(digest, packs.PLAN)) for digest in gc.step_plans(context))
+        stored_plans = ((digest, self._read_blob_or_none(digest, packs.PLAN)) for digest in gc.step_plans(context))
         self._plans = {digest: plans.decode(data) for digest, data in stored_plans if data is not None}
         self._collect_content()
         self._search = DamageSearch(context.store, self.gone, strict=True)
         self._new_domains = self._without_rules()
-        with naming_checkpoint(context.store):
+        with name_checkpoint_in_errors(context.store):
             self._changes = {root: self._changes_of(root) for root in self._asked}
         self.without_transcript = {point.id for point in self.points if self._search.of_transcript(point)}
 
-    def _blob(self, digest: bytes, kind: int) -> bytes | None:
+    def _read_blob_or_none(self, digest: bytes, kind: int) -> bytes | None:
         """A blob; None if it is missing from the store. Raises StoreDamaged if it is damaged."""
         try:
             return self._context.store.read(digest, kind)
         except errors.BlobMissing:
             return None
 
-    def _tree(self, digest: bytes) -> manifest.Tree | NodeList:
-        data = self._blob(digest, packs.TREE)
+    def _load_tree_or_lost(self, digest: bytes) -> manifest.Tree | NodeList:
+        data = self._read_blob_or_none(digest, packs.TREE)
         return LOST if data is None else manifest.decode_node(data)
 
     def _entries_at(self, root: bytes, asked: Sequence[bytes]) -> Iterator[tuple[bytes, Entry]]:
@@ -194,9 +194,9 @@ class _Collector:
 
     def _collect_content(self) -> None:
         entries = [entry for found in self._asked.values() for entry in found.values()]
-        for action in self._named_actions():
+        for action in self._actions_at_requested_paths():
             entries += [entry for entry in (action.before, action.after) if entry is not None and entry.kind != DIR]
-        rules = self._named_rules()
+        rules = self._digests_of_requested_rule_files()
         if not entries and not self.seen and not rules:
             raise errors.PathNotFound(
                 "no checkpoint has a file there: nothing was purged",
@@ -207,12 +207,12 @@ class _Collector:
                 self.gone.add(entry.digest)
         self.gone |= rules - {digests.of(b"")}
 
-    def _named_rules(self) -> set[bytes]:
+    def _digests_of_requested_rule_files(self) -> set[bytes]:
         """The digests of the rule files at the requested paths, including rule files purged earlier."""
         every = (rule for domain in self._domains.values() for rule in (*domain.rules, *domain.unstored))
         return {rule.digest for rule in every if self._scope.covers(rule_path(rule))}
 
-    def _named_actions(self) -> Iterator[Action]:
+    def _actions_at_requested_paths(self) -> Iterator[Action]:
         for actions in self._plans.values():
             yield from (item for item in actions if self._scope.covers(item.path) or self._scope.covers(item.source))
 
@@ -222,7 +222,7 @@ class _Collector:
         if digest not in self._with_content:
             if depth > chunker.MOST_LEVELS:
                 raise errors.ManifestCorrupt("damaged chunk list: levels out of order", "run casrewind verify")
-            data = self._blob(digest, packs.CHUNK_LIST)
+            data = self._read_blob_or_none(digest, packs.CHUNK_LIST)
             has_content = data is None
             for reference in dict.fromkeys(references(packs.CHUNK_LIST, data)) if data is not None else ():
                 if reference.kind == packs.CHUNK_LIST:
@@ -247,7 +247,7 @@ class _Collector:
         it deletes nothing below their directories. Raises UsageError if the bytes are a checkpoint's rules and that
         rule file was not named."""
         found = {}
-        named = self._named_rules()
+        named = self._digests_of_requested_rule_files()
         for digest, domain in self._domains.items():
             lost = tuple(rule for rule in domain.rules if rule.digest in self.gone)
             for rule in lost:
@@ -288,9 +288,9 @@ class _Collector:
 
     def ledger_changes(self) -> LedgerRewrite:
         """The changes to the ledger. Stores all new trees and plans."""
-        trees = {root: self._purged_tree(root) for root, changes in self._changes.items() if changes}
+        trees = {root: self._store_purged_tree(root) for root, changes in self._changes.items() if changes}
         points = {point.id: changes for point in self.points if (changes := self._changed_fields(point, trees))}
-        new = {digest: self._purged_plan(actions) for digest, actions in self._plans.items()}
+        new = {digest: self._store_purged_plan(actions) for digest, actions in self._plans.items()}
         return LedgerRewrite(points, {old: put for old, put in new.items() if old != put}, lambda label: label, frozenset(self.gone))
 
     def _changed_fields(self, point: Checkpoint, trees: dict[bytes, bytes]) -> Fields:
@@ -307,14 +307,14 @@ class _Collector:
             changes["domain"] = self._put(packs.DOMAIN, domains.encode(self._new_domains[point.domain]))
         return changes
 
-    def _purged_tree(self, root: bytes) -> bytes:
-        changes = {path: _purged(entry) for path, entry in self._changes[root].items()}
+    def _store_purged_tree(self, root: bytes) -> bytes:
+        changes = {path: _purged_entry_of(entry) for path, entry in self._changes[root].items()}
         return manifest_edits.with_replaced_entries(self._load, lambda data: self._put(packs.TREE, data), root, changes)
 
-    def _purged_plan(self, actions: Iterable[Action]) -> bytes:
-        return self._put(packs.PLAN, plans.encode([action for action in actions if not self._is_lost(action)]))
+    def _store_purged_plan(self, actions: Iterable[Action]) -> bytes:
+        return self._put(packs.PLAN, plans.encode([action for action in actions if not self._needs_purged_content(action)]))
 
-    def _is_lost(self, action: Action) -> bool:
+    def _needs_purged_content(self, action: Action) -> bool:
         named = self._scope.covers(action.path) or self._scope.covers(action.source)
         for entry in (action.before, action.after):
             if entry is not None and entry.kind != DIR and (named or (entry.kind == FILE and self._search.of_file(entry))):
@@ -322,7 +322,7 @@ class _Collector:
         return False
 
 
-def _purged(entry: Entry) -> Entry:
+def _purged_entry_of(entry: Entry) -> Entry:
     return Entry(PURGED, entry.mode, entry.size)
 
 
@@ -352,13 +352,13 @@ def carry_out(context: Context, maintenance: Maintenance, collect: Callable[[Put
         with maintenance.hold_store_exclusively():
             if done := maintenance.newest_seq() == seq:
                 refuse_open_restores(context)
-                _begin(context, maintenance, found)
+                _rewrite_ledger(context, maintenance, found)
         if done:
             break
     else:
         with maintenance.hold_store_exclusively():  # block all saves: a stream of saves could delay the purge forever
             reach, seq, found = _store_and_mark(context, maintenance, collect, held=True)
-            _begin(context, maintenance, found)
+            _rewrite_ledger(context, maintenance, found)
     if damaged := gc.finish_purge(context, maintenance, reach, seq):
         raise errors.StoreDamaged(gc.UNSWEPT.format(len(damaged)), gc.FINISH_PURGE)
 
@@ -380,13 +380,13 @@ def _mark_reachable(context: Context, found: LedgerRewrite) -> Marker:
     reach = Marker(context.store.read_many, context.counter("marking"))
     points = [point._replace(**found.points.get(point.id, {})) for point, _ in context.store.checkpoints()]
     gc.mark_points(reach, points, [found.plans.get(plan, plan) for plan in gc.step_plans(context)])
-    gc.refuse_damage(reach)
+    gc.raise_if_marking_met_damage(reach)
     if needed := sum(1 for digest in found.gone if digest in reach.marked):
         raise errors.StoreError(f"nothing was purged: {needed} blobs of it are needed by what checkpoints rest on themselves")
     return reach
 
 
-def _begin(context: Context, maintenance: Maintenance, found: LedgerRewrite) -> None:
+def _rewrite_ledger(context: Context, maintenance: Maintenance, found: LedgerRewrite) -> None:
     def convert(kind: int, seq: int, payload: bytes) -> bytes:
         if kind == ledger.CHECKPOINT:
             point = checkpoints.decode(seq, payload)

@@ -27,7 +27,7 @@ from ..store.reachability import references
 from .context import Context
 from .damage import DamageSearch
 from .purge import Fields, LedgerRewrite, carry_out, checkpoints_of, finish_interrupted, refuse_open_restores, rule_path
-from .restorable import naming_checkpoint
+from .restorable import name_checkpoint_in_errors
 from .restore import Declined
 from .save import PROMPT
 
@@ -86,22 +86,22 @@ def purge_text(context: Context, text: bytes, *, confirm: Confirm | None = None,
     if dry_run:
         with context.store.hold_shared_lock():
             refuse_open_restores(context)
-            return _report(context, found, dry_run=True)
+            return _report_of_text_purge(context, found, dry_run=True)
     with maintenance.exclude_other_maintenance():
         finish_interrupted(context, maintenance)
         with context.store.hold_shared_lock():
             refuse_open_restores(context)
-            report = _report(context, found, dry_run=False)
+            report = _report_of_text_purge(context, found, dry_run=False)
         if confirm is not None and not confirm(report):
             raise Declined
         found.count_and_blank_in_log(dry=False)  # before the ledger: finishing an interrupted purge cleans none of these
         found.count_and_replace_in_sessions(dry=False)
-        found.forget_missed()
+        found.forget_missed_events_with_text()
         carry_out(context, maintenance, lambda _: found.ledger_changes())
     return report
 
 
-def _report(context: Context, found: "_TextSearch", *, dry_run: bool) -> TextPurged:
+def _report_of_text_purge(context: Context, found: "_TextSearch", *, dry_run: bool) -> TextPurged:
     changed = found.ledger_changes().points.values()
     marks = sum(1 for _, marked in context.store.checkpoints() if found.text_or_dropped(marked.label) != marked.label)
     covered = Covered(
@@ -145,12 +145,12 @@ def _forms_of_secret(text: bytes) -> set[bytes]:
         decoded = text.decode("utf-8")
     except UnicodeDecodeError:
         return {text}  # JSON cannot contain it
-    once = {_escaped(decoded, ascii_only=flag) for flag in (True, False)}
-    twice = {_escaped(form, ascii_only=flag) for form in once for flag in (True, False)}
+    once = {_escape_as_json(decoded, ascii_only=flag) for flag in (True, False)}
+    twice = {_escape_as_json(form, ascii_only=flag) for form in once for flag in (True, False)}
     return {text} | {form.encode() for form in once | twice}
 
 
-def _escaped(text: str, *, ascii_only: bool) -> str:
+def _escape_as_json(text: str, *, ascii_only: bool) -> str:
     return json.dumps(text, ensure_ascii=ascii_only)[1:-1]
 
 
@@ -169,16 +169,16 @@ class _TextSearch:
         report = self._context.counter("looking through conversations")
         points = {}
         for number, point in enumerate(checkpoints_of(self._context)):
-            if changes := self._changes(point):
+            if changes := self._fields_without_text(point):
                 points[point.id] = changes
             if report is not None:
                 report(number + 1)
         return LedgerRewrite(points, {}, self.text_or_dropped, frozenset())
 
-    def _changes(self, point: Checkpoint) -> Fields:
+    def _fields_without_text(self, point: Checkpoint) -> Fields:
         new = self._edited_text_fields(point)
-        new["more"] = point.more._replace(**self._edited_text_fields(point.more), meta=self._meta(point.more.meta))
-        if point.transcript is not None and self._in_transcript(point.transcript):
+        new["more"] = point.more._replace(**self._edited_text_fields(point.more), meta=self._meta_without_text(point.more.meta))
+        if point.transcript is not None and self._is_in_transcript(point.transcript):
             new["transcript"] = None
         return {name: value for name, value in new.items() if value != getattr(point, name)}
 
@@ -187,7 +187,7 @@ class _TextSearch:
         found = fields._asdict().items()
         return {name: self.text_or_dropped(value) for name, value in found if isinstance(value, str) and name not in _KEPT}
 
-    def _meta(self, pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    def _meta_without_text(self, pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
         """The keys and values as they should be. A text may be in both, as they are shown: key=value."""
         new: dict[str, str] = {}
         for key, value in pairs:
@@ -201,12 +201,12 @@ class _TextSearch:
         """Return `text`, or DROPPED if it contains the secret or is truncated within the secret."""
         return DROPPED if self.secret.is_in(tlv.text(text), cut=len(text) >= PROMPT) else text
 
-    def _in_transcript(self, entry: Entry) -> bool:
+    def _is_in_transcript(self, entry: Entry) -> bool:
         if entry.size > cursors.MOST:
             raise errors.ManifestCorrupt(f"refused: a stored conversation of {entry.size:,} bytes, which is more than a hook stores of one")
-        return self.in_list(entry.chunks, entry.size) if entry.chunks else self._is_in_chunks([ChunkRef(entry.digest, entry.size)])
+        return self.is_in_list(entry.chunks, entry.size) if entry.chunks else self._is_in_chunks([ChunkRef(entry.digest, entry.size)])
 
-    def in_list(self, digest: bytes, size: int) -> bool:
+    def is_in_list(self, digest: bytes, size: int) -> bool:
         """True if the file of `size` bytes with this chunk list contains the text."""
         return self._is_in_chunks(list(chunker.chunks_of_list(lambda node: self._context.store.read(node, packs.CHUNK_LIST), digest, size)))
 
@@ -238,7 +238,7 @@ class _TextSearch:
         with store_errors("writing the sessions of", self._context.store.path):
             return sessions.rename_bad_events(lambda event: self.text_or_dropped(event) != event, DROPPED, dry=dry)
 
-    def forget_missed(self) -> None:
+    def forget_missed_events_with_text(self) -> None:
         """Forget events that wait for their record, if their prompt contains the text."""
         with store_errors("writing the events of", self._context.store.path):
             for events in missed_events.missed_events_of_store(self._context.store.path):
@@ -261,18 +261,18 @@ def _files_with_text(context: Context, found: _TextSearch) -> Iterator[Holder]:
     """The stored files that contain the text, each with the newest such checkpoint."""
     points = checkpoints_of(context)
     stored = _blobs_of(context, points)
-    every = (item for kind in (packs.FILE, packs.RULES) for item in _read_all(context, sorted(stored[kind]), kind))
+    every = (item for kind in (packs.FILE, packs.RULES) for item in _read_all_or_raise(context, sorted(stored[kind]), kind))
     bad = {digest for digest, data in every if found.secret.is_in(data)}
     report = context.counter("looking through large files")
     for number, (digest, size) in enumerate(stored[packs.CHUNK_LIST].items()):
-        if found.in_list(digest, size):
+        if found.is_in_list(digest, size):
             bad.add(digest)
         if report is not None:
             report(number + 1)
     newest: dict[bytes, str] = {}
     search = DamageSearch(context.store, bad)
     for point in points if bad else ():
-        with naming_checkpoint(context.store):
+        with name_checkpoint_in_errors(context.store):
             for _, path in search.of_tree(point.tree):
                 newest.setdefault(path, point.id)
         for rule in context.store.domain(point.domain).rules:
@@ -298,7 +298,7 @@ def _blobs_of(context: Context, points: list[Checkpoint]) -> dict[int, dict[byte
     return found
 
 
-def _read_all(context: Context, wanted: list[bytes], kind: int) -> Iterator[tuple[bytes, bytes]]:
+def _read_all_or_raise(context: Context, wanted: list[bytes], kind: int) -> Iterator[tuple[bytes, bytes]]:
     """Yields (digest, bytes) of every blob, in batches. Raises StoreDamaged for an unreadable blob: it may hold the
     text."""
     report = context.progress_bar("looking through files")

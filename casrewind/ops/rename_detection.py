@@ -48,13 +48,13 @@ def find_renames(found: Comparison) -> tuple[Rename, ...]:
         return ()
     made = [*_exact_renames(gone, come)]
     sources, targets = {item.source for item in made}, {item.path for item in made}
-    gone = [pair for pair in gone if pair[0] not in sources and _is_comparable(pair[1])]
-    come = [pair for pair in come if pair[0] not in targets and _is_comparable(pair[1])]
+    gone = [pair for pair in gone if pair[0] not in sources and _is_file_to_compare(pair[1])]
+    come = [pair for pair in come if pair[0] not in targets and _is_file_to_compare(pair[1])]
     made += _similar_renames(found, gone, come)
     return tuple(sorted(made, key=lambda item: item.path))
 
 
-def _is_comparable(entry: Entry) -> bool:
+def _is_file_to_compare(entry: Entry) -> bool:
     return entry.kind == FILE and 0 < entry.size <= _MOST_BYTES
 
 
@@ -67,11 +67,11 @@ def _exact_renames(gone: Sequence[tuple[bytes, Entry]], come: Sequence[tuple[byt
     names: dict[tuple[tuple[str, bytes, bytes], bytes], list[tuple[bytes, Entry]]] = {}
     for key, pairs in by_content.items():
         for path, entry in reversed(pairs):
-            names.setdefault((key, _name(path)), []).append((path, entry))
+            names.setdefault((key, _last_component(path)), []).append((path, entry))
     taken = set()
     for path, entry in come:
         key = (entry.kind, entry.digest, entry.target)
-        same = names.get((key, _name(path)))
+        same = names.get((key, _last_component(path)))
         if same:
             source, old = same.pop()
             taken.add(source)
@@ -85,7 +85,7 @@ def _exact_renames(gone: Sequence[tuple[bytes, Entry]], come: Sequence[tuple[byt
             yield Rename(pair[0], path, pair[1], entry, 100)
 
 
-def _name(path: bytes) -> bytes:
+def _last_component(path: bytes) -> bytes:
     return path.rpartition(b"/")[2]
 
 
@@ -94,26 +94,26 @@ def _similar_renames(
 ) -> Iterator[Rename]:
     """The renames with similar content: the most similar ones first, then those with equal names."""
     if max(len(gone), len(come)) > _MOST_FILES:
-        both = {_name(path) for path, _ in gone} & {_name(path) for path, _ in come}
-        gone = [pair for pair in gone if _name(pair[0]) in both][:_MOST_FILES]
-        come = [pair for pair in come if _name(pair[0]) in both][:_MOST_FILES]
+        both = {_last_component(path) for path, _ in gone} & {_last_component(path) for path, _ in come}
+        gone = [pair for pair in gone if _last_component(pair[0]) in both][:_MOST_FILES]
+        come = [pair for pair in come if _last_component(pair[0]) in both][:_MOST_FILES]
     if not gone or not come:
         return
     room = [_ALL_BYTES]
     known: dict[bytes, list[tuple[int, int]]] = {}  # by piece: the removed files that have it, and how often
     for number, (path, entry) in enumerate(gone):
-        for piece, times in _pieces(found, path, entry, room, of_new=False).items():
+        for piece, times in _count_lines(found, path, entry, room, of_new=False).items():
             known.setdefault(piece, []).append((number, times))
     scores = []
     for number, (path, entry) in enumerate(come):
         common: Counter[int] = Counter()
-        for piece, times in _pieces(found, path, entry, room, of_new=True).items():
+        for piece, times in _count_lines(found, path, entry, room, of_new=True).items():
             for other, others in known.get(piece, ()):
                 common[other] += min(times, others) * len(piece)
         for other, size in common.items():
             similarity = 100 * size // max(entry.size, gone[other][1].size)
             if similarity >= LEAST:
-                is_named = _name(path) == _name(gone[other][0])
+                is_named = _last_component(path) == _last_component(gone[other][0])
                 scores.append((-similarity, not is_named, other, number))
     sources, targets = set(), set()
     for similarity, _, other, number in sorted(scores):
@@ -123,7 +123,7 @@ def _similar_renames(
             yield Rename(gone[other][0], come[number][0], gone[other][1], come[number][1], min(-similarity, 99))
 
 
-def _pieces(found: Comparison, path: bytes, entry: Entry, room: list[int], *, of_new: bool) -> Counter[bytes]:
+def _count_lines(found: Comparison, path: bytes, entry: Entry, room: list[int], *, of_new: bool) -> Counter[bytes]:
     """The lines of a file, long lines in pieces, and how often it has each. Empty for an unreadable file."""
     if entry.size > room[0]:
         return Counter()

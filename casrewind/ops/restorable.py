@@ -55,7 +55,7 @@ def readable_entries(load: Loader, root: bytes, lost: list[Kept], *, in_order: b
     )
 
 
-def _is_whole(load: Loader, root: bytes, now: bytes) -> bool:
+def _is_readable_throughout(load: Loader, root: bytes, now: bytes) -> bool:
     """True if every tree of a manifest is readable. Skips trees that the manifest `now` has in the same place."""
     stack: list[tuple[bytes, bytes | None, int]] = [(root, now, 0)]
     seen: set[int] = set()
@@ -76,14 +76,14 @@ def _is_whole(load: Loader, root: bytes, now: bytes) -> bool:
     return True
 
 
-def without_damage(load: Loader, put: Callable[[bytes], bytes], target: bytes, now: bytes, *, names: bool) -> ReadableTarget:
+def readable_part_of_target(load: Loader, put: Callable[[bytes], bytes], target: bytes, now: bytes, *, names: bool) -> ReadableTarget:
     """The manifest `target`, with each damaged directory replaced by what the manifest `now` has there.
 
     Trees that both manifests share are not read, because they do not change, unless `names` requests all paths or
     something is lost. Raises StoreDamaged if the root's own tree is damaged.
     """
     lost: list[Kept] = []
-    if not names and _is_whole(load, target, now):
+    if not names and _is_readable_throughout(load, target, now):
         return ReadableTarget(target, None, ())
     named = {path: entry.kind for path, entry in readable_entries(load, target, lost)}
     if not lost:
@@ -312,7 +312,7 @@ def _rule_files(read_blob: ReadBlob, rules: Iterable[RuleRef]) -> Iterator[RuleF
 
 
 @contextmanager
-def naming_checkpoint(store: Store) -> Iterator[None]:
+def name_checkpoint_in_errors(store: Store) -> Iterator[None]:
     """Add the checkpoint's id to a ManifestRefused error."""
     try:
         yield
@@ -323,5 +323,5 @@ def naming_checkpoint(store: Store) -> Iterator[None]:
 
 def walk_with_checkpoint_id(store: Store, tree: bytes) -> Iterator[tuple[bytes, Entry]]:
     """Like manifest.walk, with `naming`."""
-    with naming_checkpoint(store):
+    with name_checkpoint_in_errors(store):
         yield from manifest.walk(store.load_tree, tree)

@@ -24,7 +24,7 @@ from . import capture_before_restore, preflight
 from .capture_before_restore import CapturedState
 from .context import Context
 from .execute import Restored, execute
-from .restorable import RecordedPaths, naming_checkpoint, recorded_coverage
+from .restorable import RecordedPaths, name_checkpoint_in_errors, recorded_coverage
 
 if TYPE_CHECKING:  # few restores have edits
     from .chosen_edits import Edits
@@ -94,7 +94,7 @@ def restore(
         return _prepare(context, writer, target, scope, edits, skip_damaged=skip_damaged, keeper=keeper)
 
     if dry_run:
-        return only_plan(context, prepared)
+        return plan_without_changes(context, prepared)
     with context.store.hold_restore_lock(context.root.key), context.store.writing() as writer:
         preflight.refuse_open_journal(context)
         preflight.refuse_forgotten(context, target)
@@ -106,10 +106,10 @@ def restore(
         return confirm_and_execute(context, writer, operation, report, now, confirm)
 
 
-def only_plan(context: Context, prepared: Prepared) -> Restored:
+def plan_without_changes(context: Context, prepared: Prepared) -> Restored:
     """What would be done. Publishes and changes nothing. Raises as the operation would."""
     report, now = prepared(DryRunWriter(context.store.read, context.store.read_many))
-    preflight.check_actions(context, now, report.actions)
+    preflight.check_and_add_parent_modes(context, now, report.actions)
     return report._replace(dry_run=True)
 
 
@@ -120,11 +120,11 @@ def confirm_and_execute(
     if confirm is not None and not confirm(Plan(report.actions, report.kept, report.merged)):
         raise Declined
     if report.merged:
-        from .compare import refuse_changed
+        from .compare import refuse_files_changed_since_merge
 
-        refuse_changed(context, report.actions, report.merged)
+        refuse_files_changed_since_merge(context, report.actions, report.merged)
         report = report._replace(actions=plans.with_times(report.actions, {item.path for item in report.merged}, time.time_ns()))
-    actions = preflight.check_actions(context, now, report.actions)  # only now: the user may confirm late
+    actions = preflight.check_and_add_parent_modes(context, now, report.actions)  # only now: the user may confirm late
     return execute(context, writer, operation, report, now, actions)
 
 
@@ -138,12 +138,12 @@ def _prepare(
         from .compare import missing_paths
 
         missing_paths(context, [target], scope)
-    with naming_checkpoint(context.store):
+    with name_checkpoint_in_errors(context.store):
         now = capture_before_restore.capture_for(context, writer, target.tree, scope)
     record = recorded_coverage(context.store, target)
     places = paths.PathScope(scope)
     lost = [*(item for item in now.target.lost if places.covers(item.path)), *record.lost]
-    plan = _plan(context, now, record, scope)
+    plan = _plan_for_target(context, now, record, scope)
     if keeping is not None:
         plan = keeping.plan(writer, now, plan)
     plan = preflight.checked_plan(
@@ -154,17 +154,18 @@ def _prepare(
         from .chosen_edits import chosen_actions
 
         plan = plan._replace(actions=chosen_actions(plans.sort_and_pack(plan.actions), edits, writer))
-    report = _report(target, now, plan, [*plan.kept, *lost, *now.kept, *_torn_paths(plan, record)], scope)
+    report = _report_of_restore(target, now, plan, [*plan.kept, *lost, *now.kept, *_torn_paths(plan, record)], scope)
     return report if keeping is None else report._replace(merged=keeping.merged(plan), edited=keeping.paths_with_edits(plan)), now
 
 
-def _plan(context: Context, now: CapturedState, record: RecordedPaths, scope: Sequence[bytes]) -> Plan:
+def _plan_for_target(context: Context, now: CapturedState, record: RecordedPaths, scope: Sequence[bytes]) -> Plan:
     plan = plans.build_plan(diffs.diff(now.load, now.tree, now.target.tree), record.why_not_captured, scope)
     if context.tree.ignores_case_in_names():
         plan = plans.fold_plan(plan, now.target.named or ())
     if record.late:
         late = frozenset(record.late)
-        plan = preflight.without_lost(plan, [Kept(action.path, _LATE, benign=False) for action in plan.actions if action.path in late])
+        left = [Kept(action.path, _LATE, benign=False) for action in plan.actions if action.path in late]
+        plan = preflight.without_lost_paths(plan, left)
     actions, stores = ProtectedStores(context.tree, context.policy.excluded).split_off_protected(plan.actions)
     return plans.keep_paths(Plan(actions, plan.kept), stores) if stores else plan
 
@@ -175,7 +176,7 @@ def _torn_paths(plan: Plan, record: RecordedPaths) -> list[Kept]:
     return [Kept(path, _TORN, benign=False) for path in record.unstable if actions.get(path) is not None]
 
 
-def _report(target: Checkpoint, now: CapturedState, plan: Plan, kept: list[Kept], scope: Sequence[bytes]) -> Restored:
+def _report_of_restore(target: Checkpoint, now: CapturedState, plan: Plan, kept: list[Kept], scope: Sequence[bytes]) -> Restored:
     written = (action.path for action in plan.actions if action.after is not None and action.after.kind != DIR)
     if scope:
         places = paths.PathScope(scope)

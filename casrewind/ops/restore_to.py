@@ -24,7 +24,7 @@ from . import carried_ignored_files, directory_origins, preflight
 from .context import Context
 from .execute import Restored, WrittenDirectory
 from .new_directories import Destination, Row, Writing, rows_made
-from .restorable import naming_checkpoint, readable_entries
+from .restorable import name_checkpoint_in_errors, readable_entries
 from .worktree_copies import WorktreeCopies
 
 _REMEMBERED = 1000
@@ -46,38 +46,38 @@ def materialise(
     lies in another, StoreFull, StoreDamaged unless `skip_damaged`, WorkspaceError.
     """
     given = [directories] if isinstance(directories, str) else list(directories)
-    _refuse(context, given)
+    _refuse_unusable_directories(context, given)
     began = time.monotonic()
     with context.store.hold_shared_lock():
         if is_published:
             preflight.refuse_forgotten(context, target)
         lost: list[Kept] = []
         purged: list[Kept] = []
-        with naming_checkpoint(context.store):
+        with name_checkpoint_in_errors(context.store):
             load = TreeCache(TreesAhead(context.store.load_tree, context.store.read_many), _REMEMBERED)
             found = readable_entries(load, target.tree, lost, in_order=True)
-            everything = plans.sort_and_pack(_actions(found, purged))
+            everything = plans.sort_and_pack(_make_actions_without_purged(found, purged))
         kinds = chain(((path, entry.kind) for path, entry in rows_made(everything)), ((item.path, PURGED) for item in purged))
         more = carried_ignored_files.find_within_limit(context, kinds) if from_worktree else carried_ignored_files.NOTHING
         if lost or skip_damaged:  # find what must be skipped before anything is written
             lost += preflight.unreadable_content(context, everything)
         if not skip_damaged:
-            preflight.refuse_lost(lost, preflight.SKIP_DAMAGED)
-        actions = preflight.without_lost(Plan(everything, ()), [item for item in lost if item.path]).actions
+            preflight.refuse_lost_content(lost, preflight.SKIP_DAMAGED)
+        actions = preflight.without_lost_paths(Plan(everything, ()), [item for item in lost if item.path]).actions
         places = [Destination(directory) for directory in given]
-        count, size = _count(actions)
-        _check_room(places, more.size + size)
+        count, size = _count_files_and_bytes(actions)
+        _refuse_unless_room_for_all(places, more.size + size)
         if dry_run:
-            return _planned(target, places, actions, [*purged, *lost, *more.kept], count, more)
+            return _report_of_plan(target, places, actions, [*purged, *lost, *more.kept], count, more)
         try:
             with WorktreeCopies(context) as copies:
                 writing = Writing(context, places, copies if from_worktree else None)
                 notes = writing.write_all(actions, more, durable=durable)
         except BaseException as error:
             for place in places:
-                place.throw_away()
+                place.remove_all_that_was_made()
             if isinstance(error, errors.StoreDamaged):
-                preflight.refuse_lost(preflight.unreadable_content(context, everything), preflight.SKIP_DAMAGED)
+                preflight.refuse_lost_content(preflight.unreadable_content(context, everything), preflight.SKIP_DAMAGED)
             raise
         finally:
             for place in places:
@@ -99,7 +99,7 @@ def materialise(
     )  # fmt: skip
 
 
-def _planned(
+def _report_of_plan(
     target: Checkpoint, places: Sequence[Destination], actions: Sequence[Action], kept: Iterable[Kept], count: int,
     more: carried_ignored_files.Carried,
 ) -> Restored:
@@ -112,7 +112,7 @@ def _planned(
     )  # fmt: skip
 
 
-def _actions(found: Iterable[Row], purged: list[Kept]) -> Iterator[Action]:
+def _make_actions_without_purged(found: Iterable[Row], purged: list[Kept]) -> Iterator[Action]:
     """Yield the actions that make these rows. What was purged is added to `purged`."""
     for path, entry in found:
         if entry.kind == PURGED:
@@ -121,7 +121,7 @@ def _actions(found: Iterable[Row], purged: list[Kept]) -> Iterator[Action]:
             yield Action(path, None, entry, path)
 
 
-def _count(actions: Iterable[Action]) -> tuple[int, int]:
+def _count_files_and_bytes(actions: Iterable[Action]) -> tuple[int, int]:
     """How many files and links the actions make, and the bytes of the files."""
     count = size = 0
     for _, entry in rows_made(actions):
@@ -162,7 +162,7 @@ def _not_written_error(failed: Sequence[Destination], written: Sequence[Destinat
     return kind(f"cannot write to {shown}{path}: {reason_of(error)}; nothing of the checkpoint is there{more}")
 
 
-def _refuse(context: Context, directories: Sequence[str]) -> None:
+def _refuse_unusable_directories(context: Context, directories: Sequence[str]) -> None:
     """Raise an error if one of the directories may not receive a checkpoint."""
     for directory in directories:
         _refuse_directory(context, directory)
@@ -180,13 +180,13 @@ def _refuse_overlaps(directories: Sequence[str]) -> None:
                 raise errors.UsageError(what, "give --to directories beside each other")
 
 
-def _check_room(places: Sequence[Destination], size: int) -> None:
+def _refuse_unless_room_for_all(places: Sequence[Destination], size: int) -> None:
     """Raise StoreFull if the file systems of the directories have too little room for all of them."""
     on_device = Counter(os.stat(place.above).st_dev for place in places)
     for place in places:
         number = on_device.pop(os.stat(place.above).st_dev, 0)
         if number:
-            preflight.check_room(place.above, (), copied=size * number)
+            preflight.refuse_unless_room(place.above, (), copied=size * number)
 
 
 def _refuse_directory(context: Context, directory: str) -> None:

@@ -62,14 +62,14 @@ def restored_since(context: Context, event: Event, since: int) -> RestoredSince 
         operation for operation in context.store.operations(since)
         if operation.worktree == context.root.key and operation.session != event.session and operation.safety not in cut
     ]  # fmt: skip
-    written, removed, is_whole = _paths(context, found)
+    written, removed, is_whole = _written_and_removed_paths(context, found)
     if not written and not removed and is_whole:
         return None
-    left = _not_reversed(found) or found[-1:]  # an undo that kept a path is no whole reversal
+    left = _without_reversed(found) or found[-1:]  # an undo that kept a path is no whole reversal
     return RestoredSince(tuple(_what_was_done(context, event, operation) for operation in left), written, removed, is_whole)
 
 
-def _not_reversed(operations: Sequence[Operation]) -> list[Operation]:
+def _without_reversed(operations: Sequence[Operation]) -> list[Operation]:
     left: list[Operation] = []
     for operation in operations:
         if left and left[-1].op in _REVERSED.get(operation.op, ()):
@@ -79,7 +79,7 @@ def _not_reversed(operations: Sequence[Operation]) -> list[Operation]:
     return left
 
 
-def _paths(context: Context, operations: Sequence[Operation]) -> tuple[tuple[bytes, ...], tuple[bytes, ...], bool]:
+def _written_and_removed_paths(context: Context, operations: Sequence[Operation]) -> tuple[tuple[bytes, ...], tuple[bytes, ...], bool]:
     """Returns (paths written, paths removed, True if all plans could be read) of operations, oldest first. A directory
     counts only if no file changed."""
     sides: dict[bytes, tuple[Entry | None, Entry | None]] = {}

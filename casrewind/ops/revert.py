@@ -31,7 +31,7 @@ from .compare import read_present
 from .context import Context
 from .execute import Restored
 from .later_edits import Editors, LaterEdits
-from .restore import Confirm, confirm_and_execute, only_plan
+from .restore import Confirm, confirm_and_execute, plan_without_changes
 from .turn_view import TurnView
 from .undo import prepare_actions
 
@@ -102,7 +102,7 @@ def revert(
         return plans.sort_and_pack(_reversed_action(path, steps) for path, steps in done.steps.items())
 
     def prepared(writer: StoreWriter | DryRunWriter) -> tuple[Restored, CapturedState]:
-        files.start(writer)
+        files.set_writer_of_new_contents(writer)
         report, now = prepare_actions(
             context, writer, actions, REVERT, before.id, hint, files.resolve, made=files.made, skip_damaged=skip_damaged
         )
@@ -113,7 +113,7 @@ def revert(
 
     preflight.refuse_open_journal(context)
     if dry_run:
-        return only_plan(context, prepared)
+        return plan_without_changes(context, prepared)
     with context.store.hold_restore_lock(context.root.key), context.store.writing() as writer:
         preflight.refuse_open_journal(context)
         preflight.refuse_forgotten(context, before)
@@ -155,7 +155,7 @@ def what_turns_did(
         known = {change.path for change in found.changes}
         unclear = [change for change in found.unclear if change.path not in known]
         gone = [change for change in unclear if change.new is None]
-        left = [*_paths_left_alone(turn, taken, is_shared=shared), *_unknown_before(unclear)]
+        left = [*_paths_left_alone(turn, taken, is_shared=shared), *_paths_that_turn_may_not_have_made(unclear)]
         for item in left:
             if places.covers(item.path):
                 kept.setdefault(item.path, item if len(turns) == 1 else item._replace(reason=f"@{turn.n}: {item.reason}"))
@@ -191,7 +191,7 @@ def why_shared_with(numbers: Sequence[int]) -> str:
     return f"changed while {' and '.join(f'@{number}' for number in numbers)} ran, too"
 
 
-def _unknown_before(unclear: Sequence[Change]) -> Iterator[Kept]:
+def _paths_that_turn_may_not_have_made(unclear: Sequence[Change]) -> Iterator[Kept]:
     """The paths that the turn may not have made. As in a restore, they stay; a directory stands for what is in it."""
     for change in topmost_unclear([change for change in unclear if change.old is None]):
         yield Kept(change.path, "not captured before the turn, so it may be older", benign=True)
@@ -226,7 +226,7 @@ class PathMerger:
         self.made: set[bytes] = set()
         self.elsewhere: Context | None = None
 
-    def start(self, writer: StoreWriter | DryRunWriter) -> None:
+    def set_writer_of_new_contents(self, writer: StoreWriter | DryRunWriter) -> None:
         """New contents go into this writer."""
         self._writer = writer
 
@@ -238,26 +238,26 @@ class PathMerger:
 
         def read(wanted: Entry) -> bytes:
             if wanted.digest not in contents:
-                contents[wanted.digest] = self._read(path, wanted, is_present=wanted is there)
+                contents[wanted.digest] = self._read_stored_or_present(path, wanted, is_present=wanted is there)
             return contents[wanted.digest]
 
         for step in self._steps[path]:
             try:
                 found = merge.merge(step.change.new, entry, step.change.old, read)
             except _Moving:
-                return self._keep_path(path, step, "it changed just now", merge.CONFLICTS)
+                return self._note_kept_path(path, step, "it changed just now", merge.CONFLICTS)
             except (errors.BlobMissing, errors.BlobCorrupt) as error:
-                damaged = self._keep_path(path, step, f"damaged in the store: {error}", DAMAGED)
-                preflight.refuse_lost([] if self._skip_damaged else [damaged], self._hint)
+                damaged = self._note_kept_path(path, step, f"damaged in the store: {error}", DAMAGED)
+                preflight.refuse_lost_content([] if self._skip_damaged else [damaged], self._hint)
                 return damaged
             if found.why:
-                return self._keep_path(path, step, _UNCLEAR if step.is_unclear else found.reason, found.why)
+                return self._note_kept_path(path, step, _UNCLEAR if step.is_unclear else found.reason, found.why)
             if found.lines is None:
                 entry = found.entry
                 continue
             if found.lines.conflicts and self._conflicts == ASIDE:
-                return self._conflicting(path, step, found.lines, there if entry is there else None, read)
-            result = self._merged(path, step.turn, found.lines, result)
+                return self._note_conflict(path, step, found.lines, there if entry is there else None, read)
+            result = self._merge_one_turn_more(path, step.turn, found.lines, result)
             digest = digests.of(result.data)
             contents[digest] = result.data
             entry = Entry(FILE, found.mode, len(result.data), 0 if there is None else there.mtime_ns, digest)
@@ -279,7 +279,7 @@ class PathMerger:
             if action is not None and action.after is not None and action.after.digest == digests.of(item.data)
         )  # fmt: skip
 
-    def _merged(self, path: bytes, turn: int, lines: LineMerge, before: Merged | None) -> Merged:
+    def _merge_one_turn_more(self, path: bytes, turn: int, lines: LineMerge, before: Merged | None) -> Merged:
         """The file after one more turn was taken back."""
         if self._conflicts == MARKERS:
             data = lines.with_conflict_markers(b"now", b"after @%d" % turn, b"before @%d" % turn)
@@ -292,20 +292,20 @@ class PathMerger:
             return Merged(path, data, taken, kept, marks)
         return Merged(path, data, before.taken + taken, max(before.kept, kept), before.conflicts + marks)
 
-    def _keep_path(self, path: bytes, step: RevertStep, reason: str, why: str) -> Kept:
+    def _note_kept_path(self, path: bytes, step: RevertStep, reason: str, why: str) -> Kept:
         return Kept(path, reason if self._is_one else f"@{step.turn}: {reason}", benign=False, why=why)
 
-    def _conflicting(self, path: bytes, step: RevertStep, lines: LineMerge, present: Entry | None, read: merge.Reader) -> Kept:
+    def _note_conflict(self, path: bytes, step: RevertStep, lines: LineMerge, present: Entry | None, read: merge.Reader) -> Kept:
         """Why a file with conflicts is left alone. Its lines are named if they are those of the file `present`."""
         if present is None:
-            return self._keep_path(path, step, plans.EDITED, merge.CONFLICTS)
+            return self._note_kept_path(path, step, plans.EDITED, merge.CONFLICTS)
         found = tuple((group.ours.start + 1, max(group.ours.end, group.ours.start + 1)) for group in lines.conflicts)
         by = self._later.of_lines(path, present, lines.ours, found, read)
         were = "was" if len(found) == 1 and found[0][0] == found[0][1] else "were"
         reason = f"{lines_in_words(found)} {were} edited since{f' by {by}' if str(by) else ''}"
-        return self._keep_path(path, step, reason, merge.CONFLICTS)._replace(lines=found, by=by.turns)
+        return self._note_kept_path(path, step, reason, merge.CONFLICTS)._replace(lines=found, by=by.turns)
 
-    def _read(self, path: bytes, wanted: Entry, *, is_present: bool) -> bytes:
+    def _read_stored_or_present(self, path: bytes, wanted: Entry, *, is_present: bool) -> bytes:
         """The content of an entry. A writer that writes nothing has not stored the present files."""
         if wanted.digest in self.chosen:
             return self.chosen[wanted.digest]

@@ -77,9 +77,9 @@ class ForeignChanges:
 
     def among(self, actions: Iterable[Action]) -> tuple[bytes, ...]:
         """The paths of these actions that another session may have changed, sorted."""
-        return tuple(sorted(action.path for action in actions if action.path in self._paths or self._is_new(action)))
+        return tuple(sorted(action.path for action in actions if action.path in self._paths or self._may_be_of_running_session(action)))
 
-    def _is_new(self, action: Action) -> bool:
+    def _may_be_of_running_session(self, action: Action) -> bool:
         """True if a path changed after the newest checkpoint while another session's turn is running."""
         return self._now is not None and not manifest.same_for_restore(self._now.find(action.path), action.before)
 
@@ -168,7 +168,7 @@ def back(
         both, unseen = False, (f"only the conversation {name} goes back, the files stay: no checkpoint was made in it; {_CONNECT}",)
     cut = conversation.client.cut_before_prompt(conversation.data, goal.prompt)
     if in_place:
-        _check_in_place(context, conversation, cut)
+        _refuse_rewrite_in_place(context, conversation, cut)
         where = f"{printable(conversation.path)} will be cut there, in its own session; as it is now it is kept beside"
         if agree is not None and not dry_run and not agree(where):
             raise Declined
@@ -202,9 +202,9 @@ def rewind_to_checkpoint(
     """Rewind a conversation to a checkpoint, as a fork or `in_place`. With `both`, the files are restored too. The
     checkpoint of a prompt means: before the prompt. Raises as `back` does."""
     conversation = conversations.find_for_checkpoint(context, point)
-    cut = _cut_at(context, conversation, point)
+    cut = _cut_transcript_at(context, conversation, point)
     if in_place:
-        _check_in_place(context, conversation, cut)
+        _refuse_rewrite_in_place(context, conversation, cut)
     everything = conversation.client.prompts(conversation.data)
     is_foreign = bool(point.more.machine)
     taken = () if is_foreign else _removed_prompts(conversation, everything, cut)
@@ -236,14 +236,14 @@ def fork_into(context: Context, point: Checkpoint, directories: Sequence[str], *
     were made until then stay, and the error names them.
     """
     conversation = conversations.find_for_checkpoint(context, point)
-    cut = _cut_at(context, conversation, point)
+    cut = _cut_transcript_at(context, conversation, point)
     is_foreign = bool(point.more.machine)
     taken = () if is_foreign else _removed_prompts(conversation, conversation.client.prompts(conversation.data), cut)
     notes = () if is_foreign else _notes_for_user(context, conversation)
     chats: list[Chat] = []
     if cut is not None and not dry_run:
         if is_foreign:
-            _write_earlier(context, conversation)
+            _write_earlier_files_of_session(context, conversation)
         for directory in directories:
             try:
                 chats.append(_fork_elsewhere(context, conversation, cut, point, directory))
@@ -284,10 +284,11 @@ def take_over_conversation(context: Context, point: Checkpoint) -> Chat | None:
         earlier = (one for one, _ in context.store.checkpoints() if one.worktree == point.worktree and one.seq < point.seq)
         point = next((one for one in earlier if one.session and one.cursor), point)
     conversation = conversations.find_for_checkpoint(context, point)
-    return _write_and_record(context, conversation, _cut_at(context, conversation, point), point, None, in_place=False, is_foreign=True)
+    cut = _cut_transcript_at(context, conversation, point)
+    return _write_and_record(context, conversation, cut, point, None, in_place=False, is_foreign=True)
 
 
-def _cut_at(context: Context, conversation: Conversation, point: Checkpoint) -> bytes | None:
+def _cut_transcript_at(context: Context, conversation: Conversation, point: Checkpoint) -> bytes | None:
     client, cursor = conversation.client, cursors.decode(point.cursor)
     if point.trigger == checkpoints.PROMPT:
         prompts = client.prompts(conversation.data, every=True)
@@ -304,7 +305,7 @@ def _cut_at(context: Context, conversation: Conversation, point: Checkpoint) -> 
         return client.cut_at_checkpoint(stored, cursor, point.trigger)
 
 
-def _check_in_place(context: Context, conversation: Conversation, cut: bytes | None) -> None:
+def _refuse_rewrite_in_place(context: Context, conversation: Conversation, cut: bytes | None) -> None:
     if cut is None:
         raise errors.AgentError("nothing was said before that: there is nothing to keep in this session", "start a new one instead")
     process, _ = conversations.find_client_process(context, conversation)
@@ -367,7 +368,7 @@ def _checkpoint_of_prompt(
 ) -> tuple[Checkpoint, tuple[str, ...]]:
     """Returns (the checkpoint for a prompt, notes for the user)."""
     own = goal.points[goal.at]
-    if own is not None and own.is_saved and not _was_late(context, own):
+    if own is not None and own.is_saved and not _was_saved_late(context, own):
         return own, ()
     before = next((point for point in reversed(goal.points[: goal.at]) if point is not None and point.is_saved), None)
     behind = next((point for point in goal.points[goal.at + 1 :] if point is not None), None)  # the clock may be set back
@@ -396,7 +397,7 @@ def _checkpoint_of_prompt(
     raise errors.CheckpointNotFound(f"{what}; nothing was changed", "use --nearest to accept it, or --chat to rewind only the conversation")
 
 
-def _was_late(context: Context, point: Checkpoint) -> bool:
+def _was_saved_late(context: Context, point: Checkpoint) -> bool:
     try:
         return bool(context.store.domain(point.domain).late)
     except (errors.BlobMissing, errors.BlobCorrupt):
@@ -427,8 +428,8 @@ def _write_and_record(
         return None
     session_files.check_transcript_path(conversation.client, conversation.path, conversation.session, context.homes)
     if is_foreign and not in_place and not _client_has_session(conversation):
-        _write_earlier(context, conversation)
-        return _write_new(context, conversation, HANDED_OVER, conversation.session, cut, conversation.path)
+        _write_earlier_files_of_session(context, conversation)
+        return _write_new_session(context, conversation, HANDED_OVER, conversation.session, cut, conversation.path)
     chat = _rewrite_in_place(context, conversation, cut) if in_place else _write_fork(context, conversation, cut)
     original = (chat.backup or "") if in_place else conversation.path
     context.store.record_rewind(
@@ -451,10 +452,10 @@ def _write_and_record(
 def _write_fork(context: Context, conversation: Conversation, cut: bytes) -> Chat:
     client, session = conversation.client, conversation.client.new_session_id()
     data = client.make_fork(conversation.data, cut, session, original=conversation.path, root=context.root.path)
-    return _write_new(context, conversation, rewinds.FORK, session, data, client.fork_path(conversation.path, session, data))
+    return _write_new_session(context, conversation, rewinds.FORK, session, data, client.fork_path(conversation.path, session, data))
 
 
-def _write_earlier(context: Context, conversation: Conversation) -> None:
+def _write_earlier_files_of_session(context: Context, conversation: Conversation) -> None:
     """Write the earlier files of a session as they were stored last. After a rewind in it, Codex goes on in another file, which
     refers to the one before."""
     written = {conversation.path}
@@ -464,7 +465,8 @@ def _write_earlier(context: Context, conversation: Conversation) -> None:
             written.add(path)
             session_files.check_transcript_path(conversation.client, path, conversation.session, context.homes)
             if not os.path.lexists(path):
-                _write_new(context, conversation, HANDED_OVER, conversation.session, conversations.stored_bytes(context, point), path)
+                data = conversations.stored_bytes(context, point)
+                _write_new_session(context, conversation, HANDED_OVER, conversation.session, data, path)
 
 
 def _client_has_session(conversation: Conversation) -> bool:
@@ -472,7 +474,7 @@ def _client_has_session(conversation: Conversation) -> bool:
     return os.path.lexists(conversation.path) or bool(conversation.client.read_transcript_if_no_file(conversation.path))
 
 
-def _write_new(context: Context, conversation: Conversation, mode: str, session: str, data: bytes, path: str) -> Chat:
+def _write_new_session(context: Context, conversation: Conversation, mode: str, session: str, data: bytes, path: str) -> Chat:
     """Write a session that is not there yet."""
     environ = {"HOME": context.homes.home, **context.homes.environ}
     path = conversation.client.write_fork(conversation.path, session, data, path, context.root.path, environ)
@@ -480,7 +482,7 @@ def _write_new(context: Context, conversation: Conversation, mode: str, session:
 
 
 def _rewrite_in_place(context: Context, conversation: Conversation, cut: bytes) -> Chat:
-    _check_in_place(context, conversation, cut)  # the client may have started during the restore of the files
+    _refuse_rewrite_in_place(context, conversation, cut)  # the client may have started during the restore of the files
     now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     rewound = conversation.client.rewound_in_place(conversation.data, cut)
     backup = session_files.replace_with_backup(conversation.client, conversation.path, rewound, now, conversation.session)

@@ -21,38 +21,38 @@ class CommandTurn:
         """`message` stands for the command line in every list, and is the label of both checkpoints. Raises UsageError
         for a label that reads as another reference."""
         if message:
-            from .checkpoint_names import check_label
+            from .checkpoint_names import refuse_label_like_a_reference
 
-            check_label(message)
+            refuse_label_like_a_reference(message)
         self._context, self._message = context, message
         self._prompt = message or shlex.join(arguments)
         self._opened = ""
 
-    def begin(self) -> Saved:
+    def save_before(self) -> Saved:
         """Make the checkpoint before the command. Raises as `save`."""
         if self._context.shell[1]:
             return self._save_by_hand("before")
-        before = save(self._context, self._moment(PROMPT, "before", Circumstances(tells_ends=True))._replace(opens_turn=True))
+        before = save(self._context, self._moment_of_side(PROMPT, "before", Circumstances(tells_ends=True))._replace(opens_turn=True))
         self._opened = before.checkpoint.id
-        self._context.store.sessions.record(self._running())
+        self._context.store.sessions.record(self._session_row_of_this_process())
         return before
 
-    def end(self) -> Saved:
+    def save_after(self) -> Saved:
         """Make the checkpoint after the command. Raises as `save`."""
         if self._context.shell[1]:
             return self._save_by_hand("after")
-        after = save(self._context, self._moment("turn_end", "after", Circumstances(turn=self._opened, tells_ends=True)))
+        after = save(self._context, self._moment_of_side("turn_end", "after", Circumstances(turn=self._opened, tells_ends=True)))
         self._context.store.sessions.forget(RUN, self._opened)
         return after
 
-    def _moment(self, trigger: str, side: str, more: Circumstances) -> Moment:
+    def _moment_of_side(self, trigger: str, side: str, more: Circumstances) -> Moment:
         label = f"{side}: {self._message}" if self._message else ""
         return Moment(trigger, label, prompt=self._prompt, agent=RUN, more=more)
 
     def _save_by_hand(self, side: str) -> Saved:
         return save_by_hand(self._context, f"{side}: {self._message or self._prompt[:200]}", described=not self._message)
 
-    def _running(self) -> AgentSession:
+    def _session_row_of_this_process(self) -> AgentSession:
         """This process, by which a list knows that the turn still runs."""
         from ..agents import client_process
 

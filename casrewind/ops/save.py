@@ -93,9 +93,9 @@ def save_by_hand(
     """Make a checkpoint that no event asked for. `message` is its label; with `described`, it is a description. Raises
     UsageError for a label that reads as another reference and for `meta` that cannot be stored, else as `save`."""
     if message and not described:
-        from .checkpoint_names import check_label
+        from .checkpoint_names import refuse_label_like_a_reference
 
-        check_label(message)
+        refuse_label_like_a_reference(message)
     more = checkpoints.NOTHING_ELSE
     if meta is not None:
         from ..model.meta import checked_pairs
@@ -113,12 +113,12 @@ def save(context: Context, moment: Moment = Moment(), *, rehash: bool = False) -
         try:
             return _save_within_budget(context, moment, budget, rehash=rehash)
         except errors.OverBudget as over:
-            if not _make_room(context, over, again=again):
+            if not _free_space_by_gc(context, over, again=again):
                 break
     return _save_within_budget(context, moment, None, rehash=rehash)
 
 
-def _make_room(context: Context, over: errors.OverBudget, *, again: bool) -> bool:
+def _free_space_by_gc(context: Context, over: errors.OverBudget, *, again: bool) -> bool:
     """Let gc free space for a save that would exceed the budget. Returns False if that fails.
 
     The first try estimates the need from the bytes already written; `again` assumes the whole size. The danger

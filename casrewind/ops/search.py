@@ -49,18 +49,18 @@ class LineQuery:
 
     def occurrences(self, data: bytes) -> tuple[int, int]:
         """How many lines match, and which."""
-        found = sorted(line for line in lines_of(data) if self._matches(line))
+        found = sorted(line for line in lines_of(data) if self._matches_pattern(line))
         return len(found), hash(tuple(found))
 
     def is_moved(self, old: bytes, new: bytes) -> bool:
         """True if a matching line was moved: it is removed in one place and added in another one."""
         before, after = lines_of(old), lines_of(new)
         return any(
-            any(map(self._matches, (*before[block.old_start : block.old_end], *after[block.new_start : block.new_end])))
+            any(map(self._matches_pattern, (*before[block.old_start : block.old_end], *after[block.new_start : block.new_end])))
             for block in blocks(before, after)
         )
 
-    def _matches(self, line: bytes) -> bool:
+    def _matches_pattern(self, line: bytes) -> bool:
         return self._search(line.removesuffix(b"\n").decode("utf-8", "surrogateescape")) is not None
 
 
@@ -98,14 +98,14 @@ class Search:
 
     def _is_found(self, found: Comparison, change: Change, damage: list[bytes]) -> bool:
         try:
-            return self._differs(found, change)
+            return self._differs_in_query(found, change)
         except errors.StoreDamaged:
             damage.append(change.path)
             return False
 
-    def _differs(self, found: Comparison, change: Change) -> bool:
+    def _differs_in_query(self, found: Comparison, change: Change) -> bool:
         old, new = (one if one is not None and one.kind in (FILE, LINK, PURGED) else None for one in (change.old, change.new))
-        if old is not None and new is not None and _content(old) == _content(new):
+        if old is not None and new is not None and _content_key(old) == _content_key(new):
             return False
         for entry in (old, new):
             if entry is not None and (entry.kind == PURGED or entry.size > LARGEST):
@@ -118,7 +118,7 @@ class Search:
         if before[0] == after[0]:
             if before[0] == self._nothing or isinstance(self._query, TextQuery):
                 return False
-            was, now = (self._read(found, change.path, entry, of_new=is_new) for entry, is_new in ((old, False), (new, True)))
+            was, now = (self._read_or_none(found, change.path, entry, of_new=is_new) for entry, is_new in ((old, False), (new, True)))
             if was is None or now is None or not self._query.is_moved(was, now):
                 return False
         if before[1] or after[1]:
@@ -129,19 +129,19 @@ class Search:
         """Returns (the result of the query for a content, True if it is binary), or None if the content cannot be read any more."""
         if entry is None:
             return self._nothing, False
-        key = _content(entry)
+        key = _content_key(entry)
         if key not in self._known:
-            data = self._read(found, path, entry, of_new=of_new)
+            data = self._read_or_none(found, path, entry, of_new=of_new)
             if data is None:
                 return None
             self._known[key] = self._query.occurrences(data), is_binary(data)
         return self._known[key]
 
-    def _read(self, found: Comparison, path: bytes, entry: Entry | None, *, of_new: bool) -> bytes | None:
+    def _read_or_none(self, found: Comparison, path: bytes, entry: Entry | None, *, of_new: bool) -> bytes | None:
         if entry is None:
             return b""
         return entry.target if entry.kind == LINK else (found.new if of_new else found.old)(path, entry)
 
 
-def _content(entry: Entry) -> tuple[str, bytes, bytes]:
+def _content_key(entry: Entry) -> tuple[str, bytes, bytes]:
     return entry.kind, entry.digest, entry.target

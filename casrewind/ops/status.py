@@ -48,14 +48,14 @@ def status(context: Context) -> Status:
     the store cannot even be read."""
     unwritable = writability.why_unwritable(context.store.path)
     try:
-        return _status(context, unwritable)
+        return _read_status(context, unwritable)
     except (errors.StoreNotWritable, errors.StoreFull, OSError) as error:
         if not unwritable:
             raise
         raise errors.StoreNotWritable(f"NOT PROTECTED: nothing can be saved: {unwritable}") from error
 
 
-def _status(context: Context, unwritable: str) -> Status:
+def _read_status(context: Context, unwritable: str) -> Status:
     key = context.root.key
     last = context.store.head(key, listed=True)
     label = "" if last is None else label_of(last, context.store.marks(last.id))

@@ -38,8 +38,8 @@ from .directory_origins import origin_of
 from .execute import Restored
 from .later_edits import LaterEdits
 from .machine_merge import APerson
-from .restorable import Coverage, naming_checkpoint
-from .restore import Confirm, confirm_and_execute, only_plan
+from .restorable import Coverage, name_checkpoint_in_errors
+from .restore import Confirm, confirm_and_execute, plan_without_changes
 from .revert import DAMAGED, PathMerger, RevertStep
 from .turn_view import TurnView
 from .undo import prepare_actions
@@ -67,14 +67,14 @@ def open_made_directory(context: Context, directory: str, name: str = "") -> Ite
     """Open a directory that `restore --to` wrote. `name`: as the person wrote it. The rules outside of the tree are those of
     the worktree. Raises CheckpointNotFound if the directory was not made so, or its checkpoint is not of this worktree."""
     name = printable(name or directory)
-    base = _base_of(context, directory, name)
+    base = _base_checkpoint_of(context, directory, name)
     with Worktree(os.path.realpath(directory)) as tree:
         root = context.root._replace(path=tree.root, key=roots.key_of(tree.root))
         there = context._replace(tree=tree, root=root, policy=context.policy._replace(faults=()), watch=None)
         yield MadeDirectory(there, base, name)
 
 
-def _base_of(context: Context, directory: str, name: str) -> Checkpoint:
+def _base_checkpoint_of(context: Context, directory: str, name: str) -> Checkpoint:
     """The checkpoint that a directory was made from. Raises CheckpointNotFound."""
     found = origin_of(context, directory)
     if found is None:
@@ -129,7 +129,7 @@ def take(
         return report._replace(kept=tuple(sorted((*report.kept, *merger.kept))), merged=merged, taken_from=made.context.root.path), now
 
     if dry_run:
-        return only_plan(context, prepared)
+        return plan_without_changes(context, prepared)
     with context.store.hold_restore_lock(context.root.key), context.store.writing() as writer:
         preflight.refuse_open_journal(context)
         preflight.refuse_forgotten(context, made.base)
@@ -162,7 +162,7 @@ class _Merger:
         self._steps: dict[bytes, list[RevertStep]] = {}
         self.kept: list[Kept] = []
         self.files = PathMerger(context, self._steps, self._later, is_one=True, skip_damaged=True, hint="")
-        self.files.start(writer)
+        self.files.set_writer_of_new_contents(writer)
         self.files.elsewhere = made.context
         self.made = self.files.made
         self._now_ns = time.time_ns()
@@ -170,29 +170,30 @@ class _Merger:
     def actions(self, here: Scan) -> Actions:
         """What changed in the directory since it was made. `here`: the scan of the worktree."""
         covered = paths.PathScope(self._scope).covers
-        with naming_checkpoint(self._context.store):
+        with name_checkpoint_in_errors(self._context.store):
             found = diffs.diff(self._writer.load_tree, self._made.base.tree, self._there.tree)
             changes = [each for each in found if covered(each.path)]
-        self.kept += (item for item in self._faults() if covered(item.path))
+        self.kept += (item for item in self._kept_because_not_captured() if covered(item.path))
         is_faulty = paths.PathScope([item.path for item in self.kept]).covers if self.kept else lambda _: False
         changes = [each for each in changes if not is_faulty(each.path) and not _was_purged(each)]
         if self._scope and not changes and not self.kept:
             what = f"nothing changed in {self._made.name} at {', '.join(map(printable, self._scope))}"
             raise errors.PathNotFound(what, f"casrewind take {_quoted(self._made.name)} --dry-run lists what changed")
-        changes = self._with_parents(self._without_damaged(self._captured_by_both(self._without_mixed(changes, here), here)), here)
+        changes = self._captured_by_both(self._without_mixed_directories(changes, here), here)
+        changes = self._with_missing_parents(self._without_damaged(changes), here)
         for change in changes:  # it is taken over as a revert takes a change back, from the other side
             self._steps[change.path] = [RevertStep(0, Change(change.path, change.new, change.old), is_unclear=False)]
         self.made.update(self._new_contents(changes))
         return plans.sort_and_pack(Action(each.path, None if _is_purged(each.old) else each.old, each.new, each.path) for each in changes)
 
-    def _faults(self) -> Iterator[Kept]:
+    def _kept_because_not_captured(self) -> Iterator[Kept]:
         """What the scan of the directory could not capture, though it should."""
         for skip in save.all_skips(self._there.domain):
             reason = domains.reason_without_detail(skip.reason)
             if reason in _NAMED and reason != domains.UNREADABLE_RULES:
                 yield Kept(skip.path, f"{skip.reason} in {self._made.name}", benign=False, why=NOT_CAPTURED)
 
-    def _without_mixed(self, changes: Sequence[Change], here: Scan) -> list[Change]:
+    def _without_mixed_directories(self, changes: Sequence[Change], here: Scan) -> list[Change]:
         """The changes without each directory that became something else there, and in which anything was edited here."""
         replaced = {
             each.path: each.new for each in changes
@@ -210,7 +211,7 @@ class _Merger:
         is_mixed = paths.PathScope(mixed).covers
         return [each for each in changes if not (mixed and is_mixed(each.path))]
 
-    def _with_parents(self, changes: Sequence[Change], here: Scan) -> list[Change]:
+    def _with_missing_parents(self, changes: Sequence[Change], here: Scan) -> list[Change]:
         """The changes, and the directories of new paths that are gone here: they are made again."""
         load, found = self._writer.load_tree, {each.path: each for each in changes}
         ours, theirs = manifest.Finder(load, here.tree), manifest.Finder(load, self._there.tree)

@@ -71,7 +71,8 @@ class TurnView:
         self.marks = {point.id: marked for point, marked in found}
         self.is_damaged = False
         try:
-            operations = _operations(context, self.points) if has_operations and context.store.has_finished_restore(worktree) else []
+            has_operations = has_operations and context.store.has_finished_restore(worktree)
+            operations = _read_complete_operations(context, self.points) if has_operations else []
         except errors.StoreDamaged:
             if needs_operations:
                 raise
@@ -228,7 +229,7 @@ class TurnView:
         return f"; the nearest older checkpoint is {older.id}" if older is not None else ""
 
 
-def _operations(context: Context, points: dict[str, Checkpoint]) -> list[history.Operation]:
+def _read_complete_operations(context: Context, points: dict[str, Checkpoint]) -> list[history.Operation]:
     """The operations that still have their safety checkpoint and their plan."""
     found = [operation for operation in context.store.operations() if operation.safety in points]
     there = context.store.lengths(list({operation.plan for operation in found}))
@@ -274,13 +275,13 @@ class _StoreDiffer:
         key = (old, new)
         if key in self._known:
             return self._known[key]
-        found = self._compared(old, new)
-        self._limit_caches()
+        found = self._compare_states(old, new)
+        self._empty_caches_if_too_large()
         if len(found.changes or ()) < _LARGE:
             self._known[key] = found
         return found
 
-    def _limit_caches(self) -> None:
+    def _empty_caches_if_too_large(self) -> None:
         """Forget what is known when it grows too large."""
         if len(self._known) + len(self._plans) >= _PAIRS:
             self._known.clear()
@@ -295,14 +296,14 @@ class _StoreDiffer:
             found = Difference(tuple(Change(one.path, one.before, one.after) for one in actions))
         except (errors.StoreDamaged, errors.UnsafePath):
             found = Difference(None, damaged=True)
-        self._limit_caches()
+        self._empty_caches_if_too_large()
         if len(found.changes or ()) < _LARGE:
             self._plans[plan] = found
         return found
 
-    def _compared(self, old: State, new: State | None) -> Difference:
+    def _compare_states(self, old: State, new: State | None) -> Difference:
         damage: list[bytes] = []
-        load = _noting_damage(self._trees, damage)
+        load = _note_damage_and_take_for_empty(self._trees, damage)
         tree = new.tree if new is not None else self._tree_of_worktree.tree
         try:
             for root in (old.tree, tree):
@@ -328,7 +329,7 @@ class _StoreDiffer:
         return self._seen
 
 
-def _noting_damage(load: Loader, damage: list[bytes]) -> Loader:
+def _note_damage_and_take_for_empty(load: Loader, damage: list[bytes]) -> Loader:
     """A loader for which a damaged directory is empty; its digest is put into `damage`."""
 
     def noted(digest: bytes) -> "Tree | NodeList":

@@ -18,25 +18,25 @@ def parse_moment(text: str, now_ns: int | None = None) -> int | None:
     A time of day that has not come yet today is yesterday's. A day without a time of day means its end.
     """
     now = time.time_ns() if now_ns is None else now_ns
-    age = _age(text)
+    age = _seconds_of_age(text)
     if age is not None:
         return now - age * 1_000_000_000
     here = datetime.fromtimestamp(now // 1_000_000_000).astimezone()
     try:
         if _CLOCK.fullmatch(text):
             found = _moment_on_day(here, text)
-            return _ns(found if found <= here else _moment_on_day(here - timedelta(days=1), text))
+            return _since_1970(found if found <= here else _moment_on_day(here - timedelta(days=1), text))
         match = _DATE.fullmatch(text)
         if match is None:
             return None
         word, year, month, day, clock = match.groups()
         date = here - timedelta(days=word == "yesterday") if word else here.replace(year=int(year), month=int(month), day=int(day))
-        return _ns(_moment_on_day(date, clock)) if clock else _ns(_moment_on_day(date + timedelta(days=1), "00:00")) - 1
+        return _since_1970(_moment_on_day(date, clock)) if clock else _since_1970(_moment_on_day(date + timedelta(days=1), "00:00")) - 1
     except (ValueError, OverflowError, OSError):
         return None  # 25:00, say, or the 31st of February
 
 
-def _age(text: str) -> int | None:
+def _seconds_of_age(text: str) -> int | None:
     """The seconds in 10m, 1h30m, 2 hours ago; None for anything else."""
     if not _AGE.fullmatch(text):
         return None
@@ -55,5 +55,5 @@ def _moment_on_day(day: datetime, clock: str) -> datetime:
     return datetime(day.year, day.month, day.day, hour, minute, second).astimezone()
 
 
-def _ns(moment: datetime) -> int:
+def _since_1970(moment: datetime) -> int:
     return int(moment.timestamp()) * 1_000_000_000

@@ -26,7 +26,7 @@ from . import capture_before_restore, preflight, save
 from .capture_before_restore import CapturedState, obstacles_error
 from .context import Context
 from .execute import Restored
-from .restore import Confirm, confirm_and_execute, only_plan
+from .restore import Confirm, confirm_and_execute, plan_without_changes
 
 Resolve = Callable[[Action, Entry | None], Entry | Kept | None]
 """Returns what a path becomes, given the wanted action and the present entry, or why it is kept."""
@@ -104,7 +104,7 @@ def _reverse_step(
 
     preflight.refuse_open_journal(context)
     if dry_run:
-        return only_plan(context, prepared)
+        return plan_without_changes(context, prepared)
     with context.store.hold_restore_lock(context.root.key), context.store.writing() as writer:
         preflight.refuse_open_journal(context)
         report, now = prepared(writer)
@@ -178,7 +178,7 @@ def possible_actions(
             kept.append(after)
         elif manifest.same_for_restore(there, after) and action.source == action.path:
             continue
-        elif after is not None and not _has_parents(action.path, finder, will_be):
+        elif after is not None and not _will_have_all_parents(action.path, finder, will_be):
             kept.append(Kept(action.path, "its directory was replaced or removed since", benign=False))
         else:
             if DIR in (there and there.kind, after and after.kind):
@@ -191,7 +191,7 @@ def _stranger_above(path: bytes, strangers: Mapping[bytes, str]) -> bytes | None
     return next((above for above in (*paths.parents(path), path) if above in strangers), None)
 
 
-def _has_parents(path: bytes, finder: manifest.Finder, will_be: Mapping[bytes, Entry | None]) -> bool:
+def _will_have_all_parents(path: bytes, finder: manifest.Finder, will_be: Mapping[bytes, Entry | None]) -> bool:
     """True if every parent of a path is, or will be, a directory."""
     above = (will_be[parent] if parent in will_be else finder.find(parent) for parent in paths.parents(path))
     return all(entry is not None and entry.kind == DIR for entry in above)

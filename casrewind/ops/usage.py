@@ -105,16 +105,16 @@ class _Measurement:
     def measure_all(self, depth: int | None) -> Usage:
         graph = self._graph
         everything = _ordered_by_session(self._context.store.checkpoints())
-        sessions = list(dict.fromkeys(_session(point) for point, _ in everything))
+        sessions = list(dict.fromkeys(_session_or_none_of(point) for point, _ in everything))
         numbers = {session: number for number, session in enumerate(sessions)}
         owners = [self._nodes_named_by(point) for point, _ in everything]
-        groups = [numbers[_session(point)] for point, _ in everything]
+        groups = [numbers[_session_or_none_of(point)] for point, _ in everything]
         plans, damaged = needed_plans(self._context)
         self._problems += damaged
         owners.append([graph.number_of_plan(digest) for digest in plans])  # the last owner gets what no checkpoint needs
         groups.append(len(sessions))
         graph.read_containers()
-        sizes = self._sizes()
+        sizes = self._stored_sizes_by_number()
         found = size_by_owner.compute_sizes(graph.edges, sizes, owners, groups)
         rows = sorted(
             (
@@ -124,7 +124,7 @@ class _Measurement:
             key=lambda row: (-row.unique, -row.shared, -row.checkpoint.seq),
         )
         other = found.owner_unique[-1]
-        count, total = self._packs()
+        count, total = self._count_packs_and_bytes()
         for digest, error in graph.missing.items():
             self._problems.append(Problem(BLOB, digest.hex(), error.problem))
         return Usage(
@@ -140,7 +140,7 @@ class _Measurement:
             gc_frees=None,
             checkpoints=tuple(rows),
             paths=tuple(_Paths(graph, sizes, depth).rows(self._listable_trees(everything))),
-            sessions=tuple(self._sessions([point for point, _ in everything], sessions, found, sizes)),
+            sessions=tuple(self._usage_of_sessions([point for point, _ in everything], sessions, found, sizes)),
             problems=tuple(self._problems),
         )
 
@@ -165,7 +165,7 @@ class _Measurement:
         found = [graph.number_of_tree(point.tree), graph.number_of_domain(point.domain)]
         return found if point.transcript is None else [*found, graph.number_of_content(point.transcript)]
 
-    def _sizes(self) -> "array[int]":
+    def _stored_sizes_by_number(self) -> "array[int]":
         """The stored bytes of every blob, by its number; 0 for a blob in no pack."""
         graph = self._graph
         sizes = array("Q", [0]) * len(graph)
@@ -176,16 +176,16 @@ class _Measurement:
                 graph.missing[digest] = errors.BlobMissing(f"blob {digest.hex()[:16]} is in no pack")
         return sizes
 
-    def _packs(self) -> tuple[int, int]:
+    def _count_packs_and_bytes(self) -> tuple[int, int]:
         found, _ = self._context.store.maintenance().sweep().pack_usage(())
         return len(found), sum(pack.size for pack in found)
 
-    def _sessions(
+    def _usage_of_sessions(
         self, points: Sequence[Checkpoint], sessions: Sequence[tuple[str, str]], found: SharedSizes, sizes: Sequence[int]
     ) -> list[SessionUsage]:
         members: dict[tuple[str, str], list[Checkpoint]] = {}
         for point in points:
-            members.setdefault(_session(point), []).append(point)
+            members.setdefault(_session_or_none_of(point), []).append(point)
         stored = [{self._graph.number_of_content(p.transcript) for p in members[one] if p.transcript is not None} for one in sessions]
         transcripts = _weigh_sets(self._graph, sizes, stored)
         rows = [
@@ -203,7 +203,7 @@ class _Measurement:
         return sorted(rows, key=lambda row: (-row.unique, -row.shared, row.agent, row.session))
 
 
-def _session(point: Checkpoint) -> tuple[str, str]:
+def _session_or_none_of(point: Checkpoint) -> tuple[str, str]:
     return (point.agent, point.session) if point.session else ("", "")
 
 
@@ -212,8 +212,8 @@ def _ordered_by_session(everything: Iterable[tuple[Checkpoint, Marked]]) -> list
     by_age = sorted(everything, key=lambda pair: pair[0].seq)
     first: dict[tuple[str, str], tuple[bytes, int]] = {}
     for point, _ in by_age:
-        first.setdefault(_session(point), (point.worktree, point.seq))
-    return sorted(by_age, key=lambda pair: (first[_session(pair[0])], pair[0].worktree, pair[0].seq))
+        first.setdefault(_session_or_none_of(point), (point.worktree, point.seq))
+    return sorted(by_age, key=lambda pair: (first[_session_or_none_of(pair[0])], pair[0].worktree, pair[0].seq))
 
 
 def _weigh_sets(graph: ReferenceGraph, sizes: Sequence[int], sets: Iterable[Iterable[int]]) -> list[int]:
@@ -237,7 +237,7 @@ class _Paths:
     only its new entries are."""
 
     def __init__(self, graph: ReferenceGraph, sizes: Sequence[int], depth: int | None) -> None:
-        self._graph, self._sizes, self._depth = graph, sizes, depth
+        self._graph, self._stored_sizes_by_number, self._depth = graph, sizes, depth
         self._parents: list[tuple[int, int, int]] = [(0, 0, 0)]  # (parent, number of the name, depth)
         self._numbers: dict[tuple[int, int], int] = {}
         self._versions: dict[int, set[int]] = {}
@@ -245,16 +245,16 @@ class _Paths:
     def rows(self, trees: Iterable[bytes]) -> list[PathUsage]:
         """The paths below these trees, the largest first."""
         graph = self._graph
-        self._walk([graph.number_of_tree(digest) for digest in trees])
+        self._add_up_paths([graph.number_of_tree(digest) for digest in trees])
         names = graph.names()
-        weights = _weigh_sets(graph, self._sizes, self._versions.values())
+        weights = _weigh_sets(graph, self._stored_sizes_by_number, self._versions.values())
         found = [
-            PathUsage(self._path(number, names), not graph.trees.isdisjoint(versions), weight, len(versions))
+            PathUsage(self._path_of_number(number, names), not graph.trees.isdisjoint(versions), weight, len(versions))
             for (number, versions), weight in zip(self._versions.items(), weights, strict=True)
         ]
         return sorted(found, key=lambda row: (-row.size, row.path))
 
-    def _walk(self, roots: Iterable[int]) -> None:
+    def _add_up_paths(self, roots: Iterable[int]) -> None:
         edges, trees = self._graph.edges, self._graph.trees
         seen: dict[int, set[int]] = {}
         stack = [(0, root) for root in roots]
@@ -286,7 +286,7 @@ class _Paths:
             self._parents.append((parent, name, self._parents[parent][2] + 1))
         return number
 
-    def _path(self, number: int, names: Sequence[bytes]) -> bytes:
+    def _path_of_number(self, number: int, names: Sequence[bytes]) -> bytes:
         parts = []
         while number:
             number, name, _ = self._parents[number]

@@ -93,14 +93,14 @@ class _Check:
         self._check_trees(points)
         self._check_chunk_lists()
         self._check_content()
-        self._report_bad(points)
+        self._add_problems_of_bad_blobs(points)
         unfinished = unfinished_purge(self._context)
         return Verified(tuple(self._problems), self._sound, len(points), notes=(unfinished,) if unfinished else ())
 
     def _add_problem(self, kind: str, identity: str, detail: str) -> None:
         self._problems.append(Problem(kind, identity, detail))
 
-    def _read(self, kind: str, wanted_as: int, digests: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    def _read_or_note_as_bad(self, kind: str, wanted_as: int, digests: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
         """Yield (digest, bytes) of every readable blob; record unreadable blobs as bad."""
         wanted = list(digests)
         for start in range(0, len(wanted), _BATCH):
@@ -113,19 +113,19 @@ class _Check:
 
     def _check_domains(self, points: list[Checkpoint]) -> None:
         rules: set[bytes] = set()
-        for digest, data in self._read(DOMAIN, packs.DOMAIN, {point.domain for point in points}):
+        for digest, data in self._read_or_note_as_bad(DOMAIN, packs.DOMAIN, {point.domain for point in points}):
             try:
                 rules.update(reference.digest for reference in references(packs.DOMAIN, data))
             except errors.StoreDamaged as error:
                 self._bad[digest] = (DOMAIN, error.problem)
-        for _ in self._read(DOMAIN, packs.RULES, rules):
+        for _ in self._read_or_note_as_bad(DOMAIN, packs.RULES, rules):
             pass
 
     def _check_plans(self) -> None:
         """Check the plans that undo and redo need, and open journals."""
         wanted, damaged = needed_plans(self._context)
         self._problems += damaged
-        for digest, data in self._read(PLAN, packs.PLAN, wanted):
+        for digest, data in self._read_or_note_as_bad(PLAN, packs.PLAN, wanted):
             try:
                 for reference in references(packs.PLAN, data):
                     self._expect_content(reference)
@@ -148,7 +148,7 @@ class _Check:
         report = self._context.counter("verifying trees")
         while wanted:
             below: set[bytes] = set()
-            for digest, data in self._read(TREE, packs.TREE, wanted):
+            for digest, data in self._read_or_note_as_bad(TREE, packs.TREE, wanted):
                 try:
                     node = manifest.decode_node(data)  # also checks names and modes
                 except errors.CasrewindError as error:
@@ -166,7 +166,7 @@ class _Check:
             seen |= wanted
             if report is not None:
                 report(len(seen))
-        self._bad.update((digest, (TREE, why)) for digest, why in large.refuse(trees))
+        self._bad.update((digest, (TREE, why)) for digest, why in large.find_refused(trees))
         for root, why in path_count.reasons_to_refuse(lambda digest: trees.get(digest, (0, [])), roots).items():
             self._bad[root] = (TREE, f"refused manifest: {why}")
 
@@ -174,7 +174,7 @@ class _Check:
         wanted = dict(self._lists)
         while wanted:
             below: dict[bytes, int] = {}
-            for digest, data in self._read(BLOB, packs.CHUNK_LIST, wanted):
+            for digest, data in self._read_or_note_as_bad(BLOB, packs.CHUNK_LIST, wanted):
                 try:
                     found = list(references(packs.CHUNK_LIST, data))
                     if sum(reference.size for reference in found) != wanted[digest]:
@@ -192,7 +192,7 @@ class _Check:
         wanted = list(self._sizes)
         for start in range(0, len(wanted), _BATCH):
             part = wanted[start : start + _BATCH]
-            lengths = self._context.store.lengths(part) if self._quick else self._lengths(part)
+            lengths = self._context.store.lengths(part) if self._quick else self._read_and_measure(part)
             for digest in part:
                 if lengths.get(digest, 0) > packs.MOST[packs.CHUNK]:
                     self._bad[digest] = (BLOB, f"refused: it has {lengths[digest]:,} bytes, more than any stored piece of a file")
@@ -205,16 +205,16 @@ class _Check:
             if report is not None:
                 report(min(start + _BATCH, len(wanted)), len(wanted))
 
-    def _lengths(self, digests: list[bytes]) -> dict[bytes, int]:
-        return {digest: len(data) for digest, data in self._read(BLOB, packs.CHUNK, digests)}
+    def _read_and_measure(self, digests: list[bytes]) -> dict[bytes, int]:
+        return {digest: len(data) for digest, data in self._read_or_note_as_bad(BLOB, packs.CHUNK, digests)}
 
-    def _report_bad(self, points: list[Checkpoint]) -> None:
+    def _add_problems_of_bad_blobs(self, points: list[Checkpoint]) -> None:
         """Report every bad blob with the checkpoints and paths that it affects."""
         places = places_affected(self._context.store, points, set(self._bad)) if self._bad else {}
         for digest, (kind, why) in sorted(self._bad.items()):
             if kind != PLAN:
                 needed = tuple(places.get(digest, ()))
-                self._problems.append(Problem(kind, digest.hex(), why + _in_words(needed), needed))
+                self._problems.append(Problem(kind, digest.hex(), why + _needed_by_in_words(needed), needed))
 
 
 class _NodeCheck:
@@ -230,7 +230,7 @@ class _NodeCheck:
             self._parts.update(part.digest for part in node.parts)
         self._nodes[digest] = node if isinstance(node, NodeList) else [(name, None) for name, _ in (*node[:1], *node[1:][-1:])]
 
-    def refuse(self, trees: dict[bytes, tuple[int, list[bytes]]]) -> Iterator[tuple[bytes, str]]:
+    def find_refused(self, trees: dict[bytes, tuple[int, list[bytes]]]) -> Iterator[tuple[bytes, str]]:
         """Yields (top list, why it is refused). `trees`: {node: (number of entries, references)}; this adds up the
         whole directory for each top list."""
         for top, node in self._nodes.items():
@@ -251,7 +251,7 @@ class _NodeCheck:
             trees[top] = entries, below
 
 
-def _in_words(places: Sequence[Place]) -> str:
+def _needed_by_in_words(places: Sequence[Place]) -> str:
     shown = [f"{place.checkpoint}: {paths.lossy_text(place.path)}" if place.path else place.checkpoint for place in places[:_SHOWN]]
     more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
     return f"; needed by {', '.join(shown)}{more}" if places else ""

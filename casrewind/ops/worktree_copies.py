@@ -43,7 +43,7 @@ class WorktreeCopies:
         if fd >= 0:
             os.close(fd)
 
-    def _open_parent(self, path: bytes) -> bytes:
+    def _enter_parent(self, path: bytes) -> bytes:
         """Make the parent of a path the open directory. Returns the path's last component."""
         parent, _, name = path.rpartition(b"/")
         if self._fd < 0 or parent != self._place:
@@ -53,12 +53,12 @@ class WorktreeCopies:
 
     def link_target(self, path: bytes) -> bytes:
         """The target of a link of the worktree. Raises OSError."""
-        name = self._open_parent(path)
+        name = self._enter_parent(path)
         return os.readlink(name, dir_fd=self._fd)
 
-    def open(self, path: bytes) -> int:
+    def open_file(self, path: bytes) -> int:
         """Open a regular file of the worktree for reading, following no link. Raises OSError."""
-        name = self._open_parent(path)
+        name = self._enter_parent(path)
         fd = os.open(name, fsio.READ_FLAGS, dir_fd=self._fd)
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)
@@ -69,7 +69,7 @@ class WorktreeCopies:
         """True if an open file of the worktree still has the content that a checkpoint has at its path."""
         parent, _, name = path.rpartition(b"/")
         if parent != self._known_place:
-            self._known_place, self._known = parent, self._read_known(parent)
+            self._known_place, self._known = parent, self._read_known_entries(parent)
         stamp, digest = self._known.get(name, (stamps.NONE, b""))
         status = os.fstat(fd)
         return digest == entry.digest and status.st_dev == self._context.tree.status.st_dev and stamps.matches(stamp, status)
@@ -83,7 +83,7 @@ class WorktreeCopies:
             self._index = save.read_stat_index(self._context)
         return self._index
 
-    def _read_known(self, directory: bytes) -> _Known:
+    def _read_known_entries(self, directory: bytes) -> _Known:
         record = self._stat_index().record_of_directory(directory)
         if record is None:
             return {}

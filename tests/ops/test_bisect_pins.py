@@ -33,7 +33,7 @@ def test_gc_keeps_them_and_those_between_until_the_end(workspace, points):
 
 def test_gc_that_decided_before_keeps_them_too(workspace, points, monkeypatch):
     """A row is no record of the ledger, by which gc sees that something happened in between."""
-    context, decide, dropped = workspace._context, gc._decide, []
+    context, decide, dropped = workspace._context, gc._decide_what_to_forget, []
     with contextlib.ExitStack() as stack:
 
         def decide_and_be_late(*given):
@@ -43,7 +43,7 @@ def test_gc_that_decided_before_keeps_them_too(workspace, points, monkeypatch):
                 stack.enter_context(bisect_pins.keep_from_gc(context, points))
             return found
 
-        monkeypatch.setattr(gc, "_decide", decide_and_be_late)
+        monkeypatch.setattr(gc, "_decide_what_to_forget", decide_and_be_late)
         gc.collect(context, LIMITS)
         assert dropped == [4] and len(workspace.checkpoints()) == 5
     gc.collect(context, LIMITS)

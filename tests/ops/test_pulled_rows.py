@@ -453,7 +453,7 @@ def test_a_live_session_keeps_its_checkpoint_of_this_machine(here, root, machine
     busy(sandbox)
     sandbox.pull_into(here)
     alive(agent)
-    assert gc._why_needed(here._context)[own.id] == "a live session"
+    assert gc._what_needs_each_checkpoint(here._context)[own.id] == "a live session"
 
 
 def test_an_event_is_found_behind_what_was_pulled(here, root, machines):
@@ -502,7 +502,7 @@ def test_a_root_of_another_machine_is_no_project_here(here, root, machines, tmp_
     sandbox = machines()
     busy(sandbox)
     sandbox.pull_into(here)
-    found = all_stores.describe(registry.inspect(here.store_path))
+    found = all_stores.report_on_store(registry.inspect(here.store_path))
     assert [line.root for line in found.worktrees] == [str(root)] and found.checkpoints == 1
     assert [point.worktree for point in registry.newest_of_each_worktree(here._context.store)] == [here.root.key]
 

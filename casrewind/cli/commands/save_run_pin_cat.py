@@ -100,7 +100,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     if not arguments:
         raise errors.UsageError("run: missing COMMAND", "casrewind run -- make test, for example")
     turn = CommandTurn(context, arguments, options.message or "")
-    before = turn.begin()
+    before = turn.save_before()
     done()
     if not options.quiet:
         remark(f"saved {before.checkpoint.id} before the command")
@@ -115,7 +115,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
         return 127 if is_missing else 126
     finally:
         signal.signal(signal.SIGINT, handler)
-        after = turn.end()
+        after = turn.save_after()
         done()
         if not options.quiet:
             _print_run(before, after)
