@@ -46,7 +46,7 @@ def run() -> "NoReturn":
     try:
         if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
             signal.signal(signal.SIGINT, signal.default_int_handler)  # until here, SIGINT ends this process (__main__)
-            sys.unraisablehook = _interrupt_again
+            sys.unraisablehook = _raise_interrupt_again
         code = main()
         for stream in (sys.stdout, sys.stderr):
             try:
@@ -60,7 +60,7 @@ def run() -> "NoReturn":
     os._exit(code)
 
 
-def _interrupt_again(dropped: "sys.UnraisableHookArgs") -> None:
+def _raise_interrupt_again(dropped: "sys.UnraisableHookArgs") -> None:
     """Raise an interrupt a second time, a millisecond later: Python drops the exceptions of finalizers and of callbacks
     of the importer."""
     import _signal as signal
@@ -88,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.color != "auto" or f"{__package__}.terminal.colour_decision" in sys.modules:
             from .terminal import colour_decision
 
-            colour_decision.set_mode(options)
+            colour_decision.set_colour_mode(options)
         code = _run_command_or_picker(options)
         sys.stdout.flush()
         return code
@@ -96,13 +96,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         lines.drop_output()  # the reader of our output closed the pipe
         return OK
     except (KeyboardInterrupt, Exception) as error:
-        code = _report(error, given)
+        code = _print_error_for_exit_code(error, given)
         if wants_json:
             lines.print_json_error(code)
         return code
 
 
-def _report(error: BaseException, given: list[str]) -> int:
+def _print_error_for_exit_code(error: BaseException, given: list[str]) -> int:
     """Print the error to standard error. Returns the exit code."""
     if isinstance(error, KeyboardInterrupt) or lines.is_interrupt(error):
         return lines.report_interrupt()
@@ -194,7 +194,7 @@ def _run_in_project(
         if options.command in _SCANNING:
             _limit_memory(store.path)
         if options.command != "status" and sys.stderr.isatty():
-            _name_stale_hooks(context)
+            _print_names_of_stale_hooks(context)
         if not command.tells_faults:
             for fault in context.policy.faults:
                 lines.print_error(f"note: {os.fsdecode(fault.path)}: {fault.reason}")
@@ -229,7 +229,7 @@ def _limit_memory(store: str) -> None:
         lines.is_limited = True
 
 
-def _name_stale_hooks(context: "Context") -> None:
+def _print_names_of_stale_hooks(context: "Context") -> None:
     """Tell a person at a terminal that hooks of an agent that worked here no longer run."""
     from .. import agents, environment
     from ..agents import hook_checks

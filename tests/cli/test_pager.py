@@ -186,9 +186,9 @@ def test_what_decides_on_colours(monkeypatch, is_terminal):
         monkeypatch.delenv(name, raising=False)
     try:
         for choice, expected in ((None, is_terminal), ("auto", is_terminal), ("always", True), ("never", False)):
-            colour_decision.set_mode(SimpleNamespace(color=choice))
+            colour_decision.set_colour_mode(SimpleNamespace(color=choice))
             assert colour_decision.has_colours(stream) == expected
-        colour_decision.set_mode(SimpleNamespace())
+        colour_decision.set_colour_mode(SimpleNamespace())
         for variables, expected in (
             ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, is_terminal), ({"TERM": "dumb"}, False), ({"FORCE_COLOR": "1"}, True),
             ({"FORCE_COLOR": "0"}, is_terminal), ({"FORCE_COLOR": "1", "TERM": "dumb"}, True), ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
@@ -200,7 +200,7 @@ def test_what_decides_on_colours(monkeypatch, is_terminal):
                 if "FORCE_COLOR" in variables and not is_terminal:
                     assert not colour_decision.has_colours(stream, for_programs=True)
     finally:
-        colour_decision.set_mode(SimpleNamespace())
+        colour_decision.set_colour_mode(SimpleNamespace())
 
 
 @pytest.mark.parametrize("columns", [40, 100])

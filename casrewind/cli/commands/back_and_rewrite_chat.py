@@ -20,7 +20,7 @@ from ..show import restored, shapes
 from ..show.rewound import fork_shape, removed_prompts, rewound_lines
 from ..show.text import Line
 from ..terminal.lines import note, print_json, print_line, print_lines, remark
-from ..terminal.questions import YES, Proposal, ask_about_plan, may_answer, must_ask
+from ..terminal.questions import YES, Proposal, ask_about_plan, can_person_answer, must_ask_or_raise
 from . import OK, REMARKS, Done
 from .words import Words, paths_of
 
@@ -52,14 +52,14 @@ def back(context: Context, options: "ParsedOptions", done: Done) -> int:
     if options.in_place and not chat:
         raise errors.UsageError("back --in-place cuts the conversation: it excludes --code")
     if isinstance(options.prompt, str):
-        return _back_elsewhere(context, options, options.prompt, done)
+        return _back_on_other_machine(context, options, options.prompt, done)
     preferred = os.environ.get("CASREWIND_SESSION", "")
     target = conversation.find_prompt(context, options.prompt, options.session or "", preferred)
     changes = (files and target.was_seen) or options.in_place
     moved = "" if options.prompt is None or options.dry_run else Words(context, options).why_numbers_moved(f"@{options.prompt}")
     asking = not options.dry_run and _needs_agreement(options, target, moved, changes=changes)
     question = PlanQuestion(
-        context, options, done, lambda: _plan_title(context, target), is_asked=asking, target=_target_of(target), moved=moved,
+        context, options, done, lambda: _plan_title(context, target), is_asked=asking, target=_restore_target_of(target), moved=moved,
         since=next((point for point in target.points[target.at :] if point is not None), None),
         anchor="" if (own := target.points[target.at]) is None else own.id,
         what=f"back {target.conversation.session} {target.prompt.uuid}",
@@ -85,10 +85,10 @@ def back(context: Context, options: "ParsedOptions", done: Done) -> int:
         if not _show_and_ask(_plan_title(context, target), moved):
             print_line("nothing was changed")
             return OK
-    return _carry_out(rewinding, options, done, question, target)
+    return _rewind_and_report(rewinding, options, done, question, target)
 
 
-def _back_elsewhere(context: Context, options: "ParsedOptions", word: str, done: Done) -> int:
+def _back_on_other_machine(context: Context, options: "ParsedOptions", word: str, done: Done) -> int:
     """casrewind back MACHINE:@N: the files and the conversation of a checkpoint of another machine come here."""
     files, chat = options.what != "chat", options.what != "code"
     if options.in_place:
@@ -97,7 +97,7 @@ def _back_elsewhere(context: Context, options: "ParsedOptions", word: str, done:
     found = target_of(context, point)
     question = PlanQuestion(
         context, options, done, lambda: f"back {found.name}{branches_in_words(context, point)}", target=found, since=point,
-        is_asked=files and not options.dry_run and must_ask(options, "changes anything"), what=f"back {options.what} {word}",
+        is_asked=files and not options.dry_run and must_ask_or_raise(options, "changes anything"), what=f"back {options.what} {word}",
     )  # fmt: skip
 
     def going_back() -> Rewound:
@@ -109,7 +109,7 @@ def _back_elsewhere(context: Context, options: "ParsedOptions", word: str, done:
         return Rewound(None, (), report, (), (), dry_run=options.dry_run, transcript="")
 
     try:
-        return _carry_out(going_back, options, done, question)
+        return _rewind_and_report(going_back, options, done, question)
     except errors.AgentError as error:
         hint = f"casrewind back {word} --code takes the files over" if options.what == "both" else error.hint
         raise errors.AgentError(error.problem, hint) from error
@@ -117,7 +117,9 @@ def _back_elsewhere(context: Context, options: "ParsedOptions", word: str, done:
 
 def _needs_agreement(options: "ParsedOptions", target: RewindTarget, moved: str, *, changes: bool) -> bool:
     """True if a person has to agree: to changes, to another session's turn, or because the numbers moved. Raises UsageError."""
-    return (changes and must_ask(options, "changes anything")) or (target.is_other and _must_ask_about_other_session(target)) or bool(moved)
+    if changes and must_ask_or_raise(options, "changes anything"):
+        return True
+    return (target.is_other and _must_ask_about_other_session(target)) or bool(moved)
 
 
 def open_for_unreported_conversation(options: "ParsedOptions", settings: "Settings", reporter: "Progress | None") -> Context | None:
@@ -135,10 +137,10 @@ def _plan_title(context: Context, target: RewindTarget) -> str:
     """The target of a rewind, as the first line of its plan."""
     point = target.points[target.at]
     branches = "" if point is None else branches_in_words(context, point)
-    return f"back {_target_of(target).name}{branches}"
+    return f"back {_restore_target_of(target).name}{branches}"
 
 
-def _target_of(target: RewindTarget) -> restored.RestoreTarget:
+def _restore_target_of(target: RewindTarget) -> restored.RestoreTarget:
     """The target of a rewind: its prompt, turn and conversation, age and checkpoint."""
     point = target.points[target.at]
     moment = target.prompt.time_ns or (0 if point is None else point.created_ns)
@@ -156,7 +158,7 @@ def _turn_and_conversation(target: RewindTarget) -> str:
 
 def _must_ask_about_other_session(target: RewindTarget) -> bool:
     """True: a turn of another session is asked about, and `--yes` is no answer. Raises UsageError without a terminal."""
-    if not may_answer():
+    if not can_person_answer():
         raise errors.UsageError(
             f"@{target.turn} is a turn of another session, {target.conversation_in_words}",
             f"to go back there, add --session {target.conversation.session}",
@@ -173,7 +175,7 @@ def restore_chat_or_both(context: Context, options: "ParsedOptions", point: "Che
     if options.dashed and not (scope and both):
         raise errors.UsageError("paths behind -- limit what is done to files: they go with --code or --both, and are not none")
     moved = Words(context, options).why_numbers_moved(options.ref or "")
-    asking = both and not options.dry_run and (must_ask(options, "changes anything") or bool(moved))
+    asking = both and not options.dry_run and (must_ask_or_raise(options, "changes anything") or bool(moved))
     found = target_of(context, point)
     question = PlanQuestion(
         context, options, done, lambda: f"restore {found.name}{branches_in_words(context, point)}", is_asked=asking,
@@ -192,7 +194,7 @@ def restore_chat_or_both(context: Context, options: "ParsedOptions", point: "Che
             confirm=question,
         )
 
-    return _carry_out(rewinding, options, done, question)
+    return _rewind_and_report(rewinding, options, done, question)
 
 
 def rewrite_chat(context: Context, options: "ParsedOptions", done: Done) -> int:
@@ -207,10 +209,10 @@ def rewrite_chat(context: Context, options: "ParsedOptions", done: Done) -> int:
     sys.stderr.flush()
     if sys.stdin.readline().strip() != _WORD:
         raise errors.UsageError(f"nothing was changed: rewrite-chat wants the word {_WORD} typed, on standard input")
-    return _report(rewind.rewind_to_checkpoint(context, point, in_place=True), options)
+    return _print_rewound(rewind.rewind_to_checkpoint(context, point, in_place=True), options)
 
 
-def _carry_out(
+def _rewind_and_report(
     rewinding: Callable[[], Rewound], options: "ParsedOptions", done: Done, question: PlanQuestion, target: RewindTarget | None = None
 ) -> int:
     """Call `rewinding` and report the result. The user may decline the question that it asks."""
@@ -219,17 +221,19 @@ def _carry_out(
     try:
         report = rewinding()
     except EditsKept:
-        return _carry_out(rewinding, options, done, question, target)
+        return _rewind_and_report(rewinding, options, done, question, target)
     except Declined:
-        question.say_declined()
+        question.print_that_nothing_changed()
         return OK
     done()
     if report.restored is not None and report.dry_run:
         question.find_outside_edits(report.restored.actions)
-    return _report(report, options, target, question)
+    return _print_rewound(report, options, target, question)
 
 
-def _report(report: Rewound, options: "ParsedOptions", target: RewindTarget | None = None, question: PlanQuestion | None = None) -> int:
+def _print_rewound(
+    report: Rewound, options: "ParsedOptions", target: RewindTarget | None = None, question: PlanQuestion | None = None
+) -> int:
     copied = None
     if getattr(options, "copy", False) and report.prompts and not report.dry_run:
         copied = _copy_to_clipboard("\n\n".join(report.prompts))

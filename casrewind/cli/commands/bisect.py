@@ -40,7 +40,7 @@ def bisect(context: "Context", options: "ParsedOptions", done: Done) -> int:
     links = roots.paths_below_root(context.root.path, options.links, options.directory)
     teller = _Teller(context, done, is_bad_now=bad is None, is_quiet=options.quiet)
     below = os.path.relpath(os.path.realpath(options.directory), context.root.path)
-    run = partial(_run, arguments, below, teller, is_output_apart=options.json)
+    run = partial(_run_in_directory, arguments, below, teller, is_output_apart=options.json)
     found = bisects.bisect(context, good, bad, links, run, teller.tell_next_run)
     done()
     _print_first_bad(context, options, found)
@@ -79,7 +79,7 @@ class _Teller:
             remark(f"  {what}{f' (exit code {code})' if code else ''}")
 
 
-def _run(arguments: "Sequence[str]", below: str, teller: _Teller, directory: str, *, is_output_apart: bool) -> int:
+def _run_in_directory(arguments: "Sequence[str]", below: str, teller: _Teller, directory: str, *, is_output_apart: bool) -> int:
     """Run the command in the directory of a state. Raises BisectError if it cannot be run."""
     import subprocess
 

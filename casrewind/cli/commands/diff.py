@@ -23,10 +23,10 @@ def diff(context: "Context", options: "ParsedOptions", done: Done) -> int:
     named = Words(context, options)
     sides = named.take_diff_sides()
     if len(sides) == 1 and sides[0].turn is not None and sides[0].side == "before":
-        return _turn_diff(context, options, named, sides[0].turn, done)
+        return _diff_turn(context, options, named, sides[0].turn, done)
     old = sides[0] if sides else _default_start(context, named)
     new = sides[1] if len(sides) == 2 else NOW
-    found = _compared(context, options, old, new)
+    found = _compare_sides(context, options, old, new)
     done()
     is_named = not sides or any(side.turn is not None for side in sides)
     heading = f"from {_side_title(context, old)} to {_side_title(context, new)}" if is_named else ""
@@ -34,7 +34,7 @@ def diff(context: "Context", options: "ParsedOptions", done: Done) -> int:
     return _report_missing_paths(found)
 
 
-def _turn_diff(context: "Context", options: "ParsedOptions", named: Words, turn: "Turn", done: Done) -> int:
+def _diff_turn(context: "Context", options: "ParsedOptions", named: Words, turn: "Turn", done: Done) -> int:
     """The change of a turn, which is not always that of its two states."""
     view, turn = named.view_with(turn), named.with_changes(turn)
     points = named.known_states(turn)
@@ -69,7 +69,7 @@ def _default_start(context: "Context", named: Words) -> Side:
     return Side(lookup.checkpoint(context, "last"))
 
 
-def _compared(context: "Context", options: "ParsedOptions", old: Side, new: Side) -> "Comparison":
+def _compare_sides(context: "Context", options: "ParsedOptions", old: Side, new: Side) -> "Comparison":
     points = [side.point for side in (old, new) if side.point is not None]
     if not points:  # both are the files as they are
         return compare.comparison_of_changes(context, ())
@@ -99,7 +99,7 @@ def _print_comparison(
 
     form = form_of(options)
     with pager(options):
-        if heading and (form.name in (SUMMARY, STAT) or (form.name == PATCH and colour_decision.is_terminal(sys.stdout))):
+        if heading and (form.name in (SUMMARY, STAT) or (form.name == PATCH and colour_decision.is_read_by_person(sys.stdout))):
             for line in folded_to_width(heading, terminal_width()):  # a program that reads a patch or names gets nothing else
                 print_line(line)
         print_lines(comparison.comparison_lines(found, form, terminal_width(), () if turn is None else {path for path, _ in turn.shared}))

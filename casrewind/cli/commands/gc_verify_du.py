@@ -84,15 +84,15 @@ def verify(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind verify."""
     found = verify_and_repair.repair(context) if options.repair else verify_and_repair.verify(context, quick=options.quick)
     done()
-    return _report_verified(found, options)
+    return _print_verified_for_exit_code(found, options)
 
 
 def verify_unopenable(error: errors.StoreDamaged, options: "ParsedOptions") -> int:
     """casrewind verify of a store with too much damage to open."""
-    return _report_verified(Verified((Problem(STORE, "FORMAT", str(error)),), 0, 0), options)
+    return _print_verified_for_exit_code(Verified((Problem(STORE, "FORMAT", str(error)),), 0, 0), options)
 
 
-def _report_verified(found: Verified, options: "ParsedOptions") -> int:
+def _print_verified_for_exit_code(found: Verified, options: "ParsedOptions") -> int:
     if options.json:
         print_json(_verified_json(found))
     else:

@@ -38,7 +38,7 @@ _WILL_BE_CAPTURED = (ignored.CAPTURED, ignored.MISSING)
 
 def include(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind include."""
-    found = _change(context, options, inclusion.include)
+    found = _edit_rules_and_print(context, options, inclusion.include)
     if not options.json:
         _print_rules(found)  # they count, whatever happens to the save
     try:
@@ -69,7 +69,7 @@ def include(context: "Context", options: "ParsedOptions", done: Done) -> int:
 
 def exclude(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind exclude."""
-    found = _change(context, options, inclusion.exclude)
+    found = _edit_rules_and_print(context, options, inclusion.exclude)
     done()
     if options.json:
         print_json({**_change_json(found, context.store.path), "checkpoint": None, "created": False})
@@ -113,7 +113,7 @@ def _given_paths(root: str, options: "ParsedOptions") -> list[bytes]:
     return list(roots.paths_below_root(root, options.path, options.directory))
 
 
-def _change(context: "Context", options: "ParsedOptions", change: Callable[..., RuleChange]) -> RuleChange:
+def _edit_rules_and_print(context: "Context", options: "ParsedOptions", change: Callable[..., RuleChange]) -> RuleChange:
     words = [word for text in options.path for word in _path_or_pattern(context.root.path, text, options.directory)]
     return change(context, words, shared=options.shared)
 

@@ -18,7 +18,7 @@ from ...agents.install import Installed, Uninstalled
 from ...messages import plural, printable
 from ..show.shapes import Shape, path, path_or_none
 from ..terminal.lines import print_json, print_line
-from ..terminal.questions import agreed, may_ask
+from ..terminal.questions import agreed, may_ask_optional_question
 from . import OK, REMARKS
 
 if TYPE_CHECKING:
@@ -29,27 +29,27 @@ if TYPE_CHECKING:
 def install(settings: "Settings", options: "ParsedOptions") -> int:
     """casrewind install."""
     if options.agent is None:
-        return _connect_clients(settings, options)
-    client = _client_named(settings, options)
+        return _offer_to_connect_clients(settings, options)
+    client = _load_client_named(settings, options)
     tier = options.tier or options.configured_tier or USUAL_TIER
     if options.resident and not sys.platform.startswith("linux"):
         raise errors.UsageError("the helper is for Linux only", "leave --resident out, hooks do all of their work themselves here")
     if options.plugin is not None:
         return _write_plugin(client, tier, options)
-    target = _target(client, settings, options)
+    target = _find_target(client, settings, options)
     if client.prints_hooks_only:
         return _print_hooks_to_paste(target, tier, options)
     found = installs.install(target, tier, settings.environ, resident=options.resident)
     if options.json:
         print_json(_shape_of_installed(found))
     else:
-        _show_installed(found)
+        _print_installed(found)
     return REMARKS if found.failed else OK
 
 
 def uninstall(settings: "Settings", options: "ParsedOptions") -> int:
     """casrewind uninstall."""
-    target = _target(_client_named(settings, options), settings, options)
+    target = _find_target(_load_client_named(settings, options), settings, options)
     is_printed = target.client.prints_hooks_only
     found = Uninstalled(target, (), (), None, ()) if is_printed else installs.uninstall(target)
     if options.json:
@@ -57,11 +57,11 @@ def uninstall(settings: "Settings", options: "ParsedOptions") -> int:
     elif is_printed:
         print_line(f"remove the hooks with this in their command: hook {target.client.name}")
     else:
-        _show_uninstalled(found)
+        _print_uninstalled(found)
     return OK
 
 
-def _connect_clients(settings: "Settings", options: "ParsedOptions") -> int:
+def _offer_to_connect_clients(settings: "Settings", options: "ParsedOptions") -> int:
     """Ask about each client on a terminal; elsewhere print the commands. With --yes, connect all of them."""
     if options.json or options.plugin is not None:
         raise errors.UsageError("install needs the name of a client with these options", "casrewind install alone lists the clients")
@@ -70,7 +70,7 @@ def _connect_clients(settings: "Settings", options: "ParsedOptions") -> int:
         print_line("no client was found: no program on the PATH, and no settings directory")
         print_line(f"  casrewind install AGENT connects one of: {', '.join(agents.NAMES)}")
         return OK
-    asking = may_ask(options)
+    asking = may_ask_optional_question(options)
     worst = OK
     for here in found:
         client = here.client
@@ -124,13 +124,13 @@ def _write_plugin(client: Client, tier: str, options: "ParsedOptions") -> int:
     return OK
 
 
-def _client_named(settings: "Settings", options: "ParsedOptions") -> Client:
+def _load_client_named(settings: "Settings", options: "ParsedOptions") -> Client:
     if settings.store is not None:
         raise errors.UsageError(f"{options.command} changes a client's settings and no store", "leave --store out")
     return agents.load_client(options.agent or "")
 
 
-def _target(client: Client, settings: "Settings", options: "ParsedOptions") -> installs.Target:
+def _find_target(client: Client, settings: "Settings", options: "ParsedOptions") -> installs.Target:
     root = None
     if options.scope == PROJECT:
         from ...settings import find_root
@@ -139,7 +139,7 @@ def _target(client: Client, settings: "Settings", options: "ParsedOptions") -> i
     return installs.target_of(client, root, settings.home, settings.environ)
 
 
-def _show_installed(found: Installed) -> None:
+def _print_installed(found: Installed) -> None:
     client = found.target.client
     hooks = plural(len(found.hooks), "hook")
     done = "installed" if found.changed else "already installed, nothing was changed"
@@ -164,7 +164,7 @@ def _show_installed(found: Installed) -> None:
     print_line("  sessions that start from now on have it; casrewind status in the project shows the checkpoints that they make")
 
 
-def _show_uninstalled(found: Uninstalled) -> None:
+def _print_uninstalled(found: Uninstalled) -> None:
     client = found.target.client
     if not found.written and found.command is None:
         print_line(f"nothing to uninstall: {printable(found.target.directory)} has no hooks of casrewind's")

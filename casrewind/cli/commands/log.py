@@ -76,7 +76,7 @@ def log(context: "Context", options: "ParsedOptions", done: Done) -> int:
         with pager(options):
             for one, first, rest in zip(found, firsts, parts, strict=True):
                 if first or search is None:
-                    _show(one, chain([first], rest), makers, options, search)
+                    _print_until_pager_closes(one, chain([first], rest), makers, options, search)
     if search is not None:
         _report_search(search, options, is_found=is_found)
     damaged = dict.fromkeys(identity for one in found for identity in one.damaged)
@@ -249,7 +249,7 @@ def _print_found(found: Sequence[Change], unclear: Sequence[Change], search: "Se
     print_lines(line.with_around(indent) for line in changes.unclear_lines(unclear))
 
 
-def _show(
+def _print_until_pager_closes(
     found: PathHistory, parts: Iterable[list[PathChange]], makers: _Makers, options: "ParsedOptions", search: "Search | None"
 ) -> None:
     """Print a summary, then a row for each checkpoint, newest first. `options.form` adds the changes of each checkpoint. Of a
@@ -346,11 +346,11 @@ def _sizes_or_count(row: PathChange) -> str:
     if row.counts is not None:
         parts.append(signed_counts(row.counts))
     elif old is None:
-        parts.append(_size(new))
+        parts.append(_size_in_words(new))
     elif new is None:
-        parts.append(_size(old))
+        parts.append(_size_in_words(old))
     elif (old.size, old.kind) != (new.size, new.kind) or old.digest != new.digest:
-        parts.append(f"{_size(old)} -> {_size(new)}")
+        parts.append(f"{_size_in_words(old)} -> {_size_in_words(new)}")
     if old is not None and new is not None and (old.mode ^ new.mode) & 0o777 and old.kind == new.kind:
         parts.append(f"mode {old.mode & 0o777:04o} -> {new.mode & 0o777:04o}")
     if old is not None and new is not None and old.kind != new.kind:
@@ -358,7 +358,7 @@ def _sizes_or_count(row: PathChange) -> str:
     return ", ".join(parts)
 
 
-def _size(entry: Entry | None) -> str:
+def _size_in_words(entry: Entry | None) -> str:
     if entry is None:
         return ""
     if entry.kind == PURGED:
@@ -401,8 +401,8 @@ def _row_json(row: PathChange, path: bytes, current: str, makers: _Makers) -> Sh
         "checkpoint": shapes.checkpoint(row.checkpoint, row.marked, current, makers.view.turn_of(row.checkpoint.id)),
         "before": None if row.before is None else row.before.id,
         "status": change.pop("status"),
-        "old_kind": _kind(row.change.old),
-        "new_kind": _kind(row.change.new),
+        "old_kind": _kind_or_none(row.change.old),
+        "new_kind": _kind_or_none(row.change.new),
         **{key: value for key, value in change.items() if key.startswith(("old_", "new_"))},
         "counts": None if row.counts is None else dict(row.counts._asdict()),
         "reason": row.reason or None,
@@ -411,5 +411,5 @@ def _row_json(row: PathChange, path: bytes, current: str, makers: _Makers) -> Sh
     }
 
 
-def _kind(entry: Entry | None) -> str | None:
+def _kind_or_none(entry: Entry | None) -> str | None:
     return None if entry is None else entry.kind

@@ -129,7 +129,7 @@ class _Prompt:
         elif verb in _WAYS and not given:
             return self._run_command(*_WAYS[verb])
         elif verb in _WHAT and given:
-            return self._restore(["restore", given[0], _WHAT[verb]], given[1:])
+            return self._restore_or_offer_to_skip_damaged(["restore", given[0], _WHAT[verb]], given[1:])
         elif verb == "i" and len(given) == 1:
             return self._run_command(back_and_rewrite_chat.rewrite_chat, ["rewrite-chat", given[0]])
         elif verb == "d" and given:
@@ -140,7 +140,7 @@ class _Prompt:
             remark(f"casrewind: {answer!r} is none of the answers")
         return None
 
-    def _restore(self, line: list[str], paths: list[str]) -> int:
+    def _restore_or_offer_to_skip_damaged(self, line: list[str], paths: list[str]) -> int:
         try:
             return self._run_command(restore.restore, line, paths)
         except errors.StoreDamaged as error:

@@ -19,7 +19,7 @@ from ..plan.facts import find_unsent
 from ..show import shapes
 from ..show.text import SHOWN, human_size
 from ..terminal.lines import note, print_json, print_line
-from ..terminal.questions import agreed_for_good, must_ask
+from ..terminal.questions import agreed_for_good, must_ask_or_raise
 from . import OK, REMARKS, Done
 from .words import paths_of
 
@@ -66,7 +66,7 @@ def _purge_path(context: "Context", options: "ParsedOptions", done: Done) -> int
     if options.json:
         print_json({**_shape_of_paths(found), "remote": _shape_of_remote(remote)})
     else:
-        _show_paths(found)
+        _print_purged_paths(found)
     _warn_of_remote_copies(remote)
     return OK
 
@@ -92,18 +92,18 @@ def _shape_of_remote(remote: "Unsent | None") -> shapes.Shape | None:
 
 def _purge_text(context: "Context", options: "ParsedOptions", done: Done) -> int:
     confirm = _confirmation_if_needed(options, done, _agreed_on_text)
-    found = purge_text(context, _read_secret(done), confirm=confirm, dry_run=options.dry_run)
+    found = purge_text(context, _read_text_without_echo(done), confirm=confirm, dry_run=options.dry_run)
     remote = None if found.dry_run else find_unsent(context)
     done()
     if options.json:
         print_json({**_shape_of_text(found), "remote": _shape_of_remote(remote)})
     else:
-        _show_text(found)
+        _print_purged_text(found)
     _warn_of_remote_copies(remote)
     return REMARKS if found.files or found.records else OK
 
 
-def _read_secret(done: Done) -> bytes:
+def _read_text_without_echo(done: Done) -> bytes:
     """The text, from standard input. On a terminal there is a prompt, and the text is not echoed."""
     if not sys.stdin.isatty():
         return sys.stdin.buffer.read(MOST_TEXT + 3)
@@ -115,7 +115,7 @@ def _read_secret(done: Done) -> bytes:
 
 def _confirmation_if_needed(options: "ParsedOptions", done: Done, ask: Callable[[_Found], bool]) -> Callable[[_Found], bool] | None:
     """The function that asks, or None if no question is required. Raises UsageError if a question is impossible."""
-    if options.dry_run or not must_ask(options, "removes anything for good"):
+    if options.dry_run or not must_ask_or_raise(options, "removes anything for good"):
         return None
 
     def confirm(found: _Found) -> bool:
@@ -127,7 +127,7 @@ def _confirmation_if_needed(options: "ParsedOptions", done: Done, ask: Callable[
 # -- a path
 
 
-def _show_paths(found: Purged) -> None:
+def _print_purged_paths(found: Purged) -> None:
     if not found.purged and not found.blobs:
         print_line("nothing to do: it is purged already")
     else:
@@ -188,7 +188,7 @@ def _shape_of_paths(found: Purged) -> shapes.Shape:
 # -- a text
 
 
-def _show_text(found: TextPurged) -> None:
+def _print_purged_text(found: TextPurged) -> None:
     print_line(f"{'would drop' if found.dry_run else 'dropped'} {_places_in_words(found)}")
     if found.places.transcripts:
         print_line("  at those checkpoints, conversations can be taken from the client's own files alone")

@@ -18,7 +18,7 @@ from ...store import push_notes
 from ..show.remote import not_pushed, remote_lines, remote_shape, verified_lines, verified_shape
 from ..show.text import human_size
 from ..terminal.lines import print_json, print_line, remark
-from ..terminal.questions import agreed, must_ask
+from ..terminal.questions import agreed, must_ask_or_raise
 from . import OK, REMARKS, Done
 
 if TYPE_CHECKING:
@@ -32,36 +32,36 @@ if TYPE_CHECKING:
 def remote(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind remote."""
     if options.action == "add":
-        return _add(context, options, done)
+        return _add_remote(context, options, done)
     if (options.dry_run or options.forgotten) and options.action != "gc":
         given = "--dry-run" if options.dry_run else "--forgotten"
         raise errors.UsageError(f"{given} goes with remote gc", "casrewind remote gc -n shows what would be removed")
     if options.url is not None:
         raise errors.UsageError(f"remote {options.action or 'list'} takes no URL", "casrewind remote add URL adds one")
     if options.action == "key":
-        return _key(context, options)
+        return _print_key_or_add_passphrase(context, options)
     if options.action == "verify":
-        return _verify(context, options, done)
+        return _verify_remote(context, options, done)
     if options.action == "remove":
-        return _remove(context, options)
+        return _remove_remote(context, options)
     if options.action == "gc":
         from .remote_gc import remote_gc
 
         return remote_gc(context, options, done)
-    return _show(context, options)
+    return _print_remote(context, options)
 
 
-def _wanted(options: "ParsedOptions", url: str, *, conversations: bool = True) -> RemoteConfig:
+def _config_of_options(options: "ParsedOptions", url: str, *, conversations: bool = True) -> RemoteConfig:
     given = {"endpoint": options.endpoint, "region": options.region, "profile": options.profile}
     found = {key: value for key, value in given.items() if value}
     return RemoteConfig(url, options.machine or connect.machine_name(), options.key_command or "", found, conversations)
 
 
-def _add(context: "Context", options: "ParsedOptions", done: Done) -> int:
+def _add_remote(context: "Context", options: "ParsedOptions", done: Done) -> int:
     if not options.url:
         raise errors.UsageError("remote add: missing URL", "casrewind remote --help shows the forms of a URL")
-    wanted = _wanted(options, options.url, conversations=options.conversations)
-    ask = _passphrase if sys.stdin.isatty() else None
+    wanted = _config_of_options(options, options.url, conversations=options.conversations)
+    ask = _ask_for_passphrase if sys.stdin.isatty() else None
     made = connect.add(context.store, wanted, context.environ, key_file=options.key_file or "", ask=ask)
     done()
     if options.json:
@@ -80,7 +80,7 @@ def _add(context: "Context", options: "ParsedOptions", done: Done) -> int:
     return OK
 
 
-def _passphrase(is_new: bool) -> str:  # noqa: FBT001 - connect.AskPassphrase
+def _ask_for_passphrase(is_new: bool) -> str:  # noqa: FBT001 - connect.AskPassphrase
     from getpass import getpass
 
     if not is_new:
@@ -92,7 +92,7 @@ def _passphrase(is_new: bool) -> str:  # noqa: FBT001 - connect.AskPassphrase
     return first
 
 
-def _key(context: "Context", options: "ParsedOptions") -> int:
+def _print_key_or_add_passphrase(context: "Context", options: "ParsedOptions") -> int:
     directory, found = configs.need(context.store)
     if options.show:
         if not sys.stdout.isatty():
@@ -104,7 +104,7 @@ def _key(context: "Context", options: "ParsedOptions") -> int:
         if not sys.stdin.isatty():
             raise errors.UsageError("a passphrase is asked for on a terminal", "run casrewind remote key --add there")
         master = configs.key(directory, found, context.environ)
-        passphrase = _passphrase(True)
+        passphrase = _ask_for_passphrase(True)
         if not passphrase:
             print_line("nothing was changed")
             return OK
@@ -117,7 +117,7 @@ def _key(context: "Context", options: "ParsedOptions") -> int:
     return OK
 
 
-def _verify(context: "Context", options: "ParsedOptions", done: Done) -> int:
+def _verify_remote(context: "Context", options: "ParsedOptions", done: Done) -> int:
     from ...remote import verify_chains
 
     opened = configs.open_remote(context.store, context.environ)
@@ -137,11 +137,11 @@ def _verify(context: "Context", options: "ParsedOptions", done: Done) -> int:
     return REMARKS if found.damage else OK
 
 
-def _remove(context: "Context", options: "ParsedOptions") -> int:
+def _remove_remote(context: "Context", options: "ParsedOptions") -> int:
     directory, found = configs.need(context.store)
     print_line(f"Forget the remote {found.url} and its key here.")
     print_line("  what was pushed stays there")
-    if must_ask(options, "removes the key") and not agreed("Go on?"):
+    if must_ask_or_raise(options, "removes the key") and not agreed("Go on?"):
         print_line("nothing was changed")
         return OK
     configs.remove(directory)
@@ -149,7 +149,7 @@ def _remove(context: "Context", options: "ParsedOptions") -> int:
     return OK
 
 
-def _show(context: "Context", options: "ParsedOptions") -> int:
+def _print_remote(context: "Context", options: "ParsedOptions") -> int:
     from ...remote.push import unsent
 
     found = unsent(context)
@@ -252,10 +252,10 @@ def pull(context: "Context", options: "ParsedOptions", done: Done) -> int:
     opened = configs.open_remote(context.store, context.environ)
     found = pulls.pull(context, opened, newest=options.newest)
     done()
-    return _report_pulled(found, options, opened.config.url)
+    return _print_pulled(found, options, opened.config.url)
 
 
-def _report_pulled(found: "Pulled", options: "ParsedOptions", url: str) -> int:
+def _print_pulled(found: "Pulled", options: "ParsedOptions", url: str) -> int:
     if options.json:
         problems = list(found.problems)
         print_json({"checkpoints": dict(found.checkpoints), "size": found.size, "requests": found.requests, "problems": problems})
@@ -277,10 +277,10 @@ def clone(settings: "Settings", options: "ParsedOptions") -> int:
     from ...remote import clone as clones
 
     assert options.url is not None
-    wanted = _wanted(options, options.url)
+    wanted = _config_of_options(options, options.url)
     name = options.to or os.path.basename(options.url.rstrip("/")) or "clone"
     directory = os.path.join(options.directory, name)
-    ask = _passphrase if sys.stdin.isatty() else None
+    ask = _ask_for_passphrase if sys.stdin.isatty() else None
     found = clones.clone(
         wanted, directory, settings, os.environ, reference=options.ref or "", everything=options.all,
         key_file=options.key_file or "", ask=ask,
@@ -314,7 +314,7 @@ def export(context: "Context", options: "ParsedOptions", done: Done) -> int:
         raise errors.UsageError("the export would go to the terminal", "casrewind export > FILE, or | ssh HOST casrewind import -")
     points = None if options.ref is None else [lookup.checkpoint(context, options.ref)]
     found = configs.find(context.store)
-    master = None if options.plain else _export_key(context, options, found)
+    master = None if options.plain else _key_for_export(context, options, found)
     if not options.plain and master is None:
         raise errors.RemoteError(
             "an export needs a key: this project has no remote",
@@ -327,7 +327,7 @@ def export(context: "Context", options: "ParsedOptions", done: Done) -> int:
     return OK
 
 
-def _export_key(context: "Context", options: "ParsedOptions", found: "tuple[str, RemoteConfig] | None") -> bytes | None:
+def _key_for_export(context: "Context", options: "ParsedOptions", found: "tuple[str, RemoteConfig] | None") -> bytes | None:
     given = configs.key_from(context.environ, file=options.key_file or "")
     return given if given is not None or found is None else configs.key(*found, context.environ)
 
@@ -337,17 +337,17 @@ def import_export(context: "Context", options: "ParsedOptions", done: Done) -> i
     from ...remote import archive
 
     found = configs.find(context.store)
-    master, config = _export_key(context, options, found), None if found is None else found[1]
+    master, config = _key_for_export(context, options, found), None if found is None else found[1]
     if options.file == "-":
         taken = archive.import_stream(context, sys.stdin.buffer, master, config)
     else:
-        with _opened(options) as stream:
+        with _open_export_file(options) as stream:
             taken = archive.import_stream(context, stream, master, config)
     done()
-    return _report_pulled(taken, options, "the export")
+    return _print_pulled(taken, options, "the export")
 
 
-def _opened(options: "ParsedOptions") -> BinaryIO:
+def _open_export_file(options: "ParsedOptions") -> BinaryIO:
     assert options.file is not None
     try:
         return open(os.path.join(options.directory, options.file), "rb")

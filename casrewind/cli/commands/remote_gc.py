@@ -9,7 +9,7 @@ from ...remote.push import push
 from ..show.shapes import time_of
 from ..show.text import human_size
 from ..terminal.lines import print_json, print_line, remark
-from ..terminal.questions import agreed, must_ask
+from ..terminal.questions import agreed, must_ask_or_raise
 from . import OK, REMARKS, Done
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def remote_gc(context: "Context", options: "ParsedOptions", done: Done) -> int:
     if options.dry_run:
         return _show_plan(plan, options)
     if plan.removes:
-        asks = must_ask(options, "removes checkpoints from the remote")
+        asks = must_ask_or_raise(options, "removes checkpoints from the remote")
         if not options.json:
             _print_plan(plan, options)
         if asks and not agreed("This cannot be undone. Go on?"):

@@ -14,7 +14,7 @@ from ..plan.facts import branches_in_words, lost_rules, target_of
 from ..plan.question import PlanQuestion
 from ..show import restored
 from ..terminal.lines import print_json, print_line, print_lines
-from ..terminal.questions import must_ask, question_stream
+from ..terminal.questions import must_ask_or_raise, question_stream
 from . import OK, REMARKS, Done, words
 
 if TYPE_CHECKING:
@@ -33,14 +33,14 @@ def restore(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind restore."""
     refuse_hunk_options(options)
     if options.resume is not None:
-        return _continue_or_abort(context, options, done)
+        return _finish_interrupted_restore(context, options, done)
     if options.ref is None:
         raise errors.UsageError("restore: which checkpoint?", "casrewind list shows them, casrewind restore last restores the newest")
     if (running := words.Words(context, options).turn_without_end(options.ref)) is not None:
         if options.what != "code" or options.into:
             raise errors.CheckpointNotFound(f"{options.ref}: that turn has no end yet, so there is no checkpoint of the state after it")
         done()
-        return _report_running_turn(running, options)
+        return _print_that_turn_runs(running, options)
     point = words.take_restore_target(context, options)
     if options.into:
         return _restore_to(context, options, point, done)
@@ -69,7 +69,7 @@ def _restore_files(context: "Context", options: "ParsedOptions", point: "Checkpo
     def title() -> str:
         return f"restore {target.name}{branches_in_words(context, point)}"
 
-    is_asked = not (options.dry_run or options.patch) and (must_ask(options, CHANGES) or bool(moved))
+    is_asked = not (options.dry_run or options.patch) and (must_ask_or_raise(options, CHANGES) or bool(moved))
     if options.patch:
         target = target._replace(name=f"{target.name}, chosen hunks only")
     question = PlanQuestion(
@@ -78,7 +78,7 @@ def _restore_files(context: "Context", options: "ParsedOptions", point: "Checkpo
     if options.patch:
         edits = ask_for_hunks(context, options, done, restoring(dry_run=True), moved)
         if edits == {} and not options.json:
-            question.say_declined()
+            question.print_that_nothing_changed()
             return OK
     if options.dry_run:
         report = restoring(dry_run=True)
@@ -88,12 +88,12 @@ def _restore_files(context: "Context", options: "ParsedOptions", point: "Checkpo
             print_line(f"{title()}:")
             print_lines(question.explanation_lines())
         question.find_outside_edits(report.actions)
-        return print_report(report, options, question)
+        return print_restored_for_exit_code(report, options, question)
 
-    return carry_out_and_report(restoring, options, done, question)
+    return restore_and_print(restoring, options, done, question)
 
 
-def _report_running_turn(turn: "Turn", options: "ParsedOptions") -> int:
+def _print_that_turn_runs(turn: "Turn", options: "ParsedOptions") -> int:
     """Report a restore to the state after a turn that has no end yet: the files as they are."""
     if options.json:
         report = Restored("restore", "", "", (), (), 0, dry_run=options.dry_run)
@@ -105,14 +105,14 @@ def _report_running_turn(turn: "Turn", options: "ParsedOptions") -> int:
     return OK
 
 
-def _continue_or_abort(context: "Context", options: "ParsedOptions", done: Done) -> int:
+def _finish_interrupted_restore(context: "Context", options: "ParsedOptions", done: Done) -> int:
     from ...ops.finish_restore import finish_restore
 
     if options.ref is not None or options.into or options.dry_run or options.dashed or options.keep_edits is not None:
         raise errors.UsageError(f"restore --{options.resume} takes nothing else: what to restore is known")
     report = finish_restore(context, forward=options.resume == "continue")
     done()
-    return print_report(report if options.resume == "continue" else report._replace(op="abort"), options)
+    return print_restored_for_exit_code(report if options.resume == "continue" else report._replace(op="abort"), options)
 
 
 def _restore_to(context: "Context", options: "ParsedOptions", point: "Checkpoint", done: Done) -> int:
@@ -136,8 +136,8 @@ def _restore_to(context: "Context", options: "ParsedOptions", point: "Checkpoint
         given = dict(zip(places, options.into, strict=True))
         report = report._replace(written=tuple(each._replace(directory=given[each.directory]) for each in report.written))
     if forks is None:
-        return print_report(report, options, target=target)
-    return _report_forks(report, forks, options, places, target)
+        return print_restored_for_exit_code(report, options, target=target)
+    return _print_forks(report, forks, options, places, target)
 
 
 def _fork_into(context: "Context", options: "ParsedOptions", point: "Checkpoint", places: Sequence[str]) -> "Forks":
@@ -153,14 +153,14 @@ def _fork_into(context: "Context", options: "ParsedOptions", point: "Checkpoint"
         raise kind(what, "start a new session there" if kind is errors.AgentError else error.hint) from error
 
 
-def _report_forks(
+def _print_forks(
     report: Restored, forks: "Forks", options: "ParsedOptions", places: Sequence[str], target: restored.RestoreTarget
 ) -> int:
     """Report directories with the conversations that go on in them. `places`: the directories, as this process finds them."""
     from ..show.rewound import fork_shape, forks_lines
 
     if not options.json:
-        code = print_report(report, options, target=target)
+        code = print_restored_for_exit_code(report, options, target=target)
         print_lines(forks_lines(forks, places))
         return code
     made = [fork_shape(chat, os.path.abspath(place)) for chat, place in zip(forks.chats, places, strict=False)]
@@ -203,7 +203,7 @@ def ask_for_hunks(context: "Context", options: "ParsedOptions", done: Done, plan
     )
 
 
-def carry_out_and_report(
+def restore_and_print(
     restoring: Callable[[], Restored], options: "ParsedOptions", done: Done, question: PlanQuestion, facts: "Shape | None" = None, *,
     is_titled: bool = False,
 ) -> int:
@@ -212,9 +212,9 @@ def carry_out_and_report(
     try:
         report = restoring()
     except restores.EditsKept:
-        return carry_out_and_report(restoring, options, done, question, facts, is_titled=is_titled)
+        return restore_and_print(restoring, options, done, question, facts, is_titled=is_titled)
     except restores.Declined:
-        question.say_declined()
+        question.print_that_nothing_changed()
         return OK
     done()
     is_named = is_titled or (options.typed is not None and not question.target.name)
@@ -223,10 +223,10 @@ def carry_out_and_report(
     if not options.json and is_named and (title := question.title_if_not_shown()):
         print_line(f"{title}:")
         print_lines(question.explanation_lines() if report.dry_run else ())
-    return print_report(report, options, question, facts)
+    return print_restored_for_exit_code(report, options, question, facts)
 
 
-def print_report(
+def print_restored_for_exit_code(
     report: Restored, options: "ParsedOptions", question: PlanQuestion | None = None, facts: "Shape | None" = None, *,
     target: restored.RestoreTarget = restored.NO_TARGET,
 ) -> int:

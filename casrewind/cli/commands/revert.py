@@ -11,9 +11,9 @@ from ..plan.facts import turn_title
 from ..plan.question import PlanQuestion
 from ..show import restored
 from ..show.text import cut_to
-from ..terminal.questions import agreed, must_ask
+from ..terminal.questions import agreed, must_ask_or_raise
 from . import OK, Done, words
-from .restore import CHANGES, ask_for_hunks, carry_out_and_report, refuse_hunk_options
+from .restore import CHANGES, ask_for_hunks, refuse_hunk_options, restore_and_print
 
 if TYPE_CHECKING:
     from ...model.turn_records import Turn
@@ -44,7 +44,7 @@ def revert(context: "Context", options: "ParsedOptions", done: Done) -> int:
     oldest = named.view.points[turns[-1].before or ""]
     moved = named.why_numbers_moved(f"@{turns[0].n}")
     name = f"{name}, chosen hunks only" if options.patch else name
-    is_asked = not (options.dry_run or options.patch) and (must_ask(options, CHANGES) or bool(moved))
+    is_asked = not (options.dry_run or options.patch) and (must_ask_or_raise(options, CHANGES) or bool(moved))
     edits: Edits | None = None
     one = turns[0].n if len(turns) == 1 else None
     question = PlanQuestion(
@@ -67,13 +67,13 @@ def revert(context: "Context", options: "ParsedOptions", done: Done) -> int:
     if options.patch:
         edits = ask_for_hunks(context, options, done, taking_back(dry_run=True), moved)
         if edits == {} and not options.json:
-            question.say_declined()
+            question.print_that_nothing_changed()
             return OK
     facts = {
         "running": any(turn.running for turn in turns), "mixed": any(turn.mixed for turn in turns),
         "turns": [turn.n for turn in turns], "unknown_turns": [turn.n for turn in unknown],
     }  # fmt: skip
-    return carry_out_and_report(taking_back, options, done, question, facts, is_titled=options.dry_run)
+    return restore_and_print(taking_back, options, done, question, facts, is_titled=options.dry_run)
 
 
 def _named_turns(context: "Context", options: "ParsedOptions", named: words.Words) -> "tuple[list[Turn], str]":

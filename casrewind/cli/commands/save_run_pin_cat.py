@@ -146,17 +146,17 @@ def pin(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind pin."""
     from ...ops import lookup, pins
 
-    return _report_marking(context, options, pins.pin(context, lookup.checkpoint(context, options.ref or ""), options.label), done)
+    return _print_marking(context, options, pins.pin(context, lookup.checkpoint(context, options.ref or ""), options.label), done)
 
 
 def unpin(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind unpin."""
     from ...ops import lookup, pins
 
-    return _report_marking(context, options, pins.unpin(context, lookup.checkpoint(context, options.ref or "")), done)
+    return _print_marking(context, options, pins.unpin(context, lookup.checkpoint(context, options.ref or "")), done)
 
 
-def _report_marking(context: "Context", options: "ParsedOptions", report: "Marking", done: Done) -> int:
+def _print_marking(context: "Context", options: "ParsedOptions", report: "Marking", done: Done) -> int:
     done()
     if options.json:
         from ...ops import lookup

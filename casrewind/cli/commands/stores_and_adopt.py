@@ -12,7 +12,7 @@ from ..show import shapes
 from ..show.shapes import path
 from ..show.text import human_size
 from ..terminal.lines import print_json, print_line
-from ..terminal.questions import agreed_for_good, must_ask
+from ..terminal.questions import agreed_for_good, must_ask_or_raise
 from . import OK, REMARKS
 
 if TYPE_CHECKING:
@@ -25,24 +25,24 @@ def stores(settings: "Settings", options: "ParsedOptions") -> int:
     if settings.store is not None:
         raise errors.UsageError("stores lists all of the data directory", "leave --store out")
     if options.prune_missing is not None:
-        return _prune(settings, options)
+        return _prune_stores(settings, options)
     if options.dry_run or options.yes:
         raise errors.UsageError("stores only lists", "--dry-run and --yes go with --prune-missing AGE")
     found = projects.stores(settings)
     if options.json:
         print_json({"stores": [_store_json(store) for store in found]})
     else:
-        _show(found, settings.data)
+        _print_stores(found, settings.data)
     return OK
 
 
-def _prune(settings: "Settings", options: "ParsedOptions") -> int:
+def _prune_stores(settings: "Settings", options: "ParsedOptions") -> int:
     from ...ops.restore import Declined
 
     age = config.parse_age(options.prune_missing or "", "--prune-missing")
     confirm = None
-    if not options.dry_run and must_ask(options, "removes stores"):
-        confirm = _agree_to_prune
+    if not options.dry_run and must_ask_or_raise(options, "removes stores"):
+        confirm = _show_and_ask_to_prune
     try:
         found = projects.prune_missing(age, settings, confirm, dry_run=options.dry_run)
     except Declined:
@@ -51,11 +51,11 @@ def _prune(settings: "Settings", options: "ParsedOptions") -> int:
     if options.json:
         print_json(_shape_of_pruned(found))
     else:
-        _show_pruned(found)
+        _print_pruned(found)
     return REMARKS if any(item.fault for item in found.kept) else OK
 
 
-def _show(found: Sequence[Found], data: str) -> None:
+def _print_stores(found: Sequence[Found], data: str) -> None:
     if not found:
         print_line(f"no stores under {printable(data)}; casrewind save makes one")
         return
@@ -72,7 +72,7 @@ def _show(found: Sequence[Found], data: str) -> None:
 
 
 def _print_store(store: Found) -> None:
-    print_line(_name(store) + ("" if store.exists or not store.root else "  (GONE)"))
+    print_line(_name_of_project(store) + ("" if store.exists or not store.root else "  (GONE)"))
     used = f", used {age_in_words(store.used_ns)}" if store.used_ns else ""
     print_line(f"  {plural(store.checkpoints, 'checkpoint')}, {human_size(store.size)}{used}; {printable(os.path.basename(store.path))}")
     for line in store.worktrees:
@@ -81,12 +81,12 @@ def _print_store(store: Found) -> None:
             print_line(f"  {plural(line.checkpoints, 'checkpoint')} of them of {printable(line.root)}{gone}")
 
 
-def _name(store: Found) -> str:
+def _name_of_project(store: Found) -> str:
     return printable(store.root if store.root is not None else store.path)
 
 
-def _show_pruned(found: Pruned) -> None:
-    _describe_pruned(found)
+def _print_pruned(found: Pruned) -> None:
+    _print_what_is_pruned(found)
     would = "would remove" if found.dry_run else "removed"
     free = "free" if found.dry_run else "freed"
     print_line(
@@ -94,16 +94,16 @@ def _show_pruned(found: Pruned) -> None:
     )
 
 
-def _describe_pruned(found: Pruned) -> None:
+def _print_what_is_pruned(found: Pruned) -> None:
     for store in found.removed:
         _print_store(store)
     for item in found.kept:
-        print_line(f"kept {_name(item.store)}: {printable(item.reason)}")
+        print_line(f"kept {_name_of_project(item.store)}: {printable(item.reason)}")
 
 
-def _agree_to_prune(found: Pruned) -> bool:
+def _show_and_ask_to_prune(found: Pruned) -> bool:
     """Show the stores to delete, and ask. Any answer but yes is no."""
-    _describe_pruned(found)
+    _print_what_is_pruned(found)
     count, freed = plural(len(found.removed), "store"), human_size(found.freed)
     print_line(f"removing {count}, {freed}; if a project was moved, run casrewind adopt there first")
     return agreed_for_good()

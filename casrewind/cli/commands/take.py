@@ -9,9 +9,9 @@ from ..plan.facts import target_of
 from ..plan.question import PlanQuestion
 from ..show import restored
 from ..show.text import Line
-from ..terminal.questions import must_ask
+from ..terminal.questions import must_ask_or_raise
 from . import Done
-from .restore import CHANGES, carry_out_and_report
+from .restore import CHANGES, restore_and_print
 
 if TYPE_CHECKING:
     from ...ops.context import Context
@@ -25,7 +25,7 @@ def take(context: "Context", options: "ParsedOptions", done: Done) -> int:
         scope = _paths_in_words(context, options, made)
         origin = target_of(context, made.base)
         question = PlanQuestion(
-            context, options, done, lambda: f"take {made.name}", is_asked=not options.dry_run and must_ask(options, CHANGES),
+            context, options, done, lambda: f"take {made.name}", is_asked=not options.dry_run and must_ask_or_raise(options, CHANGES),
             anchor=made.base.id, what=f"take {made.context.root.path}",
             target=restored.RestoreTarget(f"from {made.name}", origin.turn, origin.made_ns),
             explanation=Line(restored.CHANGES_SINCE.format(origin.state)),
@@ -34,7 +34,7 @@ def take(context: "Context", options: "ParsedOptions", done: Done) -> int:
         def taking() -> Restored:
             return takes.take(context, made, scope, dry_run=options.dry_run, confirm=question)
 
-        return carry_out_and_report(taking, options, done, question, {"directory": made.context.root.path}, is_titled=options.dry_run)
+        return restore_and_print(taking, options, done, question, {"directory": made.context.root.path}, is_titled=options.dry_run)
 
 
 def _paths_in_words(context: "Context", options: "ParsedOptions", made: takes.MadeDirectory) -> tuple[bytes, ...]:

@@ -12,9 +12,9 @@ from ...model.history import REVERT, Step
 from ..plan.question import PlanQuestion
 from ..show import restored
 from ..terminal.lines import print_json, print_line
-from ..terminal.questions import must_ask
+from ..terminal.questions import must_ask_or_raise
 from . import OK, Done
-from .restore import CHANGES, carry_out_and_report
+from .restore import CHANGES, restore_and_print
 
 if TYPE_CHECKING:
     from ...ops.context import Context
@@ -26,15 +26,15 @@ _SESSION = 8  # characters of a session id in output
 
 def undo(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind undo."""
-    return _undo_or_redo(context, options, done, everything=options.all, older=options.older)
+    return _list_show_or_do_step(context, options, done, everything=options.all, older=options.older)
 
 
 def redo(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind redo."""
-    return _undo_or_redo(context, options, done)
+    return _list_show_or_do_step(context, options, done)
 
 
-def _undo_or_redo(context: "Context", options: "ParsedOptions", done: Done, **which: bool) -> int:
+def _list_show_or_do_step(context: "Context", options: "ParsedOptions", done: Done, **which: bool) -> int:
     """Undo or redo: list the steps, show the plan, or carry it out. On a terminal the command asks first."""
     from ...ops import undo as undos
 
@@ -47,7 +47,7 @@ def _undo_or_redo(context: "Context", options: "ParsedOptions", done: Done, **wh
         undos.refuse_behind_rewind(context, lambda step: _restore_in_words(context, step))
     step = _restore_in_words(context, steps[-1]) if steps else ""
     title = f"{options.command} {step}".rstrip()
-    is_asked = bool(steps) and not options.dry_run and must_ask(options, CHANGES)
+    is_asked = bool(steps) and not options.dry_run and must_ask_or_raise(options, CHANGES)
     if steps:
         _refuse_step_of_other_session(context, options.command, steps[-1])
     anchor = steps[-1].safety if steps else ""
@@ -56,7 +56,7 @@ def _undo_or_redo(context: "Context", options: "ParsedOptions", done: Done, **wh
         target=restored.RestoreTarget(step, None, None),
     )  # fmt: skip
     change = undos.undo if options.command == "undo" else undos.redo
-    return carry_out_and_report(
+    return restore_and_print(
         lambda: change(context, confirm=question, dry_run=options.dry_run, **which), options, done, question,
         is_titled=bool(steps) and options.dry_run,
     )

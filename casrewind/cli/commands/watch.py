@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 def watch(settings: Settings, options: "ParsedOptions") -> int:
     """casrewind watch. A hook starts it with --auto; then errors are written to the log."""
     if not options.auto:
-        return _watch(settings, options, quiet=options.quiet)
+        return _serve_until_idle(settings, options, quiet=options.quiet)
     try:
-        return _watch(settings, options, quiet=True)
+        return _serve_until_idle(settings, options, quiet=True)
     except Exception as error:
         from ...hook import helper
 
@@ -28,7 +28,7 @@ def watch(settings: Settings, options: "ParsedOptions") -> int:
         return OK
 
 
-def _watch(settings: Settings, options: "ParsedOptions", *, quiet: bool) -> int:
+def _serve_until_idle(settings: Settings, options: "ParsedOptions", *, quiet: bool) -> int:
     idle = config.parse_age(options.idle, "--idle")
     if settings.store is not None:
         raise errors.UsageError("watch helps hooks, and they use the project's own store", "leave --store out")

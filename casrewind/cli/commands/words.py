@@ -17,7 +17,7 @@ from ...model.checkpoint import Checkpoint
 from ...ops import lookup
 from ...ops.checkpoint_names import ReferencePlace
 from ...worktree import root as roots
-from ..terminal.questions import may_answer
+from ..terminal.questions import can_person_answer
 
 if TYPE_CHECKING:
     from ...model.diff import Change
@@ -44,7 +44,7 @@ def take_restore_target(context: "Context", options: "ParsedOptions") -> Checkpo
     if options.dashed and options.paths:
         raise errors.UsageError(f"{name}: put all paths after --")
     named = Words(context, options)
-    point = _checkpoint(context, word, lambda: f"casrewind {name} {named.before_change(word)}", options)
+    point = _checkpoint_or_better_hint(context, word, lambda: f"casrewind {name} {named.before_change(word)}", options)
     if not options.dashed:
         if _is_existing_path(word, options):
             raise errors.UsageError(
@@ -192,7 +192,7 @@ class Words:
         reference = turn_of(there)
         if reference is not None and not reference[1] and not self._is_number_of_machine(there):
             return self._newest_view(reference[0]).find_turn(there)
-        point = _checkpoint(self._context, word, lambda: f"casrewind log {shell_quoted(word)}", self._options)
+        point = _checkpoint_or_better_hint(self._context, word, lambda: f"casrewind log {shell_quoted(word)}", self._options)
         found = self.side_named(word) if point.id.startswith(there) else Side(point)
         return found.turn if found.turn is not None and found.side == "before" else point
 
@@ -206,7 +206,7 @@ class Words:
         if options.dashed:
             if len(options.words) > 2:
                 raise errors.UsageError("diff takes at most two checkpoints", "paths go after --")
-            return [self._only_side(word) for word in options.words]
+            return [self._side_of_only_word(word) for word in options.words]
         found: list[Side] = []
         words = list(options.words)
         while words and len(found) < 2:
@@ -231,15 +231,15 @@ class Words:
         options.rest = words
         return found
 
-    def _only_side(self, word: str) -> Side:
+    def _side_of_only_word(self, word: str) -> Side:
         if not self._is_bare_number(word):
-            _checkpoint(self._context, word, lambda: f"casrewind diff -- {shell_quoted(word)}", self._options)
+            _checkpoint_or_better_hint(self._context, word, lambda: f"casrewind diff -- {shell_quoted(word)}", self._options)
         return self.side_named(word)
 
     def why_numbers_moved(self, word: str) -> str:
         """For a turn's number: that a prompt of the last minute moved the numbers, so that `--yes` may have been meant for
         another turn. "" if none did, or if no person at a terminal can be asked."""
-        if not self._is_bare_number(word) or not may_answer():
+        if not self._is_bare_number(word) or not can_person_answer():
             return ""
         newest, is_only = self.view.turns[0], len(self.view.turns) == 1
         if is_only or newest.started_ns is None or time.time_ns() - newest.started_ns > _RECENT_NS:
@@ -303,7 +303,7 @@ def _is_in_checkpoint(context: "Context", word: str, points: list[Checkpoint], o
         return False
 
 
-def _checkpoint(context: "Context", word: str, instead: Callable[[], str], options: "ParsedOptions") -> Checkpoint:
+def _checkpoint_or_better_hint(context: "Context", word: str, instead: Callable[[], str], options: "ParsedOptions") -> Checkpoint:
     """The checkpoint that a word names. The error message for a path ends with `instead`, the correct command."""
     try:
         found: Checkpoint = lookup.checkpoint(context, word)

@@ -159,7 +159,7 @@ class CommandLine:
         self._words, self._behind, self._dashed = argv[:cut], argv[cut + 1 :], cut < len(argv)
         self._given: dict[str, object] = {}
         self._known: dict[str, Option] = {}
-        self._accept_options(GLOBAL)
+        self._add_options_and_defaults(GLOBAL)
         self._chosen: dict[str, str] = {}
         self._name: str | None = None
         self._command: Command | None = None
@@ -191,7 +191,7 @@ class CommandLine:
                     raise unknown_command_error(word)
                 self._name, self._command = found
                 self._given = {**self._command.defaults, **self._given}
-                self._accept_options(self._command.options)
+                self._add_options_and_defaults(self._command.options)
             else:
                 self._places.append(word)
                 if self._command.takes_rest:
@@ -201,7 +201,7 @@ class CommandLine:
         self._place_words_and_check()
         return ParsedOptions(**self._given)
 
-    def _accept_options(self, options: Iterable[Option]) -> None:
+    def _add_options_and_defaults(self, options: Iterable[Option]) -> None:
         """Accept further options; values given before replace their defaults."""
         for option in options:
             for name in () if option.is_word else option.names:

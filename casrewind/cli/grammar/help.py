@@ -47,26 +47,26 @@ def full_help(width: int | None = None) -> str:
         for name, command in COMMANDS.items():
             if command.group == group:
                 also = f" (also: {', '.join(command.aliases)})" if command.aliases else ""
-                lines += _row(name, command.help + also, 14, columns)
+                lines += _title_and_text_lines(name, command.help + also, 14, columns)
     lines += ["", "Options, before or after the command:"]
-    lines += _rows((*GLOBAL, _HELP_OPTION, _VERSION_OPTION), columns)
-    lines += ["", *_filled(REFERENCE, columns)]
+    lines += _option_rows((*GLOBAL, _HELP_OPTION, _VERSION_OPTION), columns)
+    lines += ["", *_wrap(REFERENCE, columns)]
     return "\n".join(lines) + "\n"
 
 
 def command_help(name: str, width: int | None = None) -> str:
     """The help of one command."""
     columns, command = width or _help_width(), COMMANDS[name]
-    lines = [*usage_lines(name, columns), "", *_filled(f"{command.help}.{' ' * bool(command.more)}{command.more}", columns)]
+    lines = [*usage_lines(name, columns), "", *_wrap(f"{command.help}.{' ' * bool(command.more)}{command.more}", columns)]
     words = [option for option in command.options if option.is_word and option.help is not None]
     if words:
-        lines += ["", *_rows(words, columns)]
+        lines += ["", *_option_rows(words, columns)]
     named = [option for option in command.options if not option.is_word]
     if any(option.help is not None for option in named):
-        lines += ["", "Options:", *_rows(named, columns)]
+        lines += ["", "Options:", *_option_rows(named, columns)]
     if "REF" in " ".join(option.metavar or "" for option in command.options):
-        lines += ["", *_filled(REFERENCE, columns)]
-    lines += ["", *_filled("Global options (casrewind help --all explains them): " + ", ".join(_shortest(GLOBAL)), columns)]
+        lines += ["", *_wrap(REFERENCE, columns)]
+    lines += ["", *_wrap("Global options (casrewind help --all explains them): " + ", ".join(_shortest_names(GLOBAL)), columns)]
     lines += ["", f"Example{'s' * (len(command.examples) > 1)}:", *(f"  {line}" for line in command.examples)]
     return "\n".join(lines) + "\n"
 
@@ -156,7 +156,7 @@ def _usage_form(option: Option) -> str:
     return name if option.const is not None else f"{name} {_value_name(option)}"
 
 
-def _shortest(options: Iterable[Option]) -> Iterator[str]:
+def _shortest_names(options: Iterable[Option]) -> Iterator[str]:
     return (_usage_form(option) for option in options if option.help is not None)
 
 
@@ -166,10 +166,10 @@ def _value_name(option: Option) -> str:
     return "{" + ",".join(option.choices) + "}" if option.choices else option.attribute.upper()
 
 
-def _rows(options: Iterable[Option], columns: int) -> list[str]:
+def _option_rows(options: Iterable[Option], columns: int) -> list[str]:
     shown = [(option, _option_title(option)) for option in options if option.help is not None]
     indent = min(max((len(title) for _, title in shown), default=0), _NAMES, columns // 2 - 4) + 2
-    return [line for option, title in shown for line in _row(title, option.help or "", indent, columns)]
+    return [line for option, title in shown for line in _title_and_text_lines(title, option.help or "", indent, columns)]
 
 
 def _option_title(option: Option) -> str:
@@ -179,7 +179,7 @@ def _option_title(option: Option) -> str:
     return ", ".join(names) + ("" if option.const is not None or option.pair else f" {_value_name(option)}")
 
 
-def _row(title: str, text: str, indent: int, columns: int) -> list[str]:
+def _title_and_text_lines(title: str, text: str, indent: int, columns: int) -> list[str]:
     lines = textwrap.wrap(text, columns - indent - 2, break_on_hyphens=False) or [""]
     first = [f"  {title:<{indent}}{lines[0]}"]
     if len(title) > indent - 2:
@@ -187,5 +187,5 @@ def _row(title: str, text: str, indent: int, columns: int) -> list[str]:
     return [*first, *(f"  {'':<{indent}}{line}" for line in lines[1:])]
 
 
-def _filled(text: str, columns: int) -> list[str]:
+def _wrap(text: str, columns: int) -> list[str]:
     return textwrap.wrap(text, columns, break_on_hyphens=False)

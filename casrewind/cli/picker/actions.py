@@ -40,9 +40,9 @@ class PickerActions:
             return
         self.state.acting, self.state.busy, self.state.said = True, what, ""
         self.view.update_lines()
-        self.reader.jobs.put_job(worker.ACT, work, self._show_result)
+        self.reader.jobs.put_job(worker.ACT, work, self._show_result_and_reload)
 
-    def _show_result(self, found: ActionResult | Exception) -> None:
+    def _show_result_and_reload(self, found: ActionResult | Exception) -> None:
         self.state.acting, self.state.busy, self.state.writing, self.state.unfinished = False, "", False, []
         if isinstance(found, Declined):
             self.state.said = "nothing was changed"

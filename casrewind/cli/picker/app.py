@@ -151,9 +151,9 @@ class Picker(App[int]):
         """Update after a move to another row, file or line."""
         if event.lines.id == "timeline":
             self.state.is_placed, self.state.wanted = True, None
-            self._run_unless_closing(self.reader.ask_preview)
+            self._run_unless_closing(self.reader.start_preview_job)
         elif event.lines.id == "files":
-            self._run_unless_closing(self.reader.ask_patch)
+            self._run_unless_closing(self.reader.start_patch_job)
 
     def on_line_list_scrolled(self, event: LineList.Scrolled) -> None:
         """Update after new rows become visible."""
@@ -164,11 +164,11 @@ class Picker(App[int]):
         """Filter the timeline, or the files, by these words."""
         if event.input.id == "filter":
             self.state.words = event.value.strip()
-            self.reader.arrange()
+            self.reader.list_rows_keeping_cursor()
         elif event.input.id == "narrow":
             self.state.tree.keep_lines_of_paths_with(event.value.strip())
             self.view.list_widget("#files").set_count(len(self.state.tree), self.state.first_file())
-            self.reader.ask_patch()
+            self.reader.start_patch_job()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Keep the filter, and focus its list."""

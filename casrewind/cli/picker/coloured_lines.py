@@ -44,7 +44,7 @@ def timeline_row(found: PickerTimeline, row: PickerRow, width: int, *, is_base: 
         text.append(" ▾", style="dim")
     if row.is_inside and found.points.get(row.target) is None:
         text.append("  of another worktree", style="dim")
-    columns = _columns(found, row, width)
+    columns = _texts_beside_title(found, row, width)
     left = max(width - sum(cells for cells, _ in columns), 1) - bool(columns)
     note = picker_rows.remark_on(found, row)
     if not is_turn and text.cell_len + len(note) > left:
@@ -57,7 +57,7 @@ def timeline_row(found: PickerTimeline, row: PickerRow, width: int, *, is_base: 
     return text
 
 
-def _columns(found: PickerTimeline, row: PickerRow, width: int) -> list[tuple[int, Text]]:
+def _texts_beside_title(found: PickerTimeline, row: PickerRow, width: int) -> list[tuple[int, Text]]:
     when = picker_rows.time_of(found, row)
     words = age_in_words(when) if when is not None else ""
     is_wide = width >= _AGE + _COUNTS + _WHO + _LEAST_TITLE
@@ -91,7 +91,7 @@ def tree_line(
     line: TreeLine, paths: Sequence[bytes], checked: Collection[bytes], parts: Collection[bytes], lines_of: Mapping[bytes, str]
 ) -> Text:
     """A directory or a file of the tree: its box, sign and name, then numbers."""
-    text = Text(_box(paths, checked, parts)).append(line.sign, style=_COLOURS[line.sign])
+    text = Text(_choice_box(paths, checked, parts)).append(line.sign, style=_COLOURS[line.sign])
     text.append("  " + "  " * line.depth)
     if line.change is None:
         text.append("▸ " if line.is_folded else "▾ ", style="dim").append(line.name, style="bold")
@@ -100,7 +100,7 @@ def tree_line(
     return text.append(lines_of.get(line.change.path, "")).append(timeline.change_details(line.change), style="dim")
 
 
-def _box(paths: Sequence[bytes], checked: Collection[bytes], parts: Collection[bytes]) -> str:
+def _choice_box(paths: Sequence[bytes], checked: Collection[bytes], parts: Collection[bytes]) -> str:
     """The box before a line: [x] chosen, [~] a part of it, [ ] not chosen. `parts`: files with some parts chosen. Without a
     path that can be chosen there is no box."""
     if not paths:

@@ -44,7 +44,7 @@ class PickerKeys:
     def _open_row(self) -> None:
         self.view.show_and_focus("#files")
         if self.state.preview is None:
-            self.reader.ask_preview()
+            self.reader.start_preview_job()
 
     def escape(self) -> None:
         """Go one step back: from a file to the files, to the timeline. `q` exits."""
@@ -78,7 +78,7 @@ class PickerKeys:
         row, line, pane = self.view.chosen(), self.view.chosen_file(), self.view.focused_pane()
         if pane == "timeline" and row is not None and isinstance(row.item, Turn) and not self.state.is_unfolded(row):
             self.state.unfolded.add(row.key)
-            self.reader.arrange()
+            self.reader.list_rows_keeping_cursor()
         elif pane == "files" and line is not None and line.change is None:
             if line.is_folded:
                 self._toggle_directory()
@@ -99,7 +99,7 @@ class PickerKeys:
                 lines.move_to(self.state.tree.line_of_directory_above(lines.cursor))
         elif row is not None and row.key in self.state.unfolded:
             self.state.unfolded.discard(row.key)
-            self.reader.arrange()
+            self.reader.list_rows_keeping_cursor()
         elif row is not None and row.is_inside:
             lines = self.view.list_widget("#timeline")
             lines.move_to(self.state.turn_around(lines.cursor))
@@ -109,7 +109,7 @@ class PickerKeys:
         if line is not None and line.change is None:
             self.state.tree.toggle_directory(line)
             lines.set_count(len(self.state.tree), lines.cursor, stays=True)
-            self.reader.ask_patch()
+            self.reader.start_patch_job()
 
     def session(self, by: int) -> None:
         """Move to the next turn of another session; in the files to the next row, in an open file to the next hunk."""
@@ -139,7 +139,7 @@ class PickerKeys:
         self.state.said = ""
         self.view.list_widget("#timeline").refresh()
         if self.state.is_opened:
-            self.reader.ask_preview()
+            self.reader.start_preview_job()
         self.view.update_lines()
 
     def compare(self) -> None:
@@ -150,7 +150,7 @@ class PickerKeys:
         begins = self.state.toggle_base(row)
         name = picker_rows.row_title(self.state.timeline, row)
         self.view.list_widget("#timeline").refresh()
-        self.reader.ask_preview()
+        self.reader.start_preview_job()
         self.view.show_answer(f"comparing with {name}; d again ends it" if begins else "")
 
     def filter(self) -> None:
@@ -164,7 +164,7 @@ class PickerKeys:
         pane, line = self.view.focused_pane(), self.view.chosen_file()
         if pane == "timeline":
             self.state.everything = not self.state.everything
-            self.reader.arrange()
+            self.reader.list_rows_keeping_cursor()
             return
         if pane == "patch" and line is not None and line.change is not None:
             if self._may_choose_parts():

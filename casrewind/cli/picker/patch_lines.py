@@ -58,18 +58,18 @@ def change_as_lines(found: "Comparison", change: Change, *, is_plain: bool = Fal
         is_start = data.startswith(b"@@ ")
         part += is_start
         sign = "@" if is_start else chr(data[0]) if part >= 0 and data[:1] in (b" ", b"+", b"-") else ""
-        lines.append(PatchLine(_printable(data), sign, part, []))
+        lines.append(PatchLine(_printable_line(data), sign, part, []))
     if is_binary:
         old, new = (human_size(e.size) if e is not None and e.kind == FILE else "absent" for e in (change.old, change.new))
         lines.append(PatchLine(f"{old} -> {new}", "", -1, []))
-    return list(_coloured(lines, found, change)) if part >= 0 and not is_plain else lines
+    return list(_with_syntax_colours(lines, found, change)) if part >= 0 and not is_plain else lines
 
 
-def _printable(data: bytes) -> str:
+def _printable_line(data: bytes) -> str:
     return printable(data.replace(b"\t", _TAB.encode()))
 
 
-def _coloured(lines: Sequence[PatchLine], found: "Comparison", change: Change) -> Iterator[PatchLine]:
+def _with_syntax_colours(lines: Sequence[PatchLine], found: "Comparison", change: Change) -> Iterator[PatchLine]:
     """The lines with the colours of their syntax."""
     texts = patch.lines_of_both_sides(found, change)
     is_small = all(entry is None or entry.size <= _COLOURED for entry in (change.old, change.new))
@@ -96,7 +96,7 @@ def _syntax_styles(path: bytes, lines: Sequence[bytes]) -> dict[int, Spans]:
         lexer = get_lexer_for_filename(printable(path.rpartition(b"/")[2]), stripnl=False, ensurenl=False)
     except ClassNotFound:
         return {}
-    text = "\n".join(_printable(line.removesuffix(b"\n")) for line in lines)
+    text = "\n".join(_printable_line(line.removesuffix(b"\n")) for line in lines)
     found: dict[int, Spans] = {}
     number = column = 0
     for token, value in lexer.get_tokens(text):

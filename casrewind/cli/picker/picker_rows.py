@@ -116,10 +116,10 @@ def visible_rows(timeline: PickerTimeline, unfolded: Collection[str], *, everyth
 def rows_with_words(timeline: PickerTimeline, rows: Iterable[PickerRow], words: str) -> list[PickerRow]:
     """The rows that contain all words in their title, prompts, session, id, label or changed paths."""
     wanted = words.casefold().split()
-    return [row for row in rows if _matches(timeline, row, wanted)]
+    return [row for row in rows if _has_all_words(timeline, row, wanted)]
 
 
-def _matches(timeline: PickerTimeline, row: PickerRow, wanted: Sequence[str]) -> bool:
+def _has_all_words(timeline: PickerTimeline, row: PickerRow, wanted: Sequence[str]) -> bool:
     item = row.item
     parts = [number_of_turn(row), row_title(timeline, row), agent_and_session(row), row.target]
     if not isinstance(item, Checkpoint):

@@ -40,7 +40,7 @@ class TimelineReader:
         self.state.timeline, self.state.unfinished = found, found.unfinished
         if found.is_complete:
             self.state.known.clear()
-        self.arrange()
+        self.list_rows_keeping_cursor()
         self.offer()
         if self.state.stale:
             self.state.stale = False
@@ -58,7 +58,7 @@ class TimelineReader:
         """Show the timeline after a scan of the worktree, and compare again."""
         self.show_timeline(found)
         if not isinstance(found, Exception) and self.state.is_opened:
-            self.ask_preview()
+            self.start_preview_job()
 
     def read_more(self) -> None:
         """Start a job that reads the changes of visible turns, and a job that reads more rows."""
@@ -83,10 +83,10 @@ class TimelineReader:
             self.show_failure(found)
         else:
             self.state.timeline = found
-            self.arrange()
+            self.list_rows_keeping_cursor()
             self.read_more()
 
-    def arrange(self) -> None:
+    def list_rows_keeping_cursor(self) -> None:
         """Show the rows of the current view. The cursor keeps its row."""
         if self.state.timeline is None:
             return
@@ -95,10 +95,10 @@ class TimelineReader:
         self.view.list_widget("#timeline").set_count(len(self.state.rows), at, stays=was_placed)
         now = self.view.chosen()
         if chosen is None or now is None or now.key != chosen.key:
-            self.ask_preview()
+            self.start_preview_job()
         self.view.update_lines()
 
-    def ask_preview(self) -> None:
+    def start_preview_job(self) -> None:
         """Start a job that compares for the row at the cursor, if files are shown."""
         if not self.state.is_opened:
             return
@@ -131,10 +131,10 @@ class TimelineReader:
         self.view.show_text("#about", Text(self.state.preview_heading(row, found, width), style="bold"))
         self.view.fit_prompt()
         self.view.list_widget("#files").set_count(len(self.state.tree), self.state.first_file())
-        self.ask_patch()
-        self._ask_lines(found)
+        self.start_patch_job()
+        self._start_jobs_that_count_lines(found)
 
-    def _ask_lines(self, preview: RowPreview) -> None:
+    def _start_jobs_that_count_lines(self, preview: RowPreview) -> None:
         """Start jobs that count the lines of the first files, a few files per job."""
         todo = [change for change in self.state.tree.changes[:_COUNTED] if change.path not in self.state.lines_of][:_AT_ONCE]
 
@@ -142,12 +142,12 @@ class TimelineReader:
             if preview is self.state.preview and not isinstance(found, Exception):
                 self.state.lines_of.update(found)
                 self.view.list_widget("#files").refresh()
-                self._ask_lines(preview)
+                self._start_jobs_that_count_lines(preview)
 
         if todo:
             self.jobs.put_job(worker.LINES, lambda: patch_lines.line_counts(preview.found, todo), answer)
 
-    def ask_patch(self) -> None:
+    def start_patch_job(self) -> None:
         """Start a job that makes the patch of the file at the cursor."""
         preview, line = self.state.preview, self.view.chosen_file()
         if preview is None or line is None:

@@ -254,12 +254,12 @@ class TimelineModel:
     ) -> ActionResult:
         """Restore files, conversation or both after `ask` returns YES. `parts`: hunks of files that are chosen beside
         `scope`. Raises Declined and others."""
-        edits = {**dict.fromkeys(scope), **_edits_from_hunks(parts, edit_with_hunks)} if parts is not None else None
+        edits = {**dict.fromkeys(scope), **_edits_of_chosen_hunks(parts, edit_with_hunks)} if parts is not None else None
         scope = scope if edits is None else [*edits]
         keep_edits, skip_damaged = self._keep_edits and edits is None, False
         while True:
             try:
-                return self._restore(row, what, scope, ask, edits, skip_damaged=skip_damaged, keep_edits=keep_edits)
+                return self._plan_ask_and_restore(row, what, scope, ask, edits, skip_damaged=skip_damaged, keep_edits=keep_edits)
             except restores.EditsKept:
                 keep_edits = True
             except errors.StoreDamaged as error:
@@ -269,7 +269,7 @@ class TimelineModel:
                 _decline_unless_yes(ask(Proposal(Line(question), [Line(printable(str(error)))])))
                 skip_damaged = True
 
-    def _restore(
+    def _plan_ask_and_restore(
         self, row: PickerRow, what: str, scope: Sequence[bytes], ask: Ask, edits: Edits | None, *, skip_damaged: bool, keep_edits: bool
     ) -> ActionResult:
         context = self._context
@@ -298,15 +298,15 @@ class TimelineModel:
                 context, point, scope=scope, confirm=confirm, skip_damaged=skip_damaged, keeper=keeper, edits=edits
             )
             return _restore_result(report, target)
-        before = self._rewind(point, dry_run=True)
+        before = self._rewind_and_note_report(point, dry_run=True)
         taken = [*map(Line, before.notes), *removed_prompts(before)]
         if what == BOTH:
             options = {"skip_damaged": skip_damaged, "keeper": keeper}
-            return _rewind_result(self._rewind(point, both=True, scope=scope, confirm=confirm, **options), target)
+            return _rewind_result(self._rewind_and_note_report(point, both=True, scope=scope, confirm=confirm, **options), target)
         taken_back = f"{plural(len(before.prompts), 'prompt')} taken back, no file changed"
         headline = Line(f"Fork the conversation as it was {name}: {taken_back}")
         _decline_unless_yes(ask(Proposal(headline, taken, kept="The conversation itself stays as it is.")))
-        return _rewind_result(self._rewind(point), target)
+        return _rewind_result(self._rewind_and_note_report(point), target)
 
     def take_back(self, turn: Turn, scope: Sequence[bytes], ask: Ask, parts: "ChosenParts | None" = None) -> ActionResult:
         """Take back what a turn changed, after `ask` returns YES. `parts`: hunks of it that are chosen beside the files in
@@ -314,7 +314,7 @@ class TimelineModel:
         view = TurnView(self._context)
         turn = view.find_turn(turn.id)
         name = turn_title(turn)
-        hunks = _edits_from_hunks(parts, edit_without_hunks) if parts is not None else {}
+        hunks = _edits_of_chosen_hunks(parts, edit_without_hunks) if parts is not None else {}
         some = f", parts of {plural(len(hunks), 'file')} only" if hunks else ""
 
         def confirm(plan: Plan) -> bool:
@@ -349,16 +349,16 @@ class TimelineModel:
         """Rewind the conversation in its own session if `ask` returns True. Raises Declined and the errors of
         a rewind."""
         point = self._point_of(row)
-        before = self._rewind(point, in_place=True, dry_run=True)
+        before = self._rewind_and_note_report(point, in_place=True, dry_run=True)
         taken_back = f"{plural(len(before.prompts), 'prompt')} taken back, no file changed"
         target = target_of(self._context, point)
         name = target.name.removeprefix("to ")
         headline = Line(f"Cut the conversation in its own session, {name}: {taken_back}")
         details = [Line(printable(before.transcript)), *map(Line, before.notes), *removed_prompts(before)]
         _decline_unless_yes(ask(Proposal(headline, details, kept="As it is now it is kept beside.")))
-        return _rewind_result(self._rewind(point, in_place=True), target)
+        return _rewind_result(self._rewind_and_note_report(point, in_place=True), target)
 
-    def _rewind(self, point: Checkpoint, **options: Any) -> rewind.Rewound:  # those of to_checkpoint
+    def _rewind_and_note_report(self, point: Checkpoint, **options: Any) -> rewind.Rewound:  # those of to_checkpoint
         return rewind.rewind_to_checkpoint(self._context, point, **options)
 
     def undo(self, *, everything: bool = False) -> ActionResult:
@@ -383,7 +383,7 @@ class TimelineModel:
         return os.path.join(os.fsencode(self._context.root.path), path)
 
 
-def _edits_from_hunks(
+def _edits_of_chosen_hunks(
     parts: ChosenParts, edit_of_file: "Callable[[Comparison, Change, AbstractSet[int]], Edit | None]"
 ) -> dict[bytes, Edit]:
     """What the chosen hunks of each file make of it. Raises ContentInTheWay if a side of its change is no longer there."""

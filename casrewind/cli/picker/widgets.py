@@ -270,7 +270,7 @@ class Dialog(ModalScreen[str]):
         return textwrap.wrap(line, width, subsequent_indent=" " * (indent + 2)) or [""]
 
     def _painted(self, line: str) -> Text:
-        return _coloured(line)
+        return _with_coloured_signs(line)
 
     def _question(self) -> str:
         if not self._answers:
@@ -367,7 +367,7 @@ def headline_lines(screen: "ModalScreen[str] | ModalScreen[str | None]", headlin
     return told[:most]
 
 
-def _coloured(line: str) -> Text:
+def _with_coloured_signs(line: str) -> Text:
     sign = line.strip()[:2]
     colour = {"+ ": "green", "~ ": "yellow", "- ": "red", "R ": "cyan"}.get(sign, "")
     return Text(line, style="yellow" if line.lstrip().startswith(("left alone", "NOTE:")) else colour)

@@ -34,7 +34,7 @@ class Worker:
         self._changed = threading.Condition()
         self._closing = False
         self._deliver: Callable[[Callable[[], None]], None] | None = None
-        self._thread = threading.Thread(target=self._run, name="casrewind worker", daemon=True)
+        self._thread = threading.Thread(target=self._run_jobs_until_closed, name="casrewind worker", daemon=True)
         self._thread.start()
 
     def put_job(self, kind: int, work: Callable[[], _Result], answer: "Callable[[_Result | Exception], None]") -> None:
@@ -69,7 +69,7 @@ class Worker:
         if self._closing:
             raise WorkerStopped
 
-    def _run(self) -> None:
+    def _run_jobs_until_closed(self) -> None:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: bool(self._jobs) or self._closing)

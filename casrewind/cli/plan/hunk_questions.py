@@ -91,20 +91,20 @@ class _FileQuestions:
 
     def ask_for_each_part(self) -> bool:
         """Ask about every part. Returns False if the person wants no more questions."""
-        self._show(self._lines_above_hunks())
+        self._print_patch_part(self._lines_above_hunks())
         shown: _Part | None = None
         while None in self._answers:
             if self._at == len(self._parts):
                 self._at = self._answers.index(None)
             part = self._parts[self._at]
             if part is not shown and part.hunk is not None and self._texts is not None:
-                self._show(patch.hunk_lines(self._texts, part.hunk))
+                self._print_patch_part(patch.hunk_lines(self._texts, part.hunk))
             shown = part
             letters = self._letters()
-            answer = self._read(f"({self._at + 1}/{len(self._parts)}) Apply this {part.what} [{','.join(letters)}]? ")
+            answer = self._read_answer_or_q(f"({self._at + 1}/{len(self._parts)}) Apply this {part.what} [{','.join(letters)}]? ")
             if answer == "q":
                 return False
-            self._apply_answer(answer, letters)
+            self._note_answer_and_move_on(answer, letters)
         return True
 
     def chosen_edits(self) -> dict[bytes, Edit]:
@@ -131,7 +131,7 @@ class _FileQuestions:
             return takewhile(lambda line: not line.startswith(b"@@ "), patch.patch_of_change(self._found, self._change))
         return chain.from_iterable(patch.patch_of_change(self._found, one) for one in (self._change, *self._below))
 
-    def _show(self, found: Iterable[bytes]) -> None:
+    def _print_patch_part(self, found: Iterable[bytes]) -> None:
         print_lines(patch_lines(found), self._stream)
 
     def _letters(self) -> list[str]:
@@ -143,7 +143,7 @@ class _FileQuestions:
         }  # fmt: skip
         return [*"ynqad", *(letter for letter, fits in fitting.items() if fits), "?"]
 
-    def _read(self, question: str) -> str:
+    def _read_answer_or_q(self, question: str) -> str:
         """An answer. The end of the input is q."""
         try:
             answer = read_answer(question, self._stream).strip().lower()
@@ -155,7 +155,7 @@ class _FileQuestions:
             print_line(printable(answer), self._stream)  # a terminal shows what is typed
         return answer
 
-    def _apply_answer(self, answer: str, letters: Sequence[str]) -> None:
+    def _note_answer_and_move_on(self, answer: str, letters: Sequence[str]) -> None:
         """Do what an answer says."""
         at, letter = self._at, answer[:1]
         if letter != "g" and len(answer) > 1:
@@ -188,7 +188,7 @@ class _FileQuestions:
             for place, (part, answer) in enumerate(zip(self._parts, self._answers, strict=True)):
                 sign = {True: "+", False: "-", None: " "}[answer]
                 print_line(f"{sign}{place + 1:>3}: {self._part_in_list(part)}", self._stream)
-            number = self._read("Go to which hunk? ")
+            number = self._read_answer_or_q("Go to which hunk? ")
         if number.isascii() and number.isdigit() and 1 <= int(number[:9]) <= len(self._parts):
             self._at = int(number[:9]) - 1
         else:

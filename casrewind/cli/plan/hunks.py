@@ -25,7 +25,7 @@ def edit_with_hunks(found: "Comparison", change: Change, numbers: Collection[int
     texts = patch.lines_of_both_sides(found, change)
     if texts is None or change.old is None:
         return None
-    return edit_with(change, texts, _blocks(texts, change.path, numbers), change.old.mode)
+    return edit_with(change, texts, _blocks_of_hunks(texts, change.path, numbers), change.old.mode)
 
 
 def edit_without_hunks(found: "Comparison", change: Change, numbers: Collection[int]) -> Edit | None:
@@ -33,25 +33,25 @@ def edit_without_hunks(found: "Comparison", change: Change, numbers: Collection[
     texts = patch.lines_of_both_sides(found, change)
     if texts is None or change.new is None:
         return None
-    chosen = (Block(one.new_start, one.new_end, one.old_start, one.old_end) for one in _blocks(texts, change.path, numbers))
+    chosen = (Block(one.new_start, one.new_end, one.old_start, one.old_end) for one in _blocks_of_hunks(texts, change.path, numbers))
     return edit_with(Change(change.path, change.new, change.old), Texts(texts.new, texts.old), chosen, change.new.mode)
 
 
-def _blocks(texts: Texts, path: bytes, numbers: Collection[int]) -> list[Block]:
+def _blocks_of_hunks(texts: Texts, path: bytes, numbers: Collection[int]) -> list[Block]:
     """The blocks of the hunks with these numbers."""
     return [block for number, hunk in enumerate(patch.hunks(texts, path)) if number in numbers for block in hunk.blocks]
 
 
 def edit_with(change: Change, texts: Texts, chosen: Iterable[Block], mode: int) -> Edit:
     """The old side with these blocks of the new side, and with this mode."""
-    data = b"".join(_lines(texts, chosen))
+    data = b"".join(_lines_with_blocks(texts, chosen))
     wanted = Entry(FILE, mode, len(data), 0, digests.of(data))
     if change.new is not None and change.new.digest == wanted.digest:
         return Edit(change, change.new._replace(mode=mode))
     return Edit(change, wanted, data)
 
 
-def _lines(texts: Texts, chosen: Iterable[Block]) -> Iterable[bytes]:
+def _lines_with_blocks(texts: Texts, chosen: Iterable[Block]) -> Iterable[bytes]:
     at = 0
     for block in sorted(chosen):
         yield from texts.old[at : block.old_start]

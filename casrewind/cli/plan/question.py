@@ -80,7 +80,7 @@ class PlanQuestion:
         """Show the plan and ask; or decide without a question."""
         self._done()
         if self._typed is not None:
-            return self._is_agreed_or_show(plan, strange)
+            return self._is_agreed_or_print_plan(plan, strange)
         if self._is_asked or self._is_shown or self._options.json:
             self.find_outside_edits(plan.actions)
         notes = self._notes(plan)
@@ -89,11 +89,11 @@ class PlanQuestion:
             return True
         title = restored.headline(self._title(), plan)
         if self._is_shown:
-            print_lines([*notes, title, *self._details(plan, strange, "")])
+            print_lines([*notes, title, *self._lines_below_title(plan, strange, "")])
             return True
         may_keep = bool(self.outside.proved) and self.outside.can_stay and not self.keep_edits
-        details = self._details(plan, strange, KEEP_EDITS)
-        answer = ask_about_plan(Proposal(title, details, notes, restored.UNDO_KEEPS, lambda: self._patch(plan), may_keep))
+        details = self._lines_below_title(plan, strange, KEEP_EDITS)
+        answer = ask_about_plan(Proposal(title, details, notes, restored.UNDO_KEEPS, lambda: self._patch_of_plan(plan), may_keep))
         if answer == KEEP_EDITS:
             self.keep_edits, self.outside = True, NO_EDITS
             raise EditsKept
@@ -107,7 +107,7 @@ class PlanQuestion:
         stay = Line(restored.EDITS_HERE_STAY.format(printable(machine))) if machine else restored.EDITS_STAY
         return [stay] if self.keep_edits else []
 
-    def say_declined(self) -> None:
+    def print_that_nothing_changed(self) -> None:
         """Say that nothing was changed. In a client, the plan says so."""
         if self._typed is None:
             print_line("nothing was changed")
@@ -128,26 +128,26 @@ class PlanQuestion:
     def _notes(self, plan: Plan) -> list[Line]:
         return [*self.notes, *restored.unprotected_lines(lost_rules(self._context, plan.actions))]
 
-    def _details(self, plan: Plan, strange: tuple[bytes, ...], how: str) -> list[Line]:
+    def _lines_below_title(self, plan: Plan, strange: tuple[bytes, ...], how: str) -> list[Line]:
         """The lines below the title of a plan. `how`: see outside_lines."""
         found = [*self.explanation_lines(), *restored.plan_lines(plan), *restored.outside_lines(self.outside, how)]
         found += restored.foreign_lines(strange)
         return [*found, Line(f"  {self._moved}")] if self._moved else found
 
-    def _patch(self, plan: Plan) -> Iterator[Line]:
+    def _patch_of_plan(self, plan: Plan) -> Iterator[Line]:
         from ...ops import compare
         from ..show import comparison
 
         found = compare.comparison_of_plan(self._context, restored.really_changes(plan.actions), plan.merged)
         return comparison.comparison_lines(found, comparison.Form(comparison.PATCH), PIPED)
 
-    def _is_agreed_or_show(self, plan: Plan, strange: tuple[bytes, ...]) -> bool:
+    def _is_agreed_or_print_plan(self, plan: Plan, strange: tuple[bytes, ...]) -> bool:
         """True if the person typed the code of this very plan, or if it is the smallest step. Else show the plan."""
         from ...hook.typed_line import code_of_plan
 
         assert self._typed is not None
         code = code_of_plan(self._anchor, self._what, plan)
-        if self._typed.code == code or (self._typed.code is None and self._is_small(plan, strange)):
+        if self._typed.code == code or (self._typed.code is None and self._is_step_without_question(plan, strange)):
             return True
         self.find_outside_edits(plan.actions)
         self._lines = [line._replace(is_remark=False) for line in self._plan_in_client(plan, strange, code)]
@@ -155,7 +155,7 @@ class PlanQuestion:
             print_lines(self._lines)
         return False
 
-    def _is_small(self, plan: Plan, strange: tuple[bytes, ...]) -> bool:
+    def _is_step_without_question(self, plan: Plan, strange: tuple[bytes, ...]) -> bool:
         from ...hook.typed_line import MOST_UNASKED
         from ...ops.outside_edits import is_of_turn_alone
 
@@ -174,7 +174,7 @@ class PlanQuestion:
             yield Line("that plan is no longer the same; nothing was changed. The plan now:")
         yield from self._notes(plan)
         yield restored.headline(self._title(), plan)
-        yield from self._details(plan, strange, restored.OPTION)
+        yield from self._lines_below_title(plan, strange, restored.OPTION)
         yield Line("nothing has changed yet; to go ahead, type:")
         yield Line(f"  {self._typed.with_yes(code)}")
 

@@ -64,18 +64,18 @@ def change_rows(changes: Sequence[Change], renames: "Iterable[Rename]" = ()) -> 
         more = plural(len(items), "file") + (f", {edited} of them changed" if edited else "")
         found.append(Row(RENAMED, place + b"/", source + b"/", more, len(items)))
     in_moved = {item.path for items in moved_dirs.values() for item in items}
-    found += [_renamed(item) for item in moved if item.path not in in_moved]
+    found += [_row_of_rename(item) for item in moved if item.path not in in_moved]
     folded: dict[tuple[str, bytes], list[Change]] = {}
     for change in counted_changes(changes):
         if (change.new is None and change.path in sources) or (change.old is None and change.path in places):
             continue
         sign = SIGNS[change.status]
-        above = None if sign == "~" else _highest(change.path, gone if sign == "-" else come)
+        above = None if sign == "~" else _highest_directory_with(change.path, gone if sign == "-" else come)
         if above is None:
             found.append(Row(sign, shown_path(change), None, entry_details(change.old, change.new), 1))
         else:
             folded.setdefault((sign, above), []).append(change)
-    found += (_folded(sign, above, below) for (sign, above), below in folded.items())
+    found += (_row_of_whole_directory(sign, above, below) for (sign, above), below in folded.items())
     return sorted(found, key=lambda row: (row.path, row.sign))
 
 
@@ -86,7 +86,8 @@ def shown_path(change: Change) -> bytes:
 
 def unclear_lines(unclear: Iterable[Change]) -> Iterator[Line]:
     """The paths that one side did not capture, which are no changes. A directory stands for everything in it."""
-    return (Line(f" {words}: {first_names([shown_path(change) for change in some])}") for words, some in _unclear(unclear) if some)
+    by_reason = _unclear_by_reason(unclear)
+    return (Line(f" {words}: {first_names([shown_path(change) for change in some])}") for words, some in by_reason if some)
 
 
 def first_names(paths: Sequence[bytes]) -> str:
@@ -97,10 +98,10 @@ def first_names(paths: Sequence[bytes]) -> str:
 
 def unclear_notes(unclear: Iterable[Change]) -> list[str]:
     """How many paths one side did not capture."""
-    return [f"{len(some):,} {words}" for words, some in _unclear(unclear) if some]
+    return [f"{len(some):,} {words}" for words, some in _unclear_by_reason(unclear) if some]
 
 
-def _unclear(unclear: Iterable[Change]) -> list[tuple[str, list[Change]]]:
+def _unclear_by_reason(unclear: Iterable[Change]) -> list[tuple[str, list[Change]]]:
     found = topmost_unclear(unclear)
     return [
         ("captured since", [change for change in found if change.old is None]),
@@ -108,12 +109,12 @@ def _unclear(unclear: Iterable[Change]) -> list[tuple[str, list[Change]]]:
     ]
 
 
-def _renamed(item: "Rename") -> Row:
+def _row_of_rename(item: "Rename") -> Row:
     parts = [f"{item.similarity}% the same" if item.similarity < 100 else "", entry_details(item.old, item.new)]
     return Row(RENAMED, item.path, item.source, ", ".join(part for part in parts if part), 1)
 
 
-def _highest(path: bytes, directories: set[bytes]) -> bytes | None:
+def _highest_directory_with(path: bytes, directories: set[bytes]) -> bytes | None:
     """The highest of these directories that is the path or contains it."""
     end = path.find(b"/")
     while end >= 0:
@@ -123,7 +124,7 @@ def _highest(path: bytes, directories: set[bytes]) -> bytes | None:
     return path if path in directories else None
 
 
-def _folded(sign: str, above: bytes, below: Sequence[Change]) -> Row:
+def _row_of_whole_directory(sign: str, above: bytes, below: Sequence[Change]) -> Row:
     """The line of a directory added or removed whole, or the line of its only file."""
     if len(below) == 1:
         return Row(sign, shown_path(below[0]), None, "", 1)
@@ -136,13 +137,13 @@ def _moved_directories(
     """The directories that moved: all their files are now in another new directory, under the same names."""
     groups: dict[bytes, list[Rename]] = {}
     for item in moved:
-        above = _highest(item.source, gone)
+        above = _highest_directory_with(item.source, gone)
         if above is not None:
             groups.setdefault(above, []).append(item)
     files: dict[bytes, int] = {}
     for change in changes:
         if change.new is None and not is_directory(change.old):
-            above = _highest(change.path, gone)
+            above = _highest_directory_with(change.path, gone)
             if above is not None:
                 files[above] = files.get(above, 0) + 1
     found = {}

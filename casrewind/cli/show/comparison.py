@@ -64,11 +64,11 @@ def comparison_lines(found: "Comparison", form: Form, columns: int, shared: Coll
     elif form.name == SUMMARY:
         for row in changes.change_rows(found.changes, renames):
             yield row.line().with_around("", " ?" if row.path in shared else "")
-        yield Line(_sum(found.changes, renames) if found.changes else "no difference")
+        yield Line(_summary_line(found.changes, renames) if found.changes else "no difference")
         yield from changes.unclear_lines(found.unclear)
     else:
         for change, rename in changed:
-            yield Line(_name(change, rename, with_status=form.name == NAME_STATUS))
+            yield Line(_shown_name(change, rename, with_status=form.name == NAME_STATUS))
 
 
 def changes_with_renames(found: Sequence[Change], renames: "Sequence[Rename]") -> "Iterator[tuple[Change, Rename | None]]":
@@ -82,7 +82,7 @@ def changes_with_renames(found: Sequence[Change], renames: "Sequence[Rename]") -
             yield change, None
 
 
-def _sum(found: Sequence[Change], renames: "Sequence[Rename]") -> str:
+def _summary_line(found: Sequence[Change], renames: "Sequence[Rename]") -> str:
     counts = count(found)
     if not renames:
         return counts_in_words(counts)
@@ -90,7 +90,7 @@ def _sum(found: Sequence[Change], renames: "Sequence[Rename]") -> str:
     return f"{counts_in_words(left)}, {len(renames)} renamed"
 
 
-def _name(change: Change, rename: "Rename | None", *, with_status: bool) -> str:
+def _shown_name(change: Change, rename: "Rename | None", *, with_status: bool) -> str:
     name = printable(change.path)
     if not with_status:
         return name
@@ -105,10 +105,10 @@ def patch_lines(found: Iterable[bytes], *, words: bool = False) -> Iterator[Line
     for data in found:
         is_head = (is_head and not data.startswith(b"@@")) or data.startswith(b"diff --")
         text = data.decode("utf-8", "surrogateescape")
-        yield Line(text, tuple(_styles(text, is_head=is_head, words=words)), is_content=True)
+        yield Line(text, tuple(_styles_of_patch_line(text, is_head=is_head, words=words)), is_content=True)
 
 
-def _styles(text: str, *, is_head: bool, words: bool) -> Iterator[tuple[int, int, str]]:
+def _styles_of_patch_line(text: str, *, is_head: bool, words: bool) -> Iterator[tuple[int, int, str]]:
     if is_head:
         yield 0, len(text), BOLD
     elif text.startswith("@@"):

@@ -34,7 +34,7 @@ def count_lines(found: "Comparison", change: Change, rename: "Rename | None" = N
     name = printable(change.path) if rename is None else short_rename(rename.source, change.path)
     if rename is not None and rename.similarity == 100:
         return Counted(name, 0, 0)
-    if DIR in (_kind(change.old), _kind(change.new)):
+    if DIR in (_kind_in_words(change.old), _kind_in_words(change.new)):
         return Counted(name + "/", 0, 0, f"directory {change.status}")
     try:
         texts = patch.lines_of_both_sides(found, change, None if rename is None else rename.source)
@@ -47,7 +47,7 @@ def count_lines(found: "Comparison", change: Change, rename: "Rename | None" = N
     return Counted(name, sum(b.new_end - b.new_start for b in differing), sum(b.old_end - b.old_start for b in differing))
 
 
-def _kind(entry: Entry | None) -> str:
+def _kind_in_words(entry: Entry | None) -> str:
     return "" if entry is None else entry.kind
 
 
@@ -72,20 +72,20 @@ def table_lines(found: Sequence[Counted], columns: int) -> Iterator[Line]:
     """The lines of the table in the columns of the output, and the total below them."""
     if not found:
         return
-    name_width, number_width, bar_width, most = _widths(found, _WIDTH if columns >= PIPED else columns)
+    name_width, number_width, bar_width, most = _divide_width(found, _WIDTH if columns >= PIPED else columns)
     for row in found:
         name = _shortened(row.name, name_width)
         name += " " * (name_width - column_width(name))
         if row.sizes:
             yield Line(f" {name} | {row.sizes}")
             continue
-        added, removed = _bars(row.added, row.removed, bar_width, most)
+        added, removed = _bar_lengths(row.added, row.removed, bar_width, most)
         numbers = f" {name} | {row.added + row.removed:>{number_width}} "
         yield styled(numbers, ("+" * added, COLOURS["+"]), ("-" * removed, COLOURS["-"]))
-    yield Line(_sum(found))
+    yield Line(_summary_line(found))
 
 
-def _widths(found: Sequence[Counted], width: int) -> tuple[int, int, int, int]:
+def _divide_width(found: Sequence[Counted], width: int) -> tuple[int, int, int, int]:
     """Returns (columns of names, columns of numbers, columns of bars, largest number)."""
     most = max(row.added + row.removed for row in found)
     number_width = len(str(most))
@@ -112,25 +112,25 @@ def _shortened(name: str, width: int) -> str:
     return "..." + (slash + rest if slash else name)
 
 
-def _bars(added: int, removed: int, width: int, most: int) -> tuple[int, int]:
+def _bar_lengths(added: int, removed: int, width: int, most: int) -> tuple[int, int]:
     """The lengths of the two bars."""
     if most <= width:
         return added, removed
-    total = _scaled(added + removed, width, most)
+    total = _scale_to_width(added + removed, width, most)
     if total < 2 and added and removed:
         total = 2
     if added < removed:
-        added = _scaled(added, width, most)
+        added = _scale_to_width(added, width, most)
         return added, total - added
-    removed = _scaled(removed, width, most)
+    removed = _scale_to_width(removed, width, most)
     return total - removed, removed
 
 
-def _scaled(number: int, width: int, most: int) -> int:
+def _scale_to_width(number: int, width: int, most: int) -> int:
     return 1 + number * (width - 1) // most if number else 0
 
 
-def _sum(found: Sequence[Counted]) -> str:
+def _summary_line(found: Sequence[Counted]) -> str:
     added, removed = sum(row.added for row in found), sum(row.removed for row in found)
     parts = [plural(len(found), "file") + " changed"]
     if added or not removed:

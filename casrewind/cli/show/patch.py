@@ -70,7 +70,7 @@ def patch_of_change(
     A `rename` contains the old path. With `words` the lines of a block are merged and the changed words are marked; no
     program can apply that form.
     """
-    old, new = _content_side(change.old), _content_side(change.new)
+    old, new = _entry_with_content(change.old), _entry_with_content(change.new)
     if old is not None and new is not None and old.kind != new.kind:  # git applies this as a removal and an addition
         yield from patch_of_change(found, change._replace(new=None), context=context, words=words)
         yield from patch_of_change(found, change._replace(old=None), context=context, words=words)
@@ -81,14 +81,14 @@ def patch_of_change(
         yield b"diff --casrewind " + left_name + b" " + right_name
         purged = any(entry is not None and entry.kind == manifest.PURGED for entry in (change.old, change.new))
         what = "purged" if purged else "directory"
-        yield f"{what} {change.status}: {_mode(change.old)} -> {_mode(change.new)}".encode()
+        yield f"{what} {change.status}: {_mode_in_octal(change.old)} -> {_mode_in_octal(change.new)}".encode()
         return
     is_same = old is not None and new is not None and (old.digest, old.target) == (new.digest, new.target)
-    before, after = (b"", b"") if is_same else _sides(found, change, source)
+    before, after = (b"", b"") if is_same else _bytes_of_both_sides(found, change, source)
     if before == after == b"":  # `patch` requires quotes around a name with spaces if no other line names the file
         left_name, right_name = (git_quoted(name, also=b" ") for name in (b"a/" + source, b"b/" + change.path))
     yield b"diff --git " + left_name + b" " + right_name
-    yield from _modes(old, new)
+    yield from _lines_about_modes(old, new)
     if rename is not None:
         yield b"similarity index %d%%" % rename.similarity
         yield b"rename from " + git_quoted(rename.source)
@@ -96,7 +96,7 @@ def patch_of_change(
     if is_same or (before == after and before is not None and old is not None and new is not None):
         return
     if before is not None and after is not None:
-        yield _index(before, after, old, new)
+        yield _index_line(before, after, old, new)
         if not before and not after:
             return
     left_name, right_name = left_name if old else b"/dev/null", right_name if new else b"/dev/null"
@@ -112,7 +112,7 @@ def patch_of_change(
 
 def lines_of_both_sides(found: "Comparison", change: Change, source: bytes | None = None) -> Texts | None:
     """The lines of both sides of a change. None for a binary file, a large file, or another kind."""
-    before, after = _sides(found, change, change.path if source is None else source)
+    before, after = _bytes_of_both_sides(found, change, change.path if source is None else source)
     if before is None or after is None or is_binary(before) or is_binary(after):
         return None
     return Texts(lines_of(before), lines_of(after))
@@ -129,15 +129,15 @@ def git_quoted(name: bytes, *, also: bytes = b"") -> bytes:
     return b'"' + b"".join(plain) + b'"'
 
 
-def _content_side(entry: Entry | None) -> Entry | None:
+def _entry_with_content(entry: Entry | None) -> Entry | None:
     return entry if entry is not None and entry.kind in _TYPE else None
 
 
-def _mode(entry: Entry | None) -> str:
+def _mode_in_octal(entry: Entry | None) -> str:
     return "absent" if entry is None else f"{entry.kind} {entry.mode & 0o777:04o}"
 
 
-def _modes(old: Entry | None, new: Entry | None) -> Iterator[bytes]:
+def _lines_about_modes(old: Entry | None, new: Entry | None) -> Iterator[bytes]:
     if old is None and new is not None:
         yield b"new file mode " + _octal(new)
     elif new is None and old is not None:
@@ -151,7 +151,7 @@ def _octal(entry: Entry) -> bytes:
     return b"%06o" % (_TYPE[entry.kind] | (entry.mode & 0o777 if entry.kind == manifest.FILE else 0))
 
 
-def _index(before: bytes, after: bytes, old: Entry | None, new: Entry | None) -> bytes:
+def _index_line(before: bytes, after: bytes, old: Entry | None, new: Entry | None) -> bytes:
     """The line with git's ids of both contents. `patch` uses it to detect an empty file that is added or removed."""
     names = [
         b"0000000" if entry is None else hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()[:7].encode()
@@ -161,9 +161,9 @@ def _index(before: bytes, after: bytes, old: Entry | None, new: Entry | None) ->
     return b"index " + b"..".join(names) + mode
 
 
-def _sides(found: "Comparison", change: Change, source: bytes) -> tuple[bytes | None, bytes | None]:
+def _bytes_of_both_sides(found: "Comparison", change: Change, source: bytes) -> tuple[bytes | None, bytes | None]:
     """The bytes of both sides: b"" for a missing side, None if the content is too large or unavailable."""
-    sides = (found.old, source, _content_side(change.old)), (found.new, change.path, _content_side(change.new))
+    sides = (found.old, source, _entry_with_content(change.old)), (found.new, change.path, _entry_with_content(change.new))
     before, after = (
         b"" if entry is None else entry.target if entry.kind == manifest.LINK else
         None if entry.size > _MAX_BYTES else read(path, entry)
@@ -207,35 +207,35 @@ def _make_hunk(group: list[Block], start: int, end: int, place: bytes) -> Hunk:
 def hunk_lines(found: Texts, hunk: Hunk, *, words: bool = False) -> Iterator[bytes]:
     """The patch of one hunk, as lines of bytes without line ends."""
     yield b"@@ " + hunk_ranges(hunk) + b" @@" + hunk.place
-    yield from _word_body(found, hunk) if words else _body(found, hunk)
+    yield from _lines_with_marked_words(found, hunk) if words else _lines_of_hunk(found, hunk)
 
 
 def hunk_ranges(hunk: Hunk) -> bytes:
     """The lines of a hunk on both sides, as its first line has them."""
-    return b"-" + _range(hunk.start, hunk.end) + b" +" + _range(hunk.new_start, hunk.new_end)
+    return b"-" + _range_as_in_patch(hunk.start, hunk.end) + b" +" + _range_as_in_patch(hunk.new_start, hunk.new_end)
 
 
-def _range(start: int, end: int) -> bytes:
+def _range_as_in_patch(start: int, end: int) -> bytes:
     """A range of lines in a patch: counted from 1. An empty range names the line before it."""
     count = end - start
     return b"%d" % (start + 1) if count == 1 else b"%d,%d" % (start + (count > 0), count)
 
 
-def _body(found: Texts, hunk: Hunk) -> Iterator[bytes]:
+def _lines_of_hunk(found: Texts, hunk: Hunk) -> Iterator[bytes]:
     at = hunk.start
     for block in hunk.blocks:
         for line in found.old[at : block.old_start]:
-            yield from _line(b" ", line)
+            yield from _line_with_sign(b" ", line)
         for line in found.old[block.old_start : block.old_end]:
-            yield from _line(b"-", line)
+            yield from _line_with_sign(b"-", line)
         for line in found.new[block.new_start : block.new_end]:
-            yield from _line(b"+", line)
+            yield from _line_with_sign(b"+", line)
         at = block.old_end
     for line in found.old[at : hunk.end]:
-        yield from _line(b" ", line)
+        yield from _line_with_sign(b" ", line)
 
 
-def _line(sign: bytes, line: bytes) -> Iterator[bytes]:
+def _line_with_sign(sign: bytes, line: bytes) -> Iterator[bytes]:
     if line.endswith(b"\n"):
         yield sign + line[:-1]
     else:
@@ -245,14 +245,14 @@ def _line(sign: bytes, line: bytes) -> Iterator[bytes]:
 # -- changed words
 
 
-def _word_body(found: Texts, hunk: Hunk) -> Iterator[bytes]:
+def _lines_with_marked_words(found: Texts, hunk: Hunk) -> Iterator[bytes]:
     """The lines of a hunk with marked words, without line ends and without signs."""
     at = hunk.start
     for block in hunk.blocks:
         yield from (line.removesuffix(b"\n") for line in found.old[at : block.old_start])
         before = b"".join(found.old[block.old_start : block.old_end])
         after = b"".join(found.new[block.new_start : block.new_end])
-        yield from _lines_of(_marked(before, after))
+        yield from _lines_of(_mark_words(before, after))
         at = block.old_end
     yield from (line.removesuffix(b"\n") for line in found.old[at : hunk.end])
 
@@ -262,7 +262,7 @@ def _lines_of(data: bytes) -> list[bytes]:
     return parts[:-1] if parts[-1] == b"" else parts
 
 
-def _marked(before: bytes, after: bytes) -> bytes:
+def _mark_words(before: bytes, after: bytes) -> bytes:
     """The new text, with added and removed words marked. Spaces are those of the new text."""
     old, new = list(_WORD.finditer(before)), list(_WORD.finditer(after))
     parts = []
@@ -276,8 +276,8 @@ def _marked(before: bytes, after: bytes) -> bytes:
             start = end = new[block.new_start - 1].end() if block.new_start else 0
         parts.append(after[at:start])
         if gone and not come:
-            gone = _with_space(before, old, block, is_first=start == 0)
-        parts += [_wrapped(gone, *REMOVED), _wrapped(come, *ADDED)]
+            gone = _removed_words_with_space(before, old, block, is_first=start == 0)
+        parts += [_put_marks_around_lines(gone, *REMOVED), _put_marks_around_lines(come, *ADDED)]
         at = end
     parts.append(after[at:])
     return b"".join(parts)
@@ -287,7 +287,7 @@ def _text_of_words(text: bytes, words: Sequence["re.Match[bytes]"]) -> bytes:
     return text[words[0].start() : words[-1].end()] if words else b""
 
 
-def _with_space(text: bytes, words: Sequence["re.Match[bytes]"], block: Block, *, is_first: bool) -> bytes:
+def _removed_words_with_space(text: bytes, words: Sequence["re.Match[bytes]"], block: Block, *, is_first: bool) -> bytes:
     """Removed words without a replacement, with the space before them, or after them at the start."""
     start, end = words[block.old_start].start(), words[block.old_end - 1].end()
     if is_first:
@@ -295,12 +295,12 @@ def _with_space(text: bytes, words: Sequence["re.Match[bytes]"], block: Block, *
     return text[words[block.old_start - 1].end() if block.old_start else 0 : end]
 
 
-def _wrapped(text: bytes, opening: bytes, closing: bytes) -> bytes:
+def _put_marks_around_lines(text: bytes, opening: bytes, closing: bytes) -> bytes:
     """The text between marks, each line separately."""
-    return b"\n".join(_marked_line(line, opening, closing) for line in text.split(b"\n"))
+    return b"\n".join(_put_marks_around_line(line, opening, closing) for line in text.split(b"\n"))
 
 
-def _marked_line(line: bytes, opening: bytes, closing: bytes) -> bytes:
+def _put_marks_around_line(line: bytes, opening: bytes, closing: bytes) -> bytes:
     core = line.strip()
     if not core:
         return line

@@ -199,19 +199,19 @@ def _inexact_note(report: "Restored", state: str) -> Iterator[Line]:
         yield Line(f"  not the exact state of {state or report.target}: {keep}")
 
 
-def _left_to_person(left: Sequence[Kept]) -> Iterator[Line]:
+def _lines_of_paths_left_to_person(left: Sequence[Kept]) -> Iterator[Line]:
     """The paths that no turn changed, which a restore leaves to the person. A directory stands for what is in it."""
     found: list[bytes] = []
     for item in left:
         if not (found and item.path.startswith(found[-1] + b"/")):
             found.append(item.path)
-    return _listed("kept, yours", found, f"{len(found) - SHOWN:,} more; --json lists all of them")
+    return _lines_of_paths_below_title("kept, yours", found, f"{len(found) - SHOWN:,} more; --json lists all of them")
 
 
 def _kept_lines(left: Sequence[Kept], done: Sequence[Action] = ()) -> Iterator[Line]:
     """The paths that were left alone, and those of `done` that were not restored as planned. What a person did not ask for
     is a remark."""
-    yield from _left_to_person([item for item in left if item.why == OUTSIDE])
+    yield from _lines_of_paths_left_to_person([item for item in left if item.why == OUTSIDE])
     left = [item for item in left if item.why != OUTSIDE]
     named = {item.path for item in left[:SHOWN]}
     restored = {action.path for action in done if action.path in named} if named else set()
@@ -245,10 +245,10 @@ def first_names(paths: Sequence[bytes]) -> str:
 
 def foreign_lines(paths: Sequence[bytes]) -> Iterator[Line]:
     """The paths that another session may have changed."""
-    return _listed("changed while another session ran", paths, f"{len(paths) - SHOWN} more")
+    return _lines_of_paths_below_title("changed while another session ran", paths, f"{len(paths) - SHOWN} more")
 
 
-def _listed(title: str, paths: Sequence[bytes], more: str) -> Iterator[Line]:
+def _lines_of_paths_below_title(title: str, paths: Sequence[bytes], more: str) -> Iterator[Line]:
     """Paths below their title, and `more` in place of those that are too many. Nothing without a path."""
     if paths:
         yield Line(f"  {title} ({plural(len(paths), 'path')}):")
@@ -268,10 +268,10 @@ def unprotected_lines(rules: "Sequence[LostRule]") -> Iterator[Line]:
 
 def name_of(point: Checkpoint, marked: Marked) -> str:
     """A checkpoint's name in a plan: its label or prompt, else its id and trigger, and the other machine that it is of."""
-    return _own_name(point, marked) + (f" of {printable(point.more.machine)}" if point.more.machine else "")
+    return _label_prompt_or_id(point, marked) + (f" of {printable(point.more.machine)}" if point.more.machine else "")
 
 
-def _own_name(point: Checkpoint, marked: Marked) -> str:
+def _label_prompt_or_id(point: Checkpoint, marked: Marked) -> str:
     from ...model.checkpoint import MANUAL, PROMPT
     from ...ops.checkpoint_names import is_labelled, label_of
 

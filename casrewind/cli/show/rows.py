@@ -137,7 +137,8 @@ class RowWriter:
         words = self.words(row)
         title = ("* " if words.is_pinned else "") + words.title
         if isinstance(row, Turn):
-            return self._turn(row, RowText(f"{self._prefix}@{row.n}", title, ending=words.ending, note=words.note, is_dim=row.taken_back))
+            text = RowText(f"{self._prefix}@{row.n}", title, ending=words.ending, note=words.note, is_dim=row.taken_back)
+            return self._turn_text(row, text)
         if isinstance(row, Outside):
             seen = "now" if row.seen_ns is None else ("seen " if self._layout.width >= _WIDE else "") + age_in_words(row.seen_ns)
             return _with_changes(RowText("", title, seen, note=words.note), row.changes)
@@ -145,7 +146,7 @@ class RowWriter:
             return RowText("", title, age_in_words(row.at_ns), plural(row.files, "file"))
         if isinstance(row, Reset):
             found = RowText("", title, age_in_words(row.at_ns), note=words.note, ending=words.ending)
-            return _with_changes(found, row.changes)._replace(paths=(), total=0) if _is_counted(row) else found._replace(counts=NOT_COUNTED)
+            return _with_changes(found, row.changes)._replace(paths=(), total=0) if _has_counts(row) else found._replace(counts=NOT_COUNTED)
         return RowText("", title)
 
     def words(self, row: Row) -> RowWords:
@@ -163,7 +164,7 @@ class RowWriter:
             return done_title(maker.by, done.target, done.safety, self._view.named, self._view.marks, self._sides)
         return " or ".join(f"@{turn.n} {title_of(turn)}" for turn in maker.turns) or "edited outside of a turn"
 
-    def _turn(self, turn: Turn, found: RowText) -> RowText:
+    def _turn_text(self, turn: Turn, found: RowText) -> RowText:
         moment = turn.ended_ns or turn.started_ns
         when = "running" if turn.running else "" if moment is None else age_in_words(moment)
         below = tuple(f"+ {first_line(text)}" for text in turn.also)
@@ -173,7 +174,7 @@ class RowWriter:
         if turn.not_saved:
             below += (f"{NOT_SAVED}: with edits of the turns beside it",)
         found = found._replace(when=when, session=self._short_session(turn), below=below)
-        if _is_counted(turn):
+        if _has_counts(turn):
             found = _with_changes(found, turn.changes)
             return found._replace(counts=f"so far {found.counts}") if turn.running else found
         if turn.running:
@@ -207,11 +208,12 @@ def words_of(row: Row, points: Mapping[str, Checkpoint], marks: Mapping[str, Mar
     """What every list says of a row. `points` and `marks` by id; `sides`: see `sides_of`."""
     if isinstance(row, Turn):
         pinned = any(one is not None and marks[one].pinned for one in (row.before, row.after))
-        note = _note_on(row.changes, shared=row.shared, purged=len(row.purged), unclear=row.unclear, damaged=row.damaged)
+        note = _note_on_changes(row.changes, shared=row.shared, purged=len(row.purged), unclear=row.unclear, damaged=row.damaged)
         ending = ", ".join(words for words, is_so in (("cut short", row.cut_short), ("taken back", row.taken_back)) if is_so)
         return RowWords(title_of(row), f" ({ending})" if ending else "", note, pinned)
     if isinstance(row, Outside):
-        return RowWords(outside_title(row), note=_note_on(row.changes, purged=len(row.purged), unclear=row.unclear, damaged=row.damaged))
+        note = _note_on_changes(row.changes, purged=len(row.purged), unclear=row.unclear, damaged=row.damaged)
+        return RowWords(outside_title(row), note=note)
     if isinstance(row, SavedRow):
         point = points[row.checkpoint]
         description = point.label  # casrewind run in an agent's shell writes a label that keeps nothing
@@ -223,7 +225,7 @@ def words_of(row: Row, points: Mapping[str, Checkpoint], marks: Mapping[str, Mar
         ending = f" of {printable(machine)}" if machine else ""  # a long prompt in front of it is cut
         title = done_title(row.kind, row.target, row.safety, points, marks, sides, is_short=True).removesuffix(ending)
         title += ", with what was edited after it" if row.loose else ""
-        return RowWords(title + _while_running(row.during), ending, _note_on(row.changes, unclear=row.unclear, damaged=row.damaged))
+        return RowWords(title + _while_running(row.during), ending, _note_on_changes(row.changes, unclear=row.unclear, damaged=row.damaged))
     return RowWords("older checkpoints are not here")
 
 
@@ -306,7 +308,7 @@ def why_unknown(turn: Turn) -> str:
     return NOT_COUNTED if turn.to_now else "its end was forgotten"
 
 
-def _is_counted(row: Turn | Reset) -> bool:
+def _has_counts(row: Turn | Reset) -> bool:
     return row.changes is not None or row.damaged
 
 
@@ -324,7 +326,7 @@ def _with_changes(found: RowText, changes: Sequence[Change] | None) -> RowText:
     return found._replace(counts=counts or NOTHING, paths=names, total=len(told))
 
 
-def _note_on(
+def _note_on_changes(
     changes: Sequence[Change] | None,
     *,
     purged: int = 0,
@@ -397,12 +399,12 @@ def _in_columns(found: RowText, layout: RowLayout) -> Iterator[Line]:
     elif is_cut:
         title = found.title_within(layout.title)
     gap = " " * max(layout.title - column_width(title), 0)
-    yield styled("  ", _padded_mark(found, layout), "  ", _title(found, title), gap, *rest)
+    yield styled("  ", _padded_mark(found, layout), "  ", _title_in_colour(found, title), gap, *rest)
 
 
 def _narrow_lines(found: RowText, layout: RowLayout) -> Iterator[Line]:
     room = layout.width - layout.mark - 4
-    yield styled("  ", _padded_mark(found, layout), "  ", _title(found, found.title_within(room)))
+    yield styled("  ", _padded_mark(found, layout), "  ", _title_in_colour(found, found.title_within(room)))
     parts = [part for part in (found.when, found.counts) if part]
     left = room - sum(len(part) + 2 for part in parts)
     paths = _paths_that_fit(found, left) if left > 0 else ""
@@ -418,7 +420,7 @@ def _padded_mark(found: RowText, layout: RowLayout) -> Part:
     return found.mark.rjust(layout.mark), BOLD if found.mark else ""
 
 
-def _title(found: RowText, title: str) -> Part:
+def _title_in_colour(found: RowText, title: str) -> Part:
     """A title, in colour if the row is no turn."""
     return title, "" if found.mark else CYAN
 

@@ -123,8 +123,8 @@ def turn(found: Turn) -> Shape:
         "prompt": found.prompt or None,
         "prompt_id": found.prompt_id or None,
         "also": list(found.also),
-        "started_at": _time(found.started_ns),
-        "ended_at": None if found.running else _time(found.ended_ns),
+        "started_at": _time_or_none(found.started_ns),
+        "ended_at": None if found.running else _time_or_none(found.ended_ns),
         "before": found.before,
         "after": found.after,
         "running": found.running,
@@ -132,8 +132,8 @@ def turn(found: Turn) -> Shape:
         "end_unseen": found.end_unseen,
         "mixed": found.mixed,
         "shared": [{**path(place), "turns": list(turns)} for place, turns in found.shared],
-        "changes": _counts(found.changes),
-        "paths": _paths(found.changes),
+        "changes": _counts_or_none(found.changes),
+        "paths": _shown_paths(found.changes),
         **unclear(found.unclear),
         "purged": len(found.purged),
         "damaged": found.damaged,
@@ -152,10 +152,10 @@ def row(found: Row) -> Shape:
             "row": "outside",
             "kind": found.kind,
             **({"of": found.of} if found.of else {}),
-            "seen_at": _time(found.seen_ns),
+            "seen_at": _time_or_none(found.seen_ns),
             "checkpoint": found.checkpoint or None,
-            "changes": _counts(found.changes),
-            "paths": _paths(found.changes),
+            "changes": _counts_or_none(found.changes),
+            "paths": _shown_paths(found.changes),
             **unclear(found.unclear),
             "purged": len(found.purged),
             "damaged": found.damaged,
@@ -176,21 +176,21 @@ def row(found: Row) -> Shape:
             "safety": found.safety,
             "at": time_of(found.at_ns),
             "in": list(found.during),
-            "changes": _counts(found.changes),
-            "paths": _paths(found.changes),
+            "changes": _counts_or_none(found.changes),
+            "paths": _shown_paths(found.changes),
             **unclear(found.unclear),
             "damaged": found.damaged,
         }
     return {"row": "forgotten"}
 
 
-def _time(nanoseconds: int | None) -> str | None:
+def _time_or_none(nanoseconds: int | None) -> str | None:
     return None if nanoseconds is None else time_of(nanoseconds)
 
 
-def _counts(changes: Sequence[Change] | None) -> Shape | None:
+def _counts_or_none(changes: Sequence[Change] | None) -> Shape | None:
     return None if changes is None else dict(count(changes)._asdict())
 
 
-def _paths(changes: Sequence[Change] | None) -> list[str]:
+def _shown_paths(changes: Sequence[Change] | None) -> list[str]:
     return [path(change.path)["path"] for change in counted_changes(changes or ())]

@@ -129,12 +129,12 @@ def folded_to_width(text: str, width: int) -> list[str]:
             continue
         if line:
             found.append(line)
-        *whole, line = _pieces(word, width)
+        *whole, line = _cut_word_to_width(word, width)
         found += whole
     return [*found, line]
 
 
-def _pieces(word: str, width: int) -> list[str]:
+def _cut_word_to_width(word: str, width: int) -> list[str]:
     if column_width(word) <= width:
         return [word]
     found = [""]
@@ -149,7 +149,7 @@ def cut_to(text: str, width: int) -> str:
     """The text in at most `width` columns. A cut text ends in an ellipsis."""
     if column_width(text) <= width:
         return text
-    return _pieces(text, max(width - 1, 1))[0] + "…"
+    return _cut_word_to_width(text, max(width - 1, 1))[0] + "…"
 
 
 def skipped_lines(found: "Sequence[Skip]") -> Iterator[Line]:

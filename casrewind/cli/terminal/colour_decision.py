@@ -17,17 +17,17 @@ class _Choice:
     is_paged = False
 
 
-def set_mode(options: "ParsedOptions") -> None:
+def set_colour_mode(options: "ParsedOptions") -> None:
     """Set the colour mode from `options.color`: "auto", "always" or "never". Without the option it is "auto"."""
     _Choice.choice = getattr(options, "color", None) or AUTO
 
 
-def set_paged(*, is_paged: bool) -> None:
+def record_if_paged(*, is_paged: bool) -> None:
     """Record if standard output is now read by a pager on a terminal."""
     _Choice.is_paged = is_paged
 
 
-def is_terminal(stream: TextIO) -> bool:
+def is_read_by_person(stream: TextIO) -> bool:
     """True if a person reads the stream, on a terminal or in a pager."""
     import sys
 
@@ -46,4 +46,4 @@ def has_colours(stream: TextIO, *, for_programs: bool = False) -> bool:
         return False
     if os.environ.get("FORCE_COLOR", "0") not in ("", "0") and not for_programs:
         return True
-    return is_terminal(stream) and os.environ.get("TERM") != "dumb"
+    return is_read_by_person(stream) and os.environ.get("TERM") != "dumb"

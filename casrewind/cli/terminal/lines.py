@@ -65,7 +65,7 @@ def _print_bytes_of_file(line: "Line", stream: TextIO) -> None:
     """Print a line with bytes of a file: as they are for a program, without control characters for a terminal."""
     from . import colour_decision
 
-    is_shown, is_coloured = colour_decision.is_terminal(stream), colour_decision.has_colours(stream, for_programs=True)
+    is_shown, is_coloured = colour_decision.is_read_by_person(stream), colour_decision.has_colours(stream, for_programs=True)
     whole = b""
     for text, style in line.parts():
         data = text.encode("utf-8", "surrogateescape")

@@ -31,8 +31,8 @@ def pager(options: "ParsedOptions") -> Iterator[None]:
     `options.no_pager` or `options.json` disables it. It also applies `options.color`. The block ends without an error
     when the person closes the pager. While the pager runs, the pager handles interrupts.
     """
-    colour_decision.set_mode(options)
-    command = _pager_command() if _is_wanted(options) else None
+    colour_decision.set_colour_mode(options)
+    command = _pager_command() if _has_pager_and_terminal(options) else None
     if command is None:
         yield
         return
@@ -55,7 +55,7 @@ def pager(options: "ParsedOptions") -> Iterator[None]:
             signal.signal(signal.SIGINT, handler)
 
 
-def _is_wanted(options: "ParsedOptions") -> bool:
+def _has_pager_and_terminal(options: "ParsedOptions") -> bool:
     if getattr(options, "no_pager", False) or getattr(options, "json", False):
         return False
     return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
@@ -110,12 +110,12 @@ def _redirect_to_pager(started: "subprocess.Popen[bytes]") -> int:
     assert started.stdin is not None
     sys.stdout.flush()
     set_width(terminal_width())
-    colour_decision.set_paged(is_paged=True)
+    colour_decision.record_if_paged(is_paged=True)
     number = sys.stdout.fileno()
     saved = os.dup(number)
     os.dup2(started.stdin.fileno(), number)
     started.stdin.close()
-    _buffer_lines(on=False)
+    _set_line_buffering(on=False)
     return saved
 
 
@@ -128,12 +128,12 @@ def _redirect_to_terminal(saved: int) -> None:
         sys.stdout.flush()
     os.dup2(saved, sys.stdout.fileno())
     os.close(saved)
-    _buffer_lines(on=True)
+    _set_line_buffering(on=True)
     set_width(None)
-    colour_decision.set_paged(is_paged=False)
+    colour_decision.record_if_paged(is_paged=False)
 
 
-def _buffer_lines(*, on: bool) -> None:
+def _set_line_buffering(*, on: bool) -> None:
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(line_buffering=on)

@@ -28,7 +28,7 @@ class Reporter:
         if self._bar is None:
             if time.monotonic() - self._started < _PATIENCE:
                 return
-            self._bar = self._start()
+            self._bar = self._start_display()
         if what != self._what or self._task is None:
             if self._task is not None:
                 self._bar.remove_task(self._task)
@@ -36,7 +36,7 @@ class Reporter:
         self._bar.update(self._task, completed=done, total=total or None)
 
     @staticmethod
-    def _start() -> "Progress":
+    def _start_display() -> "Progress":
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 

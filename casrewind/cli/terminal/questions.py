@@ -27,20 +27,20 @@ _AGENTS = (
 """Variables that are set in the shell of an agent or a hook."""
 
 
-def must_ask(options: "ParsedOptions", what: str) -> bool:
+def must_ask_or_raise(options: "ParsedOptions", what: str) -> bool:
     """True if a person has to agree first: always, but with --yes. `what`: what the command asks before.
 
     Raises UsageError if nobody can answer. One rule for every command that changes files or removes something.
     """
     if options.yes or options.typed is not None:  # hook/typed_line.py has the answer of a person who typed it in a client
         return False
-    if not may_answer():
+    if not can_person_answer():
         why = "an agent runs it" if _has_terminal() else "there is no terminal"
         raise errors.UsageError(f"{options.command} asks before it {what}, and {why}", "add --yes to go ahead")
     return True
 
 
-def may_answer() -> bool:
+def can_person_answer() -> bool:
     """True if a person can answer a question: on a terminal, and not in the shell of an agent or in a hook."""
     return _has_terminal() and not any(os.environ.get(name) for name in _AGENTS)
 
@@ -49,9 +49,9 @@ def _has_terminal() -> bool:
     return sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())
 
 
-def may_ask(options: "ParsedOptions") -> bool:
+def may_ask_optional_question(options: "ParsedOptions") -> bool:
     """True if an optional question can be asked."""
-    return not options.yes and not options.json and may_answer()
+    return not options.yes and not options.json and can_person_answer()
 
 
 def read_answer(question: str, stream: "TextIO | None" = None) -> str:

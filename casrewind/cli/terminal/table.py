@@ -55,10 +55,10 @@ def print_table(names: Sequence[str], rows: Sequence[Sequence[str]], *, right: S
     else:
         between, widths[at] = _BETWEEN, min(widths[at], room - others)
     sides = [name in right for name in names]
-    heading = _joined(names, widths, sides, between, at if is_alone else None)
+    heading = _join_cells(names, widths, sides, between, at if is_alone else None)
     print_line(f"\x1b[1m{heading}\x1b[0m" if is_colourful(sys.stdout) else heading)
     kept = [size for place, size in enumerate(widths) if not (is_alone and place == at)]
-    print_line(_rule() * min(sum(kept) + len(between) * (len(kept) - 1), room))
+    print_line(_rule_character() * min(sum(kept) + len(between) * (len(kept) - 1), room))
     for row in rows:
         for line in _row_lines(row, widths, sides, between, at, is_alone=is_alone, cut=cut):
             print_line(line)
@@ -72,21 +72,21 @@ def _row_lines(
     else:
         parts = [cut_to(row[at], widths[at])] if cut else folded_to_width(row[at], widths[at])
     if is_alone:
-        yield _joined(row, widths, sides, between, at)
+        yield _join_cells(row, widths, sides, between, at)
         for part in parts:
             if part:
                 yield _ALONE + part
         return
-    yield _joined([*row[:at], parts[0], *row[at + 1 :]], widths, sides, between, None)
+    yield _join_cells([*row[:at], parts[0], *row[at + 1 :]], widths, sides, between, None)
     for part in parts[1:]:
-        yield _joined([*("" for _ in row[:at]), part], widths, sides, between, None)
+        yield _join_cells([*("" for _ in row[:at]), part], widths, sides, between, None)
 
 
 def _widest(column: Sequence[str]) -> int:
     return max(map(len if "".join(column).isascii() else column_width, column))
 
 
-def _joined(row: Sequence[str], widths: Sequence[int], sides: Sequence[bool], between: str, without: int | None) -> str:
+def _join_cells(row: Sequence[str], widths: Sequence[int], sides: Sequence[bool], between: str, without: int | None) -> str:
     padded = []
     for place, (text, width, is_right) in enumerate(zip(row, widths, sides, strict=False)):
         if place == without:
@@ -96,7 +96,7 @@ def _joined(row: Sequence[str], widths: Sequence[int], sides: Sequence[bool], be
     return between.join(padded).rstrip()
 
 
-def _rule() -> str:
+def _rule_character() -> str:
     """The character of a line under a heading."""
     try:
         "─".encode(getattr(sys.stdout, "encoding", None) or "utf-8")
