@@ -188,7 +188,7 @@ class Sample:
         from casrewind import heap
 
         gc.collect()
-        heap.trim()
+        heap.return_freed_memory()
         before = _memory(reset=True)
         self.bucket.reset()
         start = time.process_time()

@@ -164,7 +164,7 @@ def explain_settings(text: str, origin: str, environ: Mapping[str, str]) -> list
         for key, value in values.items():
             if key not in known:
                 raise _unknown_key_error(key, known, f"{origin}, [{section}]", "key")
-            found[_FIELDS.get(f"{section}.{key}") or key] = _checked_value(known[key], value, f"{origin}, {section}.{key}"), origin
+            found[_FIELDS.get(f"{section}.{key}") or key] = _value_or_raise(known[key], value, f"{origin}, {section}.{key}"), origin
     settings = []
     for section, known in _KEYS.items():
         for key, kind in known.items():
@@ -172,7 +172,7 @@ def explain_settings(text: str, origin: str, environ: Mapping[str, str]) -> list
             variable = "CASREWIND_" + field.upper()
             given = environ.get(variable)
             if given is not None:
-                found[field] = _checked_value(kind, given, variable), variable
+                found[field] = _value_or_raise(kind, given, variable), variable
             settings.append(Setting(f"{section}.{key}", kind, *found.get(field, (getattr(Config(), field), "default"))))
     return settings
 
@@ -196,13 +196,13 @@ def read_project(text: str) -> Project:
         elif key == "ignore":
             lost = "'ignore' is not a list of strings"
         elif key == "capture" and isinstance(value, dict):
-            limit = _project_limit(value, faults)
+            limit = _project_size_limit_or_fault(value, faults)
         else:
             faults.append(f"{_shortened_quote(key)} is not a setting of a project: those are ignore and capture.max_file_size")
     return Project(rules, limit, tuple(faults), lost)
 
 
-def _project_limit(capture: "JsonObject", faults: list[str]) -> int | None:
+def _project_size_limit_or_fault(capture: "JsonObject", faults: list[str]) -> int | None:
     """The file size limit in a project's section [capture]; other keys are added to `faults`."""
     limit = None
     for key, value in capture.items():
@@ -210,7 +210,7 @@ def _project_limit(capture: "JsonObject", faults: list[str]) -> int | None:
             faults.append(f"{_shortened_quote('capture.' + key)} is not a setting of a project: of this section only max_file_size is")
             continue
         try:
-            limit = _checked_value("size", value, "capture.max_file_size")
+            limit = _value_or_raise("size", value, "capture.max_file_size")
         except errors.UsageError as error:
             faults.append(str(error))
     return limit
@@ -245,7 +245,7 @@ def _parse_toml(text: str, origin: str) -> "JsonObject":
         raise _refused_error(origin, said if len(said) <= _LONGEST else f"{said[:_SHOWN]} ... {said[-_SHOWN:]}") from error
 
 
-def _checked_value(kind: str, value: object, what: str) -> Any:  # its type follows from `kind`
+def _value_or_raise(kind: str, value: object, what: str) -> Any:  # its type follows from `kind`
     if isinstance(value, int) and abs(value) > _MAX_BYTES:  # Python refuses to print a number of thousands of digits
         raise errors.UsageError(f"{what}: a number of {value.bit_length()} bits is too large")
     if not isinstance(value, (str, int, float)):
@@ -256,7 +256,7 @@ def _checked_value(kind: str, value: object, what: str) -> Any:  # its type foll
     if kind == "age":
         return parse_age(text, what)
     if kind == "keep":
-        return 0.0 if text.strip().lower() == "forever" else _age_above_zero(text, what)
+        return 0.0 if text.strip().lower() == "forever" else _parse_age_above_zero(text, what)
     if kind == "flag":
         return parse_flag(text, what)
     if kind == "count" or (kind == "most" and text.strip() != "0"):
@@ -268,7 +268,7 @@ def _checked_value(kind: str, value: object, what: str) -> Any:  # its type foll
     return text
 
 
-def _age_above_zero(text: str, what: str) -> float:
+def _parse_age_above_zero(text: str, what: str) -> float:
     found = parse_age(text, what)
     if not found:
         raise errors.UsageError(f"{what}: {_shortened_quote(text)} would keep nothing", "write it like 90d, or forever")

@@ -45,7 +45,7 @@ def configuration() -> "config.Config":
     from . import config
     from .messages import printable
 
-    path, text = _config_file()
+    path, text = _read_config_file()
     origin = printable(path) if text else ""  # only an error in the file names it
     return config.read_user_config(text, origin, os.environ)
 
@@ -55,11 +55,11 @@ def explain_settings() -> "tuple[str, list[config.Setting]]":
     from . import config
     from .messages import printable
 
-    path, text = _config_file()
+    path, text = _read_config_file()
     return path, config.explain_settings(text, printable(path), os.environ)
 
 
-def _config_file() -> tuple[str, str]:
+def _read_config_file() -> tuple[str, str]:
     """Returns (path of the user's configuration file, its text; "" if it is missing). Raises UsageError."""
     from . import config, errors, fsio
     from .messages import printable, reason_of

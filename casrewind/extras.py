@@ -19,7 +19,7 @@ def needing_extra() -> Iterator[None]:
         raise errors.RemoteError(MISSING, INSTALL) from None
 
 
-def is_installed() -> bool:
+def are_libraries_installed() -> bool:
     """True if the libraries are there. Imports none of them."""
     from importlib.util import find_spec
 

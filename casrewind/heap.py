@@ -17,7 +17,7 @@ def keep_no_large_blocks() -> None:
     _call_glibc("mallopt", _MMAP_THRESHOLD, _LARGE)
 
 
-def trim() -> None:
+def return_freed_memory() -> None:
     """Return the freed blocks of any size, as far as whole pages are free."""
     _call_glibc("malloc_trim", 0)
 

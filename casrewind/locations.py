@@ -78,7 +78,7 @@ def ownership_problem(directory: str) -> str:
         return f"it belongs to user {status.st_uid}"
     if status.st_mode & stat.S_ISVTX:
         return ""
-    is_open = status.st_mode & stat.S_IWOTH or (status.st_mode & stat.S_IWGRP and not _is_own_group(status.st_gid))
+    is_open = status.st_mode & stat.S_IWOTH or (status.st_mode & stat.S_IWGRP and not _is_private_group(status.st_gid))
     return "others may write to it" if is_open else ""
 
 
@@ -101,7 +101,7 @@ def _is_user_namespace() -> bool:
         return False
 
 
-def _is_own_group(group: int) -> bool:
+def _is_private_group(group: int) -> bool:
     """True for root's group and for a private group: one with this user's name and no other member."""
     if group == 0:
         return True

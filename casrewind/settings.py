@@ -115,7 +115,7 @@ def open_context(
             store.index.trust_proof_and_defer_note(watch.proof)
         tree = Worktree(root.path)
         try:
-            policy = scan_policy(root, settings)._replace(accepted=partial(_accepted_rules, store, root.key))
+            policy = scan_policy(root, settings)._replace(accepted=partial(_read_accepted_rules, store, root.key))
             if policy.lost:
                 from .ops import restorable
 
@@ -147,7 +147,7 @@ def open_until_end(path: str, settings: Settings, *, create: bool, watch: "Chang
         close_context(context)
 
 
-def _accepted_rules(store: "Store", worktree: bytes) -> "Accepted":
+def _read_accepted_rules(store: "Store", worktree: bytes) -> "Accepted":
     from .ops import restorable  # only a refused rule file needs it
 
     return restorable.accepted_rules(store, worktree)
@@ -176,11 +176,11 @@ def refuse_overlapping_store(root: roots.Root, settings: Settings) -> None:
             f"the store {printable(store)} would hold the project {printable(root.path)} itself",
             "give --store a separate directory"
         )
-    if locations.is_in(root.path, stores) and _is_in_store(root.path):
+    if locations.is_in(root.path, stores) and _lies_in_store(root.path):
         raise errors.RootRefused(f"{printable(root.path)} is not a project", f"casrewind keeps its stores in {printable(stores)}")
 
 
-def _is_in_store(path: str) -> bool:
+def _lies_in_store(path: str) -> bool:
     from . import store_detection
 
     return bool(store_detection.find_store_around(path))
@@ -197,7 +197,7 @@ def scan_policy(root: roots.Root, settings: Settings) -> ScanPolicy:
         )
         for it in git.refused
     ]
-    private, why = _private_rules(store_path(root, settings))
+    private, why = _read_private_rules(store_path(root, settings))
     if private:
         outside.append(RuleFile(b"", "private", private))
     lost = {"private"} if why else set()
@@ -233,11 +233,11 @@ def scan_policy(root: roots.Root, settings: Settings) -> ScanPolicy:
         faults=tuple(faults),
         lost=frozenset(lost),
         unstored=tuple(unstored),
-        excluded=_own_directories(root, settings),
+        excluded=_ids_of_own_directories(root, settings),
     )
 
 
-def _private_rules(store: str) -> tuple[bytes, str]:
+def _read_private_rules(store: str) -> tuple[bytes, str]:
     """Returns (the private rules in a store, why they cannot be read or are refused)."""
     place = Layout(store).rules
     try:
@@ -295,7 +295,7 @@ def project_faults(own: config.Project) -> list[Skip]:
     return [Skip(name, printable(reason)) for reason in found]
 
 
-def _own_directories(root: roots.Root, settings: Settings) -> frozenset[tuple[int, int]]:
+def _ids_of_own_directories(root: roots.Root, settings: Settings) -> frozenset[tuple[int, int]]:
     """(device, inode) of the casrewind directories that a scan skips: parts of the data directory if that is the
     project itself."""
     data, found = settings.data, set()

@@ -112,7 +112,7 @@ class Writing:
                     if report is not None:
                         report(number, len(actions))
                 if len(part) == _TOGETHER:  # a small directory needs none of it
-                    heap.trim()
+                    heap.return_freed_memory()
             for directory in more.directories:
                 mode = self._context.tree.status_of(directory)
                 self._do_at_each(directory, NewTree.make_directory, directory, _PRIVATE if mode is None else mode.st_mode)

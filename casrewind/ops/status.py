@@ -87,7 +87,7 @@ def _read_status(context: Context, unwritable: str) -> Status:
             f"the store cannot be kept to its budget of {budget:,} bytes: {floor:,} are pinned, labelled or needed by the "
             f"newest checkpoint and undo; saves go on. casrewind gc --dry-run shows more"
         )
-    if push_notes.remote_directory(context.store.remotes) and not extras.is_installed():
+    if push_notes.remote_directory(context.store.remotes) and not extras.are_libraries_installed():
         reasons.append(f"nothing can be pushed: {extras.MISSING}: {extras.INSTALL}")
     reasons += [f"{printable(skip.path)}: {printable(skip.reason)}" for skip in context.policy.faults]
     kind = locations.file_system_type(context.store.path)

@@ -67,13 +67,13 @@ class StreamReader:
         self.sent_bytes = self.received_bytes = 0
         self._copy = copy
         self._places: dict[str, tuple[int, int]] = {}
-        while head := _filled(stream, _ENTRY.size):
+        while head := _read_exactly(stream, _ENTRY.size):
             if len(head) < _ENTRY.size:
                 raise _cut_short_error()
             length, size = _ENTRY.unpack(head)
             if length > _MOST_NAME:
                 raise errors.RemoteError("this is not an export of casrewind", "give the output of casrewind export")
-            name = _filled(stream, length).decode("ascii", "replace")
+            name = _read_exactly(stream, length).decode("ascii", "replace")
             self._places[name] = copy.tell(), size
             while size:
                 piece = stream.read(min(size, 1 << 20))
@@ -106,7 +106,7 @@ class StreamReader:
         """Nothing can be deleted."""
 
 
-def _filled(stream: BinaryIO, size: int) -> bytes:
+def _read_exactly(stream: BinaryIO, size: int) -> bytes:
     data = b""
     while len(data) < size and (more := stream.read(size - len(data))):
         data += more
@@ -135,8 +135,8 @@ def export(
 
 def import_stream(context: Context, stream: BinaryIO, master: bytes | None, config: RemoteConfig | None) -> Pulled:
     """Take the checkpoints in a stream, as rows of another machine. `master`: the key, if there is one. Raises RemoteError."""
-    head = _filled(stream, len(PLAIN))
-    rest = b"" if head == PLAIN else _filled(stream, len(SEALED) - len(PLAIN))
+    head = _read_exactly(stream, len(PLAIN))
+    rest = b"" if head == PLAIN else _read_exactly(stream, len(SEALED) - len(PLAIN))
     if head != PLAIN and head + rest != SEALED:
         raise errors.RemoteError("this is not an export of casrewind, or one of a later version", "give the output of casrewind export")
     if head != PLAIN and master is None:

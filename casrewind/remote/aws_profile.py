@@ -41,8 +41,8 @@ def find(name: str, environ: "Mapping[str, str]") -> Profile:
     Keys in the environment win over a profile that was not named. Raises RemoteError if a named one cannot be used.
     """
     wanted = name or environ.get("AWS_PROFILE", "")
-    section = _read_section(environ, "AWS_CONFIG_FILE", "config", wanted)
-    section |= _read_section(environ, "AWS_SHARED_CREDENTIALS_FILE", "credentials", wanted)
+    section = _read_profile_section(environ, "AWS_CONFIG_FILE", "config", wanted)
+    section |= _read_profile_section(environ, "AWS_SHARED_CREDENTIALS_FILE", "credentials", wanted)
     if not section:
         if wanted:
             raise errors.RemoteError(f"there is no profile {wanted} in the files of AWS", "see ~/.aws/config, or give another --profile")
@@ -55,10 +55,10 @@ def find(name: str, environ: "Mapping[str, str]") -> Profile:
         return Profile(keys, region, endpoint, None)
     if not wanted and not any(key in section for key in _SIGN_IN):
         return Profile({}, region, endpoint, None)
-    return Profile({}, region, endpoint, lambda: _exported_credential(wanted or "default"))
+    return Profile({}, region, endpoint, lambda: _ask_aws_for_credential(wanted or "default"))
 
 
-def _read_section(environ: "Mapping[str, str]", variable: str, file: str, name: str) -> dict[str, str]:
+def _read_profile_section(environ: "Mapping[str, str]", variable: str, file: str, name: str) -> dict[str, str]:
     path = environ.get(variable) or os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".aws", file)
     parser = configparser.RawConfigParser(default_section="", strict=False)
     try:
@@ -69,7 +69,7 @@ def _read_section(environ: "Mapping[str, str]", variable: str, file: str, name: 
     return next((dict(parser[title]) for title in titles if title in parser), {})
 
 
-def _exported_credential(name: str) -> dict[str, object]:
+def _ask_aws_for_credential(name: str) -> dict[str, object]:
     """A credential as obstore wants it, from the program `aws`."""
     if shutil.which("aws") is None:
         raise errors.RemoteError(

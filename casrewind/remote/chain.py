@@ -132,8 +132,8 @@ class ChainReader:
         """The reader of a piece, by its place in `pieces`. Raises PieceDamaged, RemoteError."""
         found = self._readers.get(at)
         if found is None:
-            found = self._open(at)
-            self._keep(at, found)
+            found = self._open_or_raise_if_damaged(at)
+            self._hold_reader(at, found)
         self._readers.move_to_end(at)
         if at not in self._tables:
             self._tables.add(at)
@@ -155,13 +155,13 @@ class ChainReader:
             chains += [other for other in holds_of(listed).get(chain, {}) if other not in chains]
         return found
 
-    def _keep(self, at: int, reader: PieceReader) -> None:
+    def _hold_reader(self, at: int, reader: PieceReader) -> None:
         self._readers[at] = reader
         self._held += reader.held
         while self._held > _HELD and len(self._readers) > 1:
             self._held -= self._readers.popitem(last=False)[1].held
 
-    def _open(self, at: int) -> PieceReader:
+    def _open_or_raise_if_damaged(self, at: int) -> PieceReader:
         info = self.info(at)
         found = open_piece(self._objects, self._keys, info.name, info.size)
         if found.is_replaced:  # the list did not have the roll-up yet
@@ -192,14 +192,14 @@ class ChainReader:
 
         def opened(at: int) -> "tuple[int, PieceReader | None]":
             try:
-                return at, self._open(at)
+                return at, self._open_or_raise_if_damaged(at)
             except PieceDamaged:
                 return at, None
 
         with ThreadPoolExecutor(8) as threads:
             for at, found in threads.map(opened, wanted):
                 if found is not None:
-                    self._keep(at, found)
+                    self._hold_reader(at, found)
 
     def fetch(self, wanted: Mapping[bytes, int]) -> Iterator[tuple[bytes, bytes]]:
         """Yield (digest, bytes) of the wanted blobs ({digest: kind of its use}) that the chain has, as far as its pieces can be
@@ -210,7 +210,7 @@ class ChainReader:
                 self._frames.clear()  # the walk is done
             for at in sorted(by_piece):
                 try:
-                    yield from self._read(at, use, set(by_piece.pop(at)))
+                    yield from self._read_blobs_of_piece(at, use, set(by_piece.pop(at)))
                 except PieceDamaged as error:
                     self.damaged[at] = error
                 if use == CONTENT:  # the last that is wanted of a piece
@@ -248,7 +248,7 @@ class ChainReader:
             look(reversed(range(len(self.pieces), len(self.pieces) + len(self._used))))
         return found
 
-    def _read(self, at: int, use: int, wanted: Collection[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    def _read_blobs_of_piece(self, at: int, use: int, wanted: Collection[bytes]) -> Iterator[tuple[bytes, bytes]]:
         reader = self.reader(at)
         if use == CONTENT:
             yield from ((digest, data) for digest, found, data in reader.blobs(wanted) if found == CONTENT)

@@ -74,9 +74,9 @@ def clone(
     identity = check_head(Keys(master), head, wanted.url)
     remote = Remote(wanted, objects, Keys(master), _ReadOnlyState())
     found, point = _choose_checkpoint(remote, reference)
-    context, was_there = _open_new(directory, settings)
+    context, was_there = _open_new_project(directory, settings)
     try:
-        arriving = _arriving(context, found, point, everything=everything)
+        arriving = _records_for_new_project(context, found, point, everything=everything)
         chosen = next(one for _, one in arriving.points if one.id == point.id)
 
         rows, own_chain = bytearray(), ""
@@ -87,7 +87,7 @@ def clone(
                 raise errors.RemoteError(
                     f"the content of {chosen.id} is not complete on {wanted.url}", "casrewind clone URL DIR REF takes another checkpoint"
                 )
-            own_chain = _hold(remote, found.chain)
+            own_chain = _hold_blobs_for_new_chain(remote, found.chain)
             restore_to.materialise(context, chosen, context.root.path, from_worktree=False, durable=True, is_published=False)
 
         kept, problems = store_arriving(context, found, arriving, write_files, rows)
@@ -106,13 +106,13 @@ def clone(
             problems.append(f"the conversation was not written: {error}")
     except BaseException:
         close_context(context)
-        _remove_new(directory, context, was_there=was_there)
+        _remove_new_project(directory, context, was_there=was_there)
         raise
     close_context(context)
     return Cloned(context.root.path, chosen, found.read.machine, chosen.files, len(kept), chat, (*found.problems, *problems))
 
 
-def _hold(remote: Remote, other: str) -> str:
+def _hold_blobs_for_new_chain(remote: Remote, other: str) -> str:
     """Say on the remote that a new chain uses the blobs of another one: its pushes send only what is new. Returns the new chain's id,
     "" if that is refused: then the first push sends everything.
 
@@ -131,7 +131,7 @@ def _hold(remote: Remote, other: str) -> str:
     return ""
 
 
-def _open_new(directory: str, settings: Settings) -> tuple[Context, bool]:
+def _open_new_project(directory: str, settings: Settings) -> tuple[Context, bool]:
     """Returns (the new project, True if its directory was there)."""
     was_there = os.path.isdir(directory)
     if not was_there:
@@ -156,7 +156,7 @@ def _open_new(directory: str, settings: Settings) -> tuple[Context, bool]:
         raise
 
 
-def _remove_new(directory: str, context: Context, *, was_there: bool) -> None:
+def _remove_new_project(directory: str, context: Context, *, was_there: bool) -> None:
     """Remove what a failed clone made. Files that were written are removed by restore_to."""
     from ..store import registry
 
@@ -206,7 +206,7 @@ def _time_of_newest_piece(pieces: Sequence[PieceInfo]) -> int:
     return pieces[-1].modified_ns
 
 
-def _arriving(context: Context, found: ChainRecords, point: Checkpoint, *, everything: bool) -> Arriving:
+def _records_for_new_project(context: Context, found: ChainRecords, point: Checkpoint, *, everything: bool) -> Arriving:
     """The records for the new project. The worktree of the chosen checkpoint becomes the new root, any other one stays
     another machine's."""
     records = [(kind, seq, payload) for kind, seq, payload in found.items if everything or kind == ledger.CHECKPOINT]
@@ -217,7 +217,8 @@ def _arriving(context: Context, found: ChainRecords, point: Checkpoint, *, every
             here |= {moved.old} if moved.new in here else set()
     sent = [(seq, decode_point(payload)) for kind, seq, payload in records if kind == ledger.CHECKPOINT]
     wanted = _with_conversation([one for _, one in sent], point)
-    points = [(seq, _placed_here(context, found, one, is_here=one.worktree in here)) for seq, one in sent if everything or one.id in wanted]
+    sent = [(seq, one) for seq, one in sent if everything or one.id in wanted]
+    points = [(seq, _with_root_of_here(context, found, one, is_here=one.worktree in here)) for seq, one in sent]
     others = []
     for kind, seq, payload in records:
         if kind == ledger.SESSION:
@@ -238,7 +239,7 @@ def _with_conversation(points: Sequence[Checkpoint], point: Checkpoint) -> set[s
     return {point.id, *(one.id for one in before[-1:]), *files.values()}
 
 
-def _placed_here(context: Context, found: ChainRecords, point: Checkpoint, *, is_here: bool) -> Checkpoint:
+def _with_root_of_here(context: Context, found: ChainRecords, point: Checkpoint, *, is_here: bool) -> Checkpoint:
     if not is_here:
         more = point.more._replace(machine=found.read.machine)
         return point._replace(worktree=key_here(found.chain, point.worktree), more=more)

@@ -60,13 +60,13 @@ def roll_up(remote: Remote) -> list[str]:
     check_right_to_delete(remote, chain)
     pieces, number, notes = without_replaced(listed), 0, []
     _empty_what_was_replaced(remote, listed, pieces)
-    for run in _runs(remote, pieces):
+    for run in _find_runs_to_join(remote, pieces):
         try:
             mac = _put_together(remote, chain, run)
         except PieceDamaged as error:
             notes.append(f"{error.problem}; it stays as it is")
             continue
-        _empty(remote, {one.info.name: mac for one in run})
+        _replace_by_empty_or_raise(remote, {one.info.name: mac for one in run})
         number += len(run)
     return [*notes, *([f"put {plural(number, 'piece')} of this machine together"] if number else [])]
 
@@ -83,7 +83,7 @@ def count_new_pieces(remote: Remote) -> int:
     return next((number for number, piece in enumerate(reversed(pieces)) if piece.first < piece.last), len(pieces))
 
 
-def _runs(remote: Remote, pieces: Sequence[PieceInfo]) -> Iterator[list[_OpenPiece]]:
+def _find_runs_to_join(remote: Remote, pieces: Sequence[PieceInfo]) -> Iterator[list[_OpenPiece]]:
     """Yield neighbours that become one: the pieces behind the last roll-up, and the roll-ups before them that are not much longer."""
     start = 1 + max((at for at, piece in enumerate(pieces) if piece.first < piece.last), default=-1)
     size = sum(piece.size for piece in pieces[start:])
@@ -141,21 +141,21 @@ def _put_together(remote: Remote, chain: str, run: Sequence[_OpenPiece]) -> byte
     data, mac = builder.finish(name, first.reader.table.before, os.urandom(16), machine, last.reader.mac_at_end)
     is_new = remote.objects.put_new(name, data)
     del builder, data
-    heap.trim()
-    return mac if is_new else _mac_of_same(remote, name, rows)
+    heap.return_freed_memory()
+    return mac if is_new else _mac_of_equal_roll_up(remote, name, rows)
 
 
-def _rows_of(reader: PieceReader) -> set[bytes]:
+def _uses_and_digests_in(reader: PieceReader) -> set[bytes]:
     """The use and the digest of each blob in a piece."""
     return {bytes((blob.use,)) + blob.digest for blob in reader.table.blobs}
 
 
-def _mac_of_same(remote: Remote, name: str, rows: set[bytes]) -> bytes:
+def _mac_of_equal_roll_up(remote: Remote, name: str, rows: set[bytes]) -> bytes:
     """The MAC of a roll-up that a copy of this store has put, with these blobs. Raises RemoteError if one is missing."""
     found = next((info for info in remote.objects.list(name.partition("/")[0]) if info.name == name), None)
     if found is not None:
         reader = open_piece(remote.objects, remote.keys, name, found.size)
-        if rows <= _rows_of(reader):
+        if rows <= _uses_and_digests_in(reader):
             return reader.mac
     raise errors.RemoteError(f"{remote.config.url} has another object {name} than this store makes", "nothing was replaced")
 
@@ -172,8 +172,8 @@ def _empty_what_was_replaced(remote: Remote, listed: Sequence[PieceInfo], pieces
             old = open_piece(remote.objects, remote.keys, late.name, late.size)
         except PieceDamaged:
             continue
-        if _rows_of(old) <= _rows_of(reader):
-            _empty(remote, {late.name: reader.mac})
+        if _uses_and_digests_in(old) <= _uses_and_digests_in(reader):
+            _replace_by_empty_or_raise(remote, {late.name: reader.mac})
 
 
 def empty_piece(keys: Keys, name: str, rolled_up: bytes = b"") -> bytes:
@@ -228,7 +228,7 @@ def replace_by_empty(remote: Remote, names: Mapping[str, bytes]) -> dict[str, er
     return failed
 
 
-def _empty(remote: Remote, names: Mapping[str, bytes]) -> None:
+def _replace_by_empty_or_raise(remote: Remote, names: Mapping[str, bytes]) -> None:
     """As replace_by_empty. Raises RemoteError."""
     for error in replace_by_empty(remote, names).values():
         raise error

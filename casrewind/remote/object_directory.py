@@ -31,13 +31,13 @@ class ObjectDirectory:
     def put_new(self, name: str, data: bytes) -> bool:
         """False if the object exists."""
         directory, _, file = self._path(name).rpartition("/")
-        self._make(directory, is_new=name.startswith(_FIRST))
+        self._make_directories_durably(directory, is_new=name.startswith(_FIRST))
         if os.path.lexists(f"{directory}/{file}"):
             return False
         if directory not in self._tidied:  # only the owner of a chain writes in its directory
             self._tidied.add(directory)
             fsio.remove_orphans(directory)
-        with self._draft(directory, data) as (draft, held):
+        with self._write_draft(directory, data) as (draft, held):
             try:
                 safe_rename.rename_without_replacing(held, os.fsencode(os.path.basename(draft)), os.fsencode(file))
             except FileExistsError:
@@ -49,12 +49,12 @@ class ObjectDirectory:
     def replace(self, name: str, data: bytes) -> None:
         """Write an object in place of what has its name."""
         directory, _, file = self._path(name).rpartition("/")
-        with self._draft(directory, data) as (draft, _):
+        with self._write_draft(directory, data) as (draft, _):
             os.rename(draft, f"{directory}/{file}")
             _sync_directory(directory)
 
     @contextmanager
-    def _draft(self, directory: str, data: bytes) -> Iterator[tuple[str, int]]:
+    def _write_draft(self, directory: str, data: bytes) -> Iterator[tuple[str, int]]:
         """These bytes under another name, synced, and the open directory."""
         with fsio.draft_file(directory) as (draft, fd), fsio.closing(os.open(directory, fsio.DIRECTORY_FLAGS)) as held:
             with suppress(OSError):  # who may read the directory may read the object; some file systems have no modes
@@ -103,13 +103,13 @@ class ObjectDirectory:
             raise OSError(errno.EINVAL, "no name of an object", name)
         return os.path.join(self._root, name)
 
-    def _make(self, directory: str, *, is_new: bool) -> None:
+    def _make_directories_durably(self, directory: str, *, is_new: bool) -> None:
         """The directory of an object, with durable names down to it."""
         if os.path.isdir(directory):
             return
         parent = os.path.dirname(directory)
         if directory != self._root:
-            self._make(parent, is_new=is_new)
+            self._make_directories_durably(parent, is_new=is_new)
         elif not is_new:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), directory)
         with suppress(FileExistsError):

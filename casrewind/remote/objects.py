@@ -77,7 +77,7 @@ class Objects:
         self.requests: dict[str, int] = {}
         self.sent_bytes = self.received_bytes = 0
         self._counting = threading.Lock()
-        scheme, host, path = _parts(url, options)
+        scheme, host, path = _split_url(url, options)
         self._place: ObjectDirectory | _Bucket
         self._place = ObjectDirectory(f"/{path}") if scheme == "file" else _Bucket(url, scheme, host, path, options, patience)
 
@@ -140,7 +140,7 @@ class Objects:
             raise _directory_error(self.url, verb, error) from error
 
 
-def _parts(url: str, options: Mapping[str, str]) -> tuple[str, str, str]:
+def _split_url(url: str, options: Mapping[str, str]) -> tuple[str, str, str]:
     """(scheme, bucket, path) of a URL. Raises UsageError for a URL or an option that means nothing."""
     try:
         found = urlsplit(url)
@@ -227,7 +227,7 @@ class _Bucket:
             if not profile.keys and profile.sign_in is None and not any(map(os.environ.get, _KEYS)):
                 self._keyless = credentials_hint(scheme)
             if profile.sign_in is not None:
-                more["credential_provider"] = self._signing_in(profile.sign_in)
+                more["credential_provider"] = self._keep_sign_in_error(profile.sign_in)
         if endpoint:
             if not re.fullmatch(_ENDPOINT, endpoint):
                 raise errors.UsageError(f"the endpoint {messages.printable(endpoint)} is no URL", "write https://HOST or http://HOST:PORT")
@@ -236,7 +236,7 @@ class _Bucket:
         kind = S3Store if scheme == "s3" else GCSStore if scheme == "gs" else AzureStore
         return kind(host, config=config, **more)
 
-    def _signing_in(self, sign_in: "Callable[[], dict[str, object]]") -> "Callable[[], dict[str, object]]":
+    def _keep_sign_in_error(self, sign_in: "Callable[[], dict[str, object]]") -> "Callable[[], dict[str, object]]":
         """The same for obstore, which would wrap the error: it is kept, for `_call_with_deadline` to raise."""
 
         def provide() -> dict[str, object]:
@@ -291,7 +291,7 @@ class _Bucket:
         known = self._library.exceptions
         limit = 1.5 * self._silence + size / _SLOWEST  # the library's own tries end before: it knows more about what is wrong
         try:
-            return _in_thread(limit, call, *arguments, **named)
+            return _call_in_thread(limit, call, *arguments, **named)
         except queue.Empty:
             raise errors.RemoteError(f"{self._url} cannot be reached: no answer in {limit:.0f} seconds", self._keyless) from None
         except (known.AlreadyExistsError, known.PreconditionError):
@@ -308,7 +308,7 @@ class _Bucket:
             raise bucket_error(self._url, verb, str(error)) from error
 
 
-def _in_thread(limit: float, call: "Callable[..., _T]", *arguments: object, **named: object) -> "_T":
+def _call_in_thread(limit: float, call: "Callable[..., _T]", *arguments: object, **named: object) -> "_T":
     """The outcome of a call. Raises queue.Empty after `limit` seconds, and KeyboardInterrupt at once; the thread is left then."""
     outcome: queue.SimpleQueue[tuple[_T | None, BaseException | None]] = queue.SimpleQueue()
 

@@ -89,7 +89,7 @@ def find_old(remote: Remote, keep: float) -> list[OldChain]:
         if chain == state.chain or chain in state.ended or not newest[chain]:
             continue
         if newest[chain] < limit or (pieces and pieces[-1].size <= empty and _has_ended(remote, pieces[-1])):
-            one = _described(remote, chain, pieces) if pieces else OldChain(chain, "a clone that never pushed", 0, 0, 0, 0)
+            one = _describe_old_chain(remote, chain, pieces) if pieces else OldChain(chain, "a clone that never pushed", 0, 0, 0, 0)
             size = sum(piece.size for piece in every.get(chain, ()))
             found.append(one._replace(size=size, newest_ns=newest[chain], kept="a clone uses it" if chain in held else one.kept))
     return found
@@ -102,7 +102,7 @@ def _has_ended(remote: Remote, piece: PieceInfo) -> bool:
         return False
 
 
-def _described(remote: Remote, chain: str, pieces: Sequence[PieceInfo]) -> OldChain:
+def _describe_old_chain(remote: Remote, chain: str, pieces: Sequence[PieceInfo]) -> OldChain:
     """What a person has to know of a chain that is old."""
     machine, number, why = remote.files.state.chains.get(chain, ReadChain()).machine, 0, ""
     try:
@@ -148,7 +148,7 @@ def remove(remote: Remote, chains: Sequence[OldChain]) -> Removed:
             last = max((piece.last for piece in every.get(one.chain, ())), default=0)
             if one.chain in held:
                 spared.append(one._replace(kept="a clone uses it"))
-            elif last != one.last or not _end_behind(remote, one.chain, last):
+            elif last != one.last or not _end_chain_unless_pushed_to(remote, one.chain, last):
                 spared.append(one._replace(kept="its machine has just pushed"))
             else:
                 full = [piece.name for piece in every.get(one.chain, ()) if piece.size > empty]
@@ -158,7 +158,7 @@ def remove(remote: Remote, chains: Sequence[OldChain]) -> Removed:
     return Removed(tuple(gone), tuple(spared), tuple(left))
 
 
-def _end_behind(remote: Remote, chain: str, last: int) -> bool:
+def _end_chain_unless_pushed_to(remote: Remote, chain: str, last: int) -> bool:
     """End a chain behind its last piece, unless that is its end already. Returns False if its machine has pushed meanwhile."""
     found = find_piece(remote.objects, remote.keys, chain, last) if last else None
     return (found is not None and found.is_end) or end_chain(remote, chain, last + 1)

@@ -226,7 +226,7 @@ def _is_plain_text(text: str) -> bool:
     return len(text) < 256 and text.isprintable()
 
 
-def _blob_rows(rows: Sequence[tuple[int, int, int, int]], digests: bytes, lengths: bytes) -> BlobRows:
+def _decode_blob_rows(rows: Sequence[tuple[int, int, int, int]], digests: bytes, lengths: bytes) -> BlobRows:
     """The blobs of a table's frames. Raises ValueError if the lengths contradict each other."""
     counts = sum(count for _, _, count, _ in rows)
     if len(digests) != counts * _DIGEST or len(lengths) != counts * _LENGTH.size:
@@ -251,7 +251,7 @@ def _decode_table(data: bytes, room: int) -> Table:
     if sum(stored + seal.OVERHEAD for stored, _, _, _ in _FRAME.iter_unpack(encoded)) != room:
         raise ValueError("its table names other bytes than it has")
     rows: list[tuple[int, int, int, int]] = list(_FRAME.iter_unpack(encoded))
-    blobs = _blob_rows(rows, fields.bytes_or_empty(_DIGESTS), fields.bytes_or_empty(_LENGTHS))
+    blobs = _decode_blob_rows(rows, fields.bytes_or_empty(_DIGESTS), fields.bytes_or_empty(_LENGTHS))
     machine, version = fields.text(_MACHINE), fields.text(_VERSION)
     if not _is_plain_text(machine) or not _is_plain_text(version):
         raise ValueError("its table has a name that no push makes")
@@ -279,7 +279,7 @@ class PieceReader:
             raise self._damage_error("it is cut")
         self._tail, self._tail_start = b"", size
         start = max(0, size - TAIL)
-        self._tail, self._tail_start = self._bytes(start, size), start
+        self._tail, self._tail_start = self._bytes_of_range(start, size), start
         self.mac: bytes
         self.mac, length, magic = _END.unpack(self._tail[-_END.size :])
         self._check_magic(magic)
@@ -289,7 +289,7 @@ class PieceReader:
         if length > min(MOST_TABLE, end - len(MAGIC)):
             raise self._damage_error("its table is longer than it may be")
         self._box = keys.box(self.mac, name)
-        table = self._open(_TABLE_NUMBER, self._bytes(end - length, end), MOST_TABLE)
+        table = self._open(_TABLE_NUMBER, self._bytes_of_range(end - length, end), MOST_TABLE)
         try:
             self.table = _decode_table(table, end - length - len(MAGIC))
         except (errors.ManifestCorrupt, ValueError) as error:
@@ -308,7 +308,7 @@ class PieceReader:
         if magic != MAGIC:
             raise self._damage_error("it does not begin and end as a piece")
 
-    def _bytes(self, start: int, end: int) -> bytes:
+    def _bytes_of_range(self, start: int, end: int) -> bytes:
         """These bytes of the piece, without a request for those of its tail."""
         middle = max(start, self._tail_start)
         data = self._tail[middle - self._tail_start : max(middle, end) - self._tail_start]
@@ -328,9 +328,9 @@ class PieceReader:
 
     def _frames(self, numbers: Iterable[int]) -> Iterator[tuple[int, bytes]]:
         """Yield the plain bytes of these frames, in order. Close ones are read at once."""
-        for group in self._groups(numbers):
+        for group in self._groups_to_read_at_once(numbers):
             start = self._starts[group[0]] if group[0] else 0
-            data = self._bytes(start, self._starts[group[-1] + 1])
+            data = self._bytes_of_range(start, self._starts[group[-1] + 1])
             if not start:
                 self._check_magic(data[: len(MAGIC)])
             for number in group:
@@ -338,7 +338,7 @@ class PieceReader:
                 first = self._starts[number] - start
                 yield number, self._open(number, data[first : first + frame.sealed], frame.plain, frame.plain)
 
-    def _groups(self, numbers: Iterable[int]) -> Iterator[list[int]]:
+    def _groups_to_read_at_once(self, numbers: Iterable[int]) -> Iterator[list[int]]:
         group: list[int] = []
         for number in numbers:
             end = self._starts[number + 1]

@@ -93,7 +93,7 @@ def pull(context: Context, remote: Remote, *, newest: bool = False) -> Pulled:
                 try:
                     found = (_read_newest if newest else _read_new)(chain, reader, before, names)
                     problems += found.problems
-                    arriving = _new_here(context, found, known, newest=newest)
+                    arriving = _records_that_are_new_here(context, found, known, newest=newest)
                 except PieceDamaged as error:
                     problems.append(error.problem)
                     continue
@@ -266,7 +266,7 @@ def key_here(chain: str, worktree: bytes) -> bytes:
     return digests.of(bytes.fromhex(chain) + worktree)[: len(worktree)]
 
 
-def _new_here(context: Context, found: ChainRecords, known: set[str], *, newest: bool) -> Arriving:
+def _records_that_are_new_here(context: Context, found: ChainRecords, known: set[str], *, newest: bool) -> Arriving:
     """What of a chain is new here: not one of the `known` checkpoints. Raises PieceDamaged."""
     points: list[tuple[int, Checkpoint]] = []
     others: list[Item] = []
@@ -276,17 +276,18 @@ def _new_here(context: Context, found: ChainRecords, known: set[str], *, newest:
             others.append((kind, seq, payload))
             continue
         point = decode_point(payload)
-        name = first.setdefault(point.worktree, found.read.machine if not first else _of_worktree(found.read.machine, point.root))
+        own_name = _machine_and_directory_name(found.read.machine, point.root) if first else found.read.machine
+        name = first.setdefault(point.worktree, own_name)
         if (newest or point.id not in known) and not point.more.machine:
             key = key_here(found.chain, point.worktree)
             points.append((seq, point._replace(worktree=key, more=point.more._replace(machine=name))))
     if newest:
         listed = [one for one in points if one[1].trigger != checkpoints.SAFETY]
         return Arriving([one for one in (listed or points)[-1:] if one[1].id not in known], [])
-    return Arriving(points, list(_renamed_others(context, found, others)))
+    return Arriving(points, list(_with_keys_of_here(context, found, others)))
 
 
-def _of_worktree(machine: str, root: bytes) -> str:
+def _machine_and_directory_name(machine: str, root: bytes) -> str:
     base = root.rstrip(b"/").rpartition(b"/")[2].decode("ascii", "replace")
     return f"{machine}/{_allowed_characters(base) or 'worktree'}"
 
@@ -302,7 +303,7 @@ def decode_point(payload: bytes) -> Checkpoint:
     return point
 
 
-def _renamed_others(context: Context, found: ChainRecords, others: "Iterable[Item]") -> "Iterator[Item]":
+def _with_keys_of_here(context: Context, found: ChainRecords, others: "Iterable[Item]") -> "Iterator[Item]":
     """The records besides checkpoints, with the worktrees' keys of here."""
     known: set[bytes] | None = None
     for kind, seq, payload in others:
@@ -372,16 +373,16 @@ class Fetcher:
     def complete(self, points: Sequence[Checkpoint]) -> set[str]:
         """Fetch what these checkpoints need. Returns the ids of those that are complete now."""
         while True:
-            if self._fetch(points):
+            if self._fetch_what_is_needed(points):
                 return {point.id for point in points}
             if not self._reader.list_again():
                 break
-        return {point.id for point in points if self._fetch([point])}
+        return {point.id for point in points if self._fetch_what_is_needed([point])}
 
-    def _fetch(self, points: Sequence[Checkpoint]) -> bool:
+    def _fetch_what_is_needed(self, points: Sequence[Checkpoint]) -> bool:
         """Fetch what these checkpoints need. False if something of it is nowhere, or damaged."""
         try:
-            marker = self._marker(points)
+            marker = self._marker_that_fetches(points)
         except (errors.StoreDamaged, PieceDamaged):
             return False
         lacking, is_known = marker.content, not marker.missing
@@ -392,13 +393,13 @@ class Fetcher:
             for digest in set(batch).difference(self._writer.neither_stored_nor_pending(batch)):
                 del lacking[digest]
         del waiting
-        heap.trim()
-        for digest, _ in self._store(lacking) if is_known else ():
+        heap.return_freed_memory()
+        for digest, _ in self._fetch_and_store_blobs(lacking) if is_known else ():
             del lacking[digest]
         return is_known and not lacking
 
-    def _marker(self, points: Sequence[Checkpoint]) -> Marker:
-        marker = Marker(self._read, self._context.counter("looking for what is new"), skip=lambda _kind, _digest: False)
+    def _marker_that_fetches(self, points: Sequence[Checkpoint]) -> Marker:
+        marker = Marker(self._read_or_fetch_containers, self._context.counter("looking for what is new"), skip=lambda _kind, _digest: False)
         files = [point.transcript for point in points if point.transcript is not None]
         try:
             marker.mark_with_references([point.tree for point in points], [point.domain for point in points], (), files)
@@ -406,10 +407,10 @@ class Fetcher:
             raise PieceDamaged(str(error)) from error
         return marker
 
-    def _read(self, wanted: list[bytes], kind: int) -> Iterator[tuple[bytes, bytes | errors.StoreDamaged]]:
+    def _read_or_fetch_containers(self, wanted: list[bytes], kind: int) -> Iterator[tuple[bytes, bytes | errors.StoreDamaged]]:
         """A Reader of containers (store/reachability.py)."""
         absent = dict.fromkeys(self._writer.neither_stored_nor_pending(wanted), kind)
-        found = dict(self._store(absent)) if absent else {}
+        found = dict(self._fetch_and_store_blobs(absent)) if absent else {}
         for digest in wanted:
             if digest in found:
                 yield digest, found[digest]
@@ -421,7 +422,7 @@ class Fetcher:
                 except errors.StoreDamaged as error:
                     yield digest, error
 
-    def _store(self, wanted: Mapping[bytes, int]) -> Iterator[tuple[bytes, bytes]]:
+    def _fetch_and_store_blobs(self, wanted: Mapping[bytes, int]) -> Iterator[tuple[bytes, bytes]]:
         """Fetch and store blobs. Yields (digest, bytes) of those that came and have their digest: they may be removed then."""
         progress, done, total = self._context.progress_bar("receiving"), 0, len(wanted)
         for digest, data in self._reader.fetch(wanted):
@@ -433,7 +434,7 @@ class Fetcher:
                 self._rows += bytes((CONTAINER if kind in HOLDS else CONTENT,)) + digest
             done += 1
             if done % _TRIM == 0:
-                heap.trim()
+                heap.return_freed_memory()
             if self._writer.bytes_written > self._kept + _AT_ONCE:  # what is in a pack needs no memory
                 self.make_durable()
             if progress is not None and done % 100 == 0:
@@ -444,7 +445,7 @@ class Fetcher:
         """Make what was fetched durable, and return the memory that it took: that of the index, too, which is mapped."""
         self._context.store.add_blobs(self._writer)
         self._context.store.index.close()
-        heap.trim()
+        heap.return_freed_memory()
         self._kept = self._writer.bytes_written
 
     def problems(self, machine: str, lost: int, taken: int) -> list[str]:

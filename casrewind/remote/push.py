@@ -86,14 +86,14 @@ def push(
             remote.files.begin_chain()
             notes.append(COPIED)
             done = _Push(context, remote).run()
-        left = pushing.empty_ended(notes)
+        left = pushing.empty_ended_chains(notes)
         size, requests = remote.objects.sent_bytes, sum(remote.objects.requests.values())
         _note_success(context, remote)
-        notes += _rolled_up(remote) if points is None else []
+        notes += _roll_up_if_many_pieces(remote) if points is None else []
         return Pushed(*done, size, requests, tuple(notes), left, damaged=remote.files.state.left)
 
 
-def _rolled_up(remote: Remote) -> list[str]:
+def _roll_up_if_many_pieces(remote: Remote) -> list[str]:
     """Roll up if the chain has many new pieces. Returns what a person has to know. The push is done: nothing here makes it fail."""
     state = remote.files.state
     if state.next - 1 - state.rolled_up < collect.EVERY:
@@ -159,7 +159,7 @@ class _Push:
         """Settle what an earlier push left. With `anew`, end the chain. Returns what a person has to know."""
         files, notes = self._files, []
         if anew or files.is_purged():
-            self._find_pending()
+            self._count_piece_begun_before()
             state, last = files.state, files.state.next - 1
             files.save(state._replace(chain="", ended=state.ended | ({state.chain: last} if last else {})))
             notes += [PURGED] if last and files.is_purged() else []
@@ -174,7 +174,7 @@ class _Push:
                 notes.append(COPIED)
         return notes
 
-    def _find_pending(self) -> None:
+    def _count_piece_begun_before(self) -> None:
         """Before the chain ends: count the piece whose push was begun, if the remote has it."""
         state = self._files.state
         if state.chain and state.pending:
@@ -208,9 +208,9 @@ class _Push:
         known = {point.id for point in points}
         again = [self._store.checkpoint(identity) for identity in self._files.state.left if identity not in known]
         own = [point for point in (*again, *points) if point is not None and not point.more.machine]
-        return own, [(one.kind, one.seq, one.payload) for one in self._sendable(records)], now
+        return own, [(one.kind, one.seq, one.payload) for one in self._records_of_own_checkpoints(records)], now
 
-    def _sendable(self, records: Sequence[ledger.Record]) -> Iterator[ledger.Record]:
+    def _records_of_own_checkpoints(self, records: Sequence[ledger.Record]) -> Iterator[ledger.Record]:
         """The records that are about this machine's checkpoints."""
         if not records:
             return
@@ -280,7 +280,7 @@ class _Push:
         if only is not None:
             points, others = list(only), []
         try:
-            done = self._send(points, others, now)
+            done = self._send_in_pieces(points, others, now)
             left: tuple[str, ...] = ()
         except errors.StoreDamaged:
             whole = self._readable_points(points)
@@ -289,12 +289,12 @@ class _Push:
                 raise  # it could be read now
             self._files.save(self._files.state._replace(left=left))  # first: the position behind them is sent with the others
             self._builder, self._piece, self._containers, self._blobs = PieceBuilder(self._remote.keys), [], [], 0
-            done = self._send(whole, others, now)
+            done = self._send_in_pieces(whole, others, now)
         if self._files.state.left != left:
             self._files.save(self._files.state._replace(left=left))
         return done
 
-    def _send(self, points: Sequence[Checkpoint], others: Sequence[Item], now: LedgerPosition) -> tuple[int, int]:
+    def _send_in_pieces(self, points: Sequence[Checkpoint], others: Sequence[Item], now: LedgerPosition) -> tuple[int, int]:
         """Send these checkpoints and records. Returns the numbers of checkpoints and blobs. Raises StoreDamaged."""
         if not points and not others:
             if now.seq > self._files.state.position.seq:
@@ -302,7 +302,7 @@ class _Push:
             return 0, 0
         marker = self._unsent_blobs(points)
         progress, total = self._context.progress_bar("pushing"), len(marker.content) + len(marker.followed)
-        for data, row in self._unsent(marker):
+        for data, row in self._read_unsent_blobs(marker):
             if self._builder.size and self._builder.size + len(data) > MOST:
                 self._send_piece()
             self._builder.add(row[1:], row[0], data)
@@ -316,7 +316,7 @@ class _Push:
         self._send_records(sorted((*items, *others), key=lambda item: item[1]), now)
         return len(points), self._blobs
 
-    def _unsent(self, marker: Marker) -> Iterator[tuple[bytes, bytes]]:
+    def _read_unsent_blobs(self, marker: Marker) -> Iterator[tuple[bytes, bytes]]:
         """Yield (data, row of `sent`) of each blob, content before containers. Raises StoreDamaged.
 
         The content of the first checkpoint is in the order of the tree, that of later ones by name: versions of a file are
@@ -364,9 +364,9 @@ class _Push:
         done = state._replace(next=state.next + 1, mac=mac, pending=0, pending_mac=b"", pushed_ns=time.time_ns())
         files.add_sent(rows, done if position is None else done._replace(position=position))
         self._builder, self._piece = PieceBuilder(self._remote.keys), []
-        heap.trim()
+        heap.return_freed_memory()
 
-    def empty_ended(self, notes: list[str]) -> tuple[str, ...]:
+    def empty_ended_chains(self, notes: list[str]) -> tuple[str, ...]:
         """Replace each piece of the own chains that have ended by an empty one. Returns the objects that were not replaced. `notes`
         receives the machines whose chains use them.
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 
 from .. import errors
 from .._typing import NoReturn
-from ..extras import is_installed
+from ..extras import are_libraries_installed
 from ..ops.context import Context
 from ..store import push_notes
 from ..store.push_notes import PushClaim
@@ -35,15 +35,15 @@ def run_push_process(context: Context, environ: Mapping[str, str], interval: flo
     """Push what is not pushed, at most once in `interval` seconds, as long as there is something. Ends at once if another such
     process waits or runs. Raises nothing: a failure is noted."""
     directory = push_notes.remote_directory(context.store.remotes)
-    if not directory or not is_installed():  # status says that
+    if not directory or not are_libraries_installed():  # status says that
         return
     with suppress(OSError):
         os.nice(_NICER)
     claim = PushClaim(directory, inherited=0)
     try:
-        with _limited(limit):
+        with _limited_in_time(limit):
             while claim.take():
-                _wait_for_turn(claim, interval)
+                _wait_for_interval(claim, interval)
                 claim.note_push_begins()
                 with suppress(errors.StoreBusy):  # a person pushes or pulls just now
                     push(context, open_remote(context.store, environ, patience=0))
@@ -61,13 +61,13 @@ def run_push_process(context: Context, environ: Mapping[str, str], interval: flo
         claim.close()
 
 
-def _wait_for_turn(claim: PushClaim, interval: float) -> None:
+def _wait_for_interval(claim: PushClaim, interval: float) -> None:
     while left := claim.seconds_to_wait(interval):
         time.sleep(min(left, _STEP))
 
 
 @contextmanager
-def _limited(seconds: float) -> Iterator[None]:
+def _limited_in_time(seconds: float) -> Iterator[None]:
     """Raise _TimeOver after so many seconds."""
 
     def ring(_number: int, _frame: object) -> NoReturn:

@@ -79,7 +79,7 @@ def find(store: Store) -> tuple[str, RemoteConfig] | None:
     if not directory:
         return None
     with store_errors("reading the remote in", directory):
-        return directory, _decode(fsio.read_file(os.path.join(directory, CONFIG)), directory)
+        return directory, _decode_config(fsio.read_file(os.path.join(directory, CONFIG)), directory)
 
 
 def need(store: Store) -> tuple[str, RemoteConfig]:
@@ -90,7 +90,7 @@ def need(store: Store) -> tuple[str, RemoteConfig]:
     return found
 
 
-def _decode(data: bytes, directory: str) -> RemoteConfig:
+def _decode_config(data: bytes, directory: str) -> RemoteConfig:
     try:
         value = json.loads(data)
         return RemoteConfig(
@@ -113,7 +113,7 @@ def write(store: Store, identity: bytes, config: RemoteConfig, key: bytes | None
     with store_errors("writing the remote in", directory):
         fsio.make_directories(directory)
         if key is not None:
-            fsio.replace_file(directory, _KEY, key_text(key).encode() + b"\n")
+            fsio.replace_file(directory, _KEY, key_as_text(key).encode() + b"\n")
         fsio.replace_file(directory, CONFIG, json.dumps(config._asdict(), indent=1).encode())
     return directory
 
@@ -128,7 +128,7 @@ def remove(directory: str) -> None:
         os.rmdir(directory)
 
 
-def key_text(key: bytes) -> str:
+def key_as_text(key: bytes) -> str:
     """A key as a person copies it."""
     return _PREFIX + key.hex()
 

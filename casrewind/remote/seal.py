@@ -39,7 +39,7 @@ def new_master() -> bytes:
     return os.urandom(KEY)
 
 
-def _keyed(key: bytes, parts: Iterable[bytes]) -> bytes:
+def _keyed_digest_of_parts(key: bytes, parts: Iterable[bytes]) -> bytes:
     """Keyed digest of the number of parts and of each part after its length (u64)."""
     parts = list(parts)
     hasher = digests.keyed(key)
@@ -84,14 +84,14 @@ class Keys:
 
     def mac(self, parts: Iterable[bytes]) -> bytes:
         """The MAC of an object, from all its parts before they are sealed."""
-        return _keyed(self._macs, parts)
+        return _keyed_digest_of_parts(self._macs, parts)
 
     def box(self, mac: bytes, name: str) -> Box:
         """The box of the object with this MAC and name."""
-        return Box(_keyed(self._objects, (mac, tlv.text(name))))
+        return Box(_keyed_digest_of_parts(self._objects, (mac, tlv.text(name))))
 
 
-def _checked(body: bytes) -> bytes:
+def _with_check_bytes(body: bytes) -> bytes:
     """The bytes with a check at their end. It distinguishes damage from a wrong key, and protects from nothing."""
     return body + digests.of(body)[:_CHECK]
 
@@ -99,7 +99,7 @@ def _checked(body: bytes) -> bytes:
 def remote_head(keys: Keys, identity: bytes) -> bytes:
     """The object `casrewind` of a new remote with this id (16 random bytes)."""
     plain = _HEAD + b"%d\n" % VERSION + identity
-    return _checked(plain + keys.box(keys.mac((plain,)), HEAD_NAME).seal(0, b""))
+    return _with_check_bytes(plain + keys.box(keys.mac((plain,)), HEAD_NAME).seal(0, b""))
 
 
 def check_head(keys: Keys, data: bytes, remote: str = "the remote") -> bytes:
@@ -111,7 +111,7 @@ def check_head(keys: Keys, data: bytes, remote: str = "the remote") -> bytes:
     version = line[len(_HEAD) :]
     if version.isdigit() and len(version) < 10 and int(version) > VERSION:
         raise errors.RemoteError(f"{remote} was made by a newer casrewind", "upgrade casrewind")
-    if version != b"%d" % VERSION or len(rest) != _IDENTITY + OVERHEAD + _CHECK or _checked(data[:-_CHECK]) != data:
+    if version != b"%d" % VERSION or len(rest) != _IDENTITY + OVERHEAD + _CHECK or _with_check_bytes(data[:-_CHECK]) != data:
         raise errors.RemoteError(f"{remote} is damaged: its object {HEAD_NAME} is not what was written", "copy it from a backup")
     identity, sealed = rest[:_IDENTITY], rest[_IDENTITY:-_CHECK]
     try:
@@ -121,7 +121,7 @@ def check_head(keys: Keys, data: bytes, remote: str = "the remote") -> bytes:
     return identity
 
 
-def _passphrase_box(passphrase: str, salt: bytes) -> Box:
+def _derive_passphrase_box(passphrase: str, salt: bytes) -> Box:
     with needing_extra():
         from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
     secret = tlv.text(unicodedata.normalize("NFC", passphrase))  # two keyboards write an accent in two ways
@@ -131,7 +131,7 @@ def _passphrase_box(passphrase: str, salt: bytes) -> Box:
 def lock_key(master: bytes, passphrase: str) -> bytes:
     """An object `keys/<id>`: the master key under a passphrase."""
     salt = os.urandom(_SALT)
-    return _checked(_KEY_MAGIC + salt + _passphrase_box(passphrase, salt).seal(0, master))
+    return _with_check_bytes(_KEY_MAGIC + salt + _derive_passphrase_box(passphrase, salt).seal(0, master))
 
 
 def check_locked_key(data: bytes) -> None:
@@ -139,7 +139,7 @@ def check_locked_key(data: bytes) -> None:
     if data[:3] == _KEY_MAGIC[:3] and data[3:4].isdigit() and data[3:4] > _KEY_MAGIC[3:]:
         raise errors.RemoteError("the remote's key was locked by a newer casrewind", "upgrade casrewind")
     length = len(_KEY_MAGIC) + _SALT + KEY + OVERHEAD + _CHECK
-    if len(data) != length or not data.startswith(_KEY_MAGIC) or _checked(data[:-_CHECK]) != data:
+    if len(data) != length or not data.startswith(_KEY_MAGIC) or _with_check_bytes(data[:-_CHECK]) != data:
         raise errors.RemoteError("a locked key of the remote is damaged", "use the key itself, or another passphrase")
 
 
@@ -148,6 +148,6 @@ def unlock_key(data: bytes, passphrase: str) -> bytes:
     check_locked_key(data)
     salt, sealed = data[4 : 4 + _SALT], data[4 + _SALT : -_CHECK]
     try:
-        return _passphrase_box(passphrase, salt).open(0, sealed)
+        return _derive_passphrase_box(passphrase, salt).open(0, sealed)
     except Unsealed:
         raise Unsealed("this passphrase does not open the remote's key", "try another passphrase") from None

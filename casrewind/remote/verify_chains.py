@@ -85,7 +85,7 @@ def verify_remote(context: Context, remote: Remote, *, read_blobs: bool = False)
     if read_blobs:
         there = {use: set[bytes]().union(*(chain.digests[use] for chain in chains)) for use in (CONTENT, CONTAINER)}
         for chain in chains:
-            chain.look_for_missing(context, there)
+            chain.note_checkpoints_without_content(context, there)
     requests = sum(remote.objects.requests.values())
     return VerifiedRemote(tuple(chain.report() for chain in chains), tuple(problems), remote.objects.received_bytes, requests)
 
@@ -108,17 +108,17 @@ class _ChainCheck:
         """{use: the digests of blobs that are there, and sound}, if blobs are read."""
 
     @property
-    def _shown(self) -> str:
+    def _machine_or_chain(self) -> str:
         return self._machine or self._chain[:8]
 
     def read_pieces(self, *, read_blobs: bool) -> None:
         """Check each piece, and how it follows the one before."""
-        self._read_pieces(read_blobs=read_blobs)
+        self._read_pieces_in_order(read_blobs=read_blobs)
         if self._reader.list_again():  # a roll-up came between
             self._points, self._problems, self._blobs = [], [], 0
-            self._read_pieces(read_blobs=read_blobs)
+            self._read_pieces_in_order(read_blobs=read_blobs)
 
-    def _read_pieces(self, *, read_blobs: bool) -> None:
+    def _read_pieces_in_order(self, *, read_blobs: bool) -> None:
         pieces, last, mac = self._reader.pieces, 0, FIRST
         if pieces and self._is_ended(len(pieces) - 1):
             return
@@ -132,19 +132,19 @@ class _ChainCheck:
                 opened = self._reader.reader(at)
                 self._machine = self._machine or opened.table.machine
                 if mac and piece.first == last + 1 and opened.table.before != mac:
-                    self._problems.append(f"{names_of([piece])} of {self._shown} does not follow the piece before it")
+                    self._problems.append(f"{names_of([piece])} of {self._machine_or_chain} does not follow the piece before it")
                 mac = opened.mac_at_end
-                self._read_piece(opened, read_blobs=read_blobs)
+                self._count_and_check_piece(opened, read_blobs=read_blobs)
             except PieceDamaged as error:
                 self._reader.damaged[at] = error
-                self._problems.append(damage_in_words(piece, self._shown, error))
+                self._problems.append(damage_in_words(piece, self._machine_or_chain, error))
                 mac = b""
             last = piece.last
         if last < self._last_known:  # it was there when this store pushed or pulled
             self._add_missing(last + 1, self._last_known)
 
     def _add_missing(self, first: int, last: int) -> None:
-        self._problems.append(f"{names_of([(first, last)])} of {self._shown} {'is' if first == last else 'are'} missing")
+        self._problems.append(f"{names_of([(first, last)])} of {self._machine_or_chain} {'is' if first == last else 'are'} missing")
 
     def _is_ended(self, at: int) -> bool:
         """True if the piece is the end of a chain, whose other pieces are emptied."""
@@ -153,7 +153,7 @@ class _ChainCheck:
         except PieceDamaged:
             return False
 
-    def _read_piece(self, opened: PieceReader, *, read_blobs: bool) -> None:
+    def _count_and_check_piece(self, opened: PieceReader, *, read_blobs: bool) -> None:
         """Count what is in a piece. Raises PieceDamaged."""
         self._blobs += len(opened.table.blobs)
         for kind, _, payload in opened.records() if opened.table.records >= 0 else ():
@@ -164,15 +164,15 @@ class _ChainCheck:
                 raise PieceDamaged(f"its blob {digest.hex()[:16]} has another content than its digest says")
             self.digests[use].add(digest)
 
-    def look_for_missing(self, context: Context, there: dict[int, set[bytes]]) -> None:
+    def note_checkpoints_without_content(self, context: Context, there: dict[int, set[bytes]]) -> None:
         """Find the checkpoints that lack something. `there`: {use: the digests of blobs on the remote}."""
-        if self._lacks(context, self._points, there):
-            lacking = sum(self._lacks(context, [point], there) for point in self._points)
-            self._problems.append(f"{plural(lacking, 'checkpoint')} of {self._shown} cannot be restored: content is missing")
+        if self._is_content_missing(context, self._points, there):
+            lacking = sum(self._is_content_missing(context, [point], there) for point in self._points)
+            self._problems.append(f"{plural(lacking, 'checkpoint')} of {self._machine_or_chain} cannot be restored: content is missing")
 
-    def _lacks(self, context: Context, points: Sequence[Checkpoint], there: dict[int, set[bytes]]) -> bool:
+    def _is_content_missing(self, context: Context, points: Sequence[Checkpoint], there: dict[int, set[bytes]]) -> bool:
         marker = Marker(
-            self._read,
+            self._fetch_containers,
             context.counter("looking for what is missing"),
             skip=lambda kind, digest: kind not in HOLDS and digest in there[CONTENT],
         )
@@ -183,7 +183,7 @@ class _ChainCheck:
             return True
         return bool(marker.missing or marker.content)
 
-    def _read(self, wanted: list[bytes], kind: int) -> Iterator[tuple[bytes, bytes | errors.StoreDamaged]]:
+    def _fetch_containers(self, wanted: list[bytes], kind: int) -> Iterator[tuple[bytes, bytes | errors.StoreDamaged]]:
         """A Reader of containers (store/reachability.py)."""
         found = dict(self._reader.fetch(dict.fromkeys(wanted, kind)))
         for digest in wanted:

@@ -13,7 +13,7 @@ from casrewind.remote import remote_config
 from support.command_in_process import InProcess
 from support.trees import plant
 
-KEY = remote_config.key_text(b"k" * 32)
+KEY = remote_config.key_as_text(b"k" * 32)
 
 
 class At(InProcess):
@@ -130,7 +130,7 @@ def test_export_and_import_carry_a_checkpoint_in_a_stream(sandbox, laptop, tmp_p
         (tmp_path / "cut").write_bytes(data[:length])
         refused = laptop("import", str(tmp_path / "cut"))
         assert refused.code in (3, 17) and ("cut" in refused.err or "not an export" in refused.err), (length, refused)
-    laptop.environment["CASREWIND_REMOTE_KEY"] = remote_config.key_text(b"x" * 32)
+    laptop.environment["CASREWIND_REMOTE_KEY"] = remote_config.key_as_text(b"x" * 32)
     assert "the export was made with another key" in laptop("import", str(tmp_path / "sealed"), code=17).err
     del laptop.environment["CASREWIND_REMOTE_KEY"]
     assert "the export needs its key" in laptop("import", str(tmp_path / "sealed"), code=17).err

@@ -12,7 +12,7 @@ from support.picture import differences, picture
 
 pytestmark = [pytest.mark.xdist_group("client-pushes"), *real_clients.at_times("pushes")]
 
-KEY = remote_config.key_text(b"k" * 32)
+KEY = remote_config.key_as_text(b"k" * 32)
 
 
 def test_two_turns_are_pushed_and_none_waits_for_the_server(start, s3, tmp_path):

@@ -23,7 +23,7 @@ from support.fake_client import Client
 from support.held_proxy import HeldProxy
 from support.trees import plant
 
-KEY = remote_config.key_text(b"k" * 32)
+KEY = remote_config.key_as_text(b"k" * 32)
 PATIENCE = 120
 
 

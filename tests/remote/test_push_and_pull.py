@@ -503,7 +503,7 @@ def test_another_key_is_refused_in_words(machine, other, tmp_path):
 
     third = Machine(tmp_path / "third", machine.url)
     with third.open() as workspace, pytest.raises(errors.RemoteError, match="was made with another key"):
-        connect.add(workspace._context.store, RemoteConfig(machine.url, "x"), {"CASREWIND_REMOTE_KEY": remote_config.key_text(b"other" + bytes(27))})
+        connect.add(workspace._context.store, RemoteConfig(machine.url, "x"), {"CASREWIND_REMOTE_KEY": remote_config.key_as_text(b"other" + bytes(27))})
     with third.open() as workspace:
         assert remote_config.find(workspace._context.store) is None
 

@@ -21,7 +21,7 @@ from support.s3_server import S3Server
 from support.trees import plant
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "cloud-sandbox.md"
-KEY = remote_config.key_text(b"k" * 32)
+KEY = remote_config.key_as_text(b"k" * 32)
 
 
 class At(InProcess):
@@ -183,7 +183,7 @@ def test_no_permission(tmp_path, monkeypatch):
 
 def test_another_key_and_no_remote(machine, tmp_path, server, url):
     stranger = At(tmp_path, "stranger", server.variables)
-    stranger.environment["CASREWIND_REMOTE_KEY"] = remote_config.key_text(b"x" * 32)
+    stranger.environment["CASREWIND_REMOTE_KEY"] = remote_config.key_as_text(b"x" * 32)
     for line in (("clone", url, "x"), ("remote", "add", url)):
         assert f"{url} was made with another key" in stranger(*line, code=17).err
     assert "there is no casrewind remote at" in stranger("clone", server.bucket(), "x", code=17).err

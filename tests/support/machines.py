@@ -12,7 +12,7 @@ from casrewind.settings import default_settings
 from casrewind.workspace import Workspace
 from support.trees import plant
 
-KEY = remote_config.key_text(b"k" * 32)
+KEY = remote_config.key_as_text(b"k" * 32)
 
 
 class Stop(BaseException):

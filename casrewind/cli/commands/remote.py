@@ -97,7 +97,7 @@ def _print_key_or_add_passphrase(context: "Context", options: "ParsedOptions") -
     if options.show:
         if not sys.stdout.isatty():
             raise errors.UsageError("the key is shown on a terminal only", "run casrewind remote key --show there")
-        print_line(configs.key_text(configs.key(directory, found, context.environ)))
+        print_line(configs.key_as_text(configs.key(directory, found, context.environ)))
         print_line(f"who has this key reads all that is pushed to {found.url}")
         return OK
     if options.add:
