@@ -108,7 +108,7 @@ def check_story(story):
     covered = {}  # each step is in one row, or in the turns that run in it
     points = story.points()
     halves = {one.opened for one in outline._boundaries.turns if one.before is None}
-    for slot in outline._slots:
+    for slot in outline._all_rows_without_changes:
         if isinstance(slot.row, (Outside, Reset)) and slot.first >= 0:
             for at in range(slot.first + 1, slot.last + 1):
                 covered.setdefault(at, []).append(slot)
