@@ -24,7 +24,7 @@ from ..store import ledger
 from ..store.store import Store
 from ..worktree import root as roots
 from . import remote_config as configs
-from .chain import PieceInfo, chains_of, hold_name, open_piece
+from .chain import chains_of, hold_name, open_piece
 from .collect import empty_piece
 from .connect import AskPassphrase, find_key, read_head
 from .objects import Objects
@@ -176,7 +176,7 @@ def _choose_checkpoint(remote: Remote, reference: str) -> tuple[ChainRecords, Ch
     named: list[tuple[ChainRecords, Checkpoint]] = []
     problems: list[str] = []
     machines: list[str] = []
-    for chain, pieces in sorted(chains.items(), key=lambda one: _time_of_newest_piece(one[1]), reverse=True):
+    for chain, pieces in sorted(chains.items(), key=lambda one: one[1][-1].modified_ns, reverse=True):  # the server's time
         found = read_chain(remote, chain, pieces, ReadChain())
         problems += found.problems
         points = [decode_point(payload) for kind, _, payload in found.items if kind == ledger.CHECKPOINT]
@@ -199,11 +199,6 @@ def _choose_checkpoint(remote: Remote, reference: str) -> tuple[ChainRecords, Ch
         f"no checkpoint {reference!r} on {remote.config.url}{trouble}",
         f"give an id, the start of one, or a machine: {', '.join(dict.fromkeys(filter(None, machines)))}"
     )
-
-
-def _time_of_newest_piece(pieces: Sequence[PieceInfo]) -> int:
-    """When the newest piece was put, by the server."""
-    return pieces[-1].modified_ns
 
 
 def _records_for_new_project(context: Context, found: ChainRecords, point: Checkpoint, *, everything: bool) -> Arriving:

@@ -119,19 +119,6 @@ def chunks_of_list(load: Callable[[bytes], bytes], top: bytes, size: int | None 
             stack.append((below, iter(inner)))
 
 
-def nodes_of_list(load: Callable[[bytes], bytes], top: bytes) -> Iterator[bytes]:
-    """Yield the digest of every node of a chunk list once, including the top node."""
-    stack, seen = [top], {top}
-    while stack:
-        digest = stack.pop()
-        yield digest
-        level, items = decode_node(load(digest))
-        if level:
-            below = {item.digest for item in items} - seen
-            seen |= below
-            stack.extend(below)
-
-
 def _damage_error(why: str) -> errors.ManifestCorrupt:
     return errors.ManifestCorrupt(f"damaged chunk list: {why}", "run casrewind verify")
 

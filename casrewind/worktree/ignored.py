@@ -153,7 +153,7 @@ def is_recreatable(name: bytes) -> bool:
 
 
 def find_ignored(
-    tree: Worktree, policy: ScanPolicy, places: Collection[bytes] | None = None, most: int = _MOST_ENTRIES
+    tree: Worktree, policy: ScanPolicy, places: Collection[bytes] | None = None
 ) -> tuple[list[IgnoredEntry], bool]:
     """Find ignored entries that tools do not make again, smallest first. `places`: only in these directories (as
     `StatIndex.directories_with_ignored` returns them right after a scan), None for the whole worktree.
@@ -162,7 +162,7 @@ def find_ignored(
     """
     found: list[IgnoredEntry] = []
     entered = None if places is None else {path for place in places for path in (*paths.parents(place), place)}
-    left = most
+    left = _MOST_ENTRIES
     pending, chooser = [(b"", policy.rules())], policy.new_rule_chooser()
     while pending and left > 0:
         where, rules = pending.pop()

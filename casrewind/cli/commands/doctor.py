@@ -151,9 +151,10 @@ def _examine_client(
 
 def _try_each_line_once(looked: ClientHooks, settings: Settings) -> tuple[TrialSummary, list[str]]:
     """Try each command line of the settings once. Returns the summary and the problems."""
-    events = list(looked.client.events.triggers)
+    triggers = looked.client.events.triggers
+    events = list(triggers)
     lines: dict[tuple[tuple[str, ...], float], InstalledHook] = {}
-    for hook in sorted(looked.tried, key=lambda hook: (not _is_prompt(looked.client, hook.event), hook.event not in events)):
+    for hook in sorted(looked.tried, key=lambda hook: (triggers.get(hook.event) != "prompt", hook.event not in events)):
         lines.setdefault((hook.words, hook.timeout), hook)  # prefer a prompt hook: it waits for its checkpoint
     slowest, wrongs = 0, []
     for hook in lines.values():
@@ -172,10 +173,6 @@ def _try_each_line_once(looked: ClientHooks, settings: Settings) -> tuple[TrialS
         f"not help, this is its command line: {printable(hook.line)}"
         for hook, wrong in wrongs
     ]
-
-
-def _is_prompt(client: Client, event: str) -> bool:
-    return client.events.triggers.get(event) == "prompt"
 
 
 def _try_hook(client: Client, hook: InstalledHook, settings: Settings) -> tuple[int, str]:

@@ -87,7 +87,8 @@ def why(settings: Settings, options: "ParsedOptions") -> int:
     tree = Worktree(root.path)
     try:
         with _policy_of_next_save(options, settings) as policy:
-            verdicts = [ignored.explain(tree, policy or scan_policy(root, settings), path) for path in _given_paths(root.path, options)]
+            given = roots.paths_below_root(root.path, options.path, options.directory)
+            verdicts = [ignored.explain(tree, policy or scan_policy(root, settings), path) for path in given]
     finally:
         tree.close()
     if options.json:
@@ -107,10 +108,6 @@ def _policy_of_next_save(options: "ParsedOptions", settings: Settings) -> Iterat
         with suppress(errors.CasrewindError):
             policy = stack.enter_context(open_until_end(options.directory, settings, create=False)).policy
         yield policy
-
-
-def _given_paths(root: str, options: "ParsedOptions") -> list[bytes]:
-    return list(roots.paths_below_root(root, options.path, options.directory))
 
 
 def _edit_rules_and_print(context: "Context", options: "ParsedOptions", change: Callable[..., RuleChange]) -> RuleChange:

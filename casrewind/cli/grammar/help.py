@@ -38,9 +38,9 @@ def short_help() -> str:
     return "\n".join(lines) + "\n"
 
 
-def full_help(width: int | None = None) -> str:
+def full_help() -> str:
     """All commands in groups, one line each, and the options of all commands."""
-    columns = width or _help_width()
+    columns = _help_width()
     lines = [TITLE, "", "usage: casrewind [OPTION ...] [COMMAND ...]"]
     for group in GROUPS:
         lines += ["", f"{group}:"]

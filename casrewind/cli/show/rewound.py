@@ -75,16 +75,11 @@ def forks_lines(forks: "Forks", directories: Sequence[str]) -> Iterator[Line]:
     if forks.is_empty:
         yield Line("nothing was said before that: start a new session there")
     elif forks.dry_run:
-        yield Line(
-            f"would fork the conversation {forks.agent} {printable(forks.session[:_SESSION])} for {enumerated(_quoted_names(directories))}"
-        )
+        places = enumerated(list(map(printable, directories)))
+        yield Line(f"would fork the conversation {forks.agent} {printable(forks.session[:_SESSION])} for {places}")
     for directory, chat in zip(directories, forks.chats, strict=False):
         yield Line(f"forked: {command_to_continue(directory, chat)}")
     yield from removed_prompts(forks)
-
-
-def _quoted_names(directories: Sequence[str]) -> list[str]:
-    return [printable(directory) for directory in directories]
 
 
 def command_to_continue(directory: str, chat: "Chat") -> str:
