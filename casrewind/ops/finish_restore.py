@@ -85,7 +85,7 @@ def finish_restore(context: Context, *, forward: bool) -> Restored:
             context.store.add_blobs(writer)
             back_again = operation._replace(op=_INVERSE[operation.op], plan=plan, current=recorded.before)
             context.store.record_operation(back_again._replace(created_ns=time.time_ns()))
-        return _record_and_close_journal(context, operation, report, outcome)
+        return _remove_journal_and_report(context, operation, report, outcome)
 
 
 def _set_journal_aside(context: Context, error: errors.CasrewindError) -> errors.StoreDamaged:
@@ -100,6 +100,6 @@ def _set_journal_aside(context: Context, error: errors.CasrewindError) -> errors
     )
 
 
-def _record_and_close_journal(context: Context, operation: Operation, report: Restored, outcome: Outcome) -> Restored:
+def _remove_journal_and_report(context: Context, operation: Operation, report: Restored, outcome: Outcome) -> Restored:
     context.store.journals.remove(operation.worktree)
     return report._replace(actions=outcome.done, kept=tuple(sorted({*report.kept, *outcome.kept, *outcome.narrowed})))

@@ -114,16 +114,16 @@ class PathHistory:
         if not rest:
             self.everything = read(farthest=_FIRST)
             self._is_read = len(self.everything) < _FIRST
-            yield self._without_safety_checkpoints(self.everything)
+            yield self._shown_of_this_worktree(self.everything)
             rest = () if self._is_read else read(before=self.everything[-1][0].seq)
             self.everything, self._is_read = [*self.everything, *rest], True
         for start in range(0, len(rest), _SLICE):
-            yield self._without_safety_checkpoints(rest[start : start + _SLICE])
+            yield self._shown_of_this_worktree(rest[start : start + _SLICE])
 
     def _of_this_worktree(self, found: Sequence[_Pair]) -> list[_Pair]:
         return [pair for pair in found if pair[0].worktree == self._context.root.key]
 
-    def _without_safety_checkpoints(self, found: Sequence[_Pair]) -> list[_Pair]:
+    def _shown_of_this_worktree(self, found: Sequence[_Pair]) -> list[_Pair]:
         return [pair for pair in self._of_this_worktree(found) if self._safety or pair[0].trigger != checkpoints.SAFETY]
 
     @property
@@ -142,7 +142,7 @@ class PathHistory:
         return self._lookup.compare
 
     def _no_history_error(self) -> errors.CasrewindError:
-        own, timeline = self._of_this_worktree(self.everything), self._without_safety_checkpoints(self.everything)
+        own, timeline = self._of_this_worktree(self.everything), self._shown_of_this_worktree(self.everything)
         name = printable(self.path or b".")
         if damaged := self.damaged:
             whole = f"no checkpoint that can be read holds {name}, and {len(damaged)} are damaged"

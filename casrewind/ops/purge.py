@@ -312,9 +312,9 @@ class _Collector:
         return manifest_edits.with_replaced_entries(self._load, lambda data: self._put(packs.TREE, data), root, changes)
 
     def _store_purged_plan(self, actions: Iterable[Action]) -> bytes:
-        return self._put(packs.PLAN, plans.encode([action for action in actions if not self._needs_purged_content(action)]))
+        return self._put(packs.PLAN, plans.encode([action for action in actions if not self._touches_purged_content(action)]))
 
-    def _needs_purged_content(self, action: Action) -> bool:
+    def _touches_purged_content(self, action: Action) -> bool:
         named = self._scope.covers(action.path) or self._scope.covers(action.source)
         for entry in (action.before, action.after):
             if entry is not None and entry.kind != DIR and (named or (entry.kind == FILE and self._search.of_file(entry))):

@@ -102,12 +102,12 @@ def _similar_renames(
     room = [_ALL_BYTES]
     known: dict[bytes, list[tuple[int, int]]] = {}  # by piece: the removed files that have it, and how often
     for number, (path, entry) in enumerate(gone):
-        for piece, times in _count_lines(found, path, entry, room, of_new=False).items():
+        for piece, times in _count_lines_within_room(found, path, entry, room, of_new=False).items():
             known.setdefault(piece, []).append((number, times))
     scores = []
     for number, (path, entry) in enumerate(come):
         common: Counter[int] = Counter()
-        for piece, times in _count_lines(found, path, entry, room, of_new=True).items():
+        for piece, times in _count_lines_within_room(found, path, entry, room, of_new=True).items():
             for other, others in known.get(piece, ()):
                 common[other] += min(times, others) * len(piece)
         for other, size in common.items():
@@ -123,7 +123,7 @@ def _similar_renames(
             yield Rename(gone[other][0], come[number][0], gone[other][1], come[number][1], min(-similarity, 99))
 
 
-def _count_lines(found: Comparison, path: bytes, entry: Entry, room: list[int], *, of_new: bool) -> Counter[bytes]:
+def _count_lines_within_room(found: Comparison, path: bytes, entry: Entry, room: list[int], *, of_new: bool) -> Counter[bytes]:
     """The lines of a file, long lines in pieces, and how often it has each. Empty for an unreadable file."""
     if entry.size > room[0]:
         return Counter()

@@ -133,7 +133,7 @@ _OLD_NS = 20_000_000
 """Nanoseconds after which a change always gets new stat values."""
 
 
-def _version_of_file(status: os.stat_result) -> Version:
+def _version_in_status(status: os.stat_result) -> Version:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
@@ -202,7 +202,7 @@ class Index:
                     self._enlarge_map_or_close(shared, shared.environment.info()["map_size"] * 2)
                 finally:  # the write changed ctime: if the index proves unusable, this version is meant
                     with suppress(OSError):
-                        self.seen = _version_of_file(os.lstat(self._file))
+                        self.seen = _version_in_status(os.lstat(self._file))
 
     def trust_proof_and_defer_note(self, proof: Proof | None) -> None:
         """Trust another process's proof about the data file, and leave the note about later changes to `settle`."""
@@ -224,11 +224,11 @@ class Index:
         if status.st_size > _LARGE:  # a smaller file is read again in less time
             time.sleep(min(max(status.st_ctime_ns + _OLD_NS - time.time_ns(), 0), _OLD_NS) / 1e9)
         with self._locked(exclusive=True):
-            before, now = _version_of_file(os.stat(self._file)), time.time_ns()
+            before, now = _version_in_status(os.stat(self._file)), time.time_ns()
             written = index_check.fingerprint(self._file)
             self._record_fingerprint(written)
             self._note_is_due = False
-            is_proof = before == _version_of_file(os.stat(self._file)) and before[-1] + _OLD_NS <= now
+            is_proof = before == _version_in_status(os.stat(self._file)) and before[-1] + _OLD_NS <= now
             return (before, written) if is_proof else None
 
     def _record_fingerprint(self, written: str) -> None:
@@ -259,7 +259,7 @@ class Index:
         if not noted:
             if status.st_size < (needed := index_check.bytes_needed(self._file)):
                 raise IndexUnusable(f"the index has {status.st_size} bytes of {needed}")
-        elif self._proof != (_version_of_file(status), noted) and (
+        elif self._proof != (_version_in_status(status), noted) and (
             noted.split(" ")[0] != str(status.st_size) or noted != index_check.fingerprint(self._file)
         ):
             raise IndexUnusable("the index has other bytes than were written")
@@ -277,7 +277,7 @@ class Index:
                     raise IndexGone("there is no index") from None
                 self._create_empty_data_file()
                 status = os.lstat(self._file)
-            self.seen = _version_of_file(status)
+            self.seen = _version_in_status(status)
             if not stat.S_ISREG(status.st_mode):
                 self.close()
                 raise IndexUnusable(index_check.NOT_A_FILE.format("data.mdb"))
@@ -374,7 +374,7 @@ class Index:
         with self._locked(exclusive=True):
             self.close()
             with suppress(FileNotFoundError, NotADirectoryError):
-                if doubted is not None and _version_of_file(os.lstat(self._file)) != doubted:
+                if doubted is not None and _version_in_status(os.lstat(self._file)) != doubted:
                     return
             if self._private:  # the directory remains: its lock protects it from other processes (store/scratch.py)
                 for name in os.listdir(self._directory):

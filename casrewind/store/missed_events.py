@@ -45,12 +45,12 @@ class MissedEvents:
         """Remove events that `read` returned. Those that were added since are kept."""
         if lines:
             with self._open_locked() as fd:
-                _overwrite_lines(fd, fsio.read_fd(fd, _MOST).splitlines()[len(lines) :])
+                _replace_all_lines(fd, fsio.read_fd(fd, _MOST).splitlines()[len(lines) :])
 
     def remove_where(self, holds: Callable[[bytes], bool]) -> None:
         """Remove the events for whose line `holds` is true. For a purge of a text."""
         with self._open_locked() as fd:
-            _overwrite_lines(fd, [line for line in fsio.read_fd(fd, _MOST).splitlines() if not holds(line)])
+            _replace_all_lines(fd, [line for line in fsio.read_fd(fd, _MOST).splitlines() if not holds(line)])
 
     @contextmanager
     def _open_locked(self) -> Iterator[int]:
@@ -61,7 +61,7 @@ class MissedEvents:
             yield fd
 
 
-def _overwrite_lines(fd: int, lines: list[bytes]) -> None:
+def _replace_all_lines(fd: int, lines: list[bytes]) -> None:
     os.ftruncate(fd, 0)
     os.lseek(fd, 0, os.SEEK_SET)
     fsio.write_all(fd, b"".join(line + b"\n" for line in lines))

@@ -95,7 +95,7 @@ class Marker:
         self._mark_and_queue(map(reference_of_file, files), pending)
         while kind := next((kind for kind, waiting in pending.items() if waiting), 0):
             batch, pending[kind] = pending[kind][-_BATCH:], pending[kind][:-_BATCH]
-            for data in self._take_unmarked(kind, batch):
+            for data in self._mark_and_read_unmarked(kind, batch):
                 self._mark_and_queue(references(kind, data), pending)
 
     def _mark_and_queue(self, found: Iterable[Reference], pending: dict[int, list[bytes]]) -> None:
@@ -124,7 +124,7 @@ class Marker:
             self.marked = before
         return new
 
-    def _take_unmarked(self, kind: int, digests: Iterable[bytes]) -> Iterator[bytes]:
+    def _mark_and_read_unmarked(self, kind: int, digests: Iterable[bytes]) -> Iterator[bytes]:
         wanted = [digest for digest in dict.fromkeys(digests) if (kind, digest) not in self.followed]
         if self._skip is not None:
             wanted = [digest for digest in wanted if not self._skip(kind, digest)]
@@ -161,15 +161,15 @@ class ReferenceGraph:
 
     def number_of_tree(self, digest: bytes) -> int:
         """The number of a directory."""
-        return self._number_to_read(packs.TREE, digest)
+        return self._number_of_container_to_read(packs.TREE, digest)
 
     def number_of_domain(self, digest: bytes) -> int:
         """The number of a domain."""
-        return self._number_to_read(packs.DOMAIN, digest)
+        return self._number_of_container_to_read(packs.DOMAIN, digest)
 
     def number_of_plan(self, digest: bytes) -> int:
         """The number of a plan."""
-        return self._number_to_read(packs.PLAN, digest)
+        return self._number_of_container_to_read(packs.PLAN, digest)
 
     def number_of_content(self, entry: Entry) -> int:
         """The number of a file's content."""
@@ -195,7 +195,7 @@ class ReferenceGraph:
                         self.missing[digest] = error
                 else:
                     self.missing[digest] = data
-                self.edges[self._number_to_read(kind, digest)] = array("Q", dict.fromkeys(found))
+                self.edges[self._number_of_container_to_read(kind, digest)] = array("Q", dict.fromkeys(found))
             if self._report is not None:
                 self._report(len(self._numbers))
 
@@ -223,7 +223,7 @@ class ReferenceGraph:
         """The names in all trees; the index is the name's number."""
         return list(self._names)
 
-    def _number_to_read(self, kind: int, digest: bytes) -> int:
+    def _number_of_container_to_read(self, kind: int, digest: bytes) -> int:
         key = bytes((kind,)) + digest
         number = self._numbers.get(key)
         if number is None:
@@ -242,7 +242,7 @@ class ReferenceGraph:
 
     def _number_of(self, reference: Reference) -> int:
         if reference.kind in HOLDS:
-            return self._number_to_read(reference.kind, reference.digest)
+            return self._number_of_container_to_read(reference.kind, reference.digest)
         return self.number_of_blob(reference.digest)
 
 
