@@ -103,13 +103,13 @@ def test_one_that_is_set_in_the_middle_is_named_and_both_ways_out_work(command, 
 
     prepare(command, root)
     before = picture(root)
-    real = apply.Applier.run
+    real = apply.Applier.carry_out_plan
 
     def run(self):
         flag("+i", name)  # after the look, and before the first change
         return real(self)
 
-    monkeypatch.setattr(apply.Applier, "run", run)
+    monkeypatch.setattr(apply.Applier, "carry_out_plan", run)
     result = command("restore", "then", "-y", code=1)
     assert f"cannot go on restoring at {name}" in result.err and "--abort" in result.err
     monkeypatch.undo()
@@ -126,8 +126,8 @@ def test_after_the_flag_is_gone_an_interrupted_restore_goes_on(command, root, fl
     from casrewind.worktree import apply
 
     prepare(command, root)
-    real = apply.Applier.run
-    monkeypatch.setattr(apply.Applier, "run", lambda self: (flag("+i", "mode"), real(self))[1])
+    real = apply.Applier.carry_out_plan
+    monkeypatch.setattr(apply.Applier, "carry_out_plan", lambda self: (flag("+i", "mode"), real(self))[1])
     command("restore", "then", "-y", code=1)
     monkeypatch.undo()
     flag("-i", "mode")
