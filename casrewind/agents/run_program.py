@@ -167,9 +167,9 @@ def ask_version(program: str, environ: Mapping[str, str]) -> tuple[str | None, s
     return found[1], ""
 
 
-def proven_version_if_older(client: Client, said: str) -> str:
+def proven_version_if_older(client: Client, version: str) -> str:
     """The newest proven version, if the version that a client said of itself is newer; else ""."""
-    found, proven = re.search(r"\d+(?:\.\d+)+", said), client.proven_version
+    found, proven = re.search(r"\d+(?:\.\d+)+", version), client.proven_version
     return proven if proven and found is not None and _version_numbers(found[0]) > _version_numbers(proven) else ""
 
 

@@ -72,14 +72,14 @@ def _sentence_with_paths(found: RestoredSince, most: int) -> str:
     return "".join(f"{part}. " for part in parts if part)
 
 
-def _counted_paths(what: str, shown: tuple[bytes, ...], count: int) -> str:
+def _counted_paths(heading: str, shown: tuple[bytes, ...], count: int) -> str:
     if not count:
         return ""
     if not shown:
-        return f"{what}: {count:,} paths"
+        return f"{heading}: {count:,} paths"
     names = ", ".join(_quoted(path.decode("utf-8", "replace"), keep_end=True) for path in shown)
     more = count - len(shown)
-    return f"{what}: {names}{f' and {more:,} more' if more else ''}"
+    return f"{heading}: {names}{f' and {more:,} more' if more else ''}"
 
 
 def _quoted(value: str, *, keep_end: bool = False) -> str:

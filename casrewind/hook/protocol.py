@@ -91,7 +91,7 @@ def _find_nearest_socket(directory: int, place: str) -> tuple[str, str] | None:
     return None
 
 
-def _request_over_socket(directory: int, name: str, said: bytes, until: float, show: "Callable[[bytes], None]") -> "Outcome":
+def _request_over_socket(directory: int, name: str, request: bytes, until: float, show: "Callable[[bytes], None]") -> "Outcome":
     import _socket
 
     end = time.monotonic() + _PATIENCE
@@ -102,7 +102,7 @@ def _request_over_socket(directory: int, name: str, said: bytes, until: float, s
         talk.connect(f"/proc/self/fd/{directory}/{name}")  # the real path may be longer than a socket address allows
         if peer_user(talk) != os.geteuid():
             return "undone"
-        talk.sendall(said)
+        talk.sendall(request)
         answer = read_until(talk, 5, end)
         if answer[:1] != READY:
             return "undone"

@@ -28,11 +28,11 @@ def checked_pairs(meta: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return pairs
 
 
-def _checked_size(text: object, what: str) -> int:
-    """The bytes of a text. `what` names it in the error."""
+def _checked_size(text: object, name: str) -> int:
+    """The bytes of a text. `name` names it in the error."""
     if not isinstance(text, str):
-        raise errors.UsageError(f"{what} in meta is not text", "str() makes text of it")
+        raise errors.UsageError(f"{name} in meta is not text", "str() makes text of it")
     try:
         return len(text.encode("utf-8"))
     except UnicodeEncodeError:
-        raise errors.UsageError(f"{what} in meta is not valid Unicode", "replace the surrogates in it") from None
+        raise errors.UsageError(f"{name} in meta is not valid Unicode", "replace the surrogates in it") from None

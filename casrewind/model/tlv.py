@@ -97,16 +97,16 @@ def encode_list(items: Iterable[bytes]) -> bytes:
     return b"".join(parts)
 
 
-def decode_list(data: bytes, what: str) -> list[bytes]:
+def decode_list(data: bytes, name: str) -> list[bytes]:
     """Decode the result of encode_list. Raises ManifestCorrupt."""
     items, position, end = [], 0, len(data)
     while position < end:
         if position + 4 > end:
-            raise errors.ManifestCorrupt(f"damaged {what}: a list is cut short", "run casrewind verify")
+            raise errors.ManifestCorrupt(f"damaged {name}: a list is cut short", "run casrewind verify")
         length = int.from_bytes(data[position : position + 4], "little")
         position += 4
         if position + length > end:
-            raise errors.ManifestCorrupt(f"damaged {what}: a list is cut short", "run casrewind verify")
+            raise errors.ManifestCorrupt(f"damaged {name}: a list is cut short", "run casrewind verify")
         items.append(data[position : position + length])
         position += length
     return items

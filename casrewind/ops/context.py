@@ -47,12 +47,12 @@ class Context(NamedTuple):
 
         return Homes(self.home, self.environ)
 
-    def counter(self, what: str) -> Callable[[int], None] | None:
+    def counter(self, label: str) -> Callable[[int], None] | None:
         """A progress callback with an unknown total."""
         progress = self.progress
-        return None if progress is None else lambda done: progress(what, done, 0)
+        return None if progress is None else lambda done: progress(label, done, 0)
 
-    def progress_bar(self, what: str) -> Callable[[int, int], None] | None:
+    def progress_bar(self, label: str) -> Callable[[int, int], None] | None:
         """A progress callback with a known total."""
         progress = self.progress
-        return None if progress is None else lambda done, total: progress(what, done, total)
+        return None if progress is None else lambda done, total: progress(label, done, total)

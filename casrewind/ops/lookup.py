@@ -255,8 +255,8 @@ def _find_first_possible_colon(text: str) -> int:
     return text.find(":")
 
 
-def _only_one(found: list[Checkpoint], reference: str, what: str) -> Checkpoint:
+def _only_one(found: list[Checkpoint], reference: str, form: str) -> Checkpoint:
     if len(found) == 1:
         return found[0]
     shown = ", ".join(point.id for point in found[:_SHOWN]) + (", ..." if len(found) > _SHOWN else "")
-    raise errors.AmbiguousReference(f"{what} {reference!r} names {len(found)} checkpoints: {shown}", "give the id of one")
+    raise errors.AmbiguousReference(f"{form} {reference!r} names {len(found)} checkpoints: {shown}", "give the id of one")

@@ -233,10 +233,10 @@ def _print_sessions(found: Sequence[SessionUsage], most: int) -> None:
     print_table(names, rows, right=names[:4], last="session")
 
 
-def _print_heading(found: Sequence[object], most: int, word: str, what: str) -> None:
+def _print_heading(found: Sequence[object], most: int, word: str, legend: str) -> None:
     of = f"the largest {most:,} of {plural(len(found), word)}, -n N for more" if len(found) > most else plural(len(found), word)
     print_line()
-    print_line(f"{of}; {what}")
+    print_line(f"{of}; {legend}")
 
 
 def _usage_json(found: Usage, budget: int, current: str, tables: tuple[str, ...], most: int | None) -> Shape:

@@ -33,12 +33,12 @@ class PickerActions:
         self._refuse: Callable[[], object] = lambda: None
         self._gone = False
 
-    def _start_action(self, what: str, work: Callable[[], ActionResult]) -> None:
+    def _start_action(self, words: str, work: Callable[[], ActionResult]) -> None:
         """Start a job that writes. A second job is refused while it runs."""
         if self.state.acting:
             self.view.app.bell()
             return
-        self.state.acting, self.state.busy, self.state.said = True, what, ""
+        self.state.acting, self.state.busy, self.state.said = True, words, ""
         self.view.update_lines()
         self.reader.jobs.put_job(worker.ACT, work, self._show_result_and_reload)
 
@@ -107,7 +107,7 @@ class PickerActions:
         self._gone = True
         self._refuse()
 
-    def restore(self, what: str) -> None:
+    def restore(self, code_chat_or_both: str) -> None:
         """Restore code, chat or both."""
         row, preview = self.view.chosen(), self.state.preview
         if row is None or self.offer_to_resume():
@@ -115,19 +115,19 @@ class PickerActions:
         if not row.target:
             self.view.show_answer("the state before this was forgotten: nothing can be restored from here")
             return
-        if what != CHAT and (why_not := self.state.why_not_all(row, self.view.focused_pane())):
+        if code_chat_or_both != CHAT and (why_not := self.state.why_not_all(row, self.view.focused_pane())):
             self.view.show_answer(why_not)
             return
         parts = {path: frozenset(chosen) for path, chosen in self.state.parts.items()}
-        if parts and what != CHAT and self.state.is_of_turn():
+        if parts and code_chat_or_both != CHAT and self.state.is_of_turn():
             self.view.show_answer("hunks of this turn are taken back with x; v shows what c restores")
             return
-        if parts and what == BOTH:
+        if parts and code_chat_or_both == BOTH:
             self.view.show_answer("parts of files are restored with c; b restores whole files and the conversation")
             return
-        scope = sorted(self.state.checked) if what != CHAT else []
-        given = ChosenParts(preview, parts) if preview is not None and parts and what == CODE else None
-        self._start_action("planning", lambda: self.reader.model.restore(row, what, scope, self.ask, given))
+        scope = sorted(self.state.checked) if code_chat_or_both != CHAT else []
+        given = ChosenParts(preview, parts) if preview is not None and parts and code_chat_or_both == CODE else None
+        self._start_action("planning", lambda: self.reader.model.restore(row, code_chat_or_both, scope, self.ask, given))
 
     def take_back(self) -> None:
         """Take back what the turn changed: all of it, the chosen files and hunks of it, or the open file."""
@@ -189,7 +189,7 @@ class PickerActions:
         self,
         question: str,
         lines: list[str],
-        what: str,
+        words: str,
         ways: Mapping[str, Callable[[], ActionResult]],
         answers: Sequence[tuple[str, str]],
     ) -> None:
@@ -198,7 +198,7 @@ class PickerActions:
         def take(answer: str | None) -> None:
             if answer:
                 self.state.writing = not self.state.acting
-                self._start_action(what, ways[answer])
+                self._start_action(words, ways[answer])
 
         if self.state.acting:
             self.view.app.bell()

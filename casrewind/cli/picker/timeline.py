@@ -193,13 +193,14 @@ class TimelineModel:
 
     # -- what a row shows
 
-    def preview(self, row: PickerRow, what: str, base: PickerRow | None) -> RowPreview:
+    def preview(self, row: PickerRow, turn_or_here: str, base: PickerRow | None) -> RowPreview:
         """The changes of a row, or of a restore of it; those from `base`, if it is given."""
         prompt = self._whole_prompt(row)
         if base is not None:
-            return RowPreview(row.key, what, base.key, compare.compare(self._context, self._point_of(base), self._point_of(row)), prompt)
-        found = self._what_restore_changes(row) if what == HERE else self._change_of_row(row)
-        return RowPreview(row.key, what, "", found, prompt, is_turn=isinstance(row.item, Turn))
+            found = compare.compare(self._context, self._point_of(base), self._point_of(row))
+            return RowPreview(row.key, turn_or_here, base.key, found, prompt)
+        found = self._what_restore_changes(row) if turn_or_here == HERE else self._change_of_row(row)
+        return RowPreview(row.key, turn_or_here, "", found, prompt, is_turn=isinstance(row.item, Turn))
 
     def _point_of(self, row: PickerRow) -> Checkpoint:
         if not row.target:
@@ -250,7 +251,7 @@ class TimelineModel:
         return _restore_result(done if forward else done._replace(op="abort"))
 
     def restore(
-        self, row: PickerRow, what: str, scope: Sequence[bytes], ask: Ask, parts: "ChosenParts | None" = None
+        self, row: PickerRow, code_chat_or_both: str, scope: Sequence[bytes], ask: Ask, parts: "ChosenParts | None" = None
     ) -> ActionResult:
         """Restore files, conversation or both after `ask` returns YES. `parts`: hunks of files that are chosen beside
         `scope`. Raises Declined and others."""
@@ -259,18 +260,21 @@ class TimelineModel:
         keep_edits, skip_damaged = self._keep_edits and edits is None, False
         while True:
             try:
-                return self._plan_ask_and_restore(row, what, scope, ask, edits, skip_damaged=skip_damaged, keep_edits=keep_edits)
+                return self._plan_ask_and_restore(
+                    row, code_chat_or_both, scope, ask, edits, skip_damaged=skip_damaged, keep_edits=keep_edits
+                )
             except restores.EditsKept:
                 keep_edits = True
             except errors.StoreDamaged as error:
-                if skip_damaged or what == CHAT or self._context.store.is_interrupted(self._context.root.key):
+                if skip_damaged or code_chat_or_both == CHAT or self._context.store.is_interrupted(self._context.root.key):
                     raise
                 question = "Damaged in the store. Leave alone what is damaged, and plan all the rest?"
                 _decline_unless_yes(ask(Proposal(Line(question), [Line(printable(str(error)))])))
                 skip_damaged = True
 
     def _plan_ask_and_restore(
-        self, row: PickerRow, what: str, scope: Sequence[bytes], ask: Ask, edits: Edits | None, *, skip_damaged: bool, keep_edits: bool
+        self, row: PickerRow, code_chat_or_both: str, scope: Sequence[bytes], ask: Ask, edits: Edits | None, *,
+        skip_damaged: bool, keep_edits: bool,
     ) -> ActionResult:
         context = self._context
         parts = {} if edits is None else {path: edit for path, edit in edits.items() if edit is not None}
@@ -282,7 +286,7 @@ class TimelineModel:
 
         def confirm(plan: Plan, strange: tuple[bytes, ...] = ()) -> bool:
             some = f", parts of {plural(len(parts), 'file')} only" if parts else ", keeping your edits" if keep_edits else ""
-            headline = f"Restore {'chat and files' if what == BOTH else 'files'} to {name}: {plan_totals(plan)}{some}"
+            headline = f"Restore {'chat and files' if code_chat_or_both == BOTH else 'files'} to {name}: {plan_totals(plan)}{some}"
             outside = NO_EDITS if keep_edits else edited_outside(context, point, plan.actions)
             may_keep = bool(outside.proved) and outside.can_stay and edits is None
             planned = [*plan_lines(plan), *outside_lines(outside, KEEP_EDITS if may_keep else ""), *foreign_lines(strange), *taken]
@@ -293,14 +297,14 @@ class TimelineModel:
             return bool(answer)
 
         keeper = edit_keeper if keep_edits else None
-        if what == CODE:
+        if code_chat_or_both == CODE:
             report = restores.restore(
                 context, point, scope=scope, confirm=confirm, skip_damaged=skip_damaged, keeper=keeper, edits=edits
             )
             return _restore_result(report, target)
         before = self._rewind_and_note_report(point, dry_run=True)
         taken = [*map(Line, before.notes), *removed_prompts(before)]
-        if what == BOTH:
+        if code_chat_or_both == BOTH:
             options = {"skip_damaged": skip_damaged, "keeper": keeper}
             return _rewind_result(self._rewind_and_note_report(point, both=True, scope=scope, confirm=confirm, **options), target)
         taken_back = f"{plural(len(before.prompts), 'prompt')} taken back, no file changed"
@@ -437,13 +441,13 @@ def _mark_result(report: "Marking") -> ActionResult:
     return ActionResult(tuple(marking_lines(report)), is_mark=True)
 
 
-def counts_by_kind(found: "Comparison", what: str) -> str:
-    """The number of files for each kind of change. `what`: TURN or HERE."""
+def counts_by_kind(found: "Comparison", turn_or_here: str) -> str:
+    """The number of files for each kind of change. `turn_or_here`: TURN or HERE."""
     counted = diffs.count(found.changes)
     notes = unclear_notes(found.unclear)
     if counted == (0, 0, 0):
-        return ", ".join(["no file differs" if what == HERE else "no file changed", *notes])
-    names = ("go", "change", "come back") if what == HERE else ("removed", "changed", "added")
+        return ", ".join(["no file differs" if turn_or_here == HERE else "no file changed", *notes])
+    names = ("go", "change", "come back") if turn_or_here == HERE else ("removed", "changed", "added")
     numbers = (counted.removed, counted.modified, counted.added)
     return ", ".join([*(f"{number:,} {name}" for number, name in zip(numbers, names, strict=True) if number), *notes])
 

@@ -36,12 +36,12 @@ class PickerView:
         self.app, self.state = app, state
         self._prompt: list[Text] = []
 
-    def show_and_focus(self, which: str) -> None:
+    def show_and_focus(self, pane: str) -> None:
         """Move to a pane, which is shown if it was not."""
-        self.state.is_opened = self.state.is_opened or which != "#timeline"
-        self.list_widget(which).display = True
-        self.app.screen_stack[0].query_one("#left" if which == "#timeline" else "#right").display = True
-        self.app.screen_stack[0].set_focus(self.list_widget(which))
+        self.state.is_opened = self.state.is_opened or pane != "#timeline"
+        self.list_widget(pane).display = True
+        self.app.screen_stack[0].query_one("#left" if pane == "#timeline" else "#right").display = True
+        self.app.screen_stack[0].set_focus(self.list_widget(pane))
         self.arrange_panes()
 
     def show_timeline_alone(self) -> None:
@@ -96,9 +96,9 @@ class PickerView:
         for found in self.app.screen_stack[0].query(where).results(Static):
             found.update(text)
 
-    def list_widget(self, which: str) -> LineList:
+    def list_widget(self, pane: str) -> LineList:
         """One of the lists: #timeline, #prompt, #files or #patch."""
-        return self.app.screen_stack[0].query_one(which, LineList)
+        return self.app.screen_stack[0].query_one(pane, LineList)
 
     def paint_row(self, index: int, width: int) -> Text:
         """A line of the timeline."""

@@ -128,9 +128,9 @@ class PlanQuestion:
     def _notes(self, plan: Plan) -> list[Line]:
         return [*self.notes, *restored.unprotected_lines(lost_rules(self._context, plan.actions))]
 
-    def _lines_below_title(self, plan: Plan, strange: tuple[bytes, ...], how: str) -> list[Line]:
-        """The lines below the title of a plan. `how`: see outside_lines."""
-        found = [*self.explanation_lines(), *restored.plan_lines(plan), *restored.outside_lines(self.outside, how)]
+    def _lines_below_title(self, plan: Plan, strange: tuple[bytes, ...], option_that_keeps: str) -> list[Line]:
+        """The lines below the title of a plan. `option_that_keeps`: see outside_lines."""
+        found = [*self.explanation_lines(), *restored.plan_lines(plan), *restored.outside_lines(self.outside, option_that_keeps)]
         found += restored.foreign_lines(strange)
         return [*found, Line(f"  {self._moved}")] if self._moved else found
 

@@ -222,16 +222,16 @@ def _kept_lines(left: Sequence[Kept], done: Sequence[Action] = ()) -> Iterator[L
         yield Line(f"  ... and {len(left) - SHOWN} more paths, left alone or noted; --json lists all of them")
 
 
-def outside_lines(found: OutsideEdits, how: str = OPTION) -> Iterator[Line]:
-    """The paths of a plan with edits that were made outside of a turn, or may have been. `how`: what keeps them, if
+def outside_lines(found: OutsideEdits, option_that_keeps: str = OPTION) -> Iterator[Line]:
+    """The paths of a plan with edits that were made outside of a turn, or may have been. `option_that_keeps`: what keeps them, if
     it can be had."""
     if found.proved:
         were, lose = ("was", "loses") if len(found.proved) == 1 else ("were", "lose")
         since = "here" if found.is_of_machine else "since then"
         yield Line(f"  {len(found.proved):,} of these paths {were} edited outside of a turn {since}, and {lose} that:")
         yield Line(f"    {first_names(found.proved)}")
-        if how and found.can_stay:
-            yield Line(f"  ({how} keeps them; casrewind undo brings everything back)")
+        if option_that_keeps and found.can_stay:
+            yield Line(f"  ({option_that_keeps} keeps them; casrewind undo brings everything back)")
     if found.possible:
         yield Line(f"  {len(found.possible):,} of these paths may contain your edits (their turn has no seen end):")
         yield Line(f"    {first_names(found.possible)}")

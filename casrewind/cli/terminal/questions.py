@@ -27,8 +27,8 @@ _AGENTS = (
 """Variables that are set in the shell of an agent or a hook."""
 
 
-def must_ask_or_raise(options: "ParsedOptions", what: str) -> bool:
-    """True if a person has to agree first: always, but with --yes. `what`: what the command asks before.
+def must_ask_or_raise(options: "ParsedOptions", deed: str) -> bool:
+    """True if a person has to agree first: always, but with --yes. `deed`: what the command asks before.
 
     Raises UsageError if nobody can answer. One rule for every command that changes files or removes something.
     """
@@ -36,7 +36,7 @@ def must_ask_or_raise(options: "ParsedOptions", what: str) -> bool:
         return False
     if not can_person_answer():
         why = "an agent runs it" if _has_terminal() else "there is no terminal"
-        raise errors.UsageError(f"{options.command} asks before it {what}, and {why}", "add --yes to go ahead")
+        raise errors.UsageError(f"{options.command} asks before it {deed}, and {why}", "add --yes to go ahead")
     return True
 
 
