@@ -67,7 +67,7 @@ def turn_id_field(name: str) -> str:
 
 def tells_model(name: str) -> bool:
     """True if a hook can give a text to the model of the agent `name`."""
-    return name in NAMES and bool(load_client(name).tell_model("", ""))
+    return name in NAMES and bool(load_client(name).model_answer("", ""))
 
 
 def ends_interrupted(name: str, path: str) -> bool:

@@ -91,7 +91,7 @@ class ClaudeClient(client.ConversationClient):
     )
     places = client.ClientPlaces(home=".claude", home_variable="CLAUDE_CONFIG_DIR")
     settings = client.ClientSettings(
-        hooks=client.hooks_for(_TRIGGERS, {"PreToolUse": "*"}),
+        hooks=client.make_hooks(_TRIGGERS, {"PreToolUse": "*"}),
         files=(client.HookFile("settings.json", "hooks"),),
         aside=(client.HookFile("settings.local.json", "hooks"),),
         off_key="disableAllHooks",
@@ -108,7 +108,7 @@ class ClaudeClient(client.ConversationClient):
         """Cursor calls the hooks in Claude Code's settings."""
         return "cursor" if b'"cursor_version"' in payload[:_HEAD] else self.name
 
-    def tell_person(self, text: str) -> dict[str, str]:
+    def person_answer(self, text: str) -> dict[str, str]:
         """The member that the client shows to the person."""
         return {"systemMessage": text}
 

@@ -220,15 +220,15 @@ class Client:
         """The reason that an event implies if its payload has none."""
         return ""
 
-    def refuse_prompt(self, text: str) -> dict[str, object]:
+    def refusing_answer(self, text: str) -> dict[str, object]:
         """A prompt hook's answer that withholds the prompt from the model and shows a text."""
         return {key: text if value == "" else value for key, value in self.events.refusal.items()}
 
-    def tell_person(self, text: str) -> dict[str, str]:
+    def person_answer(self, text: str) -> dict[str, str]:
         """A hook's answer that shows a text to the person and not to the model, or {}."""
         return {}
 
-    def tell_model(self, event: str, text: str) -> dict[str, object]:
+    def model_answer(self, event: str, text: str) -> dict[str, object]:
         """The answer of the prompt hook `event` that gives the model a text beside the prompt, or {}."""
         if not self.events.tells_model:
             return {}
@@ -427,7 +427,7 @@ def dashed_project_name(path: str) -> str:
     return plain[:_LONGEST]
 
 
-def hooks_for(
+def make_hooks(
     triggers: Mapping[str, str], matchers: Mapping[str, str] = {}, timeouts: Mapping[str, int] = {}
 ) -> tuple[Hook, ...]:
     """Hooks for {event: trigger}, with {event: matcher} and {event: seconds, where they are not the usual ones}."""

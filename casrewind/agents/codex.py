@@ -85,7 +85,7 @@ class CodexClient(client.ConversationClient):
     )
     places = client.ClientPlaces(home=".codex", home_variable="CODEX_HOME")
     settings = client.ClientSettings(
-        hooks=client.hooks_for(_TRIGGERS, timeouts={"Interrupt": 3, "SessionEnd": 3}),  # Codex lowers more than 3 s with a warning
+        hooks=client.make_hooks(_TRIGGERS, timeouts={"Interrupt": 3, "SessionEnd": 3}),  # Codex lowers more than 3 s with a warning
         files=(client.HookFile("hooks.json", "hooks"),),
     )
     sessions = client.SessionFormat(
@@ -159,7 +159,7 @@ class CodexClient(client.ConversationClient):
     def make_fork(self, data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
         """`cut` as a new session: the new id replaces the old one, except in the reference to another file. A rollout has
         no title."""
-        old = _session_of(data)
+        old = _find_session_id(data)
         cut = cut if cut.endswith(b"\n") else cut + b"\n"
         if not old:
             return cut
@@ -228,7 +228,7 @@ def _kind_of_message(payload: Value) -> str:
     if role != "user":
         return transcript.META
     kinds = _passthrough_metadata(payload).get("content_item_kinds")
-    said = "\n".join(_content_texts(payload)).lstrip()
+    said = "\n".join(_texts_in_content(payload)).lstrip()
     if said.startswith("<turn_aborted>"):
         return transcript.INTERRUPT
     if isinstance(kinds, list):
@@ -240,11 +240,11 @@ def _passthrough_metadata(payload: Value) -> Value:
     return transcript.object_or_empty(payload.get("internal_chat_message_metadata_passthrough"))
 
 
-def _content_texts(payload: Value) -> list[str]:
+def _texts_in_content(payload: Value) -> list[str]:
     return [transcript.text_or_empty(part.get("text")) for part in transcript.content_blocks(payload.get("content"))]
 
 
-def _session_of(data: bytes) -> str:
+def _find_session_id(data: bytes) -> str:
     """The session's id, from the first line that names it, or ""."""
     for line in transcript.parse_lines(data):
         value = line.value or {}
@@ -281,7 +281,7 @@ def _parse_line(line: transcript.TranscriptLine) -> CodexLine:
     if kind == transcript.PROMPT:
         time = transcript.time_ns(value.get("timestamp"))
         uuid = transcript.text_or_empty(payload.get("id")) or f"{turn}@{line.start}"
-        prompt = Prompt("\n".join(_content_texts(payload)), turn, "", uuid, "", time, line.start, queued=False)
+        prompt = Prompt("\n".join(_texts_in_content(payload)), turn, "", uuid, "", time, line.start, queued=False)
     return CodexLine(
         start=line.start,
         end=line.end,

@@ -80,7 +80,7 @@ class CopilotClient(client.ConversationClient):
     )
     places = client.ClientPlaces(home=".copilot", home_variable="COPILOT_HOME", project_home=".github")
     settings = client.ClientSettings(
-        hooks=client.hooks_for(_TRIGGERS),
+        hooks=client.make_hooks(_TRIGGERS),
         files=(client.HookFile("hooks/casrewind.json", "hooks", flat=True, empty='{\n  "version": 1\n}\n'),),
         off_key="disableAllHooks",
     )
@@ -95,7 +95,7 @@ class CopilotClient(client.ConversationClient):
         version_path=("data", "version"),
     )
 
-    def tell_model(self, event: str, text: str) -> dict[str, object]:
+    def model_answer(self, event: str, text: str) -> dict[str, object]:
         """The member that the client gives to the model."""
         return {"additionalContext": text}
 

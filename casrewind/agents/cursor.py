@@ -32,7 +32,7 @@ class CursorClient(client.Client):
     )
     places = client.ClientPlaces(home=".cursor")
     settings = client.ClientSettings(
-        hooks=client.hooks_for(_TRIGGERS),
+        hooks=client.make_hooks(_TRIGGERS),
         files=(client.HookFile("hooks.json", "hooks", flat=True, empty='{\n  "version": 1\n}\n'),),
     )
 

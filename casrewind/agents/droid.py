@@ -57,7 +57,7 @@ class DroidClient(client.ConversationClient):
     )
     places = client.ClientPlaces(home=".factory", home_moved_by="FACTORY_HOME_OVERRIDE")
     settings = client.ClientSettings(
-        hooks=client.hooks_for(_TRIGGERS, {"PreToolUse": "*", "PostToolUse": "*"}),
+        hooks=client.make_hooks(_TRIGGERS, {"PreToolUse": "*", "PostToolUse": "*"}),
         files=(client.HookFile("hooks.json", ""), client.HookFile("hooks/hooks.json", ""), client.HookFile("settings.json", "hooks")),
         off_key="hooksDisabled",
     )

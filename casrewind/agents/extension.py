@@ -57,7 +57,7 @@ def extension_path(client: Client, directory: str) -> str:
     return os.path.join(directory, client.settings.extension)
 
 
-def find_ours(client: Client, directory: str) -> ExtensionFile | None:
+def read_our_extension(client: Client, directory: str) -> ExtensionFile | None:
     """The extension in a client's directory; None if it is missing or another program's. Raises AgentError."""
     path = extension_path(client, directory)
     data = settings_files.read_settings(path).data
@@ -93,7 +93,7 @@ def uninstall_extension(client: Client, directory: str) -> tuple[str, tuple[str,
     """Remove the extension; (its path, its events), None where there was none. Raises AgentError."""
     path = extension_path(client, directory)
     fsio.remove_orphans(os.path.dirname(path))
-    found = find_ours(client, directory)
+    found = read_our_extension(client, directory)
     if found is None:
         return None
     settings_files.remove_if_unchanged(_read_if_ours(client, directory))

@@ -76,7 +76,7 @@ class GeminiClient(client.ConversationClient):
     )
     places = client.ClientPlaces(home=".gemini", home_moved_by="GEMINI_CLI_HOME")
     settings = client.ClientSettings(
-        hooks=client.hooks_for(_TRIGGERS, {"BeforeTool": "*", "AfterTool": "*"}),
+        hooks=client.make_hooks(_TRIGGERS, {"BeforeTool": "*", "AfterTool": "*"}),
         files=(client.HookFile("settings.json", "hooks", comments=True),),
         timeout_unit=1000,
     )
@@ -181,9 +181,9 @@ class GeminiClient(client.ConversationClient):
         """In the project's directory, which has the root in a file."""
         sessions, name = self.usual_sessions_directory(home, environ), _project_name(root)
         with suppress(OSError):
-            name = next((one for one in sorted(os.listdir(sessions)) if _root_of(os.path.join(sessions, one)) == root), name)
+            name = next((one for one in sorted(os.listdir(sessions)) if _read_root_of(os.path.join(sessions, one)) == root), name)
         number, free = 0, name
-        while _root_of(os.path.join(sessions, free)) not in ("", root):
+        while _read_root_of(os.path.join(sessions, free)) not in ("", root):
             number += 1
             free = f"{name}-{number}"
         return os.path.join(sessions, free, "chats", os.path.basename(transcript))
@@ -195,7 +195,7 @@ class GeminiClient(client.ConversationClient):
 
         path = super().write_fork(original, session, data, path, root, environ)
         directory = os.path.dirname(os.path.dirname(path))
-        if not _root_of(directory):
+        if not _read_root_of(directory):
             try:
                 fsio.replace_file(directory, _ROOT, os.fsencode(root))
             except OSError as error:
@@ -236,7 +236,7 @@ def _project_name(root: str) -> str:
     return re.sub("[^a-z0-9]+", "-", os.path.basename(root).lower()).strip("-") or "project"
 
 
-def _root_of(directory: str) -> str:
+def _read_root_of(directory: str) -> str:
     """The root of the project that a directory of sessions is for; "" if none is named."""
     from .. import fsio
 

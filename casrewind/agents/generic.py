@@ -21,7 +21,7 @@ class GenericClient(client.Client):
         root_variables=("CLAUDE_PROJECT_DIR",),
     )
     places = client.ClientPlaces(home="")
-    settings = client.ClientSettings(hooks=client.hooks_for(_TRIGGERS, {"PreToolUse": "*", "PostToolUse": "*"}))
+    settings = client.ClientSettings(hooks=client.make_hooks(_TRIGGERS, {"PreToolUse": "*", "PostToolUse": "*"}))
 
 
 CLIENT = GenericClient()

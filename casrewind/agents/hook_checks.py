@@ -17,7 +17,7 @@ from ..messages import printable
 from . import claude_plugin, extension, json_edit, settings_edit, settings_files
 from .client import TIERS, USUAL_TIER, Client, HookFile
 from .hook_records import LOCAL, PLUGIN, PROJECT, USER, InstalledHook, distinct
-from .install import target_of
+from .install import make_target
 
 PARTLY = "partly"
 """The tier of hooks that are no whole tier."""
@@ -125,9 +125,9 @@ class _Settings:
         """Read every scope. Returns the file of the `/casrewind` command."""
         if self.client.prints_hooks_only:
             return None
-        user = target_of(self.client, None, home, environ).directory
+        user = make_target(self.client, None, home, environ).directory
         if self.client.settings.extension:
-            project = None if self.root is None else target_of(self.client, self.root, home, environ).directory
+            project = None if self.root is None else make_target(self.client, self.root, home, environ).directory
             return self._read_extensions(user, project)
         used, idle = settings_files.used_and_ignored_files(self.client, user)
         self._read_scope(USER, user, used)
@@ -135,7 +135,7 @@ class _Settings:
             self._read_ignored_file(user, file)
         commands = [user]
         if self.root is not None:
-            project = target_of(self.client, self.root, home, environ).directory
+            project = make_target(self.client, self.root, home, environ).directory
             commands.append(project)
             if os.path.realpath(project) != os.path.realpath(user):
                 self._read_scope(PROJECT, project, settings_files.used_and_ignored_files(self.client, project)[0])
@@ -152,7 +152,7 @@ class _Settings:
             if directory is None or (scope == PROJECT and os.path.realpath(directory) == os.path.realpath(user)):
                 continue
             try:
-                found = extension.find_ours(self.client, directory)
+                found = extension.read_our_extension(self.client, directory)
             except errors.AgentError as error:
                 self.problems.append(_problem_in_words(error))
                 continue
@@ -380,13 +380,13 @@ def _installed_hook(client: Client, scope: str, path: str, event: str, hook: Map
 def _runs_this_casrewind(client: Client, hook: InstalledHook) -> bool:
     """True if a hook runs this casrewind with this interpreter and nothing else, or the plugin's launcher."""
     if hook.scope == PLUGIN and hook.as_ours:
-        return _is_intact(hook.words[1])
+        return _is_launcher_as_written(hook.words[1])
     words = [word for word in hook.words if word != settings_edit.RESIDENT]
     own = settings_edit.hook_command(client.name, client.event_argument(hook.event))
     return words == own and settings_edit.without_guard(hook.line) == shlex.join(hook.words)
 
 
-def _is_intact(launcher: str) -> bool:
+def _is_launcher_as_written(launcher: str) -> bool:
     """True if the launcher of a plugin is as casrewind writes it."""
     try:
         return fsio.read_file(launcher, 1 << 16) == claude_plugin.launcher_script()

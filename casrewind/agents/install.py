@@ -80,7 +80,7 @@ class Uninstalled(NamedTuple):
     notes: tuple[str, ...]
 
 
-def target_of(client: Client, root: str | None, home: str, environ: Mapping[str, str]) -> Target:
+def make_target(client: Client, root: str | None, home: str, environ: Mapping[str, str]) -> Target:
     """The target for a client in a project, or for the user if `root` is None."""
     if root is not None:
         return Target(client, PROJECT, os.path.join(root, client.places.project_home or client.places.home), root)
@@ -151,7 +151,7 @@ def _install_extension(target: Target, tier: str, environ: Mapping[str, str], *,
     notes: tuple[str, ...] = ()
     with settings_files.installation_lock(target.directory, 0o700 if is_user else settings_files.SHARED):
         if resident is None:
-            found = extension.find_ours(client, target.directory)
+            found = extension.read_our_extension(client, target.directory)
             resident = found is not None and found.resident
             if resident:
                 notes = ("the helper is started as before; install --no-resident ends that",)
@@ -227,7 +227,7 @@ def _install_hooks(target: Target, tier: str, *, resident: bool) -> tuple[tuple[
     for document, text in results:
         if text != document.text:
             if document.present.data is not None and not document.ours:
-                _overwrite_backup(document)
+                _replace_backup(document)
             settings_files.replace_if_unchanged(document.present, document.encode_with_mark(text), 0o600 if target.scope == USER else 0o644)
         kept = document.present.path + BACKUP
         if text != document.text or settings_edit.events_with_our_hooks(text, document.file, agent):
@@ -237,7 +237,7 @@ def _install_hooks(target: Target, tier: str, *, resident: bool) -> tuple[tuple[
     return tuple(written), tuple(hooks)
 
 
-def _overwrite_backup(document: Document) -> None:
+def _replace_backup(document: Document) -> None:
     """Back up the original bytes. The backup is never readable by more users than the settings."""
     assert document.present.data is not None
     if document.backup.data != document.present.data:

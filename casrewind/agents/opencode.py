@@ -67,7 +67,7 @@ class OpencodeClient(client.ConversationClient):
         refusal={},  # it shows a plugin's refusal as an unexpected error
     )
     places = client.ClientPlaces(home=".config/opencode", home_variable="OPENCODE_CONFIG_DIR", project_home=".opencode")
-    settings = client.ClientSettings(hooks=client.hooks_for(_TRIGGERS), extension="plugins/casrewind.js")
+    settings = client.ClientSettings(hooks=client.make_hooks(_TRIGGERS), extension="plugins/casrewind.js")
     sessions = client.SessionFormat(
         directory=".local/share/opencode",
         resume="opencode --session {session}",

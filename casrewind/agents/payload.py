@@ -24,7 +24,7 @@ def read_to_end_keeping_needed(fd: int) -> bytes:
     while time.monotonic() < end:
         if not select((fd,), (), (), _PAUSE)[0]:
             idle += _PAUSE
-            if idle >= _PATIENCE or (idle == _PAUSE and _is_whole(parts)):
+            if idle >= _PATIENCE or (idle == _PAUSE and _is_complete_and_parsable(parts)):
                 break
             continue
         part = os.read(fd, 1 << 20)
@@ -37,7 +37,7 @@ def read_to_end_keeping_needed(fd: int) -> bytes:
     return b"".join(parts)
 
 
-def _is_whole(parts: list[bytes]) -> bool:
+def _is_complete_and_parsable(parts: list[bytes]) -> bool:
     """True if the payload is complete and can be parsed."""
     if not parts or not parts[-1].rstrip().endswith(b"}"):
         return False

@@ -103,7 +103,7 @@ class PiClient(client.ConversationClient):
         tells_model=True,
     )
     places = client.ClientPlaces(home=".pi/agent", home_variable="PI_CODING_AGENT_DIR", project_home=".pi")
-    settings = client.ClientSettings(hooks=client.hooks_for(_TRIGGERS, {"PreToolUse": "*"}), extension="extensions/casrewind.js")
+    settings = client.ClientSettings(hooks=client.make_hooks(_TRIGGERS, {"PreToolUse": "*"}), extension="extensions/casrewind.js")
     sessions = client.SessionFormat(
         directory="sessions",
         resume="pi --session {session}",
@@ -329,13 +329,13 @@ def _branch_without_open_calls(data: bytes, session: PiSession, at: int) -> byte
 def _lost_labels(data: bytes, cut: bytes, kept: PiSession) -> Iterator[tuple[str, Value]]:
     """The labels of kept entries that `cut` lacks: a label is an entry, often after the entry that it names."""
     names = {entry.id for entry in kept.entries}
-    own = _labels_in(cut)
-    for target, label in _labels_in(data).items():
+    own = _read_labels(cut)
+    for target, label in _read_labels(data).items():
         if target in names and own.get(target, "") != label:
             yield "label", {"targetId": target, **({"label": label} if label else {})}
 
 
-def _labels_in(data: bytes) -> dict[str, str]:
+def _read_labels(data: bytes) -> dict[str, str]:
     """{an entry: its label}. The last label counts; an empty label removes it."""
     found: dict[str, str] = {}
     for line in transcript.parse_lines_containing(data, b'"label"'):

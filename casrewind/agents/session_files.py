@@ -1,7 +1,7 @@
 """A client's sessions: where their files are, which of them may be written, and how a fork is written.
 
 The first danger prevented here: overwriting a user's file because a checkpoint or an event names it as a transcript.
-Another user may have written the store, and any program can send an event. `check_transcript_path` decides which path may be a
+Another user may have written the store, and any program can send an event. `refuse_unsafe_transcript_path` decides which path may be a
 transcript.
 
 The second danger: a conversation of another project is found. The name of a directory is only a hint. A transcript
@@ -35,7 +35,7 @@ class Homes(NamedTuple):
     environ: Mapping[str, str]
 
 
-def check_transcript_path(client: ConversationClient, path: str, session: str, homes: Homes) -> None:
+def refuse_unsafe_transcript_path(client: ConversationClient, path: str, session: str, homes: Homes) -> None:
     """Raise AgentError for a path that cannot be a session's transcript.
 
     A transcript is a file in or below the client's sessions directory, and its name fits the session. Directories are
@@ -84,16 +84,16 @@ class FoundTranscript(NamedTuple):
 
 def find_newest_transcript(homes: Homes, root: str, session: str = "") -> FoundTranscript | None:
     """The transcript of a root that was written last; with `session` only that session's."""
-    found = _newest_first(homes, root, session)[:_MOST]
+    found = _find_transcripts_newest_first(homes, root, session)[:_MOST]
     return next((one for one in found if session in ("", one.session) and _ran_in_project(one.path, root)), None)
 
 
 def sessions_with_prefix(homes: Homes, root: str, prefix: str) -> frozenset[str]:
     """The sessions of a root, as far as their clients' files show them, whose ids begin with `prefix`."""
-    return frozenset(one.session for one in _newest_first(homes, root, prefix) if _ran_in_project(one.path, root))
+    return frozenset(one.session for one in _find_transcripts_newest_first(homes, root, prefix) if _ran_in_project(one.path, root))
 
 
-def _newest_first(homes: Homes, root: str, prefix: str) -> list[FoundTranscript]:
+def _find_transcripts_newest_first(homes: Homes, root: str, prefix: str) -> list[FoundTranscript]:
     """The transcripts that may be those of a root, of sessions whose ids begin with `prefix`."""
     found = []
     for client in load_conversation_clients():

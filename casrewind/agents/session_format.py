@@ -19,7 +19,7 @@ def find_problem(client: ConversationClient, data: bytes) -> str:
         return ""
     if wrong := find_version_problem(client, data):
         return wrong
-    if client.sessions.header and not transcript.text_or_empty(transcript.member_at_keys(_first_object(data), client.sessions.header)):
+    if client.sessions.header and not transcript.text_or_empty(transcript.member_at_keys(_first_object_in(data), client.sessions.header)):
         return f"the first line of this session is not one that {client.title} is known to write"
     kinds, unknown = set(), []
     for line in transcript.parse_lines(data):
@@ -46,7 +46,7 @@ def find_version_problem(client: ConversationClient, data: bytes) -> str:
     """The problem of a transcript that names a later version of its format than is known, or ""."""
     if not client.sessions.version:
         return ""
-    version = transcript.member_at_keys(_first_object(data), client.sessions.version_path)
+    version = transcript.member_at_keys(_first_object_in(data), client.sessions.version_path)
     if version is None:
         return ""
     number = str(version).partition(".")[0]
@@ -55,7 +55,7 @@ def find_version_problem(client: ConversationClient, data: bytes) -> str:
     return f"this session has version {str(version)[:40]} of {client.title}'s format, and casrewind knows {client.sessions.version}"
 
 
-def _first_object(data: bytes) -> Value:
+def _first_object_in(data: bytes) -> Value:
     line = next(transcript.parse_lines(data), None)
     return {} if line is None else line.value or {}
 

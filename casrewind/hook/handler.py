@@ -180,7 +180,7 @@ class HookJob:
 
     def notice_for_person(self, context: "Context", saved: "Saved | None") -> bytes:
         """The hook's output for the person at the client, or b"". `saved`: the checkpoint, None before it is made."""
-        if not self.client.tell_person("") or self.event.pid <= 1 or self.event.trigger not in ("session_start", "turn_end"):
+        if not self.client.person_answer("") or self.event.pid <= 1 or self.event.trigger not in ("session_start", "turn_end"):
             return b""
         from . import notices
 
@@ -188,7 +188,8 @@ class HookJob:
 
     def notice_of_failed_start(self, error: Exception, store: str) -> bytes:
         """The hook's output for the person if a session starts with this error, or b"". `store`: "" if unknown."""
-        if not self.client.tell_person("") or self.event.pid <= 1 or self.event.trigger != "session_start" or not self.config.session_line:
+        is_start = self.event.trigger == "session_start"
+        if not is_start or not self.client.person_answer("") or self.event.pid <= 1 or not self.config.session_line:
             return b""
         from . import notices
 
@@ -199,7 +200,7 @@ class HookJob:
         save of the prompt, and `record_told` when the client has it."""
         event = self.event
         is_told = context.tells_agent and event.trigger == "prompt" and event.session and event.source != "tree"
-        if not is_told or not self.client.tell_model(event.name, ""):
+        if not is_told or not self.client.model_answer(event.name, ""):
             return b""
         from ..ops import agent_event
 
@@ -216,7 +217,7 @@ class HookJob:
         return found
 
     def record_told(self) -> None:
-        """Record that the client has what `tell_model` returned, if it returned something."""
+        """Record that the client has what `model_answer` returned, if it returned something."""
         if self._sessions is not None:
             self._sessions.record_told(self.event.agent, self.event.session)
 

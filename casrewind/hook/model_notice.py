@@ -38,7 +38,7 @@ def answer_for_model(client: Client, event: Event, context: Context, since: int)
         found = None  # a text is not worth a failure
     if found is None:
         return b""
-    return json.dumps(client.tell_model(event.name, notice_text(found))).encode() + b"\n"
+    return json.dumps(client.model_answer(event.name, notice_text(found))).encode() + b"\n"
 
 
 def notice_text(found: RestoredSince) -> str:

@@ -37,7 +37,7 @@ def answer_after_error(client: Client, error: Exception, store: str) -> bytes:
 
 
 def _as_answer_for_person(client: Client, text: str) -> bytes:
-    return json.dumps(client.tell_person(text)).encode() + b"\n"
+    return json.dumps(client.person_answer(text)).encode() + b"\n"
 
 
 def _notice_text(event: Event, config: Config, context: Context, saved: Saved | None) -> str:

@@ -79,7 +79,7 @@ def run_and_answer(event: Event, client: Client, root: str) -> None:
         reason = _run_command_for_its_output(event, root)
     except Exception as error:
         reason = f"casrewind: {type(error).__name__}: {error}"
-    fsio.write_all(1, json.dumps(client.refuse_prompt(reason)).encode() + b"\n")  # unbuffered, so that a failed write is noticed
+    fsio.write_all(1, json.dumps(client.refusing_answer(reason)).encode() + b"\n")  # unbuffered, so that a failed write is noticed
 
 
 def _run_command_for_its_output(event: Event, root: str) -> str:

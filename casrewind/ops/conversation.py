@@ -102,7 +102,7 @@ def format_problems(context: Context) -> dict[str, str]:
     for name, (session, path) in newest.items():
         with suppress(errors.AgentError):
             client = agents.load_conversation_client(name)
-            session_files.check_transcript_path(client, path, session, context.homes)
+            session_files.refuse_unsafe_transcript_path(client, path, session, context.homes)
             found[name] = _format_problem(client, path)
     return {name: wrong for name, wrong in found.items() if wrong}
 
@@ -150,7 +150,7 @@ def _read_conversation(
     own = [point for point in points if point.session == session]
     path = path or next((name for point in reversed(own) if (name := os.fsdecode(_cursor_of_checkpoint(point).transcript))), "")
     if path:
-        session_files.check_transcript_path(client, path, session, context.homes)
+        session_files.refuse_unsafe_transcript_path(client, path, session, context.homes)
     there = b"" if is_foreign else live_transcript(client, path)
     kept = next((point for point in reversed(own) if point.transcript is not None), None)
     data, stored = there, ""
@@ -163,7 +163,7 @@ def _read_conversation(
     wrong = session_format.find_version_problem(client, there) or session_format.find_problem(client, data)
     if wrong:
         raise errors.AgentError(f"{wrong}: nothing was changed", session_format.REMEDY)
-    session_files.check_transcript_path(client, path, session, context.homes)
+    session_files.refuse_unsafe_transcript_path(client, path, session, context.homes)
     return Conversation(client, session, path, data, stored, points, session_and_ancestors(context, session))
 
 
@@ -172,7 +172,7 @@ def _cursor_of_checkpoint(point: Checkpoint) -> Cursor:
 
 
 def live_transcript(client: ConversationClient, path: str) -> bytes:
-    """The live transcript at a path that `check_transcript_path` accepts; b"" if there is none. Raises AgentError."""
+    """The live transcript at a path that `refuse_unsafe_transcript_path` accepts; b"" if there is none. Raises AgentError."""
     found = client.read_transcript_if_no_file(path)
     return _read_complete_lines(path) if found is None else found
 

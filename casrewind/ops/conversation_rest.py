@@ -55,7 +55,7 @@ def _read_if_newer(context: Context, head: Checkpoint, cursor: cursors.Cursor) -
     path, stored = os.fsdecode(cursor.transcript), 0 if head.transcript is None else head.transcript.size
     try:
         client = agents.load_conversation_client(head.agent)
-        session_files.check_transcript_path(client, path, head.session, context.homes)
+        session_files.refuse_unsafe_transcript_path(client, path, head.session, context.homes)
         if os.path.isfile(path) and os.path.getsize(path) <= stored:
             return b""
         data = conversations.live_transcript(client, path)

@@ -266,7 +266,7 @@ def _fork_elsewhere(context: Context, conversation: Conversation, cut: bytes, po
     data = client.fork_for_other_root(data, (context.root.path, os.fsdecode(point.root)), root)
     there = client.path_for_project(conversation.path, conversation.session, root, homes.home, homes.environ)
     path = client.fork_path(there, session, data)
-    session_files.check_transcript_path(client, path, session, homes)
+    session_files.refuse_unsafe_transcript_path(client, path, session, homes)
     environ = {"HOME": homes.home, **homes.environ}
     path = client.write_fork(conversation.path, session, data, path, root, environ)
     return _chat_result(conversation, rewinds.FORK, session, path, None)._replace(resume=client.resume_moved_command(session))
@@ -426,7 +426,7 @@ def _write_and_record(
     `is_foreign`: another machine had it, and it keeps its id if no session here has that id."""
     if cut is None:
         return None
-    session_files.check_transcript_path(conversation.client, conversation.path, conversation.session, context.homes)
+    session_files.refuse_unsafe_transcript_path(conversation.client, conversation.path, conversation.session, context.homes)
     if is_foreign and not in_place and not _client_has_session(conversation):
         _write_earlier_files_of_session(context, conversation)
         return _write_new_session(context, conversation, HANDED_OVER, conversation.session, cut, conversation.path)
@@ -463,7 +463,7 @@ def _write_earlier_files_of_session(context: Context, conversation: Conversation
         path = os.fsdecode(cursors.decode(point.cursor).transcript)
         if point.session == conversation.session and point.transcript is not None and path not in written:
             written.add(path)
-            session_files.check_transcript_path(conversation.client, path, conversation.session, context.homes)
+            session_files.refuse_unsafe_transcript_path(conversation.client, path, conversation.session, context.homes)
             if not os.path.lexists(path):
                 data = conversations.stored_bytes(context, point)
                 _write_new_session(context, conversation, HANDED_OVER, conversation.session, data, path)

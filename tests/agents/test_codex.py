@@ -175,13 +175,13 @@ def test_a_fork_s_path_is_where_the_client_looks_for_it(tmp_path):
     directory.mkdir(parents=True)
     homes = session_files.Homes(str(tmp_path), {})
     path = codex.fork_path(str(directory / "rollout-2026-11-20T23-27-30-s.jsonl"), NEW, b"")
-    session_files.check_transcript_path(codex, path, NEW, homes)
-    session_files.check_transcript_path(codex, str(directory / f"rollout-2026-11-20T23-27-30-{NEW}_01a1.jsonl"), NEW, homes)
+    session_files.refuse_unsafe_transcript_path(codex, path, NEW, homes)
+    session_files.refuse_unsafe_transcript_path(codex, str(directory / f"rollout-2026-11-20T23-27-30-{NEW}_01a1.jsonl"), NEW, homes)
     for name in (f"{NEW}.jsonl", f"rollout-{NEW}.jsonl", f"rollout-2026-11-20T23-27-30-x{NEW}.jsonl", "../../../config.toml"):
         with pytest.raises(errors.AgentError, match="refused"):
-            session_files.check_transcript_path(codex, str(directory / name), NEW, homes)
+            session_files.refuse_unsafe_transcript_path(codex, str(directory / name), NEW, homes)
     moved = session_files.Homes(str(tmp_path / "other"), {"CODEX_HOME": str(tmp_path / ".codex")})
-    session_files.check_transcript_path(codex, path, NEW, moved)
+    session_files.refuse_unsafe_transcript_path(codex, path, NEW, moved)
 
 
 def test_an_interrupt_is_the_end_of_its_turn():

@@ -33,7 +33,7 @@ def agent(request):
 
 
 def target(agent, home, **environ):
-    return installs.target_of(ALL[agent], None, str(home), environ)
+    return installs.make_target(ALL[agent], None, str(home), environ)
 
 
 def path_of(agent, home):
@@ -86,7 +86,7 @@ def test_ours_come_last_so_that_the_places_of_others_stay(agent, home):
 def test_the_client_s_files_may_be_elsewhere(home):
     assert target("codex", home, CODEX_HOME="/c").directory == "/c"
     assert target("gemini", home, GEMINI_CLI_HOME="/g").directory == "/g/.gemini"
-    assert installs.target_of(ALL["codex"], "/p", str(home), {"CODEX_HOME": "/c"}).directory == "/p/.codex"
+    assert installs.make_target(ALL["codex"], "/p", str(home), {"CODEX_HOME": "/c"}).directory == "/p/.codex"
 
 
 def test_only_codex_asks_for_trust_and_only_a_change_says_so(home):

@@ -35,7 +35,7 @@ def test_the_clients_that_read_comments():
 @pytest.mark.parametrize("name", DOCUMENTS)
 @pytest.mark.parametrize("agent", READS)
 def test_in_and_out_again_leaves_every_byte_and_meanwhile_every_comment(home, agent, name):
-    target = installs.target_of(ALL[agent], None, str(home), {})
+    target = installs.make_target(ALL[agent], None, str(home), {})
     text = DOCUMENTS[name].replace("EVENT", EVENT[agent]).replace("MINE", MINE)
     path = put(f"{target.directory}/settings.json", text)
     for tier in ("aggressive", "minimal", "balanced"):
@@ -53,7 +53,7 @@ def test_in_and_out_again_leaves_every_byte_and_meanwhile_every_comment(home, ag
 
 @pytest.mark.parametrize("agent", READS)
 def test_what_a_person_changed_meanwhile_stays(home, agent):
-    target = installs.target_of(ALL[agent], None, str(home), {})
+    target = installs.make_target(ALL[agent], None, str(home), {})
     path = put(f"{target.directory}/settings.json", '{\n  // old remark\n  "theme": "dark"\n}\n')
     installs.install(target, "balanced", {})
     put(path, read(path).replace(b"// old remark", b"// new remark"))
@@ -65,7 +65,7 @@ def test_what_a_person_changed_meanwhile_stays(home, agent):
 @pytest.mark.parametrize("text", ['{"a": 1,}', '{"a": /* open', "{'a': 1}", '{"a": 1} / {}', '{"a": //\n}'])
 @pytest.mark.parametrize("agent", READS)
 def test_what_the_client_cannot_read_is_refused(home, agent, text):
-    target = installs.target_of(ALL[agent], None, str(home), {})
+    target = installs.make_target(ALL[agent], None, str(home), {})
     path = put(f"{target.directory}/settings.json", text)
     with pytest.raises(errors.AgentError, match="not JSON with comments"):
         installs.install(target, "balanced", {})
@@ -74,7 +74,7 @@ def test_what_the_client_cannot_read_is_refused(home, agent, text):
 
 @pytest.mark.parametrize("agent", OTHERS)
 def test_other_clients_refuse_comments(home, agent):
-    target = installs.target_of(ALL[agent], None, str(home), {})
+    target = installs.make_target(ALL[agent], None, str(home), {})
     file = target.client.settings.files[0]
     path = put(f"{target.directory}/{file.name}", file.empty.replace("{", "{ // mine\n", 1))
     with pytest.raises(errors.AgentError, match="comments"):

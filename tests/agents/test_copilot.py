@@ -32,7 +32,7 @@ def read(path):
 def test_a_command_for_us_is_answered_with_a_block():
     payload = json.dumps({"sessionId": SESSION, "cwd": "/p", "prompt": "/casrewind back 1"}).encode()
     found = event.read_event(copilot, payload, {}, "userPromptSubmitted")
-    assert (found.command, found.trigger) == ("back 1", "") and copilot.refuse_prompt("x") == {"decision": "block", "reason": "x"}
+    assert (found.command, found.trigger) == ("back 1", "") and copilot.refusing_answer("x") == {"decision": "block", "reason": "x"}
 
 
 @pytest.mark.parametrize("session", ["", "../x", "a/b", "-x"])

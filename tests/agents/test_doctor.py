@@ -38,7 +38,7 @@ class Place:
         self.user, self.project = str(home / name), str(root / name)
 
     def install(self, tier="balanced", *, project=False):
-        target = installs.target_of(self.client, str(self.root) if project else None, str(self.home), {})
+        target = installs.make_target(self.client, str(self.root) if project else None, str(self.home), {})
         return installs.install(target, tier, {"PATH": "/nowhere"})
 
     def look(self, tier="balanced", root=True, environ=None):
@@ -99,7 +99,7 @@ def test_a_fresh_installation_is_found_with_its_tier_and_nothing_is_wrong(either
 
 @pytest.mark.parametrize("project", [False, True])
 def test_hooks_that_start_the_helper_are_found_and_tried_and_nothing_is_wrong(place, project):
-    target = installs.target_of(CLAUDE, str(place.root) if project else None, str(place.home), {})
+    target = installs.make_target(CLAUDE, str(place.root) if project else None, str(place.home), {})
     installs.install(target, "balanced", {"PATH": "/nowhere"}, resident=True)
     place.edit(lambda events: events["Stop"].clear(), place.project if project else None)
     installs.install(target, "balanced", {"PATH": "/nowhere"})

@@ -14,7 +14,7 @@ from support.trees import plant
 
 
 def target(home, root=None):
-    return install.target_of(PI, root and str(root), str(home), {})
+    return install.make_target(PI, root and str(root), str(home), {})
 
 
 def constants(data):

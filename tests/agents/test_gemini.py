@@ -150,12 +150,12 @@ def test_a_fork_s_path_is_where_the_client_looks_for_it(tmp_path):
     directory.mkdir(parents=True)
     homes = session_files.Homes(str(tmp_path), {})
     path = gemini.fork_path(str(directory / "session-2026-11-20T23-32-7152325f.jsonl"), NEW, b"")
-    session_files.check_transcript_path(gemini, path, NEW, homes)
+    session_files.refuse_unsafe_transcript_path(gemini, path, NEW, homes)
     for name in (f"{NEW}.jsonl", "session-2026-11-20T23-32-7152325f.jsonl", "session-x-11111111.jsonl"):
         with pytest.raises(errors.AgentError, match="refused"):
-            session_files.check_transcript_path(gemini, str(directory / name), NEW, homes)
+            session_files.refuse_unsafe_transcript_path(gemini, str(directory / name), NEW, homes)
     moved = session_files.Homes(str(tmp_path / "other"), {"GEMINI_CLI_HOME": str(tmp_path)})
-    session_files.check_transcript_path(gemini, path, NEW, moved)
+    session_files.refuse_unsafe_transcript_path(gemini, path, NEW, moved)
 
 
 def test_timeouts_in_its_settings_are_milliseconds():

@@ -304,7 +304,7 @@ def test_no_cursor_leads_out_of_the_directory_of_sessions(sent, here, tmp_path):
                 if agent in STORED:
                     client = agents.load_conversation_client(agent)
                     try:
-                        session_files.check_transcript_path(client, path, session, homes)
+                        session_files.refuse_unsafe_transcript_path(client, path, session, homes)
                     except errors.AgentError:
                         continue
                     assert os.path.realpath(path).startswith(client.usual_sessions_directory(here.home, {}) + "/")

@@ -39,7 +39,7 @@ class Place:
         self.client, self.home = ALL[agent], home
         name, self.key = FILES[agent]
         self.path = os.path.join(root or home, name)
-        self.target = installs.target_of(self.client, root and str(root), str(home), {})
+        self.target = installs.make_target(self.client, root and str(root), str(home), {})
         self.command = os.path.join(os.path.dirname(self.path), "commands", "casrewind.md")
 
     def install(self, tier="balanced"):
@@ -353,7 +353,7 @@ def test_nobody_else_may_write_to_what_an_installation_makes(home, root, agent, 
     (home / "kept").mkdir(mode=0o700)
     (home / "kept").chmod(0o777)
     with umask(mask):
-        target = installs.target_of(ALL[agent], str(root) if scope == "project" else None, str(home), {})
+        target = installs.make_target(ALL[agent], str(root) if scope == "project" else None, str(home), {})
         installs.install(target, "balanced", {"PATH": "/nowhere"})
     found = modes(home) | modes(root)
     assert found.pop("kept") == 0o777, "what was there is not touched"
@@ -682,7 +682,7 @@ def written_below(place):
 @pytest.mark.parametrize("agent", IN_PROJECTS)
 def test_a_clone_leads_no_installation_out_of_itself(home, root, tmp_path, agent, work):
     """Each place that an installation writes is a link to another directory, one at a time."""
-    target = installs.target_of(ALL[agent], str(root), str(home), {})
+    target = installs.make_target(ALL[agent], str(root), str(home), {})
     installs.install(target, "balanced", {})
     places = [target.directory, *map(str, sorted(Path(target.directory).rglob("*")))]
     assert any(os.path.isfile(place) for place in places)
@@ -710,7 +710,7 @@ def test_a_clone_leads_no_installation_out_of_itself(home, root, tmp_path, agent
 @pytest.mark.parametrize("agent", IN_PROJECTS)
 def test_links_within_a_project_and_those_of_a_user_are_followed(home, root, tmp_path, agent):
     for scope, above in ((None, home), (str(root), root)):
-        target = installs.target_of(ALL[agent], scope, str(home), {})
+        target = installs.make_target(ALL[agent], scope, str(home), {})
         real = above / "dotfiles"
         real.mkdir(parents=True)
         os.makedirs(os.path.dirname(target.directory), exist_ok=True)
@@ -733,7 +733,7 @@ def test_a_project_has_its_own(home, root):
 
 def test_variables_move_the_directory(tmp_path):
     def place(agent, **environ):
-        return installs.target_of(ALL[agent], None, "/home/me", environ).directory
+        return installs.make_target(ALL[agent], None, "/home/me", environ).directory
 
     assert place("claude") == "/home/me/.claude" and place("claude", CLAUDE_CONFIG_DIR="") == "/home/me/.claude"
     assert place("claude", CLAUDE_CONFIG_DIR="/etc/c") == "/etc/c"

@@ -74,7 +74,7 @@ class Pairs(list):
 @settings(max_examples=examples(100), deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_in_and_out_again_is_nothing(text, tiers):
     with tempfile.TemporaryDirectory() as home:
-        target = installs.target_of(agents.load_client("claude"), None, home, {})
+        target = installs.make_target(agents.load_client("claude"), None, home, {})
         path = put(os.path.join(home, ".claude", "settings.json"), text)
         before = read(path)
         foreign = judge.others(json.loads(text))
@@ -94,7 +94,7 @@ def test_in_and_out_again_is_nothing(text, tiers):
 @settings(max_examples=examples(60), deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_what_was_added_since_stays_as_it_was_written(text, tier, key, value):
     with tempfile.TemporaryDirectory() as home:
-        target = installs.target_of(agents.load_client("claude"), None, home, {})
+        target = installs.make_target(agents.load_client("claude"), None, home, {})
         path = put(os.path.join(home, ".claude", "settings.json"), text)
         foreign = judge.others(json.loads(text))
         installs.install(target, tier, {})

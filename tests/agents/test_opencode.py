@@ -120,7 +120,7 @@ def test_spoiled_lines_raise_nothing_else():
 def test_the_plugin_names_the_command_and_the_events(tier, tmp_path):
     data = extension.extension_bytes(opencode, tier, resident=False)
     assert extension.install_extension(opencode, str(tmp_path), data, 0o600) and not extension.install_extension(opencode, str(tmp_path), data, 0o600)
-    found = extension.find_ours(opencode, str(tmp_path))
+    found = extension.read_our_extension(opencode, str(tmp_path))
     assert found.command == tuple(launch.own_command()) and found.is_current and found.is_intact
     assert found.events == tuple(hook.event for hook in opencode.hooks_of(tier))
     extension.uninstall_extension(opencode, str(tmp_path))

@@ -136,7 +136,7 @@ def _find_target(client: Client, settings: "Settings", options: "ParsedOptions")
         from ...settings import find_root
 
         root = find_root(options.directory, settings).path
-    return installs.target_of(client, root, settings.home, settings.environ)
+    return installs.make_target(client, root, settings.home, settings.environ)
 
 
 def _print_installed(found: Installed) -> None:

@@ -98,6 +98,6 @@ def test_no_command_reads_or_writes_there(attacked, root, home, attack):
 def test_without_the_check_the_same_cursor_hits(attacked, root, home, attack, monkeypatch):
     outside = attacked(attack)
     before = picture(outside)
-    monkeypatch.setattr(session_files, "check_transcript_path", lambda *_: None)
+    monkeypatch.setattr(session_files, "refuse_unsafe_transcript_path", lambda *_: None)
     InProcess(root, home)("back", "1", "--chat", "--yes", code=0)
     assert differences(before, picture(outside)) != {}
