@@ -84,7 +84,7 @@ def literal_length(pattern: bytes) -> int:
 def parse_pattern(pattern: bytes, *, fold: bool = False, literal: int = 0, path_mode: bool = True) -> Glob:
     """Parse `pattern`. Without `path_mode`, as in git's pathspecs, `/` is an ordinary byte. The first `literal` bytes
     are literal. A `**` right after them counts as at the start: git compares that prefix separately."""
-    return _GlobParser(pattern, literal, fold=fold, path_mode=path_mode).run()
+    return _GlobParser(pattern, literal, fold=fold, path_mode=path_mode).parse()
 
 
 class _MalformedError(Exception):
@@ -102,7 +102,7 @@ class _GlobParser:
         self.steps = literal
         self._bracket = -1  # position of the next `]`, so that a set full of `[:` is searched once
 
-    def run(self) -> Glob:
+    def parse(self) -> Glob:
         pattern, at = self.pattern, self.start
         try:
             while at < len(pattern):

@@ -52,7 +52,7 @@ def notice_text(found: RestoredSince) -> str:
 
 def _deed_in_words(done: Done) -> str:
     who = "another session" if done.by_session else "the user"
-    turn = {"own": f"your turn {_quoted(done.prompt)}", "other": "another session's turn"}.get(done.turn, "")
+    turn = {"own": f"your turn {_quote_as_data(done.prompt)}", "other": "another session's turn"}.get(done.turn, "")
     if done.op == REVERT:
         return f"{who} took back {turn or 'a turn'}"
     if done.op == TAKE:
@@ -77,12 +77,12 @@ def _counted_paths(heading: str, shown: tuple[bytes, ...], count: int) -> str:
         return ""
     if not shown:
         return f"{heading}: {count:,} paths"
-    names = ", ".join(_quoted(path.decode("utf-8", "replace"), keep_end=True) for path in shown)
+    names = ", ".join(_quote_as_data(path.decode("utf-8", "replace"), keep_end=True) for path in shown)
     more = count - len(shown)
     return f"{heading}: {names}{f' and {more:,} more' if more else ''}"
 
 
-def _quoted(value: str, *, keep_end: bool = False) -> str:
+def _quote_as_data(value: str, *, keep_end: bool = False) -> str:
     """A text of others as data: one line, in quotation marks."""
     line = "".join(
         " " if char.isspace() else char if char.isprintable() and char not in _UNSAFE else _REPLACEMENT for char in value.strip()

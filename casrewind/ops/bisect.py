@@ -103,7 +103,7 @@ def bisect(
         for at in _positions_to_try(search):
             name = {len(found) - 1: "bad", 0: "good"}.get(at, "")
             point = found[at].first
-            purged = place.show(point)
+            purged = place.change_files_to(point)
             tell(NextRun(len(runs) + 1, search.most_left + {"bad": 1, "good": 0}.get(name, -1), name, point, purged))
             runs.append(CommandRun(point.id, run(place.directory)))
             is_good = _is_good(runs[-1])
@@ -172,7 +172,7 @@ class _StatePlace:
         if self._tree is not None:
             self._tree.close()
 
-    def show(self, point: Checkpoint) -> tuple[bytes, ...]:
+    def change_files_to(self, point: Checkpoint) -> tuple[bytes, ...]:
         """Make the files those of a checkpoint. Returns the purged paths, which are not there. Raises as `materialise`."""
         context = self._context
         try:

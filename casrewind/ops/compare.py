@@ -88,7 +88,7 @@ def compare(context: Context, old: Checkpoint, new: Checkpoint | None, scope: Se
     """What changed from `old` to `new`, or to the current worktree (None), limited to `scope`. Raises PathNotFound if
     no path in `scope` exists in a compared checkpoint or in the worktree."""
     absent = missing_paths(context, [old] if new is None else [old, new], scope) if scope else ()
-    stored, present = _readers(context)
+    stored, present = _readers_of_both_sides(context)
     if new is not None:
         with name_checkpoint_in_errors(context.store):
             changes = _sort_and_limit(diffs.diff(context.store.load_tree, old.tree, new.tree), ())
@@ -106,7 +106,7 @@ def comparison_of_changes(
     context: Context, changes: Iterable[Change], scope: Sequence[bytes] = (), *, to_now: bool = False, unclear: Iterable[Change] = ()
 ) -> Comparison:
     """A comparison of known and unclear changes, limited to `scope`. `to_now`: the new sides are those of the worktree."""
-    stored, present = _readers(context)
+    stored, present = _readers_of_both_sides(context)
     return Comparison(_sort_and_limit(changes, scope), (), stored, present if to_now else stored, (), _sort_and_limit(unclear, scope))
 
 
@@ -124,7 +124,7 @@ def compare_with_parent(context: Context, point: Checkpoint) -> Comparison:
                 f"casrewind show {point.id} lists what it holds"
             )
         tree, domain, strict = parent.tree, parent.domain, has_safety(parent, point)
-    stored, _ = _readers(context)
+    stored, _ = _readers_of_both_sides(context)
     with name_checkpoint_in_errors(context.store):
         changes = _sort_and_limit(diffs.diff(context.store.load_tree, tree, point.tree), ())
     told = DomainComparer(context.store.read).judge(changes, domain, point.domain, strict=strict)
@@ -134,7 +134,7 @@ def compare_with_parent(context: Context, point: Checkpoint) -> Comparison:
 def compare_to_checkpoint(context: Context, seen: ScannedWorktree, point: Checkpoint, scope: Sequence[bytes] = ()) -> Comparison:
     """The changes from the scanned worktree `seen` to a checkpoint, limited to `scope`. A restore would make these
     changes, except on paths that it must keep. A path that is not captured now is read, as a restore does."""
-    stored, present = _readers(context)
+    stored, present = _readers_of_both_sides(context)
     with name_checkpoint_in_errors(context.store):
         changes = _sort_and_limit(diffs.diff(seen.load, seen.tree, point.tree), ())
     changes = tuple(
@@ -150,7 +150,7 @@ def comparison_of_plan(
 ) -> Comparison:
     """What the actions of a plan change in the worktree. The store does not have the files that become a merge, nor those
     of chosen hunks (`chosen`: their bytes, by path)."""
-    stored, present = _readers(context)
+    stored, present = _readers_of_both_sides(context)
     made = {**{item.path: item.data for item in merged}, **(chosen or {})}
 
     def planned_bytes(path: bytes, entry: Entry) -> bytes | None:
@@ -160,7 +160,7 @@ def comparison_of_plan(
     return Comparison(tuple(changes), (), present, planned_bytes)
 
 
-def _readers(context: Context) -> tuple[_Bytes, _Bytes]:
+def _readers_of_both_sides(context: Context) -> tuple[_Bytes, _Bytes]:
     """Returns (reader of stored files, reader of worktree files)."""
 
     def read_stored(_path: bytes, entry: Entry) -> bytes | None:

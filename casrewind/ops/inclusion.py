@@ -101,7 +101,7 @@ class _RuleEditor:
         added = tuple(line for line in self.lines if line not in self.before)
         removed = tuple(line for line in self.before if line not in self.lines)
         tree = self._context.tree
-        return RuleChange(file, added, removed, tuple(it for word in words for it in _verdicts(tree, policy, word)))
+        return RuleChange(file, added, removed, tuple(it for word in words for it in _verdicts_on_path_or_matches(tree, policy, word)))
 
 
 def include(context: Context, words: Sequence[Word], *, shared: bool = False) -> RuleChange:
@@ -186,7 +186,7 @@ def _join_lines(lines: Iterable[bytes]) -> bytes:
     return b"".join(line + b"\n" for line in lines)
 
 
-def _verdicts(tree: Worktree, policy: ScanPolicy, word: Word) -> list[Verdict]:
+def _verdicts_on_path_or_matches(tree: Worktree, policy: ScanPolicy, word: Word) -> list[Verdict]:
     """The verdict on a path. For a pattern: on each entry that matches it and is still ignored, else one CAPTURED."""
     if not word.is_pattern:
         return [ignored.explain(tree, policy, word.text)]

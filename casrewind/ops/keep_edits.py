@@ -101,7 +101,7 @@ def _changed_by_others(view: TurnView, target: Checkpoint) -> dict[bytes, Kept]:
     for turn in view.turns:
         if not _is_since(view, turn.id, target) and (turn.to_now or (turn.after is not None and _is_since(view, turn.after, target))):
             if turn.to_now:
-                view.scan()
+                view.scan_worktree()
             for change in view.with_changes(turn).changes or ():
                 reason = f"@{turn.n} was running already then, and changed it"
                 found[change.path] = Kept(change.path, reason, benign=False, why=SHARED, by=(turn.n,))

@@ -63,7 +63,7 @@ def machine_place(context: Context, reference: str, everything: Sequence[_Found]
             lines = " or ".join(f"{one}:{rest}" for one in list(known)[:_SHOWN]) + (" ..." if len(known) > _SHOWN else "")
             raise errors.AmbiguousReference(f"{reference!r} may mean {len(known)} machines", f"write {lines}")
         name = next(iter(known))
-    if name not in known or _labelled(everything, context.root.key, reference) is not None:
+    if name not in known or _find_labelled(everything, context.root.key, reference) is not None:
         return own
     return ReferencePlace(known[name], name, rest)
 
@@ -183,7 +183,7 @@ def _find_by_word(everything: Sequence[_Found], place: ReferencePlace) -> Checkp
                 f"no checkpoint {full!r}: {machine or 'this worktree'} has {len(numbered)}", f"{listed} shows them"
             )
         return numbered[number - 1]
-    labelled = _labelled(everything, worktree, reference)
+    labelled = _find_labelled(everything, worktree, reference)
     if labelled is not None:
         return labelled
     moment = names.moment_of(reference)
@@ -216,7 +216,7 @@ def _checkpoint_if_saved(point: Checkpoint) -> Checkpoint:
     return point
 
 
-def _labelled(everything: Sequence[_Found], worktree: bytes, reference: str) -> Checkpoint | None:
+def _find_labelled(everything: Sequence[_Found], worktree: bytes, reference: str) -> Checkpoint | None:
     """The checkpoint with this label, or None. In this worktree it is the newest that a person labelled, else the
     newest. Else it is a checkpoint of another worktree of this machine; AmbiguousReference is raised if there are
     several of them."""

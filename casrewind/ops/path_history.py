@@ -66,7 +66,7 @@ def log_of_path(
     """The newest `most` checkpoints of this worktree in which `path` (b"" = the root) changed. `safety` includes safety
     checkpoints. `search`: only the changes that it finds. Raises PathNotFound if no checkpoint ever had the path."""
     history = PathHistory(context, path, safety=safety, search=search)
-    rows = tuple(chain.from_iterable(history.parts(most)))
+    rows = tuple(chain.from_iterable(history.read_changes_in_parts(most)))
     not_searched = () if search is None else tuple(sorted(search.not_searched))
     return Logged(path, rows, history.compare, history.damaged, not_searched)
 
@@ -84,7 +84,7 @@ class PathHistory:
         self._context, self._safety, self._is_read = context, safety, bool(everything)
         self._lookup = _PathLookup(context.store, path, search)
 
-    def parts(self, most: int | None = None) -> Iterator[list[PathChange]]:
+    def read_changes_in_parts(self, most: int | None = None) -> Iterator[list[PathChange]]:
         """Yield the newest `most` changes in parts that are not empty, newest first. The store is held while a part is read.
         Raises as `log`."""
         slices, left, is_there = self._iterate_slices_of_changes(), most, False
@@ -166,7 +166,7 @@ class _PathLookup:
     def changes(self, timeline: Sequence[_Pair]) -> Iterator[PathChange]:
         """Yield a row for each checkpoint that differs from the one before it. `timeline` is newest first, and continues that of
         the call before."""
-        found = self._entries({point.tree for point, _ in timeline})
+        found = self._find_entry_in_each_root({point.tree for point, _ in timeline})
         for point, marked in timeline:
             entry = found[point.tree]
             if isinstance(entry, errors.StoreDamaged):
@@ -182,7 +182,7 @@ class _PathLookup:
         if self._newer is not None and self._newer[2] is not None:
             yield from self._row_if_changed(*self._newer, None, None)
 
-    def _entries(self, roots: Iterable[bytes]) -> dict[bytes, _Found]:
+    def _find_entry_in_each_root(self, roots: Iterable[bytes]) -> dict[bytes, _Found]:
         """The path's entry in each root tree. Works level by level, so that each level is a single batch of reads."""
         found: dict[bytes, _Found] = {root: manifest.Entry(manifest.DIR, 0, digest=root) for root in roots}
         for name, known in zip(self._names, self._known, strict=True):

@@ -91,7 +91,7 @@ def restore(
     preflight.refuse_open_journal(context)
 
     def prepared(writer: StoreWriter | DryRunWriter) -> tuple[Restored, CapturedState]:
-        return _prepare(context, writer, target, scope, edits, skip_damaged=skip_damaged, keeper=keeper)
+        return _plan_from_target(context, writer, target, scope, edits, skip_damaged=skip_damaged, keeper=keeper)
 
     if dry_run:
         return plan_without_changes(context, prepared)
@@ -128,7 +128,7 @@ def confirm_and_execute(
     return execute(context, writer, operation, report, now, actions)
 
 
-def _prepare(
+def _plan_from_target(
     context: Context, writer: StoreWriter | DryRunWriter, target: Checkpoint, scope: Sequence[bytes], edits: "Edits | None", *,
     skip_damaged: bool, keeper: NewKeeper | None,
 ) -> tuple[Restored, CapturedState]:  # fmt: skip

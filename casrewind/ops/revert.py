@@ -147,7 +147,7 @@ def what_turns_did(
                 "casrewind diff shows them together, and casrewind restore takes a state back"
             )
         if turn.to_now and turn.before is not None:
-            view.scan()
+            view.scan_worktree()
         turn = view.with_changes(turn)
         found = view.comparison(turn, scope)
         if turn.damaged and not skip_damaged:

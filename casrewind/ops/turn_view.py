@@ -99,7 +99,7 @@ class TurnView:
         """The scanned worktree, None before a scan."""
         return self._seen
 
-    def scan(self) -> None:
+    def scan_worktree(self) -> None:
         """Scan the worktree, so that the change of a turn without an end is known. The numbers stay what they are."""
         if self._seen is None and not self.machine:
             self._build_outline(compare.scan_worktree(self._context))

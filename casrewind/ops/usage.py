@@ -237,7 +237,7 @@ class _Paths:
     only its new entries are."""
 
     def __init__(self, graph: ReferenceGraph, sizes: Sequence[int], depth: int | None) -> None:
-        self._graph, self._stored_sizes_by_number, self._depth = graph, sizes, depth
+        self._graph, self._sizes, self._depth = graph, sizes, depth
         self._parents: list[tuple[int, int, int]] = [(0, 0, 0)]  # (parent, number of the name, depth)
         self._numbers: dict[tuple[int, int], int] = {}
         self._versions: dict[int, set[int]] = {}
@@ -247,7 +247,7 @@ class _Paths:
         graph = self._graph
         self._add_up_paths([graph.number_of_tree(digest) for digest in trees])
         names = graph.names()
-        weights = _weigh_sets(graph, self._stored_sizes_by_number, self._versions.values())
+        weights = _weigh_sets(graph, self._sizes, self._versions.values())
         found = [
             PathUsage(self._path_of_number(number, names), not graph.trees.isdisjoint(versions), weight, len(versions))
             for (number, versions), weight in zip(self._versions.items(), weights, strict=True)

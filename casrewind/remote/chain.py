@@ -128,7 +128,7 @@ class ChainReader:
         self.damaged: dict[int, PieceDamaged] = {}
         """{number of the piece in `pieces`: why it cannot be read}."""
 
-    def reader(self, at: int) -> PieceReader:
+    def open_reader(self, at: int) -> PieceReader:
         """The reader of a piece, by its place in `pieces`. Raises PieceDamaged, RemoteError."""
         found = self._readers.get(at)
         if found is None:
@@ -141,7 +141,7 @@ class ChainReader:
                 self._digests[use][at] = found.table.blobs.digests_of(use)
         return found
 
-    def info(self, at: int) -> PieceInfo:
+    def info_of_piece(self, at: int) -> PieceInfo:
         """The piece at this place: behind the chain's own pieces are those of the chains whose blobs it uses."""
         return self.pieces[at] if at < len(self.pieces) else (self._used or ())[at - len(self.pieces)]
 
@@ -157,12 +157,12 @@ class ChainReader:
 
     def _hold_reader(self, at: int, reader: PieceReader) -> None:
         self._readers[at] = reader
-        self._held += reader.held
+        self._held += reader.bytes_held
         while self._held > _HELD and len(self._readers) > 1:
-            self._held -= self._readers.popitem(last=False)[1].held
+            self._held -= self._readers.popitem(last=False)[1].bytes_held
 
     def _open_or_raise_if_damaged(self, at: int) -> PieceReader:
-        info = self.info(at)
+        info = self.info_of_piece(at)
         found = open_piece(self._objects, self._keys, info.name, info.size)
         if found.is_replaced:  # the list did not have the roll-up yet
             raise PieceGone(f"the piece {info.name} of the remote was replaced just now", "pull again")
@@ -177,7 +177,7 @@ class ChainReader:
         pieces = chains_of(self._objects.list(chain)).get(chain, [])
         if not pieces or [(one.name, one.size) for one in pieces] == [(one.name, one.size) for one in self.pieces]:
             return False
-        self.forget()
+        self.forget_all_read()
         self.damaged.clear()
         self.pieces, self._used = pieces, None
         return True
@@ -236,7 +236,7 @@ class ChainReader:
                 self.open_ahead(unread[start : start + 32])
                 for at in unread[start : start + 32]:
                     try:
-                        self.reader(at)
+                        self.open_reader(at)
                         take(at)
                     except PieceDamaged as error:
                         self.damaged[at] = error
@@ -249,7 +249,7 @@ class ChainReader:
         return found
 
     def _read_blobs_of_piece(self, at: int, use: int, wanted: Collection[bytes]) -> Iterator[tuple[bytes, bytes]]:
-        reader = self.reader(at)
+        reader = self.open_reader(at)
         if use == CONTENT:
             yield from ((digest, data) for digest, found, data in reader.blobs(wanted) if found == CONTENT)
             return
@@ -260,12 +260,12 @@ class ChainReader:
     def _forget(self, at: int) -> None:
         """Forget one piece. It is read again if it is needed."""
         if at in self._readers:
-            self._held -= self._readers.pop(at).held
+            self._held -= self._readers.pop(at).bytes_held
         self._tables.discard(at)
         for digests in self._digests:
             digests.pop(at, None)
 
-    def forget(self) -> None:
+    def forget_all_read(self) -> None:
         """Forget what was read. It is read again if it is needed."""
         self._readers.clear()
         self._held = 0

@@ -91,7 +91,7 @@ def _find_runs_to_join(remote: Remote, pieces: Sequence[PieceInfo]) -> Iterator[
         start -= 1
         size += pieces[start].size
     run: list[_OpenPiece] = []
-    for one in _opened(remote, pieces[start:]):
+    for one in _open_pieces_in_threads(remote, pieces[start:]):
         if run and (
             one is None
             or one.info.first != run[-1].info.last + 1
@@ -107,7 +107,7 @@ def _find_runs_to_join(remote: Remote, pieces: Sequence[PieceInfo]) -> Iterator[
         yield run
 
 
-def _opened(remote: Remote, pieces: Sequence[PieceInfo]) -> Iterator[_OpenPiece | None]:
+def _open_pieces_in_threads(remote: Remote, pieces: Sequence[PieceInfo]) -> Iterator[_OpenPiece | None]:
     """Yield these pieces with their readers; None for one that cannot be read, or is the end of a chain."""
 
     def opened(info: PieceInfo) -> _OpenPiece | None:
@@ -134,7 +134,7 @@ def _put_together(remote: Remote, chain: str, run: Sequence[_OpenPiece]) -> byte
                 rows.add(row)
                 builder.add(digest, use, data)
         builder.add_records(one.reader.records())
-        one.reader.release()
+        one.reader.forget_read_bytes()
     first, last = run[0], run[-1]
     name = f"{chain}/{first.info.first:010}-{last.info.last:010}"
     machine = last.reader.table.machine

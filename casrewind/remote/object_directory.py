@@ -30,7 +30,7 @@ class ObjectDirectory:
 
     def put_new(self, name: str, data: bytes) -> bool:
         """False if the object exists."""
-        directory, _, file = self._path(name).rpartition("/")
+        directory, _, file = self._path_of_object(name).rpartition("/")
         self._make_directories_durably(directory, is_new=name.startswith(_FIRST))
         if os.path.lexists(f"{directory}/{file}"):
             return False
@@ -48,7 +48,7 @@ class ObjectDirectory:
 
     def replace(self, name: str, data: bytes) -> None:
         """Write an object in place of what has its name."""
-        directory, _, file = self._path(name).rpartition("/")
+        directory, _, file = self._path_of_object(name).rpartition("/")
         with self._write_draft(directory, data) as (draft, _):
             os.rename(draft, f"{directory}/{file}")
             _sync_directory(directory)
@@ -65,7 +65,7 @@ class ObjectDirectory:
 
     def get(self, name: str, start: int, end: int | None) -> bytes:
         """The bytes of an object, or a range of them: what there is of it."""
-        return fsio.read_file(self._path(name), None if end is None else end - start, start=start)
+        return fsio.read_file(self._path_of_object(name), None if end is None else end - start, start=start)
 
     def list(self, prefix: str, after: str) -> Iterator[tuple[str, int, int]]:
         """(name, size, time of its last change in ns) of each object below `prefix`, "" for all, in any order. A
@@ -91,14 +91,14 @@ class ObjectDirectory:
     def delete(self, names: Sequence[str]) -> None:
         """An object that is gone already is no error. A directory goes with the last object in it."""
         for name in names:
-            path = self._path(name)
+            path = self._path_of_object(name)
             with suppress(FileNotFoundError):
                 os.unlink(path)
             if "/" in name:
                 with suppress(OSError):
                     os.rmdir(os.path.dirname(path))
 
-    def _path(self, name: str) -> str:
+    def _path_of_object(self, name: str) -> str:
         if any(part in ("", ".", "..") for part in name.split("/")):
             raise OSError(errno.EINVAL, "no name of an object", name)
         return os.path.join(self._root, name)

@@ -85,14 +85,14 @@ class Objects:
         """Write an object durably. False: it is there already, and stays as it is."""
         with self._request(PUT):
             created = self._place.put_new(name, data)
-        self._count(PUT, 1, sent=len(data))
+        self._count_request_and_bytes(PUT, 1, sent=len(data))
         return created
 
     def replace(self, name: str, data: bytes) -> None:
         """Write an object durably, in place of what has its name."""
         with self._request(PUT):
             self._place.replace(name, data)
-        self._count(PUT, 1, sent=len(data))
+        self._count_request_and_bytes(PUT, 1, sent=len(data))
 
     def get(self, name: str, start: int = 0, end: int | None = None) -> bytes:
         """The bytes of an object from `start` to before `end`: what there is of them. Raises ObjectGone."""
@@ -102,9 +102,9 @@ class Objects:
             try:
                 data = self._place.get(name, start, end)
             except FileNotFoundError:
-                self._count(GET, 1)
+                self._count_request_and_bytes(GET, 1)
                 raise ObjectGone(name) from None
-        self._count(GET, 1, received=len(data))
+        self._count_request_and_bytes(GET, 1, received=len(data))
         return data
 
     def list(self, prefix: str = "", after: str = "", most: int | None = None) -> list[ObjectInfo]:
@@ -115,7 +115,7 @@ class Objects:
             found = list(islice(rows, most if isinstance(self._place, _Bucket) else None))
             if any(one > later for one, later in pairwise(found)):
                 found = sorted((*found, *rows))
-        self._count(LIST, max(1, -(-len(found) // _PAGE)))
+        self._count_request_and_bytes(LIST, max(1, -(-len(found) // _PAGE)))
         return found
 
     def delete(self, names: Sequence[str]) -> None:
@@ -123,9 +123,9 @@ class Objects:
         for at in range(0, len(names), _PAGE):
             with self._request(DELETE):
                 self._place.delete(names[at : at + _PAGE])
-            self._count(DELETE, 1)
+            self._count_request_and_bytes(DELETE, 1)
 
-    def _count(self, verb: str, requests: int, *, sent: int = 0, received: int = 0) -> None:
+    def _count_request_and_bytes(self, verb: str, requests: int, *, sent: int = 0, received: int = 0) -> None:
         with self._counting:
             self.requests[verb] = self.requests.get(verb, 0) + requests
             self.sent_bytes += sent

@@ -289,7 +289,7 @@ class PieceReader:
         if length > min(MOST_TABLE, end - len(MAGIC)):
             raise self._damage_error("its table is longer than it may be")
         self._box = keys.box(self.mac, name)
-        table = self._open(_TABLE_NUMBER, self._bytes_of_range(end - length, end), MOST_TABLE)
+        table = self._unseal(_TABLE_NUMBER, self._bytes_of_range(end - length, end), MOST_TABLE)
         try:
             self.table = _decode_table(table, end - length - len(MAGIC))
         except (errors.ManifestCorrupt, ValueError) as error:
@@ -318,7 +318,7 @@ class PieceReader:
             raise self._damage_error("it is cut")
         return data
 
-    def _open(self, number: int, sealed: bytes, most: int, length: int | None = None) -> bytes:
+    def _unseal(self, number: int, sealed: bytes, most: int, length: int | None = None) -> bytes:
         try:
             return packs.decompress(self._box.open(number, sealed), most, length)
         except seal.Unsealed:
@@ -326,7 +326,7 @@ class PieceReader:
         except errors.BlobCorrupt as error:
             raise self._damage_error(str(error)) from error
 
-    def _frames(self, numbers: Iterable[int]) -> Iterator[tuple[int, bytes]]:
+    def _read_frames(self, numbers: Iterable[int]) -> Iterator[tuple[int, bytes]]:
         """Yield the plain bytes of these frames, in order. Close ones are read at once."""
         for group in self._groups_to_read_at_once(numbers):
             start = self._starts[group[0]] if group[0] else 0
@@ -336,7 +336,7 @@ class PieceReader:
             for number in group:
                 frame = self.table.frames[number]
                 first = self._starts[number] - start
-                yield number, self._open(number, data[first : first + frame.sealed], frame.plain, frame.plain)
+                yield number, self._unseal(number, data[first : first + frame.sealed], frame.plain, frame.plain)
 
     def _groups_to_read_at_once(self, numbers: Iterable[int]) -> Iterator[list[int]]:
         group: list[int] = []
@@ -349,12 +349,12 @@ class PieceReader:
         if group:
             yield group
 
-    def release(self) -> None:
+    def forget_read_bytes(self) -> None:
         """Give back the memory of the bytes that were read. They are read again if they are needed."""
         self._tail, self._tail_start = b"", self._size
 
     @property
-    def held(self) -> int:
+    def bytes_held(self) -> int:
         """Bytes that the reader has in memory, about."""
         return len(self._tail) + self.table.blobs.table_bytes + _READER
 
@@ -375,13 +375,13 @@ class PieceReader:
 
     def frame(self, number: int) -> bytes:
         """The plain bytes of one frame."""
-        return next(self._frames([number]))[1]
+        return next(self._read_frames([number]))[1]
 
     def records(self) -> list[tuple[int, int, bytes]]:
         """The ledger records: (kind, sequence number, payload)."""
         found = []
         first = self.table.records
-        for _, data in self._frames(range(first, len(self.table.frames)) if first >= 0 else ()):
+        for _, data in self._read_frames(range(first, len(self.table.frames)) if first >= 0 else ()):
             position = 0
             while position < len(data):
                 start = position + _RECORD.size
@@ -398,7 +398,7 @@ class PieceReader:
         """Yield (digest, use, data) of every blob. They are not hashed here."""
         rows = groupby(self.table.blobs, lambda blob: blob.frame)  # each frame has one, but for those of records
         number = self.table.records if self.table.records >= 0 else len(self.table.frames)
-        for (_, data), (_, blobs) in zip(self._frames(range(number)), rows, strict=True):
+        for (_, data), (_, blobs) in zip(self._read_frames(range(number)), rows, strict=True):
             for blob in blobs:
                 yield blob.digest, blob.use, data[blob.offset : blob.offset + blob.length]
 
@@ -409,6 +409,6 @@ class PieceReader:
         for blob in self.table.blobs:
             if blob.digest in wanted:
                 found.setdefault(blob.frame, []).append(blob)
-        for number, data in self._frames(found):
+        for number, data in self._read_frames(found):
             for blob in found[number]:
                 yield blob.digest, blob.use, data[blob.offset : blob.offset + blob.length]

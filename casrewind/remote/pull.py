@@ -167,7 +167,7 @@ def _read_ahead(remote: Remote, chains: Sequence[tuple[str, Sequence[PieceInfo]]
     def opened(one: tuple[str, Sequence[PieceInfo]]) -> tuple[str, ChainReader]:
         reader = ChainReader(remote.objects, remote.keys, one[1])
         with suppress(PieceDamaged):  # it is named when the piece is read
-            reader.reader(len(one[1]) - 1)
+            reader.open_reader(len(one[1]) - 1)
         return one[0], reader
 
     with ThreadPoolExecutor(8) as threads:
@@ -191,7 +191,7 @@ def _read_newest(chain: str, reader: ChainReader, read: ReadChain, names: set[st
     name = read.machine
     try:
         for at in reversed(range(len(reader.pieces))):
-            opened = reader.reader(at)
+            opened = reader.open_reader(at)
             if opened.is_end:
                 break
             name = name or _name_of_machine(names, chain, opened.table.machine)
@@ -220,7 +220,7 @@ def _read_new(chain: str, reader: ChainReader, read: ReadChain, names: set[str])
             found.problems.append(f"{names_of([missing])} of {shown} {'is' if missing[0] == missing[1] else 'are'} missing")
             break
         try:
-            opened = reader.reader(at)
+            opened = reader.open_reader(at)
             if piece.first == next_number and opened.table.before != found.read.mac:
                 raise PieceDamaged(f"piece {piece.first} of {shown} does not follow the piece before it")
             if opened.table.records >= 0:
@@ -242,7 +242,7 @@ def _read_new(chain: str, reader: ChainReader, read: ReadChain, names: set[str])
 def _is_end(reader: ChainReader, at: int) -> bool:
     """True if a piece ends its chain: a purge emptied the pieces before it."""
     try:
-        return reader.reader(at).is_end
+        return reader.open_reader(at).is_end
     except PieceDamaged:
         return False
 
@@ -335,10 +335,10 @@ def store_arriving(
     the file `sent` for each blob that came."""
     with context.store.writing() as writer:
         fetcher = Fetcher(context, writer, found.reader, rows)
-        kept = fetcher.complete([point for _, point in arriving.points])
+        kept = fetcher.fetch_and_find_complete([point for _, point in arriving.points])
         fetcher.make_durable()
         arrived = arriving._replace(points=[one for one in arriving.points if one[1].id in kept])
-        found.reader.forget()
+        found.reader.forget_all_read()
         if before_records is not None:
             before_records([point for _, point in arrived.points])
         store_records(context, arrived)
@@ -370,7 +370,7 @@ class Fetcher:
         self._context, self._writer, self._reader, self._rows = context, writer, reader, rows
         self._kept = 0
 
-    def complete(self, points: Sequence[Checkpoint]) -> set[str]:
+    def fetch_and_find_complete(self, points: Sequence[Checkpoint]) -> set[str]:
         """Fetch what these checkpoints need. Returns the ids of those that are complete now."""
         while True:
             if self._fetch_what_is_needed(points):
@@ -452,7 +452,7 @@ class Fetcher:
         """Sentences about damaged pieces, if `lost` checkpoints could not be taken."""
         if not lost:
             return []
-        numbers = [f"{self._reader.info(at).last}" for at in sorted(self._reader.damaged)]
+        numbers = [f"{self._reader.info_of_piece(at).last}" for at in sorted(self._reader.damaged)]
         what = f"{'pieces' if len(numbers) > 1 else 'piece'} {', '.join(numbers)} of {machine}" if numbers else f"what {machine} pushed"
         verb = "are" if len(numbers) > 1 else "is"
         others = "was" if taken == 1 else "were"

@@ -78,14 +78,14 @@ def push(
     with context.store.hold_push_lock(), context.store.hold_shared_lock():
         pushing = _Push(context, remote)
         if dry_run:
-            return pushing.count()
-        notes = pushing.begin(anew=anew)
+            return pushing.count_what_would_be_sent()
+        notes = pushing.settle_earlier_push(anew=anew)
         try:
-            done = pushing.run(points)
+            done = pushing.send_all_or_only(points)
         except _Copied:
             remote.files.begin_chain()
             notes.append(COPIED)
-            done = _Push(context, remote).run()
+            done = _Push(context, remote).send_all_or_only()
         left = pushing.empty_ended_chains(notes)
         size, requests = remote.objects.sent_bytes, sum(remote.objects.requests.values())
         _note_success(context, remote)
@@ -155,7 +155,7 @@ class _Push:
         """The rows of blobs in the piece that is being built."""
         self._blobs = 0
 
-    def begin(self, *, anew: bool) -> list[str]:
+    def settle_earlier_push(self, *, anew: bool) -> list[str]:
         """Settle what an earlier push left. With `anew`, end the chain. Returns what a person has to know."""
         files, notes = self._files, []
         if anew or files.is_purged():
@@ -267,14 +267,14 @@ class _Push:
             whole += [point] if all(is_sound[digest] for digest in content) else []
         return whole
 
-    def count(self) -> Pushed:
+    def count_what_would_be_sent(self) -> Pushed:
         """What a push would send, in plain bytes."""
         points, _, _ = self._records_to_send()
         marker = self._unsent_blobs(points)
         blobs = [*marker.content, *(digest for _, digest in marker.followed)]
         return Pushed(len(points), len(blobs), sum(self._store.lengths(blobs).values()), 0, dry_run=True)
 
-    def run(self, only: Sequence[Checkpoint] | None = None) -> tuple[int, int]:
+    def send_all_or_only(self, only: Sequence[Checkpoint] | None = None) -> tuple[int, int]:
         """Send everything, or only these checkpoints. Returns the numbers of checkpoints and blobs."""
         points, others, now = self._records_to_send()
         if only is not None:

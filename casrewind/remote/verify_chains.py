@@ -129,7 +129,7 @@ class _ChainCheck:
                 self._add_missing(last + 1, piece.first - 1)
                 mac = b""
             try:
-                opened = self._reader.reader(at)
+                opened = self._reader.open_reader(at)
                 self._machine = self._machine or opened.table.machine
                 if mac and piece.first == last + 1 and opened.table.before != mac:
                     self._problems.append(f"{names_of([piece])} of {self._machine_or_chain} does not follow the piece before it")
@@ -149,7 +149,7 @@ class _ChainCheck:
     def _is_ended(self, at: int) -> bool:
         """True if the piece is the end of a chain, whose other pieces are emptied."""
         try:
-            return self._reader.reader(at).is_end
+            return self._reader.open_reader(at).is_end
         except PieceDamaged:
             return False
 

@@ -34,7 +34,7 @@ class BisectRows:
 
     def record(self, row: BisectRow) -> None:
         """Record a bisect, in place of what was recorded for its process. Raises OSError."""
-        unsynced_json_rows.write_row(self._store, self._path(row), row)
+        unsynced_json_rows.write_row(self._store, self._path_of_row(row), row)
 
     def all(self) -> list[BisectRow]:
         """All rows."""
@@ -42,8 +42,8 @@ class BisectRows:
 
     def forget(self, row: BisectRow) -> None:
         """Remove a row. Errors are ignored: once its process is gone, the row holds nothing."""
-        unsynced_json_rows.remove_row(self._path(row))
+        unsynced_json_rows.remove_row(self._path_of_row(row))
 
-    def _path(self, row: BisectRow) -> str:
+    def _path_of_row(self, row: BisectRow) -> str:
         name = digests.of(f"{row.pid} {row.pid_start}".encode("utf-8", "surrogatepass"))
         return os.path.join(self._place, name[:12].hex() + unsynced_json_rows.END)

@@ -35,11 +35,11 @@ class OriginRows:
 
     def record(self, origin: Origin) -> None:
         """Record a directory, in place of what was recorded for its path. Raises OSError."""
-        unsynced_json_rows.write_row(self._store, self._path(origin.directory), origin)
+        unsynced_json_rows.write_row(self._store, self._path_of_row(origin.directory), origin)
 
     def find(self, directory: str) -> Origin | None:
         """The row of a real path."""
-        return unsynced_json_rows.read_row(self._path(directory), Origin)
+        return unsynced_json_rows.read_row(self._path_of_row(directory), Origin)
 
     def all(self) -> list[Origin]:
         """All rows, newest first."""
@@ -47,7 +47,7 @@ class OriginRows:
 
     def forget(self, directory: str) -> None:
         """Remove the row of a real path. Errors are ignored."""
-        unsynced_json_rows.remove_row(self._path(directory))
+        unsynced_json_rows.remove_row(self._path_of_row(directory))
 
-    def _path(self, directory: str) -> str:
+    def _path_of_row(self, directory: str) -> str:
         return os.path.join(self._place, digests.of(os.fsencode(directory))[:12].hex() + unsynced_json_rows.END)

@@ -110,11 +110,11 @@ def _open_project(options: argparse.Namespace) -> AbstractContextManager[Context
     return open_until_end(options.directory, settings._replace(deadline=_DEADLINE), create=False)
 
 
-def _references(prefix: str, options: argparse.Namespace) -> Candidates:
+def _offer_references(prefix: str, options: argparse.Namespace) -> Candidates:
     with _open_project(options) as context:
         everything = context.store.checkpoints()
         mine = [pair for pair in everything if is_listed(pair[0], context.root.key)]
-        turns = _turns(prefix, context) | _machine_names(prefix, context)
+        turns = _offer_turns(prefix, context) | _offer_machine_names(prefix, context)
     found = {word: _checkpoint_description(*pair) for word, pair in zip(("last", "prev"), mine, strict=False)}
     found |= turns
     here = [pair for pair in everything if not pair[0].more.machine]
@@ -124,7 +124,7 @@ def _references(prefix: str, options: argparse.Namespace) -> Candidates:
     return found | {pair[0].id: _checkpoint_description(*pair) for pair in (everything if prefix else mine[:_SHOWN])}
 
 
-def _machine_names(prefix: str, context: Context) -> Candidates:
+def _offer_machine_names(prefix: str, context: Context) -> Candidates:
     """The names of other machines, each with its colon; behind a name that was typed, the turns of that machine."""
     known = lookup.machines(context.store.checkpoints())
     found = {f"{name}:": "another machine" for name in known} | ({REMOTE: "the other machine"} if len(known) == 1 else {})
@@ -133,11 +133,11 @@ def _machine_names(prefix: str, context: Context) -> Candidates:
     place = lookup.machine_place(context, f"{prefix}@")
     typed = prefix.partition(":")[0]
     return {f"{typed}:last": "its newest checkpoint"} | {
-        f"{typed}:{word}": text for word, text in _turns(prefix.partition(":")[2] or "@", context, place).items()
+        f"{typed}:{word}": text for word, text in _offer_turns(prefix.partition(":")[2] or "@", context, place).items()
     }
 
 
-def _turns(prefix: str, context: Context, place: ReferencePlace | None = None) -> Candidates:
+def _offer_turns(prefix: str, context: Context, place: ReferencePlace | None = None) -> Candidates:
     """The numbers of turns, with the `@` unless a digit was typed, and with `after:` where that was begun."""
     sign = "" if prefix[:1].isdigit() else "after:@" if prefix.startswith("after") else "@"
     if not prefix.startswith(sign) and not sign.startswith(prefix):
@@ -148,9 +148,9 @@ def _turns(prefix: str, context: Context, place: ReferencePlace | None = None) -
     return {f"{sign}{turn.n}": _one_line(f"{side} {turn.prompt}", turn.started_ns) for turn in turns}
 
 
-def _turn_numbers(prefix: str, options: argparse.Namespace) -> Candidates:
+def _offer_turn_numbers(prefix: str, options: argparse.Namespace) -> Candidates:
     with _open_project(options) as context:
-        return _turns(prefix, context) | _machine_names(prefix, context)
+        return _offer_turns(prefix, context) | _offer_machine_names(prefix, context)
 
 
 def _checkpoint_description(point: Checkpoint, marked: Marked) -> str:
@@ -166,15 +166,15 @@ def _one_line(text: str, moment: int | None) -> str:
     return "".join(character for character in said if character.isprintable())
 
 
-def _ref_and_path(prefix: str, options: argparse.Namespace) -> Candidates:
+def _offer_references_and_their_paths(prefix: str, options: argparse.Namespace) -> Candidates:
     """Completes REF:PATH: checkpoints before the colon, stored paths after it."""
     if ":" not in prefix:
-        return {f"{word}:": text for word, text in _references(prefix, options).items()}
+        return {f"{word}:": text for word, text in _offer_references(prefix, options).items()}
     with _open_project(options) as context:
         try:
             point, given = lookup.checkpoint_and_path(context, prefix)
         except errors.CasrewindError:
-            if found := _machine_names(prefix, context):
+            if found := _offer_machine_names(prefix, context):
                 return {f"{word}:": text for word, text in found.items()}
             raise
         return _paths_in_checkpoint(context, point, prefix.removesuffix(given), given, options)
@@ -185,10 +185,10 @@ def _paths_in_checkpoint(context: "Context", point: Checkpoint, before: str, giv
     folder = given[: given.rfind("/") + 1]
     (place,) = roots.paths_below_root(context.root.path, [folder or "."], options.directory)
     names = manifest.Finder(context.store.load_tree, point.tree).entries_of_directory(place).items()
-    return dict(_candidates(((name, entry.kind == "dir") for name, entry in names), before + folder))
+    return dict(_pairs_of_candidates(((name, entry.kind == "dir") for name, entry in names), before + folder))
 
 
-def _candidates(names: Iterable[tuple[bytes, bool]], before: str) -> Iterable[tuple[str, str]]:
+def _pairs_of_candidates(names: Iterable[tuple[bytes, bool]], before: str) -> Iterable[tuple[str, str]]:
     """Pairs (candidate, "") of the names that are valid text. Directories end in a slash."""
     for name, is_directory in names:
         try:
@@ -201,16 +201,16 @@ def _paths_on_disk(given: str, options: argparse.Namespace) -> Candidates:
     """Paths in the worktree, or anywhere else on the disk."""
     folder = given[: given.rfind("/") + 1]
     with os.scandir(os.path.join(os.fsencode(options.directory), os.fsencode(os.path.expanduser(folder))) or b".") as entries:
-        found = dict(_candidates(((entry.name, entry.is_dir()) for entry in entries), folder))
+        found = dict(_pairs_of_candidates(((entry.name, entry.is_dir()) for entry in entries), folder))
     hidden = given.rpartition("/")[2].startswith(".")
     return {path: "" for path in found if hidden or not path[len(folder) :].startswith(".")}
 
 
-def _directories(given: str, options: argparse.Namespace) -> Candidates:
+def _offer_directories(given: str, options: argparse.Namespace) -> Candidates:
     return {path: "" for path in _paths_on_disk(given, options) if path.endswith("/")}
 
 
-def _paths(given: str, options: argparse.Namespace) -> Candidates:
+def _offer_paths(given: str, options: argparse.Namespace) -> Candidates:
     """Paths in the worktree and in the newest checkpoint. Empty if the command line has to name a checkpoint first."""
     if getattr(options, "ref", "") is None:
         return {}
@@ -225,38 +225,38 @@ def _paths(given: str, options: argparse.Namespace) -> Candidates:
         return found
 
 
-def _agents(_given: str, _options: argparse.Namespace) -> Candidates:
+def _offer_agents(_given: str, _options: argparse.Namespace) -> Candidates:
     return {client.name: client.title for client in agents.load_clients()}
 
 
-def _sessions(_given: str, options: argparse.Namespace) -> Candidates:
+def _offer_sessions(_given: str, options: argparse.Namespace) -> Candidates:
     with _open_project(options) as context:
         newest = reversed(lookup.checkpoints_of(context))
         return {point.session: f"{point.agent}, {age_in_words(point.created_ns)}" for point, _ in newest if point.session}
 
 
-def _references_and_paths(given: str, options: argparse.Namespace) -> Candidates:
+def _offer_references_and_paths(given: str, options: argparse.Namespace) -> Candidates:
     try:
-        return _references(given, options) | _paths(given, options)
+        return _offer_references(given, options) | _offer_paths(given, options)
     except errors.CasrewindError:
-        if found := _paths(given, options):
+        if found := _offer_paths(given, options):
             return found
         raise
 
 
-def _commands(_given: str, _options: argparse.Namespace) -> Candidates:
+def _offer_commands(_given: str, _options: argparse.Namespace) -> Candidates:
     return {name: command.help for name, command in COMMANDS.items() if name != _NOT_TYPED}
 
 
 _KINDS: dict[str, Offer] = {
-    "REF": _references,
-    "back N": _turn_numbers,
-    "REF | PATH": _references_and_paths,
-    "COMMAND": _commands,
-    "REF:PATH": _ref_and_path,
-    "PATH": _paths,
-    "DIR": _directories,
-    "OLD": _directories,
-    "AGENT": _agents,
-    "ID": _sessions,
+    "REF": _offer_references,
+    "back N": _offer_turn_numbers,
+    "REF | PATH": _offer_references_and_paths,
+    "COMMAND": _offer_commands,
+    "REF:PATH": _offer_references_and_their_paths,
+    "PATH": _offer_paths,
+    "DIR": _offer_directories,
+    "OLD": _offer_directories,
+    "AGENT": _offer_agents,
+    "ID": _offer_sessions,
 }

@@ -127,21 +127,21 @@ def _is_in(sessions: dict[str, int | None] | None, session: str, moment: int) ->
 def list_turns(context: Context, options: "ParsedOptions", done: Done) -> int:
     """casrewind list."""
     if not os.environ.get(launch.INSIDE):
-        return _list(context, options, done)
+        return _list_turns_or_checkpoints(context, options, done)
     set_width(_COLUMNS)
     try:
-        return _list(context, options, done)
+        return _list_turns_or_checkpoints(context, options, done)
     finally:
         set_width(None)
 
 
-def _list(context: Context, options: "ParsedOptions", done: Done) -> int:
+def _list_turns_or_checkpoints(context: Context, options: "ParsedOptions", done: Done) -> int:
     if options.remote:
         return _list_remote(context, options, done)
     with context.store.hold_shared_lock():
         timeline = _Timeline(context, options)
         chosen = _Filter(context, options, timeline.view, ReferencePlace(context.root.key, "", ""))
-        steps = timeline.steps(chosen)
+        steps = timeline.selected_rows_in_parts(chosen)
         rows = [] if options.all and not options.json else next(steps, [])
     points = _selected_checkpoints(timeline.everything, chosen, options) if options.all or options.json else []
     done()
@@ -183,7 +183,7 @@ class _Timeline:
         self.view = TurnView(context, everything=self.everything, needs_operations=False) if self._part is None else self._part.view
         if any(turn.to_now for turn in self.view.turns):
             with suppress(errors.CasrewindError):  # then such a turn is not counted
-                self.view.scan()
+                self.view.scan_worktree()
 
     def _newest(self) -> "NewestTurns | None":
         options = self._options
@@ -217,7 +217,7 @@ class _Timeline:
 
         return self._context.store.count_listed_checkpoints(self._context.root.key) <= SHORT
 
-    def steps(self, chosen: _Filter) -> Iterator[list[Row]]:
+    def selected_rows_in_parts(self, chosen: _Filter) -> Iterator[list[Row]]:
         """Yield the selected rows in parts. JSON and the reverse order need all rows in one part.
 
         `-n` counts turns, or rows if the view has no turns.
@@ -265,7 +265,7 @@ def _list_remote(context: Context, options: "ParsedOptions", done: Done) -> int:
     else:
         with pager(options):
             for part in parts:
-                part.print(options, lookup.current_id(context))
+                part.print_heading_and_rows(options, lookup.current_id(context))
     return errors.StoreDamaged.exit_code if any(map(_is_damaged, (row for part in parts for row in part.rows))) else OK
 
 
@@ -292,7 +292,7 @@ class _MachineRows:
         root = shapes.path(self._own[0][0].root, "root")
         return {"machine": self._place.machine, **root, **_list_json(self._view, self._selected_checkpoints, self.rows, current)}
 
-    def print(self, options: "ParsedOptions", current: str) -> None:
+    def print_heading_and_rows(self, options: "ParsedOptions", current: str) -> None:
         """Print a line for the machine, and its rows."""
         newest, turns = self._own[0][0], self._view.turns
         if not options.oneline:

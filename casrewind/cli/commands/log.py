@@ -62,7 +62,7 @@ def log(context: "Context", options: "ParsedOptions", done: Done) -> int:
     everything = context.store.checkpoints() if len(scope) > 1 else ()
     found = [PathHistory(context, path, safety=options.all, search=search, everything=everything) for path in scope]
     makers = _Makers(context, found[0])
-    parts = [one.parts(options.number) for one in found]
+    parts = [one.read_changes_in_parts(options.number) for one in found]
     if options.json:
         whole = [list(chain.from_iterable(some)) for some in parts]
         done()

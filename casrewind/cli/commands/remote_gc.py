@@ -54,7 +54,7 @@ def remote_gc(context: "Context", options: "ParsedOptions", done: Done) -> int:
         _print_removed(gone.chains)
         if pushed and plan.mine:
             anew = f"{plural(pushed.checkpoints, 'checkpoint')} anew ({human_size(pushed.size)})"
-            print_line(f"removed {_forgotten(plan.mine)}; pushed {anew}")
+            print_line(f"removed {_forgotten_in_words(plan.mine)}; pushed {anew}")
         for note in notes:
             print_line(note)
     for one in gone.spared:
@@ -97,7 +97,7 @@ def _show_plan(plan: _Plan, options: "ParsedOptions") -> int:
     return OK
 
 
-def _forgotten(mine: "ForgottenPushes") -> str:
+def _forgotten_in_words(mine: "ForgottenPushes") -> str:
     return f"{plural(mine.forgotten, 'checkpoint')} of this machine that gc has forgotten"
 
 
@@ -125,10 +125,10 @@ def _print_plan(plan: _Plan, options: "ParsedOptions") -> None:
         size = f"{plural(one.checkpoints, 'checkpoint')}, {human_size(one.size)}"
         print_line(f"  - {_name(one)}: {size}, last push {age_in_words(one.newest_ns)}")
     if mine and not mine.kept:
-        print_line(f"  - {_forgotten(mine)}, the newest from {age_in_words(mine.newest_ns)}")
+        print_line(f"  - {_forgotten_in_words(mine)}, the newest from {age_in_words(mine.newest_ns)}")
         print_line(f"    first pushes the other {plural(mine.checkpoints, 'checkpoint')} anew, then removes {human_size(mine.size)}")
     elif mine:
-        print_line(f"  kept: {_forgotten(mine)}: {printable(mine.kept)}")
+        print_line(f"  kept: {_forgotten_in_words(mine)}: {printable(mine.kept)}")
     for one in plan.kept:
         print_line(f"  kept: {_name(one)}, last push {age_in_words(one.newest_ns)}: {printable(one.kept)}")
 
@@ -137,7 +137,7 @@ def _print_json(plan: _Plan, options: "ParsedOptions", left: "Sequence[str]", no
     mine, opened = plan.mine, plan.remote
     print_json({
         "url": opened.config.url, "machine": opened.config.machine, "dry_run": options.dry_run, "keep_seconds": plan.keep or None,
-        "removed": [_shape(one) for one in plan.going], "kept": [{**_shape(one), "reason": one.kept} for one in plan.kept],
+        "removed": [_chain_json(one) for one in plan.going], "kept": [{**_chain_json(one), "reason": one.kept} for one in plan.kept],
         "forgotten": mine and {
             "checkpoints": mine.forgotten, "newest_at": time_of(mine.newest_ns), "pushed_anew": mine.checkpoints, "size": mine.size,
             "kept": mine.kept or None,
@@ -146,6 +146,6 @@ def _print_json(plan: _Plan, options: "ParsedOptions", left: "Sequence[str]", no
     })  # fmt: skip
 
 
-def _shape(one: "OldChain") -> "dict[str, object]":
+def _chain_json(one: "OldChain") -> "dict[str, object]":
     shape = {"chain": one.chain, "machine": one.machine, "checkpoints": one.checkpoints, "size": one.size}
     return {**shape, "pushed_at": time_of(one.newest_ns)}

@@ -168,7 +168,7 @@ class Words:
         """A turn with its changes. A turn that has no end yet is compared with the files as they are."""
         view = self.view_with(turn)
         if turn.to_now and turn.before is not None:
-            view.scan()
+            view.scan_worktree()
         return view.with_changes(turn)
 
     def known_states(self, turn: "Turn") -> list[Checkpoint]:

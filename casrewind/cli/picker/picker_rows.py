@@ -123,7 +123,7 @@ def _has_all_words(timeline: PickerTimeline, row: PickerRow, wanted: Sequence[st
     item = row.item
     parts = [number_of_turn(row), row_title(timeline, row), agent_and_session(row), row.target]
     if not isinstance(item, Checkpoint):
-        parts.append(searchable_texts(item, _words(timeline, item)))
+        parts.append(searchable_texts(item, _row_words(timeline, item)))
     if isinstance(item, Turn):
         parts += [item.session, item.id, item.branch]
         parts += [label_of(timeline.points[one], timeline.marks[one]) for one in item.checkpoints]
@@ -148,20 +148,20 @@ def row_title(timeline: PickerTimeline, row: PickerRow) -> str:
     item = row.item
     if isinstance(item, Checkpoint):
         return _point_title(item, timeline.marks.get(item.id, UNMARKED))
-    found = _words(timeline, item).title
+    found = _row_words(timeline, item).title
     if not isinstance(item, Turn):
         return found
     label = _turn_label(timeline, item)
     return (f"[{label}] " if label else "") + found + (" …" if len(item.prompt.strip().splitlines()) > 1 else "")
 
 
-def _words(timeline: PickerTimeline, item: Row) -> RowWords:
+def _row_words(timeline: PickerTimeline, item: Row) -> RowWords:
     return words_of(item, timeline.named or timeline.points, timeline.marks, timeline.sides)
 
 
 def title_ending(timeline: PickerTimeline, row: PickerRow) -> str:
     """The words after a title that are never left out."""
-    return "" if isinstance(row.item, Checkpoint) else _words(timeline, row.item).ending
+    return "" if isinstance(row.item, Checkpoint) else _row_words(timeline, row.item).ending
 
 
 def remark_on(timeline: PickerTimeline, row: PickerRow) -> str:
@@ -169,7 +169,7 @@ def remark_on(timeline: PickerTimeline, row: PickerRow) -> str:
     item = row.item
     if isinstance(item, Checkpoint):
         return ""
-    found = _words(timeline, item)
+    found = _row_words(timeline, item)
     running = " (running)" if isinstance(item, Turn) and item.running else ""
     return running + found.ending + (f" {found.note}" if found.note else "")
 
@@ -250,6 +250,6 @@ def is_taken_back(row: PickerRow) -> bool:
 def is_pinned(timeline: PickerTimeline, row: PickerRow) -> bool:
     """True if a row has the sign of what is pinned. A checkpoint has it for a label that keeps it, too."""
     if not isinstance(row.item, Checkpoint):
-        return _words(timeline, row.item).is_pinned
+        return _row_words(timeline, row.item).is_pinned
     marked = timeline.marks.get(row.item.id, UNMARKED)
     return marked.pinned or (row.item.id in timeline.points and is_kept_by_mark(row.item, marked))

@@ -116,11 +116,11 @@ class TimelineModel:
 
     def first_timeline(self) -> PickerTimeline:
         """The first rows with their changes, and all further turns that are known without changes."""
-        self._waiting, self._read = filter(is_shown, self._rows()), []
+        self._waiting, self._read = filter(is_shown, self._read_all_rows()), []
         self._inside, self._elsewhere, self._step = {}, [], _STEP
         return self._read_more(_FIRST)
 
-    def _rows(self) -> Iterator[Row]:
+    def _read_all_rows(self) -> Iterator[Row]:
         """Yield all rows. Those that the newest checkpoints are enough for come before the others are read."""
         self._part, read = read_some(self._context, self._seen), 0
         if self._part is not None:

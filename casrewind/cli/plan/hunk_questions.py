@@ -56,7 +56,7 @@ class _Part(NamedTuple):
 def ask_for_each_change(found: "Comparison", stream: TextIO) -> dict[bytes, Edit]:
     """Ask about each change, in the order of a patch. Returns what is chosen, by path; {} if nothing is."""
     edits: dict[bytes, Edit] = {}
-    for change, below in _grouped(found.changes):
+    for change, below in _group_with_changes_below(found.changes):
         questions = _FileQuestions(found, change, below, stream)
         goes_on = questions.ask_for_each_part()
         edits.update(questions.chosen_edits())
@@ -65,7 +65,7 @@ def ask_for_each_change(found: "Comparison", stream: TextIO) -> dict[bytes, Edit
     return edits
 
 
-def _grouped(changes: Sequence[Change]) -> Iterator[tuple[Change, list[Change]]]:
+def _group_with_changes_below(changes: Sequence[Change]) -> Iterator[tuple[Change, list[Change]]]:
     """Each change that is asked about; with those below it, if a directory takes the place of something else, or loses its
     own, or is empty. Any other directory comes and goes with what is in it."""
     counted = counted_changes(changes)

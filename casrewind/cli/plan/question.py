@@ -83,7 +83,7 @@ class PlanQuestion:
             return self._is_agreed_or_print_plan(plan, strange)
         if self._is_asked or self._is_shown or self._options.json:
             self.find_outside_edits(plan.actions)
-        notes = self._notes(plan)
+        notes = self._notes_on_plan(plan)
         if not (self._is_asked or self._is_shown):
             print_lines(line._replace(is_remark=True) for line in notes)
             return True
@@ -125,7 +125,7 @@ class PlanQuestion:
 
             self.outside = edited_outside(self._context, self._since, actions)
 
-    def _notes(self, plan: Plan) -> list[Line]:
+    def _notes_on_plan(self, plan: Plan) -> list[Line]:
         return [*self.notes, *restored.unprotected_lines(lost_rules(self._context, plan.actions))]
 
     def _lines_below_title(self, plan: Plan, strange: tuple[bytes, ...], option_that_keeps: str) -> list[Line]:
@@ -172,7 +172,7 @@ class PlanQuestion:
         assert self._typed is not None
         if self._typed.code is not None:
             yield Line("that plan is no longer the same; nothing was changed. The plan now:")
-        yield from self._notes(plan)
+        yield from self._notes_on_plan(plan)
         yield restored.headline(self._title(), plan)
         yield from self._lines_below_title(plan, strange, restored.OPTION)
         yield Line("nothing has changed yet; to go ahead, type:")
