@@ -29,6 +29,13 @@ def printable(path: bytes | str | os.PathLike[str]) -> str:
     return text if text.isprintable() else "".join(escaped)
 
 
+def shell_quoted(word: bytes | str) -> str:
+    """A word quoted for a shell, and printable."""
+    import shlex
+
+    return shlex.quote(printable(word))
+
+
 def store_error(error: OSError, doing: str, path: bytes | str) -> errors.CasrewindError:
     """The casrewind error for an OSError on a store file, or for a full disk anywhere."""
     reason = reason_of(error)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 from .. import errors
 from .._typing import NamedTuple
-from ..messages import printable
+from ..messages import printable, shell_quoted
 from ..model import diff as diffs
 from ..model import digest as digests
 from ..model import domain as domains
@@ -82,10 +82,11 @@ def _base_checkpoint_of(context: Context, directory: str, name: str) -> Checkpoi
     base = context.store.checkpoint(found.checkpoint)
     if base is None:
         what = f"{found.checkpoint}, which {name} was made from, was forgotten: what changed there cannot be told"
-        raise errors.CheckpointNotFound(what, f"compare by hand: {_BY_HAND} {_quoted(name)} .")
+        raise errors.CheckpointNotFound(what, f"compare by hand: {_BY_HAND} {shell_quoted(name)} .")
     if base.worktree != context.root.key and not base.more.machine:
         what = f"{name} was made from a checkpoint of {printable(base.root)}, not of {printable(context.root.path)}"
-        raise errors.CheckpointNotFound(what, f"casrewind -C {_quoted(os.fsdecode(base.root))} take {_quoted(os.path.realpath(directory))}")
+        hint = f"casrewind -C {shell_quoted(os.fsdecode(base.root))} take {shell_quoted(os.path.realpath(directory))}"
+        raise errors.CheckpointNotFound(what, hint)
     return base
 
 
@@ -97,17 +98,12 @@ def _not_made_error(context: Context, directory: str, name: str) -> errors.Check
     above = os.path.dirname(real)
     while above != os.path.dirname(above):
         if origin_of(context, above) is not None:
-            hint = f"casrewind take {_quoted(above)} {_quoted(os.path.relpath(real, above))}"
+            hint = f"casrewind take {shell_quoted(above)} {shell_quoted(os.path.relpath(real, above))}"
             return errors.CheckpointNotFound(f"{name} is a part of a directory that casrewind restore --to made", hint)
         above = os.path.dirname(above)
     what = f"casrewind restore --to did not make {name}, so what changed there cannot be told"
-    return errors.CheckpointNotFound(what, f"casrewind restore REF --to DIR makes one to work in; {_BY_HAND} {_quoted(name)} . compares")
-
-
-def _quoted(path: str) -> str:
-    import shlex
-
-    return shlex.quote(printable(path))
+    hint = f"casrewind restore REF --to DIR makes one to work in; {_BY_HAND} {shell_quoted(name)} . compares"
+    return errors.CheckpointNotFound(what, hint)
 
 
 def take(
@@ -178,7 +174,7 @@ class _Merger:
         changes = [each for each in changes if not is_faulty(each.path) and not _was_purged(each)]
         if self._scope and not changes and not self.kept:
             what = f"nothing changed in {self._made.name} at {', '.join(map(printable, self._scope))}"
-            raise errors.PathNotFound(what, f"casrewind take {_quoted(self._made.name)} --dry-run lists what changed")
+            raise errors.PathNotFound(what, f"casrewind take {shell_quoted(self._made.name)} --dry-run lists what changed")
         changes = self._captured_by_both(self._without_mixed_directories(changes, here), here)
         changes = self._with_missing_parents(self._without_damaged(changes), here)
         for change in changes:  # it is taken over as a revert takes a change back, from the other side

@@ -40,7 +40,7 @@ def asked(start):
         found.answers[command] = terminal.order(f"/casrewind{command}")
         found.after[command] = picture(client.project)
     found.requests_after = len(client.model.requests)
-    found.checkpoints_after_seq = client.points()
+    found.points_after = client.points()
     found.resume = re.findall(f"/resume {ID}", found.answers[" back"])[-1]
     terminal.type(found.resume)
     client.wait_for_more(len(found.points), 2)
@@ -63,7 +63,7 @@ def test_every_typed_prompt_and_its_turn_is_a_checkpoint(asked):
 
 def test_no_answer_needs_the_model_or_becomes_a_checkpoint(asked):
     assert asked.requests_after == asked.requests == 4
-    assert [point["id"] for point in asked.checkpoints_after_seq] == [point["id"] for point in asked.points]
+    assert [point["id"] for point in asked.points_after] == [point["id"] for point in asked.points]
 
 
 def test_the_list_is_shown(asked):

@@ -9,7 +9,7 @@ from functools import partial
 from ... import errors
 from ..._typing import TYPE_CHECKING, TypeVar
 from ...gitignore.rules import RULE_FILES
-from ...messages import plural, printable
+from ...messages import plural, printable, shell_quoted
 from ...model import domain as domains
 from ...ops import purge as purging
 from ...ops.purge import Gone, Purged
@@ -134,7 +134,7 @@ def _print_purged_paths(found: Purged) -> None:
         print_line(f"{'would purge' if found.dry_run else 'purged'} {_totals_in_words(found)}")
         _print_paths(found)
     for name in found.still_there[:SHOWN]:
-        remedy = f"casrewind exclude {shlex.quote(printable(name))} first, if it should not"
+        remedy = f"casrewind exclude {shell_quoted(name)} first, if it should not"
         if name == domains.PRIVATE_NAME:
             remedy = "casrewind exclude takes rules out of it"
         elif _is_rule_file(name):  # rule files are stored even if ignored

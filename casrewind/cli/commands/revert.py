@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ... import errors
 from ..._typing import TYPE_CHECKING
-from ...messages import plural, printable
+from ...messages import plural, printable, shell_quoted
 from ...model.plan import Plan
 from ...ops.execute import Restored
 from ..plan.facts import turn_title
@@ -104,9 +104,9 @@ def _named_turns(context: "Context", options: "ParsedOptions", named: words.Word
     side = named.side_named(word)
     if named.view.machine:
         what = f"{word} is a turn of {named.view.machine}: revert reverses turns of this machine"
-        raise errors.UsageError(what, f"casrewind restore {words.shell_quoted(word)} restores the state before it")
+        raise errors.UsageError(what, f"casrewind restore {shell_quoted(word)} restores the state before it")
     if side.turn is None or side.side != "before" or side.point is None:
-        raise errors.UsageError("revert takes turns, as in @2 or @4..@2", f"casrewind restore {words.shell_quoted(word)} restores a state")
+        raise errors.UsageError("revert takes turns, as in @2 or @4..@2", f"casrewind restore {shell_quoted(word)} restores a state")
     return [side.turn], turn_title(side.turn)
 
 

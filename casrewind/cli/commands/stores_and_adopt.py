@@ -1,12 +1,11 @@
 """casrewind stores and adopt: all stores of a user. They need no open project."""
 
 import os
-import shlex
 from collections.abc import Sequence
 
 from ... import config, errors, projects
 from ..._typing import TYPE_CHECKING
-from ...messages import age_in_words, plural, printable
+from ...messages import age_in_words, plural, printable, shell_quoted
 from ...ops.all_stores import Found, Pruned
 from ..show import shapes
 from ..show.shapes import path
@@ -67,7 +66,7 @@ def _print_stores(found: Sequence[Found], data: str) -> None:
     if moved is not None:
         print_line(
             f"stores --prune-missing 30d removes those of projects that are gone; a moved project keeps its checkpoints: "
-            f"casrewind adopt {shlex.quote(printable(moved))}, where it is now"
+            f"casrewind adopt {shell_quoted(moved)}, where it is now"
         )
 
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from ... import errors
 from ..._typing import TYPE_CHECKING, NamedTuple
-from ...messages import age_in_words, printable
+from ...messages import age_in_words, printable, shell_quoted
 from ...model import paths
 from ...model.checkpoint import Checkpoint
 from ...ops import lookup
@@ -283,13 +283,6 @@ def _is_existing_path(word: str, options: "ParsedOptions") -> bool:
         return bool(word) and os.path.lexists(os.path.join(options.directory, word))
     except ValueError:  # a NUL
         return False
-
-
-def shell_quoted(word: str) -> str:
-    """A word quoted for a shell."""
-    import shlex
-
-    return shlex.quote(printable(word))
 
 
 def _is_in_checkpoint(context: "Context", word: str, points: list[Checkpoint], options: "ParsedOptions") -> bool:
