@@ -68,7 +68,7 @@ class KeptEdits:
             return self._files.resolve(action, there)
         return self._left.get(path) or Kept(path, "it was edited outside of turns", benign=True, why=OUTSIDE)
 
-    def merged(self, plan: Plan) -> tuple[Merged, ...]:
+    def files_merged_by_lines(self, plan: Plan) -> tuple[Merged, ...]:
         """The files of the checked plan that are merged by lines."""
         return self._files.merged_by(plans.sort_and_pack(plan.actions))
 

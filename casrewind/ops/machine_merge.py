@@ -79,9 +79,9 @@ class MachineMerge(KeptEdits):
         lines = f"{lines_in_words(found.lines)} " if found.lines else ""
         return found._replace(reason=lines + _WHY[found.why].format(self._machine))
 
-    def merged(self, plan: Plan) -> tuple[Merged, ...]:
+    def files_merged_by_lines(self, plan: Plan) -> tuple[Merged, ...]:
         """The files of the checked plan that are merged by lines."""
-        return tuple(item._replace(is_taken_over=True, machine=self._machine) for item in super().merged(plan))
+        return tuple(item._replace(is_taken_over=True, machine=self._machine) for item in super().files_merged_by_lines(plan))
 
 
 class APerson:

@@ -194,7 +194,7 @@ class _Collector:
 
     def _collect_content(self) -> None:
         entries = [entry for found in self._asked.values() for entry in found.values()]
-        for action in self._actions_at_requested_paths():
+        for action in self._undo_plan_actions_at_requested_paths():
             entries += [entry for entry in (action.before, action.after) if entry is not None and entry.kind != DIR]
         rules = self._digests_of_requested_rule_files()
         if not entries and not self.seen and not rules:
@@ -212,7 +212,7 @@ class _Collector:
         every = (rule for domain in self._domains.values() for rule in (*domain.rules, *domain.unstored))
         return {rule.digest for rule in every if self._scope.covers(rule_path(rule))}
 
-    def _actions_at_requested_paths(self) -> Iterator[Action]:
+    def _undo_plan_actions_at_requested_paths(self) -> Iterator[Action]:
         for actions in self._plans.values():
             yield from (item for item in actions if self._scope.covers(item.path) or self._scope.covers(item.source))
 

@@ -54,7 +54,7 @@ class EditKeeper(Protocol):
     def plan(self, writer: StoreWriter | DryRunWriter, now: CapturedState, exact: Plan) -> Plan:
         """The plan. New contents go into `writer`."""
 
-    def merged(self, plan: Plan) -> tuple[Merged, ...]:
+    def files_merged_by_lines(self, plan: Plan) -> tuple[Merged, ...]:
         """The files of the checked plan that are merged by lines."""
 
     def paths_with_edits(self, plan: Plan) -> tuple[bytes, ...]:
@@ -155,7 +155,9 @@ def _plan_from_target(
 
         plan = plan._replace(actions=chosen_actions(plans.sort_and_pack(plan.actions), edits, writer))
     report = _report_of_restore(target, now, plan, [*plan.kept, *lost, *now.kept, *_torn_paths(plan, record)], scope)
-    return report if keeping is None else report._replace(merged=keeping.merged(plan), edited=keeping.paths_with_edits(plan)), now
+    if keeping is not None:
+        report = report._replace(merged=keeping.files_merged_by_lines(plan), edited=keeping.paths_with_edits(plan))
+    return report, now
 
 
 def _plan_for_target(context: Context, now: CapturedState, record: RecordedPaths, scope: Sequence[bytes]) -> Plan:

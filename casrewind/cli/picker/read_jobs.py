@@ -130,7 +130,7 @@ class TimelineReader:
         width = max(self.view.list_widget("#files").size.width, 20)
         self.view.show_text("#about", Text(self.state.preview_heading(row, found, width), style="bold"))
         self.view.fit_prompt()
-        self.view.list_widget("#files").set_count(len(self.state.tree), self.state.first_file())
+        self.view.list_widget("#files").set_count(len(self.state.tree), self.state.take_start_line_in_files())
         self.start_patch_job()
         self._start_jobs_that_count_lines(found)
 

@@ -201,7 +201,7 @@ class PickerState:
         """The line at a place of the tree."""
         return self.tree.lines[index] if index < len(self.tree) else None
 
-    def first_file(self) -> int:
+    def take_start_line_in_files(self) -> int:
         """The place where the cursor starts in the files."""
         place = self.tree.line_of_file(self.wanted) if self.wanted is not None else None
         self.wanted = None

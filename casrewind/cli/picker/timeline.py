@@ -302,15 +302,15 @@ class TimelineModel:
                 context, point, scope=scope, confirm=confirm, skip_damaged=skip_damaged, keeper=keeper, edits=edits
             )
             return _restore_result(report, target)
-        before = self._rewind_and_note_report(point, dry_run=True)
+        before = self._rewind_to(point, dry_run=True)
         taken = [*map(Line, before.notes), *removed_prompts(before)]
         if code_chat_or_both == BOTH:
             options = {"skip_damaged": skip_damaged, "keeper": keeper}
-            return _rewind_result(self._rewind_and_note_report(point, both=True, scope=scope, confirm=confirm, **options), target)
+            return _rewind_result(self._rewind_to(point, both=True, scope=scope, confirm=confirm, **options), target)
         taken_back = f"{plural(len(before.prompts), 'prompt')} taken back, no file changed"
         headline = Line(f"Fork the conversation as it was {name}: {taken_back}")
         _decline_unless_yes(ask(Proposal(headline, taken, kept="The conversation itself stays as it is.")))
-        return _rewind_result(self._rewind_and_note_report(point), target)
+        return _rewind_result(self._rewind_to(point), target)
 
     def take_back(self, turn: Turn, scope: Sequence[bytes], ask: Ask, parts: "ChosenParts | None" = None) -> ActionResult:
         """Take back what a turn changed, after `ask` returns YES. `parts`: hunks of it that are chosen beside the files in
@@ -353,16 +353,16 @@ class TimelineModel:
         """Rewind the conversation in its own session if `ask` returns True. Raises Declined and the errors of
         a rewind."""
         point = self._point_of(row)
-        before = self._rewind_and_note_report(point, in_place=True, dry_run=True)
+        before = self._rewind_to(point, in_place=True, dry_run=True)
         taken_back = f"{plural(len(before.prompts), 'prompt')} taken back, no file changed"
         target = target_of(self._context, point)
         name = target.name.removeprefix("to ")
         headline = Line(f"Cut the conversation in its own session, {name}: {taken_back}")
         details = [Line(printable(before.transcript)), *map(Line, before.notes), *removed_prompts(before)]
         _decline_unless_yes(ask(Proposal(headline, details, kept="As it is now it is kept beside.")))
-        return _rewind_result(self._rewind_and_note_report(point, in_place=True), target)
+        return _rewind_result(self._rewind_to(point, in_place=True), target)
 
-    def _rewind_and_note_report(self, point: Checkpoint, **options: Any) -> rewind.Rewound:  # those of to_checkpoint
+    def _rewind_to(self, point: Checkpoint, **options: Any) -> rewind.Rewound:  # those of to_checkpoint
         return rewind.rewind_to_checkpoint(self._context, point, **options)
 
     def undo(self, *, everything: bool = False) -> ActionResult:
