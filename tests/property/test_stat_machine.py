@@ -1,17 +1,26 @@
-"""A save with what is remembered, and one that reads everything, agree: whatever was edited, restored, swept or damaged before."""
+"""A save with what is remembered, and one that reads everything, agree: whatever was edited, restored, swept or damaged before.
+So do the compiled comparison of stamps and the one in Python, in the tree and in each byte of the stat file. A seed decides all
+of it: two installations that print the same digest at the end saved the same trees."""
 
+import hashlib
 import os
 import random
 import shutil
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 
 from casrewind import Limits, errors
 from casrewind import open as open_workspace
+from casrewind.model import manifest
+from casrewind.model import stamp as stamps
 from casrewind.ops import save as saves
 from casrewind.store import stat_file
+from casrewind.store.dry_run_writer import DryRunWriter
+from casrewind.worktree import scan_directory, stat_index
 from support.random_edits import RandomEdits
 from support.sample_start import by_turns
 from support.trees import plant
@@ -21,6 +30,8 @@ TREE = {f"d{n}/e{m}/{k}": b"%d" % (n * m) for n in range(4) for m in range(3) fo
     "d1/e1/.gitignore": b".gitignore\nn1*\n",
 }
 LONG = 75_000
+COMPARISONS = {stamps.positions_that_differ, stat_index.positions_that_differ}
+"""Two where threaded_comparison.c was compiled."""
 
 
 class Machine:
@@ -31,7 +42,8 @@ class Machine:
         self.root, self.settings = str(root), settings
         self.other = settings._replace(data=settings.data + "-other")
         self.random, self.chaos = random.Random(seed), RandomEdits(root, seed)
-        self.copies, self.counts = [], dict.fromkeys(("edits", "saves", "restores", "undos", "sweeps", "attacks"), 0)
+        self.copies, self.counts = [], dict.fromkeys(("edits", "saves", "comparisons", "restores", "undos", "sweeps", "attacks"), 0)
+        self.digest = hashlib.sha256()
 
     def open(self, settings):
         return open_workspace(self.root, settings)
@@ -41,14 +53,32 @@ class Machine:
 
     def save(self):
         with self.open(self.settings) as workspace:
+            self.compare_scans(workspace._context)
             point = saves.save(workspace._context, saves.Moment(trigger="prompt", pin=self.random.random() < 0.1)).checkpoint
             if self.random.random() < 0.2 and self.place(workspace).exists():
                 self.copies = [*self.copies[-5:], self.place(workspace).read_bytes()]
         with self.open(self.other) as workspace:
             right = saves.save(workspace._context, saves.Moment(trigger="prompt"), rehash=True).checkpoint
+            self.add_to_digest(workspace, right.tree)
             workspace.gc(Limits(max_age=None, max_count=1, keep_last=0)) if self.random.random() < 0.02 else None
         assert (point.tree, point.files, point.size) == (right.tree, right.files, right.size)
         self.counts["saves"] += 1
+
+    def add_to_digest(self, workspace, tree):
+        """Add what a tree has, but for its times."""
+        for path, entry in sorted(manifest.walk(workspace._context.store.load_tree, tree)):
+            content = None if entry.kind == manifest.DIR else entry.digest
+            self.digest.update(repr((path, entry.kind, entry.mode, entry.size, entry.target, content)).encode())
+
+    def compare_scans(self, context):
+        """What each comparison of stamps would save at one moment is the same."""
+        clock, found = SimpleNamespace(time_ns=lambda now=time.time_ns(): now), []
+        for function in COMPARISONS if len(COMPARISONS) > 1 else ():
+            with mock.patch.object(stat_index, "positions_that_differ", function), mock.patch.object(scan_directory, "time", clock):
+                scan = saves.scan_now(context, DryRunWriter(context.store.read))
+            found.append((scan.tree, scan.domain, scan.known.updated_value(scan.records)))
+        assert all(one == found[0] for one in found)
+        self.counts["comparisons"] += len(found) > 1
 
     def edit(self):
         self.chaos.once()
@@ -125,7 +155,7 @@ class Machine:
 def run(root, settings, seed, steps):
     machine = Machine(root, settings, seed)
     machine.go(steps)
-    print(f"{steps} steps: " + ", ".join(f"{count} {what}" for what, count in machine.counts.items()))
+    print(f"{steps} steps: " + ", ".join(f"{count} {what}" for what, count in machine.counts.items()), f"digest of the trees {machine.digest.hexdigest()[:16]}", sep="; ")
     shutil.rmtree(machine.chaos.out)
     return machine.counts
 
