@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import sys
+import time
 
 import pytest
 
@@ -15,6 +16,8 @@ from support.picture import differences, picture
 from support.trees import plant
 
 TREE = {f"d{number % 3}/f{number}": b"%d\n" % number * 50 for number in range(12)}
+QUIET = 0.03
+"""Seconds after which a stamp is believed."""
 FEW = 6
 """New packs after which these tests merge."""
 
@@ -169,27 +172,32 @@ def _save_until_killed(root, settings, calls):
         os._exit(1)
 
 
-def test_the_number_of_packs_does_not_change_how_many_a_save_looks_at(root, workspace, monkeypatch):
+@pytest.mark.parametrize(
+    "few, many", [(30, 101), pytest.param(100, 5000, marks=[pytest.mark.long, pytest.mark.timeout(1800)])]
+)
+def test_the_number_of_packs_does_not_change_how_many_a_save_looks_at(root, workspace, monkeypatch, few, many):
+    """Of all that a save looks at, in the store and in the project: the same number."""
     plant(root, TREE)
+    monkeypatch.setattr(store, "MANY", 1 << 30)
     looks = []
     look = os.stat
-
-    def counted(path, *arguments, **named):
-        if str(path).endswith(".pack"):
-            looks.append(path)
-        return look(path, *arguments, **named)
-
-    def looks_of_a_save(number):
-        del looks[:]
-        edit_and_save(root, workspace, 1, first=number)
-        return len(looks)
-
-    monkeypatch.setattr(os, "stat", counted)
-    edit_and_save(root, workspace, 30)
-    with_few = looks_of_a_save(30)
-    edit_and_save(root, workspace, 70, first=31)
-    assert len(packs_of(workspace.store_path)) > 100
-    assert looks_of_a_save(101) == with_few < 20
+    found = {}
+    made = 0
+    for packs in (few, many):
+        edit_and_save(root, workspace, packs - made, first=made)
+        made = packs + 1
+        assert len(packs_of(workspace.store_path)) == packs
+        time.sleep(QUIET)
+        workspace.save()
+        plant(root, {"d0/f0": b"edit before %d packs\n" % packs})
+        time.sleep(QUIET)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "stat", lambda path, *more, **named: looks.append(path) or look(path, *more, **named))
+            del looks[:]
+            assert workspace.save().created
+        found[packs] = (len(looks), sum(str(path).endswith(".pack") for path in looks))
+    print(", ".join(f"with {packs:,} packs a save looks at {all_of_them} paths, {of_packs} of them packs" for packs, (all_of_them, of_packs) in found.items()))
+    assert found[few] == found[many] and found[few][1] < 20
 
 
 @pytest.mark.parametrize("rehash", [True, False])
