@@ -107,7 +107,7 @@ def _grow(workspace, root, files, number):
             prompt = f"{words}, part {count}"
             moment = saves.Moment(trigger="prompt", prompt=prompt, **who) if count % 2 else saves.Moment(trigger="turn_end", **who)
         saves.save(context._replace(watch=watch), moment)
-        memory, edited = watch.result().memory(memory), set(watch.rest)
+        memory, edited = watch.result().updated_index(memory), set(watch.rest)
 
 
 def _measure(place, given):

@@ -1,5 +1,6 @@
 """The benchmark of what a person waits for runs, on few checkpoints, and measures what it names. No test here looks at a time."""
 
+import argparse
 import os
 import subprocess
 import sys
@@ -7,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import terminal
+
 TOP = Path(__file__).parent.parent.parent
+
+
+def test_its_store_is_made(tmp_path, capsys):
+    terminal._prepare(str(tmp_path), argparse.Namespace(tree=None, files=20, checkpoints=6))
+    assert capsys.readouterr().out.startswith("20 files, 6 checkpoints, made in ")
 
 
 @pytest.mark.long
