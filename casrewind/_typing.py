@@ -30,10 +30,17 @@ else:
     def overload(_):
         """The result is ignored: the implementation, defined last, replaces it."""
 
+    _VALUE = 1
+    """The annotations themselves: annotationlib.Format.VALUE."""
+
     class _NamedTupleType(type):
         def __new__(cls, name, bases, body):
             if not bases:
                 return super().__new__(cls, name, bases, body)
+            annotate = body.pop("__annotate_func__", None)
+            if annotate is not None:  # from Python 3.14 on, a class body has a function in place of the annotations
+                body["__annotations__"] = annotate(_VALUE)
+            body.pop("__classdictcell__", None)  # what that function needs
             fields = list(body.get("__annotations__", ()))
             has_default = [field in body for field in fields]
             if has_default != sorted(has_default):

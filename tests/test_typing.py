@@ -90,6 +90,14 @@ def test_a_field_without_a_default_behind_one_that_has_it_is_refused():
             two: int
 
 
+def test_annotations_that_are_a_function_are_the_fields():
+    """As Python 3.14 gives them; this test runs on every Python."""
+    body = {"__annotate_func__": lambda format: {"kind": int, "new": str} if format == 1 else None, "new": "a", "__classdictcell__": None}
+    late = type(_typing.NamedTuple)("Late", (_typing.NamedTuple,), body)
+    assert late(1) == (1, "a") and late._fields == ("kind", "new") and late.__annotations__ == {"kind": int, "new": str}
+    assert not hasattr(late, "__classdictcell__")
+
+
 def test_typing_is_not_imported():
     code = "import sys; from casrewind import _typing\nclass A(_typing.NamedTuple):\n    a: int\nassert A(1).a == 1; print('typing' in sys.modules)"
     done = subprocess.run([sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(_typing.__file__).rsplit('/', 2)[0]!r})\n{code}"], capture_output=True, text=True)
