@@ -47,14 +47,14 @@ class Conversation(NamedTuple):
     lineage: dict[str, int | None]
 
 
-def find_conversation(context: Context, session: str = "", preferred: str = "") -> Conversation:
-    """The conversation of `session`; by default that of `preferred`, if known here, else the newest.
+def find_conversation(context: Context, view: TurnView, session: str = "", preferred: str = "") -> Conversation:
+    """The conversation of `session`; by default that of `preferred`, if known here, else the newest. `view`: the worktree's.
 
     If no hook reported a conversation, the clients' own directories are searched. Raises AgentError if no conversation
     is found, its bytes are not available or of an unknown format, or its path cannot be a transcript's.
     """
     session = whole_session(context, session, unreported=True)
-    mine = [point for point, _ in context.store.checkpoints() if point.worktree == context.root.key and point.session and point.cursor]
+    mine = [point for point in view.points.values() if point.session and point.cursor]
     known = {point.session for point in mine}
     wanted = session or (preferred if preferred in known else "")
     newest = next((point for point in mine if not wanted or point.session == wanted), None)
@@ -76,12 +76,14 @@ def whole_session(context: Context, given: str, *, unreported: bool = False) -> 
     With `unreported`, a session that no hook reported is looked up in the clients' own directories. An unknown one is
     returned as it is. Raises AmbiguousReference.
     """
+    if len(given) < LEAST_PREFIX:
+        return given
     points = [point for point, _ in context.store.checkpoints() if point.session.startswith(given)]
     mine = {point.session for point in points if point.worktree == context.root.key}
     key = context.root.key.hex()
     mine |= {one.session for one in context.store.sessions.all() if one.worktree == key and one.session.startswith(given)}
     found = mine or {point.session for point in points}
-    if given in found or len(given) < LEAST_PREFIX:
+    if given in found:
         return given
     if not found and unreported:
         found = set(session_files.sessions_with_prefix(context.homes, context.root.path, given))
@@ -373,7 +375,7 @@ def prompt_of_turn(context: Context, number: int, session: str) -> str:
 
 def _bind_conversation(context: Context, view: TurnView, session: str, preferred: str) -> _Bound:
     """Read a conversation (see `find_conversation`) and its prompts. Raises AgentError."""
-    conversation = find_conversation(context, session, preferred)
+    conversation = find_conversation(context, view, session, preferred)
     prompts = conversation.client.prompts(conversation.data)
     if not prompts and conversation.stored:
         raise errors.AgentError(

@@ -52,6 +52,13 @@ def read_newest(context: Context, turns: int, checkpoint: str = "") -> NewestTur
     return next((part for part in _certain_parts(context, turns, checkpoint) if part.turns >= turns), None)
 
 
+def read_turns_since(context: Context, point: Checkpoint) -> TurnView:
+    """A view in which everything after a checkpoint is certain: of the newest checkpoints if these are enough, else of all.
+    Raises StoreDamaged."""
+    part = read_newest(context, 0, point.id)
+    return part.view if part is not None and part.turns and part.since <= point.seq else TurnView(context)
+
+
 def read_rows(context: Context, rows: int, turns: int) -> NewestTurns | None:
     """What a list begins with: at least so many of the newest turns. Without turns, it has at least so many rows. None: see
     `read_newest`."""

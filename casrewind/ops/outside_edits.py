@@ -13,6 +13,7 @@ from ..model.manifest import Finder, same_for_restore
 from ..model.plan import NO_EDITS, Action, OutsideEdits, is_of_file
 from ..model.turn_records import Outside, Reset, Row, Turn, is_of_person
 from .context import Context
+from .newest_turns import read_turns_since
 from .turn_view import TurnView
 
 
@@ -24,8 +25,8 @@ def edited_outside(context: Context, target: Checkpoint, actions: Iterable[Actio
     """
     trace = _Trace(actions)
     try:
-        view = TurnView(context)
-        if trace.sought and view.turns:
+        view = read_turns_since(context, target) if trace.sought and context.store.has_agents(context.root.key) else None
+        if view is not None and view.turns:
             trace.add_step_to_worktree(view)
             for row in view.rows(wanted=lambda row: _may_have_made(view, row, target)):
                 if not trace.sought:
@@ -90,7 +91,7 @@ class _Trace:
 
 def is_of_turn_alone(context: Context, before: Checkpoint, actions: Iterable[Action]) -> bool:
     """True if these actions only take back what the turn that `before` opened is known to have made."""
-    view = TurnView(context)
+    view = read_turns_since(context, before)
     turn = view.turn_of(before.id)
     if turn is None or turn.before != before.id or turn.after is None:
         return False

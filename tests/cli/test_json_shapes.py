@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import blake3
 import pytest
 
+from casrewind.cli.terminal import lines
 from support.command_in_process import InProcess
 from support.picture import picture
 from support.trees import Dir, Exec, Fifo, Link, Mode, plant
@@ -319,3 +320,13 @@ def test_no_output_has_a_character_that_is_obeyed_or_not_seen(process, root):
     assert "\U0001f468" in told.out, "what is seen stays readable"
     for command in (["show", "last"], ["list"], ["log", names[0]], ["status"], ["du"]):
         assert not set(process(*command, code=0, PYTHONIOENCODING="utf-8").out) & set(odd), command
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 500])
+def test_an_object_that_is_printed_in_parts_is_as_one_printed_at_once(capsysbinary, monkeypatch, at_once):
+    rows = [{"path": "é\x7f\u202e", "n": [1, {"x": []}]}, {}, [], None, "a"]
+    shape = {"rows": rows, "none": [], "text": "é\n", "lists": {"a": [1, 2, 3]}, "number": 1.5}
+    monkeypatch.setattr(lines, "_ITEMS", at_once)
+    lines.print_json({**shape, "rows": iter(rows), "none": iter(())})
+    whole = json.dumps({"format": 1, **shape}, ensure_ascii=False).replace("\x7f", "\\u007f").replace("\u202e", "\\u202e")
+    assert capsysbinary.readouterr().out == whole.encode() + b"\n"

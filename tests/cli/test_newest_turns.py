@@ -82,8 +82,9 @@ def both(decoded, monkeypatch, words):
 def counts(decoded):
     """How many checkpoints are decoded by the commands that have to be as quick in a long timeline as in a short one."""
     found = [decoded(words)[0] for words in (("list", "-n", "20"), ("show", "last"), ("show", "@1"), ("diff", "@1"))]
-    assert max(found) <= MOST + 20
-    return found
+    restore = decoded(("restore", "-n", "@1"))[0]  # for its target (twice), for the turn of that, and for edits since
+    assert max(found) <= MOST + 20 and restore <= 4 * MOST + 20
+    return [*found, restore]
 
 
 def test_a_part_says_what_all_of_them_say(agent, decoded, monkeypatch):
@@ -98,6 +99,7 @@ def test_a_part_says_what_all_of_them_say(agent, decoded, monkeypatch):
         assert part.out and few < many, words
         if words[0] in ("list", "show"):
             assert few <= (2 if "after" in words[-1] else 1) * MOST + 20, words
+    assert decoded(("back", "-n"))[0] <= len(agent.workspace.checkpoints()) + 20, "all are read, and once"
     for words in WHOLE:
         (_, part), (many, whole) = both(decoded, monkeypatch, words)
         assert part == whole and many > MOST, words
@@ -134,6 +136,7 @@ def test_a_project_without_turns(agent, decoded, monkeypatch):
         (few, part), (many, whole) = both(decoded, monkeypatch, words)
         assert part == whole and part.out, words
         assert few <= MOST + 20 and (words[0] == "show" or few < many), words
+    assert decoded(("restore", "-n", "last"))[0] <= 20, "nobody asks for edits outside of turns that do not exist"
 
 
 @pytest.mark.long

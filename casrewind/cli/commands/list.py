@@ -289,8 +289,8 @@ class _MachineRows:
         """The machine as JSON."""
         from ..show import shapes
 
-        root = shapes.path(self._own[0][0].root, "root")
-        return {"machine": self._place.machine, **root, **_list_json(self._view, self._selected_checkpoints, self.rows, current)}
+        root, lists = shapes.path(self._own[0][0].root, "root"), _list_json(self._view, self._selected_checkpoints, self.rows, current)
+        return {"machine": self._place.machine, **root, **{name: list(items) for name, items in lists.items()}}
 
     def print_heading_and_rows(self, options: "ParsedOptions", current: str) -> None:
         """Print a line for the machine, and its rows."""
@@ -351,13 +351,13 @@ def _moment_since(text: str) -> int:
     return found
 
 
-def _list_json(view: TurnView, points: Sequence[_Found], rows: Sequence[Row], current: str) -> "Shape":
+def _list_json(view: TurnView, points: Sequence[_Found], rows: Sequence[Row], current: str) -> "dict[str, Iterator[Shape]]":
     from ..show import shapes
 
     return {
-        "checkpoints": [shapes.checkpoint(point, marked, current, view.turn_of(point.id)) for point, marked in points],
-        "turns": [shapes.turn(row) for row in rows if isinstance(row, Turn)],
-        "rows": [shapes.row(row) for row in rows],
+        "checkpoints": (shapes.checkpoint(point, marked, current, view.turn_of(point.id)) for point, marked in points),
+        "turns": (shapes.turn(row) for row in rows if isinstance(row, Turn)),
+        "rows": map(shapes.row, rows),
     }  # fmt: skip
 
 

@@ -169,8 +169,8 @@ def _log_turns(context: "Context", options: "ParsedOptions", search: "Search | N
         rows = _rows_with_changes(context, view, options.number, search)
     done()
     if options.json:
-        found = [{**shapes.row(row), "change": [shapes.change(change) for change in row.changes or ()]} for row in rows]
-        turns = [shapes.turn(row) for row in rows if isinstance(row, Turn)]
+        found = ({**shapes.row(row), "change": [shapes.change(change) for change in row.changes or ()]} for row in rows)
+        turns = (shapes.turn(row) for row in rows if isinstance(row, Turn))
         print_json({"turns": turns, "rows": found, "damaged": [], **_search_json(search)})
     else:
         with pager(options):

@@ -2,8 +2,9 @@
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import islice
 
 from ... import errors
 from ..._typing import TYPE_CHECKING, TextIO
@@ -24,6 +25,8 @@ is_limited = False
 
 JSON_FORMAT = 1
 """The version of the JSON objects."""
+_ITEMS = 500
+"""Items of a list of JSON that are encoded at once."""
 
 
 class _State:
@@ -88,7 +91,8 @@ def note(line: str) -> None:
 
 
 def print_json(shape: Mapping[str, object]) -> None:
-    """Print one JSON object in UTF-8, regardless of the locale. Control characters are escaped."""
+    """Print one JSON object in UTF-8, regardless of the locale. Control characters are escaped. An iterator in `shape` is a
+    list whose items are made when they are printed: neither they nor the text are in memory as a whole."""
     import json
     import re
     import unicodedata
@@ -97,10 +101,31 @@ def print_json(shape: Mapping[str, object]) -> None:
         character = match[0]
         return json.dumps(character)[1:-1] if unicodedata.category(character) in _ESCAPED else character
 
-    shape = {"format": JSON_FORMAT, **shape}
-    text = re.sub("[^\x00-\x7e]", escaped, json.dumps(shape, ensure_ascii=False).replace("\x7f", "\\u007f"))
-    write_bytes(text.encode("utf-8", "replace") + b"\n")
+    for part in _json_parts({"format": JSON_FORMAT, **shape}):
+        text = re.sub("[^\x00-\x7e]", escaped, part.replace("\x7f", "\\u007f"))
+        write_bytes(text.encode("utf-8", "replace"))
+    write_bytes(b"\n")
     _State.has_reported = True
+
+
+def _json_parts(shape: Mapping[str, object]) -> Iterator[str]:
+    """Yield the text of an object: a value, or some items of a list, at a time."""
+    import json
+
+    before = "{"
+    for key, value in shape.items():
+        yield f"{before}{json.dumps(key)}: "
+        before = ", "
+        if isinstance(value, list | Iterator):
+            items, between = iter(value), ""
+            yield "["
+            while lot := list(islice(items, _ITEMS)):
+                yield between + json.dumps(lot, ensure_ascii=False)[1:-1]
+                between = ", "
+            yield "]"
+        else:
+            yield json.dumps(value, ensure_ascii=False)
+    yield "}"
 
 
 def print_json_error(code: int) -> None:
