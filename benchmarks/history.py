@@ -131,7 +131,7 @@ class History:
         """An event of Claude Code's, without a process."""
         payload = {"hook_event_name": name, "session_id": "s1", "cwd": self.root, "prompt_id": f"p{self.made}", **more}
         event = events.read_event(agents.load_client("claude"), json.dumps(payload).encode(), {})
-        agent_event.record_event(workspace._context, event, 0, (), transcripts=False)
+        agent_event.record_event(workspace._context, event, 0, (), transcripts=False, tells_ends=True)
 
     def words(self, name):
         """The words of a command in this project."""
