@@ -129,6 +129,7 @@ def _forget_and_sweep(
         bisect_pins.drop_rows_of_dead(context)
         decision = _decide_and_forget(context, maintenance, limits, target)
         forgotten += decision.dropped
+        decision = decision._replace(kept=())  # all checkpoints are read again now, and memory is for one list of them
         seq, points, reach = _mark_everything(context, maintenance)
         why = _why_nothing_may_go(points, reach) if maintenance.sweep().pack_usage(())[0] else ()
         most = most_bytes_copied_before_removal(context.limits.max_size)
@@ -140,7 +141,7 @@ def _forget_and_sweep(
         if limits.max_age is not None:
             context.store.sessions.forget_old_and_dead(time.time_ns() - round(limits.max_age * 1e9), _is_live)
         maintenance.record_gc(began_ns, decision.floor)
-    kept, notes = len(maintenance.published_after(0)), (*unfinished, *decision.notes, *why)
+    kept, notes = maintenance.count_checkpoints(), (*unfinished, *decision.notes, *why)
     after = context.store.size()
     return Collected(kept, tuple(forgotten), notes, before, after, damaged, dry_run=False, floor=decision.floor)
 

@@ -83,6 +83,10 @@ class Maintenance:
         """The newest sequence number."""
         return self._ledger_index.query(catalog.read_catalog_state).seq
 
+    def count_checkpoints(self) -> int:
+        """The number of all checkpoints of the store."""
+        return self._ledger_index.query(catalog.read_state).points
+
     def published_after(self, seq: int) -> list[Checkpoint]:
         """The checkpoints with higher sequence numbers, oldest first."""
         return self._ledger_index.query(lambda tables: catalog.checkpoints_after_seq(tables, seq))
