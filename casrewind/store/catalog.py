@@ -152,6 +152,9 @@ def checkpoints_with_marks(
             most -= 1
             if most <= 0:
                 break
+    else:
+        if farthest is None and before is None and len(found) != count:  # damage may remove rows that are counted
+            raise IndexUnusable("a row of the index is missing")
     return found
 
 

@@ -79,9 +79,16 @@ class CheckedTable:
                 yield bytes(key), _checked_body(bytes(key), bytes(value))
 
     def count_and_items_from_last(self) -> tuple[int, Iterator[tuple[bytes, bytes]]]:
-        """Returns (number of rows, iterator of (key, value) from the last key), which verifies each checksum."""
-        rows = self.unchecked_items_from(b"")
-        return len(rows), ((key, _checked_body(key, value)) for key, value in reversed(rows))
+        """Returns (number of rows, iterator of (key, value) from the last key), which verifies each checksum. It reads the rows
+        that are asked for, and no others."""
+
+        def rows() -> Iterator[tuple[bytes, bytes]]:
+            with self._transaction.cursor(db=self._handle) as cursor:
+                if cursor.last():
+                    for key, value in cursor.iterprev():
+                        yield bytes(key), _checked_body(bytes(key), bytes(value))
+
+        return int(self._transaction.stat(self._handle)["entries"]), rows()
 
     def unchecked_items_from(self, start: bytes) -> list[tuple[bytes, bytes]]:
         """As items, as a list without verifying checksums: for many rows where damage does no harm."""

@@ -85,7 +85,7 @@ class Maintenance:
 
     def count_checkpoints(self) -> int:
         """The number of all checkpoints of the store."""
-        return self._ledger_index.query(catalog.read_state).points
+        return self._ledger_index.query(catalog.read_catalog_state).points
 
     def published_after(self, seq: int) -> list[Checkpoint]:
         """The checkpoints with higher sequence numbers, oldest first."""

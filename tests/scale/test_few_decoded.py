@@ -8,6 +8,7 @@ import pytest
 
 from casrewind import errors
 from casrewind import open as open_workspace
+from casrewind.store import catalog
 from support.fake_client import Client
 from support.trees import plant
 
@@ -100,8 +101,6 @@ def test_an_event_decodes_no_more_of_a_long_timeline(timeline, number, name):
 @pytest.mark.parametrize("number", [SHORT, LONG])
 def test_the_marks_of_one_checkpoint_are_found_without_the_others(timeline, root, settings, number, monkeypatch):
     timeline(number)
-    from casrewind.store import catalog
-
     with open_workspace(str(root), settings) as workspace:
         workspace.pin("last", "kept")
         point = workspace.checkpoint("last")
@@ -112,6 +111,41 @@ def test_the_marks_of_one_checkpoint_are_found_without_the_others(timeline, root
         assert len(read) <= 2
         with pytest.raises(errors.CheckpointNotFound, match="deleted by gc"):
             workspace.marks(gone._replace(id="c0123456789abcd"))
+
+
+class CountedRows:
+    """A transaction or a cursor of LMDB that counts the rows which are read."""
+
+    def __init__(self, real, read):
+        self.real, self.read = real, read
+
+    def __getattr__(self, name):
+        return getattr(self.real, name)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.real.close()
+
+    def __iter__(self):
+        return (self.read.append(row) or row for row in iter(self.real))
+
+    def iterprev(self):
+        return (self.read.append(row) or row for row in self.real.iterprev())
+
+    def cursor(self, **named):
+        return CountedRows(self.real.cursor(**named), self.read)
+
+
+@pytest.mark.parametrize("number", [SHORT, LONG])
+def test_no_row_of_the_index_is_read_that_nobody_asked_for(timeline, root, settings, number):
+    timeline(number)
+    with open_workspace(str(root), settings) as workspace, workspace._context.store.index.view() as tables:
+        for asked, expected in (({"most": 1}, 1), ({"farthest": 3}, 3), ({"most": 2, "before": number}, 3), ({}, number)):
+            tables[b"points"]._transaction = CountedRows(tables[b"marks"]._transaction, [])
+            assert catalog.checkpoints_with_marks(tables, **asked)
+            assert len(tables[b"points"]._transaction.read) == expected, asked
 
 
 def test_the_first_rows_wait_for_no_more_of_a_long_timeline(casrewind, root, settings):
