@@ -25,6 +25,10 @@ class DryRunWriter:
         self.load_tree = TreeCache(lambda digest: manifest.decode_node(self.read(digest, packs.TREE)), read_many=self._read_trees)
         self._trees: dict[bytes, bytes] = {}
 
+    def read_trees_ahead(self, digests: Collection[bytes]) -> None:
+        """As StoreWriter's."""
+        self.load_tree.read_ahead(digests)
+
     def _read_trees(self, digests: list[bytes], kind: int) -> Iterator[tuple[bytes, object]]:
         """Yield (digest, blob or error) of this writer's trees and of the store's."""
         yield from ((digest, self._trees[digest]) for digest in digests if digest in self._trees)

@@ -36,7 +36,7 @@ class TreeCache:
 
     def __init__(self, load: manifest.Loader, most: int = 20_000, read_many: ReadMany | None = None) -> None:
         """`most`: number of entries to keep (about 8 MB): enough to restore a thousand files. `read_many`: for
-        `load_differing_trees`."""
+        `read_ahead`."""
         self._load, self._most, self._read_many = load, most, read_many
         self._trees: dict[bytes, manifest.Tree | NodeList] = {}
         self._entries = 0
@@ -57,19 +57,21 @@ class TreeCache:
         """Read the trees in which two manifests differ, for a comparison that follows. A whole level of directories is read
         at once: a lookup in the index costs as much as the read of a small tree. What cannot be read, and what is more than
         the cache keeps, is loaded when it is asked for."""
-        if self._entries > self._most // 2:  # of an earlier comparison: there has to be room for this one
+        if self._entries > self._most // 2 and self._trees.keys().isdisjoint((one, other)):  # of others: there has to be room for these
             self._trees, self._entries = {}, 0
         pairs: set[tuple[bytes | None, bytes | None]] = {(one, other)} if one != other else set()
-        while pairs and self._read_many is not None:
-            lacking = {digest for pair in pairs for digest in pair if digest is not None and digest not in self._trees}
-            for digest, data in self._read_many(list(lacking), packs.TREE):
+        while pairs and self.read_ahead({digest for pair in pairs for digest in pair if digest is not None}):
+            pairs = {below for pair in pairs for below in self._pairs_below(*pair)}
+
+    def read_ahead(self, digests: Iterable[bytes]) -> bool:
+        """Read these trees at once. Returns False if the cache keeps no more. What cannot be read is loaded when it is asked for."""
+        if self._read_many is not None:
+            for digest, data in self._read_many([digest for digest in digests if digest not in self._trees], packs.TREE):
                 if isinstance(data, bytes) and self._entries < self._most:
-                    with suppress(errors.StoreDamaged):
+                    with suppress(errors.StoreDamaged, errors.UnsafePath):
                         self._trees[digest] = tree = manifest.decode_node(data)
                         self._entries += _entry_count(tree)
-            if self._entries >= self._most:
-                return
-            pairs = {below for pair in pairs for below in self._pairs_below(*pair)}
+        return self._read_many is not None and self._entries < self._most
 
     def _pairs_below(self, one: bytes | None, other: bytes | None) -> Iterator[tuple[bytes | None, bytes | None]]:
         """Yield the trees of each directory in two trees that is not the same in both; None where there is none."""

@@ -63,6 +63,10 @@ class StoreWriter:
 
         return TreeCache(lambda digest: manifest.decode_node(self.read(digest, packs.TREE)), read_many=self._read_trees)
 
+    def read_trees_ahead(self, digests: Collection[bytes]) -> None:
+        """Read these trees at once, for `load_tree`. What cannot be read is no error yet."""
+        self.load_tree.read_ahead(digests)
+
     def _read_trees(self, digests: list[bytes], kind: int) -> Iterator[tuple[bytes, object]]:
         """Yield (digest, blob or error) of this writer's blobs, which the index does not have yet, and then of the store's."""
         for digest in self._known.intersection(digests):

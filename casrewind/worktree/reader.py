@@ -63,6 +63,9 @@ class Sink(Protocol):
 class ScanSink(Sink, Protocol):
     """A sink that can also load earlier captured content."""
 
+    def read_trees_ahead(self, digests: Collection[bytes]) -> None:
+        """Read these trees at once, for `load_tree`. What cannot be read is no error yet."""
+
     def load_tree(self, digest: bytes) -> "manifest.Tree | NodeList":
         """A directory's entries, or a node of a large directory (a manifest.Loader). Raises StoreDamaged."""
 

@@ -70,6 +70,8 @@ def scan(
     try:
         index.compare(tree.fd, tree.mounts.device, policy.excluded, watch=watch, root=os.fsencode(tree.root))
         index.mark_dirty(tree.mounts.names)
+        if trees := index.trees_with_changes():
+            sink.read_trees_ahead(trees)
         root = _walk_and_store_trees(tree, shared)
         if sink.lacks(shared.reused if shared.records else [root]):
             raise StaleIndex

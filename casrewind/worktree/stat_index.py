@@ -183,13 +183,7 @@ class StatIndex:
     # -- comparing
 
     def compare(
-        self,
-        fd: int,
-        device: int,
-        excluded: Iterable[tuple[int, int]] = (),
-        *,
-        watch: Watcher | None = None,
-        root: bytes = b"",
+        self, fd: int, device: int, excluded: Iterable[tuple[int, int]] = (), *, watch: Watcher | None = None, root: bytes = b""
     ) -> None:
         """Compare every entry with the worktree; its root is open as `fd`. `excluded`: (device, inode) of directories
         not to enter. With a `watch`, all directories of the `root` path are watched first; if they are watched already,
@@ -219,6 +213,10 @@ class StatIndex:
                 if before + number:  # not the root, whose path is empty
                     self._mark_differing(before + number)
             before += len(packed) // _STAMP
+
+    def trees_with_changes(self) -> list[bytes]:
+        """If `compare` found a change, the recorded trees of the directories that a scan enters: it needs most of them."""
+        return [_digest_in_column(self._columns.trees, number) for number in sorted(self._dirty)] if self.differing else []
 
     def _rows_to_compare(self, fd: int, watch: Watcher) -> Iterable[int]:
         """The rows of reported changes, and of changed LINKED files: their changes may be unreported."""

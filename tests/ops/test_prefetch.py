@@ -16,6 +16,7 @@ from casrewind.ops.execute import Contents
 from casrewind.store import reading
 from casrewind.store.reading import TimelineTrees, TreeCache, TreesAhead
 from support import packfile
+from support.scanner import settle
 from support.trees import plant
 
 
@@ -162,3 +163,47 @@ def test_trees_that_cannot_be_read_ahead_are_met_by_the_comparison(workspace, ro
     trees.load_differing_trees(first, second)
     with pytest.raises(errors.BlobCorrupt):
         list(diff(trees, first, second))
+
+
+def test_a_scan_reads_the_trees_of_changed_directories_at_once(workspace, root, monkeypatch):
+    """A lookup in the index costs as much as a small tree: not one for each directory. Those without a change are not read."""
+    plant(root, {f"a{one}/b{two}/f": b"%d %d" % (one, two) for one in range(12) for two in range(12)})
+    point = workspace.save().checkpoint
+    settle()
+    workspace.save()  # nothing is doubtful any more
+    for number in range(12):
+        (root / f"a{number}/b{number}/f").write_bytes(b"else")
+    store, lots, read = workspace._context.store, [], []
+    looked_up, decode = type(store)._locations_of, manifest.decode_node
+
+    def looking_up(self, wanted):
+        lots.append(len(wanted))
+        return looked_up(self, wanted)
+
+    def decoding(data, shared=None):
+        read.append(digests.of(data))
+        return decode(data, shared)
+
+    monkeypatch.setattr(type(store), "_locations_of", looking_up)
+    monkeypatch.setattr(manifest, "decode_node", decoding)
+    told = workspace.diff(point.id)
+    assert len(told.changes) == 12
+    assert len(lots) <= 6 and len(read) == len(set(read)) == 2 * (1 + 12 + 12)
+
+
+def test_what_a_scan_has_read_is_there_for_the_comparison_with_it(workspace, root):
+    """Also when it fills most of the cache: only trees of another comparison give place."""
+    plant(root, {f"a{number}/f": b"%d" % number for number in range(20)})
+    first = workspace.save().checkpoint.tree
+    (root / "a1/f").write_bytes(b"else")
+    second = workspace.save().checkpoint.tree
+    store, read = workspace._context.store, []
+
+    def read_many(wanted, kind):
+        read.extend(wanted)
+        return store.read_many(wanted, kind)
+
+    trees = TreeCache(store.load_tree, 100, read_many=read_many)
+    assert trees.read_ahead([first, *(entry.digest for _, entry in store.load_tree(first))])
+    trees.load_differing_trees(first, second)
+    assert [change.path for change in diff(trees, first, second)] == [b"a1/f"] and len(read) == len(set(read)) == 1 + 20 + 2
