@@ -7,7 +7,6 @@ and shown; further rows follow in steps, each a job of its own.
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import islice
 
 from ... import errors
 from ..._typing import TYPE_CHECKING, Any, NamedTuple
@@ -67,6 +66,8 @@ TURN, HERE = "this turn", "to here"
 """What is shown of a row: what happened then, or what a restore of it would change now."""
 _FIRST, _STEP, _MOST_STEP = 30, 100, 3200
 """Rows that are read at once: at first, then, and at most."""
+_PATHS = 10
+"""Changed paths for each of these rows: rows with many more take as long as many rows."""
 _WHOLE = 200  # characters of a prompt that a checkpoint holds
 
 
@@ -150,14 +151,13 @@ class TimelineModel:
 
     def _read_more(self, most: int) -> PickerTimeline:
         before = len(self._read)
-        items = list(islice(self._waiting, most))
+        items, is_complete = self._next_rows(most)
         view, part = self._view, self._part
         assert view is not None
         newest = max(view.points.values(), key=lambda point: point.seq, default=None)
         for item in items:
             row = picker_rows.row_of(item, view.points, newest.id if newest is not None else "")
             self._read.append(row._replace(is_final=True))
-        is_complete = len(items) < most
         turns = view.turns if part is None else view.turns[: part.turns]
         known = next((row.item.n for row in reversed(self._read) if isinstance(row.item, Turn)), 0)
         rest = () if is_complete else (picker_rows.row_of(turn, view.points, "") for turn in turns[known:])
@@ -183,6 +183,18 @@ class TimelineModel:
             is_complete=is_complete,
             total=None if part is None else self._context.store.count_listed_checkpoints(self._context.root.key),
         )
+
+    def _next_rows(self, most: int) -> tuple[list[Row], bool]:
+        """At most so many rows, or as few as have enough changed paths, and whether these are the last ones."""
+        found: list[Row] = []
+        paths = 0
+        while len(found) < most and paths < most * _PATHS:
+            row = next(self._waiting, None)
+            if row is None:
+                return found, True
+            found.append(row)
+            paths += len(row.changes or ()) if isinstance(row, Turn | Outside | Reset) else 0
+        return found, False
 
     def _checkpoints_elsewhere(self) -> list[Checkpoint]:
         """The checkpoints of other worktrees of this machine, newest first."""
