@@ -98,31 +98,6 @@ def test_annotations_that_are_a_function_are_the_fields():
     assert not hasattr(late, "__classdictcell__")
 
 
-MANY = """
-import sys
-sys.path.insert(0, sys.argv[1])
-from casrewind import _typing
-compiled = []
-sys.addaudithook(lambda event, told: compiled.append(told) if event == "compile" else None)
-for number in range(30):
-    class One(_typing.NamedTuple):
-        a: int
-        b: int = number
-    class Other(_typing.NamedTuple):
-        c: int
-        d: int
-    assert (One(1).b, One(b=2, a=1), Other(3, d=4).d) == (number, (1, 2), 4)
-print(len(compiled))
-"""
-
-
-def test_named_tuples_of_one_length_are_compiled_once():
-    """Compiling is most of the time that a named tuple takes, and a command has some seventy."""
-    top = str(_typing.__file__).rsplit("/", 2)[0]
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", MANY, top], capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == ("1\n", "")
-
-
 def test_typing_is_not_imported():
     code = "import sys; from casrewind import _typing\nclass A(_typing.NamedTuple):\n    a: int\nassert A(1).a == 1; print('typing' in sys.modules)"
     done = subprocess.run([sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(_typing.__file__).rsplit('/', 2)[0]!r})\n{code}"], capture_output=True, text=True)
