@@ -80,7 +80,7 @@ def test_a_save_after_an_edit(project, tmp_path):
     files, functions = entered(project, tmp_path, "save")
     assert {"ops/save.py", "store/packs.py"} <= files
     assert len(files) <= 45, sorted(files)
-    assert len(functions) <= 342, functions  # three weigh the rules of strangers and limit the memory, three make named tuples
+    assert len(functions) <= 336, functions  # three weigh the rules of strangers and limit the memory, one reads private rules
 
 
 def test_a_save_in_which_nothing_changed(project, tmp_path):

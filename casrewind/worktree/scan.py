@@ -25,6 +25,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # a save without a watch does not import it
     from .change_set import ChangeSet
 
+_FEW_TREES = 8
+"""So many trees are read as fast when they are asked for."""
+
 
 class Scan(NamedTuple):
     """The result of a scan: the root tree's digest, its domain, and numbers of entries (paths that are no directories), files
@@ -69,9 +72,8 @@ def scan(
     shared.rules += [RuleRef(rule.base, rule.source, sink.put_rules(rule.data)) for rule in policy.outside]
     try:
         index.compare(tree.fd, tree.mounts.device, policy.excluded, watch=watch, root=os.fsencode(tree.root))
-        index.mark_dirty(tree.mounts.names)
-        if trees := index.trees_with_changes():
-            sink.read_trees_ahead(trees)
+        if index.mark_dirty(tree.mounts.names) > _FEW_TREES:
+            sink.read_trees_ahead(index.trees_with_changes())
         root = _walk_and_store_trees(tree, shared)
         if sink.lacks(shared.reused if shared.records else [root]):
             raise StaleIndex

@@ -231,10 +231,11 @@ class StatIndex:
                 yield len(columns.places) + at
             at = columns.kinds.find(LINKED, at + 1)
 
-    def mark_dirty(self, directories: Iterable[bytes]) -> None:
-        """Mark directories for scanning, whatever their stamps. Call it after `compare`."""
+    def mark_dirty(self, directories: Iterable[bytes]) -> int:
+        """Mark directories for scanning, whatever their stamps. Call it after `compare`. Returns how many are marked in all."""
         for number in filter(None, map(self._numbers.get, directories)):
             self._mark_directory_and_parents(number)
+        return len(self._dirty)
 
     # -- reading
 
