@@ -149,7 +149,7 @@ def page() -> str:
     from casrewind.cli.grammar import help as texts
     from casrewind.cli.grammar.command_table import COMMANDS
 
-    parts = [HEAD, section("casrewind", texts.short_help()), PICKER, section("casrewind help --all", texts.full_help(80))]
+    parts = [HEAD, section("casrewind", texts.short_help()), PICKER, section("casrewind help --all", texts.full_help())]
     parts += [section(f"casrewind {name}", texts.command_help(name, 80)) for name in COMMANDS]
     return "".join([*parts, CODES])
 

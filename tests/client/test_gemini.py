@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 from types import SimpleNamespace
 
@@ -154,7 +155,7 @@ def test_a_command_typed_in_the_client_is_answered_without_the_model(client, tol
     said = client.answer("/casrewind list -n 3")
     assert len(client.model.requests) == asked, "no request to the model"
     shown = str(said["warnings"])  # each prompt of this mode is a session of its own: all turns are of others
-    assert "restored to @2" in shown and "turns of other sessions: a terminal lists them" in shown and "@1 " not in shown, said
+    assert re.search(r"restored to @\d", shown) and "turns of other sessions: a terminal lists them" in shown and "@1 " not in shown, said
 
 
 @further

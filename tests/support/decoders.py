@@ -86,7 +86,7 @@ class Files:
         gitconfig.read_git_settings(None, None, {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": self._write("gitconfig", data)})
 
     def format(self, data):
-        Layout(os.path.dirname(self._write("store/FORMAT", data))).check()
+        Layout(os.path.dirname(self._write("store/FORMAT", data))).raise_unless_sound()
 
     def ledger(self, data):
         book_of = ledger.Ledger(self._write("ledger", data))

@@ -31,7 +31,7 @@ with Workspace(root, settings, create=True) as workspace:
     store = workspace._context.store
     publish = store.publish
     def slowly(session, *arguments, **named):
-        session.flush()
+        session.write_pending()
         print("drafts", *os.listdir(store.path + "/tmp"), flush=True)
         sys.stdin.readline()
         return publish(session, *arguments, **named)
