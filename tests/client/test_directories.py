@@ -14,6 +14,9 @@ from support.sample_start import by_turns
 
 pytestmark = pytest.mark.xdist_group("client-directories")
 
+ALONE = ["--disable", "daemon_auto_start"]
+"""Options of Codex: its terminal would leave a server running."""
+
 
 @pytest.fixture(scope="module", params=[Claude, *by_turns([Pi, Codex, Copilot, Gemini, Opencode, Droid], 1)], ids=lambda kind: kind.__name__)
 def forked(request, tmp_path_factory):
@@ -80,7 +83,7 @@ def test_codex_s_terminal_does_not_ask_for_the_directory(forked, tmp_path):
         def tmux(*given):
             return subprocess.run(["tmux", "-S", socket, *given], env=client.environment, capture_output=True, text=True, timeout=60).stdout
 
-        tmux("-f", "/dev/null", "new-session", "-d", "-x", "150", "-y", "50", "-c", row["directory"], *client.command, *words)
+        tmux("-f", "/dev/null", "new-session", "-d", "-x", "150", "-y", "50", "-c", row["directory"], *client.command, *ALONE, *words)
         try:
             return wait(lambda: tmux("capture-pane", "-p", "-J"), lambda shown: "Use session directory" in shown or "Sol" in shown or "gpt-5" in shown)
         finally:
