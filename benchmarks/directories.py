@@ -19,6 +19,7 @@ import tempfile
 from casrewind import locations
 
 from . import trees
+from .checked_options import refuse_too_few
 from .compare import contenders, measure
 from .scratch import USAGE, in_scratch
 
@@ -44,9 +45,7 @@ def options(argv):
     if given.tree is not None and (given.files is not None or not os.path.isdir(given.tree)):
         parser.error(f"TREE: {given.tree!r} is no directory" if given.files is None else "give TREE or --files, not both")
     given.files = 7000 if given.files is None else given.files
-    for name in ("files", "directories", "rounds"):
-        if getattr(given, name) < 1:
-            parser.error(f"--{name}: {getattr(given, name)} is too few, 1 or more")
+    refuse_too_few(parser, given, files=1, directories=1, rounds=1)
     given.at = given.at or [tempfile.gettempdir()]
     for place in given.at:
         if not os.path.isdir(place):

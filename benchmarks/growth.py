@@ -16,6 +16,7 @@ import sys
 import time
 
 from . import trees
+from .checked_options import refuse_too_few
 from .compare import contenders, measure
 from .scratch import USAGE, in_scratch
 
@@ -52,8 +53,7 @@ def options(argv):
     parser.add_argument("--no-git", action="store_true", help="leave git out: its own first save of a million files takes minutes")
     parser.add_argument("--json", metavar="FILE", help="write every sample, and what it was measured with")
     given = parser.parse_args(argv)
-    if given.rounds < 1:
-        parser.error(f"--rounds: {given.rounds} is too few, 1 or more")
+    refuse_too_few(parser, given, rounds=1)
     if any(number < EDITS for number in given.files):
         parser.error(f"--files: {min(given.files)} is too few, {EDITS} or more")
     if given.json is not None and not os.path.isdir(os.path.dirname(os.path.abspath(given.json))):

@@ -27,6 +27,7 @@ from casrewind.agents import event as events
 from casrewind.ops import agent_event
 
 from . import growth, trees
+from .checked_options import refuse_too_few
 from .compare import contenders, measure
 from .scratch import USAGE, in_scratch
 
@@ -56,8 +57,7 @@ def options(argv):
     parser.add_argument("--against", metavar="DIR", help="another checkout, measured in turn with this one")
     parser.add_argument("--json", metavar="FILE", help="write every sample")
     given = parser.parse_args(argv)
-    if given.rounds < 1:
-        parser.error(f"--rounds: {given.rounds} is too few, 1 or more")
+    refuse_too_few(parser, given, rounds=1)
     if given.against is not None and not os.path.isdir(os.path.join(given.against, "casrewind")):
         parser.error(f"--against: {given.against!r} is no checkout")
     return given

@@ -17,6 +17,7 @@ import sys
 import uuid
 
 from . import trees
+from .checked_options import refuse_too_few
 from .compare import contenders, measure
 from .scratch import USAGE, in_scratch
 
@@ -44,9 +45,7 @@ def options(argv):
     if given.tree is not None and (given.files is not None or not os.path.isdir(given.tree)):
         parser.error(f"TREE: {given.tree!r} is no directory" if given.files is None else "give TREE or --files, not both")
     given.files = 7000 if given.files is None else given.files
-    for name, least in (("files", 1), ("rounds", 1), ("turns", 0)):
-        if getattr(given, name) < least:
-            parser.error(f"--{name}: {getattr(given, name)} is too few, {least} or more")
+    refuse_too_few(parser, given, files=1, rounds=1, turns=0)
     if given.json is not None and not os.path.isdir(os.path.dirname(os.path.abspath(given.json))):
         parser.error(f"--json: {given.json!r} cannot be written: there is no directory to put it in")
     return given

@@ -19,6 +19,7 @@ import time
 from contextlib import ExitStack, suppress
 
 from . import trees
+from .checked_options import refuse_missing_tree, refuse_too_few
 from .compare import contenders, measure
 from .hooks import Client
 from .scratch import USAGE, in_scratch
@@ -42,11 +43,8 @@ def options(argv):
     parser.add_argument("--rounds", metavar="N", type=int, default=40, help="rounds (40)")
     parser.add_argument("--json", metavar="FILE", help="write every sample")
     given = parser.parse_args(argv)
-    for name in ("files", "rounds"):
-        if getattr(given, name) < 1:
-            parser.error(f"--{name}: {getattr(given, name)} is too few, 1 or more")
-    if given.tree is not None and not os.path.isdir(given.tree):
-        parser.error(f"{given.tree}: no such directory")
+    refuse_too_few(parser, given, files=1, rounds=1)
+    refuse_missing_tree(parser, given)
     return given
 
 

@@ -14,6 +14,7 @@ import sys
 from typing import NamedTuple
 
 from . import trees
+from .checked_options import refuse_missing_tree, refuse_too_few
 from .compare import contenders, measure
 from .scratch import USAGE, in_scratch
 
@@ -61,11 +62,8 @@ def options(argv):
     parser.add_argument("--tools", metavar="A,...", default="casrewind,restic,rclone", help=f"of {', '.join(TOOLS)}")
     parser.add_argument("--json", metavar="FILE", help="write every figure")
     given = parser.parse_args(argv)
-    for name, least in (("files", WORKED), ("turns", 1)):
-        if getattr(given, name) < least:
-            parser.error(f"--{name}: {getattr(given, name)} is too few, {least} or more")
-    if given.tree is not None and not os.path.isdir(given.tree):
-        parser.error(f"{given.tree}: no such directory")
+    refuse_too_few(parser, given, files=WORKED, turns=1)
+    refuse_missing_tree(parser, given)
     wrong = [name for name in given.tools.split(",") if name not in TOOLS]
     if wrong:
         parser.error(f"--tools: {wrong[0]!r} is none of {', '.join(TOOLS)}")

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from . import trees
+from .checked_options import refuse_missing_tree, refuse_too_few
 from .compare import contenders
 from .scratch import USAGE, in_scratch
 
@@ -159,11 +160,8 @@ def options(argv):
     parser.add_argument("--hold", metavar="MS", type=float, default=5, help="how long a request takes, so that those which wait can be counted (5)")
     parser.add_argument("--json", metavar="FILE", help="write every figure")
     given = parser.parse_args(argv)
-    for name, least in (("files", WORKED), ("sandboxes", 1), ("pushes", 3), ("pulled", 2), ("chains", 3)):
-        if getattr(given, name) < least:
-            parser.error(f"--{name}: {getattr(given, name)} is too few, {least} or more")
-    if given.tree is not None and not os.path.isdir(given.tree):
-        parser.error(f"{given.tree}: no such directory")
+    refuse_too_few(parser, given, files=WORKED, sandboxes=1, pushes=3, pulled=2, chains=3)
+    refuse_missing_tree(parser, given)
     return given
 
 

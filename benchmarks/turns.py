@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 from . import trees
+from .checked_options import refuse_too_few
 from .compare import contenders, measure
 from .scratch import USAGE, in_scratch
 
@@ -39,9 +40,7 @@ def options(argv):
     parser.add_argument("--tier", choices=("minimal", "balanced", "aggressive"), default="balanced", help="which events have a hook (balanced)")
     parser.add_argument("--json", metavar="FILE", help="write every sample")
     given = parser.parse_args(argv)
-    for name, least in (("files", 1), ("rounds", 1), ("tools", 0)):
-        if getattr(given, name) < least:
-            parser.error(f"--{name}: {getattr(given, name)} is too few, {least} or more")
+    refuse_too_few(parser, given, files=1, rounds=1, tools=0)
     return given
 
 

@@ -12,6 +12,7 @@ import tempfile
 
 from .. import trees
 from . import chart, contenders, measure, rounds, summary
+from ..checked_options import refuse_too_few
 
 USAGE, FAILED, INTERRUPTED = 64, 1, 130
 _FILES = 7000
@@ -60,9 +61,7 @@ def options(argv):
     given.files = _FILES if given.files is None else given.files
     if given.patience is None and given.quick:
         given.patience = _PATIENCE
-    for name, least in (("files", rounds.EDITS), ("rounds", 1), *((name, 1) for name in _SIZES)):
-        if getattr(given, name) < least:
-            parser.error(f"--{name}: {getattr(given, name)} is too few, {least} or more")
+    refuse_too_few(parser, given, files=rounds.EDITS, rounds=1, **dict.fromkeys(_SIZES, 1))
     for name in ("json", "chart"):
         path = getattr(given, name)
         if path is not None and (os.path.isdir(path) or not os.path.isdir(os.path.dirname(os.path.abspath(path)))):

@@ -174,7 +174,8 @@ def _cursor_of_checkpoint(point: Checkpoint) -> Cursor:
 
 
 def live_transcript(client: ConversationClient, path: str) -> bytes:
-    """The live transcript at a path that `refuse_unsafe_transcript_path` accepts; b"" if there is none. Raises AgentError."""
+    """Read the live transcript at a path. Returns b"" if there is none. Raises AgentError. Check the path before, with
+    `refuse_unsafe_transcript_path`."""
     found = client.read_transcript_if_no_file(path)
     return _read_complete_lines(path) if found is None else found
 

@@ -117,9 +117,9 @@ def _note_success(context: Context, remote: Remote) -> None:
 
 
 class Unsent(NamedTuple):
-    """What waits for a push: the remote's configuration, the number of checkpoints, when the oldest of them was made (0 =
-    there is none), whether a piece of this store may be there, the machines whose chains were read, and what the store notes of
-    earlier pushes."""
+    """What waits for a push: the remote's configuration, and the `number` of checkpoints. `oldest_ns`: when the oldest of them was made,
+    0 = there is none. `has_pushed`: this store may have a piece on the remote. `machines`: those whose chains were read. `notes`: what
+    the store notes of earlier pushes."""
 
     config: RemoteConfig
     number: int

@@ -79,7 +79,7 @@ def verify_remote(context: Context, remote: Remote, *, read_blobs: bool = False)
     if (state := remote.files.state).next > 1:
         pieces.setdefault(state.chain, [])  # it has to be there; whoever owns the bucket may delete the chains of others
     chains = [_ChainCheck(remote, chain, found) for chain, found in pieces.items()]
-    with ThreadPoolExecutor(1 if read_blobs else _CHAINS) as threads:  # a chain whose blobs are read needs the memory of one
+    with ThreadPoolExecutor(1 if read_blobs else _CHAINS) as threads:  # to read blobs takes the memory of a piece for each thread
         for _ in threads.map(lambda chain: chain.read_pieces(read_blobs=read_blobs), chains):
             pass
     if read_blobs:

@@ -332,6 +332,18 @@ def test_remote_gc_removes_what_this_machine_has_forgotten(sandbox, laptop, url)
     assert sandbox("remote", "--forgotten", code=64).err.startswith("casrewind: --forgotten goes with remote gc; ")
 
 
+def test_remote_gc_keeps_what_a_clone_uses_and_says_only_that(sandbox, laptop, url):
+    sandbox("push", code=0)
+    plant(sandbox.root, {"app.py": b"2\n"})
+    sandbox("save", code=0)
+    sandbox("push", code=0)
+    laptop("clone", url, "shop", code=0)
+    sandbox("gc", "--max-age", "0s", code=0)
+    said = sandbox("remote", "gc", "--forgotten", "-n", code=0).out.splitlines()
+    assert said[0] == f"nothing to remove from {url}"
+    assert re.fullmatch(r"  kept: \d+ checkpoints? of this machine that gc has forgotten: a clone uses it", said[1])
+
+
 @pytest.mark.parametrize("value", ["0d", "soon", "-1d"])
 def test_a_wrong_remote_keep_is_refused(sandbox, value):
     sandbox.environment["CASREWIND_REMOTE_KEEP"] = value

@@ -72,7 +72,7 @@ def _purge_path(context: "Context", options: "ParsedOptions", done: Done) -> int
 
 
 def _warn_of_remote_copies(remote: "Unsent | None") -> None:
-    """Say whose pieces on the remote may still hold what was purged."""
+    """Name each machine that may have pushed what was purged."""
     if remote is None:
         return
     if remote.has_pushed:
@@ -83,7 +83,7 @@ def _warn_of_remote_copies(remote: "Unsent | None") -> None:
 
 
 def _shape_of_remote(remote: "Unsent | None") -> shapes.Shape | None:
-    """The remote, and the machines whose pieces there may still hold what was purged."""
+    """The remote, and the machines that may have pushed what was purged. None without a remote."""
     if remote is None:
         return None
     own = (remote.config.machine,) if remote.has_pushed else ()

@@ -27,7 +27,7 @@ def remote_gc(context: "Context", options: "ParsedOptions", done: Done) -> int:
     keep = environment.configuration().remote_keep
     old = old_chains.find_old(opened, keep) if keep else []
     plan = _Plan(
-        opened, [one for one in old if not one.kept], [one for one in old if one.kept], keep, options.forgotten,
+        opened, [one for one in old if not one.kept], [one for one in old if one.kept], keep,
         old_chains.find_forgotten(context, opened) if options.forgotten else None,
     )  # fmt: skip
     done()
@@ -65,14 +65,13 @@ def remote_gc(context: "Context", options: "ParsedOptions", done: Done) -> int:
 
 
 class _Plan(NamedTuple):
-    """The chains that go and those that stay, `remote.keep` in seconds (0 = forever), whether forgotten checkpoints are looked for, and
-    what was found of them."""
+    """The chains that go and those that stay, `remote.keep` in seconds (0 = forever), and what was found of forgotten
+    checkpoints."""
 
     remote: "Remote"
     going: "Sequence[OldChain]"
     kept: "Sequence[OldChain]"
     keep: float
-    looks: bool
     mine: "ForgottenPushes | None"
 
     @property
@@ -119,7 +118,9 @@ def _print_plan(plan: _Plan, options: "ParsedOptions") -> None:
         what += ["forgotten checkpoints"] if plan.renews else []
         print_line(f"would remove {' and '.join(what)} from {url}" if options.dry_run else f"Remove {' and '.join(what)} from {url}:")
     else:
-        why = "gc has forgotten nothing of it" if plan.looks else "" if plan.keep else "remote.keep is forever"
+        why = "" if plan.keep or mine else "remote.keep is forever"
+        if options.forgotten and not mine:
+            why = "gc has forgotten nothing of it"
         print_line(f"nothing to remove from {url}" + (f": {why}" if why else ""))
     for one in plan.going:
         size = f"{plural(one.checkpoints, 'checkpoint')}, {human_size(one.size)}"
@@ -128,7 +129,8 @@ def _print_plan(plan: _Plan, options: "ParsedOptions") -> None:
         print_line(f"  - {_forgotten_in_words(mine)}, the newest from {age_in_words(mine.newest_ns)}")
         print_line(f"    first pushes the other {plural(mine.checkpoints, 'checkpoint')} anew, then removes {human_size(mine.size)}")
     elif mine:
-        print_line(f"  kept: {_forgotten_in_words(mine)}: {printable(mine.kept)}")
+        what_stays = _forgotten_in_words(mine) if mine.forgotten else "what this machine pushed"
+        print_line(f"  kept: {what_stays}: {printable(mine.kept)}")
     for one in plan.kept:
         print_line(f"  kept: {_name(one)}, last push {age_in_words(one.newest_ns)}: {printable(one.kept)}")
 

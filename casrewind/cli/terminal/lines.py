@@ -92,7 +92,7 @@ def note(line: str) -> None:
 
 def print_json(shape: Mapping[str, object]) -> None:
     """Print one JSON object in UTF-8, regardless of the locale. Control characters are escaped. An iterator in `shape` is a
-    list whose items are made when they are printed: neither they nor the text are in memory as a whole."""
+    list: its items are made and printed some at a time, which saves memory."""
     import json
     import re
     import unicodedata
