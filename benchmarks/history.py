@@ -103,6 +103,8 @@ class History:
         """Checkpoints until there are so many. Notes what each of them took: seconds of the processor, bytes of the disk."""
         with multiprocessing.get_context("fork").Pool(1) as pool:  # a command that is measured starts with the memory of this process
             self.made, self.processor, self.growth = pool.apply(self._grown, (number,))
+            pool.close()
+            pool.join()  # else the pool sends SIGTERM, and the process may print a traceback before it ends
 
     def _grown(self, number):
         before, began = measure.disk([self.store])[0], time.process_time()
