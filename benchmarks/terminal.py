@@ -24,7 +24,6 @@ from fcntl import ioctl
 
 import casrewind
 from casrewind.ops import save as saves
-from casrewind.worktree.change_set import ChangedDirectories, ChangeSet
 
 from . import trees
 
@@ -74,7 +73,7 @@ def _prepare(place, given):
         workspace.save("the first one")
         os.fsync = os.fdatasync = lambda _: None
         try:
-            _grow(workspace, root, files, given.checkpoints - 2)
+            _grow(workspace, files, given.checkpoints - 2)
         finally:
             os.fsync, os.fdatasync = synced
         workspace.save("the last one")
@@ -87,27 +86,20 @@ def _prepare(place, given):
     print(f"{len(files):,} files, {made:,} checkpoints, made in {time.monotonic() - began:.0f} s")
 
 
-def _grow(workspace, root, files, number):
-    """So many checkpoints: one who knows what is edited spares the scans the rest."""
+def _grow(workspace, files, number):
+    """So many checkpoints."""
     chance = random.Random(1)
-    status = os.stat(root)
-    context = workspace._context
-    memory, edited = None, set()
     for count in range(number):
         for path in chance.sample(files, chance.randrange(1, 4)):
             with open(path, "ab") as file:
                 file.write(b"edit %d\n" % count)
-            edited.add(os.fsencode(os.path.dirname(os.path.relpath(path, root))))
-        changes = ChangedDirectories((status.st_dev, status.st_ino), frozenset(edited), frozenset(), full=memory is None)
-        watch = ChangeSet(lambda *_, **__: 0, changes, memory)
         moment = saves.Moment(label=f"step {count}")
         if count % 4:
             who = {"agent": "claude", "session": f"{count // _TURNS:08x}-0000-4000-8000-000000000000"}
             words = " ".join(chance.choices("now make the parser faster and write tests for what it does with long lines".split(), k=9))
             prompt = f"{words}, part {count}"
             moment = saves.Moment(trigger="prompt", prompt=prompt, **who) if count % 2 else saves.Moment(trigger="turn_end", **who)
-        saves.save(context._replace(watch=watch), moment)
-        memory, edited = watch.result().updated_index(memory), set(watch.rest)
+        saves.save(workspace._context, moment)
 
 
 def _measure(place, given):

@@ -23,10 +23,9 @@ from .scratch import USAGE, in_scratch
 KINDS = {
     "none": None,
     "true": (),
-    "command": ("--no-resident",),
-    "helper": ("--resident",),
+    "command": ("install", "claude"),
 }
-"""Kinds of hooks: no hook, hooks of `true`, and what `casrewind install claude` writes with these words."""
+"""Kinds of hooks: no hook, hooks of `true`, and what this command writes."""
 PATIENCE = 120
 
 
@@ -70,7 +69,7 @@ class Open:
     def _hook(self, words, tier):
         if words:
             self.client.casrewind("save", code=0)
-            self.client.casrewind("install", "claude", "--tier", tier, *words, code=0)
+            self.client.casrewind(*words, "--tier", tier, code=0)
         elif words is not None:
             from casrewind import agents
             from casrewind.agents import settings_edit
@@ -113,8 +112,6 @@ class Open:
         return triggers.count("prompt"), triggers.count("turn_end")
 
     def end(self):
-        from support.helper_processes import end_all, helpers
-
         self._running.stdin.close()
         try:
             self._running.wait(PATIENCE)
@@ -122,7 +119,6 @@ class Open:
             self._running.kill()
             self._running.wait()
         self._running.stdout.close()
-        end_all(*helpers(self.client.project))
         self.client.stop()
 
 
@@ -135,7 +131,7 @@ def _measure(given, scratch):
         for number in range(-3, given.rounds):  # the first are not measured
             for one in opened if number % 2 else opened[::-1]:
                 seconds = one.turn()
-                time.sleep(0.15)  # a helper is done with the last one by then
+                time.sleep(0.15)  # what the last hook left in the background is done by then
                 if number >= 0:
                     taken[one.kind].append(seconds)
         lacking = {one.kind: one.made() for one in opened if KINDS[one.kind]}

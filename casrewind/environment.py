@@ -35,11 +35,6 @@ def data_directory() -> str:
     return os.path.abspath(os.path.join(base, "casrewind"))
 
 
-def helpers_directory() -> str:
-    """The directory of a user's running helpers (casrewind watch). It need not exist."""
-    return os.path.join(data_directory(), "watch")
-
-
 def configuration() -> "config.Config":
     """The user's configuration: the file, overridden by variables. Raises UsageError for invalid values."""
     from . import config

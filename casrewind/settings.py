@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from .gitignore.rules import Accepted
     from .ops.context import Context, Progress
     from .store.store import Store
-    from .worktree.change_set import ChangeSet
 
 _CONFIG, _USERS_CONFIG = b".git/config", b"(git's configuration)"
 _SHOWN = 3  # faults reported per file
@@ -94,13 +93,10 @@ def from_environment(*, store: str | None = None, force: bool = False) -> tuple[
     ), found
 
 
-def open_context(
-    path: str, settings: Settings, *, create: bool, progress: "Progress | None" = None, watch: "ChangeSet | None" = None
-) -> "Context":
+def open_context(path: str, settings: Settings, *, create: bool, progress: "Progress | None" = None) -> "Context":
     """Open the project of the nearest directory at or above `path` with a `.git` or a store, otherwise of `path`.
 
-    With `create`, a missing store is created. `watch`: the helper's known changes, which a save reads and updates; the
-    caller must then call `ops.save.finish_watched_save`. The caller must call `close_context`. Raises WorkspaceNotFound,
+    With `create`, a missing store is created. The caller must call `close_context`. Raises WorkspaceNotFound,
     RootRefused, UsageError, StoreForeign, FormatUnsupported, StoreDamaged, StoreNotWritable, StoreFull.
     """
     from .ops.context import Context
@@ -111,8 +107,6 @@ def open_context(
     refuse_overlapping_store(root, settings)
     store = Store(store_path(root, settings), create=create, repair=settings.repair, deadline=settings.deadline)
     try:
-        if watch is not None:
-            store.index.trust_proof_and_defer_note(watch.proof)
         tree = Worktree(root.path)
         try:
             policy = scan_policy(root, settings)._replace(accepted=partial(_read_accepted_rules, store, root.key))
@@ -128,7 +122,7 @@ def open_context(
         raise
     environ, limits = settings.environ, settings.limits
     shell = (environ.get("CASREWIND_AGENT", ""), environ.get("CASREWIND_SESSION", ""))
-    return Context(root, store, tree, policy, limits, settings.data, settings.home, environ, progress, watch, shell, settings.tell_agent)
+    return Context(root, store, tree, policy, limits, settings.data, settings.home, environ, progress, shell, settings.tell_agent)
 
 
 def close_context(context: "Context") -> None:
@@ -138,9 +132,9 @@ def close_context(context: "Context") -> None:
 
 
 @contextmanager
-def open_until_end(path: str, settings: Settings, *, create: bool, watch: "ChangeSet | None" = None) -> "Iterator[Context]":
+def open_until_end(path: str, settings: Settings, *, create: bool) -> "Iterator[Context]":
     """As `open_context`, open until the end of a with-statement."""
-    context = open_context(path, settings, create=create, watch=watch)
+    context = open_context(path, settings, create=create)
     try:
         yield context
     finally:
@@ -300,7 +294,7 @@ def _ids_of_own_directories(root: roots.Root, settings: Settings) -> frozenset[t
     project itself."""
     data, found = settings.data, set()
     inside = locations.is_in(root.path, os.path.realpath(data))
-    for path in (store_path(root, settings), *((os.path.join(data, "stores"), os.path.join(data, "watch")) if inside else (data,))):
+    for path in (store_path(root, settings), os.path.join(data, "stores") if inside else data):
         with suppress(OSError):
             status = os.stat(path)
             found.add((status.st_dev, status.st_ino))

@@ -16,7 +16,7 @@ MISSPELT = [
     ("cli/commands/back_and_rewrite_chat.py", "target.prompt.text"),
     ("cli/commands/save_run_pin_cat.py", "report.faults"),
     ("cli/commands/doctor.py", "settings.data"),
-    ("cli/commands/install.py", "options.resident"),
+    ("cli/commands/install.py", "options.plugin"),
     ("cli/commands/list.py", "context.root.key"),
     ("cli/commands/restore.py", "options.skip_damaged"),
     ("cli/commands/status_and_config.py", "context.store.path"),
@@ -24,7 +24,6 @@ MISSPELT = [
     ("cli/picker/timeline.py", "self._context.root"),
     ("cli/picker/view.py", "self.state.is_opened"),
     ("hook/handler.py", "job.event.command"),
-    ("hook/helper.py", "context.store.sessions"),
 ]
 """(module of a command, the picker or the hook; an attribute that it uses)."""
 

@@ -110,20 +110,20 @@ def launcher_script() -> bytes:
     return _LAUNCHER_TEXT.encode()
 
 
-def hooks_that_run_launcher(client: Client, tier: str, *, resident: bool = False) -> dict[str, JsonObject]:
+def hooks_that_run_launcher(client: Client, tier: str) -> dict[str, JsonObject]:
     """As `settings_edit.make_hook_entries`, but the hooks run the plugin's launcher."""
-    own, found = shlex.join(hook_command(client.name)), make_hook_entries(client, tier, resident=resident)
+    own, found = shlex.join(hook_command(client.name)), make_hook_entries(client, tier)
     line = f'sh "{ROOT}/{LAUNCHER}" hook {client.name}'
     for group in found.values():
         group["hooks"] = [{**hook, "command": hook["command"].replace(own, line, 1)} for hook in group["hooks"]]
     return found
 
 
-def plugin_files(client: Client, tier: str, version: str, *, resident: bool = False) -> dict[str, bytes]:
-    """{path: bytes} of the plugin; `resident`: with the helper. Raises AgentError for a client without plugins."""
+def plugin_files(client: Client, tier: str, version: str) -> dict[str, bytes]:
+    """{path: bytes} of the plugin. Raises AgentError for a client without plugins."""
     if client.name != "claude":
         raise errors.AgentError(f"{client.title} does not support plugins", "omit --plugin")
-    hooks = hooks_that_run_launcher(client, tier, resident=resident)
+    hooks = hooks_that_run_launcher(client, tier)
     author, description = {"name": "The casrewind developers"}, "Undo for files and conversation, back to before any prompt"
     marketplace = {
         "name": "casrewind",
@@ -151,10 +151,10 @@ def plugin_files(client: Client, tier: str, version: str, *, resident: bool = Fa
     }
 
 
-def write_plugin(directory: str, client: Client, tier: str, version: str, *, resident: bool = False) -> list[str]:
+def write_plugin(directory: str, client: Client, tier: str, version: str) -> list[str]:
     """Write the plugin into a new or empty directory, or over an earlier plugin of ours. Returns the paths of its
     files. Raises AgentError for a directory with other contents."""
-    wanted = plugin_files(client, tier, version, resident=resident)
+    wanted = plugin_files(client, tier, version)
     where = printable(directory)
     try:
         if os.path.lexists(directory) and not os.path.isdir(directory):

@@ -24,20 +24,18 @@ _VALUE = re.compile(rb"^const ([A-Z]+) = (.*);$", re.MULTILINE)
 class ExtensionFile(NamedTuple):
     """The extension that is installed in a client's directory.
 
-    `command` is the command line that it runs, `events` are the events that it reports. `resident`: its hooks start the
-    helper. `is_intact`: the file is unchanged since an installation, of any version, wrote it. `is_current`: the file
-    equals what this version would write.
+    `command` is the command line that it runs, `events` are the events that it reports. `is_intact`: the file is unchanged
+    since an installation, of any version, wrote it. `is_current`: the file equals what this version would write.
     """
 
     path: str
     command: tuple[str, ...]
     events: tuple[str, ...]
-    resident: bool
     is_intact: bool
     is_current: bool
 
 
-def extension_bytes(client: Client, tier: str, *, resident: bool) -> bytes:
+def extension_bytes(client: Client, tier: str) -> bytes:
     """The bytes of a client's extension for a tier."""
     from importlib import resources
 
@@ -46,7 +44,6 @@ def extension_bytes(client: Client, tier: str, *, resident: bool) -> bytes:
         b"COMMAND": launch.own_command(),
         b"EVENTS": {hook.event: hook.timeout for hook in client.hooks_of(tier)},
         b"HARMLESS": sorted(client.events.harmless_tools),
-        b"RESIDENT": resident,
     }
     text = _VALUE.sub(lambda found: _constant_with_value(found, values), template)
     return _DIGEST.sub(b"// digest " + _digest_without_own(text), text, count=1)
@@ -67,10 +64,9 @@ def read_our_extension(client: Client, directory: str) -> ExtensionFile | None:
     command, events = values.get(b"COMMAND"), values.get(b"EVENTS")
     words = tuple(str(word) for word in command) if isinstance(command, list) else ()
     names = tuple(events) if isinstance(events, dict) else ()
-    resident = values.get(b"RESIDENT") is True
     tiers = [tier for tier in TIERS if {hook.event for hook in client.hooks_of(tier)} == set(names)]
-    is_current = any(data == extension_bytes(client, tier, resident=resident) for tier in tiers)
-    return ExtensionFile(path, words, names, resident, is_ours_unchanged(data), is_current)
+    is_current = any(data == extension_bytes(client, tier) for tier in tiers)
+    return ExtensionFile(path, words, names, is_ours_unchanged(data), is_current)
 
 
 def is_ours_unchanged(data: bytes) -> bool:

@@ -26,15 +26,13 @@ _PLUGIN_FILE = HookFile(os.path.join("hooks", "hooks.json"), "hooks")
 
 
 class HookScope(NamedTuple):
-    """A settings file with active hooks of ours. `tier` is their tier, or PARTLY if events are `missing` from it.
-    `resident`: some of the hooks start the helper."""
+    """A settings file with active hooks of ours. `tier` is their tier, or PARTLY if events are `missing` from it."""
 
     scope: str
     settings: str
     tier: str
     events: tuple[str, ...]
     missing: tuple[str, ...]
-    resident: bool = False
 
 
 class ClientHooks(NamedTuple):
@@ -166,8 +164,6 @@ class _Settings:
             timeouts = {hook.event: hook.timeout for hook in self.client.settings.hooks}
             for event in found.events:
                 words = (*found.command, "hook", self.client.name)
-                if found.resident and self.client.events.triggers.get(event) in ("session_start", "prompt"):
-                    words += (settings_edit.RESIDENT,)
                 seconds = float(timeouts.get(event, _TIMEOUT))
                 self.hooks.append(
                     InstalledHook(
@@ -225,7 +221,7 @@ class _Settings:
         document = json_edit.parse_with_comments(text)
         for event, groups in (document.get(file.key, {}) if file.key else document).items():
             written = claude_plugin.hooks_that_run_launcher if scope == PLUGIN else settings_edit.make_hook_entries
-            wanted = [written(self.client, TIERS[-1], resident=resident).get(event) for resident in (False, True)]
+            wanted = [written(self.client, TIERS[-1]).get(event)]
             for group in groups if isinstance(groups, list) else ():
                 inside = [group] if file.flat else group.get("hooks") if isinstance(group, dict) else None
                 for hook in inside if isinstance(inside, list) else ():
@@ -275,9 +271,8 @@ class _Settings:
         for hooks in self.hooks_by_file():
             scope = hooks[0].scope
             tier, missing = smallest_tier_with(self.client, [hook.event for hook in self.hooks if hook.scope == scope])
-            resident = any(settings_edit.starts_helper(" ".join(hook.words)) for hook in hooks)
             events = tuple(distinct(hook.event for hook in hooks))
-            found.append(HookScope(scope, hooks[0].settings, PARTLY if missing else tier, events, missing, resident))
+            found.append(HookScope(scope, hooks[0].settings, PARTLY if missing else tier, events, missing))
         return tuple(found)
 
     # -- problems

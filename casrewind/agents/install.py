@@ -61,8 +61,6 @@ class Installed(NamedTuple):
     """What the user should know."""
     failed: tuple[str, ...]
     """What was not done."""
-    resident: bool
-    """The hooks start the helper (casrewind watch)."""
 
     @property
     def changed(self) -> bool:
@@ -91,23 +89,20 @@ def install(
     target: Target,
     tier: str,
     environ: Mapping[str, str],
-    *,
-    resident: bool | None = None,
 ) -> Installed:
-    """Put the hooks of a tier into a client's settings, replacing those of an earlier installation. `resident`: the
-    hooks start the helper (casrewind watch); None keeps the earlier choice, by default False. Raises AgentError for
-    settings that cannot be changed safely, UnsafePath for links out of the project, StoreBusy, StoreFull; then nothing
-    was changed."""
+    """Put the hooks of a tier into a client's settings, replacing those of an earlier installation. Raises AgentError
+    for settings that cannot be changed safely, UnsafePath for links out of the project, StoreBusy, StoreFull; then
+    nothing was changed."""
     _refuse_links_out_of_project(target)
     if target.client.settings.extension:
-        return _install_extension(target, tier, environ, resident=resident)
+        return _install_extension(target, tier, environ)
     with settings_files.installation_lock(target.directory, 0o700 if target.scope == USER else settings_files.SHARED):
-        said = _retry_if_file_changed(lambda: _options_or_earlier(target, resident=resident))
-        written, hooks = _retry_if_file_changed(lambda: _install_hooks(target, tier, resident=said.resident))
+        notes: list[str] = []
+        written, hooks = _retry_if_file_changed(lambda: _install_hooks(target, tier, notes))
         command, changed, more, failed = _install_command(target)
     program = shutil.which(target.client.program, path=environ.get("PATH"))
     steps = target.client.next_steps() if any(item.changed for item in written) else ()
-    return Installed(target, tier, written, hooks, command, changed, program, (*said.notes, *more, *steps), failed, said.resident)
+    return Installed(target, tier, written, hooks, command, changed, program, (*dict.fromkeys(notes), *more, *steps), failed)
 
 
 def uninstall(target: Target) -> Uninstalled:
@@ -145,23 +140,17 @@ def _refuse_links_out_of_project(target: Target) -> None:
             )
 
 
-def _install_extension(target: Target, tier: str, environ: Mapping[str, str], *, resident: bool | None) -> Installed:
+def _install_extension(target: Target, tier: str, environ: Mapping[str, str]) -> Installed:
     """As `install`, for a client that loads an extension."""
     client, is_user = target.client, target.scope == USER
-    notes: tuple[str, ...] = ()
     with settings_files.installation_lock(target.directory, 0o700 if is_user else settings_files.SHARED):
-        if resident is None:
-            found = extension.read_our_extension(client, target.directory)
-            resident = found is not None and found.resident
-            if resident:
-                notes = ("the helper is started as before; install --no-resident ends that",)
-        data = extension.extension_bytes(client, tier, resident=resident)
+        data = extension.extension_bytes(client, tier)
         changed = _retry_if_file_changed(lambda: extension.install_extension(client, target.directory, data, 0o600 if is_user else 0o644))
     path = extension.extension_path(client, target.directory)
     hooks = tuple((path, hook) for hook in client.hooks_of(tier))
     program = shutil.which(client.program, path=environ.get("PATH"))
     written = (Written(path, changed),)
-    return Installed(target, tier, written, hooks, path, False, program, notes, (), resident)
+    return Installed(target, tier, written, hooks, path, False, program, (), ())
 
 
 def _uninstall_extension(target: Target) -> Uninstalled:
@@ -186,27 +175,8 @@ def _retry_if_file_changed(work: Callable[[], _T]) -> _T:
     raise errors.AgentError("the client keeps writing to its settings; nothing was changed", "close it, then try again")
 
 
-class _Options(NamedTuple):
-    """How the hooks run, and notes for the user."""
-
-    resident: bool
-    notes: tuple[str, ...]
-
-
-def _options_or_earlier(target: Target, *, resident: bool | None) -> _Options:
-    """Options that were not given are as in the earlier installation."""
-    notes: list[str] = []
-    agent = target.client.name
-    texts = [(document.text, document.file) for document in read_used_documents(target.client, target.directory, notes)]
-    if resident is None:
-        resident = any(settings_edit.any_starts_helper(text, file, agent) for text, file in texts)
-        if resident:
-            notes.append("the helper is started as before; install --no-resident ends that")
-    return _Options(bool(resident), tuple(notes))
-
-
-def _install_hooks(target: Target, tier: str, *, resident: bool) -> tuple[tuple[Written, ...], tuple[tuple[str, Hook], ...]]:
-    documents = read_used_documents(target.client, target.directory, [])
+def _install_hooks(target: Target, tier: str, notes: list[str]) -> tuple[tuple[Written, ...], tuple[tuple[str, Hook], ...]]:
+    documents = read_used_documents(target.client, target.directory, notes)
     agent = target.client.name
     place: dict[str, Document] = {}
     for document in reversed(documents):  # for each event, the client uses the first file with hooks for it
@@ -214,7 +184,7 @@ def _install_hooks(target: Target, tier: str, *, resident: bool) -> tuple[tuple[
             settings_edit.without_our_hooks(document.text, document.file, agent, document.before), document.file
         )
         place.update(dict.fromkeys(said, document))
-    wanted = make_hook_entries(target.client, tier, resident=resident)
+    wanted = make_hook_entries(target.client, tier)
     results: list[tuple[Document, str]] = []
     for document in documents:
         mine = {event: group for event, group in wanted.items() if place.get(event, documents[0]) is document}
@@ -273,8 +243,6 @@ def _uninstall_hooks(target: Target) -> tuple[tuple[Written, ...], tuple[str, ..
         settings_files.check_writable(document.present)
         results.append((document, text))
     written = []
-    if any(settings_edit.any_starts_helper(document.text, document.file, agent) for document in documents):
-        notes.append("a helper that is still there ends by itself, after 30 minutes without an event")
     for document, text in results:
         same = document.before is not None and json_edit.value_for_exact_comparison(text) == json_edit.value_for_exact_comparison(
             document.before

@@ -1,4 +1,4 @@
-"""Reads a hook's payload from its pipe. If the helper does the work, a hook imports no other module of the agents."""
+"""Reads a hook's payload from its pipe."""
 
 import os
 import time

@@ -20,9 +20,8 @@ from .client import Client, Hook, HookFile
 from .json_edit import ExactValue, JsonItem, Removal
 
 RESIDENT = "--resident"
-"""The option of a hook that starts the helper (casrewind watch) if none runs."""
-_STARTS = frozenset({"session_start", "prompt"})
-"""The triggers of hooks that start the helper: session start, and every prompt, because the helper may have exited."""
+"""An option of hooks that earlier versions wrote, for a background helper that is gone. `casrewind hook` skips it, and the
+next `install` removes it."""
 _GUARD = "2>/dev/null || :"
 """The end of a command line: it hides error output and makes the exit code 0."""
 
@@ -31,11 +30,6 @@ def hook_command(agent: str, event: str = "") -> list[str]:
     """The command that a client runs at its events. The interpreter's path is absolute, because a client's PATH may be
     short. `event`: the event's name, for a client that sends payloads without it."""
     return [*launch.own_command(), "hook", agent, *([event] if event else [])]
-
-
-def starts_helper(line: str) -> bool:
-    """True if a command line of ours starts the helper."""
-    return without_guard(line).endswith(f" {RESIDENT}")
 
 
 def without_guard(line: str) -> str:
@@ -58,11 +52,11 @@ def command_line_of(hook: Mapping[str, object]) -> str:
     return " ".join(word for word in words if isinstance(word, str))
 
 
-def make_hook_entries(client: Client, tier: str, *, resident: bool = False) -> dict[str, JsonObject]:
-    """{event: our hook's entry in the client's settings}; `resident`: with the helper."""
+def make_hook_entries(client: Client, tier: str) -> dict[str, JsonObject]:
+    """{event: our hook's entry in the client's settings}."""
     found: dict[str, JsonObject] = {}
     for hook in client.hooks_of(tier):
-        run = _hook_json(client, hook, resident=resident)
+        run = _hook_json(client, hook)
         if any(file.flat for file in client.settings.files):
             found[hook.event] = run
             continue
@@ -70,10 +64,8 @@ def make_hook_entries(client: Client, tier: str, *, resident: bool = False) -> d
     return found
 
 
-def _hook_json(client: Client, hook: Hook, *, resident: bool) -> JsonObject:
+def _hook_json(client: Client, hook: Hook) -> JsonObject:
     words = hook_command(client.name, client.event_argument(hook.event))
-    if client.events.triggers[hook.event] in _STARTS:
-        words += [RESIDENT] if resident else []
     return {"type": "command", "command": f"{shlex.join(words)} {_GUARD}", "timeout": hook.timeout * client.settings.timeout_unit}
 
 
@@ -178,16 +170,6 @@ def events_with_our_hooks(text: str, file: HookFile, agent: str) -> list[str]:
     """The events with a hook of ours, each once, in the order of the file."""
     found = _find_our_hooks(text, file, agent)
     return list(dict.fromkeys(found.events[number].key for number, _ in found.ours))
-
-
-def any_starts_helper(text: str, file: HookFile, agent: str) -> bool:
-    """True if a hook of ours starts the helper."""
-    return any(starts_helper(command_line_of(hook)) for hook in _our_hook_values(text, file, agent))
-
-
-def _our_hook_values(text: str, file: HookFile, agent: str) -> list[JsonObject]:
-    found = _find_our_hooks(text, file, agent)
-    return [json_edit.value_at(text, found.hooks[place][index].value) for place, indices in found.ours.items() for index in indices]
 
 
 def without_our_hooks(text: str, file: HookFile, agent: str, before: str | None = None, stay: Collection[str] = ()) -> str:

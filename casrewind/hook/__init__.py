@@ -1,1 +1,1 @@
-"""Hooks: `casrewind hook AGENT`, the helper that does their work, and the messages between the two."""
+"""Hooks: `casrewind hook AGENT`, and the answers to `/casrewind` in a client."""

@@ -19,11 +19,10 @@ if TYPE_CHECKING:
     from ..ops.save import Saved
     from ..settings import Settings
     from ..store.agent_sessions import AgentSessions
-    from .protocol import Outcome
 
 _CHILD = "--child"
-_ASKED = "--asked"  # for a child: the helper was asked before and may have made the checkpoint
-_RESIDENT = "--resident"  # as in agents/settings_edit.py: start the helper
+_RESIDENT = "--resident"
+"""As in agents/settings_edit.py: an option without a meaning, in settings that an earlier version wrote."""
 _SLICE = 4
 """If the last save took more than the budget divided by this, a child makes the checkpoint. The hook may end first."""
 _UNHURRIED = 120.0
@@ -110,9 +109,7 @@ class _HookCall:
     """One call of the hook.
 
     `words`: the agent and, if the client's settings name it, the event. `at_ns`: time of the event (ns since 1970).
-    `is_child`: this process continues the work of a hook. `asked`: the helper received the event and may have made the
-    checkpoint. `wants_helper`: start the helper if none runs. `notice`: what this hook prints for the person at the
-    client.
+    `is_child`: this process continues the work of a hook. `notice`: what this hook prints for the person at the client.
     """
 
     notice = b""
@@ -121,7 +118,7 @@ class _HookCall:
         """`argv`: the arguments after `hook`. `began`: the start of this process on the monotonic clock."""
         self.words = [word for word in argv if word != _RESIDENT]
         self.at_ns, self.began = at_ns, began
-        self.wants_helper, self.is_child, self.asked = _RESIDENT in argv, _CHILD in argv, _ASKED in argv
+        self.is_child = _CHILD in argv
         if self.is_child:
             at = self.words.index(_CHILD)
             self.words, self.at_ns = self.words[:at], int(self.words[at + 1])
@@ -139,7 +136,7 @@ class _HookCall:
 
 
 class HookJob:
-    """An event of a client, and the settings for its checkpoint. The hook and the helper use the same class."""
+    """An event of a client, and the settings for its checkpoint."""
 
     settings: "Settings"
     config: "Config"
@@ -269,7 +266,7 @@ class HookJob:
 
 
 def _make_checkpoint_in_some_process(argv: list[str], at_ns: int, began: float, log: HookLog) -> None:
-    """Make the event's checkpoint in the helper, in this process, or in a child if the save is slow."""
+    """Make the event's checkpoint in this process, or in a child if the save is slow."""
     from ..agents import payload as payloads
 
     call = _HookCall(argv, at_ns, began)
@@ -278,9 +275,6 @@ def _make_checkpoint_in_some_process(argv: list[str], at_ns: int, began: float, 
 
         limits.limit_process()
     payload = payloads.read_to_end_keeping_needed(0)  # read all of it, valid or not: the client's write must not fail
-    outcome = _ask_helper_if_there_may_be_one(call, payload)
-    if outcome == "done":
-        return
     job = HookJob(call.words, payload, call.at_ns)
     if job.event.command is not None:
         from . import slash_command
@@ -289,10 +283,11 @@ def _make_checkpoint_in_some_process(argv: list[str], at_ns: int, began: float, 
     elif job.is_wanted():
         job.read_settings(_UNHURRIED if call.is_child else job.event.budget)
         if call.is_child:
-            _save_as_child(job, outcome, log)
+            _save_as_child(job, log)
             return
+        is_done = False
         try:
-            outcome = _save_here(call, job, outcome, log)
+            is_done = _save_here(call, job, log)
         except _OutOfTime:
             pass  # this save is larger than the last one, or the machine is slow: a child starts again without a budget
         except Exception as error:
@@ -302,55 +297,40 @@ def _make_checkpoint_in_some_process(argv: list[str], at_ns: int, began: float, 
             call.print_notice()
             if call.notice:
                 job.record_told()
-        if outcome == "done":
+        if is_done:
             job.start_push()
         else:
-            _leave_to_child(call, job, outcome, log)
+            _leave_to_child(call, job, log)
 
 
-def _ask_helper_if_there_may_be_one(call: _HookCall, payload: bytes) -> "Outcome":
-    """Ask the helper, if a helper may run."""
-    from .. import environment
-
-    if call.is_child:
-        return "unknown" if call.asked else "undone"
-    if not os.path.isdir(helpers := environment.helpers_directory()):
-        return "undone"
-    from . import protocol
-
-    return protocol.ask_helper(helpers, call.words, payload, call.at_ns, call.began - _SPARE, call.print_notice)
-
-
-def _save_here(call: _HookCall, job: HookJob, outcome: "Outcome", log: HookLog) -> "Outcome":
-    """Make the checkpoint in this process unless that is too slow. Returns the outcome. Raises _OutOfTime wherever the
+def _save_here(call: _HookCall, job: HookJob, log: HookLog) -> bool:
+    """Make the checkpoint in this process unless that is too slow. True if it is made. Raises _OutOfTime wherever the
     budget ends, also while modules are imported."""
-    event, root = job.event, ""
+    event = job.event
     try:
         _limit_time(call.seconds_left(event.budget))
         from ..ops import agent_event
         from ..settings import open_until_end
 
         with open_until_end(job.project_directory, job.settings, create=True) as context:
-            log.directory, root = context.store.path, context.root.path
+            log.directory = context.store.path
             context.store.sessions.record(agent_event.session_record(context, event, job.at_ns))
             agent_event.write_shell_variables(context, event)
             log_oddities(event, log)
             if agent_event.is_too_soon(context, event, job.at_ns):
-                return "done"
+                return True
             last = agent_event.last_save_ms(context)
             is_quick = last is not None and last <= event.budget * 1000 / _SLICE
             call.notice = job.notice_for_person(context, None) + job.text_for_model(context)
-            if is_quick and outcome == "undone":
+            if is_quick:
                 call.notice += job.notice_for_person(context, job.save_and_start_gc(context))
-                return "done"
+                return True
     finally:
         _cancel_timeout()
-        if call.wants_helper and root:
-            _start_helper(root, log)
-    return outcome
+    return False
 
 
-def _save_as_child(job: HookJob, outcome: "Outcome", log: HookLog) -> None:
+def _save_as_child(job: HookJob, log: HookLog) -> None:
     """Make the checkpoint, after the other children of the project. Record the events that were left to this one."""
     from ..ops import agent_event
     from ..settings import find_root, open_until_end, store_path
@@ -368,32 +348,13 @@ def _save_as_child(job: HookJob, outcome: "Outcome", log: HookLog) -> None:
             for line in lines:
                 if agent_event.time_in_line(line) < job.at_ns:
                     agent_event.record_missed(context, line)
-            if not agent_event.is_too_soon(context, event, job.at_ns) and not _is_recorded_already(context, job, outcome):
+            if not agent_event.is_too_soon(context, event, job.at_ns) and not agent_event.has_record_of_time(context, job.event, job.at_ns):
                 job.save_and_start_gc(context)
             for line in lines:
                 if agent_event.time_in_line(line) >= job.at_ns:
                     agent_event.record_missed(context, line)
             missed.remove(lines)
     job.start_push()
-
-
-def _is_recorded_already(context: "Context", job: HookJob, outcome: "Outcome") -> bool:
-    """True if the event has its checkpoint, from the helper or from another child."""
-    from ..ops import agent_event
-
-    if outcome != "undone" and agent_event.has_checkpoint(context, job.event, job.at_ns):
-        return True
-    return agent_event.has_record_of_time(context, job.event, job.at_ns)
-
-
-def _start_helper(root: str, log: HookLog) -> None:
-    """Start the helper of a root. Raises nothing."""
-    from . import helper_process
-
-    try:
-        helper_process.start_unless_running(root)
-    except OSError as error:
-        log.add_line(f"the helper (casrewind watch) could not be started: {error}")
 
 
 def log_oddities(event: "Event", log: HookLog) -> None:
@@ -423,15 +384,14 @@ def _cancel_timeout() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _leave_to_child(call: _HookCall, job: HookJob, outcome: "Outcome", log: HookLog) -> None:
+def _leave_to_child(call: _HookCall, job: HookJob, log: HookLog) -> None:
     """Start a child in its own session for the whole save. Wait for it as long as the budget allows."""
     import subprocess
 
     from .. import launch
 
     event = job.event
-    asked = [_ASKED] if outcome == "unknown" else []
-    command = [*launch.own_command(), "hook", event.agent, event.name, _CHILD, str(job.at_ns), *asked]
+    command = [*launch.own_command(), "hook", event.agent, event.name, _CHILD, str(job.at_ns)]
     null = subprocess.DEVNULL
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=null, stderr=null, start_new_session=True, cwd="/")
     if child.stdin is not None:

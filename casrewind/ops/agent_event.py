@@ -315,16 +315,6 @@ def _newest_checkpoint_of_session(context: Context, event: Event) -> tuple[Check
     return own, own is None and len(found) < _SEARCHED
 
 
-def has_checkpoint(context: Context, event: Event, at_ns: int) -> bool:
-    """True if an event that happened at `at_ns` already has its checkpoint."""
-    prompt = event.prompt.strip()[:PROMPT]  # an end without one is recorded with the prompt of its turn
-    wanted = (context.root.key, event.trigger, event.agent, event.session)
-    newest = context.store.checkpoints(1, lambda point: _is_before(point, at_ns))
-    later = (point for point, _ in newest if point.created_ns >= at_ns)
-    same = (point for point in later if (point.worktree, point.trigger, point.agent, point.session) == wanted)
-    return any(point.prompt == prompt or not prompt for point in same)
-
-
 def _is_before(point: Checkpoint, at_ns: int) -> bool:
     """True if a checkpoint was made before a time, and so all older ones. Those of other machines came here in another order."""
     return point.created_ns < at_ns and not point.more.machine

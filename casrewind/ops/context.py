@@ -12,7 +12,6 @@ from ..worktree.scan_policy import ScanPolicy
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # few operations need them
     from ..agents.session_files import Homes
-    from ..worktree.change_set import ChangeSet
 
 Progress = Callable[[str, int, int], None]
 """Progress callback: (what, number done, total; 0 = unknown)."""
@@ -33,8 +32,6 @@ class Context(NamedTuple):
     environ: Mapping[str, str]
     """The user's home directory, and the variables that may relocate what is in it."""
     progress: Progress | None = None
-    watch: "ChangeSet | None" = None
-    """The worktree's changes that a watcher has seen. A save reads them and records its result there."""
     shell: tuple[str, str] = ("", "")
     """The agent and the session that run this process in their shell, "" = none."""
     tells_agent: bool = True

@@ -121,7 +121,7 @@ def _publish_safety_checkpoint(
     own = writer.unpublished()
     index_later = not any(each.after is not None and (each.after.digest in own or each.after.chunks in own) for each in report.actions)
     point = context.store.publish(writer, draft, partial(save.redraft, context, writer, draft, None), index_later=index_later)
-    if now.scan.known.basis is None or context.watch is not None:
+    if now.scan.known.basis is None:
         save.update_stat_index(context, now.scan, point)
     # else the valid stat file stays: this operation changes most of the changed files once more, and the next save reads them
     return point

@@ -20,20 +20,13 @@ from ..model.diff import Counts
 from ..model.domain import Domain, Skip
 from ..model.manifest import Entry
 from ..store import packs
-from ..store.stat_file import Basis
 from ..store.writer import StoreWriter
 from ..worktree import scan as scans
 from ..worktree.reader import ScanSink
 from ..worktree.stat_index import StatIndex
 from .context import Context
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:  # only a save with a watcher needs it
-    from ..worktree.change_set import ChangeSet
-
 PROMPT = 200  # characters of a prompt stored in a checkpoint; the transcript has all of it
-_MOST_NEWER = 16
-"""Maximum number of directories (plus 1 in 256) newer in the helper than in its stat index. Saves scan them."""
 
 
 class Saved(NamedTuple):
@@ -146,7 +139,7 @@ def _save_within_budget(context: Context, moment: Moment, budget: int | None, *,
     with context.store.writing(budget=budget, again=rehash) as writer:
         index = StatIndex() if rehash else read_stat_index(context)
         policy = context.policy._replace(as_of=moment.at_ns)
-        scan = scans.scan(context.tree, writer, policy, index, context.watch, context.progress)
+        scan = scans.scan(context.tree, writer, policy, index, context.progress)
         head, newest = context.store.newest_and_newest_listed(context.root.key)
         counts = Counts(0, 0, 0)
         if head is None or head.tree != scan.tree:  # without an earlier checkpoint everything is new
@@ -318,19 +311,13 @@ def _replaces_lost_blob(writer: StoreWriter, newest: Checkpoint, scan: scans.Sca
 
 def scan_now(context: Context, sink: ScanSink) -> scans.Scan:
     """Scan the worktree, using the stat index. Nothing is recorded."""
-    return scans.scan(context.tree, sink, context.policy, read_stat_index(context), None, context.progress)
+    return scans.scan(context.tree, sink, context.policy, read_stat_index(context), context.progress)
 
 
 def read_stat_index(context: Context) -> StatIndex:
-    """The stat index of the worktree, from the watching helper or from the store. Raises StoreError and others."""
+    """The stat index of the worktree, from the store. Raises StoreError and others."""
     context.tree.reopen_root_if_replaced()
     key, life = context.root.key, context.tree.life
-    memory = None if context.watch is None else context.watch.memory
-    if memory is not None and memory.basis is not None and context.store.is_basis_valid(key, Basis(*memory.basis), life):
-        memory.begin_scan()
-        return memory
-    if context.watch is not None:
-        context.watch.discard_known_changes()
     basis, value = context.store.stat_index(key, life) or (None, b"")
     return StatIndex(value, basis)
 
@@ -340,68 +327,8 @@ def update_stat_index(context: Context, scan: scans.Scan, point: Checkpoint) -> 
     root = scan.records.get(b"") or scan.known.record_of_directory(b"")
     if root is None or root.tree != point.tree or not scan.life:
         return
-    basis, value, records = scan.known.basis, scan.known.value, scan.records
-    if records or basis is None:
+    if scan.records or scan.known.basis is None:
         basis = context.store.basis(point, scan.life)
-        if context.watch is None or context.watch.full:
-            value, records = scan.known.updated_value(records), {}
-            context.store.replace_stat_file(context.root.key, basis, value)
-    if context.watch is not None:
-        is_kept = scan.known is context.watch.memory and value == scan.known.value
-        context.watch.record_that_all_is_saved(basis, b"" if is_kept else value, records)
+        context.store.replace_stat_file(context.root.key, basis, scan.known.updated_value(scan.records))
 
 
-def finish_watched_save(context: Context, watch: "ChangeSet") -> None:
-    """Finish a save with a watcher after the client was answered. Raises CasrewindError, OSError."""
-    try:
-        with context.store.hold_shared_lock():
-            write_watched(context, watch)
-    finally:
-        watch.proof = context.store.index.record_state()
-
-
-def write_watched(context: Context, watch: "ChangeSet", *, wholly: bool = False) -> None:
-    """Write the stat index from the helper's memory, if scanning its newer records costs more than writing. `wholly`
-    writes if there is any newer record. Raises StoreError and others."""
-    memory = watch.result().updated_index(watch.memory)
-    newer = 0 if memory is None else len(memory.newer)
-    if memory is None or memory.basis is None or newer <= (0 if wholly else _MOST_NEWER + len(memory) // 256):
-        return
-    memory.begin_scan()
-    basis, value = Basis(*memory.basis), memory.updated_value({})
-    context.store.replace_stat_file(context.root.key, basis, value)
-    watch.replace(basis, value)
-
-
-def find_unreported_changes(context: Context, watch: "ChangeSet", is_quiet: Callable[[], bool]) -> list[bytes]:
-    """The paths, sorted, that differ from what the watcher reported; [] if it knows nothing, or if `is_quiet` reports a
-    change during the check. Publishes nothing; writes the watcher's knowledge for other processes.
-
-    The danger prevented here: a change that inotify never reports (through a memory mapping, or a hard link elsewhere)
-    makes all later checkpoints wrong. Contents are compared, not stamps: a new hard link changes a stamp but no
-    content.
-    """
-    from ..store.dry_run_writer import DryRunWriter
-
-    writer = DryRunWriter(context.store.read)
-    context = context._replace(watch=watch)  # count changes from the helper's memory, not from the store's
-    index = read_stat_index(context)
-    if watch.full:
-        return []
-    reported = scans.scan(context.tree, writer, context.policy, index, watch)
-    if watch.full:
-        return []
-    index.begin_scan()
-    found = scans.scan(context.tree, writer, context.policy, index)
-    if not is_quiet():
-        return []
-    changes = diffs.diff(writer.load_tree, reported.tree, found.tree)
-    unseen = sorted(change.path for change in changes if _essential_fields(change.old) != _essential_fields(change.new))
-    if not unseen:
-        write_watched(context, watch, wholly=True)
-    return unseen
-
-
-def _essential_fields(entry: Entry | None) -> tuple[object, ...] | None:
-    # without the chunks: they are unknown for a file that was not stored
-    return None if entry is None else (entry.kind, entry.mode, entry.digest)

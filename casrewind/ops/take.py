@@ -70,7 +70,7 @@ def open_made_directory(context: Context, directory: str, name: str = "") -> Ite
     base = _base_checkpoint_of(context, directory, name)
     with Worktree(os.path.realpath(directory)) as tree:
         root = context.root._replace(path=tree.root, key=roots.key_of(tree.root))
-        there = context._replace(tree=tree, root=root, policy=context.policy._replace(faults=()), watch=None)
+        there = context._replace(tree=tree, root=root, policy=context.policy._replace(faults=()))
         yield MadeDirectory(there, base, name)
 
 

@@ -10,7 +10,6 @@ be derived from the packs and the ledger: on any doubt it raises IndexUnusable a
 import errno
 import os
 import stat
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -133,13 +132,6 @@ Version = tuple[int, ...]
 """A version of the data file: device, inode, size, mtime, ctime (inode numbers are reused); () = no file."""
 
 
-Proof = tuple[Version, str]
-"""Evidence that a version of the data file matches its note."""
-_LARGE = 1 << 20  # data files below this size (bytes) are read again instead of waiting for a proof
-_OLD_NS = 20_000_000
-"""Nanoseconds after which a change always gets new stat values."""
-
-
 def _version_in_status(status: os.stat_result) -> Version:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
@@ -154,8 +146,6 @@ class Index:
         self._file = os.path.join(directory, "data.mdb")
         self._shared: _Shared | None = None
         self.seen: Version | None = None
-        self._proof: Proof | None = None
-        self._defers_note = self._note_is_due = False
 
     @property
     def directory(self) -> str:
@@ -200,9 +190,7 @@ class Index:
                 try:
                     with shared.environment.begin(write=True, buffers=True) as transaction:
                         result = work({name: CheckedTable(transaction, name, handle) for name, handle in shared.handles.items()})
-                    self._note_is_due = self._defers_note
-                    if not self._note_is_due:
-                        self._record_fingerprint(index_check.fingerprint(self._file))
+                    self._record_fingerprint(index_check.fingerprint(self._file))
                     afterwards()
                     return result
                 except lmdb.MapFullError:
@@ -210,33 +198,6 @@ class Index:
                 finally:  # the write changed ctime: if the index proves unusable, this version is meant
                     with suppress(OSError):
                         self.seen = _version_in_status(os.lstat(self._file))
-
-    def trust_proof_and_defer_note(self, proof: Proof | None) -> None:
-        """Trust another process's proof about the data file, and leave the note about later changes to `settle`."""
-        self._proof, self._defers_note = proof, True
-
-    def record_state(self) -> Proof | None:
-        """Note the state of the data file after the changes since `trust_proof_and_defer_note`. Returns the proof, or None if stat
-        values prove nothing yet. Raises StoreBusy, OSError."""
-        if not self._note_is_due:
-            return self._proof
-        try:
-            return self._record_state_now()
-        except (IndexUnusable, FileNotFoundError, NotADirectoryError):
-            self._note_is_due = False  # it was removed, or its next user rebuilds it
-            return None
-
-    def _record_state_now(self) -> Proof | None:
-        status = os.stat(self._file)
-        if status.st_size > _LARGE:  # a smaller file is read again in less time
-            time.sleep(min(max(status.st_ctime_ns + _OLD_NS - time.time_ns(), 0), _OLD_NS) / 1e9)
-        with self._locked(exclusive=True):
-            before, now = _version_in_status(os.stat(self._file)), time.time_ns()
-            written = index_check.fingerprint(self._file)
-            self._record_fingerprint(written)
-            self._note_is_due = False
-            is_proof = before == _version_in_status(os.stat(self._file)) and before[-1] + _OLD_NS <= now
-            return (before, written) if is_proof else None
 
     def _record_fingerprint(self, written: str) -> None:
         """Record the fingerprint of the data file after our own write; "" during a write. Overwrites the note, padded
@@ -266,9 +227,7 @@ class Index:
         if not noted:
             if status.st_size < (needed := index_check.bytes_needed(self._file)):
                 raise IndexUnusable(f"the index has {status.st_size} bytes of {needed}")
-        elif self._proof != (_version_in_status(status), noted) and (
-            noted.split(" ")[0] != str(status.st_size) or noted != index_check.fingerprint(self._file)
-        ):
+        elif noted.split(" ")[0] != str(status.st_size) or noted != index_check.fingerprint(self._file):
             raise IndexUnusable("the index has other bytes than were written")
 
     def _open_present(self, *, create: bool) -> "_Shared":

@@ -21,10 +21,6 @@ from .scan_directory import DirectoryScan, Report, ScanState, open_child_if_capt
 from .scan_policy import ScanPolicy
 from .stat_index import DirRecord, StaleIndex, StatIndex
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:  # a save without a watch does not import it
-    from .change_set import ChangeSet
-
 _FEW_TREES = 8
 """So many trees are read as fast when they are asked for."""
 
@@ -56,37 +52,25 @@ def scan(
     sink: ScanSink,
     policy: ScanPolicy,
     index: StatIndex | None = None,
-    watch: "ChangeSet | None" = None,
     report: Report | None = None,
 ) -> Scan:
-    """Scan a worktree into `sink`. Uses `index` for unchanged files; a usable `watch` limits the comparison to possible
-    changes. If the sink lacks data that the index relies on, everything is read. Raises OSError if the root cannot be
-    read, and the errors of the sink."""
+    """Scan a worktree into `sink`. Uses `index` for unchanged files. If the sink lacks data that the index relies on,
+    everything is read. Raises OSError if the root cannot be read, and the errors of the sink."""
     tree.reopen_root_if_replaced()
     tree.update_mounts()
-    if watch is not None:
-        watch.discard_known_changes_if_other_root(tree.status)
     index = StatIndex() if index is None else index
-    shared = ScanState(tree.mounts, sink, policy, index, report, watch)
+    shared = ScanState(tree.mounts, sink, policy, index, report)
     shared.skipped += policy.faults
     shared.rules += [RuleRef(rule.base, rule.source, sink.put_rules(rule.data)) for rule in policy.outside]
     try:
-        index.compare(tree.fd, tree.mounts.device, policy.excluded, watch=watch, root=os.fsencode(tree.root))
+        index.compare(tree.fd, tree.mounts.device, policy.excluded)
         if index.mark_dirty(tree.mounts.names) > _FEW_TREES:
             sink.read_trees_ahead(index.trees_with_changes())
         root = _walk_and_store_trees(tree, shared)
         if sink.lacks(shared.reused if shared.records else [root]):
             raise StaleIndex
     except StaleIndex:
-        if watch is not None:
-            watch.discard_known_changes()
-        return scan(tree, sink, policy, None, watch, report)
-    if shared.doubtful and watch is not None and not watch.full:
-        watch.discard_known_changes()
-        index.begin_scan()
-        return scan(tree, sink, policy, index, watch, report)
-    if watch is not None:
-        watch.rest = index.differing - shared.left
+        return scan(tree, sink, policy, None, report)
     root, unstable = _reread_changed_files_and_store(tree, shared, root)
     domain = Domain(
         ignore_case=policy.ignore_case,

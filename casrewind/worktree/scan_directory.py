@@ -30,7 +30,7 @@ from . import stat_index
 from .reader import CapturedFile, NotCapturable, ReadFiles, ScanSink, TooLarge, Worktree, read_link, read_until_stable
 from .root import Mounts
 from .scan_policy import ScanPolicy
-from .stat_index import DirRecord, StaleIndex, StatIndex, Subtree, Watcher
+from .stat_index import DirRecord, StaleIndex, StatIndex, Subtree
 
 _VCS = frozenset((b".git", b".hg", b".jj", b".svn"))
 _CACHE_TAG = "CACHEDIR.TAG"
@@ -49,13 +49,9 @@ Report = Callable[[str, int, int], None]
 class ScanState:
     """Shared state and totals of all directories of one scan."""
 
-    def __init__(
-        self, mounts: Mounts, sink: ScanSink, policy: ScanPolicy, index: StatIndex, report: Report | None, watch: Watcher | None
-    ) -> None:
+    def __init__(self, mounts: Mounts, sink: ScanSink, policy: ScanPolicy, index: StatIndex, report: Report | None) -> None:
         """`mounts` are those below the root. The racy rule counts from now on."""
         self.mounts, self.sink, self.policy, self.index = mounts, sink, policy, index
-        self.watch, self.doubtful = watch, False  # doubtful: a file has a new hard link, perhaps to an unwatched name
-        self.left: set[bytes] = set()  # completely scanned directories
         self.start = time.time_ns()
         self.skipped: list[Skip] = []
         self.rules: list[RuleRef] = []
@@ -94,7 +90,6 @@ class DirectoryScan:
         self._rows: dict[bytes, Entry] = {}
         self._stamps: dict[bytes, tuple[int, ...]] = {}
         self._done: dict[bytes, Entry] = {}
-        self._linked_names: set[bytes] = set()
         self._skipped: list[tuple[bytes, str]] = []
         self._old: DirRecord | None = None
         self._known: dict[bytes, Entry] | None = None  # the entries of the old record's tree, loaded on demand
@@ -122,10 +117,6 @@ class DirectoryScan:
             return domains.OTHER_DEVICE
         if (status.st_dev, status.st_ino) in self._state.policy.excluded:
             return domains.STORE
-        if self._state.watch is not None:
-            self._state.watch.watch_directory(self.path, b"/proc/self/fd/%d" % self.fd, follow=True)
-            status = os.fstat(self.fd)
-            self._mode, self._stamp = stat.S_IMODE(status.st_mode), stamps.of(status)
         old = self._old = self._state.index.record_of_directory(self.path)
         entries: list[os.DirEntry[str]] | None = None
         if old is not None and old.stamp == stamps.PACKED.pack(*self._stamp):
@@ -231,7 +222,6 @@ class DirectoryScan:
         self._remembered, self._changed = False, True
         names, rows = stat_index.split_names(self._old.names), stamps.PACKED.iter_unpack(self._old.stamps)
         known = self._old_entries() if names else {}
-        self._linked_names = _linked_names(self._old, names)
         self._stamps = dict(zip(names, rows, strict=True))
         if not known.keys() >= set(names):
             raise StaleIndex
@@ -248,7 +238,7 @@ class DirectoryScan:
             known, names = self._old_entries(), stat_index.split_names(old.names)
             rows = zip(names, stamps.PACKED.iter_unpack(old.stamps), strict=True)
             remembered = {name: (stamp, known[name]) for name, stamp in rows if name in known}
-            self._linked_names, children = _linked_names(old, names), stat_index.split_names(old.children)
+            children = stat_index.split_names(old.children)
         rules, trivial = self.rules, self.rules.trivial
         mounted = self._state.mounts.names.get(self.path, ())
         stands: dict[bytes, bool] = {}  # name -> is a directory, if captured under the same rules
@@ -281,8 +271,6 @@ class DirectoryScan:
         """Capture an entry that was not a directory when listed. `known`: its recorded stamp and entry."""
         try:
             status = os.stat(name, dir_fd=self.fd, follow_symlinks=False)
-            if status.st_nlink > 1 or self._linked_names:
-                self._record_hard_links(name, status.st_nlink, status.st_ino, status.st_mode)
             if stat.S_ISREG(status.st_mode) and status.st_size > self._state.policy.max_file_size:
                 self.record_skip(name, domains.TOO_LARGE)  # even if captured under an earlier, higher limit
             elif known is not None and stamps.matches(known[0], status):
@@ -309,25 +297,12 @@ class DirectoryScan:
             else:
                 self.record_skip(name, domains.UNREADABLE)
 
-    def _record_hard_links(self, name: bytes, links: int, inode: int, mode: int) -> None:
-        """Record that a file has hard links: it may change through an unwatched directory. A new link makes the watch
-        doubtful. The record remains after the links are deleted: a process may still have one open."""
-        was_linked = self._old is not None and self._old.was_linked(name, inode)
-        if stat.S_ISDIR(mode) or (links < 2 and not was_linked):
-            self._linked_names.discard(name)
-            return
-        self._linked_names.add(name)
-        if links > 1 and self._state.watch is not None and not was_linked:
-            self._state.doubtful = True
-
     def _read_new_file(self, name: bytes) -> bool:
         """Capture a new file. False if it needs the checks of `_reuse_or_read`."""
         try:
             captured = read_until_stable(name, self.fd, self._state.sink, self._state.policy.max_file_size)
         except (OSError, NotCapturable):
             return False
-        if captured.links > 1 or self._linked_names:
-            self._record_hard_links(name, captured.links, captured.stamp.ino, captured.stamp.mode)
         self._add_captured(name, captured)
         return True
 
@@ -388,7 +363,6 @@ class DirectoryScan:
         """Returns the directory's entry, after its children. Adds its new record to the scan state."""
         self.close()
         shared, old = self._state, self._old
-        shared.left.add(self.path)
         if self._changed:
             self._unpack_record()
         if not self._changed and old is not None:
@@ -410,17 +384,12 @@ class DirectoryScan:
             ignored=self._ignored,
             names=b"\0".join(others),
             stamps=b"".join([stamps.PACKED.pack(*self._stamps[name]) for name in others]),
-            kinds=bytes(name in self._linked_names for name in others) if self._linked_names else bytes(len(others)),
             children=b"\0".join(sorted(self._done)),
             skipped=tuple(self._skipped),
             rule_files=tuple(self._rule_files),
             weight=self._weight,
         )
         return manifest.Entry(manifest.DIR, self._mode, digest=tree)
-
-
-def _linked_names(record: DirRecord, names: list[bytes]) -> set[bytes]:
-    return {name for name, kind in zip(names, record.kinds, strict=True) if kind == stat_index.LINKED}
 
 
 def _blobs_needed_without_read(entry: Entry) -> tuple[bytes, ...]:

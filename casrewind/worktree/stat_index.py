@@ -23,7 +23,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate, pairwise
 
-from .._typing import NamedTuple, Protocol, TypeVar
+from .._typing import NamedTuple, TypeVar
 from ..gitignore.rules import RULE_FILES
 from ..model import manifest, paths
 from ..model import stamp as stamps
@@ -40,10 +40,9 @@ Basis = tuple[str, bytes, bytes, bytes]
 """The identity of the state that a stat index describes (store/stat_file.py)."""
 _RULE_BITS = sum(source.bit for source in RULE_FILES.values())
 _ONLY_RULES = bytes(bits for bits in range(256) if not bits & ~_RULE_BITS)
-_VERSION = bytes((4, _RULE_BITS))  # a scan that looked for fewer rule files has not recorded the others
+_VERSION = bytes((5, _RULE_BITS))  # a scan that looked for fewer rule files has not recorded the others
 _HEAD = struct.Struct("<2sIIIQQQQ")  # version; directories, other entries, rule files; bytes of the four lists of paths
 _STAMP, _DIGEST = stamps.PACKED.size, 32
-OTHER, LINKED = 0, 1  # kinds of entries that are not directories; LINKED: a file that has, or had, more hard links
 _INODE = 24  # offset of the inode in a packed stamp
 _NO_STAMP = stamps.PACKED.pack(*stamps.NONE)
 
@@ -53,7 +52,7 @@ class DirRecord(NamedTuple):
 
     `stamp`: packed. `rules`: digest of the rules in force, with the directory's own. `tree`: its tree's digest.
     `special`: bits of names that affect the whole directory. `files`, `size`, `ignored`: of the directory itself.
-    `names` (separated by NUL), `stamps` (packed) and `kinds` describe the entries that are not directories, by name.
+    `names` (separated by NUL) and `stamps` (packed) describe the entries that are not directories, by name.
     `children`: names of directories. `skipped`: (name, reason). `rule_files`: (name, digest, packed stamp). `weight`: what
     its rule files add to the weight of all rules of the project.
     """
@@ -67,7 +66,6 @@ class DirRecord(NamedTuple):
     ignored: int
     names: bytes
     stamps: bytes
-    kinds: bytes
     children: bytes
     skipped: tuple[tuple[bytes, str], ...] = ()
     rule_files: tuple[tuple[bytes, bytes, bytes], ...] = ()
@@ -81,14 +79,6 @@ class DirRecord(NamedTuple):
     def positions_that_differ(self, fd: int) -> list[int]:
         """The positions of the names that do not have their stamps in the directory open as `fd`."""
         return positions_that_differ(self.names, self.stamps, fd)
-
-    def was_linked(self, name: bytes, inode: int) -> bool:
-        """True if the file with this name and inode is recorded as LINKED."""
-        names = split_names(self.names)
-        if not self.kinds.count(LINKED) or name not in names:
-            return False
-        at = names.index(name)
-        return self.kinds[at] == LINKED and stamps.PACKED.unpack_from(self.stamps, at * _STAMP)[3] == inode
 
 
 class StaleIndex(Exception):
@@ -113,26 +103,12 @@ class Subtree(NamedTuple):
     weight: int
 
 
-class Watcher(Protocol):
-    """What a scan uses of a change set (change_set.py). `full`: nothing is known. `changed`: directories with possible
-    changes. `below`: directories unknown with their subtrees."""
-
-    full: bool
-    changed: frozenset[bytes]
-    below: frozenset[bytes]
-
-    def watch_directory(self, path: bytes, place: bytes, *, follow: bool = False) -> None:
-        """Watch the directory `path`, located at `place`, before it is compared."""
-
-
 class StatIndex:
     """A stat index in memory. First `compare` it with the worktree, then read subtrees and records."""
 
     def __init__(self, value: bytes = b"", basis: Basis | None = None) -> None:
         """Parse a value with this `basis`. A truncated value or another version means an empty index."""
         self.value, self.basis = value, basis
-        self.newer: dict[bytes, DirRecord] = {}
-        """Records newer than the value, by directory: a helper has not written them yet."""
         try:
             columns = _Columns(value)
         except (ValueError, KeyError):
@@ -160,7 +136,6 @@ class StatIndex:
         """The directories that `compare` found changed."""
         for number in self._doubtful:
             self._mark_directory_and_parents(number)
-        self.mark_dirty(self.newer)
 
     def _mark_directory_and_parents(self, number: int) -> None:
         """Mark a directory and all its parents as changed."""
@@ -172,7 +147,7 @@ class StatIndex:
     def _mark_differing(self, number: int) -> None:
         """Mark the directory of a changed row: a directory, another entry or a rule file."""
         columns = self._columns
-        directories, others = len(columns.places), len(columns.kinds)
+        directories, others = len(columns.places), len(columns.other_stamps) // _STAMP
         if number >= directories + others:
             number = self._rule_owners[number - directories - others]
         elif number >= directories:
@@ -182,20 +157,10 @@ class StatIndex:
 
     # -- comparing
 
-    def compare(
-        self, fd: int, device: int, excluded: Iterable[tuple[int, int]] = (), *, watch: Watcher | None = None, root: bytes = b""
-    ) -> None:
+    def compare(self, fd: int, device: int, excluded: Iterable[tuple[int, int]] = ()) -> None:
         """Compare every entry with the worktree; its root is open as `fd`. `excluded`: (device, inode) of directories
-        not to enter. With a `watch`, all directories of the `root` path are watched first; if they are watched already,
-        only possible changes are compared. Raises StaleIndex."""
-        if watch is not None and not watch.full:
-            for number in self._rows_to_compare(fd, watch):
-                self._mark_differing(number)
-            return
+        not to enter. Raises StaleIndex."""
         columns = self._columns
-        if watch is not None:
-            for path in columns.places[1:]:
-                watch.watch_directory(path, root + b"/" + path)
         for inode in (inode for where, inode in excluded if where == device):
             for number in _positions_with_stamp_part(columns.place_stamps, struct.pack("<Q", inode), _INODE):
                 self._mark_differing(number)
@@ -217,19 +182,6 @@ class StatIndex:
     def trees_with_changes(self) -> list[bytes]:
         """If `compare` found a change, the recorded trees of the directories that a scan enters: it needs most of them."""
         return [_digest_in_column(self._columns.trees, number) for number in sorted(self._dirty)] if self.differing else []
-
-    def _rows_to_compare(self, fd: int, watch: Watcher) -> Iterable[int]:
-        """The rows of reported changes, and of changed LINKED files: their changes may be unreported."""
-        numbers, columns = self._numbers, self._columns
-        yield from (numbers[path] for path in watch.changed if path in numbers)
-        for path in watch.below:
-            if path in numbers:
-                yield from range(numbers[path], numbers[path] + columns.spans[numbers[path]])
-        at = columns.kinds.find(LINKED)
-        while at >= 0:
-            if positions_that_differ(columns.others()[at], columns.other_stamps[at * _STAMP : (at + 1) * _STAMP], fd):
-                yield len(columns.places) + at
-            at = columns.kinds.find(LINKED, at + 1)
 
     def mark_dirty(self, directories: Iterable[bytes]) -> int:
         """Mark directories for scanning, whatever their stamps. Call it after `compare`. Returns how many are marked in all."""
@@ -262,8 +214,6 @@ class StatIndex:
 
     def record_of_directory(self, path: bytes) -> DirRecord | None:
         """The record of one directory."""
-        if path in self.newer:
-            return self.newer[path]
         number = self._numbers.get(path)
         if number is None:
             return None
@@ -284,7 +234,6 @@ class StatIndex:
             columns.ignored[number],
             b"\0".join([path[before:] for path in columns.paths_of_non_directories(number)]),
             columns.other_stamps[first * _STAMP : last * _STAMP],
-            columns.kinds[first:last],
             b"\0".join(children),
             tuple((path[before:], reason) for path, reason in _rows_of(columns.skips, self._skip_owners, number, number + 1)),
             tuple(
@@ -345,7 +294,6 @@ class StatIndex:
         new.trees.append(old.trees[number * _DIGEST : end * _DIGEST])
         new.place_stamps.append(old.place_stamps[number * _STAMP : end * _STAMP])
         new.other_stamps.append(old.other_stamps[first * _STAMP : last * _STAMP])
-        new.kinds.append(old.kinds[first:last])
         new.places += old.places[number:end]
         if first < last:
             new.others.append(old.names[old.starts[number] : old.starts[end] - 1])
@@ -363,7 +311,7 @@ class _Rows:
         self.distances, self.spans, self.counts, self.path_bytes = (list[int]() for _ in range(4))
         self.files, self.ignored, self.weights, self.sizes = (list[int]() for _ in range(4))
         self.special, self.rules, self.trees = list[bytes](), list[bytes](), list[bytes]()
-        self.place_stamps, self.other_stamps, self.kinds = list[bytes](), list[bytes](), list[bytes]()
+        self.place_stamps, self.other_stamps = list[bytes](), list[bytes]()
         self.places, self.others = list[bytes](), list[bytes]()
         self.skips: list[tuple[bytes, str]] = []
         self.rule_files: list[tuple[bytes, bytes, bytes]] = []
@@ -373,8 +321,8 @@ class _Rows:
         before = path + b"/" if path else b""
         self.distances.append(0)
         self.spans.append(1)
-        self.counts.append(len(record.kinds))
-        self.path_bytes.append(len(record.names) + 1 + len(record.kinds) * len(before) if record.names else 0)
+        self.counts.append(len(record.stamps) // _STAMP)
+        self.path_bytes.append(len(record.names) + 1 + len(record.stamps) // _STAMP * len(before) if record.names else 0)
         self.files.append(record.files)
         self.ignored.append(record.ignored)
         self.weights.append(record.weight)
@@ -384,7 +332,6 @@ class _Rows:
         self.trees.append(record.tree)
         self.place_stamps.append(record.stamp)
         self.other_stamps.append(record.stamps)
-        self.kinds.append(record.kinds)
         self.places.append(path)
         if record.names:
             self.others.append(before + record.names.replace(b"\0", b"\0" + before))
@@ -395,19 +342,18 @@ class _Rows:
 
     def encode(self) -> bytes:
         """The encoded value."""
-        kinds = b"".join(self.kinds)
         lists = (
             b"\0".join(self.places),
             b"\0".join(self.others),
             b"\0".join([path for path, _, _ in self.rule_files]),
             b"\0".join([path + b"\0" + reason.encode() for path, reason in self.skips]),
         )
-        head = _HEAD.pack(_VERSION, len(self.places), len(kinds), len(self.rule_files), *map(len, lists))
+        head = _HEAD.pack(_VERSION, len(self.places), sum(self.counts), len(self.rule_files), *map(len, lists))
         numbers = [struct.pack(f"<{len(self.places)}{'Q' if name == 'sizes' else 'I'}", *getattr(self, name)) for name in _NUMBERS]
         columns = (self.special, self.rules, self.trees, self.place_stamps, self.other_stamps)
         rule_digests, rule_stamps = ([rule[at] for rule in self.rule_files] for at in (1, 2))
         parts = (part for column in columns for part in column)
-        return b"".join((head, *numbers, *parts, kinds, *rule_digests, *rule_stamps, *lists))
+        return b"".join((head, *numbers, *parts, *rule_digests, *rule_stamps, *lists))
 
 
 class _Columns:
@@ -419,7 +365,7 @@ class _Columns:
             raise ValueError
         _, directories, others, rules, *lengths = _HEAD.unpack_from(data)
         widths = [4 * directories] * 7 + [8 * directories, directories]
-        widths += [_DIGEST * directories] * 2 + [_STAMP * directories, _STAMP * others, others, _DIGEST * rules, _STAMP * rules]
+        widths += [_DIGEST * directories] * 2 + [_STAMP * directories, _STAMP * others, _DIGEST * rules, _STAMP * rules]
         ends = list(accumulate((*widths, *lengths), initial=_HEAD.size))
         if ends[-1] != len(data):
             raise ValueError
@@ -427,14 +373,13 @@ class _Columns:
         numbers = [struct.unpack(f"<{directories}I", field) for field in fields[:7]]
         self.distances, self.spans, self.counts, self.path_bytes, self.files, self.ignored, self.weights = numbers
         self.sizes = struct.unpack(f"<{directories}Q", fields[7])
-        self.special, self.rules, self.trees, self.place_stamps, self.other_stamps, self.kinds, digests, rule_stamps = fields[8:16]
+        self.special, self.rules, self.trees, self.place_stamps, self.other_stamps, digests, rule_stamps = fields[8:15]
         self.rule_stamps = rule_stamps
-        self.place_names, self.names, self.rule_names = fields[16:19]
+        self.place_names, self.names, self.rule_names = fields[15:18]
         """The paths of directories, of other entries and of rule files, each with a NUL between them."""
         self.places = self.place_names.split(b"\0") if directories else []
-        self._split: list[bytes] | None = None if others else []
         self.rule_paths = split_names(self.rule_names)
-        found = split_names(fields[19])
+        found = split_names(fields[18])
         self.skips = [(path, reason.decode()) for path, reason in zip(found[::2], found[1::2], strict=True)]
         self.first = list(accumulate(self.counts, initial=0))
         """For each directory, the position of its first entry that is not a directory; then their total number."""
@@ -456,17 +401,9 @@ class _Columns:
             for at, path in enumerate(self.rule_paths)
         ]
 
-    def others(self) -> list[bytes]:
-        """All paths of entries that are not directories, split on demand. Raises StaleIndex."""
-        if self._split is None:
-            self._split = self.names.split(b"\0")
-            if len(self._split) != len(self.kinds):
-                raise StaleIndex
-        return self._split
-
     def paths_of_non_directories(self, number: int) -> list[bytes]:
-        """The paths of one directory's entries that are not directories. Raises StaleIndex. Splitting only these keeps a
-        helper's save of ten directories short: all names of a million files take longer than the rest of it."""
+        """The paths of one directory's entries that are not directories. Raises StaleIndex. Splits only these: to
+        split all names of a million files takes longer than the rest of a save."""
         found = split_names(self.names[self.starts[number] : max(self.starts[number + 1] - 1, 0)])
         if len(found) != self.counts[number]:
             raise StaleIndex

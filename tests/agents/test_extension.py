@@ -18,7 +18,7 @@ def target(home, root=None):
 
 
 def constants(data):
-    return {name: json.loads(value) for name, value in re.findall(r"^const ([A-Z]+) = ([\[{tf].*);$", data.decode(), re.MULTILINE) if name in ("COMMAND", "EVENTS", "HARMLESS", "RESIDENT")}
+    return {name: json.loads(value) for name, value in re.findall(r"^const ([A-Z]+) = ([\[{tf].*);$", data.decode(), re.MULTILINE) if name in ("COMMAND", "EVENTS", "HARMLESS")}
 
 
 @pytest.mark.parametrize("tier", TIERS)
@@ -28,7 +28,7 @@ def test_in_and_out_again_leaves_nothing(home, tier):
     assert (found.changed, found.written[0].path, path.stat().st_mode & 0o777) == (True, str(path), 0o600)
     assert constants(path.read_bytes()) == {
         "COMMAND": launch.own_command(), "EVENTS": {hook.event: hook.timeout for hook in PI.hooks_of(tier)},
-        "HARMLESS": ["find", "grep", "ls", "read"], "RESIDENT": False,
+        "HARMLESS": ["find", "grep", "ls", "read"],
     }  # fmt: skip
     assert not install.install(target(home), tier, {}).changed
     seen = hook_checks.read_and_check_hooks(PI, None, str(home), {}, "")
@@ -64,12 +64,11 @@ def test_the_extension_of_an_earlier_version_is_replaced(home):
     assert install.install(target(home), "balanced", {}).changed and b"MUCH" not in path.read_bytes()
 
 
-def test_a_project_and_the_helper(home, root):
-    found = install.install(target(home, root), "minimal", {}, resident=True)
-    assert found.written[0].path == str(root / ".pi/extensions/casrewind.js") and found.resident
-    assert install.install(target(home, root), "minimal", {}).resident, "as before"
+def test_a_project_has_its_own(home, root):
+    found = install.install(target(home, root), "minimal", {})
+    assert found.written[0].path == str(root / ".pi/extensions/casrewind.js")
     seen = hook_checks.read_and_check_hooks(PI, str(root), str(home), {}, "")
-    assert [(scope.scope, scope.resident) for scope in seen.scopes] == [("project", True)]
+    assert [scope.scope for scope in seen.scopes] == ["project"]
     install.uninstall(target(home, root))
     assert os.listdir(root) == []
 

@@ -68,9 +68,9 @@ class Pairs(list):
     """Members of an object, of which two may have the same key."""
 
 
-@given(documents(), st.lists(st.tuples(st.sampled_from(TIERS), st.booleans()), min_size=1, max_size=3))
-@example('{"hooks":{}}', [("minimal", False), ("aggressive", True), ("minimal", False)])
-@example("{ }", [("aggressive", True), ("minimal", True)])
+@given(documents(), st.lists(st.sampled_from(TIERS), min_size=1, max_size=3))
+@example('{"hooks":{}}', ["minimal", "aggressive", "minimal"])
+@example("{ }", ["aggressive", "minimal"])
 @settings(max_examples=examples(100), deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_in_and_out_again_is_nothing(text, tiers):
     with tempfile.TemporaryDirectory() as home:
@@ -78,8 +78,8 @@ def test_in_and_out_again_is_nothing(text, tiers):
         path = put(os.path.join(home, ".claude", "settings.json"), text)
         before = read(path)
         foreign = judge.others(json.loads(text))
-        for tier, resident in tiers:
-            installs.install(target, tier, {}, resident=resident)
+        for tier in tiers:
+            installs.install(target, tier, {})
             assert judge.others(json.loads(read(path))) == foreign
             wanted = {hook.event: [(hook.matcher, hook.timeout)] for hook in agents.load_client("claude").hooks_of(tier)}
             assert mine(path) == wanted

@@ -118,7 +118,7 @@ def test_spoiled_lines_raise_nothing_else():
 
 @pytest.mark.parametrize("tier", TIERS)
 def test_the_plugin_names_the_command_and_the_events(tier, tmp_path):
-    data = extension.extension_bytes(opencode, tier, resident=False)
+    data = extension.extension_bytes(opencode, tier)
     assert extension.install_extension(opencode, str(tmp_path), data, 0o600) and not extension.install_extension(opencode, str(tmp_path), data, 0o600)
     found = extension.read_our_extension(opencode, str(tmp_path))
     assert found.command == tuple(launch.own_command()) and found.is_current and found.is_intact

@@ -38,15 +38,8 @@ def test_a_plugin_holds_the_hooks_of_its_tier(tmp_path, tier):
     assert read(tmp_path / "p" / "LICENSE") == (TOP / "LICENSE").read_bytes()
 
 
-def test_a_plugin_may_have_the_helper(tmp_path):
-    plugin.write_plugin(str(tmp_path / "p"), CLAUDE, "balanced", __version__, resident=True)
-    found = hooks(tmp_path / "p" / "hooks" / "hooks.json")
-    lines = {event: hook["command"] for event, ((_, hook),) in found.items()}
-    assert {event for event, line in lines.items() if line.endswith(" --resident 2>/dev/null || :")} == {"SessionStart", "UserPromptSubmit"}
-
-
 def test_it_has_no_path_of_this_machine_and_is_a_marketplace_of_itself(tmp_path):
-    plugin.write_plugin(str(tmp_path / "p"), CLAUDE, "aggressive", __version__, resident=True)
+    plugin.write_plugin(str(tmp_path / "p"), CLAUDE, "aggressive", __version__)
     for name in everything(tmp_path / "p"):
         text = (tmp_path / "p" / name).read_text()
         assert not [word for word in (sys.prefix, str(TOP), str(tmp_path), os.path.expanduser("~")) if word in text], name

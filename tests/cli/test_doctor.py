@@ -63,11 +63,11 @@ class Doctor:
     def json(self, *arguments, code=0, **variables):
         """What is printed with --json, checked for its shape; of one agent when there is only one."""
         found = self("--json", *arguments, code=code, **variables).json
-        assert schema_faults(found, "doctor") == [] and set(found) == {"format", "ok", "agents", "project", "helper"} and found["ok"] is (code == 0)
+        assert schema_faults(found, "doctor") == [] and set(found) == {"format", "ok", "agents", "project"} and found["ok"] is (code == 0)
         for agent in found["agents"].values():
             assert set(agent) == set(AGENT)
             assert [key for key, kind in AGENT.items() if not isinstance(agent[key], kind)] == []
-            assert all(set(hook) == {"scope", "settings", "tier", "events", "missing", "resident"} for hook in agent["hooks"])
+            assert all(set(hook) == {"scope", "settings", "tier", "events", "missing"} for hook in agent["hooks"])
             if agent["hook_test"] is not None:
                 kinds = {"ran": bool, "ok": bool, "milliseconds": int, "detail": (str, type(None))}
                 assert set(agent["hook_test"]) == set(kinds)

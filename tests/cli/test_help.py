@@ -51,7 +51,7 @@ def test_the_first_screen_has_24_lines_and_all_everyday_commands():
         row = [line for line in lines if re.match(rf"  {name} ", line)]
         assert len(row) == (command.group == options.EVERYDAY), name
         assert (name in " ".join(lines)) or command.group == options.ADVANCED
-    for name in ("rewrite-chat", "jump", "watch", "adopt"):
+    for name in ("rewrite-chat", "jump", "adopt"):
         assert not any(re.search(rf"\b{name}\b", line) for line in lines)
 
 

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 
 import pytest
 
@@ -16,7 +15,7 @@ from support.trees import plant
 
 INSTALLED = {
     "agent": str, "scope": str, "tier": str, "changed": bool, "settings": list, "hooks": list, "command": (str, type(None)),
-    "client": (str, type(None)), "resident": bool, "notes": list, "failed": list,
+    "client": (str, type(None)), "notes": list, "failed": list,
 }  # fmt: skip
 UNINSTALLED = {
     "agent": str, "scope": str, "changed": bool, "settings": list, "events": list, "command": (str, type(None)), "notes": list,
@@ -52,19 +51,6 @@ def test_the_shapes(casrewind, home, agent):
     assert (gone["changed"], gone["command"]) == (True, found["command"])
     nothing = shaped(casrewind.json("uninstall", agent), UNINSTALLED)
     assert (nothing["changed"], nothing["settings"], nothing["events"], nothing["command"]) == (False, [], [], None)
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the helper is for Linux only")
-def test_the_helper_comes_stays_and_goes_and_each_is_said(casrewind, home, tmp_path):
-    said = casrewind("install", "claude", "--resident", code=0).out
-    assert "  helper    casrewind watch, started with a session" in said and "as before" not in said
-    again = shaped(casrewind.json("install", "claude"), INSTALLED)
-    assert again["resident"] and not again["changed"] and any("as before" in note for note in again["notes"])
-    gone = shaped(casrewind.json("install", "claude", "--no-resident"), INSTALLED)
-    assert (gone["resident"], gone["changed"], gone["notes"]) == (False, True, [])
-    assert "  helper    " not in casrewind("install", "claude", code=0).out
-    casrewind("install", "claude", "--plugin", str(tmp_path / "plugin"), "--resident", code=0)
-    assert b"--resident" in read(tmp_path / "plugin" / "hooks" / "hooks.json")
 
 
 def test_what_a_person_reads(casrewind, home):

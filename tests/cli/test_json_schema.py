@@ -13,7 +13,7 @@ WITHOUT = {name for name, command in COMMANDS.items() if not any(option.attribut
 
 def test_every_command_with_json_has_a_schema():
     assert set(COMMANDS) - WITHOUT <= set(schema()["$defs"])
-    assert WITHOUT == {"cat", "export", "run", "watch", "completion", "help", "version", "statusline"}
+    assert WITHOUT == {"cat", "export", "run", "completion", "help", "version", "statusline"}
 
 
 def test_the_schema_is_valid_as_such():

@@ -74,7 +74,7 @@ def test_every_line_that_argparse_understands_is_read_as_it_does():
         ("restore last -- a -b", {"rest": ["a", "-b"], "dashed": True}), ("restore last src -n", {"ref": "last", "paths": ["src"]}),
         ("save --message=x", {"message": "x"}), ("run make -n -- x", {"words": ["make", "-n"], "rest": ["x"], "dashed": True}),
         ("run -m l make -m x", {"message": "l", "words": ["make", "-m", "x"]}), ("undo -n", {"dry_run": True}),
-        ("install claude --no-resident", {"resident": False}), ("restore --help", {"command": "help", "topic": "restore"}),
+        ("restore --help", {"command": "help", "topic": "restore"}),
         ("-h", {"command": "help", "topic": None}), ("-V", {"command": "version"}), ("--version", {"command": "version"}),
         ("help diff", {"command": "help", "topic": "diff"}), ("back --code 2", {"what": "code", "prompt": 2}), ("back", {"what": "both"}),
         ("stores --force", {"force": True}), ("show", {"ref": None}), ("", {"command": None}),

@@ -25,9 +25,9 @@ from support.terminal_in_process import into_nothing, on_terminal
 from support.trees import plant
 from support.unchanged import unchanged
 
-INSTEAD = {"watch": ["watch", "--idle", "1s"], "run": ["run", "-m", "new formatter", "--", "true"]}
+INSTEAD = {"run": ["run", "-m", "new formatter", "--", "true"]}
 """Where the example takes hours, or needs a program that need not be there."""
-NOT_INSIDE = {"watch --idle 1s", "purge --text -", "export", "export @1"}
+NOT_INSIDE = {"purge --text -", "export", "export @1"}
 """What is a process of its own, what asks the terminal that a process has (for a text that is not shown), and what a terminal refuses."""
 DOCUMENTED = {0, 1, 3, 10, 11, 13, 14, 15, 16, 17, 20, 64}
 NO = "n\n\x04" * 4

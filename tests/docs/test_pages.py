@@ -69,7 +69,6 @@ def test_every_command_of_a_page_works(name, tmp_path):
             words = re.sub(r"\b[A-Z]+\b", lambda word: STANDS_FOR.get(word[0], word[0]), line)
             if words.split()[1] in ("restore", "revert", "take", "jump", "back", "undo", "redo", "purge") and "--to" not in words and "--dry-run" not in words:
                 words += " --yes"
-            words = words.replace("--resident --yes", "--resident")
             if words.split()[1] == "bisect":
                 scratch.run("touch broken")  # what it is to find
             shown, code = scratch.run(words)

@@ -10,9 +10,7 @@ import sys
 import pytest
 
 from casrewind import launch
-from support.fake_client import Client
 from support.command import Command
-from support.helper_processes import Helper
 from support.installed import copy_product
 from support.scanner import settle
 from support.trees import plant
@@ -24,7 +22,7 @@ CACHE = b"Signature: 8a477f597d28d172789f06886806bc55\n"
 
 @pytest.fixture
 def casrewind(tmp_path, root, home, monkeypatch):
-    """The command of the copy; hooks and helpers are the copy's, too."""
+    """The command of the copy; hooks are the copy's, too."""
     copy = tmp_path / "copy"
     copy_product(copy / "casrewind")
     table = copy / "casrewind/gitignore/rules.py"
@@ -54,7 +52,7 @@ def test_its_rank_is_its_place_in_the_table(casrewind, root):
     assert held(casrewind) == {".gitignore", ".thirdignore", ".casrewindignore", "a", "b"}
 
 
-def test_an_edit_of_it_is_seen_by_the_next_save_with_and_without_a_helper(casrewind, root):
+def test_an_edit_of_it_is_seen_by_the_next_save(casrewind, root):
     plant(root, {"d/.thirdignore": b"aa\n", "d/aa": b"1", "d/bb": b"2", "e/f": b"3"})
     settle()
     casrewind("save", code=0)
@@ -65,17 +63,6 @@ def test_an_edit_of_it_is_seen_by_the_next_save_with_and_without_a_helper(casrew
             file.write(rule)
         casrewind("save", code=0)
         assert lost not in held(casrewind) and kept in held(casrewind)
-    client = Client(casrewind, root)
-    client.send(client.payload("Stop.plain"))
-    helper = Helper(client)
-    try:
-        assert "watching" in helper.said
-        client.send(client.payload("Stop.plain"))
-        (root / "d/.thirdignore").write_bytes(b"bb\n")
-        client.send(client.payload("Stop.plain"))
-        assert "d/bb" not in held(casrewind) and "d/aa" in held(casrewind)
-    finally:
-        helper.end()
 
 
 def test_a_stat_file_of_a_casrewind_that_did_not_look_for_it_is_not_used(casrewind, root, home):

@@ -2,11 +2,13 @@
 
 import json
 import os
+import shutil
 import time
 from pathlib import Path
 
 import pytest
 
+from support.command import Command
 from support.fake_client import Client
 from support.picture import picture
 from support.trees import plant
@@ -136,6 +138,38 @@ def test_an_agent_that_nobody_knows_is_silent(started):
     started.send(started.payload("Stop.plain"), "nobody")
     assert "UnknownAgent" in started.casrewind("list", code=0).err
     assert len(started.points()) == 1
+
+
+def test_a_hook_of_an_earlier_version_makes_its_checkpoint(started):
+    """Its line may end with an option for a background helper that is gone."""
+    before = len(started.points())
+    started.send(started.payload("Stop.plain"), "claude", "--resident")
+    assert [point["trigger"] for point in started.points()[: len(started.points()) - before]] == ["turn_end"]
+    assert started.casrewind("list", code=0).err == ""
+
+
+def test_the_next_event_sees_changed_private_rules(started, root):
+    """They stand outside of the project, and no file of it says that they changed."""
+    plant(root, {"private": b"1"})
+    started.send(started.payload("Stop.plain"))
+    with open(started.casrewind.json("status")["private_rules"]["file"], "wb") as file:  # as an editor does it: no command saves
+        file.write(b"private\n")
+    started.send(started.payload("Stop.plain", prompt_id="the next"))
+    assert "private" not in {entry["path"] for entry in started.casrewind.json("show", "last")["entries"]}
+
+
+def test_a_store_that_comes_into_the_project_is_not_captured(started, root, home):
+    plant(root, {"d1/f": b"1", "d2/f": b"2"})
+    started.send(started.payload("Stop.plain"))
+    Command(root / "d1", home)("--store", str(root / "d2/store"), "save", code=0)
+    for number in range(2):
+        started.send(started.payload("Stop.plain", prompt_id=f"turn {number}"))
+        (skipped,) = started.casrewind.json("show", "last")["skipped"]
+        assert (skipped["path"], skipped["reason"]) == ("d2/store", "casrewind store")
+        plant(root, {"d1/f": b"edited"})
+    shutil.rmtree(root / "d2/store")
+    started.send(started.payload("Stop.plain", prompt_id="the last"))
+    assert started.casrewind.json("show", "last")["skipped"] == []
 
 
 def test_a_huge_payload_is_taken_by_its_head(started):

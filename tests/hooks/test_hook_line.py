@@ -95,7 +95,7 @@ def ends_with_2(found):
     "spoil", by_turns([gone_python, gone_package, gone_environment, no_python, bad_main, bad_module, half_a_package, ends_with_2], 4)
 )  # fmt: skip
 def test_whatever_is_gone_it_ends_with_0_and_shows_nothing(installed, client, spoil):
-    lines = [installed.line("claude"), *([installed.line("claude", "--resident")] if LINUX else [])]
+    lines = [installed.line("claude")]
     spoil(installed)
     for line in lines:
         for shell in SHELLS:

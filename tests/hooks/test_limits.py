@@ -76,24 +76,6 @@ def test_what_a_child_of_a_hook_may_take(bound, client, said):
     assert json.loads(said.read_text().replace("(", "[").replace(")", "]"))[:2] == [6 * GIB, 1800]
 
 
-def test_what_a_fork_of_the_helper_may_take(bound, client, said):
-    client.casrewind("save", code=0)
-    line = [str(bound.python), "-I", str(bound.package / "__main__.py"), "-C", str(bound.root), "watch", "--auto"]
-    helper = subprocess.Popen(line, env=bound.command.environment)
-
-    def asked():
-        """What was said where the helper did it: one that has no time is not waited for."""
-        bound.send(client.payload("UserPromptSubmit.prompt"))
-        memory, seconds, parent = json.loads(said.read_text().replace("(", "[").replace(")", "]"))
-        return parent == helper.pid and (memory, seconds)
-
-    try:
-        assert wait_for(asked) == (6 * GIB, 1800)
-    finally:
-        helper.kill()
-        helper.wait()
-
-
 def test_too_much_memory_is_refused_and_told_of(bound, client):
     bound.begin_with("ops/agent_event.py", "record_event", "bytearray(7 << 30)")  # of the system there would be enough: it is not touched
     bound.send(client.payload("UserPromptSubmit.prompt"))

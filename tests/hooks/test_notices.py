@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -150,21 +149,3 @@ def test_the_status_line_says_what_is_wrong(client, root, casrewind):
     assert statusline(casrewind, b"", str(root)).startswith("casrewind: NOT PROTECTED: ")
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the helper is for Linux only")
-def test_the_helper_passes_a_notice_on(client, root, casrewind):
-    watch = os.path.join(casrewind.environment["CASREWIND_HOME"], "watch")
-    helper = subprocess.Popen([sys.executable, "-m", "casrewind", "-C", str(root), "watch"], env=casrewind.environment)
-    try:
-        end = time.monotonic() + 30
-        while not (os.path.isdir(watch) and any("." not in name for name in os.listdir(watch))):
-            assert time.monotonic() < end
-            time.sleep(0.05)
-        assert told(client, "SessionStart.resume").startswith("casrewind: 2 checkpoints")
-        assert told(client, "UserPromptSubmit.prompt") is None
-        shutil.rmtree(root / "many")
-        code, out, err = client.call(client.payload("Stop.plain", session_id="s", prompt_id="p1"), **HERE, PYTHONPROFILEIMPORTTIME="1")
-        assert code == 0 and "removed 30 files" in json.loads(out)["systemMessage"]
-        assert b"casrewind.hook.protocol" in err and b"casrewind.workspace" not in err, "the helper did it"
-    finally:
-        helper.kill()
-        helper.wait()

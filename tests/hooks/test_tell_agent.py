@@ -12,7 +12,6 @@ import pytest
 
 from casrewind.ops import execute
 from support.fake_client import Client
-from support.helper_processes import Helper
 from support.trees import plant
 
 SAYS = "the agent will be told (hooks.tell_agent)"
@@ -184,20 +183,7 @@ def test_the_setting_turns_it_off(casrewind, session):
     assert session.ask("and on") is None
 
 
-@pytest.fixture(params=["alone", "with the helper"])
-def helped(request, client):
-    """Hooks do their work themselves, or leave it to the helper."""
-    if request.param == "alone":
-        yield
-        return
-    if not sys.platform.startswith("linux"):
-        pytest.skip("the helper is for Linux only")
-    helper = Helper(client)
-    yield
-    helper.end()
-
-
-def test_a_hook_that_is_killed_before_the_client_read_it_is_repeated(casrewind, session, client, helped):
+def test_a_hook_that_is_killed_before_the_client_read_it_is_repeated(casrewind, session, client):
     """Its checkpoint is made, and nobody reads the answer: the hook waits in its write, and is killed there."""
     casrewind("revert", "@1", "--yes", code=0)
     session.turns += 1

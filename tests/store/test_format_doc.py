@@ -229,8 +229,8 @@ def a_stat_file(data):
         found = records[path] = index.record_of_directory(path)
         values |= {label: shown(found.stamp), f"{label} rules": found.rules.hex(), f"{label} tree": found.tree.hex()}
         values[f"{label} sums"] = f"{found.files} files {found.size} bytes {found.ignored} ignored, special {found.special}, weight {found.weight}"
-        for at_name, (name, kind) in enumerate(zip(stat_index.split_names(found.names), found.kinds, strict=True)):
-            values[f"{label} {name.decode()}"] = f"{kind} {shown(found.stamps[at_name * 36 : at_name * 36 + 36])}"
+        for at_name, name in enumerate(stat_index.split_names(found.names)):
+            values[f"{label} {name.decode()}"] = shown(found.stamps[at_name * 36 : at_name * 36 + 36])
         values |= {f"{label} skipped {name.decode()}": reason for name, reason in found.skipped}
         for name, digest, packed in found.rule_files:
             values[f"{label} rule file {name.decode()}"] = f"{digest.hex()} {shown(packed)}"

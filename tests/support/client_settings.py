@@ -11,7 +11,7 @@ FOREIGN = {"type": "command", "command": "/usr/bin/notify --done 'hook claude'",
 def is_ours(hook):
     if not isinstance(hook, dict):
         return False
-    return re.search(r"casrewind/__main__\.py'? hook \w+( --resident)? 2>/dev/null \|\| :$", str(hook.get("command"))) is not None
+    return re.search(r"casrewind/__main__\.py'? hook \w+ 2>/dev/null \|\| :$", str(hook.get("command"))) is not None
 
 
 def hooks(path, key="hooks"):

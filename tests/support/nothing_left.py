@@ -18,7 +18,7 @@ import tempfile
 import time
 
 PATIENCE = float(os.environ.get("PATIENCE", "20"))
-"""Seconds that processes may still take which nobody waits for: gc in the background, a helper whose project is gone."""
+"""Seconds that processes may still take which nobody waits for: gc in the background."""
 PRIVATE = ("/tmp", "/dev/shm")
 _NEWNS, _REC, _PRIVATE, _BIND, _SUBREAPER = 0x20000, 0x4000, 1 << 18, 0x1000, 36
 

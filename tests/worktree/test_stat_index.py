@@ -128,16 +128,6 @@ def test_what_was_skipped_and_ignored_is_told_and_counted_from_the_sheet(scan, r
     assert compared(scan, rules=rules)(b"d") is not None and compared(scan)(b"d") is None
 
 
-def test_directories_with_newer_records_and_those_above_them_are_scanned(scan, root):
-    plant(root, WIDE)
-    settle()
-    scan()
-    index = StatIndex(scan.index.value)
-    index.newer = {path: index.record_of_directory(path) for path in (b"d1/e1", b"")}
-    index.begin_scan()
-    assert [index.unchanged_subtree(path, scan.rules()) is None for path in (b"d1/e1", b"d1", b"d1/e0", b"d0")] == [True, True, False, False]
-
-
 def test_another_device_and_excluded_directories_are_never_taken(scan, root):
     plant(root, {"d/f": b"1", "e/f": b"1"})
     settle()
@@ -206,11 +196,11 @@ def test_edits_at_random_are_seen_as_without_an_index(root, seed):
 
 
 def test_the_record_of_one_directory_costs_no_more_in_a_large_index():
-    """A helper's save reads the records of a few directories. Splitting all names of a million files took 75 ms of it."""
+    """A save reads the records of a few directories. Splitting all names of a million files took 75 ms."""
     names = b"\0".join(b"name of file %d" % number for number in range(1000))
-    directory = DirRecord(b"s" * 36, b"r" * 32, b"t" * 32, 0, 1000, 0, 0, names, b"f" * 36_000, bytes(1000), b"")
+    directory = DirRecord(b"s" * 36, b"r" * 32, b"t" * 32, 0, 1000, 0, 0, names, b"f" * 36_000, b"")
     children = [b"d%03d" % number for number in range(100)]
-    root = directory._replace(names=b"", stamps=b"", kinds=b"", children=b"\0".join(children))
+    root = directory._replace(names=b"", stamps=b"", children=b"\0".join(children))
     index = StatIndex(StatIndex().updated_value({b"": root} | dict.fromkeys(children, directory)))
     tracemalloc.start()
     try:

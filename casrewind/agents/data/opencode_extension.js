@@ -6,7 +6,6 @@
 
 const COMMAND = ["casrewind"];
 const EVENTS = {};
-const RESIDENT = false;
 
 const START = 16 // characters of a message's id that a copy of the message keeps
 const pending = new Set()
@@ -15,7 +14,7 @@ const starting = new Map() // session: the work of its start, which its first pr
 const children = new Set() // sessions of subagents
 
 async function run(event, payload) {
-  const words = [...COMMAND, "hook", "opencode", ...(RESIDENT && (event === "SessionStart" || event === "UserPromptSubmit") ? ["--resident"] : [])]
+  const words = [...COMMAND, "hook", "opencode"]
   const environment = { ...process.env, OPENCODE_PID: String(process.pid) }
   const input = Buffer.from(JSON.stringify({ hook_event_name: event, ...payload }))
   const child = Bun.spawn(words, { stdin: input, stdout: "pipe", stderr: "ignore", env: environment })

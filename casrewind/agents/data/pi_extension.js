@@ -6,7 +6,6 @@ import { spawn } from "node:child_process";
 const COMMAND = ["casrewind"];
 const EVENTS = {};
 const HARMLESS = [];
-const RESIDENT = false;
 
 const CHAT = "Conversation only, the files stay";
 const FILES = "Files only, the conversation stays";
@@ -205,7 +204,7 @@ export default function casrewind(pi) {
   const hook = async (name, ctx, more = {}) => {
     here = ctx;
     if (IS_TRIAL || !(name in EVENTS)) return;
-    const words = ["hook", "pi", ...(RESIDENT && STARTS.includes(name) ? ["--resident"] : [])];
+    const words = ["hook", "pi"];
     const payload = { hook_event_name: name, ...place(ctx), ...more };
     return run(words, { payload, seconds: EVENTS[name], cwd: ctx.cwd });
   };

@@ -15,8 +15,6 @@ from ...agents import hook_checks, run_program, trial_event
 from ...agents.client import Client
 from ...agents.hook_checks import ClientHooks
 from ...agents.hook_records import InstalledHook, distinct
-from ...hook import helper_process
-from ...hook.helper_process import HelperState
 from ...messages import age_in_words, plural, printable
 from ...ops import conversation, lookup, status
 from ...ops.status import AgentSeen
@@ -87,13 +85,11 @@ def doctor(settings: Settings, options: "ParsedOptions") -> int:
         _examine_client(client, root, settings, options.configured_tier, seen.get(client.name), lacks, unknown.get(client.name, ""))
         for client in clients
     ]
-    helper = helper_process.HelperState(None, "", "") if root is None else helper_process.find_helper(root)
     if options.json:
-        print_json({**_doctor_json(reports, helper), "project": {"root": root, "reasons": list(reasons)}})
+        print_json({**_doctor_json(reports), "project": {"root": root, "reasons": list(reasons)}})
     else:
-        _print_reports(reports, reasons, helper, everything=bool(options.agent))
-    wrong = [helper.wrong, *(report.problems for report in reports)]
-    return errors.AgentError.exit_code if any(wrong) else OK
+        _print_reports(reports, reasons, everything=bool(options.agent))
+    return errors.AgentError.exit_code if any(report.problems for report in reports) else OK
 
 
 def _root_and_hook_problems(settings: Settings, directory: str) -> tuple[str | None, list[str]]:
@@ -243,8 +239,8 @@ def _trial_outcome(project: str, place: Settings, session: str) -> tuple[bool, s
 # -- output
 
 
-def _print_reports(reports: Sequence[ClientReport], reasons: Sequence[str], helper: HelperState, *, everything: bool) -> None:
-    count = sum(len(report.problems) for report in reports) + bool(helper.wrong)
+def _print_reports(reports: Sequence[ClientReport], reasons: Sequence[str], *, everything: bool) -> None:
+    count = sum(len(report.problems) for report in reports)
     hooked = [report.client for report in reports if report.looked.hooks]
     if count:
         print_line(f"NOT WELL: {plural(count, 'problem')}")
@@ -259,22 +255,10 @@ def _print_reports(reports: Sequence[ClientReport], reasons: Sequence[str], help
             _print_agent(report)
     if absent:
         print_line(f"Not here: {', '.join(report.client.title for report in absent)}")
-    _print_helper(helper, wanted=any(scope.resident for report in reports for scope in report.looked.scopes))
     if reasons:
         print_line("This project")
     for reason in reasons:
         print_line(f"  ! {printable(reason)}")
-
-
-def _print_helper(found: HelperState, *, wanted: bool) -> None:
-    """Print the state of the helper (casrewind watch), if it runs or hooks would start it."""
-    if found.wrong:
-        print_line(f"Helper\n  ! {printable(found.wrong)}")
-    elif found.pid is not None:
-        seen = f"still compares every file: {printable(found.unwatched)}" if found.unwatched else "knows what changes"
-        print_line(f"Helper\n  process     {found.pid or 'just started'}, {seen}")
-    elif wanted:
-        print_line("Helper\n  process     none now; the next session or prompt here starts one")
 
 
 def _is_installed_or_used(report: ClientReport) -> bool:
@@ -291,7 +275,7 @@ def _print_agent(report: ClientReport) -> None:
     else:
         print_line(f"  program     {printable(report.program)}{'' if report.version is None else f', version {report.version}'}")
     for scope in looked.scopes:
-        events = plural(len(scope.events), "event") + (", with the helper" if scope.resident else "")
+        events = plural(len(scope.events), "event")
         print_line(f"  hooks       {scope.scope}: {scope.tier}, {events}, in {printable(scope.settings)}")
     if not looked.hooks:
         print_line(f"  hooks       none; casrewind install {client.name} puts them there")
@@ -318,16 +302,10 @@ def _print_seen(found: AgentSeen) -> None:
         print_line(f"  running     {'yes' if found.running else 'no'}")
 
 
-def _doctor_json(reports: Sequence[ClientReport], helper: HelperState) -> shapes.Shape:
+def _doctor_json(reports: Sequence[ClientReport]) -> shapes.Shape:
     return {
-        "ok": not any([helper.wrong, *(report.problems for report in reports)]),
+        "ok": not any(report.problems for report in reports),
         "agents": {report.client.name: _shape_of_agent(report) for report in reports},
-        "helper": {
-            "process": helper.pid or None,
-            "watching": helper.pid is not None and not helper.unwatched and not helper.wrong,
-            "reason": helper.unwatched or None,
-            "problems": [helper.wrong] if helper.wrong else [],
-        },
     }
 
 
@@ -345,7 +323,6 @@ def _shape_of_agent(report: ClientReport) -> shapes.Shape:
                 "tier": scope.tier,
                 "events": list(scope.events),
                 "missing": list(scope.missing),
-                "resident": scope.resident,
             }
             for scope in report.looked.scopes
         ],

@@ -5,7 +5,6 @@ finds the clients and asks which of them to connect.
 import json
 import os
 import shutil
-import sys
 
 from ... import __version__, agents, environment, errors
 from ..._typing import TYPE_CHECKING
@@ -32,14 +31,12 @@ def install(settings: "Settings", options: "ParsedOptions") -> int:
         return _offer_to_connect_clients(settings, options)
     client = _load_client_named(settings, options)
     tier = options.tier or options.configured_tier or USUAL_TIER
-    if options.resident and not sys.platform.startswith("linux"):
-        raise errors.UsageError("the helper is for Linux only", "leave --resident out, hooks do all of their work themselves here")
     if options.plugin is not None:
         return _write_plugin(client, tier, options)
     target = _find_target(client, settings, options)
     if client.prints_hooks_only:
         return _print_hooks_to_paste(target, tier, options)
-    found = installs.install(target, tier, settings.environ, resident=options.resident)
+    found = installs.install(target, tier, settings.environ)
     if options.json:
         print_json(_shape_of_installed(found))
     else:
@@ -90,12 +87,12 @@ def _place_of_client(here: ClientHere) -> str:
 
 def _print_hooks_to_paste(target: installs.Target, tier: str, options: "ParsedOptions") -> int:
     """Print the hooks for a client that has no settings file known here."""
-    client, resident = target.client, bool(options.resident)
+    client = target.client
     if options.json:
         hooks = tuple(("", hook) for hook in client.hooks_of(tier))
-        print_json(_shape_of_installed(Installed(target, tier, (), hooks, None, False, None, (), (), resident)))
+        print_json(_shape_of_installed(Installed(target, tier, (), hooks, None, False, None, (), ())))
         return OK
-    groups = settings_edit.make_hook_entries(client, tier, resident=resident)
+    groups = settings_edit.make_hook_entries(client, tier)
     print_line(json.dumps({"hooks": {event: [group] for event, group in groups.items()}}, indent=2))
     return OK
 
@@ -106,7 +103,7 @@ def _write_plugin(client: Client, tier: str, options: "ParsedOptions") -> int:
     if not options.plugin:
         raise errors.UsageError("--plugin needs the name of a directory")
     directory = os.path.normpath(os.path.join(options.directory, options.plugin))
-    files = claude_plugin.write_plugin(os.path.abspath(directory), client, tier, __version__, resident=bool(options.resident))
+    files = claude_plugin.write_plugin(os.path.abspath(directory), client, tier, __version__)
     directory = os.path.abspath(directory)
     if options.json:
         hooks = [{"event": hook.event, "matcher": hook.matcher, "timeout": hook.timeout} for hook in client.hooks_of(tier)]
@@ -150,8 +147,6 @@ def _print_installed(found: Installed) -> None:
     print_line(f"  events    {', '.join(hook.event for _, hook in found.hooks)}")
     if found.command is not None:
         print_line(f"  command   /casrewind in the client ({printable(found.command)})")
-    if found.resident:
-        print_line("  helper    casrewind watch, started with a session; it ends by itself after 30 minutes without an event")
     for failed in found.failed:
         print_line(f"  ! {failed}")
     for note in found.notes:
@@ -193,7 +188,6 @@ def _shape_of_installed(found: Installed) -> Shape:
         ],
         **path_or_none(found.command, "command"),
         **path_or_none(found.program, "client"),
-        "resident": found.resident,
         "notes": list(found.notes),
         "failed": list(found.failed),
     }

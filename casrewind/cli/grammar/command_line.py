@@ -18,13 +18,17 @@ else:
 
 _SEE = "casrewind {}--help shows more"
 _ELSEWHERE = {
-    "checkpoint": "save", "commit": "save", "create": "save", "files": "show", "history": "list", "jobs": "watch",
+    "checkpoint": "save", "commit": "save", "create": "save", "files": "show", "history": "list",
     "reset": "restore", "rewind": "back", "rollback": "restore", "snapshot": "save", "switch": "restore",
     "timeline": "list", "view": "show",
 }  # fmt: skip
 """Other tools' names for our commands."""
 _COPIES = frozenset({"branch", "checkout", "worktree"})
 """Other tools' names for what has no command here: a second directory."""
+
+
+_GONE = "the background helper is gone, and nothing needs it: a save compares all files itself"
+_GONE_OPTIONS = frozenset({"--resident", "--no-resident"})
 
 
 class ParsedOptions(_Namespace):
@@ -66,7 +70,6 @@ class ParsedOptions(_Namespace):
     glob: bool
     good: str | None
     grep: str | None
-    idle: str
     in_place: bool
     into: list[str]
     json: bool
@@ -108,7 +111,6 @@ class ParsedOptions(_Namespace):
     rehash: bool
     remote: bool
     repair: bool
-    resident: bool | None
     resume: str | None
     reverse: bool
     running: bool
@@ -297,6 +299,8 @@ def unknown_command_error(word: str) -> errors.UsageError:
     """The error for an unknown command."""
     if word in _COPIES:
         hint = "casrewind restore REF --to DIR writes a checkpoint into a directory of its own"
+    elif word == "watch":
+        hint = _GONE
     else:
         near = f"did you mean {_ELSEWHERE[word]}?" if word in _ELSEWHERE else did_you_mean(word, (*COMMANDS, *ALIASES))
         hint = f"{near} casrewind --help lists the commands".lstrip()
@@ -310,6 +314,8 @@ def unknown_option_error(name: str, command: str | None, known: dict[str, Option
         if having:
             meant = next((word for word in behind if word in having), having[0])
             return errors.UsageError(f"the option {name} goes after its command", f"as in: casrewind {meant} {name}")
+    if name in _GONE_OPTIONS:
+        return errors.UsageError(f"unknown option {name}", _GONE)
     visible = (word for word, option in known.items() if command is None or option.help is not None)
     hint = f"{did_you_mean(name, visible)} casrewind {f'{command} ' if command else ''}--help shows more".lstrip()
     return errors.UsageError(f"{command} has no option {name}" if command else f"unknown option {name}", hint)

@@ -141,7 +141,7 @@ GLOBAL = (
 """Options of every command, allowed before and after its name. `--json` is allowed if the command has it. `--typed`: the
 line that a person typed in a client; a hook passes it."""
 _AUTO = flag("--auto", "")._replace(help=None)
-"""Marks an automatic start: a save starts gc, or a hook starts the helper."""
+"""Marks a gc or a push that casrewind starts by itself."""
 _AGENTS = "claude (Claude Code), droid (Factory Droid), pi, codex, gemini, copilot, opencode, cursor, qwen or generic"
 _AGENT = Option(("agent",), _AGENTS, "AGENT")
 _SCOPE = Option(("--scope",), "for all projects of the user (default) or for this project", choices=("user", "project"))
@@ -278,7 +278,6 @@ COMMANDS = {
     "install": Command(
         "Turn on automatic checkpoints for an agent", ("casrewind install claude", "casrewind install claude --tier aggressive"), (
         Option(("--tier",), _TIERS, choices=("minimal", "balanced", "aggressive")),
-        Option(("--resident",), "let hooks start a background helper (casrewind watch); Linux only (default: unchanged)", pair=True),
         Option(("--plugin",), "write a plugin for Claude Code into DIR, to share; change no settings", "DIR"),
         _AGENT._replace(nargs="?"), _SCOPE, YES._replace(help="do not ask: without AGENT, connect all clients that are found"), JSON,
     ), more="Adds casrewind's hooks to the settings of the agent's client. Without AGENT: finds the clients and asks.",
@@ -445,10 +444,6 @@ COMMANDS = {
                group="at"), JSON,
     ), more="Also shows how many paths a restore would change. An agent's client asks this before it asks the user.", group=ADVANCED,
         function="statusline_and_at.at"),
-    "watch": Command(
-        "Run a background helper for this project's hooks", ("casrewind watch --idle 2h",),
-        (Option(("--idle",), "exit after this much idle time (default: 30m)", "AGE", default="30m"), _AUTO),
-        more="It watches the project, so hooks scan only what changed. Exits when idle. Linux only.", group=ADVANCED, is_alone=True),
     "completion": Command(
         "Print the shell completion script", ('eval "$(casrewind completion bash)"', "casrewind completion fish | source"),
         (Option(("shell",), "the shell", choices=("bash", "zsh", "fish")),),
