@@ -1,6 +1,6 @@
 """python -m benchmarks.report FILE.json ...: what compare, growth and pytest-benchmark have written, as Markdown.
 
-With `--into docs/internals/performance.md`, the tables of that document are replaced: what stands between `<!-- tables: NAME -->` and
+With `--into docs/performance.md`, the tables of that document are replaced: what stands between `<!-- tables: NAME -->` and
 `<!-- end -->`. NAME is that of the tree that compare was given, "growth", or "in one process". With `--short`, the records of
 compare become one table, with a row for each operation that a person waits for most; its NAME is "short".
 """
