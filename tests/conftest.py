@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from casrewind.workspace import Settings, Workspace
-from support import sample_start
+from support import late_tests, sample_start
 from support.command import Command
 from support.pulled_machine import PulledMachine
 from support.s3_server import S3Server
@@ -34,6 +34,7 @@ def pytest_configure(config):
     config.option.run_long |= config.option.run_release
     config.option.on_disk |= config.option.run_long
     sample_start.takes_all = config.option.run_long
+    late_tests.pytest_configure(config)
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # what a shell starts in the background is deaf to it, and so its children
         signal.signal(signal.SIGINT, signal.default_int_handler)
     with contextlib.suppress(AttributeError, OSError):
