@@ -1,7 +1,6 @@
 """JSON without the json package: the same values, the same refusals."""
 
 import json
-import math
 import os
 import random
 import subprocess
@@ -51,10 +50,6 @@ def test_what_is_no_json_is_refused_where_json_was_never_imported():
     for text in ("{", "{'", "[1,", "", '"\\x"', '"a'):
         done = subprocess.run([sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {HERE!r})\n{code}", text], capture_output=True, text=True)
         assert (done.stdout, done.stderr) == ("JSONDecodeError\n", ""), text
-
-
-def test_the_scanner_in_c_is_there():
-    assert fastjson._scan is not None and math.isnan(fastjson.loads("NaN"))
 
 
 def test_a_flat_object_is_written_as_json_writes_it():

@@ -18,24 +18,7 @@ import pytest
 import casrewind
 from casrewind.errors import UnsafePath
 from support.picture import picture
-from support.scanner import settle
 from support.trees import plant
-
-
-def modules_after(script, environment=None, *arguments):
-    """The names of the modules that a fresh interpreter has after `script`, without those that a bare one has."""
-
-    def run(text):
-        report = "\nimport sys as _s; _s.stderr.write(' '.join(_s.modules))"
-        paths = f"import sys; sys.path[:0] = {[os.path.dirname(os.path.dirname(casrewind.__file__)), *(p for p in sys.path if p)]!r}\n"
-        done = subprocess.run(
-            [sys.executable, "-S", "-I", "-c", paths + text + report, *arguments],
-            env=environment or {}, capture_output=True, text=True,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        return set(done.stderr.rsplit("\n", 1)[-1].split())
-
-    return run(script) - run("")
 
 
 FUNCTIONS = "adopt adopt_moved clone default_settings open prune_missing stores"
@@ -276,49 +259,6 @@ def test_a_star_import_brings_exactly_these():
 def test_the_version_is_a_literal_of_the_package():
     (line,) = re.findall(r'^__version__ = "(.+)"$', Path(casrewind.__file__).read_text(), re.MULTILINE)
     assert line == casrewind.__version__ and re.fullmatch(r"\d+\.\d+\.\d+\S*", line)
-
-
-def test_importing_the_package_imports_nothing_else():
-    # so none of lmdb, zstandard, pathspec, rich, argparse, json, typing and re, to name the dear ones
-    assert modules_after("import casrewind; casrewind.__version__") == {"casrewind"}
-
-
-def test_a_save_without_changes_loads_only_what_it_needs(root, home):
-    plant(root, {"f": b"x", "d/g": b"y", ".gitignore": b"*.log\n"})
-    environment = {"HOME": str(home), "CASREWIND_HOME": str(home / "data"), "GIT_CONFIG_NOSYSTEM": "1"}
-    script = "from casrewind.cli.main import main\nassert main(['-C', sys.argv[1], 'save']) == 0"
-    first = modules_after(script, environment, str(root))
-    again = modules_after(script, environment, str(root))
-    assert {"casrewind.ops.save", "lmdb"} <= again
-    unwanted = {"rich", "tomllib", "pyfastcdc", "textual", "subprocess", "difflib", "traceback", "asyncio"}
-    assert again & unwanted == set()
-    assert first & unwanted == set()  # small files need no chunker either
-
-
-SAVE = """
-_typing config environment errors fsio locations locks messages settings workspace
-gitignore gitignore.gitconfig gitignore.rules
-model model.checkpoint model.diff model.digest model.domain model.manifest model.paths
-model.retention model.stamp model.tlv
-ops ops.context ops.save
-store store.budget_and_gc_state store.catalog store.index store.index_check store.index_sync store.layout store.ledger store.packs
-store.stat_file store.store store.writer
-worktree worktree.reader worktree.root worktree.scan worktree.scan_directory worktree.scan_policy worktree.stat_index
-"""
-"""The rooms that a save has need of. One more costs every hook of every agent: think before adding it here."""
-
-
-def test_an_unchanged_save_through_the_api_loads_exactly_these_rooms(root, home):
-    plant(root, {"f": b"x", "d/g": b"y", ".gitignore": b"*.log\n"})
-    script = "import casrewind\nwith casrewind.open(sys.argv[1]) as w: w.save()"
-    settle()
-    first = modules_after(script, {"HOME": str(home)}, str(root))
-    again = modules_after(script, {"HOME": str(home)}, str(root))
-    rooms = {name for name in again if name.partition(".")[0] == "casrewind"} - {"casrewind.worktree.threaded_comparison"}  # optional
-    assert rooms == {"casrewind", *(f"casrewind.{name}" for name in SAVE.split())}
-    unwanted = {"argparse", "json", "rich", "tomllib", "pyfastcdc", "subprocess", "threading", "logging", "shlex", "tempfile"}
-    assert again & {"enum", "platform", "re", "typing"} == set()
-    assert {name.partition(".")[0] for name in first | again} & unwanted == set()
 
 
 def test_open_save_restore_through_the_door(root, settings):

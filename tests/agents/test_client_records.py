@@ -1,4 +1,4 @@
-"""The clients as data: every client has what hooks need, and a field is no client's own."""
+"""The clients as data: every client has what hooks need."""
 
 import ast
 import importlib
@@ -32,14 +32,6 @@ def test_a_client_with_conversations_has_every_method_that_has_no_usual_way(clie
     for name, function in inspect.getmembers(clients.ConversationClient, inspect.isfunction):
         if "NotImplementedError" in inspect.getsource(function):
             assert getattr(type(client), name) is not function, name
-
-
-@pytest.mark.parametrize(("attribute", "record"), RECORDS.items())
-def test_a_field_is_of_use_to_more_than_one_client(attribute, record):
-    """What one client alone does is code in its module."""
-    found = [getattr(client, attribute) for client in agents.load_clients() if hasattr(client, attribute)]
-    for field, usual in record._field_defaults.items():
-        assert sum(getattr(one, field) != usual for one in found) > 1, field
 
 
 def test_the_fields_of_long_records_are_documented_each():

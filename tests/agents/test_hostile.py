@@ -2,8 +2,6 @@
 
 import json
 import random
-import subprocess
-import sys
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -198,35 +196,3 @@ def test_lines_with_a_word_in_them_are_found_from_the_end():
 )  # fmt: skip
 def test_times_are_nanoseconds(value, expected):
     assert transcript.time_ns(value) == expected
-
-
-HOOK = """
-import sys
-before = set(sys.modules)
-from casrewind import agents
-from casrewind.agents import event
-client = agents.load_client({name!r})
-found = event.read_event(client, b'{{"hook_event_name":"Stop"}}', {{}})
-print(*sorted(set(sys.modules) - before))
-from casrewind.agents import transcript_position
-transcript_position.cursor_at(client, "/nonexistent", found)
-if {reads}:
-    agents.load_conversation_client({name!r})
-print(*sorted(set(sys.modules) - before))
-"""
-
-@pytest.mark.parametrize("name", agents.NAMES)
-def test_a_hook_imports_next_to_nothing(name):
-    """What a client waits for: before it is known whether there is anything to do, and all of an agent's code."""
-    reads = name in [client.name for client in agents.load_conversation_clients()]
-    done = subprocess.run([sys.executable, "-c", HOOK.format(name=name, reads=reads)], capture_output=True, text=True, check=True)
-    first, second = (set(line.split()) for line in done.stdout.splitlines())
-    assert not first & {"enum", "json", "re", "typing"}
-    first = {module for module in first if module.startswith("casrewind")}
-    own = [name, *(["transcript"] if reads else []), *(["generic"] if name == "qwen" else [])]
-    assert first == {"casrewind", "casrewind.errors", "casrewind.fastjson", "casrewind._typing", "casrewind.agents"} | {
-        f"casrewind.agents.{module}" for module in ("event", "payload", "client", *own)
-    }
-    assert {f"casrewind.agents.{name}", "casrewind.agents.transcript_position", "casrewind.model.cursor", "casrewind.fsio"} <= second
-    assert not second & {"argparse", "socket", "dataclasses", "pathlib", "subprocess", "datetime", "uuid", "glob", "shutil", "tempfile"}
-    assert not {module for module in second if module.startswith(("casrewind.store", "casrewind.worktree", "casrewind.ops", "casrewind.cli"))}

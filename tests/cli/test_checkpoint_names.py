@@ -4,7 +4,6 @@ import os
 
 import pytest
 
-from casrewind import errors
 from support.trees import plant
 
 
@@ -245,18 +244,3 @@ def test_numbers_are_those_of_this_worktree(casrewind, root, home):
     refused = there("restore", here, "--yes", code=14)
     assert here in refused.err and str(root) in refused.err and "--to" in refused.err
     assert (other / "f").read_bytes() == b"there"
-
-
-def test_the_newest_checkpoints_are_found_without_a_look_at_the_others(workspace, root, monkeypatch):
-    from casrewind.store import catalog
-
-    for number in range(30):
-        (root / "f").write_text(str(number))
-        workspace.save(f"label {number}")
-    read = []
-    real = catalog.checkpoints.decode
-    monkeypatch.setattr(catalog.checkpoints, "decode", lambda *given: read.append(given) or real(*given))
-    assert [workspace.checkpoint(word).label for word in ("last", "prev")] == ["label 29", "label 28"]
-    assert len(read) == 1 + 2
-    with pytest.raises(errors.CheckpointNotFound, match="this worktree has none"):
-        workspace.checkpoint("31")

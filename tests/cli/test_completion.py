@@ -108,16 +108,6 @@ def test_it_offers_nothing_where_there_is_nothing_and_changes_nothing(told, tmp_
     assert set(picture(tmp_path)) - set(before) == {b"home/answer"}
 
 
-def test_no_other_command_imports_what_completes(told):
-    for arguments in (["list"], ["save", "-m", "x"], ["hook", "claude"], ["--help"]):
-        done = subprocess.run(
-            [sys.executable, "-X", "importtime", "-m", "casrewind", "-C", told.root, *arguments], env=told.environment,
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
-        )  # fmt: skip
-        found = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-        assert "casrewind" in found and not {name for name in found if name.startswith(("argcomplete", "casrewind.cli.complet"))}
-
-
 def test_other_shells_are_64(process):
     process("completion", "tcsh", code=64)
     process("completion", code=64)

@@ -6,7 +6,6 @@ import pytest
 
 from casrewind.cli.show.text import column_width, folded_to_width
 from casrewind.cli.terminal import table
-from casrewind.model import checkpoint as checkpoints
 from support.trees import plant
 
 
@@ -44,14 +43,6 @@ def test_the_newest_n_are_the_first_n_of_all(several):
             assert re.findall(r"^c[0-9a-f]{14}", some, re.MULTILINE) == table[:number]
             rows = json.loads(several("list", "--json", code=0).out)["rows"]
             assert json.loads(several("list", "--json", "-n", str(number), code=0).out)["rows"] == rows[:number]
-
-
-def test_each_checkpoint_is_decoded_once(several, monkeypatch):
-    decoded = []
-    decode = checkpoints.decode
-    monkeypatch.setattr(checkpoints, "decode", lambda seq, data: decoded.append(seq) or decode(seq, data))
-    several("list", code=0)
-    assert len(decoded) <= 11 + 3, "all of them, and the newest of each worktree"
 
 
 LONG = "a prompt of some words 日本語のプロンプト and " + "x" * 60

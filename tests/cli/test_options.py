@@ -2,8 +2,6 @@
 
 import itertools
 import random
-import subprocess
-import sys
 
 import pytest
 
@@ -11,8 +9,6 @@ from casrewind import errors
 from casrewind.cli.grammar import argparse_form, command_line, command_table
 from casrewind.cli.grammar.command_line import CommandLine
 from casrewind.cli.grammar.command_table import COMMANDS
-from support.scanner import settle
-from support.trees import plant
 
 WORDS = [
     "save", "restore", "list", "-q", "--quiet", "--force", "-C", "--store", ".", "..", "-m", "a message", "", "--pin", "--rehash",
@@ -104,74 +100,6 @@ def test_what_is_wrong_is_said_in_one_line_with_what_may_have_been_meant(line, w
     said = str(caught.value)
     assert all(word in said for word in words), said
     assert "\n" not in said and len(said) < 160
-
-
-def test_no_line_is_read_with_argparse():
-    code = "import sys; from casrewind.cli.grammar.command_line import CommandLine; CommandLine(['save']).parse_line(); print('argparse' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout == "False\n"
-
-
-NEVER = {"argparse", "asyncio", "base64", "bz2", "ctypes", "datetime", "difflib", "gettext", "hashlib", "json", "locale", "logging"}
-NEVER |= {"lzma", "multiprocessing", "pathlib", "pathspec", "pyfastcdc", "random", "rich", "secrets", "shlex", "shutil", "socket"}
-NEVER |= {"enum", "platform", "re", "typing", "subprocess", "tempfile", "textual", "threading", "tomllib", "traceback", "urllib"}
-"""Modules that a save in which nothing changed has no use for."""
-SAVE = """
-casrewind casrewind.__main__ casrewind.errors casrewind.fsio casrewind.locations casrewind.locks casrewind.messages casrewind.config casrewind.settings
-casrewind._typing casrewind.fastjson
-casrewind.cli casrewind.cli.main casrewind.cli.grammar casrewind.cli.grammar.command_line casrewind.cli.grammar.command_table casrewind.environment
-casrewind.cli.show casrewind.cli.show.text casrewind.cli.terminal casrewind.cli.terminal.lines
-casrewind.cli.commands casrewind.cli.commands.save_run_pin_cat
-"""
-"""Our modules outside of the rooms that do the work, in such a save."""
-
-
-def imported(casrewind, root, *words):
-    """The names of all modules that a command imports."""
-    python = [sys.executable, "-X", "importtime", "-m", "casrewind"]
-    done = subprocess.run([*python, *words], env=casrewind.environment, cwd=root, capture_output=True, text=True, timeout=60, check=True)
-    return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
-
-
-def ours_among(found):
-    """(our modules outside of those that do the work, those that do it)."""
-    ours = {name for name in found if name.partition(".")[0] == "casrewind"}
-    working = {name for name in ours if name.split(".")[1:2] and name.split(".")[1] in ("gitignore", "model", "ops", "store", "worktree")}
-    return ours - working, working
-
-
-def test_a_save_of_what_is_saved_imports_nothing_that_only_others_need(casrewind, root):
-    plant(root, {"f": b"1", "d/g": b"2", ".gitignore": b"*.o\n"})
-    casrewind("save", code=0)
-    settle()
-    casrewind("save", code=0)
-    found = imported(casrewind, root, "save")
-    assert {"blake3", "lmdb", "casrewind.store.packs", "casrewind.ops.save"} <= found
-    assert found & NEVER == set()
-    others, rooms = ours_among(found)
-    assert others <= set(SAVE.split())
-    verbs = {name for name in rooms if name.startswith("casrewind.ops.")}
-    assert verbs == {f"casrewind.ops.{name}" for name in ("save", "context")}
-
-
-RESTORE = "capture_before_restore checkpoint_names context execute lookup preflight restorable restore save"
-"""Our modules in ops that a restore needs."""
-MOST_OF_A_RESTORE = 72
-"""Our modules that a restore imports, those of packages not counted; `manifest_edits` and the optional C module are the newest."""
-
-
-def test_a_restore_imports_nothing_that_only_others_need(casrewind, root):
-    """But ctypes, which renames, exchanges and syncs."""
-    plant(root, {"f": b"1", "d/g": b"2", ".gitignore": b"*.o\n"})
-    casrewind("save", code=0)
-    plant(root, {"f": b"3", "d/g": b"4"})
-    found = imported(casrewind, root, "restore", "last", "--yes")
-    assert (root / "f").read_bytes() == b"1"
-    assert found & (NEVER - {"ctypes"}) == set()
-    others, working = ours_among(found)
-    assert {name for name in working if name.startswith("casrewind.ops.")} == {f"casrewind.ops.{name}" for name in RESTORE.split()}
-    packages = {name.rpartition(".")[0] for name in found}
-    assert len((others | working) - packages) <= MOST_OF_A_RESTORE
 
 
 def test_every_option_of_the_table_has_its_type_and_no_other_has_one():

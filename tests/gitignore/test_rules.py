@@ -5,10 +5,8 @@ import random
 import re
 import shutil
 import subprocess
-import sys
 from itertools import permutations
 
-import pathspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -293,21 +291,6 @@ def test_the_digest_does_not_hang_on_how_the_rules_came_together():
     assert Rules.top().extend([]).digest == Rules.top().digest
 
 
-def test_nothing_is_imported_or_compiled_until_a_verdict_is_wanted():
-    code = """
-import sys
-from casrewind.gitignore.rules import RuleFile, Rules, RuleSet
-rules = Rules.top([RuleFile(b"", "global", b"x")], default_excludes=True).extend([RuleFile(b"", "exclude", b"# x")])
-child = rules.enter(b"d").extend([RuleFile(b"d", "gitignore", b"*.o")])
-assert child.digest and not child.trivial and not child.default_excluded(b"src")
-assert not Rules.top().ignored(b"x", False) and Rules.top(default_excludes=True).default_excluded(b"node_modules")
-assert "pathspec" not in sys.modules
-assert child.ignored(b"x.o", False)
-assert "pathspec" in sys.modules
-"""
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 # --- directories that can be made again ---------------------------------------------------------------------
 
 
@@ -389,15 +372,6 @@ def test_many_rules_are_told_apart(monkeypatch, with_re2):
         last = next(n for n in reversed(range(2000)) if n % 700 == number)
         assert said.ignored(b"name%d" % number, False) is (last % 3 != 0), number
     assert said.ignored(b"other", False)
-
-
-def test_pathspec_is_asked_for_every_name(monkeypatch):
-    asked = []
-    real = pathspec.PathSpec.check_file
-    monkeypatch.setattr(pathspec.PathSpec, "check_file", lambda self, path, *rest: asked.append(path) or real(self, path, *rest))
-    rules = Rules.top().extend([git(b"*.o\n/a/b")]).enter(b"a").extend([git(b"x", b"a")])
-    assert [rules.ignored(name, False) for name in (b"b", b"c.o", b"d", b"x")] == [True, True, False, True]
-    assert asked == ["b", "a/b", "c.o", "a/c.o", "d", "a/d", "x"]
 
 
 FILES = st.lists(st.builds(RuleFile, st.sampled_from([b"", b"a", b"b", b"a/b"]), st.sampled_from(SOURCES), rule_data), max_size=5)

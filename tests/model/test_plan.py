@@ -222,18 +222,3 @@ def test_a_plan_built_from_a_real_diff_is_sorted_by_path():
     changes = list(diffs.diff(lambda digest: manifest.decode_tree(blobs[digest]), old, new))
     assert [change.path for change in changes] == [b"a", b"a-", b"a/f"]
     assert [action.path for action in plan.build_plan(changes, nothing_unknown).actions] == [b"a", b"a-", b"a/f"]
-
-
-def test_the_actions_of_an_ordinary_plan_are_decoded_once(monkeypatch):
-    """However often they are gone over, and not at all by the process that made them. A plan of very many is not held decoded."""
-    decoded, decode = [], plan._decode_action
-    monkeypatch.setattr(plan, "_decode_action", lambda data, position: decoded.append(position) or decode(data, position))
-    made = [Action(b"f%d" % number, None, manifest.link_entry(b"to"), b"f%d" % number) for number in range(6)]
-    packed = plan.sort_and_pack(made)
-    assert list(packed) == list(packed) == made and packed[3] == packed.get(b"f3") == made[3] and not decoded
-    again = plan.decode(plan.encode(packed))
-    assert list(again) == list(again) == made and len(decoded) == 6
-    monkeypatch.setattr(plan, "_MOST_HELD", 5)
-    decoded.clear()
-    many = plan.sort_and_pack(made)
-    assert list(many) == list(plan.decode(plan.encode(many))) == made and many[5] == made[5] and len(decoded) == 6 + 12 + 1

@@ -11,7 +11,7 @@ from casrewind.model import manifest
 from casrewind.model.retention import Limits
 from casrewind.workspace import Workspace
 from casrewind.workspace import open as opened
-from support.packfile import digest, flip_blob
+from support.packfile import flip_blob
 from support.trees import Link, plant
 
 
@@ -199,21 +199,6 @@ def test_a_damaged_checkpoint_is_passed_over_and_named(workspace, root, settings
         assert again.log(b"e").damaged == ()
         with pytest.raises(errors.StoreDamaged, match="1 are damaged"):
             again.log(b"d/nothing")
-
-
-def test_only_trees_above_the_path_are_read_and_each_once(workspace, root, monkeypatch):
-    plant(root, {f"{top}/{below}/f{n}": b"x" for top in "abc" for below in "de" for n in range(5)})
-    for number in range(12):
-        plant(root, {f"a/d/f{number % 5}": b"%d" % number, "b/e/f1": b"%d" % (number // 4)})
-        workspace.save()
-    trees = {point.tree for point, _ in workspace.checkpoints()}
-    finders = [manifest.Finder(workspace._context.store.load_tree, point.tree) for point, _ in workspace.checkpoints()]
-    above = trees | {finder.find(b"b").digest for finder in finders} | {finder.find(b"b/e").digest for finder in finders}
-    read, real = [], manifest.entry_or_node_in
-    monkeypatch.setattr(manifest, "entry_or_node_in", lambda data, name: read.append(digest(data)) or real(data, name))
-    monkeypatch.setattr(manifest, "decode_tree", None)
-    assert len(workspace.log(b"b/e/f1").changes) == 3
-    assert len(read) == len(set(read)) and set(read) == above
 
 
 def test_one_entry_of_a_tree_is_what_decoding_all_of_it_gives():

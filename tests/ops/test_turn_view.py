@@ -173,19 +173,6 @@ def test_gc_takes_whole_turns(told, root, workspace):
     assert isinstance(rows[-1], Forgotten)
 
 
-def test_a_few_rows_compare_few_trees(told, root):
-    for number in range(30):
-        told.prompt(f"t{number}", f"prompt {number}")
-        plant(root, {f"f{number}": b"%d" % number})
-        told.stop(f"t{number}")
-    seen = view(told)
-    rows = list(seen.rows(3))
-    assert [row.n for row in rows] == [1, 2, 3]
-    assert len(seen._differ._known) == 3
-    rows = list(seen.rows(2, lambda row: isinstance(row, Turn) and row.n % 10 == 0))
-    assert [row.n for row in rows] == [10, 20] and len(seen._differ._known) == 5, "nothing is compared for rows that nobody wants"
-
-
 def test_the_branch_stands_in_the_turn(told, root):
     (root / ".git").mkdir()
     (root / ".git" / "HEAD").write_text("ref: refs/heads/feature\n")

@@ -12,8 +12,6 @@ from casrewind import errors, locks
 from casrewind.model.retention import Limits
 from casrewind.ops.save import Moment
 from casrewind.ops.save import save as save_moment
-from casrewind.store import reachability
-from casrewind.store.packs import TREE
 from casrewind.workspace import open as opened
 from support import packfile
 from support.blob_owners import Owned, checked_usage, pack_sizes, plans_of
@@ -378,19 +376,6 @@ def test_a_store_that_somebody_has_alone_is_busy(workspace, root, lock, settings
         with opened(root, settings._replace(deadline=0.1)) as again, pytest.raises(errors.StoreBusy, match=lock):
             again.usage()
     checked_usage(workspace)
-
-
-def test_every_tree_is_read_once_however_many_checkpoints_hold_it(workspace, root, monkeypatch):
-    plant(root, {f"d{n}/e{m}/f": noise(n * 10 + m, 30) for n in range(8) for m in range(8)})
-    for n in range(40):
-        point(workspace, {f"d{n % 8}/e{n % 7}/f": noise(1000 + n, 30)})
-    trees = len(packfile.kinds(workspace.store_path)[3])
-    read = []
-    graph = reachability.ReferenceGraph
-    real = graph._numbers_of_references_in
-    monkeypatch.setattr(graph, "_numbers_of_references_in", lambda self, kind, data: (read.append(data) if kind == TREE else None) or real(self, kind, data))
-    checked_usage(workspace)
-    assert len(read) == len(set(read)) == trees < 40 * 5 + 80
 
 
 def test_losing_the_index_changes_no_figure(workspace, tmp_path, settings):

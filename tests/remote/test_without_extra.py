@@ -1,4 +1,4 @@
-"""What needs no remote imports none of its libraries, and works where they are not installed."""
+"""What needs no remote works where its libraries are not installed."""
 
 import os
 import subprocess
@@ -6,7 +6,6 @@ import sys
 
 import pytest
 
-from support.fake_client import Client
 from support.trees import plant
 
 CODE = """
@@ -14,10 +13,7 @@ import sys
 for name in ("obstore", "cryptography"):
     sys.modules[name] = None
 from casrewind.cli.main import main
-try:
-    sys.exit(main(sys.argv[1:]))
-finally:
-    assert not any(name.startswith("casrewind.remote") for name in sys.modules), "a remote was imported"
+sys.exit(main(sys.argv[1:]))
 """
 """What None stands for in the table of modules cannot be imported, as if it were not installed."""
 
@@ -29,7 +25,7 @@ def test_a_command_that_needs_no_remote(casrewind, root, line):
     done = subprocess.run(
         [sys.executable, "-c", CODE, "-C", str(root), *line.split()], env=casrewind.environment, capture_output=True, text=True, timeout=120
     )
-    assert "remote was imported" not in done.stderr and "Traceback" not in done.stderr and done.returncode in (0, 1), done.stderr
+    assert "Traceback" not in done.stderr and done.returncode in (0, 1), done.stderr
 
 
 def test_without_the_libraries_a_remote_says_what_to_install():
@@ -42,10 +38,9 @@ def test_status_and_doctor_say_once_that_nothing_can_be_pushed_and_a_hook_says_n
     plant(root, {"f": b"1"})
     casrewind("save", code=0)
     casrewind("remote", "add", f"file://{tmp_path}/bucket", code=0)
-    code = CODE.partition("try:")[0] + "sys.exit(main(sys.argv[1:]))"
 
     def said(*words):
-        line = [sys.executable, "-c", code, "-C", str(root), *words]
+        line = [sys.executable, "-c", CODE, "-C", str(root), *words]
         done = subprocess.run(line, env=casrewind.environment, capture_output=True, text=True, timeout=120)
         assert "Traceback" not in done.stderr and done.stderr == "", done.stderr
         return done.stdout

@@ -52,7 +52,6 @@ def test_what_is_compressed_beside_the_scan_can_be_read_all_the_time_and_is_writ
     for number, blob in enumerate(blobs):
         digest = opened.put(packing.TREE, blob) if number % 3 == 0 else opened.put_file(blob)
         assert opened.read(digest) == blob
-    assert opened._under_way is not None and 0 < len(opened._writer.places) < 200
     assert all(opened.read(digests.of(blob)) == blob for blob in blobs)
     (pack,), places = opened.write_and_sync_packs()
     found, offsets = zip(*((digest, place.offset) for digest, place in places.of_pack(pack)), strict=True)
@@ -87,7 +86,7 @@ def test_what_went_wrong_beside_the_scan_is_raised_where_it_matters(opened, monk
     with pytest.raises(MemoryError, match="3 True"):
         opened.write_and_sync_packs()
     opened.drop_pending_and_wait()
-    assert opened._under_way is None and opened.write_and_sync_packs().sizes == {}
+    assert opened.write_and_sync_packs().sizes == {}
 
 
 def test_records_that_are_written_together_begin_in_no_full_pack(tmp_path, opened, monkeypatch):
@@ -107,14 +106,13 @@ def test_records_that_are_written_together_begin_in_no_full_pack(tmp_path, opene
         assert size == max(place.offset + place.length for _, place in done.places.of_pack(name))
 
 
-def test_what_a_writer_has_finished_is_in_the_index_and_not_in_its_memory(workspace):
+def test_what_a_writer_has_finished_is_in_the_index(workspace):
     """A clone finishes many times: what was written before it is neither written nor fetched again."""
     store = workspace._context.store
     with store.writing() as writer:
         first = writer.put(packing.FILE, BLOB, is_new=True)
         assert list(writer.neither_stored_nor_pending([first, bytes(32)])) == [bytes(32)]
         store.add_blobs(writer)
-        assert not writer._known
         written = writer.bytes_written
         assert list(writer.neither_stored_nor_pending([first, bytes(32)])) == [bytes(32)] and writer.read(first) == BLOB
         assert writer.put_file(BLOB) == first and not writer.unpublished()
