@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 import casrewind as package
-from casrewind.ops import path_history
-from casrewind.ops.search import LARGEST, Search, TextQuery
+from casrewind.ops.search import LARGEST
 from casrewind.workspace import open as opened
 from support.agent_turns import AgentTurns
 from support.output_schema import schema_faults
@@ -188,23 +187,6 @@ def test_damage_is_20_and_the_rest_is_found(casrewind, root, settings):
     found = casrewind("log", "-S", "wool", "f", code=20)
     assert "damaged" in found.err and "Traceback" not in found.err
     assert casrewind("log", "-S", "linen", "g", code=0).out.startswith("g: 2 changes")
-
-
-def test_each_content_is_searched_once(workspace, root):
-    class Counted(TextQuery):
-        looked = 0
-
-        def occurrences(self, data):
-            self.looked += 1
-            return super().occurrences(data)
-
-    for number in range(20):
-        plant(root, {"f": b"wool" * (number % 2), "g": b"%d" % (number % 2)})
-        workspace.save()
-    query = Counted(b"wool")
-    found = path_history.log_of_path(workspace._context, b"", search=Search(query))
-    assert len(found.changes) == 19 and all(found.compare(row).changes for row in found.changes)
-    assert query.looked == 5  # nothing, and two contents of each file
 
 
 def test_a_pattern_that_takes_for_ever_ends_with_an_interrupt(casrewind, root):

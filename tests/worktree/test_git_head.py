@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import time
 
 import pytest
 
@@ -95,9 +94,7 @@ def test_huge_files_are_read_in_part(git):
         file.truncate(1 << 40)
     with open(git / "refs/heads/main", "wb") as file:
         file.truncate(1 << 40)
-    began = time.perf_counter()
-    assert read(git) == ("main", "")
-    assert time.perf_counter() - began < 0.5
+    assert read(git) == ("main", ""), "no memory holds all of them"
 
 
 def test_as_git_itself_says(tmp_path):
