@@ -25,12 +25,12 @@ def works(casrewind, root, *words, payload=b""):
     return first, whole, done.stdout.decode()
 
 
-def test_a_hook_and_a_status_are_as_much_work_in_a_timeline_ten_times_as_long(casrewind, root, settings):
+def test_a_hook_and_a_status_are_as_much_work_in_a_timeline_thirty_times_as_long(casrewind, root, settings):
     plant(root, {"f": b"1"})
     client, found, made = Client(casrewind, root), [], 0
     client.send(client.payload("SessionStart.startup"))
     client.wait_for(1)
-    for number in (6, 60):
+    for number in (6, 200):
         with open_workspace(str(root), settings) as workspace:
             for made in range(made, number):
                 workspace.save(f"by hand {made}")
