@@ -1,43 +1,23 @@
-"""Transcripts of Claude Code, as recorded: what each line is, what the person typed, and where a rewind cuts.
+"""What only Claude Code's transcripts have: branches that were left, queued prompts, compactions, and lines that look like prompts.
 
 The danger prevented here: a fork with turns in it that the person had thrown away, without turns that were said, or with
 a call at its end that nobody answered.
 """
 
 import json
-from collections import Counter
 
 import pytest
 
 from casrewind import agents, errors
-from casrewind.agents import transcript, transcript_position
+from casrewind.agents import transcript_position
 from casrewind.agents.claude import first_lines_by_uuid, parse_lines
 from casrewind.model.cursor import Cursor
 from support import transcripts
+from support.known_clients import RECORDINGS
 from support.transcripts import assistant, join, result, typed, user
 
 claude = agents.load_conversation_client("claude")
-KINDS = {
-    transcripts.TYPED: {"bookkeeping": 31, "prompt": 3, "attachment": 12, "assistant": 10, "tool_result": 5, "system": 6},
-    transcripts.PRINTED: {"bookkeeping": 36, "prompt": 3, "attachment": 12, "assistant": 10, "tool_result": 5, "system": 3},
-    transcripts.REWOUND: {
-        "bookkeeping": 69, "prompt": 5, "attachment": 23, "assistant": 14, "tool_result": 6, "system": 13,
-        "compact_summary": 1, "meta": 1, "local_command": 2, "task_notification": 1,
-    },
-    transcripts.QUEUED: {
-        "bookkeeping": 26, "prompt": 1, "queued": 1, "attachment": 11, "assistant": 2, "tool_result": 1, "system": 2,
-    },
-    transcripts.SUBAGENT: {"sidechain": 15, "bookkeeping": 6},
-}  # fmt: skip
-PROMPTS = {
-    transcripts.TYPED: ["please create alpha", "please edit alpha", "please run bash"],
-    transcripts.PRINTED: ["please create alpha", "please edit alpha", "please run bash"],
-    transcripts.REWOUND: [
-        "please create alpha", "please edit alpha", "what now after builtin rewind", "please use subagent",
-    ],
-    transcripts.QUEUED: ["slow bash", "queued prompt while busy"],
-    transcripts.SUBAGENT: [],
-}  # fmt: skip
+PROMPTS = {name: [text for text, _, *left in RECORDINGS[f"claude/{name}"][1] if not left] for name in transcripts.CLAUDE}
 
 
 def texts(data):
@@ -58,33 +38,6 @@ def conversation(data):
         for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
             said.append((row["type"], block["type"], block.get("text", "")[:40]))
     return said
-
-
-@pytest.mark.parametrize("name", transcripts.CLAUDE)
-def test_every_line_of_the_recorded_transcripts_has_a_known_kind(name):
-    found = Counter(claude.kind_of_line(line.value) for line in transcript.parse_lines(transcripts.claude(name)))
-    assert found == KINDS[name] and transcript.KINDS.issuperset(found)
-
-
-@pytest.mark.parametrize("name", transcripts.CLAUDE)
-def test_the_lines_are_all_of_the_file_in_order(name):
-    data = transcripts.claude(name)
-    found = list(transcript.parse_lines(data))
-    assert b"".join(data[line.start : line.end] for line in found) == data
-    assert [line.value for line in found] == transcripts.values(data)
-    assert list(transcript.parse_lines_backwards(data)) == found[::-1]
-
-
-@pytest.mark.parametrize("name", transcripts.CLAUDE)
-def test_what_the_person_typed_is_found_and_nothing_else(name):
-    data = transcripts.claude(name)
-    found = claude.prompts(data)
-    assert [prompt.text for prompt in found] == PROMPTS[name]
-    for prompt in found:
-        line = json.loads(data[prompt.start : data.index(b"\n", prompt.start)])
-        assert (line["uuid"], line["parentUuid"] or "") == (prompt.uuid, prompt.parent) and prompt.time_ns > 1_795 * 10**15
-        assert prompt.queued == ("attachment" in line) and prompt.message_id == ""
-        assert prompt.queued or line["promptId"] == prompt.prompt_id
 
 
 TAGGED = [
@@ -136,20 +89,6 @@ def test_look_alikes_are_told_from_prompts(value, kind):
 # -- cuts
 
 
-@pytest.mark.parametrize("name", [transcripts.TYPED, transcripts.PRINTED])
-def test_a_cut_is_the_lines_up_to_the_parent_of_the_prompt(name):
-    data = transcripts.claude(name)
-    first, second, third = claude.prompts(data)
-    assert claude.cut_before_prompt(data, first) is None
-    for prompt, earlier in ((second, 1), (third, 2)):
-        kept = claude.cut_before_prompt(data, prompt)
-        assert data.startswith(kept) and kept.endswith(b"\n")
-        assert transcripts.values(kept)[-1]["uuid"] == prompt.parent
-        assert texts(kept) == PROMPTS[name][:earlier]
-        asked = [text for who, _, text in conversation(kept) if who == "user" and text]
-        assert asked == PROMPTS[name][:earlier]
-
-
 def test_the_abandoned_branch_of_a_built_in_rewind_never_comes_back():
     data = transcripts.claude(transcripts.REWOUND)
     assert b"please run bash" in data and "please run bash" not in texts(data)
@@ -160,14 +99,6 @@ def test_the_abandoned_branch_of_a_built_in_rewind_never_comes_back():
     later = claude.cut_before_prompt(data, newest)
     assert texts(later) == PROMPTS[transcripts.REWOUND][:3]
     assert not any("run bash" in text or "Bash ran" in text for _, _, text in conversation(later))
-
-
-def test_the_prompts_of_abandoned_branches_can_be_asked_for():
-    data = transcripts.claude(transcripts.REWOUND)
-    found = claude.prompts(data, every=True)
-    assert [prompt.text for prompt in found] == [*PROMPTS[transcripts.TYPED], *PROMPTS[transcripts.REWOUND][2:]]
-    kept = claude.cut_before_prompt(data, found[2])
-    assert texts(kept) == PROMPTS[transcripts.TYPED][:2]
 
 
 def test_cutting_before_a_compaction_gives_the_whole_conversation_back():
@@ -282,35 +213,6 @@ def test_a_circle_of_parents_is_no_endless_loop():
     assert claude.cut_before_prompt(data, claude.prompts(data)[-1]) == data[: data.rindex(b"{\"type\": \"user\"")]
 
 
-def test_unknown_lines_pass_through_byte_for_byte():
-    strange = [b'{"type":"something-of-next-year", "b":1,"a" :[ ]}\n', b"\x00\x00\xff not json\n", b"\n", b'["list"]\n', b'{"type":"user"\n', b'{"uuid":7}\r\n']
-    for name in (transcripts.TYPED, transcripts.REWOUND, transcripts.QUEUED):
-        data = transcripts.claude(name)
-        mixed = b"".join(line + strange[number % len(strange)] for number, line in enumerate(data.splitlines(keepends=True)))
-        assert texts(mixed) == PROMPTS[name]
-        for before, after in zip(claude.prompts(data), claude.prompts(mixed), strict=True):
-            plain, kept = claude.cut_before_prompt(data, before), claude.cut_before_prompt(mixed, after)
-            assert (plain is None) == (kept is None)
-            if kept is not None:
-                assert transcripts.is_part_of(kept, mixed) and transcripts.is_part_of(plain, kept)
-                assert kept == mixed[: len(kept)] or name == transcripts.REWOUND  # there the client's own word is left out
-
-
-def test_a_torn_last_line_is_no_prompt_and_is_in_no_fork():
-    data = transcripts.claude(transcripts.TYPED)
-    start = claude.prompts(data)[2].start
-    for end in (start + 1, start + 300, data.index(b"\n", start)):
-        assert texts(data[:end]) == PROMPTS[transcripts.TYPED][:2]
-    assert texts(data[: data.index(b"\n", start) + 1]) == PROMPTS[transcripts.TYPED]
-
-
-def test_a_prompt_of_another_transcript_is_refused():
-    data = transcripts.claude(transcripts.TYPED)
-    other = claude.prompts(transcripts.claude(transcripts.QUEUED))[0]
-    with pytest.raises(errors.AgentError, match="not in this transcript"):
-        claude.cut_before_prompt(data, other)
-
-
 # -- cuts at other checkpoints
 
 
@@ -385,12 +287,6 @@ def test_without_ids_the_bytes_in_front_of_the_cursor_are_taken_when_they_are_st
             claude.cut_at_checkpoint(changed, cursor, "manual")
 
 
-def test_at_the_start_of_a_session_nothing_had_been_said():
-    data = transcripts.claude(transcripts.TYPED)
-    assert claude.cut_at_checkpoint(data, transcript_position.cursor_at(claude, b"", event()), "session_start") is None
-    assert claude.cut_at_checkpoint(b"", Cursor(), "session_start") is None
-
-
 def event(**fields):
     from casrewind.agents import event as events
 
@@ -411,14 +307,6 @@ def test_a_fork_is_the_cut_and_a_line_with_its_title():
     assert made.startswith(kept) and made.endswith(b"\n")
     line = {"type": "custom-title", "customTitle": "[Fork] please create alpha", "sessionId": "new-id"}
     assert transcripts.values(made[len(kept) :]) == [line]
-
-
-def test_a_fork_of_a_fork_is_marked_once():
-    data = transcripts.claude(transcripts.TYPED)
-    once = claude.make_fork(data, data, "a")
-    twice = claude.make_fork(once, once, "b")
-    assert claude.title_of(once) == claude.title_of(twice) == "[Fork] please create alpha"
-    assert claude.title_of(claude.make_fork(titled(data, "[Fork] [Fork] mine"), data, "c")) == "[Fork] mine"
 
 
 def test_the_title_is_the_person_s_before_the_client_s():

@@ -237,6 +237,12 @@ def test_every_client_is_in_the_table():
     assert {path.name.removesuffix("_hooks") for path in DATA.glob("*_hooks")} == set(EXPECTED) - {"qwen", "generic"}
 
 
+def test_cursor_s_payloads_are_told_apart_from_claude_s():
+    for path in (DATA / "cursor_hooks").glob("*.json"):
+        assert agents.find_sender("claude", json.dumps(json.loads(path.read_bytes())["stdin"]).encode()).name == "cursor"
+    assert agents.find_sender("claude", b'{"hook_event_name":"Stop"}').name == "claude"
+
+
 @pytest.mark.parametrize("agent", EXPECTED)
 def test_every_recorded_payload_is_in_the_table(agent):
     assert {path.stem for path in folder_of(agent).glob("*.json")} == set(EXPECTED[agent])

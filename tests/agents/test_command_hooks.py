@@ -1,4 +1,4 @@
-"""Clients with command hooks: they go into their settings and out again byte for byte, and what the clients say about them is told."""
+"""What Codex and Gemini say about our hooks is told: those that are not trusted, and those that were switched off."""
 
 import json
 import os
@@ -9,42 +9,12 @@ import pytest
 from casrewind import agents
 from casrewind.agents import run_program, hook_checks
 from casrewind.agents import install as installs
-from casrewind.agents.client import TIERS
 
-FILES = {
-    "codex": ".codex/hooks.json", "gemini": ".gemini/settings.json", "copilot": ".copilot/hooks/casrewind.json",
-    "cursor": ".cursor/hooks.json", "qwen": ".qwen/settings.json",
-}  # fmt: skip
-PROMPT = {
-    "codex": "UserPromptSubmit", "gemini": "BeforeAgent", "copilot": "userPromptSubmitted", "cursor": "beforeSubmitPrompt",
-    "qwen": "UserPromptSubmit",
-}  # fmt: skip
-START = {"copilot": "sessionStart", "cursor": "sessionStart"}
-FOREIGN = {"matcher": "startup", "hooks": [{"type": "command", "command": "true", "timeout": 7}]}
-TEXTS = [
-    b"{}", b"", b"\xef\xbb\xbf{ }\r\n", b'{"hooks":{}}', b'{\n\t"theme" : "x",\n\t"hooks": {"SessionStart": [ ]}\n}\n',
-    json.dumps({"a": 1.50, "hooks": {"SessionStart": [FOREIGN], "Stop": [FOREIGN, FOREIGN], "Odd": 7}, "z": []}, indent=3).encode(),
-]  # fmt: skip
-
-
-@pytest.fixture(params=sorted(FILES))
-def agent(request):
-    return request.param
+ALL = {client.name: client for client in agents.load_clients()}
 
 
 def target(agent, home, **environ):
     return installs.make_target(ALL[agent], None, str(home), environ)
-
-
-def path_of(agent, home):
-    return home / FILES[agent]
-
-
-def put(agent, home, data):
-    path = path_of(agent, home)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
-    return path
 
 
 def ask(found, program, root, environ):
@@ -55,40 +25,6 @@ def looked(agent, home, root=None):
     return hook_checks.read_and_check_hooks(ALL[agent], root, str(home), {}, "balanced")
 
 
-@pytest.mark.parametrize("tier", TIERS)
-@pytest.mark.parametrize("text", TEXTS)
-def test_out_again_is_byte_for_byte_as_before(agent, home, tier, text):
-    path = put(agent, home, text)
-    assert installs.install(target(agent, home), tier, {}).changed
-    value = json.loads(path.read_bytes().decode("utf-8-sig"))
-    assert {hook.event for hook in ALL[agent].hooks_of(tier)} <= set(value["hooks"])
-    assert not installs.install(target(agent, home), tier, {}).changed
-    installs.uninstall(target(agent, home))
-    assert path.read_bytes() == text and os.listdir(path.parent) == [path.name]
-
-
-def test_without_settings_a_file_is_made_and_removed(agent, home):
-    installs.install(target(agent, home), "balanced", {})
-    assert path_of(agent, home).stat().st_mode & 0o777 == 0o600
-    installs.uninstall(target(agent, home))
-    assert not path_of(agent, home).exists()
-
-
-def test_ours_come_last_so_that_the_places_of_others_stay(agent, home):
-    """Codex knows a trusted hook by its place in the file."""
-    start = START.get(agent, "SessionStart")
-    put(agent, home, json.dumps({"hooks": {start: [FOREIGN], PROMPT[agent]: [FOREIGN]}}).encode())
-    installs.install(target(agent, home), "aggressive", {})
-    found = json.loads(path_of(agent, home).read_bytes())["hooks"]
-    assert found[start][0] == found[PROMPT[agent]][0] == FOREIGN and len(found[start]) == 2
-
-
-def test_the_client_s_files_may_be_elsewhere(home):
-    assert target("codex", home, CODEX_HOME="/c").directory == "/c"
-    assert target("gemini", home, GEMINI_CLI_HOME="/g").directory == "/g/.gemini"
-    assert installs.make_target(ALL["codex"], "/p", str(home), {"CODEX_HOME": "/c"}).directory == "/p/.codex"
-
-
 def test_only_codex_asks_for_trust_and_only_a_change_says_so(home):
     first = installs.install(target("codex", home), "balanced", {})
     assert any("trust them" in note for note in first.notes)
@@ -96,13 +32,10 @@ def test_only_codex_asks_for_trust_and_only_a_change_says_so(home):
     assert installs.install(target("gemini", home), "balanced", {}).notes == ()
 
 
-def test_a_timeout_is_read_in_the_client_s_unit(home):
-    installs.install(target("gemini", home), "balanced", {})
-    assert {hook.timeout for hook in looked("gemini", home).hooks} == {5.0, 10.0, 30.0}
-
-
 def test_hooks_that_gemini_was_told_to_leave_out_are_a_problem(home):
-    path = put("gemini", home, b'{"hooksConfig": {"enabled": false, "disabled": 7}}')
+    path = home / ".gemini/settings.json"
+    path.parent.mkdir()
+    path.write_bytes(b'{"hooksConfig": {"enabled": false, "disabled": 7}}')
     installs.install(target("gemini", home), "balanced", {})
     found = looked("gemini", home)
     assert ['"hooksConfig.enabled" is false' in problem and "set it to true" in problem for problem in found.problems] == [True]
@@ -129,9 +62,6 @@ for line in sys.stdin:
     if asked["method"] == "hooks/list":
         print(json.dumps({{"id": asked["id"], "result": {{"data": [{{"cwd": "/", "hooks": hooks}}]}}}}), flush=True)
 """
-
-ALL = {client.name: client for client in agents.load_clients()}
-
 
 def program(directory, text):
     path = directory / "codex"

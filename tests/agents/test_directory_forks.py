@@ -11,6 +11,7 @@ import pytest
 from casrewind.agents import session_files
 from casrewind.agents.transcript import is_session_id
 from casrewind.workspace import open as opened
+from support import known_clients
 from support.agent_turns import AgentTurns
 from support.command import Command
 from support.other_machine import bring, settings_of, take_away
@@ -18,20 +19,8 @@ from support.recorded_session import RECORDED, Session, rows
 from support.trees import plant
 
 STORED = [agent for agent in RECORDED if agent != "opencode"]
-PLACES = {
-    "claude": r".claude/projects/{dashed}/{session}\.jsonl",
-    "droid": r".factory/sessions/{dashed}/{session}\.jsonl",
-    "pi": r".pi/agent/sessions/-{slashless}--/[-0-9TZ]+_{session}\.jsonl",
-    "codex": r".codex/sessions/2026/11/20/rollout-[-0-9T]+-{session}\.jsonl",
-    "gemini": r".gemini/tmp/{name}/chats/session-[-0-9T]+-{short}\.jsonl",
-    "copilot": r".copilot/session-state/{session}/events\.jsonl",
-}
-NAMED = ("claude", "pi", "droid")
+NAMED = [agent for agent in STORED if known_clients.CONVERSATIONS[agent].says_root or agent == "claude"]
 """Clients whose transcripts say where the session runs."""
-RESUMED = {
-    "claude": "claude --resume {}", "droid": "droid --resume {}", "pi": "pi --session {}", "codex": "codex resume -C . {}",
-    "gemini": "gemini --resume {}", "copilot": "copilot --resume={}",
-}  # fmt: skip
 
 
 @pytest.fixture
@@ -62,16 +51,6 @@ def work(root, casrewind):
     return make
 
 
-def expected(agent, session, directory):
-    """The pattern of a fork's path below the home."""
-    real = os.path.realpath(directory)
-    names = {
-        "dashed": re.sub("[^A-Za-z0-9]", "-", real), "slashless": real.replace("/", "-"), "session": session, "short": session[:8],
-        "name": re.sub("[^a-z0-9]", "-", os.path.basename(real)),
-    }  # fmt: skip
-    return PLACES[agent].format(**names)
-
-
 def texts(session, path):
     return [one.text for one in session.client.prompts(Path(path).read_bytes())]
 
@@ -88,10 +67,11 @@ def test_each_directory_has_a_fork_where_the_client_looks_for_it(agent, work, ca
     for row, place in zip(report["written"], made, strict=True):
         fork = row["fork"]
         assert row["directory"] == str(place) and (place / "f").read_bytes() == b"1"
-        assert re.fullmatch(expected(agent, fork["session_id"], place), os.path.relpath(fork["path"], casrewind.home)), fork["path"]
+        assert re.fullmatch(known_clients.place(agent, fork["session_id"], place), os.path.relpath(fork["path"], casrewind.home)), fork["path"]
         assert texts(session, fork["path"]) == prompts[:-1] and is_session_id(fork["session_id"])
         assert (fork["mode"], fork["backup"], os.stat(fork["path"]).st_mode & 0o777) == ("fork", None, 0o600)
-        assert fork["resume"] == RESUMED[agent].format(fork["session_id"])
+        known = known_clients.CONVERSATIONS[agent]
+        assert fork["resume"] == (known.resume_there or known.resume).format(fork["session_id"])
         assert fork["command"] == f"cd {shlex.quote(str(place))} && {fork['resume']}"
         ids.add(fork["session_id"])
     assert len(ids | {session.id}) == 3 and session.read() == before and set(files) < set(session.files())
@@ -115,6 +95,21 @@ def test_what_the_model_is_told_stays_and_where_it_runs_is_the_directory(agent, 
         assert f'cwd: "{tmp_path}/try1"' in Path(fork["path"]).with_name("workspace.yaml").read_text().splitlines()
     if agent == "gemini":
         assert (Path(fork["path"]).parent.parent / ".project_root").read_text() == str(tmp_path / "try1")
+
+
+@pytest.mark.parametrize("agent", [pytest.param(agent, marks=[pytest.mark.xfail(reason="a fault")] if agent == "droid" else []) for agent in STORED])
+def test_in_a_project_that_moved_a_fork_lies_where_the_client_looks_for_it(agent, work, casrewind, root):
+    """Clients that run a session where it says look for its file there, too. The others find it by its id, beside the original."""
+    session, moved = work(agent), root.with_name("moved")
+    root.rename(moved)
+    casrewind.root = str(moved)
+    fork = casrewind.json("restore", "@1", "--chat")["fork"]
+    if known_clients.CONVERSATIONS[agent].says_root:
+        assert re.fullmatch(known_clients.place(agent, fork["session_id"], moved), os.path.relpath(fork["path"], casrewind.home)), fork["path"]
+        assert json.loads(Path(fork["path"]).read_bytes().splitlines()[0])["cwd"] == str(moved)
+    else:
+        assert session.path.parent in (Path(fork["path"]).parent, session.directory / session.id)
+    assert texts(session, fork["path"]) == texts(session, session.path)[:-1]
 
 
 def test_the_fork_belongs_to_the_directory_and_not_to_the_project(work, casrewind, root, tmp_path):

@@ -232,13 +232,6 @@ def test_hooks_that_are_switched_off_are_a_problem_wherever_that_stands(place, w
     assert place.look().problems == ()
 
 
-def test_droids_switch_is_another_one(home, root):
-    place = Place(home, root, "droid")
-    place.install()
-    place.edit(lambda events: events.update(hooksDisabled=True))
-    place.only_problem('"hooksDisabled" is true', place.user)
-
-
 @pytest.mark.parametrize(
     "text, word",
     [

@@ -1,13 +1,11 @@
-"""Gemini's transcripts, as recorded: what each line is, what the person typed, and where a rewind cuts."""
+"""What only Gemini's transcripts have: changes of messages, rewinds, imports, and cursors without an id."""
 
-import json
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from casrewind import agents, errors
-from casrewind.agents import session_files, settings_edit, transcript, transcript_position
+from casrewind.agents import settings_edit, transcript_position
 from casrewind.agents import event as events
 from casrewind.model.cursor import Cursor
 from support import transcripts
@@ -43,23 +41,6 @@ def everything(*messages):
     return {"$set": {"messages": list(messages)}}
 
 
-def test_every_line_of_the_recorded_transcript_has_a_known_kind():
-    found = Counter(gemini.kind_of_line(line.value) for line in transcript.parse_lines(recorded()))
-    assert found["prompt"] == 3 and found["tool_result"] == 4 and found["unknown"] == 0
-    assert set(found) == {"bookkeeping", "prompt", "assistant", "tool_result"}
-
-
-def test_what_the_person_typed_is_found_once_although_it_is_written_at_every_start():
-    data = recorded()
-    assert texts(data) == texts(data, every=True) == PROMPTS
-    for prompt in gemini.prompts(data):
-        line = json.loads(data[prompt.start : data.index(b"\n", prompt.start)])
-        assert line["id"] == prompt.uuid and prompt.time_ns > 1_795 * 10**15
-        assert (prompt.prompt_id, prompt.message_id, prompt.queued) == ("", "", False)
-    assert gemini.title_of(data) == PROMPTS[0]
-    assert gemini.title_of(data + transcripts.join([{"$set": {"summary": "A summary"}}])) == "A summary"
-
-
 def test_what_a_hook_told_the_model_is_no_part_of_the_prompt():
     """The client keeps it as a further part of the prompt's message; a person may type such a text, too."""
     told = {"text": "<hook_context>casrewind: since your last answer</hook_context>"}
@@ -80,16 +61,6 @@ def test_what_a_hook_told_the_model_is_no_part_of_the_prompt():
 def test_look_alikes_are_told_from_prompts(value, kind):
     assert gemini.kind_of_line(value) == kind
     assert len(texts(transcripts.join([value]))) == (kind == "prompt")
-
-
-def test_a_cut_is_what_stands_in_front_of_a_prompt():
-    data = recorded()
-    first, second, third = gemini.prompts(data)
-    assert gemini.cut_before_prompt(data, first) is None
-    assert gemini.cut_before_prompt(data, second) == data[: second.start]
-    assert gemini.cut_before_prompt(data, third) == data[: third.start]
-    with pytest.raises(errors.AgentError, match="not in this transcript"):
-        gemini.cut_before_prompt(data, third._replace(uuid="x", start=7))
 
 
 def test_a_rewind_in_the_client_removes_prompts_and_an_unknown_one_removes_all():
@@ -134,36 +105,17 @@ def test_a_checkpoint_is_found_by_hash_and_in_a_fork_by_id():
         gemini.cut_at_checkpoint(data, Cursor(offset=9, prefix=b"x" * 32, event_id="x"), "turn_end")
 
 
-def test_a_fork_has_the_new_id_and_else_the_same_bytes():
-    data = recorded()
-    cut = gemini.cut_before_prompt(data, gemini.prompts(data)[2])
-    old = json.loads(data.partition(b"\n")[0])["sessionId"]
-    fork = gemini.make_fork(data, cut, NEW)
-    assert fork.replace(NEW.encode(), old.encode()) == cut and old.encode() not in fork
-    assert texts(fork) == PROMPTS[:2]
+def test_an_id_in_what_was_said_stays_in_a_fork():
     quoting = transcripts.join([HEAD, user("a", '"s"'), {**model("b"), "toolCalls": [{"args": {"sessionId": "s"}}]}])
     assert gemini.make_fork(quoting, quoting, NEW).splitlines()[1:] == quoting.splitlines()[1:]
 
 
-def test_a_fork_s_path_is_where_the_client_looks_for_it(tmp_path):
-    directory = tmp_path / ".gemini" / "tmp" / "proj" / "chats"
-    directory.mkdir(parents=True)
-    homes = session_files.Homes(str(tmp_path), {})
-    path = gemini.fork_path(str(directory / "session-2026-11-20T23-32-7152325f.jsonl"), NEW, b"")
-    session_files.refuse_unsafe_transcript_path(gemini, path, NEW, homes)
-    for name in (f"{NEW}.jsonl", "session-2026-11-20T23-32-7152325f.jsonl", "session-x-11111111.jsonl"):
-        with pytest.raises(errors.AgentError, match="refused"):
-            session_files.refuse_unsafe_transcript_path(gemini, str(directory / name), NEW, homes)
-    moved = session_files.Homes(str(tmp_path / "other"), {"GEMINI_CLI_HOME": str(tmp_path)})
-    session_files.refuse_unsafe_transcript_path(gemini, path, NEW, moved)
+def test_the_title_is_the_client_s_summary():
+    assert gemini.title_of(recorded() + transcripts.join([{"$set": {"summary": "A summary"}}])) == "A summary"
 
 
-def test_timeouts_in_its_settings_are_milliseconds():
-    found = settings_edit.make_hook_entries(gemini, "aggressive")
-    assert {event: group["hooks"][0]["timeout"] for event, group in found.items()} == {
-        "SessionStart": 10_000, "BeforeAgent": 30_000, "AfterAgent": 30_000, "SessionEnd": 5000, "BeforeTool": 15_000, "AfterTool": 15_000,
-    }  # fmt: skip
-    assert "PreCompress" not in found, "the client calls that hook when nothing is compacted, too"
+def test_no_hook_asks_for_the_event_that_comes_without_a_compaction_too():
+    assert "PreCompress" not in settings_edit.make_hook_entries(gemini, "aggressive")
 
 
 def test_hooks_that_are_switched_off_are_seen():

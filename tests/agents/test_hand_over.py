@@ -13,26 +13,14 @@ from casrewind import agents, errors
 from casrewind.agents import session_files
 from casrewind.model import cursor as cursors
 from casrewind.ops import conversation, conversation_rest, rewind
+from support import known_clients
 from support.command import Command
 from support.other_machine import bring, context_of, take_away
-from support.recorded_session import RECORDED, Session, rows
+from support.recorded_session import NAMES, RECORDED, Session, rows
 from support.trees import plant
 
 STORED = [agent for agent in RECORDED if agent != "opencode"]
-PLACES = {
-    "claude": ".claude/projects/{dashed}/{session}.jsonl",
-    "droid": ".factory/sessions/{dashed}/{session}.jsonl",
-    "pi": ".pi/agent/sessions/-{slashless}--/2026-11-22T03-55-44-398Z_{session}.jsonl",
-    "codex": ".codex/sessions/2026/11/20/rollout-2026-11-20T23-27-30-{session}.jsonl",
-    "gemini": ".gemini/tmp/my-shop/chats/session-2026-11-20T23-32-{short}.jsonl",
-    "copilot": ".copilot/session-state/{session}/events.jsonl",
-}
-NAMED = ("pi", "droid")
-"""Clients that run a session in the directory that its transcript names."""
-RESUMED = {
-    "claude": "claude --resume {}", "droid": "droid --resume {}", "pi": "pi --session {}", "codex": "codex resume {}",
-    "gemini": "gemini --resume {}", "copilot": "copilot --resume={}",
-}  # fmt: skip
+"""Clients whose sessions are files."""
 
 
 @pytest.fixture
@@ -92,9 +80,12 @@ def two_files(there):
 
 
 def expected_place(agent, session, here):
-    root = os.path.realpath(here.root)
-    names = {"dashed": re.sub("[^A-Za-z0-9]", "-", root), "slashless": root.replace("/", "-"), "session": session, "short": session[:8]}
-    return os.path.join(here.home, PLACES[agent].format(**names))
+    """Where the client looks for a session with the name of the recorded one."""
+    pattern = known_clients.place(agent, session, here.root)
+    name = os.path.basename(NAMES[agent]).format(session=session, short=session[:8])
+    path = os.path.join(here.home, os.path.dirname(pattern), name)
+    assert re.fullmatch(pattern, os.path.relpath(path, here.home)), (pattern, path)
+    return path
 
 
 def hand_over(here, point):
@@ -116,13 +107,14 @@ def test_the_session_is_written_where_the_client_looks_for_it(agent, sent, here)
         chat = hand_over(here, point)
     finally:
         os.umask(umask)
-    assert (chat.session, chat.mode, chat.resume) == (there.id, "handed_over", RESUMED[agent].format(there.id))
+    assert (chat.session, chat.mode, chat.resume) == (there.id, "handed_over", known_clients.CONVERSATIONS[agent].resume.format(there.id))
     assert chat.path == expected_place(agent, there.id, here)
     assert os.stat(chat.path).st_mode & 0o7777 == 0o600 and os.stat(os.path.dirname(chat.path)).st_mode & 0o7777 == 0o700
+    says_root = known_clients.CONVERSATIONS[agent].says_root
     head, _, rest = Path(chat.path).read_bytes().partition(b"\n")
     old, _, wanted = there.data.partition(b"\n")
-    assert rest == wanted and json.loads(head) == {**json.loads(old), **({"cwd": os.path.realpath(here.root)} if agent in NAMED else {})}
-    assert agent in NAMED or head == old
+    assert rest == wanted and json.loads(head) == {**json.loads(old), **({"cwd": os.path.realpath(here.root)} if says_root else {})}
+    assert says_root or head == old
 
 
 @pytest.mark.parametrize("agent", STORED)

@@ -10,16 +10,11 @@ from hypothesis import strategies as st
 from casrewind import agents, errors
 from casrewind.agents import transcript
 from casrewind.model.cursor import Cursor
-from support import transcripts
+from support import known_clients, transcripts
 from support.sample_start import examples, some
 
 RUN = settings(derandomize=True, deadline=None, max_examples=examples(120), suppress_health_check=[HealthCheck.too_slow])
-RECORDED = {
-    "claude": [transcripts.claude(name) for name in transcripts.CLAUDE], "droid": [transcripts.droid()],
-    "pi": [transcripts.recorded("pi", name) for name in transcripts.PI],
-    "codex": [transcripts.recorded("codex", name) for name in ("three_turns", "native_fork", "reverted")],
-    "gemini": [transcripts.recorded("gemini", "three_turns")],
-}  # fmt: skip
+RECORDED = [tuple(name.split("/")) for name in known_clients.RECORDINGS]
 RUBBISH = [b"", b" ", b"\0" * 50, b"\xff\xfe{}", b"null", b"[]", b"7", b'"x"', b"{", b"[" * 3000, b'{"type":"user"}', b"NaN", b'{"a":1' + b"0" * 5000 + b"}"]
 
 ids = st.sampled_from(["", "a", "b", "c", "d", "e"])
@@ -165,10 +160,10 @@ def test_any_bytes(name):
     attempt()
 
 
-@pytest.mark.parametrize(("name", "number"), [(name, number) for name, all_of in RECORDED.items() for number in range(len(all_of))])
-def test_spoiled_recordings(name, number):
+@pytest.mark.parametrize(("name", "recording"), RECORDED)
+def test_spoiled_recordings(name, recording):
     for seed in some(range(25), 9):
-        check(name, spoil(RECORDED[name][number], seed))
+        check(name, spoil(transcripts.recorded(name, recording), seed))
 
 
 def test_a_line_that_cannot_be_read_is_a_line_still():

@@ -1,4 +1,4 @@
-"""OpenCode: a recorded session as lines and as a database, where it is cut, and what the client imports."""
+"""What only OpenCode does: sessions are rows of a database, and a fork is a file that the client imports."""
 
 import json
 import re
@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from casrewind import errors, launch
-from casrewind.agents import event, extension
-from casrewind.agents.client import TIERS
+from casrewind import errors
+from casrewind.agents import event
 from casrewind.agents.opencode import CLIENT as opencode
-from casrewind.agents.opencode import NEW, fork_as_import
+from casrewind.agents.opencode import fork_as_import
 from casrewind.agents.prompts_by_id_and_text import SHOWN, CheckpointPrompt, prompt_of_checkpoint
-from casrewind.model.cursor import Cursor
 from support import opencode_database
 
 DATA = Path(__file__).parent / "data"
@@ -56,19 +54,6 @@ def test_the_marks_of_the_command_line_are_not_of_the_prompt(sent, tmp_path):
         assert prompt_of_checkpoint([found], seen) == 0
 
 
-def test_prompts_and_cuts_of_the_recorded_session():
-    prompts = opencode.prompts(LINES)
-    assert [prompt.text[:5] for prompt in prompts[:2]] == ["TURN1", "TURN2"]
-    assert all(len(prompt.message_id) == 16 and prompt.time_ns > 0 for prompt in prompts)
-    assert opencode.cut_before_prompt(LINES, prompts[0]) is None
-    cut = opencode.cut_before_prompt(LINES, prompts[1])
-    assert LINES.startswith(cut) and len(opencode.prompts(cut)) == 1
-    assert opencode.cut_at_checkpoint(LINES, Cursor(turn_id=prompts[0].message_id), "turn_end") == cut
-    assert opencode.cut_at_checkpoint(LINES, Cursor(turn_id=NEW), "session_start") is None
-    with pytest.raises(errors.AgentError):
-        opencode.cut_at_checkpoint(LINES, Cursor(turn_id="msg_gone"), "turn_end")
-
-
 def test_what_the_client_imports_has_new_ids_that_agree(tmp_path):
     cut = opencode.cut_before_prompt(LINES, opencode.prompts(LINES)[1])
     session = opencode.new_session_id()
@@ -105,32 +90,3 @@ def test_a_session_is_read_from_the_database(tmp_path):
     path.write_bytes(b"no database" * 100)
     with pytest.raises(errors.AgentError):
         opencode.read_transcript_if_no_file(str(place / f"{SESSION}.jsonl"))
-
-
-def test_spoiled_lines_raise_nothing_else():
-    for size in range(0, len(LINES), 331):
-        data = LINES[:size] + b"\xff{]\n" + LINES[size:]
-        for prompt in opencode.prompts(data):
-            cut = opencode.cut_before_prompt(data, prompt)
-            if cut is not None:
-                fork_as_import(opencode.make_fork(data, cut, "ses_new"), "ses_new", "/")
-
-
-@pytest.mark.parametrize("tier", TIERS)
-def test_the_plugin_names_the_command_and_the_events(tier, tmp_path):
-    data = extension.extension_bytes(opencode, tier)
-    assert extension.install_extension(opencode, str(tmp_path), data, 0o600) and not extension.install_extension(opencode, str(tmp_path), data, 0o600)
-    found = extension.read_our_extension(opencode, str(tmp_path))
-    assert found.command == tuple(launch.own_command()) and found.is_current and found.is_intact
-    assert found.events == tuple(hook.event for hook in opencode.hooks_of(tier))
-    extension.uninstall_extension(opencode, str(tmp_path))
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_plugin_of_the_user_s_own_is_left_alone(tmp_path):
-    path = tmp_path / opencode.settings.extension
-    path.parent.mkdir()
-    path.write_text("export const Mine = 1")
-    with pytest.raises(errors.AgentError, match="an extension of your own"):
-        extension.install_extension(opencode, str(tmp_path), b"", 0o600)
-    assert extension.uninstall_extension(opencode, str(tmp_path)) is None and path.read_text() == "export const Mine = 1"

@@ -1,13 +1,10 @@
-"""Pi's sessions, as recorded: what each entry is, the tree that they form, and where a rewind cuts it."""
+"""What only Pi's sessions have: a tree of entries, labels, a header that names the parent, and two older versions."""
 
-import json
 import re
-from collections import Counter
 
 import pytest
 
 from casrewind import agents, errors
-from casrewind.agents import transcript
 from casrewind.model.cursor import Cursor
 from support import transcripts
 from support.transcripts import is_part_of, join, values
@@ -45,12 +42,6 @@ def ids(data):
 TWO = [HEADER, entry("m", None, "model_change"), user("u1", "m", "one"), assistant("a1", "u1"), user("u2", "a1", "two"), assistant("a2", "u2")]
 
 
-@pytest.mark.parametrize("name", transcripts.PI)
-def test_every_line_of_a_recorded_session_has_a_known_kind(name):
-    kinds = Counter(pi.kind_of_line(line.value) for line in transcript.parse_lines(transcripts.recorded("pi", name)))
-    assert transcript.UNKNOWN not in kinds and kinds[transcript.PROMPT] > 0
-
-
 @pytest.mark.parametrize(
     ("value", "kind"),
     [
@@ -68,46 +59,11 @@ def test_look_alikes_are_told_from_prompts(value, kind):
     assert texts(join([HEADER, value])) == (["hello"] if kind == "prompt" else [])
 
 
-def test_prompts_are_those_of_the_branch_and_have_the_ids_of_their_entries():
-    data = transcripts.recorded("pi", "tree-compaction")
-    assert texts(data) == ["TURN1 please create a.txt", "TURN2 please edit", "FORKPROBE after navigateTree", "FORKPROBE after compaction"]
-    assert texts(data, every=True)[2] == "TURN3 please run bash"
-    for prompt in pi.prompts(data):
-        line = json.loads(data[prompt.start : data.index(b"\n", prompt.start)])
-        assert (line["id"], line["parentId"]) == (prompt.uuid, prompt.parent) and prompt.prompt_id == prompt.uuid
-        assert prompt.time_ns > 1_795 * 10**15 and not prompt.queued
-
-
-def test_a_message_that_was_typed_while_a_run_went_on_is_a_prompt():
-    data = transcripts.recorded("pi", "tree-steer")
-    steered = next(prompt for prompt in pi.prompts(data) if prompt.text.startswith("STEERED"))
-    kept = pi.cut_before_prompt(data, steered)
-    assert texts(kept)[-1].startswith("SLOW") and values(kept)[-1]["message"]["role"] == "toolResult"
-
-
-@pytest.mark.parametrize("name", ["three-turns", "two-turns", "tree-compaction", "tree-steer"])
-def test_a_cut_is_the_path_above_a_prompt_byte_for_byte(name):
-    data = transcripts.recorded("pi", name)
-    prompts = pi.prompts(data)
-    assert pi.cut_before_prompt(data, prompts[0]) is None
-    for earlier, prompt in enumerate(prompts[1:], 1):
-        kept = pi.cut_before_prompt(data, prompt)
-        assert is_part_of(kept, data) and kept.startswith(data[: data.index(b"\n") + 1])
-        assert texts(kept) == texts(data)[:earlier] == texts(kept, every=True)
-        assert ids(kept)[-1] == prompt.parent
-
-
 def test_the_client_s_own_fork_keeps_the_same_entries():
     parent, child = transcripts.recorded("pi", "tree-steer"), transcripts.recorded("pi", "native-fork")
     shared = [name for name in ids(child) if name in ids(parent)]
     cut = pi.cut_before_prompt(parent, next(prompt for prompt in pi.prompts(parent, every=True) if prompt.text.startswith("TURN2")))
     assert shared == ids(cut) and len(shared) > 3
-
-
-def test_a_prompt_of_an_abandoned_branch_can_be_gone_back_to():
-    data = transcripts.recorded("pi", "tree-compaction")
-    third = next(prompt for prompt in pi.prompts(data, every=True) if prompt.text.startswith("TURN3"))
-    assert texts(pi.cut_before_prompt(data, third)) == ["TURN1 please create a.txt", "TURN2 please edit"]
 
 
 def test_before_a_compaction_the_conversation_is_whole():

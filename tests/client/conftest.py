@@ -4,8 +4,6 @@ import pytest
 
 from support.claude_client import ClaudeClient
 
-pytest.register_assert_rewrite("support.three_turns")
-
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "xdist_group: tests that share one recorded session and so one worker")

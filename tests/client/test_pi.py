@@ -1,155 +1,58 @@
-"""Pi with the extension that `casrewind install pi` writes: three turns, back, on in the fork, the questions, uninstalled."""
+"""What is Pi's own: the questions of the extension that `casrewind install pi` writes, its tree, its labels, and other extensions."""
 
 import json
 import os
 import re
 import resource
 import time
-from types import SimpleNamespace
 
 import pytest
 
-from casrewind.agents.pi import CLIENT as pi
 from support import real_clients, three_turns
 from support.claude_client import wait
-from support.claude_model import call
 from support.fake_client import line_to_type
-from support.pi_client import PiClient
-from support.picture import differences, picture
+from support.resumed_clients import Pi
 from support.sample_start import by_turns
-from support.three_turns import EFFECTS, PROMPTS, triggers
+from support.three_turns import PROMPTS, triggers
 from support.transcripts import values
-from support.trees import plant
 
 pytestmark = [pytest.mark.xdist_group("client-pi"), *real_clients.in_turn("pi")]
 further = real_clients.further("pi")
 
-FIRST, SECOND, THIRD = three_turns.turns("write", ["edit"], "bash")
 CHAT, FILES, BOTH = "Conversation only, the files stay", "Files only, the conversation stays", "Files and conversation"
 UNDO, CANCEL = "Undo the last restore", "Cancel"
-
-
-def bash(command):
-    return call("bash", command=command)
+bash = Pi.call
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory):
-    found = PiClient(tmp_path_factory.mktemp("p"))
+def person(tmp_path_factory):
+    found = Pi(tmp_path_factory.mktemp("p"))
+    found.install()
     yield found
-    found.stop()
+    found.client.stop()
 
 
 @pytest.fixture(scope="module")
-def told(client):
-    """Three turns in one session, and pictures of the project before and after each."""
-    plant(client.project, three_turns.FILES)
-    client.casrewind("install", "pi", code=0)
-    client.model.script = three_turns.script(
-        call("write", path="alpha.txt", content="alpha v1\n"),
-        [call("edit", path="alpha.txt", edits=[{"oldText": "v1", "newText": "v2"}])],
-        bash(EFFECTS),
-    )
-    client.model.script |= {
-        "wreck it": [[bash("rm -rf kept.txt bin alpha.txt; echo x > wreck")], ["Wrecked."]],
-        "spoil it": [[bash("echo spoilt > alpha.txt")], ["Spoilt."]],
-    }
-    front = client.front()
-    session = front.session()
-    wait(client.points)  # the first save of a project is left to another process
-    pictures = three_turns.tell(client, lambda prompt, number: front.say(prompt))
-    prompts = front.prompts()
-    front.close()
-    points, requests = client.points(), list(client.model.requests)
-    listed = client.casrewind.json("list")
-    return SimpleNamespace(session=session, pictures=pictures, points=points, listed=listed, requests=requests, prompts=prompts, status=front.status)
+def client(person):
+    return person.client
 
 
 @pytest.fixture(scope="module")
-def gone_back(client, told):
-    """`casrewind back 1`, and the client resumed by the command that was printed."""
-    return three_turns.go_back(client, told, lambda found: client.resume(found.report["fork"]["resume"], "what now"), "--session", told.session)
+def told(person):
+    found = three_turns.tell(person)
+    person.client.model.script["spoil it"] = [[bash("echo spoilt > alpha.txt")], ["Spoilt."]]
+    return found
 
 
 def test_doctor_asks_the_client_itself(client, told):
-    report = client.casrewind.json("doctor", "pi")
-    found = report["agents"]["pi"]
-    assert (report["ok"], found["version"], found["hook_test"]["ok"]) == (True, real_clients.PI, True)
     extension = client.config / "extensions" / "casrewind.js"
     whole = extension.read_bytes()
     extension.write_bytes(b"syntax error here;;(\n" + whole)
-    broken = client.casrewind.json("doctor", "pi", code=16)
+    broken = client.casrewind("doctor", "pi", "--json", code=16).json
     extension.write_bytes(whole)
     assert any("does not load" in problem or "was asked" in problem for problem in broken["agents"]["pi"]["problems"])
     assert any("was edited" in problem for problem in broken["agents"]["pi"]["problems"])
     assert client.points() == told.points, "it left no checkpoint"
-
-
-def test_the_client_did_what_the_script_says(told):
-    three_turns.check_script(told, [FIRST, SECOND, THIRD])
-
-
-def test_the_list_has_a_row_for_each_turn_with_its_change(told):
-    three_turns.check_list(told)
-
-
-def test_every_prompt_and_every_turn_is_a_checkpoint_of_that_session(told):
-    assert triggers(told.points) == ["session_start", *["prompt", "turn_end"] * 3, "session_end"]
-    three_turns.check_points(told, "pi")
-    assert re.fullmatch(r"\d checkpoints?", told.status["casrewind"])
-
-
-@pytest.mark.parametrize("turn", [0, 1, 2])
-def test_each_has_the_files_of_its_moment(client, told, turn, tmp_path):
-    three_turns.check_files(client, told, turn, tmp_path)
-
-
-def test_the_client_s_list_of_prompts_is_ours(client, told):
-    kept = client.transcript(told.session).read_bytes()
-    assert [(prompt.prompt_id, prompt.text) for prompt in pi.prompts(kept)] == told.prompts
-    assert [text for _, text in told.prompts] == PROMPTS
-
-
-def test_back_has_the_files_of_before_the_prompt(told, gone_back):
-    assert differences(gone_back.picture, told.pictures[2]) == {}
-    assert gone_back.report["prompts"] == ["please run it"]
-    assert gone_back.report["fork"]["resume"] == f"pi --session {gone_back.id}"
-
-
-def test_the_client_goes_on_from_exactly_the_turns_before(gone_back):
-    assert gone_back.request.told == [*FIRST, *SECOND, "user: what now"]
-    assert gone_back.answer.strip() == "OK."
-    assert {point["session"] for point in gone_back.points} == {gone_back.id}
-    assert triggers(gone_back.points) == ["safety", "session_start", "prompt", "turn_end", "session_end"][-len(gone_back.points) :]
-
-
-def test_the_original_conversation_keeps_every_byte(client, told, gone_back):
-    assert gone_back.original_after == gone_back.original
-    head, *rest = values(gone_back.fork)
-    assert head["parentSession"] == str(client.transcript(told.session)) and head["cwd"] == str(client.project)
-    assert gone_back.modes == {gone_back.path.name: 0o600}
-    kept = gone_back.fork.splitlines(keepends=True)[1:-1]
-    assert kept == gone_back.original.splitlines(keepends=True)[1 : len(kept) + 1]
-
-
-def test_undo_takes_the_files_forward_again(client, told, gone_back):
-    three_turns.check_undo(client, told, "--yes")
-
-
-@further
-def test_the_fork_goes_on_and_back_there_is_before_its_own_prompt(client, told, gone_back):
-    front = client.front("--session", gone_back.id)
-    front.say("wreck it")
-    assert not (client.project / "kept.txt").exists()
-    front.close()
-    report = client.casrewind.json("back", "1", "--both", "--yes")
-    assert differences(picture(client.project), told.pictures[2]) == {}
-    client.resume(report["fork"]["resume"], "and now")
-    assert client.model.requests[-1].told == [*FIRST, *SECOND, "user: what now", "assistant: OK.", "user: and now"]
-    report = client.casrewind.json("back", client.casrewind.turn(PROMPTS[0]), "--both", "--yes", "--session", report["fork"]["session_id"])
-    assert differences(picture(client.project), told.pictures[0]) == {}, "a checkpoint of the session that it goes on from"
-    assert report["fork"] is None
-    client.casrewind("undo", "--yes", code=0)
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +68,7 @@ def nobody_else_has_a_session(request, kept):
 
 
 @pytest.fixture
-def front(client, told, gone_back, kept):
+def front(client, told, kept):
     """The first session again, with the files of before its third prompt and one more turn. A test may close it."""
     client.casrewind("restore", told.points[5]["id"], "--yes", code=0)
     if kept and kept[0].is_open:
@@ -184,6 +87,12 @@ def alpha(client):
 
 def newest(front):
     return front.prompts()[-1][0]
+
+
+def test_the_client_s_list_of_prompts_and_its_footer_are_ours(person, client, told, front):
+    prompts = person.adapter.prompts(client.transcript(told.session).read_bytes())
+    assert [(prompt.prompt_id, prompt.text) for prompt in prompts] == front.prompts() and [text for _, text in front.prompts()[:3]] == PROMPTS
+    assert re.fullmatch(r"\d+ checkpoints?", front.status["casrewind"])
 
 
 def test_fork_asks_and_each_answer_does_what_it_says(client, told, front):
@@ -390,20 +299,6 @@ def test_a_turn_that_is_cancelled_has_its_checkpoints(client, told, front):
     assert not any("hang on" in text for text in client.model.requests[-1].told)
 
 
-@further
-def test_a_client_that_was_killed_in_a_tool(client, told):
-    client.model.script["die now"] = [[bash("echo half > dead.txt; sleep 30")], ["Never."]]
-    front = client.front("--session", told.session)
-    before = picture(client.project)
-    front.send("prompt", message="die now")
-    wait(lambda: (client.project / "dead.txt").exists())
-    front.kill()
-    report = client.casrewind.json("back", "1", "--both", "--yes")
-    assert differences(picture(client.project), before) == {} and report["prompts"][-1] == "die now"
-    client.resume(report["fork"]["resume"], "alive")
-    assert not any("die now" in text for text in client.model.requests[-1].told)
-
-
 def test_another_extension_may_answer_beforehand(client, told, front):
     other = client.config / "extensions" / "other.js"
     other.write_text(
@@ -445,34 +340,6 @@ def test_a_pi_that_a_tool_starts_is_a_subagent(client, told, front):
     assert not (client.project / "sub.txt").exists()
 
 
-@further
-def test_two_sessions_at_once_are_told_apart(client, told):
-    first, second = client.front(), client.front()
-    client.model.script["left"] = [[bash("echo l > left.txt")], ["Left."]]
-    client.model.script["right"] = [[bash("echo r > right.txt")], ["Right."]]
-    first.say("go left")
-    second.say("go right")
-    report = client.casrewind.json("back", "--both", "--yes", "--session", first.session())
-    assert report["prompts"] == ["go left"] and report["foreign"] == ["right.txt"]
-    client.casrewind("undo", "--yes", code=0)
-    first.close()
-    second.close()
-    sessions = [point["session"] for point in client.points() if point["prompt"] in ("go left", "go right")]
-    assert len(set(sessions)) == 2
-
-
-@further
-def test_in_place_the_client_goes_on_in_the_same_file(client, told):
-    session = told.session
-    before = client.transcript(session).read_bytes()
-    report = client.casrewind.json("back", "--chat", "--in-place", "--yes", "--session", session)
-    assert client.transcript(session).read_bytes().startswith(before)
-    client.resume(report["fork"]["resume"], "in place")
-    assert client.model.requests[-1].prompts[-1] == "in place"
-    typed_once = {prompt for prompt in report["prompts"] if before.count(json.dumps(prompt).encode()) == 1}
-    assert not typed_once & set(client.model.requests[-1].prompts)
-
-
 def test_a_label_pins_its_checkpoint_and_uninstalled_nothing_is_left(client, told, front):
     """The label is put where Pi's own tree puts it: as an entry of the session."""
     target = newest(front)
@@ -490,10 +357,6 @@ def test_a_label_pins_its_checkpoint_and_uninstalled_nothing_is_left(client, tol
     client.print("hello", "--session", told.session)
     (point,) = (point for point in client.points() if (point["label"] or "").startswith("pi:"))
     assert (point["label"], point["prompt"]) == ("pi:good 2", "spoil it")
-
-
-def test_no_hook_failed_and_the_store_is_whole(client, told, gone_back):
-    three_turns.check_whole(client)
 
 
 def cpu_seconds():
@@ -520,10 +383,3 @@ def test_a_hook_costs_little_and_a_missing_casrewind_nothing(client, told):
     assert 0.1 < without and used < without + 4, "four hooks, each an interpreter's start"
 
 
-def test_uninstall_leaves_the_client_as_it_was(client, told):
-    before = len(client.points())
-    client.casrewind("uninstall", "pi", code=0)
-    assert not (client.config / "extensions").exists()
-    assert sorted(os.listdir(client.config))[-3:] == ["models.json", "sessions", "settings.json"] or "casrewind" not in str(os.listdir(client.config))
-    client.print("is anything there")
-    assert len(client.points()) == before, "no hook is left"

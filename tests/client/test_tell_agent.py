@@ -5,14 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from support import chat_model, claude_model, codex_gemini_model, real_clients
-from support.claude_client import wait
-from support.codex_client import CodexClient
-from support.copilot_client import CopilotClient
-from support.droid_client import DroidClient
-from support.gemini_client import GeminiClient
-from support.opencode_client import OpencodeClient
-from support.pi_client import PiClient
+from support import claude_model, real_clients, resumed_clients
 from support.sample_start import by_turns
 from support.trees import plant
 
@@ -40,55 +33,25 @@ def told(client, prompt):
     return text[text.rindex(TOLD) :][:600] if TOLD in text else ""
 
 
-def continued(client, prompt, session):
-    ends = len([point for point in client.points() if point["trigger"] == "turn_end"])
-    client.say(prompt, *(["--continue"] if session else []))
-    client.wait_for("turn_end", ends + 1)
-    return client.points()[-1]["session"]
-
-
-def in_one_process(client, prompt, session):
-    front = session or client.front()
-    front.say(prompt)
-    return front
-
-
-def said(client, prompt, session):
-    return client.say(prompt, session)
-
-
-OTHERS = {
-    "codex": (CodexClient, said, codex_gemini_model.call("exec_command", cmd=COMMAND)),
-    "gemini": (GeminiClient, said, codex_gemini_model.call("run_shell_command", command=COMMAND)),
-    "droid": (DroidClient, in_one_process, claude_model.call("Execute", command=COMMAND, summary="x", riskLevel="low", riskLevelReason="x")),
-    "copilot": (CopilotClient, continued, chat_model.call("bash", command=COMMAND, description="x")),
-    "opencode": (OpencodeClient, continued, chat_model.call("bash", command=COMMAND, description="x")),
-    "pi": (PiClient, in_one_process, claude_model.call("bash", command=COMMAND)),
-}
-"""{client: (its kind, how a prompt is said, the call of a tool)}"""
-
-
-@pytest.mark.parametrize("name", by_turns(list(OTHERS), 1))
-def test_a_turn_that_was_taken_back_is_told_once(tmp_path_factory, name):
-    kind, say, call = OTHERS[name]
-    client = kind(tmp_path_factory.mktemp("t"))
+@pytest.mark.parametrize("kind", by_turns(list(resumed_clients.ALL[1:]), 1), ids=lambda kind: kind.__name__)
+def test_a_turn_that_was_taken_back_is_told_once(tmp_path_factory, kind):
+    person = kind(tmp_path_factory.mktemp("t"))
+    client = person.client
     try:
         plant(client.project, {"kept.txt": b"kept\n"})
-        client.casrewind("install", name, code=0)
-        if name == "codex":
-            client.trust()
+        person.install()
         client.casrewind("save", code=0)
-        client.model.script = {MADE: [[call], ["Made."]]}
-        session = say(client, MADE, None)
-        wait(lambda: client.points()[-1]["trigger"] in ("turn_end", "session_end"))
-        assert (client.project / "helper.py").exists() and times(client, MADE) == 0
-        assert "the agent will be told (hooks.tell_agent)" in client.casrewind("revert", "@1", "--yes", code=0).out
-        say(client, "go on", session)
-        assert times(client, "go on") == 1
-        assert f'took back your turn "{MADE}"' in told(client, "go on") and 'Gone: "helper.py"' in told(client, "go on")
-        say(client, "and on", session)
-        assert times(client, "and on") == 1, "it stays in the conversation, and is not said again"
-        report = client.casrewind.json("back", "2", "--chat", "--yes", "--session", client.points()[-1]["session"])
+        client.model.script = {MADE: [[person.call(COMMAND)], ["Made."]]}
+        with person.talk() as talk:
+            talk.say(MADE)
+            assert (client.project / "helper.py").exists() and times(client, MADE) == 0
+            assert "the agent will be told (hooks.tell_agent)" in client.casrewind("revert", "@1", "--yes", code=0).out
+            talk.say("go on")
+            assert times(client, "go on") == 1
+            assert f'took back your turn "{MADE}"' in told(client, "go on") and 'Gone: "helper.py"' in told(client, "go on")
+            talk.say("and on")
+            assert times(client, "and on") == 1, "it stays in the conversation, and is not said again"
+            report = client.casrewind.json("back", "2", "--chat", "--yes", "--session", talk.session)
         assert report["prompts"] == ["go on", "and on"], "the text is no part of the prompt"
     finally:
         client.stop()

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import time
-from pathlib import Path
 
 import pytest
 
@@ -170,42 +169,6 @@ def test_a_store_that_comes_into_the_project_is_not_captured(started, root, home
     shutil.rmtree(root / "d2/store")
     started.send(started.payload("Stop.plain", prompt_id="the last"))
     assert started.casrewind.json("show", "last")["skipped"] == []
-
-
-def test_a_huge_payload_is_taken_by_its_head(started):
-    payload = json.loads(started.payload("PostToolBatch"))
-    payload["tool_calls"] = [{"tool_name": "Write", "tool_input": {"content": "x" * (50 << 20)}}]
-    started.send(json.dumps(payload).encode(), "claude", "PostToolBatch", CASREWIND_TIER="aggressive")
-    assert started.points()[0]["trigger"] == "tool_batch"
-
-
-@pytest.mark.parametrize("kind", ["missing", "directory", "fifo", "outside", "torn"])
-def test_a_transcript_that_is_none_costs_nothing_but_the_cursor(started, tmp_path, kind):
-    path = started.transcript.with_name(f"{kind}.jsonl")
-    if kind == "directory":
-        path.mkdir()
-    elif kind == "fifo":
-        os.mkfifo(path)
-    elif kind == "outside":
-        path = tmp_path / "secret.jsonl"
-        path.write_bytes(b'{"type":"secret of somebody else"}\n')
-    elif kind == "torn":
-        path.write_bytes(started.transcript.read_bytes()[:5000] + b"\xff\xfe{\n{torn")
-    started.send(started.payload("Stop.plain", transcript_path=str(path)))
-    assert started.points()[0]["trigger"] == "turn_end"
-    assert started.casrewind.json("verify")["ok"]
-    store = Path(started.casrewind.json("status")["store"])
-    for pack in (store / "packs").iterdir():
-        assert b"secret of somebody else" not in pack.read_bytes()
-
-
-def test_a_locked_store_and_a_read_only_one_are_silent(started):
-    from support.stores import LockHolder
-
-    store = Path(started.casrewind.json("status")["store"])
-    with LockHolder(store / "locks" / "publish"):
-        started.send(started.payload("SessionEnd.other"))
-    started.told_or_made(2, "StoreBusy")
 
 
 def test_the_transcript_is_stored_and_kept_by_gc(started, root):

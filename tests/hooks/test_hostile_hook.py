@@ -211,8 +211,9 @@ WRONG = [
 
 def test_any_value_in_any_field_of_any_payload_gives_an_event_that_can_be_stored_or_is_refused():
     taken = refused = 0
-    for path in RECORDED:
-        client = agents.load_client(path.parent.name.partition("_")[0])
+    borrowed = [(agent, path) for agent in ("qwen", "generic") for path in RECORDED if path.parent.name == "claude_hooks"]
+    for agent, path in [*((path.parent.name.partition("_")[0], path) for path in RECORDED), *borrowed]:
+        client = agents.load_client(agent)
         recorded = json.loads(path.read_text())
         whole, name = recorded["stdin"], argument_of(client, recorded)
         for field in whole:
@@ -225,6 +226,7 @@ def test_any_value_in_any_field_of_any_payload_gives_an_event_that_can_be_stored
                     continue
                 taken += 1
                 assert event.trigger in checkpoints.TRIGGERS | {""}
+                assert all(place == "" or place.startswith("/") for place in (event.transcript, event.cwd))
                 for tier in events.TIERS:
                     events.makes_checkpoint(client, event, tier)
                 cursor = agents.cursor_of_event(event, event.transcript)
@@ -336,6 +338,8 @@ def make_transcript(client, tmp_path, kind):
             file.truncate(300 << 20)
     elif kind == "directory":
         path.mkdir()
+    elif kind == "fifo":
+        os.mkfifo(path)
     elif kind == "other name":
         path = client.transcript.with_name("transcript.txt")
         path.write_bytes(b'{"type":"secret of somebody else"}\n')
@@ -349,7 +353,7 @@ def make_transcript(client, tmp_path, kind):
 @pytest.mark.parametrize(
     "kind",
     ["link to outside", "directory link to outside", "dots to outside", "loop", "zero", "null", "full", "socket", "sparse",
-     "directory", "other name", "below a file", "long name"],
+     "directory", "fifo", "other name", "below a file", "long name"],
 )  # fmt: skip
 def test_what_is_no_transcript_costs_the_conversation_and_says_so(client, tmp_path, kind):
     path = make_transcript(client, tmp_path, kind)

@@ -11,16 +11,19 @@ FOREIGN = {"type": "command", "command": "/usr/bin/notify --done 'hook claude'",
 def is_ours(hook):
     if not isinstance(hook, dict):
         return False
-    return re.search(r"casrewind/__main__\.py'? hook \w+ 2>/dev/null \|\| :$", str(hook.get("command"))) is not None
+    return re.search(r"casrewind/__main__\.py'? hook \w+( [\w-]+)? 2>/dev/null \|\| :$", str(hook.get("command"))) is not None
 
 
 def hooks(path, key="hooks"):
-    """{event: [(matcher, hook)]} of everything in a settings file."""
+    """{event: [(matcher, hook)]} of everything in a settings file. Some clients have hooks without a group."""
     with open(path, encoding="utf-8-sig") as file:
         document = json.load(file)
     events = document.get(key, {}) if key else document
     return {
-        event: [(group.get("matcher"), hook) for group in groups for hook in group["hooks"]]
+        event: [
+            (group.get("matcher"), hook)
+            for group in groups if isinstance(group, dict) for hook in (group["hooks"] if isinstance(group.get("hooks"), list) else [group])
+        ]
         for event, groups in events.items() if isinstance(groups, list)
     }  # fmt: skip
 
@@ -48,7 +51,8 @@ def others(document, key="hooks"):
                 group = {**group, "hooks": [hook for hook in group["hooks"] if not is_ours(hook)]}
                 if not group["hooks"]:
                     continue
-            left.append(group)
+            if not is_ours(group):
+                left.append(group)
         if left:
             kept[event] = left
     return {**found, "hooks": kept} if key else kept

@@ -42,16 +42,16 @@ def at_times(module):
     return [] if module in some(AT_TIMES, 3) else [pytest.mark.long]
 
 
-def in_turn(client):
-    """The marks of a module with one of the clients beside Claude Code; `--run-long` starts all of them."""
-    return [] if client in ASKED else [pytest.mark.long]
+def in_turn(client, *, further=False):
+    """The marks of what one of the clients is asked. Claude Code is always asked, and the others by turns: three of them for the three
+    turns, one for what is `further`. `--run-long` asks all."""
+    asked = [ALIKE[start_below(len(ALIKE))]] if further else ASKED
+    return [] if client in ("claude", *asked) else [pytest.mark.long]
 
 
 def further(client):
-    """The mark of what the clients do alike beyond the three turns. A push asks one of them for it, another one after a change
-    of the product; `--run-long` asks all."""
-    is_asked = ALIKE[start_below(len(ALIKE))] == client
-    return (lambda test: test) if is_asked else pytest.mark.long
+    """The mark of what is asked beyond the three turns."""
+    return pytest.mark.long if in_turn(client, further=True) else (lambda test: test)
 
 
 def claude():
