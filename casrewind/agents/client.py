@@ -408,7 +408,7 @@ class ConversationClient(Client):
 
 _BASES = {".config": "XDG_CONFIG_HOME", ".local/share": "XDG_DATA_HOME"}
 """Directories below a home directory, and the variables that name another directory instead."""
-_LONGEST = 200
+LONGEST = 200
 """Characters of a project's path in a directory's name. A client adds a hash of the rest, and finds a session of it by its id."""
 
 
@@ -424,7 +424,7 @@ def in_home_or_desktop_directory(home: str, directory: str, environ: Mapping[str
 def dashed_project_name(path: str) -> str:
     """The name of a project's directory of sessions: its path with a dash for each UTF-16 unit that is no letter or digit."""
     plain = "".join(one if one.isascii() and one.isalnum() else "-" * (1 + (ord(one) > 0xFFFF)) for one in path)
-    return plain[:_LONGEST]
+    return plain[:LONGEST]
 
 
 def make_hooks(

@@ -4,6 +4,7 @@ Droid's own rewind makes a new session, so a transcript has one branch, in the o
 adds for a prompt (context, hook output) precede the prompt, and are cut with it.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 
 from .._typing import TYPE_CHECKING, NamedTuple
@@ -128,12 +129,36 @@ class DroidClient(client.ConversationClient):
         return title_from_prompts(self.prompts(data))
 
     def make_fork(self, data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
-        """`cut` as a new session: the line that names the session gets the new id and title."""
-        start = {"id": session, "title": fork_title(self.title_of(data))}
-        return transcript.with_lines_replaced(cut, lambda value: {**value, **start} if value.get("type") == "session_start" else None)
+        """`cut` as a new session: the line that names the session gets the new id and title, and a directory of the project."""
+        from . import fork_files
+
+        title = fork_title(self.title_of(data))
+
+        def change(value: Value) -> Value | None:
+            if value.get("type") != "session_start":
+                return None
+            cwd = transcript.text_or_empty(value.get("cwd"))
+            there = fork_files.directory_in_project(cwd, root)
+            return {**value, "id": session, "title": title, **({"cwd": there} if there != cwd else {})}
+
+        return transcript.with_lines_replaced(cut, change)
+
+    def fork_path(self, transcript: str, session: str, fork: bytes) -> str:
+        """The path of a fork: beside its original, unless the project moved. Droid looks for a session in the directory that
+        it has for the directory in the session's first line."""
+        place, old = os.path.split(os.path.dirname(transcript))
+        wanted = client.dashed_project_name(_find_directory(fork))
+        is_same = not wanted or old == wanted or (len(wanted) == client.LONGEST and old.startswith(wanted))
+        return os.path.join(place, old if is_same or not old.startswith("-") else wanted, session + ".jsonl")
 
 
 CLIENT = DroidClient()
+
+
+def _find_directory(data: bytes) -> str:
+    """The directory that a session runs in, from its first line, or ""."""
+    line = next(transcript.parse_lines(data), None)
+    return transcript.text_or_empty(((line and line.value) or {}).get("cwd"))
 
 
 def _kind_of_user(value: Value, message: Value) -> str:

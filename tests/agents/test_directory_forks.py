@@ -97,7 +97,7 @@ def test_what_the_model_is_told_stays_and_where_it_runs_is_the_directory(agent, 
         assert (Path(fork["path"]).parent.parent / ".project_root").read_text() == str(tmp_path / "try1")
 
 
-@pytest.mark.parametrize("agent", [pytest.param(agent, marks=[pytest.mark.xfail(reason="a fault")] if agent == "droid" else []) for agent in STORED])
+@pytest.mark.parametrize("agent", STORED)
 def test_in_a_project_that_moved_a_fork_lies_where_the_client_looks_for_it(agent, work, casrewind, root):
     """Clients that run a session where it says look for its file there, too. The others find it by its id, beside the original."""
     session, moved = work(agent), root.with_name("moved")
