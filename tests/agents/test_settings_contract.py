@@ -14,7 +14,7 @@ from casrewind.agents import extension, hook_checks
 from casrewind.agents import install as installs
 from casrewind.agents.client import TIERS
 from support import known_clients
-from support.client_settings import FOREIGN, hooks, others, ours, put, read
+from support.client_settings import FOREIGN, hooks, is_ours, others, ours, put, read
 from support.known_clients import SETTINGS
 from support.picture import picture
 
@@ -59,6 +59,9 @@ class Place:
             return json.loads(constants["EVENTS"])
         found = ours(self.path, self.known.key)
         assert all(len(every) == 1 for every in found.values()), found
+        document = json.loads(read(self.path).decode("utf-8-sig"))
+        events = document[self.known.key] if self.known.key else document
+        assert all(is_ours(events[event][-1]) is self.known.flat for event in found), "ours is the last, in a group or without"
         for event, ((matcher, _),) in found.items():
             assert matcher == (self.known.tools if event in self.known.aggressive and event != "PostToolBatch" else None)
         return {event: seconds / self.known.unit for event, ((_, seconds),) in found.items()}

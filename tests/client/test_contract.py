@@ -37,7 +37,7 @@ def person(request, tmp_path_factory):
     found = request.param(tmp_path_factory.mktemp("c"))
     yield found
     found.client.stop()
-    assert found.client.model.strangers == [], "the client wanted something else than its model"
+    assert found.calls_home or found.client.model.strangers == [], "the client wanted something else than its model"
 
 
 @pytest.fixture(scope="module")
@@ -167,12 +167,12 @@ def test_a_turn_that_is_cut_in_the_middle_of_a_tool_can_be_taken_back(person, to
 def test_a_command_typed_in_the_client_is_answered_without_the_model(person, told):
     client, asked, prompts = person.client, len(person.client.model.requests), person.prompts(told.session)
     answer = person.type_command(told.session, "/casrewind list")
-    assert re.search(r"@\d+ ", answer) and ("please edit" in answer or "turns of other sessions" in answer), answer
+    assert re.search(r"@\d+  .*please edit", answer, re.DOTALL) or "turns of other sessions" in answer, answer
     target = client.points()[-1]["id"]
     plant(client.project, {"mine": b"x"})
     for command, is_there in ((f"restore {target}", False), ("undo", True)):
         answer = person.type_command(told.session, f"/casrewind {command}")
-        line = re.search(r"to go ahead, type:[\\n ]+(/casrewind [^\\'\"\n]{1,60} yes [0-9a-z]{1,4}-[0-9a-f]{4})", answer)  # a plan comes first
+        line = re.search(r"to go ahead, type:[\\n\s]+(/casrewind [^\\'\"\n]{1,60} yes [0-9a-z]{1,4}-[0-9a-f]{4})", answer)  # a plan comes first
         assert line and (client.project / "mine").exists() is not is_there, answer
         person.type_command(told.session, line[1])
         assert (client.project / "mine").exists() is is_there

@@ -110,6 +110,8 @@ class Settings(NamedTuple):
     """The key of the object with the events, "" = the file is that object; None = an extension."""
     tools: str | None = "*"
     """The tools that hooks about a tool are for, None = the client does not support that. An extension has a list of harmless ones, or None."""
+    flat: bool = False
+    """An event has the hooks themselves, and not groups of hooks."""
     unit: int = 1
     """The client's units in a second."""
     moved: tuple[str, str] = ("", "")
@@ -158,11 +160,11 @@ SETTINGS = {
                        {"BeforeTool": 15, "AfterTool": 15}, unit=1000, moved=("GEMINI_CLI_HOME", "/moved/.gemini"),
                        off='{"hooksConfig": {"enabled": false}}'),
     "copilot": Settings(".copilot/hooks/casrewind.json", ".github/hooks/casrewind.json", {"sessionStart": 10, "userPromptSubmitted": 30},
-                        {"agentStop": 30, **CAMEL[0]}, CAMEL[1], tools=None, moved=("COPILOT_HOME", "/moved"), off='{"disableAllHooks": true}'),
+                        {"agentStop": 30, **CAMEL[0]}, CAMEL[1], tools=None, flat=True, moved=("COPILOT_HOME", "/moved"), off='{"disableAllHooks": true}'),
     "opencode": Settings(".config/opencode/plugins/casrewind.js", ".opencode/plugins/casrewind.js", USUAL, MORE, EACH, key=None, tools=None,
                          moved=("OPENCODE_CONFIG_DIR", "/moved")),
     "cursor": Settings(".cursor/hooks.json", ".cursor/hooks.json", {"sessionStart": 10, "beforeSubmitPrompt": 30}, {"stop": 30, **CAMEL[0]}, CAMEL[1],
-                       tools=None),
+                       tools=None, flat=True),
     "qwen": Settings(".qwen/settings.json", ".qwen/settings.json", USUAL, MORE, EACH, unit=1000, off='{"disableAllHooks": true}'),
 }  # fmt: skip
 """What `install` writes for "generic" is known to nobody: it prints the hooks."""

@@ -34,6 +34,8 @@ class Claude:
     """Lines of a fork that are not the original's, but for the session's id."""
     stop = signal.SIGKILL
     """What ends a client in the middle of a tool."""
+    calls_home = False
+    """It asks its model's server for more than answers."""
     never_rewritten = ""
     """What is said where a session is not cut in place."""
     lacks = {"test_a_command_typed_in_the_client_is_answered_without_the_model": "it is typed on a terminal: test_typed.py"}
@@ -292,7 +294,7 @@ class Pi(Claude):
 class Droid(Claude):
     make, shell, version = DroidClient, "Execute", real_clients.DROID
     settings = ("hooks.json", b'{ "Stop" :[{"hooks":[{"type":"command","command":"true"}]}],\n\t"Notification":[]  }')
-    lacks = {}
+    calls_home, lacks = True, {}
 
     @staticmethod
     def call(command):
