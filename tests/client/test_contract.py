@@ -42,13 +42,12 @@ def person(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def installed(person):
-    """What install and doctor said, and the settings of before."""
+    """What install said, and the settings of before."""
     path, data = person.client.config / person.settings[0], person.settings[1]
     if data is not None:
         plant(path.parent, {path.name: data})
     found = SimpleNamespace(settings=path.read_bytes(), said=person.install())
     found.again = person.install()
-    found.doctor = person.client.casrewind("doctor", person.name, "--json", code=0).json["agents"][person.name]
     return found
 
 
@@ -73,8 +72,9 @@ def test_a_gap_is_a_question():
 
 def test_it_is_installed_once_and_doctor_finds_its_hooks_at_work(person, installed):
     assert "installed" in installed.said and "already installed" in installed.again
-    assert (installed.doctor["problems"], installed.doctor["version"]) == ([], person.version)
-    assert installed.doctor["hook_test"]["ok"]
+    before, doctor = person.client.points(), person.client.casrewind("doctor", person.name, "--json", code=0).json["agents"][person.name]
+    assert (doctor["problems"], doctor["version"], doctor["hook_test"]["ok"]) == ([], person.version, True)
+    assert person.client.points() == before, "it left no checkpoint"
 
 
 def test_the_client_did_what_the_script_says(told, turns):

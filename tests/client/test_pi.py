@@ -89,12 +89,6 @@ def newest(front):
     return front.prompts()[-1][0]
 
 
-def test_the_client_s_list_of_prompts_and_its_footer_are_ours(person, client, told, front):
-    prompts = person.adapter.prompts(client.transcript(told.session).read_bytes())
-    assert [(prompt.prompt_id, prompt.text) for prompt in prompts] == front.prompts() and [text for _, text in front.prompts()[:3]] == PROMPTS
-    assert re.fullmatch(r"\d+ checkpoints?", front.status["casrewind"])
-
-
 def test_fork_asks_and_each_answer_does_what_it_says(client, told, front):
     target, session = newest(front), front.session()
     for answer in (None, CANCEL):
@@ -123,6 +117,12 @@ def test_fork_asks_and_each_answer_does_what_it_says(client, told, front):
     front.ask("switch_session", sessionPath=str(client.transcript(session)))
     assert not front.ask("fork", entryId=target)["cancelled"], "nothing differs: no question"
     assert len(front.asked) == number + 3
+
+
+def test_the_client_s_list_of_prompts_and_its_footer_are_ours(person, client, told, front):
+    prompts = person.adapter.prompts(client.transcript(told.session).read_bytes())
+    assert [(prompt.prompt_id, prompt.text) for prompt in prompts] == front.prompts() and [text for _, text in front.prompts()[:3]] == PROMPTS
+    assert re.fullmatch(r"\d+ checkpoints?", front.status["casrewind"])
 
 
 def test_the_question_names_the_first_paths_removals_first(client, told, front):
