@@ -177,8 +177,10 @@ class HookJob:
 
     def notice_for_person(self, context: "Context", saved: "Saved | None") -> bytes:
         """The hook's output for the person at the client, or b"". `saved`: the checkpoint, None before it is made."""
-        if not self.client.person_answer("") or self.event.pid <= 1 or self.event.trigger not in ("session_start", "turn_end"):
+        if not self.client.person_answer("") or self.event.pid <= 1 or self.event.trigger not in ("session_start", "prompt", "turn_end"):
             return b""
+        if self.event.trigger == "prompt" and not context.store.is_restore_open(context.root.key):
+            return b""  # before the import: every prompt comes here
         from . import notices
 
         return notices.answer_for_person(self.client, self.event, self.config, context, saved)
@@ -321,13 +323,22 @@ def _save_here(call: _HookCall, job: HookJob, log: HookLog) -> bool:
                 return True
             last = agent_event.last_save_ms(context)
             is_quick = last is not None and last <= event.budget * 1000 / _SLICE
-            call.notice = job.notice_for_person(context, None) + job.text_for_model(context)
+            call.notice = _one_answer(job.notice_for_person(context, None), job.text_for_model(context))
             if is_quick:
                 call.notice += job.notice_for_person(context, job.save_and_start_gc(context))
                 return True
     finally:
         _cancel_timeout()
     return False
+
+
+def _one_answer(for_person: bytes, for_model: bytes) -> bytes:
+    """Two answers as one: a client reads one object."""
+    if not for_person or not for_model:
+        return for_person or for_model
+    import json
+
+    return json.dumps({**json.loads(for_person), **json.loads(for_model)}).encode() + b"\n"
 
 
 def _save_as_child(job: HookJob, log: HookLog) -> None:

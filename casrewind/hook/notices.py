@@ -1,4 +1,5 @@
-"""The notices of a hook to the person: a line at the start of a session, and a warning if a turn removed many files.
+"""The notices of a hook to the person: a line at the start of a session, a warning if a turn begins on half-restored files, and
+one if a turn removed many.
 
 The danger prevented here: words that reach the model. So a notice has two conditions. The client shows a
 member of the answer to the person alone. The event names the client's process: a script that calls a hook gets nothing.
@@ -18,6 +19,10 @@ from ..ops.context import Context
 from ..ops.save import Saved
 
 _SHOWN = 2  # paths that a warning names
+_HALF_RESTORED = (
+    "casrewind: a restore was interrupted here, and this turn works on half-restored files; "
+    "/casrewind restore --continue finishes it, /casrewind restore --abort takes it back"
+)
 
 
 def answer_for_person(client: Client, event: Event, config: Config, context: Context, saved: Saved | None) -> bytes:
@@ -45,6 +50,8 @@ def _notice_text(event: Event, config: Config, context: Context, saved: Saved | 
         from .state_line import state_line
 
         return state_line(context)
+    if saved is None and event.trigger == "prompt":
+        return _HALF_RESTORED if context.store.is_interrupted(context.root.key) else ""
     if saved is None or event.trigger != "turn_end" or event.subagent or not config.warn_removed:
         return ""
     return _warning_of_removed_files(_removed_paths(context, saved.checkpoint), config.warn_removed)

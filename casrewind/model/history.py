@@ -11,6 +11,8 @@ REVERT = "revert"
 """A restore of the paths that one turn changed. Its safety checkpoint has this name; its record has `RESTORE`."""
 TAKE = "take"
 """The changes of a directory that restore --to wrote are taken over. Named as a revert is."""
+ABORT, CONTINUE = "abort", "continue"
+"""The two ends of an interrupted operation. Their `target` is its safety checkpoint. Undo knows neither; turns are cut there."""
 UNDO_STEPS = 50
 """How many restores a worktree can undo."""
 
@@ -67,8 +69,8 @@ def decode_adoption(data: bytes) -> Adoption:
 
 
 class Operation(NamedTuple):
-    """A restore, undo or redo. `target` is the id of the restored checkpoint; an undo has the previously current
-    checkpoint there. `safety` is the id of the operation's safety checkpoint, `plan` the digest of the executed plan.
+    """A restore, undo or redo, or the end of an interrupted one. `target` is the id of the restored checkpoint; an undo has the
+    previously current checkpoint there. `safety` is the id of the operation's safety checkpoint, `plan` the digest of the executed plan.
     `current` is the id of the checkpoint that the worktree now equals, or "". `agent` and `session` name the agent's
     shell that ran the operation, "" = none."""
 

@@ -7,7 +7,7 @@ what the records prove counts: a restore of some paths takes no turn back, and n
 from collections.abc import Collection, Sequence
 
 from .._typing import NamedTuple
-from .history import REDO, RESTORE, REVERT, UNDO
+from .history import ABORT, CONTINUE, REDO, RESTORE, REVERT, UNDO
 from .turn_records import PastOperation, Point
 
 _Taken = frozenset[tuple[int, bytes]]
@@ -39,6 +39,8 @@ def find_taken_back(
     for at, point in enumerate(points):
         states.append(taken)
         for operation in operations[at]:
+            if operation.op in (ABORT, CONTINUE):  # ends of an operation that has a record of its own, or no effect
+                continue
             before = taken
             if operation.op == RESTORE and point.op == REVERT:
                 index = turns.get(operation.target)

@@ -6,11 +6,13 @@ rules can be tested with recorded sequences. A turn is one prompt of one session
 
 from .._typing import NamedTuple, Protocol
 from .diff import Change
-from .history import REDO, RESTORE, REVERT, TAKE, UNDO
+from .history import ABORT, CONTINUE, REDO, RESTORE, REVERT, TAKE, UNDO
 
 EDITED, TYPED, BACKGROUND = "edited", "typed", "background"
 """The kinds of an outside row: not by a turn, by a command typed in the client, by background work of a turn."""
-OPERATIONS = {RESTORE: "restored", UNDO: "undone", REDO: "redone", REVERT: "reverted", TAKE: "taken"}
+OPERATIONS = {
+    RESTORE: "restored", UNDO: "undone", REDO: "redone", REVERT: "reverted", TAKE: "taken", ABORT: "aborted", CONTINUE: "restored",
+}  # fmt: skip
 """An operation and the name of its row."""
 NOT_SAVED = "not saved (too slow)"
 """What is said of an event without a checkpoint of its own: the saves of its project last longer than its prompts."""
@@ -58,8 +60,8 @@ class Point(NamedTuple):
 
 
 class PastOperation(NamedTuple):
-    """A restore, undo or redo: its target, its safety checkpoint, and the digest of the plan that was carried out.
-    `current`: the id of the checkpoint that the worktree then was, or "" if only some paths were restored."""
+    """A restore, undo or redo, or the end of an interrupted one: its target, its safety checkpoint, and the digest of the plan
+    that was carried out. `current`: the id of the checkpoint that the worktree then was, or "" if only some paths were restored."""
 
     op: str
     created_ns: int
@@ -167,7 +169,7 @@ class SavedRow(NamedTuple):
 
 
 class Reset(NamedTuple):
-    """A restore, undo or redo. `kind`: see OPERATIONS.
+    """A restore, undo or redo, or an interrupted one that was taken back. `kind`: see OPERATIONS.
 
     `of` and `side`: the target is the "before" or "after" (`side`) of the turn with the number `of`; 0 and "" = of no
     turn. `loose`: no record of the operation is left, so its change is the step to the next checkpoint.

@@ -11,6 +11,7 @@ from functools import cached_property
 from .._typing import NamedTuple
 from . import checkpoint as checkpoints
 from .diff import Change
+from .history import ABORT, CONTINUE
 from .manifest import PURGED, Entry, same_for_restore
 from .turn_boundaries import Session, TurnPositions, find_boundaries, turns_running_in_each_step
 from .turn_records import (
@@ -67,6 +68,8 @@ class Outline:
                 operations.setdefault(record.safety, []).append(record)
         self._points = [_with_session(one, operations.get(one.id, ())) for one in every if isinstance(one, Point)]
         self._operations = [operations.get(point.id, []) for point in self._points]
+        self._finished_later = {done.target for record in self._operations for done in record if done.op == CONTINUE}
+        """The safety checkpoints of operations that were interrupted, and finished behind a later checkpoint."""
         self._boundaries = find_boundaries(self._points, alive)
         turns = self._boundaries.turns
         self._runners = turns_running_in_each_step(turns, len(self._points))
@@ -143,8 +146,13 @@ class Outline:
             self._positions.update({point.id: at for at, point in enumerate(self._points)})
         start, end = self._positions[first], self._positions[last]
         numbers = sorted({number for at in range(start + 1, end + 1) for number in self._running_turns(at)})
-        done = tuple(done for at in range(start, end) for done in self._operations[at] if not self._is_of_agent_of_running_turn(at))
+        places = (at for at in range(start, end) if not self._is_of_agent_of_running_turn(at))
+        done = tuple(whole for at in places for done in self._operations[at] for whole in self._whole_operations(done))
         return tuple(self.turns[number - 1] for number in numbers), done
+
+    def _whole_operations(self, done: PastOperation) -> Sequence[PastOperation]:
+        """The operation that a record is about: that of an interrupted one, if this is its end."""
+        return self._operations[self._positions[done.target]] if done.op == CONTINUE and done.target in self._positions else (done,)
 
     def newest_state(self) -> State | None:
         """The state behind the newest checkpoint and its operations, None without a checkpoint."""
@@ -221,18 +229,27 @@ class Outline:
         """True for a safety checkpoint without a record of its operation: the step behind it is the operation's."""
         return self._points[at].trigger == checkpoints.SAFETY and not self._operations[at] and not self._is_of_agent_of_running_turn(at)
 
+    def _is_step_of_operation(self, at: int) -> bool:
+        """True if the step behind a position is that of an operation: of one without a record, or of one that was interrupted."""
+        return self._has_no_record(at) or self._points[at].id in self._finished_later
+
     def _restores_at(self, at: int, point: Point) -> Iterator[_Slot]:
         for done in self._operations[at]:
             number, side = self._sides.get(done.target, (0, ""))
             during = self._running_turns(at)
+            if done.op == CONTINUE:  # the row of the operation itself has all of it
+                continue
             kind = row_name(done.op, point.op)
             row = Reset(kind, done.target, point.id, point.created_ns, during, number, side, loose=False)
             yield _Slot(row, plan=done.plan)
         if self._has_no_record(at):
-            number, side = self._sides.get(point.target, (0, ""))
-            kind = OPERATIONS.get(point.op, OPERATIONS["restore"])
+            begun = point
+            if point.op in (ABORT, CONTINUE):  # an end that was interrupted, too: what was done is a part of what it should end
+                begun = next((one for one in self._points[:at] if one.id == point.target), point)
+            number, side = self._sides.get(begun.target, (0, ""))
+            kind = OPERATIONS.get(begun.op, OPERATIONS["restore"])
             during = self._running_turns(at)
-            row = Reset(kind, point.target, point.id, point.created_ns, during, number, side, loose=True)
+            row = Reset(kind, begun.target, point.id, point.created_ns, during, number, side, loose=True)
             yield _Slot(row, first=at, last=-1 if at + 1 in self._boundaries.gaps else at + 1)
 
     def _outside_edits(self) -> Iterator[tuple[int, int, _Slot]]:
@@ -248,7 +265,7 @@ class Outline:
             is_gap = at in self._boundaries.gaps
             if is_free and is_gap and at not in halves and at not in ends:
                 yield at, _LAST, _Slot(Forgotten(self._points[at].id))
-            if not is_free or is_gap or at in halves or self._has_no_record(at - 1):
+            if not is_free or is_gap or at in halves or self._is_step_of_operation(at - 1):
                 if first >= 0:  # rows end where a turn starts, except for turns without a start
                     yield at - 1, _BELOW, self._outside_row(first, at - 1)
                 first = -1
@@ -277,7 +294,8 @@ class Outline:
 
     def _state_behind(self, at: int) -> State:
         point = self._points[at]
-        return State(point.tree, tuple(done.plan for done in self._operations[at]), point.domain, point.trigger == checkpoints.SAFETY)
+        plans = () if point.id in self._finished_later else tuple(done.plan for done in self._operations[at])
+        return State(point.tree, plans, point.domain, point.trigger == checkpoints.SAFETY)
 
     def _difference_between(self, first: int, last: int, differ: Differ) -> Difference:
         """What differs between the state behind one position and the tree of another one."""
@@ -309,7 +327,7 @@ class Outline:
         start = first
         for at in range(first + 1, last + 1):
             others = tuple(one for one in self._runners[at] if one != turn)
-            is_loose = self._has_no_record(at - 1)
+            is_loose = self._is_step_of_operation(at - 1)
             if others or is_loose:
                 if start < at - 1:
                     found.add(self._difference_between(start, at - 1, differ), ())

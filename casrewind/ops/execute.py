@@ -83,13 +83,17 @@ def execute(
     """Execute `actions`: those of the report, as preflight returned them."""
     report = report._replace(tells_agent=_shows_first_restore_to_person(context))
     digest = writer.put(packs.PLAN, plans.encode(actions))
-    safety = _publish_safety_checkpoint(context, writer, operation, report, now)
-    operation = operation._replace(safety=safety.id, plan=digest, created_ns=time.time_ns())
-    if context.shell[1]:
-        operation = operation._replace(agent=context.shell[0], session=context.shell[1])
+    safety = publish_safety_checkpoint(context, writer, operation, report, now)
+    operation = made_now(context, operation._replace(safety=safety.id, plan=digest))
     context.store.journals.write(operation)
     outcome = apply_actions(context, actions, safety.id)
     return record_and_close_journal(context, writer, operation, report._replace(safety=safety.id), actions, outcome)
+
+
+def made_now(context: Context, operation: Operation) -> Operation:
+    """The operation with the present time, and with the agent whose shell runs this process."""
+    operation = operation._replace(created_ns=time.time_ns())
+    return operation._replace(agent=context.shell[0], session=context.shell[1]) if context.shell[1] else operation
 
 
 def _shows_first_restore_to_person(context: Context) -> bool:
@@ -104,7 +108,7 @@ def _shows_first_restore_to_person(context: Context) -> bool:
     return any(agents.tells_model(agent) for agent in worked)
 
 
-def _publish_safety_checkpoint(
+def publish_safety_checkpoint(
     context: Context, writer: StoreWriter, operation: Operation, report: Restored, now: CapturedState
 ) -> Checkpoint:
     """Publish the state before an operation. The report has the requested operation; a revert is recorded as a restore."""

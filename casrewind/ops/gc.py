@@ -18,6 +18,7 @@ from ..messages import printable
 from ..model import checkpoint as checkpoints
 from ..model import retention
 from ..model.checkpoint import Checkpoint
+from ..model.history import ABORT, CONTINUE
 from ..model.retention import Decision, Dropped, Limits
 from ..store.agent_sessions import AgentSession
 from ..store.budget_and_gc_state import bytes_reserved_for_gc, has_room_for_few_files, most_bytes_copied_before_removal
@@ -273,7 +274,7 @@ def raise_if_marking_met_damage(reach: Marker) -> None:
 
 def _mark_later_checkpoints(context: Context, reach: Marker, points: Iterable[Checkpoint]) -> None:
     plans = [journal.plan for journal in context.store.journals.read_all()]
-    plans += step_plans(context)
+    plans += kept_plans(context)
     mark_points(reach, points, plans)
 
 
@@ -281,6 +282,14 @@ def step_plans(context: Context) -> list[bytes]:
     """The digests of the plans that undo and redo need, each once."""
     histories = context.store.histories().values()
     return list(dict.fromkeys(step.plan for history in histories for step in (*history.undo, *history.redo)))
+
+
+def kept_plans(context: Context) -> list[bytes]:
+    """The digests of the plans that gc keeps, each once: those of the steps, and those of the ends of interrupted operations,
+    without which a turn is charged with them. Reads the whole ledger."""
+    ends = [one.plan for one in context.store.operations() if one.op in (ABORT, CONTINUE)]
+    there = context.store.lengths(ends)  # an older version knows no such end, and its gc may have removed the plan
+    return list(dict.fromkeys([*step_plans(context), *(plan for plan in ends if plan in there)]))
 
 
 def mark_points(reach: Marker, points: Iterable[Checkpoint], plans: Iterable[bytes]) -> None:

@@ -159,7 +159,7 @@ class _Collector:
         with name_checkpoint_in_errors(context.store):
             self._asked = {root: dict(self._entries_at(root, asked)) for root in {point.tree for point in self.points}}
         self._domains = {digest: context.store.domain(digest) for digest in {point.domain for point in self.points}}
-        stored_plans = ((digest, self._read_blob_or_none(digest, packs.PLAN)) for digest in gc.step_plans(context))
+        stored_plans = ((digest, self._read_blob_or_none(digest, packs.PLAN)) for digest in gc.kept_plans(context))
         self._plans = {digest: plans.decode(data) for digest, data in stored_plans if data is not None}
         self._collect_content()
         self._search = DamageSearch(context.store, self.gone, strict=True)
@@ -379,7 +379,7 @@ def _mark_reachable(context: Context, found: LedgerRewrite) -> Marker:
     """Mark everything that is reachable after the rewrite."""
     reach = Marker(context.store.read_many, context.counter("marking"))
     points = [point._replace(**found.points.get(point.id, {})) for point, _ in context.store.checkpoints()]
-    gc.mark_points(reach, points, [found.plans.get(plan, plan) for plan in gc.step_plans(context)])
+    gc.mark_points(reach, points, [found.plans.get(plan, plan) for plan in gc.kept_plans(context)])
     gc.raise_if_marking_met_damage(reach)
     if needed := sum(1 for digest in found.gone if digest in reach.marked):
         raise errors.StoreError(f"nothing was purged: {needed} blobs of it are needed by what checkpoints rest on themselves")

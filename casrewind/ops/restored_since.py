@@ -12,7 +12,7 @@ from ..agents.event import Event
 from ..model import checkpoint as checkpoints
 from ..model import manifest
 from ..model import rewind_record as rewinds
-from ..model.history import REDO, RESTORE, UNDO, Operation
+from ..model.history import ABORT, CONTINUE, REDO, RESTORE, UNDO, Operation
 from ..model.manifest import DIR, Entry
 from .context import Context
 
@@ -61,12 +61,20 @@ def restored_since(context: Context, event: Event, since: int) -> RestoredSince 
     found = [
         operation for operation in context.store.operations(since)
         if operation.worktree == context.root.key and operation.session != event.session and operation.safety not in cut
+        if operation.op not in (ABORT, CONTINUE) or _began_before(context, operation, since)
     ]  # fmt: skip
     written, removed, is_whole = _written_and_removed_paths(context, found)
     if not written and not removed and is_whole:
         return None
     left = _without_reversed(found) or found[-1:]  # an undo that kept a path is no whole reversal
     return RestoredSince(tuple(_what_was_done(context, event, operation) for operation in left), written, removed, is_whole)
+
+
+def _began_before(context: Context, end: Operation, since: int) -> bool:
+    """True if an interrupted restore that was taken back began before the record `since`: the session saw it half done. The
+    record of one that was finished tells of all of it."""
+    begun = context.store.checkpoint(end.target)
+    return end.op == ABORT and begun is not None and begun.seq <= since
 
 
 def _without_reversed(operations: Sequence[Operation]) -> list[Operation]:

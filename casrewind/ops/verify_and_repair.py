@@ -16,7 +16,7 @@ from ..store import packs
 from ..store.reachability import Reference, reference_of_file, references
 from .context import Context
 from .damage import Place, places_affected
-from .gc import NOT_BEGUN, step_plans, unfinished_purge
+from .gc import NOT_BEGUN, kept_plans, step_plans, unfinished_purge
 
 LEDGER, BLOB, TREE, DOMAIN, PLAN, JOURNAL, STORE = "ledger", "blob", "tree", "domain", "plan", "journal", "store"
 _BATCH = 2000
@@ -53,7 +53,9 @@ def verify(context: Context, *, quick: bool = False) -> Verified:
 
 def needed_plans(context: Context) -> tuple[set[bytes], list[Problem]]:
     """Returns (the plans that undo, redo and open restores need, a problem for each unreadable journal)."""
-    wanted, problems = set(step_plans(context)), []
+    wanted, problems = set(step_plans(context)), list[Problem]()
+    with suppress(errors.LedgerCorrupt):  # the ledger is a problem of its own
+        wanted.update(kept_plans(context))
     journals = context.store.journals
     for name in journals.names():
         try:

@@ -387,6 +387,10 @@ def apply_ledger_record(tables: "Tables", state: CatalogState, record: ledger.Re
         old = _worktree_row_or_empty(tables, operation.worktree)
         row = old.with_history(undo_history.history_after(old.history(), operation))
         return _set_or_remove_worktree_row(tables, state, operation.worktree, row)
+    if record.kind == ledger.FINISH:  # no step of the history, but the ledger has an operation of this worktree
+        worktree = undo_history.decode_operation(record.payload).worktree
+        old = _worktree_row_or_empty(tables, worktree)
+        return _set_or_remove_worktree_row(tables, state, worktree, old.with_history(old.history()))
     if record.kind == ledger.FORGET:
         return _apply_forget(tables, state, undo_history.decode_forgotten(record.payload))
     if record.kind == ledger.HISTORY:

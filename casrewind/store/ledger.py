@@ -33,7 +33,7 @@ LONGEST = RECORD.size + MAX_PAYLOAD + CHECK
 _WINDOW = 1 << 20
 """Bytes that are read at once: a ledger may be, or may have been made, larger than the memory."""
 
-CHECKPOINT, PIN, UNPIN, LABEL, FORGET, RESTORE, UNDO, REDO, SESSION, HISTORY, ADOPT = range(1, 12)
+CHECKPOINT, PIN, UNPIN, LABEL, FORGET, RESTORE, UNDO, REDO, SESSION, HISTORY, ADOPT, FINISH = range(1, 13)
 
 
 class Record(NamedTuple):
@@ -214,7 +214,7 @@ class Ledger:
 
 
 MARKS = frozenset((PIN, UNPIN, LABEL))
-OPERATIONS = frozenset((RESTORE, UNDO, REDO))
+OPERATIONS = frozenset((RESTORE, UNDO, REDO, FINISH))
 
 
 def compacted_records(

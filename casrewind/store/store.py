@@ -296,7 +296,7 @@ class Store:
         return self._ledger_index.query(lambda tables: catalog.worktree_row(tables, worktree).history())
 
     def has_finished_restore(self, worktree: bytes) -> bool:
-        """True if a restore of the worktree was ever finished. Does not decode the history."""
+        """True if a restore of the worktree was ever finished, or an interrupted one was taken back. Does not decode the history."""
         return bool(self._ledger_index.query(lambda tables: catalog.worktree_row(tables, worktree).steps))
 
     # -- stat files (store/stat_file.py)
@@ -435,14 +435,15 @@ class Store:
         return [one for one in found if one.kind in kinds], LedgerPosition(state.ledger_id, state.end, state.seq)
 
     def record_operation(self, operation: "undo_history.Operation") -> None:
-        """Append a finished restore, undo or redo to the ledger."""
+        """Append a finished restore, undo or redo to the ledger, or the end of an interrupted one."""
         from ..model import history as undo_history
 
-        kind = {undo_history.RESTORE: ledger.RESTORE, undo_history.UNDO: ledger.UNDO, undo_history.REDO: ledger.REDO}
-        self.append(kind[operation.op], undo_history.encode_operation(operation))
+        kinds = {undo_history.RESTORE: ledger.RESTORE, undo_history.UNDO: ledger.UNDO, undo_history.REDO: ledger.REDO}
+        self.append(kinds.get(operation.op, ledger.FINISH), undo_history.encode_operation(operation))
 
     def operations(self, since: int = 0) -> "list[undo_history.Operation]":
-        """Every restore, undo and redo in the ledger after the record `since`, oldest first. Reads the whole ledger."""
+        """Every restore, undo and redo in the ledger after the record `since`, and every end of an interrupted one, oldest
+        first. Reads the whole ledger."""
         from ..model import history as undo_history
 
         found = self._ledger_index.records(*ledger.OPERATIONS)

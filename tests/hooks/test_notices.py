@@ -1,5 +1,6 @@
 """What a hook shows to the person at the client: a line at session start, and a warning after a turn that removed many files."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -8,6 +9,8 @@ import sys
 
 import pytest
 
+from casrewind import errors
+from casrewind.workspace import Workspace
 from support.fake_client import Client
 from support.trees import plant
 
@@ -83,6 +86,49 @@ def test_the_first_turn_of_a_session_without_a_checkpoint_at_its_start_is_a_turn
     assert code == 0 and "this turn removed 30 files" in json.loads(out)["systemMessage"]
     end, before = client.points()[:2]
     assert (end["turn"], end["prompt"], before["turn"]) == (before["id"], "remove the many", before["id"])
+
+
+def interrupt_a_restore(root, settings):
+    """Leave a restore that stopped after some of its changes, as after a kill."""
+    stopped = []
+
+    def stop(what, done, total):
+        if what == "restoring" and done == 45:
+            stopped.append(done)
+            raise InterruptedError
+
+    with Workspace(str(root), settings, create=False) as workspace:
+        point, _ = workspace.checkpoints()[0]
+    shutil.rmtree(root / "many")
+    plant(root, {f"new/{number}": b"%d" % number for number in range(30)})
+    with Workspace(str(root), settings, create=False, progress=stop) as workspace:
+        with contextlib.suppress(errors.WorkspaceError, InterruptedError):
+            workspace.restore(workspace.checkpoint(point.id))
+        assert stopped and workspace.is_interrupted()
+
+
+def test_a_prompt_on_half_restored_files_says_so_to_the_person_at_each_prompt(client, casrewind, root, settings):
+    interrupt_a_restore(root, settings)
+    shown = told(client, "UserPromptSubmit.prompt")
+    assert shown.startswith("casrewind: a restore was interrupted here, and this turn works on half-restored files")
+    assert "/casrewind restore --continue finishes it, /casrewind restore --abort takes it back" in shown
+    assert told(client, "UserPromptSubmit.prompt") == shown
+    client.typed("/casrewind restore --abort", variables=HERE)
+    assert len(os.listdir(root / "new")) == 30 and not (root / "many").exists()
+    assert told(client, "UserPromptSubmit.prompt") is None
+
+
+def test_the_person_and_the_model_are_told_in_one_answer(client, casrewind, root, settings):
+    """A restore was finished since the session's last prompt, and another one is half done."""
+    told(client, "UserPromptSubmit.prompt")
+    plant(root, {"f": b"2"})
+    casrewind("restore", "last", "-y", code=0)
+    interrupt_a_restore(root, settings)
+    payload = client.payload("UserPromptSubmit.prompt", session_id="s", prompt_id="p2", prompt="go on")
+    code, out, _ = client.call(payload, **HERE)
+    found = json.loads(out)
+    assert code == 0 and "half-restored" in found["systemMessage"]
+    assert "the user restored files" in found["hookSpecificOutput"]["additionalContext"]
 
 
 @pytest.mark.parametrize(("most", "warned"), [("30", False), ("29", True), ("0", False)])

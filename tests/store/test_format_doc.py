@@ -254,6 +254,7 @@ READERS = {
     "checkpoint": checkpoint,
     "mark": mark,
     "operation": operation,
+    "finish": operation,
     "rewind": rewind,
     "forgotten": forgotten,
     "standing history": standing_history,

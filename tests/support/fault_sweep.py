@@ -141,19 +141,19 @@ class Case:
     def _interrupt(self):
         """Kill a restore somewhere in the middle of its changes to the worktree."""
         keep_copy("before the cut")
-        status, total = forked(lambda: self.run(0, 0)["counted"])
+        status, total = forked(lambda: self.run(0, 0, seed=8)["counted"])  # what ends it makes names, too
         assert status == 0, total
         late = total * 6 // 7 if self.operation == "abort" else total * 2 // 3  # much to take back, much to do
         for at in sorted(range(1, total + 1), key=lambda at: abs(at - late)):
             restore_copy("before the cut")
-            forked(lambda at=at: self.run(at, KILL))
+            forked(lambda at=at: self.run(at, KILL, seed=8))
             if project_picture() not in (self.old, self.new) and leftovers(ROOT):
                 return
         raise AssertionError("a restore cannot be interrupted in its middle")
 
-    def run(self, at, act, error=0, *, forever=False):
+    def run(self, at, act, error=0, *, forever=False, seed=7):
         """In a child: the command, with something going wrong at call `at`."""
-        return run_with_fault(self.arguments, at, act, error, forever=forever)
+        return run_with_fault(self.arguments, at, act, error, forever=forever, seed=seed)
 
     # -- what is left afterwards, seen by a fresh process
 
@@ -171,6 +171,8 @@ class Case:
             run_json(0, "restore", "--continue")
         state = self._state()
         assert state == "new" if journal else state in ("old", "new"), self._where()
+        if self.operation == "abort":
+            self._says_how_it_ended(state)
         assert not leftovers(ROOT), leftovers(ROOT)
         reverse = REVERSE.get(self.operation)
         if reverse is not None and state == "new" and (thorough or not journal):
@@ -185,7 +187,15 @@ class Case:
             assert self._state() == "old", self._where()
             assert not leftovers(ROOT), leftovers(ROOT)
             self._everything_reads()
+            if self.operation == "abort":
+                self._says_how_it_ended("old")
         return {"journal": journal, "state": state}
+
+    def _says_how_it_ended(self, state):
+        """A restore that was taken back has one row that says so, however often that was killed, too.
+        The kill may have met the end of it: then it was finished afterwards, and the list has both."""
+        kinds = [row["row"] for row in run_json(0, "list")["rows"]]
+        assert kinds.count("aborted") == 1 if state == "old" else kinds.count("aborted") <= 1 and "restored" in kinds, kinds
 
     def _state(self):
         here = project_picture()

@@ -7,7 +7,7 @@ from ..._typing import TYPE_CHECKING, NamedTuple
 from ...messages import enumerated, plural, printable
 from ...model.checkpoint import Checkpoint
 from ...model.diff import Change, count, counted_changes
-from ...model.history import RESTORE, REVERT, TAKE
+from ...model.history import ABORT, RESTORE, REVERT, TAKE
 from ...model.plan import EDITED, OUTSIDE, Action, Kept, Merged, OutsideEdits, Plan
 from ...store.catalog import Marked
 from .text import RED_BOLD, SHOWN, Line, Part, column_width, cut_to, human_size, styled
@@ -46,6 +46,7 @@ CHANGES_SINCE = "  takes over only what changed there since {}; edits here stay"
 UNDO_KEEPS = "The state before is kept for undo."
 NO_TARGET = RestoreTarget("", None, None)
 _DONE = {"restore": "restored", "revert": "reverted", "take": "taken", "undo": "undone", "redo": "redone", "abort": "taken back"}
+_UNCUT = "  the state before could not be kept, because the disk is full: a turn that runs is shown with these changes"
 _SAYS_WAY_BACK = frozenset({RESTORE, REVERT, TAKE})
 """The operations whose result names the state before. The name of what they did needs no colon."""
 
@@ -81,8 +82,7 @@ def restored_lines(report: "Restored", name: str = "", *, state: str = "", is_in
     yield from _kept_lines(report.kept, report.actions)
     yield from _marked_lines(report.merged)
     yield from _inexact_note(report, state)
-    if report.op in _SAYS_WAY_BACK and report.safety:
-        yield Line(f"  the state before is {report.safety}; casrewind undo goes back to it")
+    yield from _way_back_lines(report)
     if report.tells_agent:
         yield Line("  the agent will be told (hooks.tell_agent)")
     if report.op == "undo" and any(item.reason == EDITED for item in report.kept):
@@ -90,6 +90,15 @@ def restored_lines(report: "Restored", name: str = "", *, state: str = "", is_in
         yield Line(f"  to put those back too: casrewind {more}")
     elif report.op == "undo" and actions:
         yield Line("  casrewind redo takes the undo back")
+
+
+def _way_back_lines(report: "Restored") -> Iterator[Line]:
+    """How to go back to the state before."""
+    if report.op in _SAYS_WAY_BACK and report.safety:
+        yield Line(f"  the state before is {report.safety}; casrewind undo goes back to it")
+    elif report.op == ABORT and report.actions:
+        half = f"  the half-restored state is {report.safety}; casrewind restore {report.safety} goes back to it"
+        yield Line(half if report.safety else _UNCUT)
 
 
 def _why_nothing(report: "Restored") -> str:

@@ -38,7 +38,7 @@ _LEAST_ID, _MOST_ID = 4, 13
 _KINDS = {TYPED: "typed in the client (!)", BACKGROUND: "work in the background of @{}"}
 _DONE = {
     "restored": "restored to {}", "undone": "undone: the restore to {}", "redone": "redone: the restore to {}", "reverted": "reverted {}",
-    "taken": "taken from a copy of {}",
+    "taken": "taken from a copy of {}", "aborted": "taken back: the interrupted restore to {}",
 }  # fmt: skip
 _DONE_FROM = {"taken": "taken from {}", "undone": "undone: taken from {}", "redone": "redone: taken from {}"}
 
@@ -267,7 +267,7 @@ def done_title(
     stands for its prompt."""
     if kind in _DONE_FROM and (place := points[safety].meta.get(TAKEN_FROM) if safety in points else None):
         return _DONE_FROM[kind].format(printable(place.rpartition("/")[2]))
-    if kind in ("undone", "redone") and target in points and points[target].more.op:
+    if kind in ("undone", "redone", "aborted") and target in points and points[target].more.op:
         target = points[target].more.target
     turn = sides.get(target)
     is_before = turn is not None and target == turn.before
