@@ -16,7 +16,7 @@ from ..model import rewind_record as rewinds
 from ..model.checkpoint import TAKEN_FROM
 from ..model.history import RESTORE, Operation
 from ..model.manifest import DIR, Entry
-from ..model.plan import Action, Actions, Kept, Plan
+from ..model.plan import Action, Actions, Kept, OutsideEdits, Plan
 from ..store import packs
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
@@ -56,6 +56,17 @@ def redo(context: Context, *, dry_run: bool = False, confirm: Confirm | None = N
     if not history.redo:
         raise errors.NothingToUndo("nothing to redo: no undo was made since the newest restore")
     return _reverse_step(context, undo_history.REDO, history.redo[-1], everything=False, dry_run=dry_run, confirm=confirm)
+
+
+def edited_since(context: Context, step: undo_history.Step, actions: Iterable[Action]) -> OutsideEdits:
+    """The paths of a plan that reverses all of a step, which are not as the step left them."""
+    left = context.store.plan(step.plan)
+    found = []
+    for action in actions:
+        done = left.get(action.path)
+        if done is not None and plans.is_of_file(action) and not manifest.same_for_restore(action.before, done.after):
+            found.append(action.path)
+    return OutsideEdits(tuple(sorted(found)), (), can_stay=False, is_of_undo=True)
 
 
 def refuse_behind_rewind(context: Context, in_words: StepInWords = lambda _: "an older restore") -> None:

@@ -204,15 +204,21 @@ def test_a_restore_shows_its_plan_asks_once_and_says_what_it_did(wrecked, root, 
         assert picture(root) == first
         await stage.press("escape")
         await stage.shows("restored to 'the beginning'")
-        await stage.press("u", "n", "u")
-        await stage.shows("Undo: ", "Go on?")
+        await stage.press("u")
+        await stage.shows("Undo the restore to ", "Go on?")
+        await stage.press("n")
+        await stage.shows("nothing was changed")
+        await stage.press("u")
+        await stage.shows("Undo the restore to ", "+ new.txt", "Go on?")
         assert picture(root) == first
         await stage.press("y")
         await stage.shows("undone: ", "casrewind redo takes the undo back")
         assert picture(root) == now
         await stage.press("escape")
         await stage.shows("undone: the restore to 'the beginning'")
-        await stage.press("r", "y")
+        await stage.press("r")
+        await stage.shows("Redo the restore to ", "- new.txt", "Go on?")
+        await stage.press("y")
         await stage.shows("redone: ")
         assert picture(root) == first
 
@@ -369,7 +375,7 @@ def test_chosen_hunks_are_restored_and_undone(hunky, casrewind, root, home):
         await stage.shows("Done", "restored to ", "1 path written")
         assert (root / "a.py").read_bytes() == b"".join(wanted) and (root / "b.py").read_bytes() == b"".join(new)
         await stage.press("enter", "u")
-        await stage.shows("Undo: ")
+        await stage.shows("Undo the restore to ")
         await stage.press("y")
         await stage.shows("undone: ")
         assert (root / "a.py").read_bytes() == b"".join(new)

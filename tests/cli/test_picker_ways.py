@@ -1,6 +1,7 @@
 """What else the picker can do: an interrupted restore, an undo of everything, what is damaged in the store."""
 
 import random
+import shutil
 import subprocess
 import sys
 
@@ -53,7 +54,7 @@ def test_an_interrupted_restore_is_said_first_and_finished_or_taken_back(half_do
         await stage.press(key)
         await stage.shows("Done", words)
         await stage.press("enter")
-        await stage.until(lambda text: "interrupted" not in text and "half done" not in text and "2 checkpoints" in text)
+        await stage.until(lambda text: "was interrupted" not in text and "half done" not in text and "checkpoints" in text)
         await stage.press("o")
         await stage.shows("no restore was interrupted here")
 
@@ -89,7 +90,7 @@ def test_undo_keeps_what_was_edited_since_and_says_how_to_have_it_too(casrewind,
     async def story(stage):
         await stage.shows("restored to")
         await stage.press("u")
-        await stage.shows("Undo: take the newest restore back?", "kept, and named")
+        await stage.shows("Undo the restore to ", ": 1 written", "~ b", "left alone: a: edited since", "kept for redo")
         await stage.press("y")
         await stage.shows("Done, not all of it", "left alone: a: edited since")
         assert (root / "a").read_bytes() == b"edited since" and (root / "b").read_bytes() == b"2"
@@ -105,12 +106,61 @@ def test_undo_all_takes_back_what_was_edited_since(root, home, edited):
     async def story(stage):
         await stage.shows("restored to")
         await stage.press("U")
-        await stage.shows("Undo all: take the newest restore back?", "taken back, too")
+        await stage.shows("Undo all: the restore to ", ": 2 written", "~ a", "~ b", "1 of these paths was edited since the restore, and loses that:")
         await stage.press("y")
-        await stage.shows("Done", "undone: ")
+        await stage.shows("Done", "undone: ", "casrewind redo takes the undo back")
 
     run_picker(root, home, story)
     assert picture(root) == edited
+
+
+def test_undo_and_redo_name_what_they_remove_and_change_nothing_before_the_answer(casrewind, root, home):
+    plant(root, {"keep": b"1"})
+    casrewind.json("save")
+    plant(root, {f"src/{name}": b"work" for name in "abc"})
+    casrewind.json("save", "-m", "work")
+    shutil.rmtree(root / "src")
+    casrewind.json("restore", "work", "--yes")
+    restored = picture(root)
+
+    async def story(stage):
+        await stage.shows("restored to")
+        await stage.press("u")
+        await stage.shows("Undo the restore to 'work'", "3 REMOVED", "- src/", "Go on?")
+        await stage.press("d")
+        await stage.shows("-work")
+        await stage.press("escape")
+        await stage.shows("Go on?")
+        assert picture(root) == restored
+        await stage.press("n")
+        await stage.shows("nothing was changed")
+        await stage.press("u")
+        await stage.shows("Go on?")
+        await stage.press("y")
+        await stage.shows("undone: the restore to 'work'", "casrewind redo takes the undo back")
+        assert not (root / "src").exists()
+        await stage.press("escape", "r")
+        await stage.shows("Redo the restore to 'work'", "3 written", "+ src/", "kept for undo")
+        assert not (root / "src").exists()
+        await stage.press("y")
+        await stage.shows("redone: the restore to 'work'", "casrewind undo takes the redo back")
+        assert picture(root) == restored
+
+    run_picker(root, home, story)
+
+
+def test_without_a_restore_undo_and_redo_say_so(casrewind, root, home):
+    plant(root, {"keep": b"1"})
+    casrewind.json("save")
+
+    async def story(stage):
+        await stage.shows("saved")
+        await stage.press("u")
+        await stage.shows("nothing to undo")
+        await stage.press("escape", "r")
+        await stage.shows("nothing to redo")
+
+    run_picker(root, home, story)
 
 
 @pytest.fixture

@@ -217,6 +217,8 @@ def restore_and_print(
         question.print_that_nothing_changed()
         return OK
     done()
+    if report.dry_run:
+        question.find_outside_edits(report.actions)
     is_named = is_titled or (options.typed is not None and not question.target.name)
     if not options.json and report.dry_run:
         print_lines(question.notes)

@@ -1,14 +1,13 @@
 """casrewind undo and redo."""
 
 import os
-import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ... import errors
 from ..._typing import TYPE_CHECKING
-from ...messages import age_in_words, printable
-from ...model.checkpoint import TAKEN_FROM
-from ...model.history import REVERT, Step
+from ...model.history import UNDO, Step
+from ...model.plan import Action, OutsideEdits
+from ..plan.facts import step_in_words
 from ..plan.question import PlanQuestion
 from ..show import restored
 from ..terminal.lines import print_json, print_line
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from ...ops.context import Context
     from ..grammar.command_line import ParsedOptions
     from ..show.shapes import Shape
-
-_SESSION = 8  # characters of a session id in output
 
 
 def undo(context: "Context", options: "ParsedOptions", done: Done) -> int:
@@ -44,16 +41,21 @@ def _list_show_or_do_step(context: "Context", options: "ParsedOptions", done: Do
         return OK
     steps = _steps_of_history(context, options.command)
     if options.command == "undo" and not options.older:
-        undos.refuse_behind_rewind(context, lambda step: _restore_in_words(context, step))
-    step = _restore_in_words(context, steps[-1]) if steps else ""
+        undos.refuse_behind_rewind(context, lambda step: step_in_words(context, step))
+    step = step_in_words(context, steps[-1]) if steps else ""
     title = f"{options.command} {step}".rstrip()
     is_asked = bool(steps) and not options.dry_run and must_ask_or_raise(options, CHANGES)
     if steps:
         _refuse_step_of_other_session(context, options.command, steps[-1])
     anchor = steps[-1].safety if steps else ""
+
+    def later(actions: Iterable[Action]) -> OutsideEdits:
+        return undos.edited_since(context, steps[-1], actions)
+
     question = PlanQuestion(
         context, options, done, lambda: title, is_asked=is_asked, anchor=anchor, what=options.command,
-        target=restored.RestoreTarget(step, None, None),
+        target=restored.RestoreTarget(step, None, None), later=later if which.get("everything") and steps else None,
+        kept=restored.REDO_KEEPS if options.command == UNDO else restored.UNDO_KEEPS,
     )  # fmt: skip
     change = undos.undo if options.command == "undo" else undos.redo
     return restore_and_print(
@@ -68,7 +70,7 @@ def _refuse_step_of_other_session(context: "Context", command: str, step: Step) 
     made = context.store.checkpoint(step.safety)
     if own and made is not None and made.more.by_session not in ("", own):
         raise errors.NothingToUndo(
-            f"nothing was changed: {_restore_in_words(context, step)} is of another session",
+            f"nothing was changed: {step_in_words(context, step)} is of another session",
             f"a person takes it back in a terminal: "
             f"casrewind {command}"
         )
@@ -81,7 +83,7 @@ def _print_steps(context: "Context", options: "ParsedOptions") -> None:
         print_json({"steps": [_step_json(context, step) for step in steps]})
         return
     for number, step in enumerate(steps, 1):
-        print_line(f"{number:>3}  {options.command} {_restore_in_words(context, step)}")
+        print_line(f"{number:>3}  {options.command} {step_in_words(context, step)}")
     if not steps:
         print_line(f"nothing to {options.command}")
 
@@ -89,22 +91,6 @@ def _print_steps(context: "Context", options: "ParsedOptions") -> None:
 def _steps_of_history(context: "Context", command: str) -> Sequence[Step]:
     history = context.store.history(context.root.key)
     return history.undo if command == "undo" else history.redo
-
-
-def _restore_in_words(context: "Context", step: Step) -> str:
-    """The restore of a step in words: the restore to 'it works' (03:43, 30 min ago)."""
-    store = context.store
-    target, made = store.checkpoint(step.target), store.checkpoint(step.safety)
-    where = restored.name_of(target, store.marks(step.target)) if target is not None else printable(step.target)
-    when = ""
-    if made is not None:
-        by = f", by {made.more.by_agent} {printable(made.more.by_session[:_SESSION])}" if made.more.by_session else ""
-        when = f" ({time.strftime('%H:%M', time.localtime(made.created_ns // 1_000_000_000))}, {age_in_words(made.created_ns)}{by})"
-    if made is not None and made.meta.get(TAKEN_FROM):
-        return f"what was taken from {printable(os.path.basename(made.meta[TAKEN_FROM]))}{when}"
-    if made is not None and made.more.op == REVERT and target is not None:
-        return f'the revert of "{restored.first_words(target.prompt)}"{when}'
-    return f"the restore to {where}{when}"
 
 
 def _step_json(context: "Context", step: Step) -> "Shape":

@@ -16,7 +16,6 @@ from .timeline import BOTH, CHAT, CODE, ActionResult, ChosenParts
 from .view import PickerView
 from .widgets import YES, Dialog, PatchDialog, Question
 
-_KEPT = "What was edited since is kept, and named."
 _KEEP = (KEEP_EDITS, "keep my edits")
 _PATCH = ("d", "patch")
 
@@ -159,16 +158,13 @@ class PickerActions:
 
     def undo(self, everything: bool) -> None:  # noqa: FBT001 - textual's way to call it
         """Undo the newest restore."""
-        if self.offer_to_resume():
-            return
-        kept = "What was edited since is taken back, too; redo brings it back." if everything else _KEPT
-        question = f"Undo{' all' if everything else ''}: take the newest restore back?"
-        self._ask_then_run(question, [kept], "undoing", {"y": lambda: self.reader.model.undo(everything=everything)}, YES)
+        if not self.offer_to_resume():
+            self._start_action("planning", lambda: self.reader.model.undo(self.ask, everything=everything))
 
     def redo(self) -> None:
         """Redo the newest undo."""
         if not self.offer_to_resume():
-            self._ask_then_run("Redo: take the newest undo back?", [_KEPT], "redoing", {"y": self.reader.model.redo}, YES)
+            self._start_action("planning", lambda: self.reader.model.redo(self.ask))
 
     def resume(self) -> None:
         """Continue or abort an interrupted restore."""

@@ -14,6 +14,7 @@ from ...messages import age_in_words, plural, printable
 from ...model import diff as diffs
 from ...model.checkpoint import MANUAL, SAFETY, Checkpoint
 from ...model.diff import Change
+from ...model.history import Step
 from ...model.manifest import FILE
 from ...model.plan import NO_EDITS, Plan
 from ...model.turn_records import Outside, Reset, Row, SavedRow, Turn
@@ -30,12 +31,13 @@ from ...ops.newest_turns import NewestTurns, read_all, read_some
 from ...ops.outside_edits import edited_outside
 from ...ops.turn_view import TurnView
 from ...store.catalog import Marked
-from ..plan.facts import branches_in_words, lost_rules, target_of, turn_title
+from ..plan.facts import branches_in_words, lost_rules, step_in_words, target_of, turn_title
 from ..plan.hunks import edit_with_hunks, edit_without_hunks
 from ..show.changes import entry_details, unclear_notes
 from ..show.pinned import marking_lines
 from ..show.restored import (
     NO_TARGET,
+    REDO_KEEPS,
     UNDO_KEEPS,
     RestoreTarget,
     foreign_lines,
@@ -377,13 +379,39 @@ class TimelineModel:
     def _rewind_to(self, point: Checkpoint, **options: Any) -> rewind.Rewound:  # those of to_checkpoint
         return rewind.rewind_to_checkpoint(self._context, point, **options)
 
-    def undo(self, *, everything: bool = False) -> ActionResult:
-        """Undo the newest restore. `everything` also undoes later edits."""
-        return _restore_result(undos.undo(self._context, everything=everything))
+    def undo(self, ask: Ask, *, everything: bool = False) -> ActionResult:
+        """Undo the newest restore after `ask` returns YES. `everything` also undoes later edits. Raises Declined and others."""
+        steps = self._context.store.history(self._context.root.key).undo
+        step = steps[-1] if steps else None
+        title = "Undo all:" if everything else "Undo"
+        report = undos.undo(
+            self._context, everything=everything, confirm=self._confirm_step(step, title, REDO_KEEPS, ask, everything=everything)
+        )
+        return self._step_result(report, step)
 
-    def redo(self) -> ActionResult:
-        """Redo the newest undo."""
-        return _restore_result(undos.redo(self._context))
+    def redo(self, ask: Ask) -> ActionResult:
+        """Redo the newest undo after `ask` returns YES. Raises Declined and others."""
+        steps = self._context.store.history(self._context.root.key).redo
+        step = steps[-1] if steps else None
+        report = undos.redo(self._context, confirm=self._confirm_step(step, "Redo", UNDO_KEEPS, ask))
+        return self._step_result(report, step)
+
+    def _confirm_step(self, step: Step | None, title: str, kept: str, ask: Ask, *, everything: bool = False) -> "restores.Confirm":
+        """Asks with the plan that undo and redo show on the terminal."""
+
+        def confirm(plan: Plan) -> bool:
+            assert step is not None
+            notes = list(unprotected_lines(lost_rules(self._context, plan.actions)))
+            later = undos.edited_since(self._context, step, plan.actions) if everything else NO_EDITS
+            title_line = headline(f"{title} {step_in_words(self._context, step)}", plan)
+            lines = [*plan_lines(plan), *outside_lines(later)]
+            return bool(ask(Proposal(title_line, lines, notes, kept, lambda: self._plan_patch(plan, {}))))
+
+        return confirm
+
+    def _step_result(self, report: "Restored", step: Step | None) -> ActionResult:
+        name = "" if step is None else step_in_words(self._context, step)
+        return _restore_result(report, RestoreTarget(name, None, None))
 
     def pin(self, point: str, marked: Marked) -> ActionResult:
         """Pin the checkpoint, or unpin it."""

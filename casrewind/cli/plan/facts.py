@@ -1,6 +1,7 @@
 """What is looked up for the plan of a restore: its target in words, the branches, and the rules that it takes back."""
 
 import os
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 
@@ -8,7 +9,8 @@ from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...gitignore.rules import can_protect_ignored_paths
 from ...messages import age_in_words, printable
-from ...model.checkpoint import Checkpoint
+from ...model.checkpoint import TAKEN_FROM, Checkpoint
+from ...model.history import REVERT, Step
 from ...model.plan import Action
 from ...ops import lookup
 from ...ops.checkpoint_names import ReferencePlace
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from ...model.turn_records import Turn
     from ...ops.inclusion import LostRule
     from ...remote.push import Unsent
+
+
+_SESSION = 8  # characters of a session id in output
 
 
 def find_unsent(context: Context) -> "Unsent | None":
@@ -71,6 +76,22 @@ def _turn_beside(context: Context, point: Checkpoint) -> "Turn | None":
         turn = view.turn_of(point.id)
         return turn if turn is not None and point.id in (turn.before, turn.after) else None
     return None
+
+
+def step_in_words(context: "Context", step: Step) -> str:
+    """The restore of a step in words: the restore to 'it works' (03:43, 30 min ago)."""
+    store = context.store
+    target, made = store.checkpoint(step.target), store.checkpoint(step.safety)
+    where = name_of(target, store.marks(step.target)) if target is not None else printable(step.target)
+    when = ""
+    if made is not None:
+        by = f", by {made.more.by_agent} {printable(made.more.by_session[:_SESSION])}" if made.more.by_session else ""
+        when = f" ({time.strftime('%H:%M', time.localtime(made.created_ns // 1_000_000_000))}, {age_in_words(made.created_ns)}{by})"
+    if made is not None and made.meta.get(TAKEN_FROM):
+        return f"what was taken from {printable(os.path.basename(made.meta[TAKEN_FROM]))}{when}"
+    if made is not None and made.more.op == REVERT and target is not None:
+        return f'the revert of "{first_words(target.prompt)}"{when}'
+    return f"the restore to {where}{when}"
 
 
 def branches_in_words(context: Context, point: Checkpoint) -> str:

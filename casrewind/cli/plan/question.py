@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from ..._typing import TYPE_CHECKING
 from ...messages import printable
 from ...model.checkpoint import Checkpoint
-from ...model.plan import NO_EDITS, Action, Plan
+from ...model.plan import NO_EDITS, Action, OutsideEdits, Plan
 from ...ops.restore import EditsKept, NewKeeper
 from ..show import restored
 from ..show.text import PIPED, Line
@@ -53,11 +53,13 @@ class PlanQuestion:
         moved: str = "",
         notes: Iterable[Line] = (),
         explanation: Line | None = None,
+        later: Callable[[Iterable[Action]], OutsideEdits] | None = None,
+        kept: str = restored.UNDO_KEEPS,
     ) -> None:
         """`is_shown`: the plan is printed without a question. `target` names the result. `moved`: says that numbers moved, or
         "". `since`: the checkpoint to go back to, if edits after it are to be named. `anchor` and `what`: see
         typed.code_of; by default the anchor is `since`. `notes`: what else stands above the plan. `explanation`: the
-        first line below its title."""
+        first line below its title. `later`: finds the edits that an undo of everything takes back. `kept`: what a yes preserves."""
         self._context, self._options, self._done, self._title = context, options, done, title
         self._is_asked, self._is_shown, self._since, self._what = is_asked, is_shown and not options.json, since, what
         self._anchor = anchor or ("" if since is None else since.id)
@@ -66,6 +68,7 @@ class PlanQuestion:
         self.keep_edits = since is not None and keeps_edits(options)
         self.outside = NO_EDITS
         self.target, self._moved, self.notes, self._explanation = target, moved, tuple(notes), explanation
+        self._later, self._kept = later, kept
 
     @property
     def keeper(self) -> NewKeeper | None:
@@ -93,7 +96,7 @@ class PlanQuestion:
             return True
         may_keep = bool(self.outside.proved) and self.outside.can_stay and not self.keep_edits
         details = self._lines_below_title(plan, strange, KEEP_EDITS)
-        answer = ask_about_plan(Proposal(title, details, notes, restored.UNDO_KEEPS, lambda: self._patch_of_plan(plan), may_keep))
+        answer = ask_about_plan(Proposal(title, details, notes, self._kept, lambda: self._patch_of_plan(plan), may_keep))
         if answer == KEEP_EDITS:
             self.keep_edits, self.outside = True, NO_EDITS
             raise EditsKept
@@ -119,8 +122,10 @@ class PlanQuestion:
         return "" if self._is_asked or self._is_shown else self._title()
 
     def find_outside_edits(self, actions: Iterable[Action]) -> None:
-        """Look up which of these actions take back edits made outside of a turn."""
-        if self._since is not None and not self.keep_edits:
+        """Look up which of these actions take back edits made outside of a turn, or since what is undone."""
+        if self._later is not None:
+            self.outside = self._later(actions)
+        elif self._since is not None and not self.keep_edits:
             from ...ops.outside_edits import edited_outside
 
             self.outside = edited_outside(self._context, self._since, actions)

@@ -7,7 +7,7 @@ from ..._typing import TYPE_CHECKING, NamedTuple
 from ...messages import enumerated, plural, printable
 from ...model.checkpoint import Checkpoint
 from ...model.diff import Change, count, counted_changes
-from ...model.history import ABORT, RESTORE, REVERT, TAKE
+from ...model.history import ABORT, REDO, RESTORE, REVERT, TAKE
 from ...model.plan import EDITED, OUTSIDE, Action, Kept, Merged, OutsideEdits, Plan
 from ...store.catalog import Marked
 from .text import RED_BOLD, SHOWN, Line, Part, column_width, cut_to, human_size, styled
@@ -44,6 +44,7 @@ EDITS_STAY = Line("  takes back only what turns changed since then; your edits s
 EDITS_HERE_STAY = "  takes over only what {} changed since both were equal; edits here stay"
 CHANGES_SINCE = "  takes over only what changed there since {}; edits here stay"
 UNDO_KEEPS = "The state before is kept for undo."
+REDO_KEEPS = "The state before is kept for redo."
 NO_TARGET = RestoreTarget("", None, None)
 _DONE = {"restore": "restored", "revert": "reverted", "take": "taken", "undo": "undone", "redo": "redone", "abort": "taken back"}
 _UNCUT = "  the state before could not be kept, because the disk is full: a turn that runs is shown with these changes"
@@ -96,6 +97,8 @@ def _way_back_lines(report: "Restored") -> Iterator[Line]:
     """How to go back to the state before."""
     if report.op in _SAYS_WAY_BACK and report.safety:
         yield Line(f"  the state before is {report.safety}; casrewind undo goes back to it")
+    elif report.op == REDO and report.actions:
+        yield Line("  casrewind undo takes the redo back")
     elif report.op == ABORT and report.actions:
         half = f"  the half-restored state is {report.safety}; casrewind restore {report.safety} goes back to it"
         yield Line(half if report.safety else _UNCUT)
@@ -236,9 +239,11 @@ def outside_lines(found: OutsideEdits, option_that_keeps: str = OPTION) -> Itera
     it can be had."""
     if found.proved:
         were, lose = ("was", "loses") if len(found.proved) == 1 else ("were", "lose")
-        since = "here" if found.is_of_machine else "since then"
-        yield Line(f"  {len(found.proved):,} of these paths {were} edited outside of a turn {since}, and {lose} that:")
+        since = f"outside of a turn {'here' if found.is_of_machine else 'since then'}" if not found.is_of_undo else "since the restore"
+        yield Line(f"  {len(found.proved):,} of these paths {were} edited {since}, and {lose} that:")
         yield Line(f"    {first_names(found.proved)}")
+        if found.is_of_undo:
+            yield Line("  (undo without --all keeps them; casrewind redo brings them back)")
         if option_that_keeps and found.can_stay:
             yield Line(f"  ({option_that_keeps} keeps them; casrewind undo brings everything back)")
     if found.possible:
