@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than 
     from .model.diff import Change, Counts
     from .model.domain import Domain, RuleRef, Skip
     from .model.history import Operation
+    from .model.lost_work import OnlyCopy
     from .model.manifest import Entry
     from .model.plan import Action, Kept, Merged, Plan
     from .model.retention import Dropped, Limits
@@ -91,6 +92,7 @@ __all__ = [
     "Merged",
     "Moved",
     "NothingToUndo",
+    "OnlyCopy",
     "Operation",
     "PathChange",
     "PathUsage",
@@ -144,6 +146,7 @@ _ROOMS = {
     "model.domain": "Domain RuleRef Skip",
     "model.history": "Operation",
     "model.manifest": "Entry",
+    "model.lost_work": "OnlyCopy",
     "model.plan": "Action Kept Merged Plan",
     "model.retention": "Dropped Limits",
     "model.turn_records": "Turn",

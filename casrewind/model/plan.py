@@ -16,6 +16,7 @@ from .. import errors
 from .._typing import NamedTuple, overload
 from . import paths
 from .diff import Captured, Change
+from .lost_work import OnlyCopy
 from .manifest import DIR, LINK, PURGED, Entry, decode_entry, encode_entry
 
 MAGIC = b"CRP1"
@@ -69,21 +70,6 @@ class Merged(NamedTuple):
     is_yours: bool = False
     is_taken_over: bool = False
     machine: str = ""
-
-
-class OutsideEdits(NamedTuple):
-    """Paths of a plan with edits of a person, sorted. `proved`: edited outside of all turns. `possible`: others that a turn
-    without a seen end changed; what was edited behind it counts as its work. `can_stay`: a restore can keep them.
-    `is_of_machine`: the target is another machine's. `is_of_undo`: they were edited since the restore, by whomever."""
-
-    proved: tuple[bytes, ...]
-    possible: tuple[bytes, ...]
-    can_stay: bool = True
-    is_of_machine: bool = False
-    is_of_undo: bool = False
-
-
-NO_EDITS = OutsideEdits((), ())
 
 
 class Actions(Sequence[Action]):
@@ -160,11 +146,13 @@ class Actions(Sequence[Action]):
 
 
 class Plan(NamedTuple):
-    """The actions, sorted by path, the paths left unchanged, and the files that a revert merges."""
+    """The actions, sorted by path, the paths left unchanged, and the files that a revert merges. `only_copies`: among the
+    removed files."""
 
     actions: Sequence[Action]
     kept: tuple[Kept, ...]
     merged: tuple[Merged, ...] = ()
+    only_copies: tuple[OnlyCopy, ...] = ()
 
 
 def build_plan(changes: Iterable[Change], why_unknown: Captured, scope: Sequence[bytes] = ()) -> Plan:

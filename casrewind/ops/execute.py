@@ -17,6 +17,7 @@ from ..model import diff as diffs
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
 from ..model.history import Operation
+from ..model.lost_work import OnlyCopy
 from ..model.manifest import FILE, Entry
 from ..model.plan import Action, Actions, Kept, Merged, content_differs
 from ..store import packs
@@ -65,6 +66,8 @@ class Restored(NamedTuple):
     """Of `materialise`: the paths and bytes of the ignored files that were copied into each."""
     commit: str = ""
     """Of `materialise`: the commit that the checkpoint notes, or ""."""
+    only_copies: tuple[OnlyCopy, ...] = ()
+    """Removed files that may be the only copies of ignored files. `safety` has them, and is pinned."""
 
     @property
     def exact(self) -> bool:
@@ -119,7 +122,7 @@ def publish_safety_checkpoint(
     scan = now.scan._replace(tree=now.tree)
     meta = ((checkpoints.TAKEN_FROM, printable(report.taken_from)),) if report.taken_from else ()
     more = checkpoints.Circumstances(op=report.op, target=operation.target, meta=meta)
-    moment = save.Moment(checkpoints.SAFETY, f"before {report.op} of {operation.target}", more=more)
+    moment = save.Moment(checkpoints.SAFETY, f"before {report.op} of {operation.target}", more=more, pin=bool(report.only_copies))
     draft = save.draft_checkpoint(context, writer, moment, scan, head, counts)
     # the record of the operation follows: one commit of the index for both, unless the operation reads what it has made itself
     own = writer.unpublished()

@@ -9,8 +9,9 @@ from collections.abc import Iterable
 
 from .. import errors
 from ..model.checkpoint import Checkpoint
+from ..model.lost_work import NO_EDITS, OutsideEdits
 from ..model.manifest import Finder, same_for_restore
-from ..model.plan import NO_EDITS, Action, OutsideEdits, is_of_file
+from ..model.plan import Action, is_of_file
 from ..model.turn_records import Outside, Reset, Row, Turn, is_of_person
 from .context import Context
 from .newest_turns import read_turns_since

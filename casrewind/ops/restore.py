@@ -109,6 +109,7 @@ def restore(
 def plan_without_changes(context: Context, prepared: Prepared) -> Restored:
     """What would be done. Publishes and changes nothing. Raises as the operation would."""
     report, now = prepared(DryRunWriter(context.store.read, context.store.read_many))
+    report = _with_only_copies(context, now, report)
     preflight.check_and_add_parent_modes(context, now, report.actions)
     return report._replace(dry_run=True)
 
@@ -117,7 +118,8 @@ def confirm_and_execute(
     context: Context, writer: StoreWriter, operation: Operation, report: Restored, now: CapturedState, confirm: Confirm | None
 ) -> Restored:
     """Execute the actions of a report if the user confirms them, else raise Declined."""
-    if confirm is not None and not confirm(Plan(report.actions, report.kept, report.merged)):
+    report = _with_only_copies(context, now, report)
+    if confirm is not None and not confirm(Plan(report.actions, report.kept, report.merged, report.only_copies)):
         raise Declined
     if report.merged:
         from .compare import refuse_files_changed_since_merge
@@ -126,6 +128,16 @@ def confirm_and_execute(
         report = report._replace(actions=plans.with_times(report.actions, {item.path for item in report.merged}, time.time_ns()))
     actions = preflight.check_and_add_parent_modes(context, now, report.actions)  # only now: the user may confirm late
     return execute(context, writer, operation, report, now, actions)
+
+
+def _with_only_copies(context: Context, now: CapturedState, report: Restored) -> Restored:
+    """A report with the files that may be the only copies of ignored ones. What an undo removes came from a checkpoint."""
+    removed = [action for action in report.actions if action.after is None]
+    if not removed or report.op == history.UNDO:
+        return report
+    from .only_copies import find_only_copies
+
+    return report._replace(only_copies=find_only_copies(context, now, report.target, removed))
 
 
 def _plan_from_target(

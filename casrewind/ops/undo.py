@@ -15,8 +15,9 @@ from ..model import plan as plans
 from ..model import rewind_record as rewinds
 from ..model.checkpoint import TAKEN_FROM
 from ..model.history import RESTORE, Operation
+from ..model.lost_work import OutsideEdits
 from ..model.manifest import DIR, Entry
-from ..model.plan import Action, Actions, Kept, OutsideEdits, Plan
+from ..model.plan import Action, Actions, Kept, Plan
 from ..store import packs
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter

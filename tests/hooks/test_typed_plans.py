@@ -1,5 +1,6 @@
 """`/casrewind ...` in a client: what changes files is shown first, and done when it is typed again with the plan's code."""
 
+import os
 import re
 
 import pytest
@@ -9,7 +10,7 @@ from support.picture import picture
 from support.sample_start import by_turns
 from support.trees import plant
 
-from .test_back_turns import Conversation, processes  # noqa: F401 - a fixture
+from .test_back_turns import Conversation, line, processes  # noqa: F401 - a fixture
 
 
 @pytest.fixture
@@ -129,6 +130,23 @@ def test_else_the_smallest_step_is_planned_too(shop, root, why):
         if why in (f"a person's {'edit' if name == 'till.py' else 'file'}",):
             assert f"outside of a turn since then, and loses that:\n    {name}\n" in plan
     assert ("outside of a turn" in plan) == (why.startswith("a person's") or why == "an older turn")
+
+
+def test_a_turn_that_moved_an_ignored_file_is_no_smallest_step(shop, root):
+    first, _ = shop
+    plant(root, {".gitignore": b".env\n", ".env": b"TOKEN=1\n"})
+    first.turn("ask something")
+    first.number += 1
+    told = {"session_id": first.session, "transcript_path": str(first.path), "prompt_id": f"{first.session}-p{first.number}"}
+    first.client.send(first.client.payload("UserPromptSubmit.prompt", prompt="tidy up", **told), **first.variables)
+    with first.path.open("ab") as file:
+        file.write(line(first.session, first.number, "tidy up", f"{first.session}-{first.number - 1}"))
+    os.rename(root / ".env", root / "env.txt")
+    first.client.send(first.client.payload("Stop.plain", **told), **first.variables)
+    plan = typed(first, "/casrewind back")
+    assert "  - env.txt" in plan and "  env.txt may be your .env; casrewind include .env protects it\n" in plan and (root / "env.txt").exists()
+    done = typed(first, line_of(plan))
+    assert not (root / "env.txt").exists() and "may have the only copy of env.txt: it is pinned" in done
 
 
 def test_only_the_conversation_goes_back_at_once(shop, root):

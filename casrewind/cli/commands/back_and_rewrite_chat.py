@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ... import errors, launch
 from ..._typing import TYPE_CHECKING
 from ...messages import age_in_words, printable
-from ...model.plan import NO_EDITS
+from ...model.lost_work import NO_EDITS
 from ...ops import conversation, lookup, rewind
 from ...ops import restore as restores
 from ...ops.context import Context

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from ... import errors, launch
 from ..._typing import TYPE_CHECKING
 from ...messages import enumerated, printable
-from ...model.plan import NO_EDITS
+from ...model.lost_work import NO_EDITS
 from ...ops import restore as restores
 from ...ops.execute import Restored
 from ..plan.facts import branches_in_words, lost_rules, target_of

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...model.history import UNDO, Step
-from ...model.plan import Action, OutsideEdits
+from ...model.lost_work import OutsideEdits
+from ...model.plan import Action
 from ..plan.facts import step_in_words
 from ..plan.question import PlanQuestion
 from ..show import restored

@@ -15,8 +15,9 @@ from ...model import diff as diffs
 from ...model.checkpoint import MANUAL, SAFETY, Checkpoint
 from ...model.diff import Change
 from ...model.history import Step
+from ...model.lost_work import NO_EDITS
 from ...model.manifest import FILE
-from ...model.plan import NO_EDITS, Plan
+from ...model.plan import Plan
 from ...model.turn_records import Outside, Reset, Row, SavedRow, Turn
 from ...ops import compare, conversation, lookup, pins, rewind
 from ...ops import restore as restores
@@ -384,10 +385,8 @@ class TimelineModel:
         steps = self._context.store.history(self._context.root.key).undo
         step = steps[-1] if steps else None
         title = "Undo all:" if everything else "Undo"
-        report = undos.undo(
-            self._context, everything=everything, confirm=self._confirm_step(step, title, REDO_KEEPS, ask, everything=everything)
-        )
-        return self._step_result(report, step)
+        confirm = self._confirm_step(step, title, REDO_KEEPS, ask, everything=everything)
+        return self._step_result(undos.undo(self._context, everything=everything, confirm=confirm), step)
 
     def redo(self, ask: Ask) -> ActionResult:
         """Redo the newest undo after `ask` returns YES. Raises Declined and others."""

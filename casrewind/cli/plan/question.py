@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from ..._typing import TYPE_CHECKING
 from ...messages import printable
 from ...model.checkpoint import Checkpoint
-from ...model.plan import NO_EDITS, Action, OutsideEdits, Plan
+from ...model.lost_work import NO_EDITS, OutsideEdits
+from ...model.plan import Action, Plan
 from ...ops.restore import EditsKept, NewKeeper
 from ..show import restored
 from ..show.text import PIPED, Line
@@ -165,7 +166,7 @@ class PlanQuestion:
         from ...ops.outside_edits import is_of_turn_alone
 
         assert self._typed is not None
-        if not self._typed.is_smallest or self._since is None or strange or plan.kept:
+        if not self._typed.is_smallest or self._since is None or strange or plan.kept or plan.only_copies:
             return False
         if sum(restored.written_and_removed(plan.actions)) > MOST_UNASKED:
             return False

@@ -8,7 +8,8 @@ from ...messages import enumerated, plural, printable
 from ...model.checkpoint import Checkpoint
 from ...model.diff import Change, count, counted_changes
 from ...model.history import ABORT, REDO, RESTORE, REVERT, TAKE
-from ...model.plan import EDITED, OUTSIDE, Action, Kept, Merged, OutsideEdits, Plan
+from ...model.lost_work import OnlyCopy, OutsideEdits
+from ...model.plan import EDITED, OUTSIDE, Action, Kept, Merged, Plan
 from ...store.catalog import Marked
 from .text import RED_BOLD, SHOWN, Line, Part, column_width, cut_to, human_size, styled
 
@@ -60,7 +61,7 @@ def restored_lines(report: "Restored", name: str = "", *, state: str = "", is_in
     if report.dry_run and report.op != "materialise":
         would = "take" if report.op == TAKE else "restore"
         yield Line(f"would {would} {plural(wrote, 'path')} and remove {removed}; {plural(report.unchanged, 'path')} would stay")
-        yield from plan_lines(Plan(report.actions, report.kept, report.merged))
+        yield from plan_lines(Plan(report.actions, report.kept, report.merged, report.only_copies))
         yield from _inexact_note(report, state)
         return
     verb = _DONE.get(report.op, "written")
@@ -97,9 +98,12 @@ def _way_back_lines(report: "Restored") -> Iterator[Line]:
     """How to go back to the state before."""
     if report.op in _SAYS_WAY_BACK and report.safety:
         yield Line(f"  the state before is {report.safety}; casrewind undo goes back to it")
-    elif report.op == REDO and report.actions:
+    if report.only_copies and report.safety:
+        names = first_names([item.path for item in report.only_copies])
+        yield Line(f"  {report.safety} may have the only copy of {names}: it is pinned (casrewind unpin releases it)")
+    if report.op == REDO and report.actions:
         yield Line("  casrewind undo takes the redo back")
-    elif report.op == ABORT and report.actions:
+    if report.op == ABORT and report.actions:
         half = f"  the half-restored state is {report.safety}; casrewind restore {report.safety} goes back to it"
         yield Line(half if report.safety else _UNCUT)
 
@@ -167,6 +171,21 @@ def plan_lines(plan: Plan) -> Iterator[Line]:
         if len(side) > SHOWN:
             yield Line(f"  ... and {len(side) - SHOWN:,} more; --dry-run --json lists all of them")
     yield from _kept_lines(plan.kept)
+    yield from _only_copy_lines(plan.only_copies)
+
+
+def _only_copy_lines(found: Sequence[OnlyCopy]) -> Iterator[Line]:
+    """The removed files that may be ignored ones, which no checkpoint had."""
+    import shlex
+
+    for item in found[:_OUTSIDE]:
+        path, source = printable(item.path), printable(item.source)
+        if source:
+            yield Line(f"  {path} may be your {source}; casrewind include {shlex.quote(source)} protects it")
+        else:
+            yield Line(f"  {path} may be a file of yours that was ignored; no older checkpoint has it")
+    if len(found) > _OUTSIDE:
+        yield Line(f"  ... and {len(found) - _OUTSIDE:,} more files that may be ignored ones; --json lists them")
 
 
 def _merged_lines(row: "Row", item: Merged) -> Iterator[Line]:
@@ -342,6 +361,9 @@ def restored_json(
         "turn": target.turn,
         "target_made_at": made_at,
         "dry_run": report.dry_run,
+        "only_copies": [
+            {**shapes.path(item.path), "source": item.source.decode("utf-8", "replace") or None} for item in report.only_copies
+        ],
         "changes": [_change_shape(found, merged.get(found.path)) for found in counted_changes(changes)],
     }
 
