@@ -398,9 +398,15 @@ class Workspace:
         changed; if it returns False, Declined is raised. Raises AgentError (no session, too few prompts, a client that
         runs), CheckpointNotFound, else as `restore`. Files are restored first: if that fails, the session is unchanged.
         """
-        from .ops import conversation, rewind
+        from .ops import back_without_chat, conversation, rewind
 
-        found = conversation.find_prompt(self._context, target, session)
+        try:
+            found = conversation.find_prompt(self._context, target, session)
+        except errors.AgentError:
+            alone = None if chat or in_place else back_without_chat.find_turn(self._context, target, session)
+            if alone is None:
+                raise
+            return back_without_chat.back(self._context, *alone, confirm=confirm)
         return rewind.back(self._context, found, both=files, chat=chat, in_place=in_place, nearest=nearest, confirm=confirm)
 
     def fork(

@@ -179,7 +179,7 @@ def back(
         point, said = _checkpoint_of_prompt(context, goal, nearest=nearest, choose=choose)
         notes += said
         own = conversations.own_sessions(conversation, goal.points)
-        restored, foreign = _restore_and_find_foreign(context, point, own, dry_run=dry_run, keeper=keeper, confirm=confirm)
+        restored, foreign = restore_and_find_foreign(context, point, own, dry_run=dry_run, keeper=keeper, confirm=confirm)
         if not chat:
             return Rewound(None, (), restored, foreign, notes, dry_run=dry_run, transcript="")
     made = None if dry_run else _write_and_record(context, conversation, cut, point, restored, in_place=in_place)
@@ -212,7 +212,7 @@ def rewind_to_checkpoint(
     foreign: tuple[bytes, ...] = ()
     if both:
         own = conversations.own_sessions(conversation, conversations.checkpoints_of_prompts(conversation, everything))
-        restored, foreign = _restore_and_find_foreign(
+        restored, foreign = restore_and_find_foreign(
             context, point, own, scope=scope, dry_run=dry_run, skip_damaged=skip_damaged, keeper=keeper, confirm=confirm
         )
     notes = () if is_foreign else _notes_for_user(context, conversation)
@@ -337,7 +337,7 @@ def _notes_for_user(context: Context, conversation: Conversation) -> tuple[str, 
     return tuple(notes)
 
 
-def _restore_and_find_foreign(
+def restore_and_find_foreign(
     context: Context,
     point: Checkpoint,
     own: frozenset[str],

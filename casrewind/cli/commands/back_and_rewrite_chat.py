@@ -9,7 +9,7 @@ from ... import errors, launch
 from ..._typing import TYPE_CHECKING
 from ...messages import age_in_words, printable
 from ...model.lost_work import NO_EDITS
-from ...ops import conversation, lookup, rewind
+from ...ops import back_without_chat, conversation, lookup, rewind
 from ...ops import restore as restores
 from ...ops.context import Context
 from ...ops.conversation import RewindTarget
@@ -54,7 +54,10 @@ def back(context: Context, options: "ParsedOptions", done: Done) -> int:
     if isinstance(options.prompt, str):
         return _back_on_other_machine(context, options, options.prompt, done)
     preferred = os.environ.get("CASREWIND_SESSION", "")
-    target = conversation.find_prompt(context, options.prompt, options.session or "", preferred)
+    try:
+        target = conversation.find_prompt(context, options.prompt, options.session or "", preferred)
+    except errors.AgentError as error:
+        return _back_without_conversation(context, options, done, error)
     changes = (files and target.was_seen) or options.in_place
     moved = "" if options.prompt is None or options.dry_run else Words(context, options).why_numbers_moved(f"@{options.prompt}")
     asking = not options.dry_run and _needs_agreement(options, target, moved, changes=changes)
@@ -86,6 +89,31 @@ def back(context: Context, options: "ParsedOptions", done: Done) -> int:
             print_line("nothing was changed")
             return OK
     return _rewind_and_report(rewinding, options, done, question, target)
+
+
+def _back_without_conversation(context: Context, options: "ParsedOptions", done: Done, error: errors.AgentError) -> int:
+    """casrewind back --code, if the conversation cannot be had: it was not asked for. Raises `error` if it was."""
+    if options.what == "chat":
+        raise error
+    preferred = os.environ.get("CASREWIND_SESSION", "")
+    found = back_without_chat.find_turn(context, options.prompt, options.session or "", preferred)
+    if found is None:
+        raise error
+    if options.what == "both":
+        number = "" if options.prompt is None else f" {options.prompt}"
+        raise errors.AgentError(error.problem, f"casrewind back{number} --code takes the files back") from error
+    turn, point = found
+    target, moved = target_of(context, point), ""
+    if options.prompt is not None and not options.dry_run:
+        moved = Words(context, options).why_numbers_moved(f"@{turn.n}")
+    question = PlanQuestion(
+        context, options, done, lambda: f"back {target.name}{branches_in_words(context, point)}", target=target, since=point, moved=moved,
+        is_asked=not options.dry_run and (must_ask_or_raise(options, "changes anything") or bool(moved)), what=f"back --code {turn.id}",
+    )  # fmt: skip
+    return _rewind_and_report(
+        lambda: back_without_chat.back(context, turn, point, dry_run=options.dry_run, keeper=question.keeper, confirm=question),
+        options, done, question,
+    )  # fmt: skip
 
 
 def _back_on_other_machine(context: Context, options: "ParsedOptions", word: str, done: Done) -> int:

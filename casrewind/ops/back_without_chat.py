@@ -1,0 +1,39 @@
+"""Takes the files back to before a turn whose conversation cannot be had: its client has none that can be read, or it is gone.
+
+The danger prevented here: who asks for the files alone is refused for want of a conversation, and does not get them back.
+"""
+
+from ..model.checkpoint import Checkpoint
+from ..model.turn_records import Turn
+from .context import Context
+from .conversation import whole_session
+from .restore import NewKeeper
+from .rewind import Confirming, Rewound, restore_and_find_foreign
+from .turn_view import TurnView
+
+
+def find_turn(
+    context: Context, wanted: int | str | None, session: str = "", preferred: str = ""
+) -> tuple[Turn, Checkpoint] | None:
+    """The turn `wanted` of the list, and the checkpoint before it, for who takes the files back alone: arguments as of
+    conversation.find_prompt, which needs the turn's conversation. None if there is no such turn, or if it is not of `session`.
+
+    Raises CheckpointNotFound if there is no turn with that number, or if the state before it was forgotten or not saved."""
+    view = TurnView(context)
+    session = whole_session(context, session)
+    turns = [turn for turn in view.turns if turn.session == session] if session else [*view.turns]
+    if wanted is not None:
+        turns = [turn for turn in turns if turn == view.find_turn(f"@{str(wanted).removeprefix('@')}")]
+    turns = [turn for turn in turns if preferred and turn.session == preferred] or turns
+    point = view.find_state(f"@{turns[0].n}")[1] if turns else None
+    return (turns[0], point) if point is not None else None
+
+
+def back(
+    context: Context, turn: Turn, point: Checkpoint, *, dry_run: bool = False, keeper: NewKeeper | None = None,
+    confirm: Confirming | None = None,
+) -> Rewound:  # fmt: skip
+    """Take the files back to before a turn, `point`, where its conversation cannot be had. Raises as `restore`."""
+    own = frozenset({turn.session})
+    restored, foreign = restore_and_find_foreign(context, point, own, dry_run=dry_run, keeper=keeper, confirm=confirm)
+    return Rewound(None, (), restored, foreign, (), dry_run=dry_run, transcript="")
