@@ -87,6 +87,8 @@ def finish_restore(context: Context, *, forward: bool) -> Restored:
         is_recorded = _record_end(context, writer, operation, cut, outcome.done, forward=forward)
         if forward and not is_recorded:
             return record_and_close_journal(context, writer, operation, report, actions, outcome)
+        if cut is not None and not forward:
+            outcome = outcome._replace(done=plans.sort_and_pack(_changes_of(context, cut.point, outcome.done)))
         return _remove_journal_and_report(context, operation, report, outcome)
 
 

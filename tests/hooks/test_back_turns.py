@@ -192,7 +192,7 @@ def test_a_prompt_that_the_client_no_longer_has_is_named(two, root, casrewind):
     first, _, _ = two
     first.path.write_bytes(line("aaaa-1", 1, "make one", None))
     refused = casrewind("back", "@1", "--yes", code=16)
-    assert 'the prompt of @1 "make three" is no longer in the conversation claude aaaa-1' in refused.err and "restore @1" in refused.err
+    assert 'the prompt of @1 "make three" is no longer in the conversation claude aaaa-1' in refused.err and "back 1 --code" in refused.err
 
 
 def typed(client, session, command):
@@ -268,7 +268,10 @@ def test_the_api_and_the_picker_refuse_it_too(two, root, home, casrewind):
     casrewind("back", "@1", "--yes", code=0)
     settings = api.default_settings()._replace(data=str(home / "data"), home=str(home))
     with api.open(root, settings) as workspace:
-        for undo in (workspace.undo, lambda: workspace.undo(dry_run=True), TimelineModel(workspace._context).undo):
+        def undo_in_picker():
+            TimelineModel(workspace._context).undo(lambda _: pytest.fail("nothing is asked"))
+
+        for undo in (workspace.undo, lambda: workspace.undo(dry_run=True), undo_in_picker):
             with pytest.raises(errors.NothingToUndo, match="the newest back .*claude aaaa-1. changed no file") as refused:
                 undo()
             assert "--older" in refused.value.hint and picture(root) == restored

@@ -155,3 +155,16 @@ def test_an_end_that_was_cut_and_never_given_again_is_no_end(workspace, root, se
     workspace.save()
     workspace.finish_restore(forward=True)
     assert [kind for kind, _ in rows(workspace)] == ["restored", "restored", "edited"]
+
+
+@pytest.mark.parametrize("way", ["--abort", "--continue"])
+def test_the_end_of_an_interrupted_restore_names_what_it_did_and_how_to_go_back(casrewind, workspace, root, settings, target, way):
+    """No plan was shown before it. The half that was done already is not counted for an abort."""
+    cut_in_the_middle(root, settings, lambda other: other.restore(other.checkpoint(target.id)))
+    done = casrewind("restore", way, code=0).out
+    if way == "--abort":
+        assert done.startswith("taken back: ") and "  - old/ (9 files)\n" in done and "  ~ src/f0 (8 B -> 9 B)\n" in done
+        identity = done.partition("the half-restored state is ")[2].split(";")[0]
+        assert f"casrewind restore {identity} goes back to it" in done
+    else:
+        assert done.startswith("restored: ") and "  - new/ (9 files)\n" in done and "casrewind undo goes back to it" in done

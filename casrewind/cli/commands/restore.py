@@ -112,7 +112,7 @@ def _finish_interrupted_restore(context: "Context", options: "ParsedOptions", do
         raise errors.UsageError(f"restore --{options.resume} takes nothing else: what to restore is known")
     report = finish_restore(context, forward=options.resume == "continue")
     done()
-    return print_restored_for_exit_code(report if options.resume == "continue" else report._replace(op="abort"), options)
+    return print_restored_for_exit_code(report if options.resume == "continue" else report._replace(op="abort"), options, is_unseen=True)
 
 
 def _restore_to(context: "Context", options: "ParsedOptions", point: "Checkpoint", done: Done) -> int:
@@ -230,14 +230,15 @@ def restore_and_print(
 
 def print_restored_for_exit_code(
     report: Restored, options: "ParsedOptions", question: PlanQuestion | None = None, facts: "Shape | None" = None, *,
-    target: restored.RestoreTarget = restored.NO_TARGET,
-) -> int:
-    """Print what was done, or would be, in words or as JSON with `facts`. Returns the exit code."""
+    target: restored.RestoreTarget = restored.NO_TARGET, is_unseen: bool = False,
+) -> int:  # fmt: skip
+    """Print what was done, or would be, in words or as JSON with `facts`. `is_unseen`: no plan was shown. Returns the exit code."""
     outside, target = (NO_EDITS, target) if question is None else (question.outside, question.target)
     if options.json:
         print_json({**restored.restored_json(report, outside.proved, target), **(facts or {})})
     else:
-        print_lines(restored.restored_lines(report, target.name, state=target.state, is_inside=bool(os.environ.get(launch.INSIDE))))
+        is_inside = is_unseen or bool(os.environ.get(launch.INSIDE))
+        print_lines(restored.restored_lines(report, target.name, state=target.state, is_inside=is_inside))
         if report.dry_run:
             print_lines(restored.outside_lines(outside))
     return REMARKS if report.incomplete else OK

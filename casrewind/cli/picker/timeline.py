@@ -263,7 +263,7 @@ class TimelineModel:
     def continue_or_abort(self, *, forward: bool) -> ActionResult:
         """Continue an interrupted restore, or abort it."""
         done = finish_restore(self._context, forward=forward)
-        return _restore_result(done if forward else done._replace(op="abort"))
+        return ActionResult(tuple(restored_lines(done if forward else done._replace(op="abort"), is_inside=True)), done.incomplete)
 
     def restore(
         self, row: PickerRow, code_chat_or_both: str, scope: Sequence[bytes], ask: Ask, parts: "ChosenParts | None" = None

@@ -55,7 +55,7 @@ _SAYS_WAY_BACK = frozenset({RESTORE, REVERT, TAKE})
 
 def restored_lines(report: "Restored", name: str = "", *, state: str = "", is_inside: bool = False) -> Iterator[Line]:
     """The result of a restore, undo or redo, or of a dry run. `name`: what it was, behind "restored". `state`: its target in one
-    word. `is_inside`: a person reads it in a client, and may not have seen the plan."""
+    word. `is_inside`: a person reads it in a client, or at the end of an interrupted restore, and may not have seen the plan."""
     wrote, removed = (0, 0) if report.op == "materialise" else written_and_removed(report.actions)
     actions = wrote + removed
     if report.dry_run and report.op != "materialise":
@@ -71,7 +71,7 @@ def restored_lines(report: "Restored", name: str = "", *, state: str = "", is_in
     elif not actions and (report.edited or (report.kept and not report.unchanged)):
         yield Line(f"nothing was {verb}")
     elif not actions:
-        yield Line(f"nothing to do: {_why_nothing(report)}")
+        yield Line("taken back: no path had changed yet" if report.op == ABORT else f"nothing to do: {_why_nothing(report)}")
     else:
         counts = f"{plural(wrote, 'path')} written{_merged_count(report.merged)}, {removed} removed, {report.unchanged} unchanged"
         if name:
