@@ -75,7 +75,8 @@ def test_three_turns_are_checkpoints_and_their_files_come_back(told, root, tmp_p
     told.casrewind("undo", "--yes", code=0)
     assert differences(picture(root), wrecked) == {}
     refused = told.casrewind("back", "1", "--yes", code=16)
-    assert "casrewind restore REF" in refused.err
+    assert "casrewind back 1 --code takes the files back" in refused.err
+    told.casrewind("back", "1", "--code", "--yes", code=0)
 
 
 def test_two_sessions_are_told_apart(told, root):
