@@ -146,7 +146,7 @@ def test_a_turn_that_moved_an_ignored_file_is_no_smallest_step(shop, root):
     plan = typed(first, "/casrewind back")
     assert "  - env.txt" in plan and "  env.txt may be your .env; casrewind include .env protects it\n" in plan and (root / "env.txt").exists()
     done = typed(first, line_of(plan))
-    assert not (root / "env.txt").exists() and "may have the only copy of env.txt: it is pinned" in done
+    assert not (root / "env.txt").exists() and "is pinned: it may have the only copy of env.txt" in done
 
 
 def test_only_the_conversation_goes_back_at_once(shop, root):

@@ -164,7 +164,8 @@ def test_the_end_of_an_interrupted_restore_names_what_it_did_and_how_to_go_back(
     done = casrewind("restore", way, code=0).out
     if way == "--abort":
         assert done.startswith("taken back: ") and "  - old/ (9 files)\n" in done and "  ~ src/f0 (8 B -> 9 B)\n" in done
-        identity = done.partition("the half-restored state is ")[2].split(";")[0]
-        assert f"casrewind restore {identity} goes back to it" in done
+        identity = done.partition("  casrewind restore ")[2].split()[0]
+        assert f"casrewind restore {identity} goes back to the half-restored state\n" in done
+        casrewind("restore", identity, "-y", code=0)
     else:
         assert done.startswith("restored: ") and "  - new/ (9 files)\n" in done and "casrewind undo goes back to it" in done

@@ -130,5 +130,5 @@ def test_the_terminal_names_it_before_and_after(casrewind, root):
     plan = casrewind.json("restore", "first", "-n")
     assert plan["only_copies"] == [{"path": "env.txt", "source": ".env"}]
     done = casrewind("restore", "first", "-y", code=0).out
-    assert "may have the only copy of env.txt: it is pinned" in done
+    assert "is pinned: it may have the only copy of env.txt" in done
     assert casrewind("undo", "-y", code=0).out and (root / "env.txt").read_bytes() == SECRET

@@ -48,7 +48,7 @@ UNDO_KEEPS = "The state before is kept for undo."
 REDO_KEEPS = "The state before is kept for redo."
 NO_TARGET = RestoreTarget("", None, None)
 _DONE = {"restore": "restored", "revert": "reverted", "take": "taken", "undo": "undone", "redo": "redone", "abort": "taken back"}
-_UNCUT = "  the state before could not be kept, because the disk is full: a turn that runs is shown with these changes"
+_UNCUT = "  the disk is full: the half-restored state is not kept, and a turn that runs is shown with these changes"
 _SAYS_WAY_BACK = frozenset({RESTORE, REVERT, TAKE})
 """The operations whose result names the state before. The name of what they did needs no colon."""
 
@@ -100,11 +100,11 @@ def _way_back_lines(report: "Restored") -> Iterator[Line]:
         yield Line(f"  the state before is {report.safety}; casrewind undo goes back to it")
     if report.only_copies and report.safety:
         names = first_names([item.path for item in report.only_copies])
-        yield Line(f"  {report.safety} may have the only copy of {names}: it is pinned (casrewind unpin releases it)")
+        yield Line(f"  {report.safety} is pinned: it may have the only copy of {names}")
     if report.op == REDO and report.actions:
         yield Line("  casrewind undo takes the redo back")
     if report.op == ABORT and report.actions:
-        half = f"  the half-restored state is {report.safety}; casrewind restore {report.safety} goes back to it"
+        half = f"  casrewind restore {report.safety} goes back to the half-restored state"
         yield Line(half if report.safety else _UNCUT)
 
 
