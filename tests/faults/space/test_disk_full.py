@@ -214,3 +214,32 @@ def test_abort_needs_no_space_to_speak_of(casrewind, full_root, settings):
         workspace.restore(workspace.checkpoint(target))
     casrewind("restore", "--abort", code=0)
     assert {path: what for path, what in picture(root).items() if path != b"filler"} == before
+
+
+def test_a_store_without_space_takes_a_restore_back_and_says_what_it_cannot_keep(casrewind, small, root, home, settings):
+    """An abort makes a checkpoint of the half-restored state. Where there is no room for it, the abort must not wait for room."""
+    data = small("home/data", 16 << 20)
+    plant(root, {"a.txt": b"one\n", **{f"old/{number}": b"old %d\n" % number for number in range(9)}})
+    target = casrewind.json("save")["checkpoint"]
+    shutil.rmtree(root / "old")
+    plant(root, {"a.txt": b"two\n", **{f"new/{number}": b"new %d\n" % number for number in range(9)}})
+    casrewind("save", code=0)
+    before = picture(root)
+
+    def progress(what, done, total):
+        if what == "restoring" and done == 16:
+            raise InterruptedError
+
+    with Workspace(str(root), settings, create=False, progress=progress) as workspace, pytest.raises((InterruptedError, errors.WorkspaceError)):
+        workspace.restore(workspace.checkpoint(target))
+    assert picture(root) != before
+    plant(root, {"later.bin": NOISE[:300_000]})  # the checkpoint would hold it
+    assert casrewind.json("status")["journal"] is not None  # and the index is up to date
+    filler = fill(data)
+    done = casrewind("restore", "--abort", code=0)
+    assert "the disk is full: the half-restored state is not kept" in done.out and "  - old/ (9 files)" in done.out
+    os.unlink(root / "later.bin")
+    assert picture(root) == before and not leftovers(root)
+    os.unlink(filler)
+    whole(root, settings)
+    casrewind("verify", code=0)
