@@ -96,7 +96,7 @@ made afresh.
 | `c`, `t`, `b` | restore files, fork the conversation, or both; only chosen files and hunks, if there are any. In an open file, and in filtered files, something must be chosen first. The picker shows the plan and asks |
 | `x` | take back what the turn changed, and keep what was done since: all of it, the chosen files and hunks, or the open file. The picker shows the plan and asks |
 | `i` | cut the conversation in its own session; it asks, and keeps a copy |
-| `u`, `U`, `r` | undo, undo with later edits too, redo; they ask first |
+| `u`, `U`, `r` | undo, undo with later edits too, redo. The picker shows the plan and asks |
 | `o` | finish or reverse an interrupted restore |
 | `p`, `l` | pin or unpin; label, which pins |
 | `d` | compare further rows with this row; again, or escape, ends that |
