@@ -12,11 +12,13 @@ INSTALL = "uv tool install 'casrewind[remote]'"
 
 @contextmanager
 def needing_extra() -> Iterator[None]:
-    """For the imports of these libraries. Raises RemoteError if one is missing."""
+    """For the imports of these libraries. Raises RemoteError if one is missing, or cannot be loaded."""
     try:
         yield
     except ModuleNotFoundError:
         raise errors.RemoteError(MISSING, INSTALL) from None
+    except ImportError as error:  # made for another system
+        raise errors.RemoteError(f"a library of casrewind[remote] cannot be loaded: {error}", f"{INSTALL} --reinstall") from error
 
 
 def are_libraries_installed() -> bool:

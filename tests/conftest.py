@@ -15,6 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from support import absent_packages
+
+absent_packages.take_away_from_session()
+
 from casrewind.workspace import Settings, Workspace
 from support import late_tests, sample_start
 from support.command import Command

@@ -19,7 +19,7 @@ def locked():
 
 def asked():
     project = tomllib.loads((TOP / "pyproject.toml").read_text("utf-8"))["project"]
-    return [Requirement(text) for text in (*project["dependencies"], *project["optional-dependencies"]["remote"], *project["optional-dependencies"]["dev"])]
+    return [Requirement(text) for text in (*project["dependencies"], *(text for extra in project["optional-dependencies"].values() for text in extra))]
 
 
 @pytest.mark.parametrize("requirement", asked(), ids=str)

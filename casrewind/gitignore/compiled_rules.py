@@ -1,14 +1,14 @@
 """Compiles the rules of ignore files, for the verdicts of rules.py.
 
 The danger prevented here: a stranger's rules make a save take minutes and gigabytes. No rule is compiled twice without
-need, plain rules are not compiled at all, and what google-re2 refuses is asked rule by rule.
+need, plain rules are not compiled at all, and what google-re2 refuses is asked rule by rule. google-re2 is an extra: a
+missing one, or one that cannot be loaded here, changes the time and no verdict.
 """
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from itertools import groupby
-
-from pathspec import PathSpec
 
 from .._typing import TYPE_CHECKING, NamedTuple
 from .wildmatch import PYTHON, RE2, exactly, expression, literal_length, parse_pattern
@@ -20,12 +20,38 @@ if TYPE_CHECKING:
 
     from .wildmatch import RegexDialect
 
-    Specs = list[PathSpec[Pattern]]
+    Specs = list["PathSpec[Pattern]"]
+
+
+class _Re2(NamedTuple):
+    """`error`: what google-re2 raises for a rule set that is too large; None without it. `problem`: as in re2_problem."""
+
+    error: type[Exception] | None
+    problem: str
+
+
+def _load_re2() -> _Re2:
+    try:
+        import re2
+
+        re2.Options()
+    except ModuleNotFoundError as error:
+        return _Re2(None, "" if error.name in ("re2", None) else str(error))
+    except Exception as error:  # made for another system, or another library of this name
+        sys.modules.setdefault("re2", None)  # type: ignore[arg-type] # pathspec imports it, too, and knows only a missing one
+        return _Re2(None, f"{type(error).__name__}: {error}")
+    return _Re2(re2.error, "")
+
+
+_RE2 = _load_re2()
+from pathspec import PathSpec  # noqa: E402 - see _load_re2
 
 _MANY = 32
 """Plain rules in a row that are worth one pattern for all of them."""
 _TOGETHER = 250
 """Rules in one PathSpec. With many more, google-re2 builds automaton states faster than it can use them."""
+_BEFORE_END = (b"*", b"?", b"[", b"]", b"\\", b"/")
+"""What stands behind the last of these bytes of a rule is the end of each path that it matches."""
 
 
 class RuleLine(NamedTuple):
@@ -71,11 +97,16 @@ def _has_special_bytes(text: bytes) -> bool:
 class _Expression:
     """A regular expression: google-re2 receives it as text; `re` compiles it on first use."""
 
-    __slots__ = ("_compiled", "_fold", "_line")
+    __slots__ = ("_by_path", "_compiled", "_end", "_fold", "_line", "_start")
 
     def __init__(self, line: RuleLine, *, fold: bool) -> None:
-        self._line, self._fold = line, fold
+        self._line, self._fold, self._by_path = line, fold, line.by_path
         self._compiled: re.Pattern[str] | None = None
+        start = line.text[line.text[:1] == b"/" : line.literal]
+        end = line.text[max(map(line.text.rfind, _BEFORE_END)) + 1 :]
+        # lowered as bytes: git folds ASCII alone
+        self._start = (start.lower() if fold else start).decode("latin-1")
+        self._end = (end.lower() if fold else end).decode("latin-1")
 
     @property
     def pattern(self) -> str:
@@ -83,12 +114,9 @@ class _Expression:
         return self._line.expression(RE2, fold=self._fold)
 
     def search(self, path: str) -> "re.Match[str] | None":
+        if not path.endswith(self._end) or not (path if self._by_path else path.rpartition("/")[2]).startswith(self._start):
+            return None  # most rules are never compiled
         if self._compiled is None:
-            line = self._line
-            start = (line.text[line.text[:1] == b"/" : line.literal]).decode("latin-1")
-            text = path if line.by_path else path.rpartition("/")[2]
-            if not text.startswith(start.lower() if self._fold else start):
-                return None  # most rules are never compiled
             import re
 
             self._compiled = re.compile(self._line.expression(PYTHON, fold=self._fold))
@@ -107,12 +135,17 @@ def _make_pattern_class() -> "Callable[[RuleLine, bool], Pattern]":
     class GitPattern(RegexPattern):
         """One rule with git's meaning. Paths are bytes decoded as latin-1, without a trailing slash."""
 
-        __slots__ = ()
+        __slots__ = ("_matches",)
 
         def __init__(self, line: RuleLine, fold: bool) -> None:  # noqa: FBT001
             self.include = not line.negated
             self.pattern = line.text.decode("latin-1")
-            self.regex = _Expression(line, fold=fold)  # type: ignore[assignment]
+            found = _Expression(line, fold=fold)
+            self.regex, self._matches = found, found.search  # type: ignore[assignment]
+
+        def match_file(self, file: str) -> bool | None:
+            """True if the rule matches, None if not. Without google-re2, each rule is asked about each path."""
+            return True if self._matches(file) else None
 
     return GitPattern
 
@@ -173,14 +206,14 @@ def _all_ignore_or_all_include(lines: Sequence[RuleLine]) -> bool:
     return all(line.negated == lines[0].negated for line in lines)
 
 
-@cache
 def re2_error() -> type[Exception] | None:
     """The exception that google-re2 raises for a rule set that is too large; None without google-re2."""
-    try:
-        import re2
-    except ModuleNotFoundError:
-        return None
-    return getattr(re2, "error", None)  # other libraries of this name lack it, and pathspec does not use them
+    return _RE2.error
+
+
+def re2_problem() -> str:
+    """Why a google-re2 that is installed cannot be loaded; "" if it can be, or if there is none."""
+    return _RE2.problem
 
 
 class Chunk:

@@ -42,7 +42,10 @@ else:
 
             return zstandard
 
-    zstd = _import_zstandard_in_c()
+    try:
+        zstd = _import_zstandard_in_c()
+    except ImportError:  # it has no wheel for this Python, or one for another system
+        from . import zstd_of_python as zstd
 
 MAGIC = b"CRPK"
 VERSION = 2

@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-from support import real_trees
+from support import absent_packages, real_trees
 from support.hostile_files import limited
 from support.sample_start import by_turns
 from support.trees import Dir, plant
@@ -95,11 +95,9 @@ assert len(FAMILIES) >= 13
 
 
 @pytest.fixture
-def without_re2(tmp_path):
+def without_re2():
     """The variables for a process that has no google-re2."""
-    (tmp_path / "without" / "re2").mkdir(parents=True)
-    (tmp_path / "without" / "re2" / "__init__.py").write_text('raise ModuleNotFoundError("re2")')
-    return {"PYTHONPATH": os.pathsep.join([str(tmp_path / "without"), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)}
+    return {"PYTHONPATH": absent_packages.search_path("re2")}
 
 
 def spent(work):

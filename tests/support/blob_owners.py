@@ -6,9 +6,8 @@ Written from docs/internals/format.md; shares nothing with the project but the r
 import os
 import struct
 
-import zstandard
-
 from .packfile import HEAD
+from .zstd_frames import zstd
 
 PACK_HEAD = 8
 TAIL = struct.Struct("<qQ32s")
@@ -41,7 +40,7 @@ class Blobs:
 
     def read(self, digest):
         codec, body = self._places[digest]
-        return zstandard.ZstdDecompressor().decompress(body) if codec else body
+        return zstd.decompress(body) if codec else body
 
     def weight(self, digests):
         return sum(self.lengths[digest] for digest in set(digests))

@@ -2,9 +2,10 @@
 
 import struct
 
-import zstandard
 from blake3 import blake3
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+from .zstd_frames import zstd
 
 TABLE = 2**32 - 1
 
@@ -34,7 +35,7 @@ def opened(key, number, data):
 
 
 def compressed(data):
-    return zstandard.ZstdCompressor(level=3).compress(data)
+    return zstd.compress(data, 3)
 
 
 def fields_of(pairs):
@@ -64,7 +65,7 @@ def read_piece(master, name, data):
     mac, end = data[-40:-8], len(data) - 40 - length
     key = object_key(master, mac, name)
     packed = opened(key, TABLE, data[end:-40])
-    table, fields = zstandard.decompress(packed), {}
+    table, fields = zstd.decompress(packed), {}
     while table:
         tag, size = struct.unpack("<HI", table[:6])
         fields[tag], table = table[6 : 6 + size], table[6 + size :]
@@ -74,4 +75,4 @@ def read_piece(master, name, data):
         parts.append(opened(key, number, data[position : position + row[0] + 16]))
         position += row[0] + 16
     assert position == end and mac == mac_of(master, [*parts, packed])
-    return fields, rows, [zstandard.decompress(part) for part in parts]
+    return fields, rows, [zstd.decompress(part) for part in parts]

@@ -8,11 +8,11 @@ import shutil
 import struct
 import zlib
 
-import zstandard
 from blake3 import blake3
 
 from support import handmade_checkpoints
 from support.handmade_checkpoints import chunk_list, chunked_row, dir_row, file_row, node_list, tree
+from support.zstd_frames import zstd
 
 HUGE = 1500 << 20
 _PIECE = bytes(1 << 20)
@@ -26,7 +26,8 @@ def digest(data):
 def zeros(size):
     """(digest, zstd frame) of so many zeros, without having them all at once."""
     if size not in _ZEROS:
-        hasher, compressor = blake3(), zstandard.ZstdCompressor(level=1).compressobj(size=size)
+        hasher, compressor = blake3(), zstd.ZstdCompressor(1)
+        compressor.set_pledged_input_size(size)
         parts = []
         for start in range(0, size, len(_PIECE)):
             piece = _PIECE[: size - start]

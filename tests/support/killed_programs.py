@@ -45,7 +45,7 @@ def import_everything():
     for module in pkgutil.walk_packages(casrewind.__path__, "casrewind."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    for name in ("blake3", "lmdb", "pathspec", "pyfastcdc", "zstandard"):
+    for name in ("blake3", "lmdb", "pathspec", "pyfastcdc"):
         importlib.import_module(name)
 
 

@@ -7,7 +7,7 @@ import os
 import random
 import string
 
-import zstandard
+from .zstd_frames import zstd
 
 FRAME = b"\x28\xb5\x2f\xfd"
 PIECE = 10
@@ -53,7 +53,7 @@ def _views(data):
     at = data.find(FRAME)
     while at >= 0:
         try:
-            yield zstandard.ZstdDecompressor().decompressobj().decompress(data[at:])
-        except zstandard.ZstdError:
+            yield zstd.ZstdDecompressor().decompress(data[at:])
+        except zstd.ZstdError:
             pass
         at = data.find(FRAME, at + 1)

@@ -15,6 +15,7 @@ from ...agents import hook_checks, run_program, trial_event
 from ...agents.client import Client
 from ...agents.hook_checks import ClientHooks
 from ...agents.hook_records import InstalledHook, distinct
+from ...gitignore.compiled_rules import re2_problem
 from ...messages import age_in_words, plural, printable
 from ...ops import conversation, lookup, status
 from ...ops.status import AgentSeen
@@ -86,9 +87,14 @@ def doctor(settings: Settings, options: "ParsedOptions") -> int:
         for client in clients
     ]
     if options.json:
-        print_json({**_doctor_json(reports), "project": {"root": root, "reasons": list(reasons)}})
+        project = {"root": root, "reasons": list(reasons)}
+        print_json({**_doctor_json(reports), "project": project, "re2_problem": re2_problem() or None})
     else:
         _print_reports(reports, reasons, everything=bool(options.agent))
+        if problem := re2_problem():
+            print_line("google-re2")
+            print_line(f"  ! installed, and cannot be loaded: {printable(problem)}")
+            print_line("    ignore rules have the same verdicts without it, more slowly; casrewind[re2] installs it anew")
     return errors.AgentError.exit_code if any(report.problems for report in reports) else OK
 
 

@@ -23,7 +23,7 @@ from support.picture import differences, picture
 from support.trees import plant
 
 TREE = {**{f"d{n % 5}/f{n}": b"%d " % n * 200 for n in range(60)}, "large": os.urandom(2_000_000)}
-NEEDED = "import lmdb, zstandard, blake3, pathspec, pyfastcdc, json, argparse, casrewind.workspace, casrewind.cli.main"
+NEEDED = "import lmdb, blake3, pathspec, pyfastcdc, json, argparse, casrewind.workspace, casrewind.cli.main"
 
 
 @pytest.fixture
