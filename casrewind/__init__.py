@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than 
         CasrewindError,
         CheckpointError,
         ContentInTheWay,
+        DatabaseOpen,
         JournalOpen,
         NothingToUndo,
         StoreBusy,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than 
     from .model.history import Operation
     from .model.lost_work import OnlyCopy
     from .model.manifest import Entry
+    from .model.open_file import OpenFile
     from .model.plan import Action, Kept, Merged, Plan
     from .model.retention import Dropped, Limits
     from .model.turn_records import Turn
@@ -76,6 +78,7 @@ __all__ = [
     "ContentInTheWay",
     "Counts",
     "Covered",
+    "DatabaseOpen",
     "Declined",
     "Domain",
     "Dropped",
@@ -93,6 +96,7 @@ __all__ = [
     "Moved",
     "NothingToUndo",
     "OnlyCopy",
+    "OpenFile",
     "Operation",
     "PathChange",
     "PathUsage",
@@ -139,14 +143,15 @@ __all__ = [
 ]
 
 _ROOMS = {
-    "errors": "AgentError CasrewindError CheckpointError ContentInTheWay JournalOpen NothingToUndo StoreBusy StoreDamaged StoreError "
-    "StoreFull UsageError WorkspaceError WorkspaceNotFound",
+    "errors": "AgentError CasrewindError CheckpointError ContentInTheWay DatabaseOpen JournalOpen NothingToUndo StoreBusy StoreDamaged "
+    "StoreError StoreFull UsageError WorkspaceError WorkspaceNotFound",
     "model.checkpoint": "Checkpoint Circumstances",
     "model.diff": "Change Counts",
     "model.domain": "Domain RuleRef Skip",
     "model.history": "Operation",
     "model.manifest": "Entry",
     "model.lost_work": "OnlyCopy",
+    "model.open_file": "OpenFile",
     "model.plan": "Action Kept Merged Plan",
     "model.retention": "Dropped Limits",
     "model.turn_records": "Turn",

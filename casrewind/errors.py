@@ -9,6 +9,7 @@
     |   |   `-- ManifestRefused    14   a checkpoint that no save makes: too deep, or too many paths to list
     |   |-- RootRefused            14   home, / or a system directory; another root than the recorded root
     |   |-- ContentInTheWay        14   content that no checkpoint holds blocks a restore
+    |   |-- DatabaseOpen           14   a program has a database open that a restore would change
     |   |-- JournalOpen            11   a restore is unfinished: continue or abort it first
     |   `-- NothingToUndo          15   no restore left to undo, or no undo to redo
     |-- StoreError                  1
@@ -90,6 +91,12 @@ class RootRefused(WorkspaceError):
 
 class ContentInTheWay(WorkspaceError):
     """Content that no checkpoint holds is at a path that a restore has to write. Nothing was changed."""
+
+    exit_code = 14
+
+
+class DatabaseOpen(WorkspaceError):
+    """A program has a database open for writing that a restore would change. Nothing was changed."""
 
     exit_code = 14
 

@@ -271,6 +271,9 @@ class Workspace:
         outside of turns is merged by lines, and one that no turn changed is not touched. `Restored.edited` names the files
         that are not as in the checkpoint. UsageError is raised if no turn began since.
 
+        `Plan.open_files` names the SQLite databases among the paths that a program has open for writing, and other open files
+        beside them. A `confirm` that returns True agrees to change those; without `confirm`, DatabaseOpen is raised.
+
         Raises RootRefused (checkpoint of another root), PathNotFound (no path in `scope` exists), JournalOpen,
         ContentInTheWay, UnsafePath, StoreFull; nothing is changed then. If WorkspaceError or StoreFull reports an
         interruption, call `finish_restore`.
@@ -426,11 +429,12 @@ class Workspace:
 
     # -- interrupted restores
 
-    def finish_restore(self, *, forward: bool) -> "Restored":
-        """Finish an interrupted restore, or roll it back. Raises NothingToUndo if no restore is interrupted."""
+    def finish_restore(self, *, forward: bool, open_files: bool = False) -> "Restored":
+        """Finish an interrupted restore, or roll it back. Raises NothingToUndo if no restore is interrupted, and DatabaseOpen
+        as `restore`, unless `open_files`."""
         from .ops import finish_restore
 
-        return finish_restore.finish_restore(self._context, forward=forward)
+        return finish_restore.finish_restore(self._context, forward=forward, open_files=open_files)
 
     def is_interrupted(self) -> bool:
         """True if a restore of this worktree is unfinished and no process is working on it."""

@@ -24,11 +24,11 @@ from support.trees import plant
 FUNCTIONS = "adopt adopt_moved clone default_settings open prune_missing stores"
 VALUES = (
     "Action Adopted Change Chat Checkpoint CheckpointUsage Circumstances Cloned Collected Comparison Counts Covered Domain Dropped Entry Found Gone Holder Kept Merged "
-    "Limits Logged Marked Marking Moved OnlyCopy Operation PathChange PathUsage Place Plan Problem Pruned Pulled Purged Pushed RemoteConfig Restored Rewound Root RuleRef Saved SessionUsage Settings Skip "
+    "Limits Logged Marked Marking Moved OnlyCopy OpenFile Operation PathChange PathUsage Place Plan Problem Pruned Pulled Purged Pushed RemoteConfig Restored Rewound Root RuleRef Saved SessionUsage Settings Skip "
     "Spared Status TextPurged Timeline Turn Usage Verified WrittenDirectory"
 )
 EXCEPTIONS = (
-    "AgentError CasrewindError CheckpointError ContentInTheWay Declined JournalOpen NothingToUndo StoreBusy StoreDamaged StoreError "
+    "AgentError CasrewindError CheckpointError ContentInTheWay DatabaseOpen Declined JournalOpen NothingToUndo StoreBusy StoreDamaged StoreError "
     "StoreFull UsageError WorkspaceError WorkspaceNotFound"
 )
 

@@ -36,7 +36,7 @@ _KNOWN: dict[str, dict[str, bool]] = {
     "log": {"-n": True, "--all": False, "-p": False, "--patch": False},
     "pin": {},
     "redo": {"-n": False, "--dry-run": False, "--list": False, "-y": False, "--yes": False},
-    "restore": {**_RESTORES, "--continue": False, "--abort": False},
+    "restore": {**_RESTORES, "--continue": False, "--abort": False, "--open-files": False},
     "revert": {
         "--session": True, "--theirs": False, "--markers": False, "--shared": False, "--running": False, "--known": False,
         "--skip-damaged": False, "-n": False, "--dry-run": False, "-y": False, "--yes": False,

@@ -66,5 +66,7 @@ def parse_typed_option(line: str) -> TypedLine:
 def code_of_plan(anchor: str, other_choices: str, plan: Plan) -> str:
     """The code of a plan. `anchor`: the id of its checkpoint, or of its session. `other_choices`: what else it depends on."""
     kept = b"".join(b"%s\0%s\0" % (item.path, item.reason.encode("utf-8", "surrogateescape")) for item in plan.kept)
+    databases = b"".join(b"%s\0%d\0" % (item.path, item.pid) for item in plan.open_files if item.is_database)
     data = b"\0".join((anchor.encode(), other_choices.encode("utf-8", "surrogateescape"), plans.encode(plan.actions), kept))
+    data += b"\0" + databases if databases else b""
     return f"{anchor[:4]}-{digests.of(data).hex()[:4]}"

@@ -18,6 +18,7 @@ from . import paths
 from .diff import Captured, Change
 from .lost_work import OnlyCopy
 from .manifest import DIR, LINK, PURGED, Entry, decode_entry, encode_entry
+from .open_file import OpenFile
 
 MAGIC = b"CRP1"
 OUTSIDE = "outside"
@@ -41,11 +42,9 @@ class Action(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """A path left unchanged, and the reason. `benign`: unchanged by design, not because a restore was impossible.
-
-    `why`: the reason as one word, "" if there is none. `lines`: the lines (first, last) that conflict, from 1. `by`: the
-    numbers of the turns that edited them.
-    """
+    """A path left unchanged, and the reason. `benign`: unchanged by design, not because a restore was impossible. `why`: the
+    reason as one word, "" if there is none. `lines`: the lines (first, last) that conflict, from 1. `by`: the numbers of the
+    turns that edited them."""
 
     path: bytes
     reason: str
@@ -147,12 +146,13 @@ class Actions(Sequence[Action]):
 
 class Plan(NamedTuple):
     """The actions, sorted by path, the paths left unchanged, and the files that a revert merges. `only_copies`: among the
-    removed files."""
+    removed files. `open_files`: that a program has open for writing."""
 
     actions: Sequence[Action]
     kept: tuple[Kept, ...]
     merged: tuple[Merged, ...] = ()
     only_copies: tuple[OnlyCopy, ...] = ()
+    open_files: tuple[OpenFile, ...] = ()
 
 
 def build_plan(changes: Iterable[Change], why_unknown: Captured, scope: Sequence[bytes] = ()) -> Plan:

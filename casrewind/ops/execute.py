@@ -19,6 +19,7 @@ from ..model.checkpoint import Checkpoint
 from ..model.history import Operation
 from ..model.lost_work import OnlyCopy
 from ..model.manifest import FILE, Entry
+from ..model.open_file import OpenFile
 from ..model.plan import Action, Actions, Kept, Merged, content_differs
 from ..store import packs
 from ..store.store import Store
@@ -68,6 +69,8 @@ class Restored(NamedTuple):
     """Of `materialise`: the commit that the checkpoint notes, or ""."""
     only_copies: tuple[OnlyCopy, ...] = ()
     """Removed files that may be the only copies of ignored files. `safety` has them, and is pinned."""
+    open_files: tuple[OpenFile, ...] = ()
+    """The files that a program has open for writing, if a database is among the paths of the actions."""
 
     @property
     def exact(self) -> bool:

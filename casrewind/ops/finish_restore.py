@@ -23,12 +23,13 @@ from ..store import packs
 from ..store.writer import StoreWriter
 from ..worktree.apply import Applier, Outcome
 from ..worktree.displaced import DisplacedFiles
+from ..worktree.open_files import find_open_files
 from ..worktree.recover import move_or_remove_temporary_files, put_replaced_directories_back, with_narrowed_modes
 from . import save
 from .capture_before_restore import CapturedState, add_present_paths, obstacles_error
 from .context import Context
 from .execute import Restored, interruption_error, made_now, publish_safety_checkpoint, record_and_close_journal
-from .preflight import check_and_read_blobs, find_actions_below_mounts
+from .preflight import check_and_read_blobs, find_actions_below_mounts, refuse_open_databases
 
 _CONTINUE = (
     "{} and run casrewind restore --continue again, or take the restore back with casrewind restore --abort"
@@ -37,9 +38,9 @@ _ABORT = "{} and run casrewind restore --abort again"
 _INVERSE = {undo_history.RESTORE: undo_history.UNDO, undo_history.UNDO: undo_history.REDO, undo_history.REDO: undo_history.UNDO}
 
 
-def finish_restore(context: Context, *, forward: bool) -> Restored:
+def finish_restore(context: Context, *, forward: bool, open_files: bool = False) -> Restored:
     """Finish the interrupted restore, or reverse it. A path in neither its old nor its new state was edited since: it
-    is kept and reported. Raises NothingToUndo if no restore was interrupted."""
+    is kept and reported. Raises NothingToUndo if no restore was interrupted, and DatabaseOpen unless `open_files`."""
     context.tree.reopen_root_if_replaced()
     with context.store.hold_restore_lock(context.root.key), context.store.writing() as writer:
         try:
@@ -65,8 +66,11 @@ def finish_restore(context: Context, *, forward: bool) -> Restored:
             left_alone = [Kept(path, f"{why}; {where}", benign=False) for path, why in hidden.items()]
             first.exclude_from_plan(left_alone)
             second.exclude_from_plan(left_alone)
-            left = (action for action in wanted if action.path not in hidden)
-            left = (action for action in left if not same_for_restore(first.displaced.hash_entry(action.path), action.after))
+            left = [
+                action for action in wanted
+                if action.path not in hidden and not same_for_restore(first.displaced.hash_entry(action.path), action.after)
+            ]  # fmt: skip
+            refuse_open_databases(() if open_files else find_open_files(context.tree, left))
             missing = plans.sort_and_pack(left)
             check_and_read_blobs(context, missing, _CONTINUE if forward else _ABORT)
             cut = _safety_checkpoint(context, writer, operation, actions, forward=forward, is_needed=bool(missing))

@@ -9,14 +9,15 @@ import fcntl
 import os
 import stat
 import struct
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 
 from .. import errors, fsio
-from ..messages import is_process_limit, printable
+from ..messages import enumerated, is_process_limit, plural, printable
 from ..model import manifest, paths
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
 from ..model.manifest import DIR, FILE, LINK, Entry, is_directory, same_for_restore
+from ..model.open_file import OpenFile
 from ..model.plan import Action, Actions, Kept, Plan, content_differs, forbids_owner_to_change_contents
 from ..store import packs
 from ..worktree.reader import means_absent_path
@@ -45,6 +46,21 @@ def refuse_open_journal(context: Context) -> None:
     raise errors.JournalOpen(
         "a restore was interrupted",
         "finish it with casrewind restore --continue, or take it back with casrewind restore --abort"
+    )
+
+
+def refuse_open_databases(found: Sequence[OpenFile], known: Collection[OpenFile] = ()) -> None:
+    """Raise DatabaseOpen if a program has a database open. `known`: those that a person was told of, and agreed."""
+    new = [item for item in found if item.is_database and item not in known]
+    if not new:
+        return
+    same = [f"{printable(item.program)} (pid {item.pid})" for item in new if item.path == new[0].path]
+    others = len({item.path for item in new}) - 1
+    more = f", and {plural(others, 'more database')}" if others else ""
+    raise errors.DatabaseOpen(
+        f"{paths.lossy_text(new[0].path)} is open for writing in {enumerated(same)}{more}: what is restored below it would be lost; "
+        "nothing was changed",
+        "stop it first, or go ahead with --open-files"
     )
 
 

@@ -19,6 +19,7 @@ from ..model.manifest import DIR
 from ..model.plan import Kept, Merged, Plan
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
+from ..worktree.open_files import find_open_files
 from ..worktree.stores_kept_by_restore import ProtectedStores
 from . import capture_before_restore, preflight
 from .capture_before_restore import CapturedState
@@ -33,7 +34,7 @@ _LATE = "it changed after the checkpoint's time, and was stored as changed"
 _TORN = "was changing while it was saved: its stored bytes may be torn"
 
 Confirm = Callable[[Plan], bool]
-"""Asks the user to confirm a plan."""
+"""Asks the user to confirm a plan, with the databases in it that programs have open (`Plan.open_files`)."""
 Prepared = Callable[[StoreWriter | DryRunWriter], tuple[Restored, CapturedState]]
 """Returns (what would be done and kept, the current state), with new blobs in the given writer."""
 
@@ -109,7 +110,7 @@ def restore(
 def plan_without_changes(context: Context, prepared: Prepared) -> Restored:
     """What would be done. Publishes and changes nothing. Raises as the operation would."""
     report, now = prepared(DryRunWriter(context.store.read, context.store.read_many))
-    report = _with_only_copies(context, now, report)
+    report = _with_only_copies(context, now, report)._replace(open_files=find_open_files(context.tree, report.actions))
     preflight.check_and_add_parent_modes(context, now, report.actions)
     return report._replace(dry_run=True)
 
@@ -117,10 +118,16 @@ def plan_without_changes(context: Context, prepared: Prepared) -> Restored:
 def confirm_and_execute(
     context: Context, writer: StoreWriter, operation: Operation, report: Restored, now: CapturedState, confirm: Confirm | None
 ) -> Restored:
-    """Execute the actions of a report if the user confirms them, else raise Declined."""
+    """Execute the actions of a report if the user confirms them, else raise Declined. Raises DatabaseOpen for a database
+    that the user was not told of."""
     report = _with_only_copies(context, now, report)
-    if confirm is not None and not confirm(Plan(report.actions, report.kept, report.merged, report.only_copies)):
+    named = find_open_files(context.tree, report.actions)
+    if confirm is None:
+        preflight.refuse_open_databases(named)
+    elif not confirm(Plan(report.actions, report.kept, report.merged, report.only_copies, named)):
         raise Declined
+    report = report._replace(open_files=find_open_files(context.tree, report.actions))
+    preflight.refuse_open_databases(report.open_files, named)  # the user may confirm late
     if report.merged:
         from .compare import refuse_files_changed_since_merge
 

@@ -1,19 +1,22 @@
 """Status: is there a checkpoint to return to, and what would it not restore?"""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from .. import errors, extras, locations
 from .._typing import NamedTuple
 from ..agents import client_process
 from ..gitignore.rules import RULE_FILES
 from ..messages import printable
+from ..model import diff as diffs
+from ..model import manifest
 from ..model.checkpoint import Checkpoint
 from ..model.domain import TOO_LARGE, Skip
 from ..model.history import Operation
 from ..store import push_notes, writability
 from ..store.agent_sessions import AgentSession
 from ..store.budget_and_gc_state import GcState
+from ..worktree.open_files import find_open_databases
 from .checkpoint_names import label_of
 from .context import Context
 from .gc import unfinished_purge
@@ -100,6 +103,8 @@ def _read_status(context: Context, unwritable: str) -> Status:
             "yours alone (chmod go-w), "
             f"or give --store DIR or CASREWIND_HOME"
         )
+    if last is not None:
+        reasons += _open_databases_in_words(context, last)
     history = context.store.history(key)
     return Status(
         checkpoints=context.store.count_listed_checkpoints(key),
@@ -115,6 +120,17 @@ def _read_status(context: Context, unwritable: str) -> Status:
         redo=len(history.redo),
         oldest=context.store.oldest(key),
     )
+
+
+def _open_databases_in_words(context: Context, last: Checkpoint) -> Iterator[str]:
+    """The databases of the newest checkpoint that programs have open: a save reads such a one while it lives."""
+    finder = manifest.Finder(diffs.loader_with_damaged_trees_empty(context.store.load_tree), last.tree)
+    for item in find_open_databases(context.tree):
+        if finder.find(item.path) is not None:
+            yield (
+                f"{printable(item.path)} is open in {printable(item.program)} (pid {item.pid}): a save reads a database and its journal "
+                f"one after the other, so a checkpoint made meanwhile may hold two moments of it"
+            )
 
 
 class AgentSeen(NamedTuple):

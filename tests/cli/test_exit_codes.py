@@ -25,7 +25,7 @@ def every_error(kind=errors.CasrewindError):
 
 def test_every_error_has_a_code_of_the_contract():
     expected = {
-        "WorkspaceNotFound": 10, "UnsafePath": 14, "RootRefused": 14, "ContentInTheWay": 14, "JournalOpen": 11,
+        "WorkspaceNotFound": 10, "UnsafePath": 14, "RootRefused": 14, "ContentInTheWay": 14, "DatabaseOpen": 14, "JournalOpen": 11,
         "NothingToUndo": 15, "StoreBusy": 11, "StoreFull": 13, "FormatUnsupported": 12, "StoreForeign": 14,
         "StoreDamaged": 20, "BlobMissing": 20, "BlobCorrupt": 20, "ManifestCorrupt": 20, "LedgerCorrupt": 20,
         "CheckpointError": 15, "CheckpointNotFound": 15, "AmbiguousReference": 15, "AgentError": 16,

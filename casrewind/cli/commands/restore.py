@@ -110,7 +110,7 @@ def _finish_interrupted_restore(context: "Context", options: "ParsedOptions", do
 
     if options.ref is not None or options.into or options.dry_run or options.dashed or options.keep_edits is not None:
         raise errors.UsageError(f"restore --{options.resume} takes nothing else: what to restore is known")
-    report = finish_restore(context, forward=options.resume == "continue")
+    report = finish_restore(context, forward=options.resume == "continue", open_files=options.open_files)
     done()
     return print_restored_for_exit_code(report if options.resume == "continue" else report._replace(op="abort"), options, is_unseen=True)
 

@@ -93,6 +93,7 @@ class ParsedOptions(_Namespace):
     made: str
     old: str
     older: bool
+    open_files: bool
     oneline: bool
     patch: bool
     path: "Any"  # one word or several, by command

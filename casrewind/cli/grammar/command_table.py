@@ -107,6 +107,7 @@ def choice(dest: str, const: object, *words: str) -> Option:
 JSON = flag("--json", "print one JSON object")
 YES = flag("-y", "--yes", "do not ask")
 DRY_RUN = flag("-n", "--dry-run", "show the plan and change nothing")
+OPEN_FILES = flag("--open-files", "change a database, too, that a program has open; what is restored may be lost")
 REF = Option(("ref",), "the checkpoint", "REF")
 NUMBER = Option(("-n",), "show at most N", "N", "number", convert=positive_number)
 HUNKS = flag("-p", "--patch", "ask about each hunk, with the letters of git add -p, and change only what is chosen")
@@ -201,15 +202,15 @@ COMMANDS = {
         choice("what", "code", "--code", "the files (default)"),
         choice("what", "chat", "--chat", "the conversation"),
         choice("what", "both", "--both", "files and conversation; with --to: a fork of the conversation for each DIR"), *_EDITS, HUNKS,
-        DRY_RUN, SKIP_DAMAGED, YES, JSON,
+        DRY_RUN, SKIP_DAMAGED, OPEN_FILES, YES, JSON,
         Option(("--to",), "write the checkpoint into DIR, which must be new or empty; again for several", "DIR", "into", repeats=True),
         flag("--durable", "with --to: sync the new files to the disk before the command ends"),
         choice("resume", "continue", "--continue", "finish an interrupted restore"),
         choice("resume", "abort", "--abort", "reverse an interrupted restore"),
         ), (
-        "[--code | --chat | --both] [--keep-edits | --exact] [-n] [--skip-damaged] [-y] [--json] REF [--] [PATH ...]",
-        "-p [-n] [--skip-damaged] [--json] REF [--] [PATH ...]",
-        "[--both] [-n] [--skip-damaged] [--durable] [--json] REF --to DIR [--to DIR ...]", "[--json] (--continue | --abort)",
+        "[--code | --chat | --both] [--keep-edits | --exact] [-n] [--skip-damaged] [--open-files] [-y] [--json] REF [--] [PATH ...]",
+        "-p [-n] [--skip-damaged] [--open-files] [--json] REF [--] [PATH ...]",
+        "[--both] [-n] [--skip-damaged] [--durable] [--json] REF --to DIR [--to DIR ...]", "[--open-files] [--json] (--continue | --abort)",
         ), {"what": "code"}, more="Saves the current state first, so casrewind undo can reverse it. On a terminal it shows the plan and "
         "asks.",
         behind="paths go", saves=True, tells_restore=True),
@@ -223,7 +224,7 @@ COMMANDS = {
         choice("what", "both", "--both", "files and conversation (default)"), *_EDITS, SESSION,
         flag("--in-place", "cut the session itself and keep a copy; its client must not run"),
         flag("--copy", "copy the removed prompts to the clipboard"),
-        flag("--nearest", "if the prompt has no checkpoint, use the nearest older one"), DRY_RUN, YES, JSON,
+        flag("--nearest", "if the prompt has no checkpoint, use the nearest older one"), DRY_RUN, OPEN_FILES, YES, JSON,
     ), (), {"what": "both"}, more="The conversation before the prompt becomes a new session; the old session is kept.",
         saves=True, tells_restore=True, function="back_and_rewrite_chat.back"),
     "revert": Command(
@@ -235,8 +236,8 @@ COMMANDS = {
         choice("conflicts", "markers", "--markers", "where the same lines were edited since: write all versions, between markers"),
         flag("--shared", "also paths that another turn may have changed at the same time"),
         flag("--running", "also what a turn that still runs has changed so far"),
-        flag("--known", "of several turns, leave out each one with an unknown change"), HUNKS, SKIP_DAMAGED, DRY_RUN, YES,
-        JSON,
+        flag("--known", "of several turns, leave out each one with an unknown change"), HUNKS, SKIP_DAMAGED, DRY_RUN, OPEN_FILES,
+        YES, JSON,
         ), (
         "[OPTIONS] @N [--] [PATH ...]", "[OPTIONS] @N..@M [--] [PATH ...]", "[OPTIONS] --session ID [--] [PATH ...]",
         ), {"conflicts": ""}, more="Merges files that were edited since, line by line. Leaves a file alone if the same lines were edited "
@@ -245,11 +246,11 @@ COMMANDS = {
     "undo": Command("Undo the newest restore", ("casrewind undo", "casrewind undo --list"), (
         DRY_RUN, flag("--list", "list the restores that can be undone"),
         flag("--all", "also undo paths that were edited since the restore"),
-        flag("--older", "even if a newer back changed only a conversation"), YES, JSON,
+        flag("--older", "even if a newer back changed only a conversation"), OPEN_FILES, YES, JSON,
     ), more="Keeps what you edited since. It shows the plan and asks. Without a terminal it needs --yes.",
         function="undo_and_redo.undo", saves=True, tells_restore=True),
     "redo": Command("Redo the newest undo", ("casrewind redo",), (
-        DRY_RUN, flag("--list", "list the undos that can be redone"), YES, JSON), function="undo_and_redo.redo", saves=True),
+        DRY_RUN, flag("--list", "list the undos that can be redone"), OPEN_FILES, YES, JSON), function="undo_and_redo.redo", saves=True),
     "log": Command("Show what changed turn by turn, or the history of a path", (
         "casrewind log -n 3", "casrewind log src/till.py -p", "casrewind log -S 'def total('",
         ), (
@@ -295,9 +296,10 @@ COMMANDS = {
         "Bring back the changes of a directory that restore --to wrote",
         ("casrewind take ../try --dry-run", "casrewind take ../try src"), (
         Option(("made",), "the directory", "DIR"),
-        _PATHS._replace(help="take only what changed at these paths, which are relative to the current directory"), DRY_RUN, YES, JSON,
-        ), ("[-n] [-y] [--json] DIR [--] [PATH ...]",), more="Merges each path with what changed here since, and files by lines. Leaves a "
-        "path alone if both sides changed it differently, or if either side ignores it. It can be undone.",
+        _PATHS._replace(help="take only what changed at these paths, which are relative to the current directory"), DRY_RUN, OPEN_FILES,
+        YES, JSON,
+        ), ("[-n] [--open-files] [-y] [--json] DIR [--] [PATH ...]",), more="Merges each path with what changed here since, and files by "
+        "lines. Leaves a path alone if both sides changed it differently, or if either side ignores it. It can be undone.",
         group=AGENTS, behind="paths go", saves=True),
     "bisect": Command(
         "Find the turn since which a command fails",
@@ -423,7 +425,7 @@ COMMANDS = {
         group=REMOTE, creates=True, stays=True, function="remote.import_export"),
     "jump": Command(
         "Same as restore --both", ("casrewind jump @2",),
-        (REF, Option(("paths",), "limit the files to these", "PATH", nargs="*"), *_EDITS, DRY_RUN, SKIP_DAMAGED, YES, JSON),
+        (REF, Option(("paths",), "limit the files to these", "PATH", nargs="*"), *_EDITS, DRY_RUN, SKIP_DAMAGED, OPEN_FILES, YES, JSON),
         (), {"what": "both", "into": (), "durable": False, "resume": None, "patch": False},
         more="Restores the files and the conversation of a checkpoint.",
         group=ADVANCED, function="restore.restore", behind="paths go", saves=True, tells_restore=True),

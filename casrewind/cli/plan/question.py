@@ -11,6 +11,7 @@ from ...messages import printable
 from ...model.checkpoint import Checkpoint
 from ...model.lost_work import NO_EDITS, OutsideEdits
 from ...model.plan import Action, Plan
+from ...ops.preflight import refuse_open_databases
 from ...ops.restore import EditsKept, NewKeeper
 from ..show import restored
 from ..show.text import PIPED, Line
@@ -87,6 +88,8 @@ class PlanQuestion:
             return self._is_agreed_or_print_plan(plan, strange)
         if self._is_asked or self._is_shown or self._options.json:
             self.find_outside_edits(plan.actions)
+        if not (self._is_asked or self._options.open_files):
+            refuse_open_databases(plan.open_files)
         notes = self._notes_on_plan(plan)
         if not (self._is_asked or self._is_shown):
             print_lines(line._replace(is_remark=True) for line in notes)
@@ -166,7 +169,7 @@ class PlanQuestion:
         from ...ops.outside_edits import is_of_turn_alone
 
         assert self._typed is not None
-        if not self._typed.is_smallest or self._since is None or strange or plan.kept or plan.only_copies:
+        if not self._typed.is_smallest or self._since is None or strange or plan.kept or plan.only_copies or plan.open_files:
             return False
         if sum(restored.written_and_removed(plan.actions)) > MOST_UNASKED:
             return False

@@ -14,6 +14,7 @@ from ...store.catalog import Marked
 from .text import RED_BOLD, SHOWN, Line, Part, column_width, cut_to, human_size, styled
 
 if TYPE_CHECKING:
+    from ...model.open_file import OpenFile
     from ...model.turn_records import Turn
     from ...ops.execute import Restored
     from ...ops.inclusion import LostRule
@@ -61,7 +62,7 @@ def restored_lines(report: "Restored", name: str = "", *, state: str = "", is_in
     if report.dry_run and report.op != "materialise":
         would = "take" if report.op == TAKE else "restore"
         yield Line(f"would {would} {plural(wrote, 'path')} and remove {removed}; {plural(report.unchanged, 'path')} would stay")
-        yield from plan_lines(Plan(report.actions, report.kept, report.merged, report.only_copies))
+        yield from plan_lines(Plan(report.actions, report.kept, report.merged, report.only_copies, report.open_files))
         yield from _inexact_note(report, state)
         return
     verb = _DONE.get(report.op, "written")
@@ -82,6 +83,7 @@ def restored_lines(report: "Restored", name: str = "", *, state: str = "", is_in
     if name and not actions and report.op != "materialise":
         yield Line(f"  asked for: {report.op} {name}")
     yield from _kept_lines(report.kept, report.actions)
+    yield from _open_file_lines(report.open_files, ": it may write over this")
     yield from _marked_lines(report.merged)
     yield from _inexact_note(report, state)
     yield from _way_back_lines(report)
@@ -161,6 +163,7 @@ def headline(title: str, plan: Plan) -> Line:
 
 def plan_lines(plan: Plan) -> Iterator[Line]:
     """The changes of a plan, removals first, and only some of many."""
+    yield from _open_file_lines(plan.open_files, "; stop it first")
     merged = {item.path: item for item in plan.merged}
     for side in _removals_and_rest(plan.actions):
         for row in side[:SHOWN]:
@@ -186,6 +189,21 @@ def _only_copy_lines(found: Sequence[OnlyCopy]) -> Iterator[Line]:
             yield Line(f"  {path} may be a file of yours that was ignored; no older checkpoint has it")
     if len(found) > _OUTSIDE:
         yield Line(f"  ... and {len(found) - _OUTSIDE:,} more files that may be ignored ones; --json lists them")
+
+
+def _open_file_lines(found: "Sequence[OpenFile]", what_to_do: str) -> Iterator[Line]:
+    """The databases that programs have open for writing, and the other files of a plan beside them."""
+    programs: dict[tuple[bool, bytes], list[str]] = {}
+    for item in found:
+        programs.setdefault((item.is_database, item.path), []).append(f"{printable(item.program)} (pid {item.pid})")
+    for is_database, path in list(programs)[:SHOWN]:
+        names = enumerated(programs[is_database, path])
+        if is_database:
+            yield styled((f"  {printable(path)} is open for writing in {names}{what_to_do}", RED_BOLD))
+        else:
+            yield Line(f"  also open for writing: {printable(path)} in {names}")
+    if len(programs) > SHOWN:
+        yield Line(f"  ... and {plural(len(programs) - SHOWN, 'more open file')}; --dry-run --json lists all of them")
 
 
 def _merged_lines(row: "Row", item: Merged) -> Iterator[Line]:
@@ -356,6 +374,9 @@ def restored_json(
         **exact,
         **directories,
         "edited_outside": [path.decode("utf-8", "replace") for path in report.edited or outside],
+        "open_files": [
+            {**shapes.path(item.path), "program": item.program, "pid": item.pid, "database": item.is_database} for item in report.open_files
+        ],
         "safety": report.safety or None,
         "target": report.target or None,
         "turn": target.turn,

@@ -1,0 +1,154 @@
+"""Finds the programs that have files open for writing, before a restore changes these files.
+
+The danger prevented here: a restore replaces an SQLite database, and the program that has it open writes what it remembers
+over the restored bytes, or into a file that has no name any more. Nobody is told, and both say that all is well.
+
+An open file is compared by device and inode, never by name: a process in a container has another name for it. What this
+process may not look at (other users, other pid namespaces) is not found. Linux only.
+"""
+
+import os
+import stat
+import time
+from collections.abc import Iterable, Iterator, Mapping
+
+from .. import fsio
+from .._typing import NamedTuple
+from ..model.manifest import FILE
+from ..model.open_file import OpenFile
+from ..model.plan import Action, content_differs
+from .reader import Worktree
+
+_HEADER = b"SQLite format 3\0"
+_PAGE = 512
+"""The size of every SQLite database is a multiple of this: other files are not opened to look."""
+_COMPANIONS = (b"-wal", b"-shm", b"-journal")
+_PROCESSES = "/proc"
+_MOST_SECONDS = 2.0
+"""Time for one look at all processes; it takes some 10 ms for 1,000 open files."""
+
+_Identity = tuple[int, int]
+"""Device and inode of a file."""
+
+
+class Writer(NamedTuple):
+    """A process that has a file open for writing. `name`: what the system calls the file there."""
+
+    identity: _Identity
+    pid: int
+    name: bytes
+
+
+def find_open_files(tree: Worktree, actions: Iterable[Action]) -> tuple[OpenFile, ...]:
+    """The files that these actions replace or remove and that a program has open for writing, databases first.
+    Looked for only if there is an SQLite database among them: else it costs nothing."""
+    changed = [action for action in actions if _replaces_file(action)]
+    may_be = dict.fromkeys(_database_of(action.source) for action in changed if _may_be_of_database(action))
+    databases = {path: identity for path in may_be if (identity := _identity_if_database(tree, path)) is not None}
+    if not databases:
+        return ()
+    wanted = {identity: (path, True) for path, identity in databases.items()}
+    for action in changed:
+        status = tree.status_of(action.source)
+        is_other = _database_of(action.source) not in databases  # who only reads a database writes its -shm
+        if is_other and status is not None and stat.S_ISREG(status.st_mode):
+            wanted[status.st_dev, status.st_ino] = (action.source, False)
+    return _open_files(wanted)
+
+
+def find_open_databases(tree: Worktree) -> tuple[OpenFile, ...]:
+    """The SQLite databases below the root that a program has open for writing, by their names in this process."""
+    top = os.fsencode(tree.root).rstrip(b"/") + b"/"
+    wanted: dict[_Identity, tuple[bytes, bool]] = {}
+    for writer in writers():
+        if writer.name.startswith(top):
+            path = writer.name.removeprefix(top)
+            if _identity_if_database(tree, path) == writer.identity:
+                wanted[writer.identity] = (path, True)
+    return _open_files(wanted) if wanted else ()
+
+
+def writers() -> Iterator[Writer]:
+    """Every file that a process has open for writing, as far as this process may see. The newest processes come first."""
+    end = time.monotonic() + _MOST_SECONDS
+    try:
+        pids = sorted((int(name) for name in os.listdir(_PROCESSES) if name.isdecimal()), reverse=True)
+    except OSError:  # no Linux, or /proc is not mounted
+        return
+    for pid in pids:
+        yield from _writers_of_process(pid)
+        if time.monotonic() > end:
+            return
+
+
+def _writers_of_process(pid: int) -> Iterator[Writer]:
+    place = f"{_PROCESSES}/{pid}/fd"
+    try:
+        numbers = os.listdir(place)
+    except OSError:  # another user's, or it has ended
+        return
+    for number in numbers:
+        try:
+            name = os.readlink(f"{place}/{number}".encode())
+            if name[:1] != b"/" or not _is_for_writing(pid, number):
+                continue
+            status = os.stat(f"{place}/{number}")
+        except OSError:  # closed since
+            continue
+        if stat.S_ISREG(status.st_mode):
+            yield Writer((status.st_dev, status.st_ino), pid, name)
+
+
+def _is_for_writing(pid: int, number: str) -> bool:
+    with open(f"{_PROCESSES}/{pid}/fdinfo/{number}", "rb") as file:
+        for line in file:
+            if line.startswith(b"flags:"):
+                return int(line.split()[1], 8) & os.O_ACCMODE != os.O_RDONLY
+    return False
+
+
+def _open_files(wanted: Mapping[_Identity, tuple[bytes, bool]]) -> tuple[OpenFile, ...]:
+    found = {(*wanted[writer.identity], writer.pid) for writer in writers() if writer.identity in wanted}
+    rows = sorted(found, key=lambda row: (not row[1], row[0], row[2]))
+    return tuple(OpenFile(path, _name_of_program(pid), pid, is_database) for path, is_database, pid in rows)
+
+
+def _name_of_program(pid: int) -> str:
+    """The name that the program was started by, else that of its process."""
+    for place, end in (("cmdline", b"\0"), ("comm", b"\n")):
+        try:
+            with open(f"{_PROCESSES}/{pid}/{place}", "rb") as file:
+                words = file.read(4096).split(end, 1)[0].split()
+        except OSError:
+            continue
+        if words and (name := words[0].rpartition(b"/")[2].lstrip(b"-")):
+            return name.decode("utf-8", "replace")
+    return "a program"
+
+
+def _replaces_file(action: Action) -> bool:
+    """True if the file that is at the path now will not be there any more."""
+    before, after = action.before, action.after
+    return before is not None and before.kind == FILE and (after is None or content_differs(action))
+
+
+def _may_be_of_database(action: Action) -> bool:
+    """True if the file of an action can be a database, or the journal of one. Opens nothing."""
+    size = 0 if action.before is None else action.before.size
+    return action.source.endswith(_COMPANIONS) or (size > 0 and size % _PAGE == 0)
+
+
+def _database_of(path: bytes) -> bytes:
+    """The database that a file belongs to, by its name; any other file itself."""
+    return next((path.removesuffix(end) for end in _COMPANIONS if path.endswith(end)), path)
+
+
+def _identity_if_database(tree: Worktree, path: bytes) -> _Identity | None:
+    try:
+        directory, name = tree.open_parent(path)
+        with fsio.closing(directory), fsio.closing(os.open(name, fsio.READ_FLAGS, dir_fd=directory)) as file:
+            status = os.fstat(file)
+            is_database = stat.S_ISREG(status.st_mode) and os.pread(file, len(_HEADER), 0) == _HEADER
+    except OSError:
+        return None
+    return (status.st_dev, status.st_ino) if is_database else None
