@@ -22,7 +22,7 @@ else:
         """The defaults of `json.loads`."""
 
         strict = True
-        object_hook = object_pairs_hook = None
+        object_hook = object_pairs_hook = array_hook = None
         parse_float = float
         parse_int = int
         parse_constant = {"-Infinity": float("-inf"), "Infinity": float("inf"), "NaN": float("nan")}.__getitem__
@@ -31,7 +31,7 @@ else:
         from _json import make_scanner
 
         _scan = make_scanner(_Rules)
-    except ImportError:  # another interpreter
+    except (AttributeError, ImportError):  # another interpreter, or a scanner that asks for a rule of a later Python
         _scan = None
 
     def loads(text: str) -> Any:  # as `json.loads` has it

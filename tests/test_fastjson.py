@@ -58,3 +58,14 @@ def test_a_flat_object_is_written_as_json_writes_it():
     for wrong in (None, 1.5, [], b""):
         with pytest.raises(TypeError):
             fastjson.encode_flat({"a": wrong})
+
+
+def test_a_scanner_that_asks_for_a_rule_of_a_later_python_is_not_used():
+    """Python 3.15 asked for `array_hook`: every command that read JSON ended with 70."""
+    script = """import _json
+make = _json.make_scanner
+_json.make_scanner = lambda rules: make(rules) if hasattr(rules, "memo") else rules.hook_of_python_3_99
+from casrewind.fastjson import loads
+print(loads('[1, {"a": null}]'))"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "[1, {'a': None}]\n"), done.stderr

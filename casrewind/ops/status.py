@@ -129,7 +129,7 @@ def _open_databases_in_words(context: Context, last: Checkpoint) -> Iterator[str
         if finder.find(item.path) is not None:
             yield (
                 f"{printable(item.path)} is open in {printable(item.program)} (pid {item.pid}): a save reads a database and its journal "
-                f"one after the other, so a checkpoint made meanwhile may hold two moments of it"
+                f"one after the other, so a checkpoint may hold two moments of it"
             )
 
 

@@ -63,7 +63,7 @@ class Doctor:
     def json(self, *arguments, code=0, **variables):
         """What is printed with --json, checked for its shape; of one agent when there is only one."""
         found = self("--json", *arguments, code=code, **variables).json
-        assert schema_faults(found, "doctor") == [] and set(found) == {"format", "ok", "agents", "project"} and found["ok"] is (code == 0)
+        assert schema_faults(found, "doctor") == [] and set(found) == {"format", "ok", "agents", "project", "re2_problem"} and found["ok"] is (code == 0)
         for agent in found["agents"].values():
             assert set(agent) == set(AGENT)
             assert [key for key, kind in AGENT.items() if not isinstance(agent[key], kind)] == []
