@@ -271,8 +271,8 @@ class Workspace:
         outside of turns is merged by lines, and one that no turn changed is not touched. `Restored.edited` names the files
         that are not as in the checkpoint. UsageError is raised if no turn began since.
 
-        `Plan.open_files` names the SQLite databases among the paths that a program has open for writing, and other open files
-        beside them. A `confirm` that returns True agrees to change those; without `confirm`, DatabaseOpen is raised.
+        `Plan.open_files` names databases that a program has open for writing, and other open files beside them. A `confirm` that
+        returns True agrees to change those; without `confirm`, DatabaseOpen is raised.
 
         Raises RootRefused (checkpoint of another root), PathNotFound (no path in `scope` exists), JournalOpen,
         ContentInTheWay, UnsafePath, StoreFull; nothing is changed then. If WorkspaceError or StoreFull reports an
@@ -401,16 +401,9 @@ class Workspace:
         changed; if it returns False, Declined is raised. Raises AgentError (no session, too few prompts, a client that
         runs), CheckpointNotFound, else as `restore`. Files are restored first: if that fails, the session is unchanged.
         """
-        from .ops import back_without_chat, conversation, rewind
+        from .ops.back_without_chat import back_to_prompt
 
-        try:
-            found = conversation.find_prompt(self._context, target, session)
-        except errors.AgentError:
-            alone = None if chat or in_place else back_without_chat.find_turn(self._context, target, session)
-            if alone is None:
-                raise
-            return back_without_chat.back(self._context, *alone, confirm=confirm)
-        return rewind.back(self._context, found, both=files, chat=chat, in_place=in_place, nearest=nearest, confirm=confirm)
+        return back_to_prompt(self._context, target, session, files=files, chat=chat, in_place=in_place, nearest=nearest, confirm=confirm)
 
     def fork(
         self,

@@ -3,10 +3,12 @@
 The danger prevented here: who asks for the files alone is refused for want of a conversation, and does not get them back.
 """
 
+from .. import errors
 from ..model.checkpoint import Checkpoint
 from ..model.turn_records import Turn
+from . import rewind
 from .context import Context
-from .conversation import whole_session
+from .conversation import find_prompt, whole_session
 from .restore import NewKeeper
 from .rewind import Confirming, Rewound, restore_and_find_foreign
 from .turn_view import TurnView
@@ -37,3 +39,19 @@ def back(
     own = frozenset({turn.session})
     restored, foreign = restore_and_find_foreign(context, point, own, dry_run=dry_run, keeper=keeper, confirm=confirm)
     return Rewound(None, (), restored, foreign, (), dry_run=dry_run, transcript="")
+
+
+def back_to_prompt(
+    context: Context, target: int | str | None, session: str, *, files: bool, chat: bool, in_place: bool, nearest: bool,
+    confirm: Confirming | None,
+) -> Rewound:  # fmt: skip
+    """Go back to before a prompt, as `rewind.back`; to before its turn where the conversation cannot be had and is not asked
+    for. Raises as `rewind.back`."""
+    try:
+        found = find_prompt(context, target, session)
+    except errors.AgentError:
+        alone = None if chat or in_place else find_turn(context, target, session)
+        if alone is None:
+            raise
+        return back(context, *alone, confirm=confirm)
+    return rewind.back(context, found, both=files, chat=chat, in_place=in_place, nearest=nearest, confirm=confirm)
