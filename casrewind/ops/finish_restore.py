@@ -23,13 +23,12 @@ from ..store import packs
 from ..store.writer import StoreWriter
 from ..worktree.apply import Applier, Outcome
 from ..worktree.displaced import DisplacedFiles
-from ..worktree.open_files import find_open_files
 from ..worktree.recover import move_or_remove_temporary_files, put_replaced_directories_back, with_narrowed_modes
 from . import save
 from .capture_before_restore import CapturedState, add_present_paths, obstacles_error
 from .context import Context
 from .execute import Restored, interruption_error, made_now, publish_safety_checkpoint, record_and_close_journal
-from .preflight import check_and_read_blobs, find_actions_below_mounts, refuse_open_databases
+from .preflight import check_and_read_blobs, find_actions_below_mounts, find_open_files, refuse_open_databases
 
 _CONTINUE = (
     "{} and run casrewind restore --continue again, or take the restore back with casrewind restore --abort"
@@ -70,7 +69,7 @@ def finish_restore(context: Context, *, forward: bool, open_files: bool = False)
                 action for action in wanted
                 if action.path not in hidden and not same_for_restore(first.displaced.hash_entry(action.path), action.after)
             ]  # fmt: skip
-            refuse_open_databases(() if open_files else find_open_files(context.tree, left))
+            refuse_open_databases(() if open_files else find_open_files(context, left))
             missing = plans.sort_and_pack(left)
             check_and_read_blobs(context, missing, _CONTINUE if forward else _ABORT)
             cut = _safety_checkpoint(context, writer, operation, actions, forward=forward, is_needed=bool(missing))

@@ -17,7 +17,7 @@ from ..model import manifest, paths
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
 from ..model.manifest import DIR, FILE, LINK, Entry, is_directory, same_for_restore
-from ..model.open_file import OpenFile
+from ..model.open_file import OpenFile, database_of, may_be_of_database
 from ..model.plan import Action, Actions, Kept, Plan, content_differs, forbids_owner_to_change_contents
 from ..store import packs
 from ..worktree.reader import means_absent_path
@@ -47,6 +47,21 @@ def refuse_open_journal(context: Context) -> None:
         "a restore was interrupted",
         "finish it with casrewind restore --continue, or take it back with casrewind restore --abort"
     )
+
+
+def find_open_files(context: Context, actions: Iterable[Action]) -> tuple[OpenFile, ...]:
+    """The files that these actions replace or remove and that a program has open for writing, if an SQLite database is among
+    them."""
+    replaced = [
+        (each.source, each.before.size) for each in actions
+        if each.before is not None and each.before.kind == FILE and (each.after is None or content_differs(each))
+    ]  # fmt: skip
+    may_be = dict.fromkeys(database_of(path) for path, size in replaced if may_be_of_database(path, size))
+    if not may_be:
+        return ()
+    from ..worktree import open_files
+
+    return open_files.find_open_files(context.tree, [path for path, _ in replaced], may_be)
 
 
 def refuse_open_databases(found: Sequence[OpenFile], known: Collection[OpenFile] = ()) -> None:

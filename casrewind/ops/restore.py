@@ -19,7 +19,6 @@ from ..model.manifest import DIR
 from ..model.plan import Kept, Merged, Plan
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
-from ..worktree.open_files import find_open_files
 from ..worktree.stores_kept_by_restore import ProtectedStores
 from . import capture_before_restore, preflight
 from .capture_before_restore import CapturedState
@@ -110,7 +109,7 @@ def restore(
 def plan_without_changes(context: Context, prepared: Prepared) -> Restored:
     """What would be done. Publishes and changes nothing. Raises as the operation would."""
     report, now = prepared(DryRunWriter(context.store.read, context.store.read_many))
-    report = _with_only_copies(context, now, report)._replace(open_files=find_open_files(context.tree, report.actions))
+    report = _with_only_copies(context, now, report)._replace(open_files=preflight.find_open_files(context, report.actions))
     preflight.check_and_add_parent_modes(context, now, report.actions)
     return report._replace(dry_run=True)
 
@@ -121,12 +120,12 @@ def confirm_and_execute(
     """Execute the actions of a report if the user confirms them, else raise Declined. Raises DatabaseOpen for a database
     that the user was not told of."""
     report = _with_only_copies(context, now, report)
-    named = find_open_files(context.tree, report.actions)
+    named = preflight.find_open_files(context, report.actions)
     if confirm is None:
         preflight.refuse_open_databases(named)
     elif not confirm(Plan(report.actions, report.kept, report.merged, report.only_copies, named)):
         raise Declined
-    report = report._replace(open_files=find_open_files(context.tree, report.actions))
+    report = report._replace(open_files=preflight.find_open_files(context, report.actions))
     preflight.refuse_open_databases(report.open_files, named)  # the user may confirm late
     if report.merged:
         from .compare import refuse_files_changed_since_merge

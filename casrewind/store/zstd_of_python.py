@@ -10,7 +10,7 @@ from contextlib import suppress
 from .._typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    _zstd: Any
+    _zstd: Any  # one of two modules, neither of which a type checker finds here
 else:
 
     def _import_zstd():  # noqa: ANN202 - the module has no type of its own

@@ -10,19 +10,14 @@ process may not look at (other users, other pid namespaces) is not found. Linux 
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from .. import fsio
 from .._typing import NamedTuple
-from ..model.manifest import FILE
-from ..model.open_file import OpenFile
-from ..model.plan import Action, content_differs
+from ..model.open_file import OpenFile, database_of
 from .reader import Worktree
 
 _HEADER = b"SQLite format 3\0"
-_PAGE = 512
-"""The size of every SQLite database is a multiple of this: other files are not opened to look."""
-_COMPANIONS = (b"-wal", b"-shm", b"-journal")
 _PROCESSES = "/proc"
 _MOST_SECONDS = 2.0
 """Time for one look at all processes; it takes some 10 ms for 1,000 open files."""
@@ -39,20 +34,18 @@ class Writer(NamedTuple):
     name: bytes
 
 
-def find_open_files(tree: Worktree, actions: Iterable[Action]) -> tuple[OpenFile, ...]:
-    """The files that these actions replace or remove and that a program has open for writing, databases first.
-    Looked for only if there is an SQLite database among them: else it costs nothing."""
-    changed = [action for action in actions if _replaces_file(action)]
-    may_be = dict.fromkeys(_database_of(action.source) for action in changed if _may_be_of_database(action))
+def find_open_files(tree: Worktree, paths: Sequence[bytes], may_be: Iterable[bytes]) -> tuple[OpenFile, ...]:
+    """The files at these paths that a program has open for writing, databases first. `may_be`: those that may be an SQLite
+    database. Looked for only if one is: else it costs next to nothing."""
     databases = {path: identity for path in may_be if (identity := _identity_if_database(tree, path)) is not None}
     if not databases:
         return ()
     wanted = {identity: (path, True) for path, identity in databases.items()}
-    for action in changed:
-        status = tree.status_of(action.source)
-        is_other = _database_of(action.source) not in databases  # who only reads a database writes its -shm
+    for path in paths:
+        status = tree.status_of(path)
+        is_other = database_of(path) not in databases  # who only reads a database writes its -shm
         if is_other and status is not None and stat.S_ISREG(status.st_mode):
-            wanted[status.st_dev, status.st_ino] = (action.source, False)
+            wanted[status.st_dev, status.st_ino] = (path, False)
     return _open_files(wanted)
 
 
@@ -124,23 +117,6 @@ def _name_of_program(pid: int) -> str:
         if words and (name := words[0].rpartition(b"/")[2].lstrip(b"-")):
             return name.decode("utf-8", "replace")
     return "a program"
-
-
-def _replaces_file(action: Action) -> bool:
-    """True if the file that is at the path now will not be there any more."""
-    before, after = action.before, action.after
-    return before is not None and before.kind == FILE and (after is None or content_differs(action))
-
-
-def _may_be_of_database(action: Action) -> bool:
-    """True if the file of an action can be a database, or the journal of one. Opens nothing."""
-    size = 0 if action.before is None else action.before.size
-    return action.source.endswith(_COMPANIONS) or (size > 0 and size % _PAGE == 0)
-
-
-def _database_of(path: bytes) -> bytes:
-    """The database that a file belongs to, by its name; any other file itself."""
-    return next((path.removesuffix(end) for end in _COMPANIONS if path.endswith(end)), path)
 
 
 def _identity_if_database(tree: Worktree, path: bytes) -> _Identity | None:

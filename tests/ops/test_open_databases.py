@@ -72,6 +72,7 @@ def test_each_restore_below_an_open_database_is_refused_and_none_below_a_closed_
 @pytest.mark.long
 @pytest.mark.parametrize("mode", MODES)
 def test_two_hundred_restores_below_open_databases(workspace, root, mode):
+    """Both modes: five minutes beside seven other busy programs on two processors."""
     restored_under_each(workspace, root, mode, 100)
 
 
