@@ -64,14 +64,17 @@ def read_git_settings(git_dir: str | None, common_dir: str | None, environ: Mapp
         reader.read_with_includes(own and os.path.join(own, "config"))
         reader.read_with_includes(reader.expand("~/.gitconfig"))
     if common_dir is not None:
-        # As in git, an extension counts only with a repository format version, and not from an included file.
-        reader.is_own = True
-        reader.read_with_includes(os.path.join(common_dir, "config"), is_repository=True)
-        if git_dir is not None and reader.is_versioned and reader.has_extension:
-            reader.read_with_includes(os.path.join(git_dir, "config.worktree"))
+        reader.read_repository(git_dir, common_dir)
     if reader.excludes_file is None:
         return GitSettings(own and os.path.join(own, "ignore"), reader.ignore_case, False, tuple(reader.refused))
     return GitSettings(reader.excludes_file or None, reader.ignore_case, reader.names_it, tuple(reader.refused))
+
+
+def is_bare(git_dir: str) -> bool:
+    """True if a repository has no checkout of its own, by its own configuration. Raises nothing."""
+    reader = _ConfigReader(git_dir, {})
+    reader.read_repository(git_dir, git_dir)
+    return reader.is_bare
 
 
 class _ConfigReader:
@@ -80,6 +83,7 @@ class _ConfigReader:
     def __init__(self, git_dir: str | None, environ: Mapping[str, str]) -> None:
         self.excludes_file: str | None = None
         self.ignore_case = False
+        self.is_bare = False
         self.is_own = self.names_it = False  # now reading the repository's configuration; it set excludes_file
         self.refused: list[RefusedConfig] = []
         self.is_versioned = self.has_extension = False
@@ -87,6 +91,14 @@ class _ConfigReader:
         self._environ = environ
         self._left = _MOST
         self._open: list[tuple[int, int]] = []  # files being read: (device, inode)
+
+    def read_repository(self, git_dir: str | None, common_dir: str) -> None:
+        """Read the repository's own files. As in git, an extension counts only with a repository format version, and not
+        from an included file."""
+        self.is_own = True
+        self.read_with_includes(os.path.join(common_dir, "config"), is_repository=True)
+        if git_dir is not None and self.is_versioned and self.has_extension:
+            self.read_with_includes(os.path.join(git_dir, "config.worktree"))
 
     def read_with_includes(self, path: str | None, *, is_repository: bool = False) -> None:
         """Read a file with its includes, if it exists."""
@@ -107,6 +119,8 @@ class _ConfigReader:
                 self.has_extension = _parse_boolean(value, otherwise=self.has_extension)
             elif is_repository and (section, name) == (b"core.", b"repositoryformatversion"):
                 self.is_versioned = True
+            elif self.is_own and len(self._open) == 1 and (section, name) == (b"core.", b"bare"):  # in no included file
+                self.is_bare = _parse_boolean(value, otherwise=self.is_bare)
             self._apply_setting(section, name, value, path)
         self._open.pop()
 

@@ -20,8 +20,8 @@ from ..model.plan import Kept
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
 from ..worktree import scan as scans
+from ..worktree.places_kept_by_restore import ProtectedPlaces
 from ..worktree.reader import HashSink, NameSpelling, NotCapturable
-from ..worktree.stores_kept_by_restore import ProtectedStores
 from . import save
 from .context import Context
 from .restorable import NOTHING, ReadableTarget, readable_part_of_target
@@ -175,7 +175,7 @@ def capture_for(context: Context, writer: StoreWriter | DryRunWriter, target: by
     load.load_differing_trees(scan.tree, target)
     aim = readable_part_of_target(load, writer.put_tree, target, scan.tree, names=bool(scope) or context.tree.ignores_case_in_names())
     is_dry = isinstance(writer, DryRunWriter)
-    stores = ProtectedStores(context.tree, context.policy.excluded)
+    protected = ProtectedPlaces(context.tree, context.policy.excluded, scope)
     gained = 0
     covered: dict[bytes, Entry] = {}
     kept: list[Kept] = []
@@ -184,7 +184,7 @@ def capture_for(context: Context, writer: StoreWriter | DryRunWriter, target: by
         """Paths that the scan did not find, and changing paths that it knew only by their stamps."""
         nonlocal gained
         for path, old, new in diff(load, scan.tree, aim.tree):
-            if old is None and stores.store_around(path) is not None:
+            if old is None and protected.place_around(path) is not None and not protected.is_named_in_worktree(path):
                 continue  # nothing is read there, because nothing will be written
             gained += _is_file(new) - _is_file(old)
             if not places.covers(path):

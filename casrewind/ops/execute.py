@@ -140,7 +140,8 @@ def publish_safety_checkpoint(
 def apply_actions(context: Context, actions: Sequence[Action], tag: str) -> Outcome:
     """Apply the actions. An OSError becomes an error that names --continue and --abort."""
     try:
-        return Applier(context.tree, actions, Contents(context.store, written_files(actions)), tag, context.progress).carry_out_plan()
+        contents = Contents(context.store, written_files(actions))
+        return Applier(context.tree, actions, contents, tag, context.progress, may_make_in_worktrees=True).carry_out_plan()
     except OSError as error:
         raise interruption_error(error) from error
 

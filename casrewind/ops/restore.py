@@ -19,7 +19,7 @@ from ..model.manifest import DIR
 from ..model.plan import Kept, Merged, Plan
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
-from ..worktree.stores_kept_by_restore import ProtectedStores
+from ..worktree.places_kept_by_restore import PROTECTED, ProtectedPlaces
 from . import capture_before_restore, preflight
 from .capture_before_restore import CapturedState
 from .context import Context
@@ -186,8 +186,9 @@ def _plan_for_target(context: Context, now: CapturedState, record: RecordedPaths
         late = frozenset(record.late)
         left = [Kept(action.path, _LATE, benign=False) for action in plan.actions if action.path in late]
         plan = preflight.without_lost_paths(plan, left)
-    actions, stores = ProtectedStores(context.tree, context.policy.excluded).split_off_protected(plan.actions)
-    return plans.keep_paths(Plan(actions, plan.kept), stores) if stores else plan
+    actions, protected = ProtectedPlaces(context.tree, context.policy.excluded, scope).split_off_protected(plan.actions)
+    plan = Plan(actions, plan.kept)
+    return plans.keep_paths(plan, protected) if protected else plan
 
 
 def _torn_paths(plan: Plan, record: RecordedPaths) -> list[Kept]:
@@ -206,7 +207,9 @@ def _report_of_restore(target: Checkpoint, now: CapturedState, plan: Plan, kept:
             Kept(place, "not in the checkpoint", benign=False)  # so that a misspelled path does not look unchanged
             for place in places.paths_without_any(seen)
         ]
-        unchanged = sum(kind != DIR for kind in named.values()) - len(named.keys() & set(written))
+        left = {item.path for item in kept if item.reason in PROTECTED}
+        files = (path for path, kind in named.items() if kind != DIR)
+        unchanged = len({path for path in files if left.isdisjoint((path, *paths.parents(path)))}.difference(written))
     else:
         unchanged = now.files - sum(1 for _ in written)
     return Restored(history.RESTORE, target.id, "", plan.actions, tuple(sorted(kept)), unchanged, dry_run=True)

@@ -21,8 +21,8 @@ from ..model.plan import Action, Actions, Kept, Plan
 from ..store import packs
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
+from ..worktree.places_kept_by_restore import ProtectedPlaces
 from ..worktree.scan import Scan
-from ..worktree.stores_kept_by_restore import ProtectedStores
 from . import capture_before_restore, preflight, save
 from .capture_before_restore import CapturedState, obstacles_error
 from .context import Context
@@ -141,7 +141,7 @@ def prepare_actions(
     that `resolve` stores itself. With `everything`, a path that cannot be stored is an obstacle, else it is kept."""
     scan = save.scan_now(context, writer)
     wanted = actions_of(scan)  # after the scan, to limit memory
-    wanted, stores = ProtectedStores(context.tree, context.policy.excluded).split_off_protected(wanted)
+    wanted, protected = ProtectedPlaces(context.tree, context.policy.excluded).split_off_protected(wanted)
     strangers: dict[bytes, str] = {}
     load = writer.load_tree
     read = scan.read
@@ -152,7 +152,7 @@ def prepare_actions(
         touched = frozenset(_touched_paths(wanted))
         if obstacles := [why for path, why in strangers.items() if path in touched]:
             raise obstacles_error(obstacles)
-    kept = list(stores)
+    kept = list(protected)
     finder, points = manifest.Finder(load, tree), context.tree.mounts.points
     actions = plans.sort_and_pack(possible_actions(wanted, finder, strangers, points, kept, resolve))
     plan = plans.keep_paths(Plan(actions, ()), kept)

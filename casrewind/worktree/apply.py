@@ -22,8 +22,8 @@ from ..model.manifest import DIR, FILE, LINK, PERMISSIONS, Entry, same_for_resto
 from ..model.plan import Action, Actions, Kept, batches, forbids_owner_to_change_contents, phases
 from . import safe_rename, sparse
 from .displaced import CHANGED, MOVED_ASIDE, DisplacedFiles, name_path_in_errors
+from .places_kept_by_restore import ProtectedPlaces
 from .reader import Worktree
-from .stores_kept_by_restore import ProtectedStores
 
 _SPECIAL = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
 _PIECE = 1 << 20
@@ -57,10 +57,13 @@ class Applier:
     """Executes the actions of one plan. `tag` makes its temporary names unique."""
 
     def __init__(
-        self, tree: Worktree, actions: Sequence[Action], content: Content, tag: str, report: Report | None = None
-    ) -> None:
-        """Changes nothing before `run`."""
+        self, tree: Worktree, actions: Sequence[Action], content: Content, tag: str, report: Report | None = None, *,
+        may_make_in_worktrees: bool = False,
+    ) -> None:  # fmt: skip
+        """Changes nothing before `run`. `may_make_in_worktrees`: the plan was made just now, and what it makes in a linked
+        worktree was named."""
         self._actions, self._content, self._report = plans.sort_and_pack(actions), content, report
+        self._may_make_in_worktrees = may_make_in_worktrees
         self.displaced = DisplacedFiles(tree, self._actions, tag)
         self._to_dispose: dict[bytes, list[int]] = {b"": [], MOVED_ASIDE: []}  # displacing actions, by suffix
         self._waiting: list[Action] = []  # contents that wait for a directory at their path to become empty
@@ -73,7 +76,8 @@ class Applier:
         """Execute the plan. Raises OSError; temporary files may then remain for recover.move_or_remove_temporary_files."""
         order = phases(self._actions)
         # checked again: an earlier version may have made the plan
-        self.exclude_from_plan(ProtectedStores(self.displaced.tree).stores_changed_by(self._actions))
+        protected = ProtectedPlaces(self.displaced.tree)
+        self.exclude_from_plan(protected.what_changes_protected(self._actions, may_make=self._may_make_in_worktrees))
         self._for_each_with_reachable_parent(self._make_directory_writable, order.opens)
         self._for_each_with_reachable_parent(self._make_directory_unless_there, order.makes)
         for batch in batches(order.writes):

@@ -6,7 +6,7 @@ scan's own rules and read the rule files as they are now. They hash nothing and 
 
 import os
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from fnmatch import fnmatchcase
 
 from .. import fsio, store_detection
@@ -61,7 +61,7 @@ class IgnoredEntry(NamedTuple):
 def explain(tree: Worktree, policy: ScanPolicy, path: bytes) -> Verdict:
     """Decide whether a scan captures `path`, and why. Raises OSError."""
     rules, chooser = policy.rules(), policy.new_rule_chooser()
-    where = b""
+    where, never_entered = b"", policy.never_entered(tree.root)
     tree.update_mounts()
     fd = os.dup(tree.fd)
     try:
@@ -75,7 +75,7 @@ def explain(tree: Worktree, policy: ScanPolicy, path: bytes) -> Verdict:
                 status = None
             is_last = depth == len(parts) - 1
             is_dir = not is_last if status is None else stat.S_ISDIR(status.st_mode)
-            reason = _why_not_captured(rules, name, status, is_dir=is_dir, limit=policy.max_file_size, excluded=policy.excluded)
+            reason = _why_not_captured(rules, name, status, is_dir=is_dir, limit=policy.max_file_size, never_entered=never_entered)
             if reason == CAPTURED and status is not None and tree.mounts.is_mount_point(where, status):
                 reason = domains.OTHER_DEVICE
             rule = rules.deciding_rule(name, is_dir=is_dir) if reason in (CAPTURED, IGNORED, MISSING) else None
@@ -99,7 +99,7 @@ def explain(tree: Worktree, policy: ScanPolicy, path: bytes) -> Verdict:
 
 
 def _why_not_captured(
-    rules: Rules, name: bytes, status: os.stat_result | None, *, is_dir: bool, limit: int, excluded: frozenset[tuple[int, int]]
+    rules: Rules, name: bytes, status: os.stat_result | None, *, is_dir: bool, limit: int, never_entered: Mapping[tuple[int, int], str]
 ) -> str:
     if paths.is_protected(name):
         return domains.PROTECTED
@@ -111,8 +111,8 @@ def _why_not_captured(
         return domains.BUILT_IN
     if status is None:
         return MISSING
-    if (status.st_dev, status.st_ino) in excluded:
-        return domains.STORE
+    if is_dir and (status.st_dev, status.st_ino) in never_entered:
+        return never_entered[status.st_dev, status.st_ino]
     if stat.S_ISREG(status.st_mode):
         return domains.TOO_LARGE if status.st_size > limit else CAPTURED
     return CAPTURED if is_dir or stat.S_ISLNK(status.st_mode) else domains.SPECIAL
@@ -164,6 +164,7 @@ def find_ignored(
     entered = None if places is None else {path for place in places for path in (*paths.parents(place), place)}
     left = _MOST_ENTRIES
     pending, chooser = [(b"", policy.rules())], policy.new_rule_chooser()
+    never_entered = policy.never_entered(tree.root)
     while pending and left > 0:
         where, rules = pending.pop()
         try:
@@ -172,7 +173,7 @@ def find_ignored(
             continue
         with fsio.closing(fd):
             status = os.fstat(fd)
-            if (status.st_dev, status.st_ino) in policy.excluded or status.st_dev != tree.status.st_dev:
+            if (status.st_dev, status.st_ino) in never_entered or status.st_dev != tree.status.st_dev:
                 continue
             rules = rules.extend(rule_files_of(fd, where, chooser))
             for entry in scan_entries_or_nothing(fd):
@@ -184,9 +185,10 @@ def find_ignored(
                 is_dir = entry.is_dir(follow_symlinks=False)
                 if rules.ignored(name, is_dir):
                     if not is_recreatable(name):
-                        size, used = _add_up_directory(tree, path, left) if is_dir else (_size_of_regular_file(entry), 0)
+                        size, used = _add_up_directory(tree, path, left, never_entered) if is_dir else (_size_of_regular_file(entry), 0)
                         left -= used
-                        found.append(IgnoredEntry(path, size, is_dir))
+                        if size is not None:
+                            found.append(IgnoredEntry(path, size, is_dir))
                 elif is_dir and (entered is None or path in entered) and not rules.default_excluded(name):
                     pending.append((path, rules.enter(name)))
     found.sort(key=lambda each: (each.size, each.path))
@@ -209,21 +211,30 @@ def _size_of_regular_file(entry: "os.DirEntry[str]") -> int:
         return 0
 
 
-def _add_up_directory(tree: Worktree, path: bytes, most: int) -> tuple[int, int]:
-    """Add up a directory's files. Returns (bytes, entries read); stops after `most` entries."""
-    total = used = 0
+def _add_up_directory(
+    tree: Worktree, path: bytes, most: int, never_entered: Mapping[tuple[int, int], str]
+) -> tuple[int | None, int]:
+    """Add up a directory's files. Returns (bytes, entries read); stops after `most` entries. None for bytes: it holds
+    nothing but linked worktrees, which have roots of their own."""
+    total = used = files = worktrees = 0
     pending = [path]
     while pending and used < most:
         where = pending.pop()
         try:
             fd = tree.open_directory(where)
         except OSError:
+            files += 1
             continue
         with fsio.closing(fd):
+            status = os.fstat(fd)
+            if never_entered.get((status.st_dev, status.st_ino)) == domains.LINKED_WORKTREE:
+                worktrees += 1
+                continue
             for entry in scan_entries_or_nothing(fd):
                 used += 1
                 if entry.is_dir(follow_symlinks=False):
                     pending.append(where + b"/" + os.fsencode(entry.name))
                 else:
+                    files += 1
                     total += _size_of_regular_file(entry)
-    return total, used
+    return None if worktrees and not files else total, used

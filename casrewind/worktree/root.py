@@ -202,18 +202,19 @@ def _find_git_directories(path: str) -> tuple[str | None, str | None]:
         return None, None
     if stat.S_ISDIR(mode):
         return entry, entry
-    if stat.S_ISLNK(mode):
-        real = os.path.realpath(entry)
-        return (real, real) if os.path.isdir(real) else (entry, entry)
-    pointer = _read_path_after_prefix(entry, b"gitdir:")
-    if pointer is None:
-        return entry, entry  # an unreadable pointer still marks a root
-    git_dir = os.path.realpath(os.path.join(path, pointer))
-    common = _read_path_after_prefix(os.path.join(git_dir, "commondir"), b"")
-    back = _read_path_after_prefix(os.path.join(git_dir, "gitdir"), b"")
+    target = os.path.realpath(entry) if stat.S_ISLNK(mode) else entry  # git follows a link, to a directory or a pointer
+    if stat.S_ISLNK(mode) and os.path.isdir(target):
+        git_dir = target
+    else:
+        pointer = read_path_after_prefix(target, b"gitdir:")
+        if pointer is None:
+            return entry, entry  # an unreadable pointer still marks a root
+        git_dir = os.path.realpath(os.path.join(path, pointer))
+    common = read_path_after_prefix(os.path.join(git_dir, "commondir"), b"")
+    back = read_path_after_prefix(os.path.join(git_dir, "gitdir"), b"")
     if common is None:
         return git_dir, git_dir  # a submodule: a separate repository
-    if back is None or os.path.realpath(os.path.join(git_dir, back)) != entry:
+    if back is None or _resolve_parent(os.path.join(git_dir, back)) != entry:
         return git_dir, git_dir  # a copied pointer: it names a worktree elsewhere
     shared = os.path.realpath(os.path.join(git_dir, common))
     return git_dir, shared if _lists_worktree(shared, git_dir) else git_dir
@@ -226,7 +227,13 @@ def _lists_worktree(common: str, git_dir: str) -> bool:
     return has_parts and os.path.dirname(git_dir) == os.path.join(common, "worktrees")
 
 
-def _read_path_after_prefix(path: str, prefix: bytes) -> str | None:
+def _resolve_parent(path: str) -> str:
+    """A path with the links above it resolved. The path itself may be a link: the pointer of a worktree."""
+    above, name = os.path.split(os.path.normpath(path))
+    return os.path.join(os.path.realpath(above), name)
+
+
+def read_path_after_prefix(path: str, prefix: bytes) -> str | None:
     """The path after `prefix` in a small file, or None."""
     try:
         data = fsio.read_file(path, _MAX_POINTER + 1)

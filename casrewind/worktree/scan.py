@@ -59,11 +59,11 @@ def scan(
     tree.reopen_root_if_replaced()
     tree.update_mounts()
     index = StatIndex() if index is None else index
-    shared = ScanState(tree.mounts, sink, policy, index, report)
+    shared = ScanState(tree, sink, policy, index, report)
     shared.skipped += policy.faults
     shared.rules += [RuleRef(rule.base, rule.source, sink.put_rules(rule.data)) for rule in policy.outside]
     try:
-        index.compare(tree.fd, tree.mounts.device, policy.excluded)
+        index.compare(tree.fd, tree.mounts.device, shared.never_entered)
         if index.mark_dirty(tree.mounts.names) > _FEW_TREES:
             sink.read_trees_ahead(index.trees_with_changes())
         root = _walk_and_store_trees(tree, shared)

@@ -28,7 +28,6 @@ from ..model.manifest import Entry
 from ..model.stamp import Stamp
 from . import stat_index
 from .reader import CapturedFile, NotCapturable, ReadFiles, ScanSink, TooLarge, Worktree, read_link, read_until_stable
-from .root import Mounts
 from .scan_policy import ScanPolicy
 from .stat_index import DirRecord, StaleIndex, StatIndex, Subtree
 
@@ -49,9 +48,10 @@ Report = Callable[[str, int, int], None]
 class ScanState:
     """Shared state and totals of all directories of one scan."""
 
-    def __init__(self, mounts: Mounts, sink: ScanSink, policy: ScanPolicy, index: StatIndex, report: Report | None) -> None:
-        """`mounts` are those below the root. The racy rule counts from now on."""
-        self.mounts, self.sink, self.policy, self.index = mounts, sink, policy, index
+    def __init__(self, tree: Worktree, sink: ScanSink, policy: ScanPolicy, index: StatIndex, report: Report | None) -> None:
+        """`tree` is open, its mounts are those of now. The racy rule counts from now on."""
+        self.mounts, self.sink, self.policy, self.index = tree.mounts, sink, policy, index
+        self.never_entered = policy.never_entered(tree.root)
         self.start = time.time_ns()
         self.skipped: list[Skip] = []
         self.rules: list[RuleRef] = []
@@ -115,8 +115,9 @@ class DirectoryScan:
         self._mode, self._stamp = stat.S_IMODE(status.st_mode), stamps.of(status)
         if self._state.mounts.is_mount_point(self.path, status):
             return domains.OTHER_DEVICE
-        if (status.st_dev, status.st_ino) in self._state.policy.excluded:
-            return domains.STORE
+        reason = self._state.never_entered.get((status.st_dev, status.st_ino)) if self.depth else None
+        if reason is not None:
+            return reason
         old = self._old = self._state.index.record_of_directory(self.path)
         entries: list[os.DirEntry[str]] | None = None
         if old is not None and old.stamp == stamps.PACKED.pack(*self._stamp):
@@ -422,8 +423,8 @@ def is_cache(directory: int, rules: Rules) -> bool:
         return False
 
 
-# Reasons that can vanish without a change of the parent directory: a mount, a permission, a cache tag.
-_MAY_END = domains.FAULTS | {domains.OTHER_DEVICE, domains.STORE, domains.CACHE, domains.TOO_LARGE}
+# Reasons that can vanish without a change of the parent directory: a mount, a permission, a cache tag, an entry in git's list.
+_MAY_END = domains.FAULTS | {domains.OTHER_DEVICE, domains.STORE, domains.LINKED_WORKTREE, domains.CACHE, domains.TOO_LARGE}
 
 
 def open_child_if_captured(tree: Worktree, shared: ScanState, parent: DirectoryScan, name: bytes) -> DirectoryScan | None:

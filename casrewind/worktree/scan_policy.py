@@ -6,7 +6,9 @@ store. `faults`, `lost` and `accepted` say what is unknown, and what counts inst
 
 from .._typing import NamedTuple
 from ..gitignore.rules import LoadAccepted, RuleChooser, RuleFile, Rules
+from ..model import domain as domains
 from ..model.domain import Skip
+from .linked_worktrees import find_inside
 
 
 class ScanPolicy(NamedTuple):
@@ -21,7 +23,7 @@ class ScanPolicy(NamedTuple):
     max_file_size: int = 1 << 30
     """Bytes. A larger file is skipped."""
     excluded: frozenset[tuple[int, int]] = frozenset()
-    """(device, inode) of directories that are never entered: stores."""
+    """(device, inode) of directories that are never entered: stores. `never_entered` has all."""
     as_of: int = 0
     """The time of the event in nanoseconds since 1970, 0 = now. A file that changed after it is late."""
     faults: tuple[Skip, ...] = ()
@@ -40,6 +42,12 @@ class ScanPolicy(NamedTuple):
         return Rules.top(
             outside, ignore_case=self.ignore_case, default_excludes=self.default_excludes, max_file_size=self.max_file_size
         )
+
+    def never_entered(self, root: str) -> dict[tuple[int, int], str]:
+        """{(device, inode): reason} of the directories that a scan of the directory `root` never enters: stores, and the
+        linked worktrees of now."""
+        stores = dict.fromkeys(self.excluded, domains.STORE)
+        return stores | {each.identity: domains.LINKED_WORKTREE for each in find_inside(root)}
 
     def new_rule_chooser(self) -> RuleChooser:
         """Decides which rule files of the tree count."""

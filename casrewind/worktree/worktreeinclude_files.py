@@ -51,7 +51,7 @@ def find_listed_ignored(tree: Worktree, policy: ScanPolicy) -> tuple[list[Carrie
 
 
 def _find_in_directories(tree: Worktree, policy: ScanPolicy, listing: Rules) -> Iterator[CarriedFile]:
-    chooser = policy.new_rule_chooser()
+    chooser, never_entered = policy.new_rule_chooser(), policy.never_entered(tree.root)
     gits = policy._replace(outside=_rule_files_of_git(policy.outside), unstored=_rule_files_of_git(policy.unstored))
     pending = [] if listing.trivial else [_Place(b"", gits.rules(), listing)]
     while pending:
@@ -62,7 +62,7 @@ def _find_in_directories(tree: Worktree, policy: ScanPolicy, listing: Rules) -> 
             continue  # removed just now, or not readable
         with fsio.closing(fd):
             status = os.fstat(fd)
-            if (status.st_dev, status.st_ino) in policy.excluded or status.st_dev != tree.status.st_dev:
+            if (status.st_dev, status.st_ino) in never_entered or status.st_dev != tree.status.st_dev:
                 continue
             if store_detection.is_store(fd) or store_detection.is_data_directory(fd):
                 continue
