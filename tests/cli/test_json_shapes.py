@@ -35,7 +35,7 @@ SAVE = {
     "elapsed_ms": int,
 }  # fmt: skip
 RESTORE = {
-    "restored": int, "removed": int, "unchanged": int, "skipped": list, "foreign": list, "edited_outside": list, "only_copies": list, "open_files": list, "safety": (str, type(None)),
+    "restored": int, "removed": int, "unchanged": int, "skipped": list, "foreign": list, "inner_projects": list, "edited_outside": list, "only_copies": list, "open_files": list, "safety": (str, type(None)),
     "target": (str, type(None)), "turn": (int, type(None)), "target_made_at": (str, type(None)), "dry_run": bool, "changes": list,
 }  # fmt: skip
 STATUS = {

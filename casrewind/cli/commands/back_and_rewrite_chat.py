@@ -256,6 +256,7 @@ def _rewind_and_report(
     done()
     if report.restored is not None and report.dry_run:
         question.find_outside_edits(report.restored.actions)
+        question.find_inner_turns(report.restored.actions)
     return _print_rewound(report, options, target, question)
 
 
@@ -273,6 +274,8 @@ def _print_rewound(
         goal, outside = (restored.NO_TARGET, NO_EDITS) if question is None else (question.target, question.outside)
         is_inside = bool(os.environ.get(launch.INSIDE))
         print_lines(rewound_lines(report, goal, outside=outside, copied=copied, is_inside=is_inside))
+        if report.dry_run and question is not None:
+            print_lines(restored.inner_lines(question.inner))
     return REMARKS if report.restored is not None and report.restored.incomplete else OK
 
 
@@ -284,7 +287,8 @@ def _show_and_ask(what: str, *more: str) -> bool:
 def _rewound_json(report: Rewound, target: RewindTarget | None, question: PlanQuestion | None) -> shapes.Shape:
     chat = report.chat
     outside, goal = (NO_EDITS, restored.NO_TARGET) if question is None else (question.outside, question.target)
-    found = {} if report.restored is None else restored.restored_json(report.restored, outside.proved, goal)
+    inner = () if question is None else question.inner
+    found = {} if report.restored is None else restored.restored_json(report.restored, outside.proved, goal, inner=inner)
     return {
         **found,
         "foreign": [raw.decode("utf-8", "replace") for raw in report.foreign],

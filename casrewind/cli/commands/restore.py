@@ -234,11 +234,14 @@ def print_restored_for_exit_code(
 ) -> int:  # fmt: skip
     """Print what was done, or would be, in words or as JSON with `facts`. `is_unseen`: no plan was shown. Returns the exit code."""
     outside, target = (NO_EDITS, target) if question is None else (question.outside, question.target)
+    if question is not None and report.dry_run:
+        question.find_inner_turns(report.actions)
+    inner = () if question is None else question.inner
     if options.json:
-        print_json({**restored.restored_json(report, outside.proved, target), **(facts or {})})
+        print_json({**restored.restored_json(report, outside.proved, target, inner=inner), **(facts or {})})
     else:
         is_inside = is_unseen or bool(os.environ.get(launch.INSIDE))
         print_lines(restored.restored_lines(report, target.name, state=target.state, is_inside=is_inside))
         if report.dry_run:
-            print_lines(restored.outside_lines(outside))
+            print_lines([*restored.outside_lines(outside), *restored.inner_lines(inner)])
     return REMARKS if report.incomplete else OK

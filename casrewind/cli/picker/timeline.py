@@ -27,6 +27,7 @@ from ...ops import undo as undos
 from ...ops.checkpoint_names import is_kept_by_mark
 from ...ops.chosen_edits import Edit, Edits, changed_error
 from ...ops.finish_restore import finish_restore
+from ...ops.inner_projects import find_inner_turns
 from ...ops.machine_merge import edit_keeper
 from ...ops.newest_turns import NewestTurns, read_all, read_some
 from ...ops.outside_edits import edited_outside
@@ -43,6 +44,7 @@ from ..show.restored import (
     RestoreTarget,
     foreign_lines,
     headline,
+    inner_lines,
     outside_lines,
     plan_lines,
     really_changes,
@@ -304,7 +306,8 @@ class TimelineModel:
             headline = f"Restore {'chat and files' if code_chat_or_both == BOTH else 'files'} to {name}: {plan_totals(plan)}{some}"
             outside = NO_EDITS if keep_edits else edited_outside(context, point, plan.actions)
             may_keep = bool(outside.proved) and outside.can_stay and edits is None
-            planned = [*plan_lines(plan), *outside_lines(outside, KEEP_EDITS if may_keep else ""), *foreign_lines(strange), *taken]
+            planned = [*plan_lines(plan), *outside_lines(outside, KEEP_EDITS if may_keep else ""), *foreign_lines(strange)]
+            planned += [*inner_lines(find_inner_turns(context, point.created_ns, plan.actions)), *taken]
             notes = self._plan_notes(point, plan)
             answer = ask(Proposal(Line(headline), planned, notes, UNDO_KEEPS, lambda: self._plan_patch(plan, made), may_keep))
             if answer == KEEP_EDITS:
@@ -338,7 +341,8 @@ class TimelineModel:
 
         def confirm(plan: Plan) -> bool:
             notes = list(unprotected_lines(lost_rules(self._context, plan.actions)))
-            title, planned = headline(f"Take back {name}{some}", plan), list(plan_lines(plan))
+            inner = find_inner_turns(self._context, turn.started_ns or 0, plan.actions)
+            title, planned = headline(f"Take back {name}{some}", plan), [*plan_lines(plan), *inner_lines(inner)]
             merged = {item.path for item in plan.merged}
             made = {path: edit.data for path, edit in hunks.items() if edit.data is not None and path not in merged}
             return bool(ask(Proposal(title, planned, notes, UNDO_KEEPS, lambda: self._plan_patch(plan, made))))

@@ -22,6 +22,7 @@ from .facts import lost_rules
 if TYPE_CHECKING:
     from ...hook.typed_line import TypedLine
     from ...ops.context import Context
+    from ...ops.inner_projects import InnerTurns
     from ..grammar.command_line import ParsedOptions
 
 
@@ -35,7 +36,8 @@ def keeps_edits(options: "ParsedOptions") -> bool:
 class PlanQuestion:
     """Called with a plan, and paths that another session may have changed: returns True to go ahead.
 
-    `outside`: after the call, the paths that were edited outside of a turn, if they were looked up. `keep_edits`: whether the plan
+    `outside`: after the call, the paths that were edited outside of a turn, if they were looked up. `inner`: after the call,
+    the directories with turns of their own. `keep_edits`: whether the plan
     keeps them. If the person answers so, EditsKept is raised: the caller makes that plan and asks again.
     """
 
@@ -69,6 +71,7 @@ class PlanQuestion:
         self._lines: list[Line] = []
         self.keep_edits = since is not None and keeps_edits(options)
         self.outside = NO_EDITS
+        self.inner: tuple[InnerTurns, ...] = ()
         self.target, self._moved, self.notes, self._explanation = target, moved, tuple(notes), explanation
         self._later, self._kept = later, kept
 
@@ -84,6 +87,7 @@ class PlanQuestion:
     def __call__(self, plan: Plan, strange: tuple[bytes, ...] = ()) -> bool:
         """Show the plan and ask; or decide without a question."""
         self._done()
+        self.find_inner_turns(plan.actions)
         if self._typed is not None:
             return self._is_agreed_or_print_plan(plan, strange)
         if self._is_asked or self._is_shown or self._options.json:
@@ -92,7 +96,7 @@ class PlanQuestion:
             refuse_open_databases(plan.open_files)
         notes = self._notes_on_plan(plan)
         if not (self._is_asked or self._is_shown):
-            print_lines(line._replace(is_remark=True) for line in notes)
+            print_lines(line._replace(is_remark=True) for line in (*notes, *restored.inner_lines(self.inner)))
             return True
         title = restored.headline(self._title(), plan)
         if self._is_shown:
@@ -134,13 +138,23 @@ class PlanQuestion:
 
             self.outside = edited_outside(self._context, self._since, actions)
 
+    def find_inner_turns(self, actions: Iterable[Action]) -> None:
+        """Look up in which directories with turns of their own these actions change paths."""
+        from ...ops.inner_projects import find_inner_turns
+
+        since = self.target.made_ns
+        if since is None:
+            point = self._context.store.checkpoint(self._anchor)
+            since = 0 if point is None else point.created_ns
+        self.inner = find_inner_turns(self._context, since, actions)
+
     def _notes_on_plan(self, plan: Plan) -> list[Line]:
         return [*self.notes, *restored.unprotected_lines(lost_rules(self._context, plan.actions))]
 
     def _lines_below_title(self, plan: Plan, strange: tuple[bytes, ...], option_that_keeps: str) -> list[Line]:
         """The lines below the title of a plan. `option_that_keeps`: see outside_lines."""
         found = [*self.explanation_lines(), *restored.plan_lines(plan), *restored.outside_lines(self.outside, option_that_keeps)]
-        found += restored.foreign_lines(strange)
+        found += [*restored.foreign_lines(strange), *restored.inner_lines(self.inner)]
         return [*found, Line(f"  {self._moved}")] if self._moved else found
 
     def _patch_of_plan(self, plan: Plan) -> Iterator[Line]:
@@ -169,7 +183,8 @@ class PlanQuestion:
         from ...ops.outside_edits import is_of_turn_alone
 
         assert self._typed is not None
-        if not self._typed.is_smallest or self._since is None or strange or plan.kept or plan.only_copies or plan.open_files:
+        needs_look = plan.kept or plan.only_copies or plan.open_files or self.inner
+        if not self._typed.is_smallest or self._since is None or strange or needs_look:
             return False
         if sum(restored.written_and_removed(plan.actions)) > MOST_UNASKED:
             return False

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ...model.turn_records import Turn
     from ...ops.execute import Restored
     from ...ops.inclusion import LostRule
+    from ...ops.inner_projects import InnerTurns
     from .changes import Row
     from .shapes import Shape
 
@@ -299,6 +300,25 @@ def foreign_lines(paths: Sequence[bytes]) -> Iterator[Line]:
     return _lines_of_paths_below_title("changed while another session ran", paths, f"{len(paths) - SHOWN} more")
 
 
+def inner_lines(found: "Sequence[InnerTurns]") -> Iterator[Line]:
+    """The directories with turns of their own that a plan changes paths in."""
+    for each in found[:SHOWN]:
+        lie = f"{plural(each.paths, 'path')} {'lies' if each.paths == 1 else 'lie'} in {printable(each.path)}, which"
+        if each.turns is None:
+            yield Line(f"  {lie} has a store of its own that cannot be read")
+        else:
+            yield Line(f"  {lie} has had {plural(each.turns, 'turn')} of its own since then")
+    if len(found) > SHOWN:
+        yield Line(f"  ... and {len(found) - SHOWN} more directories with turns of their own")
+
+
+def inner_json(found: "Sequence[InnerTurns]") -> "list[Shape]":
+    """The same as JSON."""
+    from . import shapes
+
+    return [{**shapes.path(each.path), "turns": each.turns, "paths": each.paths} for each in found]
+
+
 def _lines_of_paths_below_title(title: str, paths: Sequence[bytes], more: str) -> Iterator[Line]:
     """Paths below their title, and `more` in place of those that are too many. Nothing without a path."""
     if paths:
@@ -353,10 +373,11 @@ def written_and_removed(actions: Iterable[Action]) -> tuple[int, int]:
 
 
 def restored_json(
-    report: "Restored", outside: Sequence[bytes] = (), target: RestoreTarget = NO_TARGET, forks: "Sequence[Shape | None]" = ()
-) -> "Shape":
+    report: "Restored", outside: Sequence[bytes] = (), target: RestoreTarget = NO_TARGET, forks: "Sequence[Shape | None]" = (),
+    inner: "Sequence[InnerTurns]" = (),
+) -> "Shape":  # fmt: skip
     """The result of a restore, undo or redo, as JSON. `outside`: the paths that were edited outside of a turn. `forks`: the
-    conversations of the directories that were written."""
+    conversations of the directories that were written. `inner`: the directories with turns of their own."""
     from . import shapes
 
     written, removed = written_and_removed(report.actions)
@@ -371,6 +392,7 @@ def restored_json(
         "unchanged": report.unchanged,
         "skipped": [_kept_shape(item) for item in report.kept],
         "foreign": [],
+        "inner_projects": inner_json(inner),
         **exact,
         **directories,
         "edited_outside": [path.decode("utf-8", "replace") for path in report.edited or outside],
