@@ -7,7 +7,6 @@ time, and pushes what all hooks saved until then.
 """
 
 import os
-import sys
 import time
 from contextlib import suppress
 
@@ -51,18 +50,11 @@ def start_push(root: str, remotes: str, settings: "Settings", *, wait: float | N
 
 
 def _spawn_push_process(root: str, settings: "Settings", claim: PushClaim) -> int:
-    """Start the process, in its own session. Its standard input is the claim, and it has no other file of this process: so the
-    claim is taken until the process ends. Returns its id. Raises OSError."""
+    """Start the process. Its standard input is the claim, which is taken until the process ends. Returns its id. Raises
+    OSError."""
     store = [] if settings.store is None else ["--store", os.path.abspath(settings.store)]
     force = ["--force"] if settings.force else []
-    command = [*launch.own_command(), "-C", root, *store, *force, "push", "--auto"]
-    for name in os.listdir("/proc/self/fd" if sys.platform.startswith("linux") else "/dev/fd"):
-        with suppress(OSError):  # the descriptor of this list is closed
-            if int(name) > 2:
-                os.set_inheritable(int(name), False)  # one that the client left open
-    null = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (1, 2)]
-    # no subprocess: its import takes as long as a small save
-    return os.posix_spawn(command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, claim.fd, 0), *null], setsid=True)
+    return launch.spawn_in_background([*launch.own_command(), "-C", root, *store, *force, "push", "--auto"], claim.fd)
 
 
 def _wait_until_push_ends(claim: PushClaim, process: int, end: float) -> bool:

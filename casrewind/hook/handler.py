@@ -27,6 +27,8 @@ _SLICE = 4
 """If the last save took more than the budget divided by this, a child makes the checkpoint. The hook may end first."""
 _UNHURRIED = 120.0
 """Budget of a child in seconds. It waits half of this for a lock."""
+_WORKTREES = "--worktrees"
+"""As in worktree_saves.py."""
 _SPARE = 0.2
 """Seconds of the budget that are reserved for ending the process."""
 
@@ -143,6 +145,8 @@ class HookJob:
     _sessions: "AgentSessions | None" = None
     _unpushed: tuple[str, str] | None = None
     """Of a save that a push follows: the root, and the store's directory of remotes."""
+    _saved_root = ""
+    """The root of a save."""
 
     def __init__(self, words: list[str], payload: bytes, at_ns: int) -> None:
         """`words`: the agent, perhaps the event. `payload`: the client's JSON, received at `at_ns` (ns since 1970)."""
@@ -233,12 +237,25 @@ class HookJob:
             background_gc.start_gc(context.root.path, self.settings)
         if self.config.remote_push != "off":
             self._unpushed = context.root.path, context.store.remotes
+        self._saved_root = context.root.path
         return saved
 
     @property
     def ends_session(self) -> bool:
         """True if a session ends, and its client with it: a person may go on with another session in it."""
         return self.event.trigger == "session_end" and self.event.reason not in ("clear", "fork", "resume")
+
+    def start_saves_of_worktrees(self) -> None:
+        """Start saves of the linked worktrees inside the project, after its own save. Before a tool, which may remove one, wait
+        for them within the event's budget. Raises nothing."""
+        from ..worktree.linked_worktrees import find_inside
+
+        if self._saved_root and find_inside(self._saved_root):
+            from . import worktree_saves
+
+            used = max(time.time_ns() - self.at_ns, 0) / 1e9
+            wait = max(self.event.budget - used - 2 * _SPARE, 0.0) if self.event.before_tool else None
+            worktree_saves.start_saves(self._saved_root, wait)
 
     def start_push(self) -> None:
         """Start a push of what `save` saved, if the user wants that. Call it when the client has the hook's answer. At the
@@ -269,6 +286,12 @@ class HookJob:
 
 def _make_checkpoint_in_some_process(argv: list[str], at_ns: int, began: float, log: HookLog) -> None:
     """Make the event's checkpoint in this process, or in a child if the save is slow."""
+    if argv[:1] == [_WORKTREES]:
+        from ..settings import from_environment
+        from . import worktree_saves
+
+        worktree_saves.save_all(argv[1], from_environment()[0]._replace(deadline=_UNHURRIED / 2))
+        return
     from ..agents import payload as payloads
 
     call = _HookCall(argv, at_ns, began)
@@ -300,6 +323,7 @@ def _make_checkpoint_in_some_process(argv: list[str], at_ns: int, began: float, 
             if call.notice:
                 job.record_told()
         if is_done:
+            job.start_saves_of_worktrees()
             job.start_push()
         else:
             _leave_to_child(call, job, log)
@@ -365,6 +389,7 @@ def _save_as_child(job: HookJob, log: HookLog) -> None:
                 if agent_event.time_in_line(line) >= job.at_ns:
                     agent_event.record_missed(context, line)
             missed.remove(lines)
+    job.start_saves_of_worktrees()
     job.start_push()
 
 

@@ -8,10 +8,12 @@ from ... import agents, config, environment, errors
 from ..._typing import TYPE_CHECKING
 from ...agents import hook_checks
 from ...config import Setting
-from ...messages import age_in_words, plural, printable
+from ...messages import age_in_words, plural, printable, shell_quoted
 from ...model import retention
+from ...model.domain import LINKED_WORKTREE
 from ...model.retention import Limits
 from ...ops import inclusion, lookup
+from ...ops import other_worktrees as others
 from ...ops import status as statuses
 from ...ops.status import AgentSeen, Status
 from ...settings import Settings, find_root, project_faults, read_project_file
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 _UNITS = (("d", 86400), ("h", 3600), ("m", 60))
 _RULES = 5
 """Private rules that are shown."""
+_GONE = 3
+"""Worktrees that are gone and shown."""
 _POWERS = ("GiB", 30), ("MiB", 20), ("KiB", 10)
 
 
@@ -63,6 +67,7 @@ def status(context: "Context", options: "ParsedOptions", done: Done) -> int:
             from ..show.remote import remote_shape
 
             shape["remote"] = remote_shape(remote, environment.configuration().remote_push)
+        shape["worktrees"] = [_worktree_json(each) for each in others.find_others(context)]
         print_json({**shape, "ignored": left_out, "ignored_complete": complete, "private_rules": private})
     else:
         _print_status(context, found, seen, connected, options)
@@ -113,7 +118,41 @@ def _print_status(
     if found.journal is not None:
         state = "is running" if found.running else "was interrupted"
         print_line(f"  unfinished   {found.journal.op} of {found.journal.target} {state}")
-    print_lines(skipped_lines(found.skipped))
+    _print_worktrees(context)
+    print_lines(skipped_lines([skip for skip in found.skipped if skip.reason != LINKED_WORKTREE]))
+
+
+def _print_worktrees(context: "Context") -> None:
+    """The worktrees that have roots of their own, and the command that brings the files of one that is gone."""
+    found = others.find_others(context)
+    live, gone = [each for each in found if not each.is_gone], [each for each in found if each.is_gone]
+    head = "worktrees"
+    for each in live:
+        saved = "not saved yet" if each.newest is None else f"saved {age_in_words(each.newest.created_ns)}"
+        print_line(f"  {head:<11}  {_path_from(context, each)}: its own root, {saved}")
+        head = ""
+    for each in gone[:_GONE]:
+        assert each.newest is not None
+        print_line(f"  {head:<11}  gone, saved {age_in_words(each.newest.created_ns)}: {_path_from(context, each)}")
+        here = os.path.realpath(os.getcwd()) == context.root.path
+        target = os.path.relpath(each.place, context.root.path) if here else each.place
+        print_line(f"  {'':<11}  casrewind restore {each.newest.id} --to {shell_quoted(target)}")
+        head = ""
+    if len(gone) > _GONE:
+        print_line(f"  {'':<11}  ... and {len(gone) - _GONE} more; status --json has them all")
+
+
+def _path_from(context: "Context", each: others.OtherWorktree) -> str:
+    """A worktree's path as a person in the root writes it."""
+    return printable(os.path.relpath(each.place, context.root.path))
+
+
+def _worktree_json(each: others.OtherWorktree) -> Shape:
+    last = each.newest
+    return {
+        **shapes.path(os.fsencode(each.place)), "gone": each.is_gone, "last_checkpoint": last and last.id,
+        "last_checkpoint_at": last and time_of(last.created_ns),
+    }  # fmt: skip
 
 
 def _print_private_rules(policy: ScanPolicy, store: str) -> None:
