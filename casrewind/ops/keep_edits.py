@@ -1,8 +1,10 @@
 """A restore that keeps edits: takes back what all turns since a checkpoint changed, and nothing else.
 
 The danger prevented here: a person's lines go away with the work of an agent. So each turn's change is taken back on its
-own, the newest first, as a revert does (ops/revert.py). One merge with the newest turn's end as base would take back the
-edits between two turns, too. A path that no turn changed is not touched.
+own, the newest first, as a revert does (ops/revert.py), at every path that one of these turns changed. One merge with the
+newest turn's end as base would take back the edits between two turns, too. Only the paths in which the checkpoint and now
+differ would leave out a file that a person made and a turn removed: it is in neither. A path that no turn changed is not
+touched.
 """
 
 from collections.abc import Sequence
@@ -16,15 +18,26 @@ from ..model.plan import OUTSIDE, Action, Kept, Merged, Plan
 from ..model.turn_records import BACKGROUND, Forgotten, Outside, Row
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
-from .capture_before_restore import CapturedState
+from ..worktree.stores_kept_by_restore import ProtectedStores
+from .capture_before_restore import CapturedState, add_present_paths
 from .context import Context
 from .later_edits import LaterEdits
 from .preflight import SKIP_DAMAGED
-from .revert import DAMAGED, SHARED, PathMerger, what_turns_did, why_shared_with
+from .revert import (
+    DAMAGED,
+    SHARED,
+    UNSEEN_END,
+    PathMerger,
+    keep_moved_files,
+    reversed_action,
+    what_turns_did,
+    with_way_out,
+)
 from .turn_view import TurnView
 from .undo import possible_actions
 
-_NOT_EDITS = frozenset({SHARED, BACKGROUND, DAMAGED, merge.IS_PURGED})
+_BY_EXACT = "--exact takes it back as well"
+_NOT_EDITS = frozenset({SHARED, BACKGROUND, DAMAGED, UNSEEN_END, merge.IS_PURGED})
 """Words for why a path is left alone that may have no edit of a person."""
 
 
@@ -44,27 +57,34 @@ class KeptEdits:
                 f"turns between {target.id} and now were forgotten: what they changed cannot be told from your edits", hint
             )
         done = what_turns_did(view, turns, scope, skip_damaged=skip_damaged)
-        self._steps = done.steps
-        self._left = {item.path: _without_option(item) for item in done.kept} | _changed_by_others(view, target)
+        self.turns = tuple(turns)
+        self._done = done
+        self._unsure = {item.path: with_way_out(item, {UNSEEN_END: _BY_EXACT}) for item in done.kept}
+        self._left = {**self._unsure, **_changed_by_others(view, target)}
         later = LaterEdits(context, view, view.points[turns[-1].before or ""], [turn.n for turn in turns])
         self._files = PathMerger(context, done.steps, later, is_one=False, skip_damaged=skip_damaged, hint=SKIP_DAMAGED)
         self._exact: Sequence[Action] = ()
         self.made = self._files.made
 
-    def plan(self, writer: StoreWriter | DryRunWriter, now: CapturedState, exact: Plan) -> Plan:
-        """The plan that keeps edits. New contents go into `writer`."""
+    def plan(self, writer: StoreWriter | DryRunWriter, now: CapturedState, exact: Plan) -> tuple[Plan, CapturedState]:
+        """The plan that keeps edits, and the present state with every path that it touches. New contents go into `writer`."""
         self._files.set_writer_of_new_contents(writer)
         self._exact = exact.actions
-        kept: list[Kept] = []
+        known = {path for action in exact.actions for path in (action.path, action.source)} | {item.path for item in exact.kept}
+        others = plans.sort_and_pack(reversed_action(path, steps) for path, steps in self._done.steps.items() if path not in known)
+        others, stores = ProtectedStores(self._context.tree, self._context.policy.excluded).split_off_protected(others)
+        strangers: dict[bytes, str] = {}
+        unread = (action.path for action in others if action.path not in now.scan.read)
+        now = now._replace(tree=add_present_paths(self._context, writer, now.tree, unread, strangers=strangers))
+        kept = [*stores, *(item for path, item in self._unsure.items() if path not in known)]
+        wanted, points = plans.sort_and_pack([*exact.actions, *others]), self._context.tree.mounts.points
         finder = manifest.Finder(now.load, now.tree)
-        actions = plans.sort_and_pack(
-            possible_actions(plans.sort_and_pack(exact.actions), finder, {}, self._context.tree.mounts.points, kept, self._resolve)
-        )
-        return plans.keep_paths(Plan(actions, exact.kept), kept)
+        actions = plans.sort_and_pack(possible_actions(wanted, finder, strangers, points, kept, self._resolve))
+        return keep_moved_files(plans.keep_paths(Plan(actions, exact.kept), kept), self._done, now, self._files.contents), now
 
     def _resolve(self, action: Action, there: Entry | None) -> Entry | Kept | None:
         path = action.path
-        if path in self._steps:
+        if path in self._done.steps:
             return self._files.resolve(action, there)
         return self._left.get(path) or Kept(path, "it was edited outside of turns", benign=True, why=OUTSIDE)
 
@@ -73,8 +93,9 @@ class KeptEdits:
         return self._files.merged_by(plans.sort_and_pack(plan.actions))
 
     def paths_with_edits(self, plan: Plan) -> tuple[bytes, ...]:
-        """The paths that do not get the content of the checkpoint, because they keep edits."""
+        """The paths that are not as in the checkpoint afterwards, because they keep edits."""
         actions = plans.sort_and_pack(plan.actions)
+        planned = plans.sort_and_pack(self._exact)
         others = {item.path for item in plan.kept if item.why in _NOT_EDITS}
         found = []
         for wanted in self._exact:
@@ -82,12 +103,8 @@ class KeptEdits:
             becomes = wanted.before if done is None else done.after
             if plans.is_of_file(wanted) and wanted.path not in others and not manifest.same_for_restore(becomes, wanted.after):
                 found.append(wanted.path)
-        return tuple(found)
-
-
-def _without_option(item: Kept) -> Kept:
-    """Why a path is left alone; of a revert, its option is named, too."""
-    return item if item.why != SHARED else item._replace(reason=why_shared_with(item.by))
+        are_now_as_in_checkpoint = (done for done in actions if planned.get(done.path) is None and done.source == done.path)
+        return tuple(sorted([*found, *(done.path for done in are_now_as_in_checkpoint if plans.is_of_file(done))]))
 
 
 def _is_since(view: TurnView, identity: str, target: Checkpoint) -> bool:

@@ -15,6 +15,7 @@ from ..model.line_diff import blocks, lines_of
 from ..model.manifest import FILE, Entry, Finder, same_for_restore
 from ..model.turn_records import Outside, Row, Turn, is_of_person
 from .context import Context
+from .path_contents import FileMovedOn
 from .turn_view import TurnView
 
 
@@ -77,7 +78,7 @@ class LaterEdits:
                         moved = before[-1].old_end - before[-1].new_end if before else 0
                         left.append((start + moved, end + moved))
                 sought, now = left, old
-        except errors.StoreDamaged:
+        except (errors.StoreDamaged, FileMovedOn):
             return Editors()
         return self._editors_of_turns(found)
 

@@ -21,7 +21,7 @@ from .later_edits import Editors
 from .preflight import SKIP_DAMAGED
 from .restorable import name_checkpoint_in_errors
 from .restore import EditKeeper
-from .revert import PathMerger, RevertStep, lines_in_words
+from .revert import PathMerger, RevertStep, WhatTurnsDid, lines_in_words
 
 _WHY = {
     merge.CONFLICTS: "changed here and on {}", merge.REMOVED: "removed here, and changed on {}",
@@ -67,7 +67,7 @@ class MachineMerge(KeptEdits):
             changes = [change for change in diffs.diff(context.store.load_tree, base.tree, target.tree) if covered(change.path)]
         # What the machine changed is taken over as a revert takes a change back, from the other side
         steps = {change.path: [RevertStep(0, Change(change.path, change.new, change.old), is_unclear=False)] for change in changes}
-        self._steps, self._left = steps, {}
+        self.turns, self._done, self._unsure, self._left = (), WhatTurnsDid(steps, (), {}), {}, {}
         self._files = PathMerger(context, steps, APerson(), is_one=True, skip_damaged=skip_damaged, hint=SKIP_DAMAGED)
         self._exact: Sequence[Action] = ()
         self.made = self._files.made

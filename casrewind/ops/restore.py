@@ -27,6 +27,7 @@ from .execute import Restored, execute
 from .restorable import RecordedPaths, name_checkpoint_in_errors, recorded_coverage
 
 if TYPE_CHECKING:  # few restores have edits
+    from ..model.turn_records import Turn
     from .chosen_edits import Edits
 
 _LATE = "it changed after the checkpoint's time, and was stored as changed"
@@ -47,12 +48,14 @@ class EditsKept(Declined):
 
 
 class EditKeeper(Protocol):
-    """Makes the plan that keeps edits from that of an exact restore. `made`: the digests of contents that it made itself."""
+    """Makes the plan that keeps edits from that of an exact restore. `made`: the digests of contents that it made itself.
+    `turns`: those that it takes back, newest first; of another machine none."""
 
     made: set[bytes]
+    turns: "tuple[Turn, ...]"
 
-    def plan(self, writer: StoreWriter | DryRunWriter, now: CapturedState, exact: Plan) -> Plan:
-        """The plan. New contents go into `writer`."""
+    def plan(self, writer: StoreWriter | DryRunWriter, now: CapturedState, exact: Plan) -> tuple[Plan, CapturedState]:
+        """The plan, and the present state with every path that it touches. New contents go into `writer`."""
 
     def files_merged_by_lines(self, plan: Plan) -> tuple[Merged, ...]:
         """The files of the checked plan that are merged by lines."""
@@ -163,7 +166,7 @@ def _plan_from_target(
     lost = [*(item for item in now.target.lost if places.covers(item.path)), *record.lost]
     plan = _plan_for_target(context, now, record, scope)
     if keeping is not None:
-        plan = keeping.plan(writer, now, plan)
+        plan, now = keeping.plan(writer, now, plan)
     plan = preflight.checked_plan(
         context, now, plan, hint=preflight.SKIP_DAMAGED, lost=lost, made=() if keeping is None else keeping.made,
         skip_damaged=skip_damaged, benign=True,

@@ -2,7 +2,8 @@
 
 The danger prevented here: work of a person or of another turn is lost, or a path is left in a state that never was. So a
 path is merged or left alone, as a whole and for all turns at once: one conflict leaves it where it is. A path that
-another turn may have changed at the same time, and one that the turn may not have made, are left alone, too.
+another turn may have changed at the same time, one that the turn may not have made, and one that changed before anybody
+saw the turn's end are left alone, too. So is a file to which a turn moved what cannot go back to its own name.
 """
 
 import time
@@ -19,7 +20,7 @@ from ..model.diff import Change, topmost_unclear
 from ..model.history import RESTORE, REVERT, Operation
 from ..model.manifest import FILE, PURGED, Entry
 from ..model.merge import LineMerge
-from ..model.plan import Action, Actions, Kept, Merged
+from ..model.plan import Action, Actions, Kept, Merged, Plan
 from ..model.turn_records import NOT_SAVED, Turn
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
@@ -27,18 +28,20 @@ from ..worktree.scan import Scan
 from . import preflight
 from .capture_before_restore import CapturedState
 from .chosen_edits import Edit, Edits, changed_error, chosen_actions, entry_of_stored_bytes
-from .compare import read_present
 from .context import Context
 from .execute import Restored
 from .later_edits import Editors, LaterEdits
+from .moved_files import find_moved_files
+from .path_contents import FileMovedOn, PathContents
 from .restore import Confirm, confirm_and_execute, plan_without_changes
 from .turn_view import TurnView
 from .undo import prepare_actions
 
 ASIDE, THEIRS, MARKERS = "", "theirs", "markers"
 """What becomes of a file with conflicts: it is left alone, it gets the lines of before the turn, or markers."""
-SHARED, DAMAGED = "shared", "damaged"
+SHARED, DAMAGED, UNSEEN_END = "shared", "damaged", "unseen_end"
 """Words for why a path is left alone, besides those of model/merge.py."""
+_BY_SHARED = "--shared takes it back as well"
 _UNCLEAR = "not captured at the end of the turn, and not as it was before"
 _SHOWN = 3  # ranges of lines
 
@@ -52,10 +55,12 @@ class RevertStep(NamedTuple):
 
 
 class WhatTurnsDid(NamedTuple):
-    """What turns did to each path, the newest turn first, and the paths that are left alone whatever they are now."""
+    """What turns did to each path, the newest turn first, and the paths that are left alone whatever they are now. `left`: what
+    turns did to those."""
 
     steps: Mapping[bytes, Sequence[RevertStep]]
     kept: tuple[Kept, ...]
+    left: Mapping[bytes, Sequence[RevertStep]]
 
 
 def revert(
@@ -75,7 +80,8 @@ def revert(
 ) -> Restored:
     """Take back what `turns` (of `view`, the newest first) changed, at the paths in `scope` or everywhere.
 
-    `shared`: also where other turns may have changed a path at the same time. `running`: also a turn that still runs; else
+    `shared`: also where other turns may have changed a path at the same time, or a person behind a turn whose end nobody saw.
+    `running`: also a turn that still runs; else
     StoreBusy is raised. `conflicts`: see ASIDE. `dry_run` changes nothing. `confirm` is asked with the plan; without its
     consent, Declined is raised. `edits`: the chosen paths of the plan, and the chosen part of each. `hunks`: the chosen
     hunks of what a single turn changed in its files. `undo` undoes a revert. Raises ContentInTheWay if a chosen path has
@@ -93,23 +99,26 @@ def revert(
     if hunks:
         done = done._replace(steps={path: _with_chosen_hunks(steps, hunks.get(path)) for path, steps in done.steps.items()})
     before = view.points[turns[-1].before or ""]
+    left_alone = [with_way_out(item, {SHARED: _BY_SHARED, UNSEEN_END: _BY_SHARED}) for item in done.kept]
     hint = f"casrewind revert --skip-damaged takes back the rest, casrewind restore {before.id} PATH what is sound"
     later = LaterEdits(context, view, before, [turn.n for turn in turns])
     files = PathMerger(context, done.steps, later, conflicts, is_one=len(turns) == 1, skip_damaged=skip_damaged, hint=hint)
-    files.chosen = {edit.wanted.digest: edit.data for edit in (hunks or {}).values() if edit.wanted is not None and edit.data is not None}
+    parts = (hunks or {}).values()
+    files.contents.chosen = {part.wanted.digest: part.data for part in parts if part.wanted is not None and part.data is not None}
 
     def actions(_scan: Scan) -> Actions:
-        return plans.sort_and_pack(_reversed_action(path, steps) for path, steps in done.steps.items())
+        return plans.sort_and_pack(reversed_action(path, steps) for path, steps in done.steps.items())
 
     def prepared(writer: StoreWriter | DryRunWriter) -> tuple[Restored, CapturedState]:
         files.set_writer_of_new_contents(writer)
         report, now = prepare_actions(
             context, writer, actions, REVERT, before.id, hint, files.resolve, made=files.made, skip_damaged=skip_damaged
         )
-        planned = plans.sort_and_pack(report.actions)
+        plan = keep_moved_files(Plan(report.actions, (*report.kept, *left_alone)), done, now, files.contents)
+        planned = plans.sort_and_pack(plan.actions)
         if edits is not None:
             planned = chosen_actions(planned, edits, writer)
-        return report._replace(actions=planned, kept=tuple(sorted((*report.kept, *done.kept))), merged=files.merged_by(planned)), now
+        return report._replace(actions=planned, kept=plan.kept, merged=files.merged_by(planned)), now
 
     preflight.refuse_open_journal(context)
     if dry_run:
@@ -158,7 +167,8 @@ def what_turns_did(
         left = [*_paths_left_alone(turn, taken, is_shared=shared), *_paths_that_turn_may_not_have_made(unclear)]
         for item in left:
             if places.covers(item.path):
-                kept.setdefault(item.path, item if len(turns) == 1 else item._replace(reason=f"@{turn.n}: {item.reason}"))
+                names_turn = len(turns) == 1 or item.why == UNSEEN_END
+                kept.setdefault(item.path, item if names_turn else item._replace(reason=f"@{turn.n}: {item.reason}"))
         for change in found.changes:
             steps.setdefault(change.path, []).append(RevertStep(turn.n, change, is_unclear=False))
         for change in gone:
@@ -166,10 +176,20 @@ def what_turns_did(
     if scope and not steps and not kept:
         names, what = ", ".join(map(printable, scope)), f"@{turns[0].n}" if len(turns) == 1 else "these turns"
         raise errors.PathNotFound(f"{what} changed nothing at {names}", f"casrewind show @{turns[0].n} lists what it changed")
-    return WhatTurnsDid({path: found for path, found in steps.items() if path not in kept}, tuple(kept.values()))
+    taken_back = {path: found for path, found in steps.items() if path not in kept}
+    return WhatTurnsDid(taken_back, tuple(kept.values()), {path: found for path, found in steps.items() if path in kept})
 
 
-def _reversed_action(path: bytes, steps: Sequence[RevertStep]) -> Action:
+def keep_moved_files(plan: Plan, done: WhatTurnsDid, now: CapturedState, contents: PathContents) -> Plan:
+    """The plan without the files to which a turn moved what a path had that is left alone (ops/moved_files.py)."""
+    steps, finder = {**done.steps, **done.left}, manifest.Finder(now.load, now.tree)
+    had = {item.path: [step.change.old for step in steps[item.path]] for item in plan.kept if item.path in steps}
+    if not had:
+        return plan
+    return plans.keep_paths(plan, find_moved_files(contents, had, {path: finder.find(path) for path in had}, plan.actions))
+
+
+def reversed_action(path: bytes, steps: Sequence[RevertStep]) -> Action:
     """What the turns did to a path, reversed. A plan holds nothing that was purged."""
     before, after = (None if one is None or one.kind == PURGED else one for one in (steps[0].change.new, steps[-1].change.old))
     return Action(path, before, after, path)
@@ -181,14 +201,22 @@ def _paths_left_alone(turn: Turn, taken: Container[int], *, is_shared: bool) -> 
         numbers = tuple(number for number in every if number not in taken)
         if not numbers:
             continue
-        yield Kept(path, f"{why_shared_with(numbers)}; --shared takes it back as well", benign=False, why=SHARED, by=numbers)
+        yield Kept(path, _why_shared_with(numbers), benign=False, why=SHARED, by=numbers)
     for path in turn.purged:
         yield Kept(path, "its content was purged", benign=False, why=merge.IS_PURGED)
+    for change in (turn.changes or ()) if turn.mixed and not is_shared else ():
+        yield Kept(change.path, f"may be yours: nobody saw the end of @{turn.n}", benign=False, why=UNSEEN_END)
 
 
-def why_shared_with(numbers: Sequence[int]) -> str:
+def _why_shared_with(numbers: Sequence[int]) -> str:
     """Why a path is left alone that these turns may have changed, too."""
     return f"changed while {' and '.join(f'@{number}' for number in numbers)} ran, too"
+
+
+def with_way_out(item: Kept, options: Mapping[str, str]) -> Kept:
+    """A path that is left alone, and what takes it back all the same. `options`: that by why it is left alone."""
+    way = options.get(item.why)
+    return item if way is None else item._replace(reason=f"{item.reason}; {way}")
 
 
 def _paths_that_turn_may_not_have_made(unclear: Sequence[Change]) -> Iterator[Kept]:
@@ -210,8 +238,8 @@ class Makers(Protocol):
 
 
 class PathMerger:
-    """Decides for each path what it becomes. `chosen`: contents that are not in the store, by digest. `merged`: the files that
-    were merged by lines. `made`: the digests of what is stored, or is in the directory `elsewhere`."""
+    """Decides for each path what it becomes. `contents`: where the bytes of a file are. `merged`: the files that
+    were merged by lines. `made`: the digests of contents that the operation itself has made."""
 
     def __init__(
         self, context: Context, steps: Mapping[bytes, Sequence[RevertStep]], later: Makers, conflicts: str = ASIDE, *,
@@ -221,14 +249,14 @@ class PathMerger:
         self._context, self._steps, self._later, self._conflicts = context, steps, later, conflicts
         self._is_one, self._skip_damaged, self._hint = is_one, skip_damaged, hint
         self._writer: StoreWriter | DryRunWriter = DryRunWriter(context.store.read)
-        self.chosen: Mapping[bytes, bytes] = {}
+        self.contents = PathContents(context, self._writer)
         self.merged: list[Merged] = []
         self.made: set[bytes] = set()
-        self.elsewhere: Context | None = None
 
     def set_writer_of_new_contents(self, writer: StoreWriter | DryRunWriter) -> None:
         """New contents go into this writer."""
         self._writer = writer
+        self.contents.use_writer(writer)
 
     def resolve(self, action: Action, there: Entry | None) -> Entry | Kept | None:
         """What a path becomes, given its present entry, or why it is left alone."""
@@ -238,13 +266,13 @@ class PathMerger:
 
         def read(wanted: Entry) -> bytes:
             if wanted.digest not in contents:
-                contents[wanted.digest] = self._read_stored_or_present(path, wanted, is_present=wanted is there)
+                contents[wanted.digest] = self.contents.read(path, wanted)
             return contents[wanted.digest]
 
         for step in self._steps[path]:
             try:
                 found = merge.merge(step.change.new, entry, step.change.old, read)
-            except _Moving:
+            except FileMovedOn:
                 return self._note_kept_path(path, step, "it changed just now", merge.CONFLICTS)
             except (errors.BlobMissing, errors.BlobCorrupt) as error:
                 damaged = self._note_kept_path(path, step, f"damaged in the store: {error}", DAMAGED)
@@ -261,9 +289,9 @@ class PathMerger:
             digest = digests.of(result.data)
             contents[digest] = result.data
             entry = Entry(FILE, found.mode, len(result.data), 0 if there is None else there.mtime_ns, digest)
-        if result is None and entry is not None and entry.digest in self.chosen:
+        if result is None and entry is not None and entry.digest in self.contents.chosen:
             self.made.add(entry.digest)
-            return entry_of_stored_bytes(entry._replace(mtime_ns=time.time_ns()), self.chosen[entry.digest], self._writer)
+            return entry_of_stored_bytes(entry._replace(mtime_ns=time.time_ns()), self.contents.chosen[entry.digest], self._writer)
         if result is None or entry is None or manifest.same_for_restore(entry, there) or entry.digest != digests.of(result.data):
             return entry
         by = self._later.of_file(path, there)
@@ -304,24 +332,6 @@ class PathMerger:
         were = "was" if len(found) == 1 and found[0][0] == found[0][1] else "were"
         reason = f"{lines_in_words(found)} {were} edited since{f' by {by}' if str(by) else ''}"
         return self._note_kept_path(path, step, reason, merge.CONFLICTS)._replace(lines=found, by=by.turns)
-
-    def _read_stored_or_present(self, path: bytes, wanted: Entry, *, is_present: bool) -> bytes:
-        """The content of an entry. A writer that writes nothing has not stored the present files."""
-        if wanted.digest in self.chosen:
-            return self.chosen[wanted.digest]
-        if isinstance(self._writer, StoreWriter):
-            return b"".join(self._writer.content(wanted))
-        place = self._context if is_present else self.elsewhere if wanted.digest in self.made else None
-        if place is None:
-            return b"".join(self._context.store.content(wanted))
-        data = read_present(place, path, wanted)
-        if data is None:
-            raise _Moving
-        return data
-
-
-class _Moving(Exception):
-    """A file changed between the scan and its merge."""
 
 
 def lines_in_words(found: Sequence[tuple[int, int]]) -> str:

@@ -161,7 +161,7 @@ class _Merger:
         self.kept: list[Kept] = []
         self.files = PathMerger(context, self._steps, self._later, is_one=True, skip_damaged=True, hint="")
         self.files.set_writer_of_new_contents(writer)
-        self.files.elsewhere = made.context
+        self.files.contents.elsewhere = made.context
         self.made = self.files.made
         self._now_ns = time.time_ns()
 
@@ -255,7 +255,8 @@ class _Merger:
         """The digests of contents that only the directory and this writer have, checked."""
         files = [each.new for each in changes if each.new is not None and each.new.kind == FILE]
         if not isinstance(self._writer, StoreWriter):
-            return {entry.digest for entry in files}
+            stored = self._context.store.lengths([entry.digest for entry in files])
+            return {entry.digest for entry in files if entry.digest not in stored}
         written = self._writer.unpublished()
         for entry in files:
             if entry.chunks in written and sum(map(len, self._writer.content(entry))) != entry.size:

@@ -85,7 +85,8 @@ def test_what_a_person_sees(edited, casrewind, told):
     plan = casrewind("restore", "@2", "--keep-edits", "-n", code=0).out.splitlines()
     assert plan[0].startswith('restore to before "do one" (@2, ')
     assert plan[1:] == [
-        "  takes back only what turns changed since then; your edits stay",
+        "  takes back what turns changed since then; edits made outside of turns stay",
+        "  what changed while @2..@1 ran counts as theirs, whoever changed it",
         "would restore 3 paths and remove 1; 1 path would stay",
         "  - new.py", "  ~ notes.md (8 B -> 2 B)", "  + old.py", "  ~ till.py  merged: 2 places taken back, 2 lines of yours kept",
         "  kept, yours (2 paths):", "    keep.txt", "    own",
@@ -262,11 +263,13 @@ def test_a_file_that_changes_before_the_answer_is_not_merged(told, edited, root)
     assert (root / "till.py").read_bytes() == text(BASE) and (root / "new.py").exists(), "nothing was changed"
 
 
-def test_a_turn_that_still_runs_is_taken_back_so_far(told, root):
+def test_a_turn_that_still_runs_is_taken_back_so_far(told, root, casrewind):
     first = told.turn("one", {"notes.md": b"one\n"})
     told.edit({"keep.txt": b"mine\n"})
     told.prompt("two", "go on")
     plant(root, {"till.py": text(replaced(BASE, 2, "agent"))})
+    told.run_in_this_process()
+    assert "  @1 still runs, or was stopped with Esc" in casrewind("restore", first.id, "--keep-edits", "-n", code=0).out.splitlines()
     done = told.workspace.restore(first, keep_edits=True)
     assert (root / "till.py").read_bytes() == text(BASE) and (root / "notes.md").read_bytes() == b"n\n"
     assert (root / "keep.txt").read_bytes() == b"mine\n" and done.edited == (b"keep.txt",)
@@ -286,3 +289,101 @@ def test_e_in_the_question_of_the_picker(told, edited, root, home):
     told.workspace.close()
     run_picker(root, home, story)
     assert (root / "keep.txt").read_bytes() == b"mine\n" and (root / "notes.md").read_bytes() == b"n\n"
+
+
+# -- what a person made, and an agent moved or removed later
+
+
+def test_what_a_person_made_and_an_agent_moved_comes_back_to_its_name(told, root):
+    first = told.turn("one", {"notes.md": b"one\n"})
+    told.edit({"notes.txt": b"mine 1\nmine 2\n"})
+    told.turn("two", {"docs/notes.txt": b"mine 1\nmine 2\n"}, removed=["notes.txt"])
+    before = picture(root)
+    plan = told.workspace.plan_restore(first.id, keep_edits=True)
+    done = told.workspace.restore(first, keep_edits=True)
+    assert plan.actions == done.actions and plan.kept == done.kept
+    assert (root / "notes.txt").read_bytes() == b"mine 1\nmine 2\n" and not (root / "docs").exists()
+    assert (root / "notes.md").read_bytes() == b"n\n"
+    assert b"notes.txt" in done.edited and not done.exact
+    told.workspace.undo()
+    assert picture(root) == before
+
+
+def test_what_a_person_made_and_an_agent_removed_comes_back(told, root):
+    first = told.turn("one", {"notes.md": b"one\n"})
+    told.edit({"notes.txt": b"mine\n", "own/deep/x": b"x\n"})
+    told.turn("two", {}, removed=["notes.txt", "own/deep/x"])
+    (root / "own/deep").rmdir()
+    (root / "own").rmdir()
+    told.turn("three", {"till.py": b"three\n"})
+    done = told.workspace.restore(first, keep_edits=True)
+    assert (root / "notes.txt").read_bytes() == b"mine\n" and (root / "notes.md").read_bytes() == b"n\n"
+    assert (root / "till.py").read_bytes() == text(BASE) and b"notes.txt" in done.edited
+    assert not (root / "own").exists() and b"own/deep/x" in {item.path for item in done.kept}, "a person removed its directories"
+
+
+def test_a_line_of_a_person_that_an_agent_took_away_comes_back(told, root):
+    first = told.turn("one", {"notes.md": b"one\n"})
+    told.edit({"till.py": text(with_line(BASE, 10, "mine"))})
+    told.turn("two", {"till.py": text(BASE)})
+    done = told.workspace.restore(first, keep_edits=True)
+    assert (root / "till.py").read_bytes() == text(with_line(BASE, 10, "mine")) and done.edited == (b"till.py",)
+
+
+def test_what_a_person_made_stays_where_an_agent_moved_it_if_its_own_name_is_taken(told, root):
+    first = told.turn("one", {"notes.md": b"one\n"})
+    told.edit({"notes.txt": b"mine\n"})
+    told.turn("two", {"docs/notes.txt": b"mine\n", "docs/other": b"o\n"}, removed=["notes.txt"])
+    told.turn("three", {"docs/notes.txt": b"mine\nthree\n"})
+    told.edit({"notes.txt": b"another file\n"})
+    done = told.workspace.restore(first, keep_edits=True)
+    assert (root / "notes.txt").read_bytes() == b"another file\n" and b"mine\n" in (root / "docs/notes.txt").read_bytes()
+    assert not (root / "docs/other").exists() and {b"notes.txt", b"docs/notes.txt"} <= {item.path for item in done.kept}
+
+
+# -- a turn whose end nobody saw
+
+
+@pytest.fixture
+def stopped(told, root):
+    """A turn that Esc stopped, and what a person edited behind it. The checkpoint before it."""
+    first = told.prompt("one", "do one")
+    plant(root, {"half.py": b"half\n", "till.py": text(replaced(BASE, 2, "agent"))})
+    told.edit({"repair.txt": b"mine\n", "keep.txt": b"k\nmine\n"})
+    return first
+
+
+def test_what_came_behind_esc_stays_and_is_named(told, root, stopped):
+    before = picture(root)
+    done = told.workspace.restore(stopped, keep_edits=True)
+    assert picture(root) == before and not done.actions and done.incomplete
+    assert {item.path: (item.why, item.benign) for item in done.kept} == dict.fromkeys(
+        [b"half.py", b"keep.txt", b"repair.txt", b"till.py"], ("unseen_end", False)
+    )
+
+
+def test_the_edits_behind_esc_of_an_older_turn_stay_and_those_of_the_others_are_taken_back(told, root, stopped):
+    told.turn("two", {"notes.md": b"two\n", "keep.txt": b"k\nmine\ntwo\n"})
+    told.workspace.restore(stopped, keep_edits=True)
+    assert (root / "notes.md").read_bytes() == b"n\n", "only the turn whose end was seen changed it"
+    assert (root / "keep.txt").read_bytes() == b"k\nmine\ntwo\n" and (root / "repair.txt").read_bytes() == b"mine\n"
+
+
+def test_what_came_behind_esc_stays_where_a_later_turn_moved_it(told, root, stopped):
+    told.turn("two", {"docs/repair.txt": b"mine\n"}, removed=["repair.txt"])
+    done = told.workspace.restore(stopped, keep_edits=True)
+    assert (root / "docs/repair.txt").read_bytes() == b"mine\n"
+    assert {item.path: item.why for item in done.kept}[b"docs/repair.txt"] == "moved"
+
+
+def test_what_a_person_reads_of_a_turn_whose_end_nobody_saw(told, root, stopped, casrewind):
+    told.turn("two", {"notes.md": b"two\n"})
+    told.workspace.close()
+    plan = casrewind("restore", "@2", "--keep-edits", "-n", code=3)
+    lines = [line for line in plan.out.splitlines()]
+    assert "  what changed while @2..@1 ran counts as theirs, whoever changed it" in lines
+    assert "your edits stay" not in plan.out
+    assert "  left alone: repair.txt: may be yours: nobody saw the end of @2; --exact takes it back as well" in (plan.out + plan.err).splitlines()
+    found = casrewind.json("restore", "@2", "--keep-edits", "-y", code=3)
+    assert {item["path"]: item["why"] for item in found["skipped"]}["repair.txt"] == "unseen_end"
+    assert casrewind.json("restore", "@2", "--exact", "-y", "--", "repair.txt", code=0)["removed"] == 1

@@ -346,8 +346,9 @@ def test_content_that_is_damaged_is_refused_or_skipped(agent):
     agent.workspace.close()
     with opened(agent.root, agent.settings) as workspace:
         again = AgentTurns(workspace, agent.root)
-        with pytest.raises(errors.StoreDamaged, match=r"a.py: damaged in the store"):
-            revert(again, 1)
+        for is_dry in (True, False):
+            with pytest.raises(errors.StoreDamaged, match=r"a.py: damaged in the store"):
+                revert(again, 1, dry_run=is_dry)
         report = revert(again, 1, skip_damaged=True)
         assert [(item.path, item.why) for item in report.kept] == [(b"a.py", "damaged")] and read(again, "b.py") == text()
 
@@ -358,3 +359,48 @@ def test_of_a_renamed_file_that_was_edited_since_the_new_path_is_left_alone(agen
     report = revert(agent, 1)
     assert reasons(report) == {b"c.py": "the turn made it, and it was edited since"}
     assert read(agent) == text() and read(agent, "c.py") == text(l5=b"mine")
+
+
+# -- where the bytes are
+
+
+def test_a_plan_is_what_happens_where_a_mode_changed_in_between(agent):
+    turn(agent, "first", {"a.py": text(l1=b"first")})
+    turn(agent, "second", {}, modes={"a.py": 0o755})
+    write(agent.root, {"a.py": text(l1=b"first", l7=b"mine")})
+    before = agent.workspace.checkpoint("@2")
+    plan = revert(agent, 1, 2, dry_run=True)
+    assert [item.data for item in plan.merged] == [text(l7=b"mine")]
+    kept = agent.workspace.plan_restore(before.id, keep_edits=True)
+    assert [item.data for item in kept.merged] == [text(l7=b"mine")]
+    done = revert(agent, 1, 2)
+    assert done.actions[0].after._replace(mtime_ns=0) == plan.actions[0].after._replace(mtime_ns=0) == kept.actions[0].after._replace(mtime_ns=0)
+    assert read(agent) == text(l7=b"mine")
+
+
+@pytest.mark.parametrize("is_dry", [True, False])
+def test_a_file_that_moved_on_after_the_turn_was_compared_is_left_alone_and_the_store_is_not_called_damaged(agent, is_dry):
+    agent.prompt("first", "first")
+    write(agent.root, {"a.py": text(l1=b"1"), "b.py": text(l1=b"other")})
+    view = TurnView(agent.context)
+    view.scan_worktree()
+    write(agent.root, {"a.py": text(l1=b"1", l7=b"2")})  # the first content is nowhere any more
+    done = reverts.revert(agent.context, view, [view.find_turn("@1")], running=True, shared=True, dry_run=is_dry)
+    assert reasons(done) == {b"a.py": "it changed just now"} and [action.path for action in done.actions] == [b"b.py"]
+    assert read(agent) == text(l1=b"1", l7=b"2") and read(agent, "b.py") == (text(l1=b"other") if is_dry else text())
+
+
+# -- a turn whose end nobody saw
+
+
+def test_what_may_have_come_behind_esc_is_left_alone_and_an_option_takes_it_back(agent):
+    agent.prompt("first", "first")
+    write(agent.root, {"a.py": text(l1=b"first"), "repair.txt": b"mine\n"})
+    turn(agent, "second", {"b.py": text(l2=b"x")})
+    before = picture(agent.root)
+    for is_dry in (True, False):
+        done = revert(agent, 2, dry_run=is_dry)
+        assert reasons(done) == dict.fromkeys([b"a.py", b"repair.txt"], "may be yours: nobody saw the end of @2; --shared takes it back as well")
+        assert picture(agent.root) == before and done.incomplete
+    revert(agent, 2, shared=True)
+    assert read(agent) == text() and not (agent.root / "repair.txt").exists() and read(agent, "b.py") == text(l2=b"x")

@@ -187,3 +187,30 @@ def test_a_store_and_a_project_in_the_directory_do_not_matter(workspace, root, t
         other.save("there")
     done = workspace.take(tried)
     assert [action.path for action in done.actions] == [b"a.py"] and not done.kept and not (root / "kept").exists()
+
+
+def test_the_plan_is_what_happens_where_a_file_there_has_what_another_one_had(workspace, root, tried):
+    (tried / "a.py").rename(tried / "moved.py")
+    plant(tried, {"a.py": text(l1=b"theirs")})
+    plant(root, {"a.py": text(l7=b"mine")})
+    planned = workspace.take(tried, dry_run=True)
+    done = workspace.take(tried)
+    assert (planned.kept, [item.data for item in planned.merged]) == (done.kept, [text(l1=b"theirs", l7=b"mine")])
+    assert (root / "a.py").read_bytes() == text(l1=b"theirs", l7=b"mine") and (root / "moved.py").read_bytes() == text()
+
+
+def test_a_conflict_names_its_maker_where_a_file_there_has_what_another_one_had(workspace, root, tried):
+    (tried / "a.py").rename(tried / "moved.py")
+    plant(tried, {"a.py": text(l3=b"theirs")})
+    plant(root, {"a.py": text(l3=b"mine")})
+    planned, done = workspace.take(tried, dry_run=True), workspace.take(tried)
+    assert planned.kept == done.kept and reasons(done)["a.py"] == f"line 3 was edited since by you, and in {tried}"
+
+
+def test_a_conflict_names_its_maker_where_a_file_there_has_what_was_here_before(workspace, root, tried):
+    plant(root, {"a.py": text(l7=b"mine 1")})
+    workspace.save()
+    plant(tried, {"copy.py": text(l7=b"mine 1"), "a.py": text(l3=b"theirs")})
+    plant(root, {"a.py": text(l3=b"mine", l7=b"mine 1")})
+    planned, done = workspace.take(tried, dry_run=True), workspace.take(tried)
+    assert planned.kept == done.kept and reasons(done) == {"a.py": f"line 3 was edited since by you, and in {tried}"}

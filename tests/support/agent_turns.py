@@ -1,10 +1,14 @@
 """A client's events, told to a store without a process."""
 
 import json
+import os
+import time
 
 from casrewind import agents
+from casrewind.agents import client_process
 from casrewind.agents import event as events
 from casrewind.ops import agent_event
+from casrewind.store.agent_sessions import AgentSession
 
 
 class AgentTurns:
@@ -30,3 +34,9 @@ class AgentTurns:
 
     def stop(self, prompt_id, **more):
         return self.tell("Stop", prompt_id, **more)
+
+    def run_in_this_process(self):
+        """From now on the client is a process that lives: a turn without an end still runs."""
+        start, key = client_process.client_process(os.getpid()).start, self.context.root.key.hex()
+        made = (str(self.root), key, time.time_ns(), "UserPromptSubmit", True, os.getpid(), start, "", "")
+        self.context.store.sessions.record(AgentSession(self.agent, self.session, "", *made))

@@ -234,7 +234,7 @@ COMMANDS = {
         Option(("--session",), "reverse all turns of this agent session: its id, or 4 characters of it", "ID"),
         choice("conflicts", "theirs", "--theirs", "where the same lines were edited since: restore those of before the turn"),
         choice("conflicts", "markers", "--markers", "where the same lines were edited since: write all versions, between markers"),
-        flag("--shared", "also paths that another turn may have changed at the same time"),
+        flag("--shared", "also paths that another turn may have changed at the same time, or you after Esc"),
         flag("--running", "also what a turn that still runs has changed so far"),
         flag("--known", "of several turns, leave out each one with an unknown change"), HUNKS, SKIP_DAMAGED, DRY_RUN, OPEN_FILES,
         YES, JSON,

@@ -50,6 +50,7 @@ from ..show.restored import (
     really_changes,
     restored_lines,
     unprotected_lines,
+    what_stays_lines,
     written_and_removed,
 )
 from ..show.rewound import removed_prompts, rewound_lines
@@ -300,13 +301,19 @@ class TimelineModel:
         target = target_of(context, point)
         name = target.name.removeprefix("to ")
         taken: list[Line] = []
+        keepers: list[restores.EditKeeper] = []
+
+        def keep(*given: Any) -> restores.EditKeeper:
+            keepers.append(edit_keeper(*given))
+            return keepers[-1]
 
         def confirm(plan: Plan, strange: tuple[bytes, ...] = ()) -> bool:
             some = f", parts of {plural(len(parts), 'file')} only" if parts else ", keeping your edits" if keep_edits else ""
             headline = f"Restore {'chat and files' if code_chat_or_both == BOTH else 'files'} to {name}: {plan_totals(plan)}{some}"
             outside = NO_EDITS if keep_edits else edited_outside(context, point, plan.actions)
             may_keep = bool(outside.proved) and outside.can_stay and edits is None
-            planned = [*plan_lines(plan), *outside_lines(outside, KEEP_EDITS if may_keep else ""), *foreign_lines(strange)]
+            stays = what_stays_lines(point.more.machine, keepers[-1].turns) if keepers else ()
+            planned = [*stays, *plan_lines(plan), *outside_lines(outside, KEEP_EDITS if may_keep else ""), *foreign_lines(strange)]
             planned += [*inner_lines(find_inner_turns(context, point.created_ns, plan.actions)), *taken]
             notes = self._plan_notes(point, plan)
             answer = ask(Proposal(Line(headline), planned, notes, UNDO_KEEPS, lambda: self._plan_patch(plan, made), may_keep))
@@ -314,7 +321,7 @@ class TimelineModel:
                 raise restores.EditsKept
             return bool(answer)
 
-        keeper = edit_keeper if keep_edits else None
+        keeper = keep if keep_edits else None
         if code_chat_or_both == CODE:
             report = restores.restore(
                 context, point, scope=scope, confirm=confirm, skip_damaged=skip_damaged, keeper=keeper, edits=edits

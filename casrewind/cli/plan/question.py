@@ -4,15 +4,14 @@ The danger prevented here: a restore takes back more than the person thinks. So 
 that were made outside of a turn, and in a client nothing but the smallest step is done before its plan was shown.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ..._typing import TYPE_CHECKING
-from ...messages import printable
 from ...model.checkpoint import Checkpoint
 from ...model.lost_work import NO_EDITS, OutsideEdits
 from ...model.plan import Action, Plan
 from ...ops.preflight import refuse_open_databases
-from ...ops.restore import EditsKept, NewKeeper
+from ...ops.restore import EditKeeper, EditsKept, NewKeeper
 from ..show import restored
 from ..show.text import PIPED, Line
 from ..terminal.lines import print_json, print_line, print_lines
@@ -72,6 +71,7 @@ class PlanQuestion:
         self.keep_edits = since is not None and keeps_edits(options)
         self.outside = NO_EDITS
         self.inner: tuple[InnerTurns, ...] = ()
+        self._keeper: EditKeeper | None = None
         self.target, self._moved, self.notes, self._explanation = target, moved, tuple(notes), explanation
         self._later, self._kept = later, kept
 
@@ -80,9 +80,13 @@ class PlanQuestion:
         """What makes the plan that keeps edits; None for an exact restore."""
         if not self.keep_edits:
             return None
+        return self._make_keeper
+
+    def _make_keeper(self, context: "Context", target: Checkpoint, scope: Sequence[bytes], skip_damaged: bool) -> EditKeeper:  # noqa: FBT001 - NewKeeper
         from ...ops.machine_merge import edit_keeper
 
-        return edit_keeper
+        self._keeper = edit_keeper(context, target, scope, skip_damaged)
+        return self._keeper
 
     def __call__(self, plan: Plan, strange: tuple[bytes, ...] = ()) -> bool:
         """Show the plan and ask; or decide without a question."""
@@ -114,9 +118,10 @@ class PlanQuestion:
         """What a plan is, if it keeps edits or takes changes over."""
         if self._explanation is not None:
             return [self._explanation]
+        if not self.keep_edits:
+            return []
         machine = "" if self._since is None else self._since.more.machine
-        stay = Line(restored.EDITS_HERE_STAY.format(printable(machine))) if machine else restored.EDITS_STAY
-        return [stay] if self.keep_edits else []
+        return [*restored.what_stays_lines(machine, () if self._keeper is None else self._keeper.turns)]
 
     def print_that_nothing_changed(self) -> None:
         """Say that nothing was changed. In a client, the plan says so."""

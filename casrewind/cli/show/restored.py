@@ -43,8 +43,6 @@ class RestoreTarget(NamedTuple):
 
 OPTION = "--keep-edits"
 """The option that keeps the edits that a plan would take back."""
-EDITS_STAY = Line("  takes back only what turns changed since then; your edits stay")
-EDITS_HERE_STAY = "  takes over only what {} changed since both were equal; edits here stay"
 CHANGES_SINCE = "  takes over only what changed there since {}; edits here stay"
 UNDO_KEEPS = "The state before is kept for undo."
 REDO_KEEPS = "The state before is kept for redo."
@@ -234,6 +232,23 @@ def _marked_lines(merged: Sequence[Merged]) -> Iterator[Line]:
 
 def _merged_count(merged: Sequence[Merged]) -> str:
     return f" ({len(merged):,} merged with later edits)" if merged else ""
+
+
+def what_stays_lines(machine: str, turns: "Sequence[Turn]") -> Iterator[Line]:
+    """What a restore that keeps edits takes back or over, and what stays. `machine`: whose checkpoint it is, "" for this one's.
+    `turns`: those that it takes back, newest first."""
+    if machine:
+        yield Line(f"  takes over only what {printable(machine)} changed since both were equal; edits here stay")
+        return
+    yield Line("  takes back what turns changed since then; edits made outside of turns stay")
+    if turns:
+        name, whose = f"@{turns[-1].n}..@{turns[0].n}", "theirs"
+        if len(turns) == 1:
+            name, whose = f"@{turns[0].n}", f"@{turns[0].n}'s"
+        yield Line(f"  what changed while {name} ran counts as {whose}, whoever changed it")
+    for turn in turns:
+        if turn.running:
+            yield Line(f"  @{turn.n} still runs, or was stopped with Esc")
 
 
 def unknown_lines(turns: "Sequence[Turn]") -> Iterator[Line]:
