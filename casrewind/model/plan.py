@@ -23,8 +23,8 @@ from .open_file import OpenFile
 MAGIC = b"CRP1"
 OUTSIDE = "outside"
 """The word for why a path is kept that no turn changed."""
-EDITED = "edited since"
-"""Why a path is kept: its content is not what the operation left there."""
+EDITED, CHANGED_NOW = "edited since", "it changed just now"
+"""Why a path is kept: its content is not what the operation left there, or changes while the operation is made."""
 
 
 class Action(NamedTuple):

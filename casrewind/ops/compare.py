@@ -179,14 +179,14 @@ def read_present(context: Context, path: bytes, entry: Entry) -> bytes | None:
     return keeper.data if captured is not None and captured.entry.digest == entry.digest else None
 
 
-def refuse_files_changed_since_merge(context: Context, actions: Sequence[Action], merged: Sequence[Merged]) -> None:
-    """Raise ContentInTheWay if a file changed that is to become a merge: a person agreed to a merge of other lines."""
+def changed_since_merge(context: Context, actions: Sequence[Action], merged: Sequence[Merged]) -> list[bytes]:
+    """The files of a plan that are to become a merge and have changed since: a person agreed to a merge of other lines."""
     planned = plans.sort_and_pack(actions)
-    for item in merged:
-        action = planned.get(item.path)
-        if action is not None and action.before is not None and read_present(context, item.path, action.before) is None:
-            name = paths.lossy_text(item.path)
-            raise errors.ContentInTheWay(f"{name} has changed since the plan was made: nothing was changed", "try again")
+    found = ((item.path, planned.get(item.path)) for item in merged)
+    return [
+        path for path, action in found
+        if action is not None and action.before is not None and read_present(context, path, action.before) is None
+    ]  # fmt: skip
 
 
 class _Keeper(DryRunWriter):

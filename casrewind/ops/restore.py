@@ -131,10 +131,9 @@ def confirm_and_execute(
     report = report._replace(open_files=preflight.find_open_files(context, report.actions))
     preflight.refuse_open_databases(report.open_files, named)  # the user may confirm late
     if report.merged:
-        from .compare import refuse_files_changed_since_merge
-
-        refuse_files_changed_since_merge(context, report.actions, report.merged)
-        report = report._replace(actions=plans.with_times(report.actions, {item.path for item in report.merged}, time.time_ns()))
+        report = _with_merges_of_now(context, report)
+        if not report.actions:
+            return report
     actions = preflight.check_and_add_parent_modes(context, now, report.actions)  # only now: the user may confirm late
     return execute(context, writer, operation, report, now, actions)
 
@@ -147,6 +146,17 @@ def _with_only_copies(context: Context, now: CapturedState, report: Restored) ->
     from .only_copies import find_only_copies
 
     return report._replace(only_copies=find_only_copies(context, now, report.target, removed))
+
+
+def _with_merges_of_now(context: Context, report: Restored) -> Restored:
+    """The report without merges of files that have changed since, which are left alone. The others get the present time."""
+    from .compare import changed_since_merge
+
+    moved = changed_since_merge(context, report.actions, report.merged)
+    plan = plans.keep_paths(Plan(report.actions, report.kept), [Kept(path, plans.CHANGED_NOW, benign=False) for path in moved])
+    merged = tuple(item for item in report.merged if item.path not in moved)
+    actions = plans.with_times(plan.actions, {item.path for item in merged}, time.time_ns())
+    return report._replace(actions=actions, kept=plan.kept, merged=merged)
 
 
 def _plan_from_target(

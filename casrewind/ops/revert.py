@@ -273,7 +273,7 @@ class PathMerger:
             try:
                 found = merge.merge(step.change.new, entry, step.change.old, read)
             except FileMovedOn:
-                return self._note_kept_path(path, step, "it changed just now", merge.CONFLICTS)
+                return self._note_kept_path(path, step, plans.CHANGED_NOW, merge.CONFLICTS)
             except (errors.BlobMissing, errors.BlobCorrupt) as error:
                 damaged = self._note_kept_path(path, step, f"damaged in the store: {error}", DAMAGED)
                 preflight.refuse_lost_content([] if self._skip_damaged else [damaged], self._hint)

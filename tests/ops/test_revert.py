@@ -231,7 +231,7 @@ def test_a_file_of_a_megabyte_is_merged_too(agent):
     assert read(agent, "large") == b"".join([*lines[:10], b"first\n", *lines[11:-1]])
 
 
-def test_if_a_file_changes_behind_the_question_nothing_is_changed(agent):
+def test_if_a_file_changes_behind_the_question_it_is_left_alone_and_the_rest_is_done(agent):
     turn(agent, "first", {"a.py": text(l1=b"first"), "b.py": text(l1=b"first")})
     write(agent.root, {"a.py": text(l1=b"first", l9=b"mine")})
 
@@ -239,8 +239,10 @@ def test_if_a_file_changes_behind_the_question_nothing_is_changed(agent):
         write(agent.root, {"a.py": b"quite another text\n"})
         return True
 
-    with pytest.raises(errors.ContentInTheWay, match=r"a.py has changed since the plan was made: nothing was changed"):
-        revert(agent, 1, confirm=edit_and_agree)
+    done = revert(agent, 1, confirm=edit_and_agree)
+    assert reasons(done) == {b"a.py": "it changed just now"} and done.incomplete and not done.merged
+    assert read(agent) == b"quite another text\n" and read(agent, "b.py") == text()
+    undo(agent.context)
     assert read(agent) == b"quite another text\n" and read(agent, "b.py") == text(l1=b"first")
 
 

@@ -1,0 +1,103 @@
+"""A file that goes on changing beside a command stops nobody: it is left alone and named, and all the rest is done.
+
+Nothing here depends on the clock: what is said has to be so for every moment at which the file changes.
+"""
+
+import subprocess
+import sys
+
+import pytest
+
+from casrewind.workspace import open as opened
+from support.agent_turns import AgentTurns
+from support.command_in_process import InProcess
+from support.trees import plant
+
+LINES = [b"line %d\n" % number for number in range(40)]
+EVERY = 0.02
+"""Seconds between two changes of the file."""
+
+
+WRITER = """
+import os, sys, time
+path, place, every = sys.argv[1], sys.argv[2], float(sys.argv[3])
+with open(path, "rb") as stream:
+    lines = stream.read()
+number = 0
+while True:
+    number += 1
+    try:
+        with open(place, "wb") as stream:
+            stream.write(lines + b"tick %d\\n" % number)
+        os.replace(place, path)
+    except OSError:
+        pass
+    print(number, flush=True)
+    time.sleep(every)
+"""
+
+
+class MovingFile:
+    """Another process writes a file again and again, each time with another last line."""
+
+    def __init__(self, path, *, in_place):
+        self.line = [sys.executable, "-I", "-S", "-c", WRITER, str(path), str(path if in_place else path.with_name("new~")), str(EVERY)]
+        self.written = 0
+
+    def __enter__(self):
+        self.process = subprocess.Popen(self.line, stdout=subprocess.PIPE)
+        self.process.stdout.readline()
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.written = 1 + len(self.process.stdout.read().splitlines())
+        self.process.stdout.close()
+        self.process.wait()
+
+
+def make_project(place, settings):
+    """A project with two turns, of which the second still runs, and a directory to take from. All changed the file that will move."""
+    root = place / "project"
+    plant(root, {"moving.log": b"".join(LINES), "still.py": b"".join(LINES), ".gitignore": b"*~\n"})
+    with opened(root, settings) as workspace:
+        agent = AgentTurns(workspace, root)
+        first = agent.prompt("one", "one")
+        workspace.materialise(first, place / "try")
+        plant(root, {"moving.log": b"one\n" + b"".join(LINES), "still.py": b"one\n" + b"".join(LINES)})
+        agent.stop("one")
+        agent.prompt("two", "two")
+        plant(root, {"moving.log": b"one\ntwo\n" + b"".join(LINES), "still.py": b"one\ntwo\n" + b"".join(LINES)})
+        agent.run_in_this_process()
+    changed = [*LINES[:20], b"theirs\n", *LINES[20:]]
+    plant(place / "try", {"moving.log": b"".join(changed), "still.py": b"".join(changed)})
+    return root
+
+
+COMMANDS = {
+    "revert": ("revert", "@1", "--running"), "revert of both": ("revert", "@2..@1", "--running"),
+    "keep edits": ("restore", "@2", "--keep-edits"), "take": ("take", "DIR"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("in_place", [True, False], ids=["in place", "by its name"])
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("rounds", [1, pytest.param(20, marks=pytest.mark.long)])
+def test_a_file_that_goes_on_changing_is_left_alone_or_merged_and_the_store_is_sound(tmp_path, settings, home, command, in_place, rounds):
+    named = changes = 0
+    for number in range(rounds):
+        project = make_project(tmp_path / str(number), settings)
+        run, words = InProcess(project, home), [str(project.parent / "try") if word == "DIR" else word for word in COMMANDS[command]]
+        still = (project / "still.py").read_bytes()
+        with MovingFile(project / "moving.log", in_place=in_place) as moving:
+            plan, done = run(*words, "-n"), run(*words, "-y")
+            for result in (plan, done):
+                assert result.code in (0, 3), result
+                assert result.code == 0 or "moving.log" in result.out + result.err
+                named += result.code == 3
+            assert (project / "still.py").read_bytes() != still, "the file that stands still is done"
+            back = run("undo", "-y")
+            assert back.code in (0, 3) and (project / "still.py").read_bytes() == still, back
+        changes += moving.written
+        assert run("verify").code == 0
+    print(f"{command}: {changes} changes of the file beside {2 * rounds} commands; {named} of them left it alone and named it")
