@@ -205,7 +205,7 @@ def _paths_left_alone(turn: Turn, taken: Container[int], *, is_shared: bool) -> 
     for path in turn.purged:
         yield Kept(path, "its content was purged", benign=False, why=merge.IS_PURGED)
     for change in (turn.changes or ()) if turn.mixed and not is_shared else ():
-        yield Kept(change.path, f"may be yours: nobody saw the end of @{turn.n}", benign=False, why=UNSEEN_END)
+        yield Kept(change.path, f"may be yours: @{turn.n} ended unseen", benign=False, why=UNSEEN_END)
 
 
 def _why_shared_with(numbers: Sequence[int]) -> str:

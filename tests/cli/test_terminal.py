@@ -306,7 +306,7 @@ def test_e_keeps_edits_and_shows_that_plan_first(terminal, root, workspace):
     assert second[0].startswith('restore to before "change f" (@1, ') and second[0].endswith(": 1 written (1 merged with later edits)")
     assert second[1:-1] == [
         "  takes back what turns changed since then; edits made outside of turns stay",
-        "  what changed while @1 ran counts as @1's, whoever changed it",
+        "  what changed while @1 ran counts as @1's, even if you did it",
         "  ~ f  merged: 1 place taken back, 1 line of yours kept", "  kept, yours (1 path):", "    mine",
     ]  # fmt: skip
     assert (root / "f").read_bytes() == b"1\nagent\n3\n4\n5\nme\n", "nothing is changed before the second answer"

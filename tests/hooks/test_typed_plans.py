@@ -170,7 +170,7 @@ def test_back_keeps_edits_if_it_is_typed_so(shop, root, casrewind):
     assert "\n  (--keep-edits keeps them; /casrewind undo brings everything back)\n" in typed(first, "/casrewind back 3")
     plan = typed(first, "/casrewind back 3 --keep-edits")
     assert picture(root) == before
-    assert "\n  what changed while @3..@1 ran counts as theirs, whoever changed it\n" in plan and "edits made outside of turns stay\n" in plan
+    assert "\n  what changed while @3..@1 ran counts as theirs, even if you did it\n" in plan and "edits made outside of turns stay\n" in plan
     assert "that no turn" not in plan and "lose" not in plan
     assert "\n  kept, yours (2 paths):\n    README.md\n    plan.md\n" in plan
     done = typed(first, line_of(plan))

@@ -86,7 +86,7 @@ def test_what_a_person_sees(edited, casrewind, told):
     assert plan[0].startswith('restore to before "do one" (@2, ')
     assert plan[1:] == [
         "  takes back what turns changed since then; edits made outside of turns stay",
-        "  what changed while @2..@1 ran counts as theirs, whoever changed it",
+        "  what changed while @2..@1 ran counts as theirs, even if you did it",
         "would restore 3 paths and remove 1; 1 path would stay",
         "  - new.py", "  ~ notes.md (8 B -> 2 B)", "  + old.py", "  ~ till.py  merged: 2 places taken back, 2 lines of yours kept",
         "  kept, yours (2 paths):", "    keep.txt", "    own",
@@ -381,9 +381,9 @@ def test_what_a_person_reads_of_a_turn_whose_end_nobody_saw(told, root, stopped,
     told.workspace.close()
     plan = casrewind("restore", "@2", "--keep-edits", "-n", code=3)
     lines = [line for line in plan.out.splitlines()]
-    assert "  what changed while @2..@1 ran counts as theirs, whoever changed it" in lines
+    assert "  what changed while @2..@1 ran counts as theirs, even if you did it" in lines
     assert "your edits stay" not in plan.out
-    assert "  left alone: repair.txt: may be yours: nobody saw the end of @2; --exact takes it back as well" in (plan.out + plan.err).splitlines()
+    assert "  left alone: repair.txt: may be yours: @2 ended unseen; --exact takes it back as well" in (plan.out + plan.err).splitlines()
     found = casrewind.json("restore", "@2", "--keep-edits", "-y", code=3)
     assert {item["path"]: item["why"] for item in found["skipped"]}["repair.txt"] == "unseen_end"
     assert casrewind.json("restore", "@2", "--exact", "-y", "--", "repair.txt", code=0)["removed"] == 1

@@ -245,7 +245,7 @@ def what_stays_lines(machine: str, turns: "Sequence[Turn]") -> Iterator[Line]:
         name, whose = f"@{turns[-1].n}..@{turns[0].n}", "theirs"
         if len(turns) == 1:
             name, whose = f"@{turns[0].n}", f"@{turns[0].n}'s"
-        yield Line(f"  what changed while {name} ran counts as {whose}, whoever changed it")
+        yield Line(f"  what changed while {name} ran counts as {whose}, even if you did it")
     for turn in turns:
         if turn.running:
             yield Line(f"  @{turn.n} still runs, or was stopped with Esc")
