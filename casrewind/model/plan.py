@@ -9,7 +9,7 @@ modes, which may forbid all of that, are last.
 import io
 import stat
 import struct
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 
 from .. import errors
@@ -21,8 +21,8 @@ from .manifest import DIR, LINK, PURGED, Entry, decode_entry, encode_entry
 from .open_file import OpenFile
 
 MAGIC = b"CRP1"
-OUTSIDE = "outside"
-"""The word for why a path is kept that no turn changed."""
+OUTSIDE, UNSEEN_END = "outside", "unseen_end"
+"""Words for why a path is kept: no turn changed it; it changed before the end of a turn, and nothing saw that end."""
 EDITED, CHANGED_NOW = "edited since", "it changed just now"
 """Why a path is kept: its content is not what the operation left there, or changes while the operation is made."""
 
@@ -146,13 +146,14 @@ class Actions(Sequence[Action]):
 
 class Plan(NamedTuple):
     """The actions, sorted by path, the paths left unchanged, and the files that a revert merges. `only_copies`: among the
-    removed files. `open_files`: that a program has open for writing."""
+    removed files. `open_files`: that a program has open for writing. `read`: see ops.execute.Restored."""
 
     actions: Sequence[Action]
     kept: tuple[Kept, ...]
     merged: tuple[Merged, ...] = ()
     only_copies: tuple[OnlyCopy, ...] = ()
     open_files: tuple[OpenFile, ...] = ()
+    read: "Callable[[bytes, Entry], bytes | None] | None" = None
 
 
 def build_plan(changes: Iterable[Change], why_unknown: Captured, scope: Sequence[bytes] = ()) -> Plan:
@@ -304,8 +305,7 @@ def content_differs(action: Action) -> bool:
     return before.target != after.target if after.kind == LINK else before.digest != after.digest
 
 
-_BATCH_FILES = 2000
-_BATCH_BYTES = 256 << 20
+_BATCH_FILES, _BATCH_BYTES = 2000, 256 << 20
 
 
 class Phases(NamedTuple):

@@ -146,15 +146,16 @@ def compare_to_checkpoint(context: Context, seen: ScannedWorktree, point: Checkp
 
 
 def comparison_of_plan(
-    context: Context, actions: Iterable[Action], merged: Iterable[Merged] = (), chosen: Mapping[bytes, bytes] | None = None
-) -> Comparison:
+    context: Context, actions: Iterable[Action], merged: Iterable[Merged] = (), chosen: Mapping[bytes, bytes] | None = None,
+    read: _Bytes | None = None,
+) -> Comparison:  # fmt: skip
     """What the actions of a plan change in the worktree. The store does not have the files that become a merge, nor those
-    of chosen hunks (`chosen`: their bytes, by path)."""
+    of chosen hunks (`chosen`: their bytes, by path). `read`: the plan's."""
     stored, present = _readers_of_both_sides(context)
     made = {**{item.path: item.data for item in merged}, **(chosen or {})}
 
     def planned_bytes(path: bytes, entry: Entry) -> bytes | None:
-        return made[path] if path in made else stored(path, entry)
+        return made[path] if path in made else (read or stored)(path, entry)
 
     changes = (Change(action.path, action.before, action.after) for action in actions if action.before != action.after)
     return Comparison(tuple(changes), (), present, planned_bytes)

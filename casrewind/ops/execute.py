@@ -6,7 +6,7 @@ docs/internals/format.md derives the order.
 """
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from .. import errors
@@ -65,6 +65,9 @@ class Restored(NamedTuple):
     """Of `materialise`: the directories."""
     carried: tuple[tuple[bytes, int], ...] = ()
     """Of `materialise`: the paths and bytes of the ignored files that were copied into each."""
+    read: "Callable[[bytes, Entry], bytes | None] | None" = None
+    """Returns the bytes of what is planned, by path and entry, while the workspace is open; None if they are gone. None: the store
+    has all of them."""
     commit: str = ""
     """Of `materialise`: the commit that the checkpoint notes, or ""."""
     only_copies: tuple[OnlyCopy, ...] = ()

@@ -149,8 +149,10 @@ def _add_ignoring(context: Context, editor: _RuleEditor, word: Word) -> None:
         editor.put([*(line for line in editor.lines if line != rule), rule])
 
 
-def find_lost_protections(context: Context, actions: Iterable[Action]) -> tuple[LostRule, ...]:
-    """The rules that include something now, and that these actions would remove."""
+def find_lost_protections(
+    context: Context, actions: Iterable[Action], read: Callable[[bytes, manifest.Entry], bytes | None] | None = None
+) -> tuple[LostRule, ...]:
+    """The rules that include something now, and that these actions would remove. `read`: see Restored."""
     found: list[LostRule] = []
     for action in actions:
         file = action.path.rpartition(b"/")[2]
@@ -159,7 +161,8 @@ def find_lost_protections(context: Context, actions: Iterable[Action]) -> tuple[
         data = read_beginning_if_regular_file(action.path, context.tree.fd, MOST_BYTES) or b""
         kept: list[bytes] = []
         if action.after is not None and action.after.kind == manifest.FILE and action.after.size <= MOST_BYTES:
-            kept = b"".join(context.store.content(action.after)).split(b"\n")
+            after = b"".join(context.store.content(action.after)) if read is None else read(action.path, action.after)
+            kept = (after or b"").split(b"\n")
         lines = data.split(b"\n")
         for line in lines:
             opens_directory = line.endswith(b"/") and line[1:] + b"*" in lines  # a rule that only the next ones need

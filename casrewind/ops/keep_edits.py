@@ -14,11 +14,11 @@ from ..model import manifest, merge
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
 from ..model.manifest import Entry
-from ..model.plan import OUTSIDE, Action, Kept, Merged, Plan
+from ..model.plan import OUTSIDE, UNSEEN_END, Action, Kept, Merged, Plan
 from ..model.turn_records import BACKGROUND, Forgotten, Outside, Row
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
-from ..worktree.stores_kept_by_restore import ProtectedStores
+from ..worktree.places_kept_by_restore import ProtectedPlaces
 from .capture_before_restore import CapturedState, add_present_paths
 from .context import Context
 from .later_edits import LaterEdits
@@ -26,7 +26,6 @@ from .preflight import SKIP_DAMAGED
 from .revert import (
     DAMAGED,
     SHARED,
-    UNSEEN_END,
     PathMerger,
     keep_moved_files,
     reversed_action,
@@ -36,7 +35,7 @@ from .revert import (
 from .turn_view import TurnView
 from .undo import possible_actions
 
-_BY_EXACT = "--exact takes it back as well"
+_BY_EXACT = "--exact takes it back"
 _NOT_EDITS = frozenset({SHARED, BACKGROUND, DAMAGED, UNSEEN_END, merge.IS_PURGED})
 """Words for why a path is left alone that may have no edit of a person."""
 
@@ -72,11 +71,11 @@ class KeptEdits:
         self._exact = exact.actions
         known = {path for action in exact.actions for path in (action.path, action.source)} | {item.path for item in exact.kept}
         others = plans.sort_and_pack(reversed_action(path, steps) for path, steps in self._done.steps.items() if path not in known)
-        others, stores = ProtectedStores(self._context.tree, self._context.policy.excluded).split_off_protected(others)
+        others, protected = ProtectedPlaces(self._context.tree, self._context.policy.excluded).split_off_protected(others)
         strangers: dict[bytes, str] = {}
         unread = (action.path for action in others if action.path not in now.scan.read)
         now = now._replace(tree=add_present_paths(self._context, writer, now.tree, unread, strangers=strangers))
-        kept = [*stores, *(item for path, item in self._unsure.items() if path not in known)]
+        kept = [*protected, *(item for path, item in self._unsure.items() if path not in known)]
         wanted, points = plans.sort_and_pack([*exact.actions, *others]), self._context.tree.mounts.points
         finder = manifest.Finder(now.load, now.tree)
         actions = plans.sort_and_pack(possible_actions(wanted, finder, strangers, points, kept, self._resolve))
@@ -91,6 +90,10 @@ class KeptEdits:
     def files_merged_by_lines(self, plan: Plan) -> tuple[Merged, ...]:
         """The files of the checked plan that are merged by lines."""
         return self._files.merged_by(plans.sort_and_pack(plan.actions))
+
+    def read_planned(self, path: bytes, entry: Entry) -> bytes | None:
+        """See Restored.read."""
+        return self._files.contents.read_planned(path, entry)
 
     def paths_with_edits(self, plan: Plan) -> tuple[bytes, ...]:
         """The paths that are not as in the checkpoint afterwards, because they keep edits."""

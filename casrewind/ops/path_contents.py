@@ -23,13 +23,14 @@ class FileMovedOn(Exception):
 
 class PathContents:
     """Contents of files, by path and digest. `elsewhere`: a directory beside the worktree whose files count, too. `chosen`:
-    bytes that chosen hunks made, by digest."""
+    bytes that chosen hunks made, by digest. `merged`: those that merges made."""
 
     def __init__(self, context: Context, writer: StoreWriter | DryRunWriter) -> None:
         """`writer`: it is asked first. One that writes nothing has no contents."""
         self._context, self._writer = context, writer
         self.elsewhere: Context | None = None
         self.chosen: Mapping[bytes, bytes] = {}
+        self.merged: dict[bytes, bytes] = {}
 
     def use_writer(self, writer: StoreWriter | DryRunWriter) -> None:
         """Ask this writer from now on."""
@@ -50,13 +51,20 @@ class PathContents:
             raise damage
         raise FileMovedOn
 
+    def read_planned(self, path: bytes, wanted: Entry) -> bytes | None:
+        """The bytes of a file that a plan writes, None if it changed since. Raises as `read` for damage."""
+        try:
+            return self.read(path, wanted)
+        except FileMovedOn:
+            return None
+
     def _places(self, path: bytes, wanted: Entry) -> Iterator[Callable[[], bytes | None]]:
         stored = self._writer.content if isinstance(self._writer, StoreWriter) else self._context.store.content
         yield lambda: b"".join(stored(wanted))
         yield partial(read_present, self._context, path, wanted)
         if self.elsewhere is not None:
             yield partial(read_present, self.elsewhere, path, wanted)
-        yield lambda: self.chosen.get(wanted.digest)
+        yield lambda: self.chosen.get(wanted.digest) or self.merged.get(wanted.digest)
 
     def _is_published(self, path: bytes, wanted: Entry) -> bool:
         """True if a checkpoint, or what an operation wrote, has these bytes at this path. What cannot be read may have them."""

@@ -15,7 +15,7 @@ from ..model import history, paths
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
 from ..model.history import Operation
-from ..model.manifest import DIR
+from ..model.manifest import DIR, Entry
 from ..model.plan import Kept, Merged, Plan
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
@@ -59,6 +59,9 @@ class EditKeeper(Protocol):
 
     def files_merged_by_lines(self, plan: Plan) -> tuple[Merged, ...]:
         """The files of the checked plan that are merged by lines."""
+
+    def read_planned(self, path: bytes, entry: Entry) -> bytes | None:
+        """See Restored.read."""
 
     def paths_with_edits(self, plan: Plan) -> tuple[bytes, ...]:
         """The paths that do not get the content of the checkpoint, because they keep edits."""
@@ -126,7 +129,7 @@ def confirm_and_execute(
     named = preflight.find_open_files(context, report.actions)
     if confirm is None:
         preflight.refuse_open_databases(named)
-    elif not confirm(Plan(report.actions, report.kept, report.merged, report.only_copies, named)):
+    elif not confirm(Plan(report.actions, report.kept, report.merged, report.only_copies, named, report.read)):
         raise Declined
     report = report._replace(open_files=preflight.find_open_files(context, report.actions))
     preflight.refuse_open_databases(report.open_files, named)  # the user may confirm late
@@ -187,7 +190,8 @@ def _plan_from_target(
         plan = plan._replace(actions=chosen_actions(plans.sort_and_pack(plan.actions), edits, writer))
     report = _report_of_restore(target, now, plan, [*plan.kept, *lost, *now.kept, *_torn_paths(plan, record)], scope)
     if keeping is not None:
-        report = report._replace(merged=keeping.files_merged_by_lines(plan), edited=keeping.paths_with_edits(plan))
+        edited = keeping.paths_with_edits(plan)
+        report = report._replace(merged=keeping.files_merged_by_lines(plan), edited=edited, read=keeping.read_planned)
     return report, now
 
 

@@ -20,7 +20,7 @@ from ..model.diff import Change, topmost_unclear
 from ..model.history import RESTORE, REVERT, Operation
 from ..model.manifest import FILE, PURGED, Entry
 from ..model.merge import LineMerge
-from ..model.plan import Action, Actions, Kept, Merged, Plan
+from ..model.plan import UNSEEN_END, Action, Actions, Kept, Merged, Plan
 from ..model.turn_records import NOT_SAVED, Turn
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
@@ -39,9 +39,9 @@ from .undo import prepare_actions
 
 ASIDE, THEIRS, MARKERS = "", "theirs", "markers"
 """What becomes of a file with conflicts: it is left alone, it gets the lines of before the turn, or markers."""
-SHARED, DAMAGED, UNSEEN_END = "shared", "damaged", "unseen_end"
+SHARED, DAMAGED = "shared", "damaged"
 """Words for why a path is left alone, besides those of model/merge.py."""
-_BY_SHARED = "--shared takes it back as well"
+_BY_SHARED = "--shared takes it back"
 _UNCLEAR = "not captured at the end of the turn, and not as it was before"
 _SHOWN = 3  # ranges of lines
 
@@ -99,7 +99,7 @@ def revert(
     if hunks:
         done = done._replace(steps={path: _with_chosen_hunks(steps, hunks.get(path)) for path, steps in done.steps.items()})
     before = view.points[turns[-1].before or ""]
-    left_alone = [with_way_out(item, {SHARED: _BY_SHARED, UNSEEN_END: _BY_SHARED}) for item in done.kept]
+    left_alone = [with_way_out(item, {SHARED: f"{_BY_SHARED} as well", UNSEEN_END: _BY_SHARED}) for item in done.kept]
     hint = f"casrewind revert --skip-damaged takes back the rest, casrewind restore {before.id} PATH what is sound"
     later = LaterEdits(context, view, before, [turn.n for turn in turns])
     files = PathMerger(context, done.steps, later, conflicts, is_one=len(turns) == 1, skip_damaged=skip_damaged, hint=hint)
@@ -118,7 +118,8 @@ def revert(
         planned = plans.sort_and_pack(plan.actions)
         if edits is not None:
             planned = chosen_actions(planned, edits, writer)
-        return report._replace(actions=planned, kept=plan.kept, merged=files.merged_by(planned)), now
+        merged = files.merged_by(planned)
+        return report._replace(actions=planned, kept=plan.kept, merged=merged, read=files.contents.read_planned), now
 
     preflight.refuse_open_journal(context)
     if dry_run:
@@ -296,6 +297,7 @@ class PathMerger:
             return entry
         by = self._later.of_file(path, there)
         self.merged.append(result._replace(by=by.turns, is_yours=by.is_person))
+        self.contents.merged[entry.digest] = result.data
         self.made.add(entry.digest)
         return entry_of_stored_bytes(entry, result.data, self._writer)
 

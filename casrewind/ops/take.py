@@ -124,7 +124,8 @@ def take(
             context, writer, merger.actions, TAKE, made.base.id, "", merger.resolve, made=merger.made, skip_damaged=True
         )
         merged = tuple(item._replace(is_taken_over=True) for item in merger.files.merged_by(plans.sort_and_pack(report.actions)))
-        return report._replace(kept=tuple(sorted((*report.kept, *merger.kept))), merged=merged, taken_from=made.context.root.path), now
+        kept, read = tuple(sorted((*report.kept, *merger.kept))), merger.files.contents.read_planned
+        return report._replace(kept=kept, merged=merged, taken_from=made.context.root.path, read=read), now
 
     if dry_run:
         return plan_without_changes(context, prepared)

@@ -181,3 +181,22 @@ def test_back_keeps_edits_if_it_is_typed_so(shop, root, casrewind):
     report = casrewind.json("back", "3", "--session", first.session, "-n", "--keep-edits", "--code")
     assert report["exact"] is False and report["edited_outside"] == ["README.md", "plan.md"]
     assert "it takes no --keep-edits" in casrewind("back", "2", "--session", first.session, "--chat", "--keep-edits", "-y", code=64).err
+
+
+def test_what_a_person_edits_behind_esc_stays_and_is_named(shop, root):
+    first, _ = shop
+    told = {"session_id": first.session, "transcript_path": str(first.path), "prompt_id": "aaaa-1-p4"}
+    first.client.send(first.client.payload("UserPromptSubmit.prompt", prompt="go on", **told), **first.variables)
+    plant(root, {"half.py": b"agent\n"})  # Esc: no hook is called
+    plant(root, {"repair.txt": b"mine\n", "till.py": b"3\nmine\n"})
+    before = picture(root)
+    plan = typed(first, "/casrewind restore @1 --keep-edits")
+    named = "(3 paths):\n    half.py\n    repair.txt\n    till.py"
+    assert f"left alone, may be yours: @1 ended unseen; --exact takes it back {named}" in plan and "your edits stay" not in plan
+    plan = typed(first, "/casrewind revert @1")
+    assert f"left alone, may be yours: @1 ended unseen; --shared takes it back {named}" in plan
+    assert picture(root) == before
+    plan = typed(first, "/casrewind restore @4 --keep-edits")
+    assert f"{named}" in plan and "edits made outside of turns stay" in plan
+    typed(first, line_of(plan))
+    assert (root / "repair.txt").read_bytes() == b"mine\n" and (root / "till.py").read_bytes() == b"3\nmine\n" and not (root / "change.py").exists()

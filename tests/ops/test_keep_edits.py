@@ -380,10 +380,30 @@ def test_what_a_person_reads_of_a_turn_whose_end_nobody_saw(told, root, stopped,
     told.turn("two", {"notes.md": b"two\n"})
     told.workspace.close()
     plan = casrewind("restore", "@2", "--keep-edits", "-n", code=3)
-    lines = [line for line in plan.out.splitlines()]
-    assert "  what changed while @2..@1 ran counts as theirs, even if you did it" in lines
+    assert "  what changed while @2..@1 ran counts as theirs, even if you did it" in plan.out.splitlines()
     assert "your edits stay" not in plan.out
-    assert "  left alone: repair.txt: may be yours: @2 ended unseen; --exact takes it back as well" in (plan.out + plan.err).splitlines()
+    named = ["  left alone, may be yours: @2 ended unseen; --exact takes it back (4 paths):", "    half.py", "    keep.txt", "    repair.txt", "    till.py"]
+    assert "\n".join(named) in plan.out + plan.err
     found = casrewind.json("restore", "@2", "--keep-edits", "-y", code=3)
     assert {item["path"]: item["why"] for item in found["skipped"]}["repair.txt"] == "unseen_end"
     assert casrewind.json("restore", "@2", "--exact", "-y", "--", "repair.txt", code=0)["removed"] == 1
+
+
+def test_where_all_is_left_alone_it_does_not_say_that_the_worktree_has_it_already(told, stopped, casrewind):
+    told.workspace.close()
+    done = casrewind("restore", "@1", "--keep-edits", "-y", code=3)
+    assert done.out.startswith("nothing was restored\n") and "nothing to do" not in done.out + done.err
+
+
+def test_rules_that_are_merged_are_in_the_plan_and_those_that_go_are_named(told, root, casrewind):
+    rules = ["!/.env", *(f"rule{number}" for number in range(9))]
+    told.edit({".casrewindignore": text(rules)})
+    told.turn("one", {".casrewindignore": text([*rules, "!/data/"])})
+    told.edit({".casrewindignore": text(["# mine", *rules, "!/data/"])})
+    told.workspace.close()
+    for words in (["restore", "@1", "--keep-edits"], ["revert", "@1"]):
+        plan = casrewind(*words, "-n", code=0)
+        assert "data/ would no longer be protected" in plan.out + plan.err if words[0] == "restore" else True
+        casrewind(*words, "-y", code=0)
+        assert (root / ".casrewindignore").read_bytes() == text(["# mine", *rules])
+        casrewind("undo", "-y", code=0)

@@ -6,6 +6,7 @@ import pytest
 
 from casrewind import errors
 from casrewind.model import digest
+from casrewind.ops.compare import comparison_of_plan
 from casrewind.ops.restore import Declined
 from casrewind.workspace import open as opened
 from support.packfile import flip_blob
@@ -214,3 +215,17 @@ def test_a_conflict_names_its_maker_where_a_file_there_has_what_was_here_before(
     plant(root, {"a.py": text(l3=b"mine", l7=b"mine 1")})
     planned, done = workspace.take(tried, dry_run=True), workspace.take(tried)
     assert planned.kept == done.kept and reasons(done) == {"a.py": f"line 3 was edited since by you, and in {tried}"}
+
+
+def test_the_lines_of_a_plan_are_shown_also_of_files_that_only_the_directory_has(workspace, root, tried):
+    plant(tried, {"new.py": b"new\n", "a.py": text(l1=b"theirs"), ".casrewindignore": b"!/.env\n"})
+    plant(root, {"a.py": text(l7=b"mine"), "b.py": text()})
+
+    def shown(plan):
+        found = comparison_of_plan(workspace._context, plan.actions, plan.merged, read=plan.read)
+        return {change.path: found.new(change.path, change.new) for change in found.changes}
+
+    expected = {b"new.py": b"new\n", b"a.py": text(l1=b"theirs", l7=b"mine"), b".casrewindignore": b"!/.env\n"}
+    seen = []
+    workspace.take(tried, confirm=lambda plan: seen.append(shown(plan)) or True)
+    assert seen == [expected]

@@ -84,7 +84,7 @@ def _restore_files(context: "Context", options: "ParsedOptions", point: "Checkpo
         report = restoring(dry_run=True)
         done()
         if not options.json:
-            print_lines(restored.unprotected_lines(lost_rules(context, report.actions)))
+            print_lines(restored.unprotected_lines(lost_rules(context, report)))
             print_line(f"{title()}:")
             print_lines(question.explanation_lines())
         question.find_outside_edits(report.actions)
@@ -199,7 +199,7 @@ def ask_for_hunks(context: "Context", options: "ParsedOptions", done: Done, plan
     if moved:
         print_line(moved, stream)
     return hunk_questions.ask_for_each_change(
-        compare.comparison_of_plan(context, restored.really_changes(plan.actions), plan.merged), stream
+        compare.comparison_of_plan(context, restored.really_changes(plan.actions), plan.merged, read=plan.read), stream
     )
 
 

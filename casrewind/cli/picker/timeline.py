@@ -347,7 +347,7 @@ class TimelineModel:
         some = f", parts of {plural(len(hunks), 'file')} only" if hunks else ""
 
         def confirm(plan: Plan) -> bool:
-            notes = list(unprotected_lines(lost_rules(self._context, plan.actions)))
+            notes = list(unprotected_lines(lost_rules(self._context, plan)))
             inner = find_inner_turns(self._context, turn.started_ns or 0, plan.actions)
             title, planned = headline(f"Take back {name}{some}", plan), [*plan_lines(plan), *inner_lines(inner)]
             merged = {item.path for item in plan.merged}
@@ -361,11 +361,11 @@ class TimelineModel:
         """The lines above a plan: the rules that it takes back, and the branches if git is on another one now."""
         context = self._context
         branches = branches_in_words(context, point).removeprefix(", ")
-        return [*unprotected_lines(lost_rules(context, plan.actions)), *([Line(f"NOTE: {branches}")] if branches else [])]
+        return [*unprotected_lines(lost_rules(context, plan)), *([Line(f"NOTE: {branches}")] if branches else [])]
 
     def _plan_patch(self, plan: Plan, made: Mapping[bytes, bytes]) -> Iterator[Line]:
         """The patch of a plan. `made`: contents that the store does not have."""
-        found = compare.comparison_of_plan(self._context, really_changes(plan.actions), plan.merged, made)
+        found = compare.comparison_of_plan(self._context, really_changes(plan.actions), plan.merged, made, plan.read)
         count = 0
         for change in sorted(found.changes, key=lambda change: change.new is not None):
             for line in change_as_lines(found, change, is_plain=True):
@@ -411,7 +411,7 @@ class TimelineModel:
 
         def confirm(plan: Plan) -> bool:
             assert step is not None
-            notes = list(unprotected_lines(lost_rules(self._context, plan.actions)))
+            notes = list(unprotected_lines(lost_rules(self._context, plan)))
             later = undos.edited_since(self._context, step, plan.actions) if everything else NO_EDITS
             title_line = headline(f"{title} {step_in_words(self._context, step)}", plan)
             lines = [*plan_lines(plan), *outside_lines(later)]

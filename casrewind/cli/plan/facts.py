@@ -2,7 +2,6 @@
 
 import os
 import time
-from collections.abc import Iterable
 from contextlib import suppress
 
 from ... import errors
@@ -11,10 +10,11 @@ from ...gitignore.rules import can_protect_ignored_paths
 from ...messages import age_in_words, printable
 from ...model.checkpoint import TAKEN_FROM, Checkpoint
 from ...model.history import REVERT, Step
-from ...model.plan import Action
+from ...model.plan import Plan
 from ...ops import lookup
 from ...ops.checkpoint_names import ReferencePlace
 from ...ops.context import Context
+from ...ops.execute import Restored
 from ..show.restored import RestoreTarget, first_words, name_of
 
 if TYPE_CHECKING:
@@ -106,11 +106,11 @@ def branches_in_words(context: Context, point: Checkpoint) -> str:
     return f", saved on branch {printable(point.more.branch)}, while git stays on {printable(branch)}"
 
 
-def lost_rules(context: Context, actions: Iterable[Action]) -> "tuple[LostRule, ...]":
-    """The rules that include something now, and that these actions remove."""
-    touched = [action for action in actions if can_protect_ignored_paths(action.path)]
+def lost_rules(context: Context, plan: Plan | Restored) -> "tuple[LostRule, ...]":
+    """The rules that include something now, and that a plan removes."""
+    touched = [action for action in plan.actions if can_protect_ignored_paths(action.path)]
     if not touched:
         return ()
     from ...ops import inclusion
 
-    return inclusion.find_lost_protections(context, touched)
+    return inclusion.find_lost_protections(context, touched, plan.read)

@@ -154,7 +154,7 @@ class PlanQuestion:
         self.inner = find_inner_turns(self._context, since, actions)
 
     def _notes_on_plan(self, plan: Plan) -> list[Line]:
-        return [*self.notes, *restored.unprotected_lines(lost_rules(self._context, plan.actions))]
+        return [*self.notes, *restored.unprotected_lines(lost_rules(self._context, plan))]
 
     def _lines_below_title(self, plan: Plan, strange: tuple[bytes, ...], option_that_keeps: str) -> list[Line]:
         """The lines below the title of a plan. `option_that_keeps`: see outside_lines."""
@@ -166,7 +166,7 @@ class PlanQuestion:
         from ...ops import compare
         from ..show import comparison
 
-        found = compare.comparison_of_plan(self._context, restored.really_changes(plan.actions), plan.merged)
+        found = compare.comparison_of_plan(self._context, restored.really_changes(plan.actions), plan.merged, read=plan.read)
         return comparison.comparison_lines(found, comparison.Form(comparison.PATCH), PIPED)
 
     def _is_agreed_or_print_plan(self, plan: Plan, strange: tuple[bytes, ...]) -> bool:

@@ -9,7 +9,7 @@ from ...model.checkpoint import Checkpoint
 from ...model.diff import Change, count, counted_changes
 from ...model.history import ABORT, REDO, RESTORE, REVERT, TAKE
 from ...model.lost_work import OnlyCopy, OutsideEdits
-from ...model.plan import EDITED, OUTSIDE, Action, Kept, Merged, Plan
+from ...model.plan import EDITED, OUTSIDE, UNSEEN_END, Action, Kept, Merged, Plan
 from ...store.catalog import Marked
 from .text import RED_BOLD, SHOWN, Line, Part, column_width, cut_to, human_size, styled
 
@@ -68,7 +68,7 @@ def restored_lines(report: "Restored", name: str = "", *, state: str = "", is_in
     if report.op == "materialise":
         yield from _written_lines(report)
         yield Line(f"  {'would be ' if report.dry_run else ''}restored {name}")
-    elif not actions and (report.edited or (report.kept and not report.unchanged)):
+    elif not actions and (report.edited or report.incomplete or (report.kept and not report.unchanged)):
         yield Line(f"nothing was {verb}")
     elif not actions:
         yield Line("taken back: no path had changed yet" if report.op == ABORT else f"nothing to do: {_why_nothing(report)}")
@@ -277,7 +277,11 @@ def _kept_lines(left: Sequence[Kept], done: Sequence[Action] = ()) -> Iterator[L
     """The paths that were left alone, and those of `done` that were not restored as planned. What a person did not ask for
     is a remark."""
     yield from _lines_of_paths_left_to_person([item for item in left if item.why == OUTSIDE])
-    left = [item for item in left if item.why != OUTSIDE]
+    for reason in dict.fromkeys(item.reason for item in left if item.why == UNSEEN_END):
+        found = [item.path for item in left if item.reason == reason]
+        lines = _lines_of_paths_below_title(f"left alone, {reason}", found, f"{len(found) - SHOWN:,} more; --json lists all of them")
+        yield from (line._replace(is_remark=True) for line in lines)
+    left = [item for item in left if item.why not in (OUTSIDE, UNSEEN_END)]
     named = {item.path for item in left[:SHOWN]}
     restored = {action.path for action in done if action.path in named} if named else set()
     for item in left[:SHOWN]:
