@@ -268,7 +268,8 @@ class Workspace:
         `skip_damaged`, paths with damaged content are left unchanged; otherwise StoreDamaged is raised. Paths left
         unchanged are not an error: `Restored.kept` names them, and `incomplete` is True if some of them should have
         changed. With `keep_edits`, only what turns did since the checkpoint is taken back: a file that was also edited
-        outside of turns is merged by lines, and one that no turn changed is not touched. `Restored.edited` names the files
+        outside of turns is merged by lines, and one that no turn changed is not touched. What changed in a turn whose end
+        was not seen is left unchanged, too. `Restored.edited` names the files
         that are not as in the checkpoint. UsageError is raised if no turn began since.
 
         `Plan.open_files` names databases that a program has open for writing, and other open files beside them. A `confirm` that
@@ -343,9 +344,9 @@ class Workspace:
         Files that were edited since are merged by lines: `Restored.merged`. A path with a conflict stays as it is, and
         `Restored.kept` has the reason. With `conflicts`, its file gets the lines of before the turn ("theirs"), or
         "markers". `scope`, `confirm` and `skip_damaged` as for `restore`. `shared`: also paths that other turns may have
-        changed at the same time. `running`: also turns that still run, otherwise StoreBusy is raised. Raises
-        CheckpointNotFound if a turn, or what it changed, is not known, PathNotFound if no turn changed a path in `scope`,
-        else as `restore`.
+        changed at the same time, or a person in a turn whose end was not seen. `running`: also turns that still run,
+        otherwise StoreBusy is raised. Raises CheckpointNotFound if a turn, or what it changed, is not known, PathNotFound
+        if no turn changed a path in `scope`, else as `restore`.
         """
         from .ops import revert
         from .ops.turn_view import TurnView

@@ -28,6 +28,7 @@ from .revert import (
     SHARED,
     PathMerger,
     keep_moved_files,
+    left_alone,
     reversed_action,
     what_turns_did,
     with_way_out,
@@ -58,8 +59,7 @@ class KeptEdits:
         done = what_turns_did(view, turns, scope, skip_damaged=skip_damaged)
         self.turns = tuple(turns)
         self._done = done
-        self._unsure = {item.path: with_way_out(item, {UNSEEN_END: _BY_EXACT}) for item in done.kept}
-        self._left = {**self._unsure, **_changed_by_others(view, target)}
+        self._left = {**{item.path: _with_way_out(item) for item in done.kept}, **_changed_by_others(view, target)}
         later = LaterEdits(context, view, view.points[turns[-1].before or ""], [turn.n for turn in turns])
         self._files = PathMerger(context, done.steps, later, is_one=False, skip_damaged=skip_damaged, hint=SKIP_DAMAGED)
         self._exact: Sequence[Action] = ()
@@ -75,7 +75,7 @@ class KeptEdits:
         strangers: dict[bytes, str] = {}
         unread = (action.path for action in others if action.path not in now.scan.read)
         now = now._replace(tree=add_present_paths(self._context, writer, now.tree, unread, strangers=strangers))
-        kept = [*protected, *(item for path, item in self._unsure.items() if path not in known)]
+        kept = [*protected, *(_with_way_out(item) for item in left_alone(self._done, now) if item.path not in known)]
         wanted, points = plans.sort_and_pack([*exact.actions, *others]), self._context.tree.mounts.points
         finder = manifest.Finder(now.load, now.tree)
         actions = plans.sort_and_pack(possible_actions(wanted, finder, strangers, points, kept, self._resolve))
@@ -108,6 +108,10 @@ class KeptEdits:
                 found.append(wanted.path)
         are_now_as_in_checkpoint = (done for done in actions if planned.get(done.path) is None and done.source == done.path)
         return tuple(sorted([*found, *(done.path for done in are_now_as_in_checkpoint if plans.is_of_file(done))]))
+
+
+def _with_way_out(item: Kept) -> Kept:
+    return with_way_out(item, {UNSEEN_END: _BY_EXACT})
 
 
 def _is_since(view: TurnView, identity: str, target: Checkpoint) -> bool:

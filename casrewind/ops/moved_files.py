@@ -18,8 +18,8 @@ from .path_contents import FileMovedOn, PathContents
 
 MOVED = "moved"
 """The word for why such a file is left alone."""
-_MOST_BYTES, _ALL_BYTES = 1 << 20, 32 << 20
-"""Bytes of a file that is compared by its lines, and of all of them."""
+_MOST_BYTES, _ALL_BYTES, _MOST_FILES = 1 << 20, 32 << 20, 2000
+"""Bytes of a file that is compared by its lines, and of all of them, and how many these are."""
 _MOST_WITH_LINE = 100
 """A line that more files have says nothing."""
 
@@ -86,7 +86,7 @@ class _LinesOfFiles:
         path, entry = file
         if entry.digest not in self._known:
             data = b""
-            if entry.size <= min(_MOST_BYTES, self._room):
+            if entry.size <= min(_MOST_BYTES, self._room) and len(self._known) < _MOST_FILES:
                 self._room -= entry.size
                 try:
                     data = self._contents.read(path, entry)

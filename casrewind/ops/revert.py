@@ -99,7 +99,6 @@ def revert(
     if hunks:
         done = done._replace(steps={path: _with_chosen_hunks(steps, hunks.get(path)) for path, steps in done.steps.items()})
     before = view.points[turns[-1].before or ""]
-    left_alone = [with_way_out(item, {SHARED: f"{_BY_SHARED} as well", UNSEEN_END: _BY_SHARED}) for item in done.kept]
     hint = f"casrewind revert --skip-damaged takes back the rest, casrewind restore {before.id} PATH what is sound"
     later = LaterEdits(context, view, before, [turn.n for turn in turns])
     files = PathMerger(context, done.steps, later, conflicts, is_one=len(turns) == 1, skip_damaged=skip_damaged, hint=hint)
@@ -114,7 +113,8 @@ def revert(
         report, now = prepare_actions(
             context, writer, actions, REVERT, before.id, hint, files.resolve, made=files.made, skip_damaged=skip_damaged
         )
-        plan = keep_moved_files(Plan(report.actions, (*report.kept, *left_alone)), done, now, files.contents)
+        left = (with_way_out(item, {SHARED: f"{_BY_SHARED} as well", UNSEEN_END: _BY_SHARED}) for item in left_alone(done, now))
+        plan = keep_moved_files(Plan(report.actions, tuple(sorted((*report.kept, *left)))), done, now, files.contents)
         planned = plans.sort_and_pack(plan.actions)
         if edits is not None:
             planned = chosen_actions(planned, edits, writer)
@@ -179,6 +179,15 @@ def what_turns_did(
         raise errors.PathNotFound(f"{what} changed nothing at {names}", f"casrewind show @{turns[0].n} lists what it changed")
     taken_back = {path: found for path, found in steps.items() if path not in kept}
     return WhatTurnsDid(taken_back, tuple(kept.values()), {path: found for path, found in steps.items() if path in kept})
+
+
+def left_alone(done: WhatTurnsDid, now: CapturedState) -> Iterator[Kept]:
+    """The paths that are left alone, without those where nothing is to do: one turn changed them, and they are as before it."""
+    finder = manifest.Finder(now.load, now.tree)
+    for item in done.kept:
+        steps = done.left.get(item.path, ())
+        if item.why != UNSEEN_END or len(steps) != 1 or not manifest.same_for_restore(finder.find(item.path), steps[0].change.old):
+            yield item
 
 
 def keep_moved_files(plan: Plan, done: WhatTurnsDid, now: CapturedState, contents: PathContents) -> Plan:

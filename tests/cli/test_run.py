@@ -232,7 +232,9 @@ def test_a_command_that_runs_is_running_and_a_killed_one_was_cut_short(waiting, 
     child.wait()
     assert turns(casrewind) == [("run", "new", False, True)]
     assert "(cut short)" in casrewind("list", code=0).out
-    casrewind("revert", "@1", "-y", code=0)
+    casrewind("revert", "@1", "-y", code=3)
+    assert (root / "so-far").exists(), "a person may have made it, after the command was killed"
+    casrewind("revert", "@1", "-y", "--shared", code=0)
     assert not (root / "so-far").exists()
 
 

@@ -303,11 +303,13 @@ def test_the_plan_of_revert_says_that_the_end_of_the_turn_was_not_seen(agent, ca
     agent.prompt("a", "make alpha")
     plant(root, {"alpha": b"1\n"})
     agent.prompt("b", "next")
-    plan = casrewind("revert", "@2", "-n", code=0).out.splitlines()
+    assert "left alone, may be yours: @2 ended unseen; --shared takes it back (1 path):" in casrewind("revert", "@2", "-n", code=3).err
+    plan = casrewind("revert", "@2", "-n", "--shared", code=0).out.splitlines()
     assert ", its end was not seen; with what was edited until " in plan[0] and plan[0].startswith('revert @2 "make alpha" (')
-    done = casrewind("revert", "@2", "-y", code=0).out
+    done = casrewind("revert", "@2", "-y", "--shared", code=0).out
     assert "its end was not seen" in done.splitlines()[0] and not (root / "alpha").exists()
     agent.stop("b")
+    assert "already taken back" in casrewind("revert", "@2", "-y", code=0).out
     assert ", cut short; with what was edited until " in casrewind("revert", "@2", "-n", code=0).out.splitlines()[0]
     assert casrewind.json("revert", "@2", "-n")["mixed"] is True and casrewind.json("revert", "@1", "-n")["mixed"] is False
     assert "its end" not in casrewind("revert", "@1", "-n", code=0).out

@@ -237,6 +237,11 @@ def test_the_picker_offers_to_keep_edits_and_shows_that_plan(told, edited, root,
         assert "  not the exact state of @2: 3 paths keep your edits" in [line.text for line in result.lines]
         assert (root / "keep.txt").read_bytes() == b"mine\n" and (root / "notes.md").read_bytes() == b"n\n"
     first, second = answers.seen
+    words = [line.text for line in second.lines]
+    assert words[:2] == [
+        "  takes back what turns changed since then; edits made outside of turns stay",
+        "  what changed while @2..@1 ran counts as theirs, even if you did it",
+    ]  # fmt: skip
     assert first.may_keep and not second.may_keep and "keeping your edits" in second.headline.text
     assert "  (e keeps them; casrewind undo brings everything back)" in [line.text for line in first.lines]
 
@@ -251,6 +256,16 @@ def test_the_picker_does_not_offer_it_without_such_edits_and_keeps_them_if_confi
     told.edit({"keep.txt": b"mine\n"})
     TimelineModel(told.context, keep_edits=True).restore(row_of(model, 2), CODE, (), Answers(YES))
     assert (root / "keep.txt").read_bytes() == b"mine\n" and (root / "notes.md").read_bytes() == b"n\n"
+
+
+def test_the_picker_leaves_alone_what_came_behind_esc_and_names_it(told, root, stopped):
+    told.turn("two", {"notes.md": b"two\n"})
+    told.edit({"own.txt": b"mine\n"})
+    model, answers = TimelineModel(told.context), Answers(KEEP_EDITS, YES)
+    result = model.restore(row_of(model, 2), CODE, (), answers)
+    named = "  left alone, may be yours: @2 ended unseen; --exact takes it back (4 paths):"
+    assert named in [line.text for line in answers.seen[1].lines] and named in [line.text for line in result.lines]
+    assert (root / "repair.txt").read_bytes() == (root / "own.txt").read_bytes() == b"mine\n" and (root / "notes.md").read_bytes() == b"n\n"
 
 
 def test_a_file_that_changes_before_the_answer_is_not_merged(told, edited, root):
