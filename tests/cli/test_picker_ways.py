@@ -230,12 +230,12 @@ def test_where_standard_error_is_no_terminal_there_is_the_prompt(casrewind, proc
 
 
 def test_every_kind_of_entry_has_a_size_or_none(casrewind):
-    from casrewind.cli.picker import timeline
+    from casrewind.cli.picker import coloured_lines
     from casrewind.model.diff import Change
 
     link = manifest.link_entry(b"target")
-    assert timeline.change_details(Change(b"l", None, link)) == ""
-    assert timeline.change_details(Change(b"f", None, manifest.Entry(manifest.FILE, 0o644, 2048, 0, b"d" * 32))) == "  2.0 KiB"
+    assert coloured_lines.change_details(Change(b"l", None, link)) == ""
+    assert coloured_lines.change_details(Change(b"f", None, manifest.Entry(manifest.FILE, 0o644, 2048, 0, b"d" * 32))) == "  2.0 KiB"
 
 
 def test_a_turn_that_was_reverted_has_its_row(casrewind, root, home, settings):

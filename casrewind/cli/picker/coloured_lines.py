@@ -6,7 +6,11 @@ from rich.console import Console
 from rich.text import Text
 
 from ...messages import age_in_words, plural, printable
-from . import picker_rows, timeline
+from ...model.diff import Change
+from ...model.manifest import FILE
+from ..show.changes import entry_details
+from ..show.text import human_size
+from . import picker_rows
 from .file_tree import TreeLine
 from .patch_lines import PatchLine
 from .picker_rows import PickerRow, PickerTimeline
@@ -97,7 +101,7 @@ def tree_line(
         text.append("▸ " if line.is_folded else "▾ ", style="dim").append(line.name, style="bold")
         return text.append(f" ({plural(line.end - line.start, 'file')})", style="dim")
     text.append(line.name)
-    return text.append(lines_of.get(line.change.path, "")).append(timeline.change_details(line.change), style="dim")
+    return text.append(lines_of.get(line.change.path, "")).append(change_details(line.change), style="dim")
 
 
 def _choice_box(paths: Sequence[bytes], checked: Collection[bytes], parts: Collection[bytes]) -> str:
@@ -140,3 +144,11 @@ def footer(keys: Sequence[str], width: int) -> Text:
         column = len(key) + (column + 2 if gap == "  " else 0)
         text.append(gap).append(name, style="bold").append(" " + what)
     return text
+
+def change_details(change: Change) -> str:
+    """Further details of a changed path."""
+    if change.old is None or change.new is None:
+        entry = change.new or change.old
+        return f"  {human_size(entry.size)}" if entry is not None and entry.kind == FILE else ""
+    found = entry_details(change.old, change.new)
+    return f"  ({found})" if found else ""

@@ -16,7 +16,6 @@ from ...model.checkpoint import MANUAL, SAFETY, Checkpoint
 from ...model.diff import Change
 from ...model.history import Step
 from ...model.lost_work import NO_EDITS
-from ...model.manifest import FILE
 from ...model.plan import Plan
 from ...model.turn_records import Outside, Reset, Row, SavedRow, Turn
 from ...ops import compare, conversation, lookup, pins, rewind
@@ -35,7 +34,7 @@ from ...ops.turn_view import TurnView
 from ...store.catalog import Marked
 from ..plan.facts import branches_in_words, lost_rules, step_in_words, target_of, turn_title
 from ..plan.hunks import edit_with_hunks, edit_without_hunks
-from ..show.changes import entry_details, unclear_notes
+from ..show.changes import unclear_notes
 from ..show.pinned import marking_lines
 from ..show.restored import (
     NO_TARGET,
@@ -55,7 +54,7 @@ from ..show.restored import (
 )
 from ..show.rewound import removed_prompts, rewound_lines
 from ..show.rows import is_shown, sides_of
-from ..show.text import Line, human_size
+from ..show.text import Line
 from ..terminal.questions import KEEP_EDITS, Ask, Proposal
 from . import picker_rows
 from .patch_lines import MOST_LINES, change_as_lines
@@ -394,34 +393,31 @@ class TimelineModel:
     def undo(self, ask: Ask, *, everything: bool = False) -> ActionResult:
         """Undo the newest restore after `ask` returns YES. `everything` also undoes later edits. Raises Declined and others."""
         steps = self._context.store.history(self._context.root.key).undo
-        step = steps[-1] if steps else None
-        title = "Undo all:" if everything else "Undo"
-        confirm = self._confirm_step(step, title, REDO_KEEPS, ask, everything=everything)
-        return self._step_result(undos.undo(self._context, everything=everything, confirm=confirm), step)
+
+        def change(confirm: restores.Confirm) -> "Restored":
+            return undos.undo(self._context, everything=everything, confirm=confirm)
+
+        return self._do_step(steps, change, "Undo all:" if everything else "Undo", REDO_KEEPS, ask, everything=everything)
 
     def redo(self, ask: Ask) -> ActionResult:
         """Redo the newest undo after `ask` returns YES. Raises Declined and others."""
         steps = self._context.store.history(self._context.root.key).redo
-        step = steps[-1] if steps else None
-        report = undos.redo(self._context, confirm=self._confirm_step(step, "Redo", UNDO_KEEPS, ask))
-        return self._step_result(report, step)
+        return self._do_step(steps, lambda confirm: undos.redo(self._context, confirm=confirm), "Redo", UNDO_KEEPS, ask)
 
-    def _confirm_step(self, step: Step | None, title: str, kept: str, ask: Ask, *, everything: bool = False) -> "restores.Confirm":
-        """Asks with the plan that undo and redo show on the terminal."""
+    def _do_step(
+        self, steps: Sequence[Step], change: "Callable[[restores.Confirm], Restored]", title: str, kept: str, ask: Ask, *,
+        everything: bool = False,
+    ) -> ActionResult:  # fmt: skip
+        """Undo or redo the newest of `steps`, after the plan that the terminal shows."""
+        name = step_in_words(self._context, steps[-1]) if steps else ""
 
         def confirm(plan: Plan) -> bool:
-            assert step is not None
             notes = list(unprotected_lines(lost_rules(self._context, plan)))
-            later = undos.edited_since(self._context, step, plan.actions) if everything else NO_EDITS
-            title_line = headline(f"{title} {step_in_words(self._context, step)}", plan)
+            later = undos.edited_since(self._context, steps[-1], plan.actions) if everything else NO_EDITS
             lines = [*plan_lines(plan), *outside_lines(later)]
-            return bool(ask(Proposal(title_line, lines, notes, kept, lambda: self._plan_patch(plan, {}))))
+            return bool(ask(Proposal(headline(f"{title} {name}", plan), lines, notes, kept, lambda: self._plan_patch(plan, {}))))
 
-        return confirm
-
-    def _step_result(self, report: "Restored", step: Step | None) -> ActionResult:
-        name = "" if step is None else step_in_words(self._context, step)
-        return _restore_result(report, RestoreTarget(name, None, None))
+        return _restore_result(change(confirm), RestoreTarget(name, None, None))
 
     def pin(self, point: str, marked: Marked) -> ActionResult:
         """Pin the checkpoint, or unpin it."""
@@ -500,12 +496,3 @@ def counts_by_kind(found: "Comparison", turn_or_here: str) -> str:
     names = ("go", "change", "come back") if turn_or_here == HERE else ("removed", "changed", "added")
     numbers = (counted.removed, counted.modified, counted.added)
     return ", ".join([*(f"{number:,} {name}" for number, name in zip(numbers, names, strict=True) if number), *notes])
-
-
-def change_details(change: Change) -> str:
-    """Further details of a changed path."""
-    if change.old is None or change.new is None:
-        entry = change.new or change.old
-        return f"  {human_size(entry.size)}" if entry is not None and entry.kind == FILE else ""
-    found = entry_details(change.old, change.new)
-    return f"  ({found})" if found else ""
