@@ -7,11 +7,12 @@ The work is bounded: of files that are large, or too many, only those with the s
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from .. import errors
 from .._typing import NamedTuple
 from ..messages import printable
+from ..model.diff import Change
 from ..model.manifest import FILE, Entry
 from ..model.plan import Action, Kept
 from .path_contents import FileMovedOn, PathContents
@@ -23,25 +24,28 @@ _MOST_BYTES, _ALL_BYTES, _MOST_FILES = 1 << 20, 32 << 20, 2000
 _MOST_WITH_LINE = 100
 """A line that more files have says nothing."""
 
-Versions = Mapping[bytes, Sequence[Entry | None]]
-"""What was at some paths before turns changed them."""
-
 
 class _File(NamedTuple):
     path: bytes
     entry: Entry
 
 
-def find_moved_files(contents: PathContents, had: Versions, present: Mapping[bytes, Entry | None], actions: Iterable[Action]) -> list[Kept]:
-    """The files of a plan that would lose what the paths of `had` had. These are left alone, and are now as in `present`."""
-    going = [_File(action.path, action.before) for action in actions if action.before is not None and _loses_content(action)]
+def find_moved_files(
+    contents: PathContents, changes: Callable[[bytes], Sequence[Change]], left: Mapping[bytes, Entry | None], actions: Iterable[Action]
+) -> list[Kept]:
+    """The files of a plan that would lose what one of the paths had that are left alone. `left`: these, with their present
+    entries. `changes`: what turns changed at a path."""
+    lines = _LinesOfFiles(contents)
+    going = [
+        _File(action.path, action.before) for action in actions
+        if action.before is not None and _loses_content(action) and lines.is_put_there(action.path, changes(action.path))
+    ]  # fmt: skip
     if not going:
         return []
-    lines = _LinesOfFiles(contents)
     gone = []
-    for path, entries in had.items():
-        there = present.get(path)
-        for entry in {entry.digest: entry for entry in entries if entry is not None and _is_text_or_data(entry)}.values():
+    for path, there in left.items():
+        had = [change.old for change in changes(path) if change.old is not None and _is_text_or_data(change.old)]
+        for entry in {entry.digest: entry for entry in had}.values():
             stands = there is not None and _is_text_or_data(there) and lines.are_alike(_File(path, entry), _File(path, there))
             gone += [] if stands else [_File(path, entry)]
     reason = "it has what {} had, which is left alone"
@@ -94,6 +98,13 @@ class _LinesOfFiles:
                     data = b""
             self._known[entry.digest] = Counter(data.splitlines())
         return self._known[entry.digest]
+
+    def is_put_there(self, path: bytes, changes: Iterable[Change]) -> bool:
+        """True if one of these changes made the file, or put another one in its place."""
+        sides = ((change.old, change.new) for change in changes if change.new is not None and _is_text_or_data(change.new))
+        return any(
+            old is None or not _is_text_or_data(old) or not self.are_alike(_File(path, old), _File(path, new)) for old, new in sides
+        )
 
     def are_alike(self, one: _File, other: _File) -> bool:
         """True if two files have the same content, or half of their lines in common."""

@@ -193,10 +193,14 @@ def left_alone(done: WhatTurnsDid, now: CapturedState) -> Iterator[Kept]:
 def keep_moved_files(plan: Plan, done: WhatTurnsDid, now: CapturedState, contents: PathContents) -> Plan:
     """The plan without the files to which a turn moved what a path had that is left alone (ops/moved_files.py)."""
     steps, finder = {**done.steps, **done.left}, manifest.Finder(now.load, now.tree)
-    had = {item.path: [step.change.old for step in steps[item.path]] for item in plan.kept if item.path in steps}
-    if not had:
+    left = {item.path: finder.find(item.path) for item in plan.kept if item.path in steps}
+    if not left:
         return plan
-    return plans.keep_paths(plan, find_moved_files(contents, had, {path: finder.find(path) for path in had}, plan.actions))
+
+    def changes(path: bytes) -> list[Change]:
+        return [step.change for step in steps.get(path, ())]
+
+    return plans.keep_paths(plan, find_moved_files(contents, changes, left, plan.actions))
 
 
 def reversed_action(path: bytes, steps: Sequence[RevertStep]) -> Action:

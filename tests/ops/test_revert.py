@@ -406,3 +406,18 @@ def test_what_may_have_come_behind_esc_is_left_alone_and_an_option_takes_it_back
         assert picture(agent.root) == before and done.incomplete
     revert(agent, 2, shared=True)
     assert read(agent) == text() and not (agent.root / "repair.txt").exists() and read(agent, "b.py") == text(l2=b"x")
+
+
+def test_a_file_that_only_looks_like_one_that_is_left_alone_is_taken_back(agent):
+    turn(agent, "first", {"a.py": text(l1=b"first"), "b.py": text(l1=b"first")})
+    write(agent.root, {"a.py": None})
+    done = revert(agent, 1)
+    assert reasons(done) == {b"a.py": "removed since"} and read(agent, "b.py") == text()
+
+
+def test_a_file_that_a_turn_moved_and_edited_stays_where_its_old_name_was_taken(agent):
+    turn(agent, "first", {"a.py": None, "moved.py": text(l1=b"first")})
+    write(agent.root, {"a.py": b"another file\n"})
+    done = revert(agent, 1)
+    assert reasons(done) == {b"a.py": "made again since", b"moved.py": "it has what a.py had, which is left alone"}
+    assert read(agent) == b"another file\n" and read(agent, "moved.py") == text(l1=b"first")

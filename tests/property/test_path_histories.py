@@ -242,7 +242,9 @@ def expected(history, turns, *, shared=False):
     for name in left:
         homeless |= {old.word for _, old, _ in steps[name] if old is not None and (now[name] is None or now[name].word != old.word)}
     for name in NAMES:
-        if name not in left and now[name] is not None and now[name].word in homeless and (result[name] is None or result[name]._replace(mode=0) != now[name]._replace(mode=0)):
+        is_put_there = any(new is not None and (old is None or old.word != new.word) for _, old, new in steps[name])
+        is_homeless = name not in left and now[name] is not None and now[name].word in homeless
+        if is_put_there and is_homeless and (result[name] is None or result[name].values != now[name].values):
             left.add(name)
             result[name] = now[name]
     return result, left
