@@ -4,11 +4,12 @@ An event is made, edited, moved, removed or another mode. A turn does it, a pers
 a turn while another one runs, or a person behind Esc, in a turn whose end nobody sees. The histories with the same makers are
 in one project, so that thousands are quick.
 
-`Expected` says what has to come out. It shares no code with casrewind: it knows files as values in places, and what was there
+`expected` says what has to come out. It shares no code with casrewind: it knows files as values in places, and what was there
 at each checkpoint, because it made them. Beside it stand laws that need no model: the plan is what happens, undo gives back
 what was there, a line of a person stays, and what turns alone did is gone.
 
-The push takes one of the parts, another one after each change. All of them: 195 parts, 156,400 histories (--run-long).
+The push takes one of the parts, another one after each change. All of them (--run-long) are 195 parts with 156,400 histories, and
+take 17 minutes of processor time.
 """
 
 import itertools
