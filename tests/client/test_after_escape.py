@@ -1,0 +1,80 @@
+"""What a person does after Esc and before the next prompt is kept by every way back that says so, in the real client."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from support import real_clients
+from support.claude_model import bash
+from support.picker_window import Window
+from support.picture import differences, picture
+
+pytestmark = [pytest.mark.xdist_group("client-cut-short"), *real_clients.at_times("after_escape")]
+
+NAMED = "(3 paths):\n    half\n    one\n    repair.txt\n"
+"""What the turn wrote before Esc, and what a person wrote after it: nobody saw where the one ended and the other began."""
+
+
+@pytest.fixture(scope="module")
+def escaped(start):
+    """A turn; a file of a person; a turn that Esc ends in the middle of a tool; then a file and a line of a person."""
+    client = start()
+    client.casrewind("install", "claude", code=0)
+    end = client.project.parent / "end"
+    client.model.script = {
+        "number one": [[bash("echo one > one; echo two > two")], ["Did one."]],
+        "takes long": [["On it.", bash(f"echo half > half; timeout 60 sh -c 'while [ ! -e {end} ]; do sleep 0.1; done'")], ["Not reached."]],
+    }
+    terminal = client.terminal()
+    terminal.say("number one")
+    (client.project / "notes.txt").write_text("mine\n")
+    terminal.type("this takes long")
+    terminal.until(lambda: (client.project / "half").exists())
+    terminal.wait_for("esc to interrupt")
+    terminal.keys("Escape")
+    terminal.wait_for("Interrupted")
+    (client.project / "repair.txt").write_text("mine\n")
+    with open(client.project / "one", "a") as file:
+        file.write("mine\n")
+    yield SimpleNamespace(client=client, terminal=terminal, before=picture(client.project))
+    end.touch()
+
+
+def differing(escaped):
+    return sorted(differences(escaped.before, picture(escaped.client.project)))
+
+
+@pytest.mark.parametrize("line", ["revert @1", "restore @1 --keep-edits", "back 1 --code --keep-edits"])
+def test_a_command_names_it_in_its_plan_and_leaves_it(escaped, line):
+    for option in ("--dry-run", "--yes"):
+        done = escaped.client.casrewind(*line.split(), option, code=3)
+        said = done.out + done.err
+        assert "left alone, may be yours: @1 ended unseen" in said and NAMED in said, (line, option)
+        assert differing(escaped) == []
+
+
+@pytest.mark.parametrize("line", ["/casrewind revert @1", "/casrewind back --keep-edits"])
+def test_the_client_names_it_and_leaves_it(escaped, line):
+    said = escaped.terminal.ask(line)
+    assert "left alone, may be yours: @1 ended unseen" in said
+    assert [name for name in ("half", "one", "repair.txt") if f"\n      {name}\n" not in said] == []
+    assert differing(escaped) == []
+
+
+def test_the_picker_s_plan_names_it_and_takes_back_only_the_turn_before(escaped, tmp_path):
+    """The last: what the first turn made and nobody touched goes away, and comes back."""
+    window = Window(escaped.client.casrewind, tmp_path / "window", (80, 40))
+    try:
+        window.shows("@2 number one")
+        window.press("Down", "Down", "c")
+        window.shows("5 REMOVED", "may contain your edits", "e keep my edits")
+        window.press("e")
+        window.shows("1 REMOVED", "- two", "kept, yours", "notes.txt", "left alone, may be yours: @1 ended unseen", "repair.txt")
+        assert differing(escaped) == []
+        window.press("y")
+        window.shows("Done, not all of it")
+    finally:
+        window.end()
+    assert differing(escaped) == [b"two"]
+    escaped.client.casrewind("undo", "--yes", code=0)
+    assert differing(escaped) == []
