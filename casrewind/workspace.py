@@ -289,19 +289,21 @@ class Workspace:
 
     def materialise(
         self, point: Checkpoint | str, directory: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *,
-        from_worktree: bool = True, durable: bool = False, skip_damaged: bool = False,
+        from_worktree: bool = True, skip_damaged: bool = False,
     ) -> "Restored":  # fmt: skip
         """Write a checkpoint's tree into another directory, or into several; each is new or empty, but for a `.git`.
         `Restored.written` names them. After an error in one, the others are completed, and the error names them.
 
         `from_worktree`: files may share blocks with equal ones of the worktree, and ignored files that `.worktreeinclude`
-        lists are copied (`Restored.carried`). `durable`: sync the files at the end. Raises ContentInTheWay if a directory is
+        lists are copied (`Restored.carried`). The files are synced at the end. Raises ContentInTheWay if a directory is
         not empty, UsageError if one lies in another, StoreDamaged unless `skip_damaged`."""
         from .ops import restore_to
 
         several = [directory] if isinstance(directory, str | os.PathLike) else directory
-        how = {"from_worktree": from_worktree, "durable": durable, "skip_damaged": skip_damaged}
-        return restore_to.materialise(self._context, self.checkpoint(point), [os.fspath(one) for one in several], **how)
+        places = [os.fspath(one) for one in several]
+        return restore_to.materialise(
+            self._context, self.checkpoint(point), places, skip_damaged=skip_damaged, from_worktree=from_worktree
+        )
 
     def undo(
         self, confirm: "Confirm | None" = None, *, everything: bool = False, older: bool = False, dry_run: bool = False
@@ -361,14 +363,17 @@ class Workspace:
         )  # fmt: skip
 
     def take(
-        self, directory: str | os.PathLike[str], scope: Sequence[bytes] = (), *, dry_run: bool = False, confirm: "Confirm | None" = None
-    ) -> "Restored":
+        self, directory: str | os.PathLike[str], scope: Sequence[bytes] = (), *, base: Checkpoint | str | None = None,
+        dry_run: bool = False, confirm: "Confirm | None" = None,
+    ) -> "Restored":  # fmt: skip
         """Bring back the changes of a directory that `materialise` wrote, merged with what changed here since. `undo` reverses it.
         Conflicts stay as they are here: `Restored.kept`. Paths that either side ignores are not touched. `scope` and `confirm` as
-        for `restore`; `dry_run` changes nothing. Raises CheckpointNotFound for a directory that was not made so, else as `revert`."""
+        for `restore`; `dry_run` changes nothing. Raises CheckpointNotFound for a directory that was not made so, else as `revert`.
+        `base`: the checkpoint whose files the directory had at first, where nothing on it tells."""
         from .ops import take
 
-        with take.open_made_directory(self._context, os.fspath(directory)) as made:
+        known = None if base is None else self.checkpoint(base)
+        with take.open_made_directory(self._context, os.fspath(directory), base=known) as made:
             return take.take(self._context, made, paths.check_scope(scope), dry_run=dry_run, confirm=confirm)
 
     # -- conversations

@@ -153,7 +153,7 @@ def _is_bare_restore(options: ParsedOptions) -> bool:
     if options.command != "restore" or options.ref is not None or options.what != "code":
         return False
     given = (
-        options.into, options.durable, options.patch, options.resume, options.dashed, options.yes, options.dry_run, options.json,
+        options.into, options.patch, options.resume, options.dashed, options.yes, options.dry_run, options.json,
         options.skip_damaged,
     )  # fmt: skip
     return not any(given) and options.keep_edits is None

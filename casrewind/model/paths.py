@@ -2,7 +2,8 @@
 
 The danger prevented here: a restore writes outside the root or into version control's directories. Its manifest may
 be hostile, damaged, or from another file system. A path is relative, made of bytes, split by "/". No component is
-empty, "." or "..", or contains a NUL. No component is an alias of `.git`, `.hg`, `.jj` or `.svn` on some file system.
+empty, "." or "..", or contains a NUL. No component is an alias of `.git`, `.hg`, `.jj` or `.svn` on some file system,
+or of the directory that holds the id of a directory that restore --to wrote.
 
 Each of these file systems has aliases:
 
@@ -23,7 +24,11 @@ MAX_NAME = 255
 MAX_DEPTH = 2048
 """Maximum components of a path."""
 
-_VCS = frozenset({".git", ".hg", ".jj", ".svn"})
+ORIGIN = b".casrewind-origin"
+"""Holds the id of a directory that restore --to wrote, on a file system without attributes (worktree/origin_id.py)."""
+KEPT_NAMES = frozenset((b".git", b".hg", b".jj", b".svn", ORIGIN))
+"""The protected names as they are written. A scan leaves them out and does not name them."""
+_KEPT = frozenset(name.decode() for name in KEPT_NAMES)
 _SHORT_NAMES = frozenset({"git~1", "hg~1", "jj~1", "svn~1"})
 # Code points that file systems ignore when they compare names: Unicode's Default_Ignorable_Code_Point, as in ext4,
 # including those of HFS+. The last 4,096 fill a block of their own and are handled separately.
@@ -39,8 +44,8 @@ _REMEMBERED = 4096  # cached verdicts: the same names recur
 
 @lru_cache(maxsize=_REMEMBERED)
 def is_protected(name: bytes) -> bool:
-    """True if some file system treats `name` as a private directory of version control."""
-    if name[:1] == b"." and name in (b".git", b".hg", b".jj", b".svn"):
+    """True if some file system treats `name` as a private directory of version control, or as casrewind's own."""
+    if name in KEPT_NAMES:
         return True
     if name.isascii() and b"~" not in name and b"\\" not in name and not name.startswith(b"."):
         return False  # nearly every name: no alias is possible
@@ -52,7 +57,7 @@ def is_protected(name: bytes) -> bool:
         text = unicodedata.normalize("NFKD", text).upper()
     for part in text.casefold().split("\\"):
         bare = part.split(":", 1)[0].rstrip(". ")
-        if bare in _VCS or bare in _SHORT_NAMES:
+        if bare in _KEPT or bare in _SHORT_NAMES:
             return True
     return False
 
@@ -69,7 +74,7 @@ def why_bad_or_protected_name(name: bytes) -> str | None:
     if len(name) > MAX_NAME:
         return f"a component of more than {MAX_NAME} bytes"
     if is_protected(name):
-        return "a name that version control keeps for itself"
+        return "a name that version control or casrewind keeps for itself"
     return None
 
 

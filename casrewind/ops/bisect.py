@@ -177,7 +177,7 @@ class _StatePlace:
         context = self._context
         try:
             if self._tree is None:
-                restore_to.materialise(context, point, self.directory, is_published=False)
+                restore_to.materialise(context, point, self.directory, is_published=False, is_synced=False)
             with context.store.hold_shared_lock():
                 preflight.refuse_forgotten(context, point)
                 lost: list[Kept] = []

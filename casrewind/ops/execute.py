@@ -34,12 +34,13 @@ _FILES, _BYTES = 100, 4 << 20  # limits of one read-ahead: number of files, tota
 
 class WrittenDirectory(NamedTuple):
     """A directory with a checkpoint's files: how many, how many of them share their blocks with the worktree's, and after
-    how many seconds they were there."""
+    how many seconds they were there. `origin_problem`: why nothing there says what it was made from, or ""."""
 
     directory: str
     files: int
     from_worktree: int
     seconds: float
+    origin_problem: str = ""
 
 
 class Restored(NamedTuple):

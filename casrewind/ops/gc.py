@@ -126,10 +126,10 @@ def _forget_and_sweep(
         unfinished = finish_interrupted_purge(context, maintenance)
         maintenance.remove_drafts()  # drafts of killed processes count as used space: they would cost a checkpoint
         maintenance.remove_ballast_if_too_large(limits.max_size)
-        directory_origins.drop_rows_of_gone(context)
         bisect_pins.drop_rows_of_dead(context)
         decision = _decide_and_forget(context, maintenance, limits, target)
         forgotten += decision.dropped
+        directory_origins.drop_rows_of_gone(context)
         decision = decision._replace(kept=())  # all checkpoints are read again now, and memory is for one list of them
         seq, points, reach = _mark_everything(context, maintenance)
         why = _why_nothing_may_go(points, reach) if maintenance.sweep().pack_usage(())[0] else ()

@@ -210,7 +210,7 @@ def _rules_that_include(tree: Worktree, policy: ScanPolicy, word: Word) -> list[
         return [b"!" + word.text]
     for part in word.text.split(b"/"):
         if paths.is_protected(part):
-            raise errors.UnsafePath(f"{printable(word.text)}: no rule can include {printable(part)}, a name of version control")
+            raise errors.UnsafePath(f"{printable(word.text)}: no rule can include {printable(part)}: no checkpoint may have that name")
     rules: list[bytes] = []
     for above in sorted(paths.parents(word.text)):
         verdict = ignored.explain(tree, policy, above)

@@ -45,13 +45,15 @@ def nearest_existing(directory: str) -> str:
 
 
 class Destination:
-    """A directory that a checkpoint is written into. `error`: why it has nothing of it."""
+    """A directory that a checkpoint is written into. `error`: why it has nothing of it. `origin_problem`: why nothing there says
+    what it was made from."""
 
     def __init__(self, directory: str) -> None:
         """Makes nothing yet."""
         self.directory, self.above = directory, nearest_existing(directory)
         self.error: OSError | errors.CasrewindError | None = None
         self.is_removed = True
+        self.origin_problem = ""
         self.from_worktree = 0
         self.narrowed: list[tuple[Kept, int]] = []
         self._new: NewTree | None = None
@@ -98,7 +100,7 @@ class Writing:
         self._context, self._copies, self._live = context, copies, list(places)
         self._contents = Contents(context.store, ())
 
-    def write_all(self, actions: Sequence[Action], more: Carried, *, durable: bool) -> list[Kept]:
+    def write_all(self, actions: Sequence[Action], more: Carried, *, is_synced: bool) -> list[Kept]:
         """Do the actions, which make paths and replace none. Returns what is to be said of the ignored files. Raises StoreDamaged."""
         notes: list[Kept] = []
         report = self._context.progress_bar("restoring")
@@ -119,7 +121,7 @@ class Writing:
             for file in more.files:
                 notes += self._copy_ignored(file)
             self._do_at_each(b"", NewTree.set_last_directory_modes)
-            for place in list(self._live) if durable else ():
+            for place in list(self._live) if is_synced else ():
                 self._do_at(place, b"", NewTree.sync)
         return notes
 

@@ -170,7 +170,7 @@ def refuse_unless_room(directory: str, actions: Sequence[Action], copied: int = 
             needed += action.after.size
     space = os.statvfs(directory)
     free = space.f_bavail * space.f_frsize
-    if needed and needed + _SPARE > free:
+    if needed and space.f_blocks and needed + _SPARE > free:  # ramfs and some others count none
         raise errors.StoreFull(
             f"not enough space in {printable(directory)}: the restore writes {needed} bytes and {free} are free; "
             f"nothing was changed"

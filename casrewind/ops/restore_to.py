@@ -2,13 +2,14 @@
 
 The danger prevented here: a partial checkpoint that looks complete. Content is verified as it is written. After damage
 everything written so far is removed, and after a write error everything in that directory; the other ones are completed.
+A kill leaves what was written. So what a directory was made from before is forgotten first, and the new origin is noted last,
+when the contents are on the disk: a take from half of a checkpoint would remove the other half here.
 """
 
 import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from itertools import chain
 
 from .. import errors, locations, store_detection
@@ -33,20 +34,23 @@ _REMEMBERED = 1000
 
 def materialise(
     context: Context, target: Checkpoint, directories: str | Sequence[str], *, skip_damaged: bool = False,
-    from_worktree: bool = True, durable: bool = False, is_published: bool = True, dry_run: bool = False,
+    from_worktree: bool = True, is_published: bool = True, is_synced: bool = True, dry_run: bool = False,
 ) -> Restored:  # fmt: skip
     """Write a checkpoint's whole tree into new or empty directories, which may have a `.git`. Works with a read-only store.
 
     Each content is read once. With `from_worktree`, a file that has it and can share its blocks serves as well, and the
     files that `.worktreeinclude` lists are copied. After an error in one directory, everything written there is removed,
-    the others are completed, and the error names them. `durable`: sync the file systems at the end. `is_published` is
-    False for a checkpoint that has its blobs in the store, and no record yet. With `dry_run` nothing is written.
+    the others are completed, and the error names them. A directory's origin is noted for `take`, unless `is_published` is False:
+    for a checkpoint that has its blobs in the store, and no record yet. `is_synced`: sync the file systems at the end. With
+    `dry_run` nothing is written.
 
     Raises ContentInTheWay if a directory is not empty, UnsafePath if it may not receive a checkpoint, UsageError if one
     lies in another, StoreFull, StoreDamaged unless `skip_damaged`, WorkspaceError.
     """
     given = [directories] if isinstance(directories, str) else list(directories)
     _refuse_unusable_directories(context, given)
+    for directory in () if dry_run else given:
+        directory_origins.remove_earlier_origin(context, directory)
     began = time.monotonic()
     with context.store.hold_shared_lock():
         if is_published:
@@ -72,7 +76,10 @@ def materialise(
         try:
             with WorktreeCopies(context) as copies:
                 writing = Writing(context, places, copies if from_worktree else None)
-                notes = writing.write_all(actions, more, durable=durable)
+                notes = writing.write_all(actions, more, is_synced=is_synced)
+            written = [place for place in places if place.error is None]
+            for place in written if is_published else ():
+                place.origin_problem = directory_origins.record_origin(context, place.directory, place.new, target)
         except BaseException as error:
             for place in places:
                 place.remove_all_that_was_made()
@@ -82,10 +89,6 @@ def materialise(
         finally:
             for place in places:
                 place.close()
-        written = [place for place in places if place.error is None]
-        for place in written if is_published else ():
-            with suppress(OSError):  # a store that can only be read
-                directory_origins.record_origin(context, place.directory, target)
     if len(written) < len(places):
         raise _not_written_error([place for place in places if place.error is not None], written)
     seconds = time.monotonic() - began
@@ -93,7 +96,9 @@ def materialise(
     kept = {*purged, *lost, *more.kept, *notes, *(note for place in written for note, _ in place.narrowed)}
     return Restored(
         "materialise", target.id, "", plans.with_modes(actions, modes) if modes else actions, tuple(sorted(kept)), 0, dry_run=False,
-        written=tuple(WrittenDirectory(place.directory, count, place.from_worktree, seconds) for place in written),
+        written=tuple(
+            WrittenDirectory(place.directory, count, place.from_worktree, seconds, place.origin_problem) for place in written
+        ),
         carried=tuple((file.path, file.status.st_size) for file in more.files),
         commit=target.more.commit,
     )  # fmt: skip
@@ -132,13 +137,13 @@ def _count_files_and_bytes(actions: Iterable[Action]) -> tuple[int, int]:
 
 
 def refuse_unless_empty(directory: str, given_to: str, *, but_git: bool = False) -> None:
-    """Raise ContentInTheWay if a directory is not empty, WorkspaceError if it cannot be read. `given_to`: what names it.
-    `but_git`: it may have a `.git`, which is no link."""
+    """Raise ContentInTheWay if a directory is not empty, WorkspaceError if it cannot be read. `given_to`: what names it. It may
+    have an earlier id and, with `but_git`, a `.git`; each is no link."""
     try:
         names = set(os.listdir(directory)) if os.path.lexists(directory) else set[str]()
-        own = os.path.join(directory, os.fsdecode(GIT))
-        if but_git and not os.path.islink(own):
-            names -= {os.fsdecode(GIT)}
+        for name in map(os.fsdecode, (paths.ORIGIN, GIT) if but_git else (paths.ORIGIN,)):
+            if not os.path.islink(os.path.join(directory, name)):
+                names -= {name}
     except OSError as error:
         raise errors.WorkspaceError(f"cannot use {printable(directory)}: {error.strerror}") from error
     if names:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from .. import errors
+from .. import errors, locations
 from .._typing import NamedTuple
 from ..messages import printable, shell_quoted
 from ..model import diff as diffs
@@ -34,7 +34,7 @@ from ..worktree.scan import Scan
 from . import preflight, save
 from .capture_before_restore import CapturedState
 from .context import Context
-from .directory_origins import origin_of
+from .directory_origins import has_strange_id, origin_of
 from .execute import Restored
 from .later_edits import LaterEdits
 from .machine_merge import APerson
@@ -65,11 +65,17 @@ class MadeDirectory(NamedTuple):
 
 
 @contextmanager
-def open_made_directory(context: Context, directory: str, name: str = "") -> Iterator[MadeDirectory]:
-    """Open a directory that `restore --to` wrote. `name`: as the person wrote it. The rules outside of the tree are those of
-    the worktree. Raises CheckpointNotFound if the directory was not made so, or its checkpoint is not of this worktree."""
+def open_made_directory(context: Context, directory: str, name: str = "", base: Checkpoint | None = None) -> Iterator[MadeDirectory]:
+    """Open a directory that `restore --to` wrote. `name`: as the person wrote it. `base`: the checkpoint that it was made from, if
+    a person knows it. The rules outside of the tree are those of the worktree. Raises CheckpointNotFound if the directory was
+    not made so, or the checkpoint is not of this worktree, UnsafePath if the worktree lies in the directory."""
     name = printable(name or directory)
-    base = _base_checkpoint_of(context, directory, name)
+    if not os.path.isdir(directory):
+        raise errors.CheckpointNotFound(f"{name} is no directory", "casrewind restore REF --to DIR makes one to work in")
+    if base is not None and locations.is_in(context.root.path, os.path.realpath(directory)):
+        raise errors.UnsafePath(f"refused: {name} is the project, or has it in it", "take brings changes of another directory here")
+    base = base or _base_checkpoint_of(context, directory, name)
+    _refuse_other_worktree(context, base, directory, name)
     with Worktree(os.path.realpath(directory)) as tree:
         root = context.root._replace(path=tree.root, key=roots.key_of(tree.root))
         there = context._replace(tree=tree, root=root, policy=context.policy._replace(faults=()))
@@ -85,17 +91,19 @@ def _base_checkpoint_of(context: Context, directory: str, name: str) -> Checkpoi
     if base is None:
         what = f"{found.checkpoint}, which {name} was made from, was forgotten: what changed there cannot be told"
         raise errors.CheckpointNotFound(what, f"compare by hand: {_BY_HAND} {shell_quoted(name)} .")
+    return base
+
+
+def _refuse_other_worktree(context: Context, base: Checkpoint, directory: str, name: str) -> None:
+    """Raise CheckpointNotFound if a checkpoint is of another worktree of the store."""
     if base.worktree != context.root.key and not base.more.machine:
         what = f"{name} was made from a checkpoint of {printable(base.root)}, not of {printable(context.root.path)}"
         hint = f"casrewind -C {shell_quoted(os.fsdecode(base.root))} take {shell_quoted(os.path.realpath(directory))}"
         raise errors.CheckpointNotFound(what, hint)
-    return base
 
 
 def _not_made_error(context: Context, directory: str, name: str) -> errors.CheckpointNotFound:
-    """The error for a directory that `restore --to` did not write. It names one above that was."""
-    if not os.path.isdir(directory):
-        return errors.CheckpointNotFound(f"{name} is no directory", "casrewind restore REF --to DIR makes one to work in")
+    """The error for a directory whose origin is not known. It names one above that `restore --to` made."""
     real = os.path.realpath(directory)
     above = os.path.dirname(real)
     while above != os.path.dirname(above):
@@ -103,8 +111,12 @@ def _not_made_error(context: Context, directory: str, name: str) -> errors.Check
             hint = f"casrewind take {shell_quoted(above)} {shell_quoted(os.path.relpath(real, above))}"
             return errors.CheckpointNotFound(f"{name} is a part of a directory that casrewind restore --to made", hint)
         above = os.path.dirname(above)
-    what = f"casrewind restore --to did not make {name}, so what changed there cannot be told"
-    hint = f"casrewind restore REF --to DIR makes one to work in; {_BY_HAND} {shell_quoted(name)} . compares"
+    if has_strange_id(context, directory):
+        what = f"{name} has an origin that this store does not know"
+    else:
+        what = f"nothing on {name} says which checkpoint it was made from: restore --to did not finish there, or it is a plain copy"
+    shown = shell_quoted(name)
+    hint = f"if you know the checkpoint: casrewind take {shown} --base REF; to compare by hand: {_BY_HAND} {shown} ."
     return errors.CheckpointNotFound(what, hint)
 
 

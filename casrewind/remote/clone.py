@@ -88,7 +88,7 @@ def clone(
                     f"the content of {chosen.id} is not complete on {wanted.url}", "casrewind clone URL DIR REF takes another checkpoint"
                 )
             own_chain = _hold_blobs_for_new_chain(remote, found.chain)
-            restore_to.materialise(context, chosen, context.root.path, from_worktree=False, durable=True, is_published=False)
+            restore_to.materialise(context, chosen, context.root.path, from_worktree=False, is_published=False)
 
         kept, problems = store_arriving(context, found, arriving, write_files, rows)
         place = configs.write(context.store, identity, wanted, None if wanted.key_command else master)

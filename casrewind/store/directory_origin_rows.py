@@ -1,27 +1,24 @@
 """The directories that restore --to wrote: which checkpoint is in each. One small JSON file each.
 
 The danger prevented here: a change is taken over from a directory that was not made from the checkpoint it is compared
-with. So a row counts only for the same directory at the same path. The rows may be lost: no checkpoint needs them.
+with. So a row counts only for a directory that has its id. The rows may be lost: no checkpoint needs them.
 """
 
 import os
 
 from .._typing import NamedTuple
-from ..model import digest as digests
 from . import unsynced_json_rows
 
 _DIRECTORY = "origins"
 
 
 class Origin(NamedTuple):
-    """A directory that has a checkpoint's files: its real path, its inode number, the id of the `checkpoint`, the path of
-    the project (`root`) and the key of its worktree in hex, and when it was written (nanoseconds since 1970)."""
+    """A directory that has a checkpoint's files: the random `id` that is on it, the real path at which it was made, the id of
+    the `checkpoint`, and when it was written (nanoseconds since 1970)."""
 
+    id: str
     directory: str
-    ino: int
     checkpoint: str
-    root: str
-    worktree: str
     written_ns: int
 
 
@@ -34,20 +31,22 @@ class OriginRows:
         self._place = os.path.join(store, _DIRECTORY)
 
     def record(self, origin: Origin) -> None:
-        """Record a directory, in place of what was recorded for its path. Raises OSError."""
-        unsynced_json_rows.write_row(self._store, self._path_of_row(origin.directory), origin)
+        """Record a directory. Raises OSError."""
+        unsynced_json_rows.write_row(self._store, self._path_of_row(origin.id), origin)
 
-    def find(self, directory: str) -> Origin | None:
-        """The row of a real path."""
-        return unsynced_json_rows.read_row(self._path_of_row(directory), Origin)
+    def find(self, identity: str) -> Origin | None:
+        """The row of an id."""
+        row = unsynced_json_rows.read_row(self._path_of_row(identity), Origin)
+        return row if row is not None and row.id == identity else None
 
     def all(self) -> list[Origin]:
         """All rows, newest first."""
         return sorted(unsynced_json_rows.read_rows(self._place, Origin), key=lambda row: row.written_ns, reverse=True)
 
-    def forget(self, directory: str) -> None:
-        """Remove the row of a real path. Errors are ignored."""
-        unsynced_json_rows.remove_row(self._path_of_row(directory))
+    def forget(self, identity: str) -> None:
+        """Remove the row of an id. Errors are ignored."""
+        unsynced_json_rows.remove_row(self._path_of_row(identity))
 
-    def _path_of_row(self, directory: str) -> str:
-        return os.path.join(self._place, digests.of(os.fsencode(directory))[:12].hex() + unsynced_json_rows.END)
+    def _path_of_row(self, identity: str) -> str:
+        """`identity`: hex digits, as worktree/origin_id.py reads them."""
+        return os.path.join(self._place, identity + unsynced_json_rows.END)

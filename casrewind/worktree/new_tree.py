@@ -7,19 +7,22 @@ removed. A name that is there already is never written through, and no link is f
 import fcntl
 import os
 import stat
+import time
 from contextlib import suppress
 
 from .. import errors, fsio
+from ..model import paths
 from ..model import plan as plans
 from ..model.manifest import PERMISSIONS
 from ..model.plan import Kept
-from . import sparse
+from . import origin_id, sparse
 from .displaced import DisplacedFiles, name_path_in_errors
 from .reader import Worktree
 
 _CLONE = 0x40049409
 """FICLONE. On PowerPC, MIPS and SPARC the number differs: the call fails, and no blocks are shown to be shared."""
 _SPECIAL = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
+_OPEN_TO_ALL, _READABLE = 0o755, 0o644
 _MOST_OPEN = 16
 """Directories of one new tree that are open together."""
 GIT = b".git"
@@ -186,8 +189,23 @@ class NewTree:
         """Make everything durable. Raises OSError."""
         fsio.sync_tree(self.tree.fd)
 
+    def set_origin_id(self, identity: str) -> None:
+        """Put an id on the directory, behind everything else, which was synced. Raises OSError: then it has none."""
+        if origin_id.set_attribute(self.tree.fd, identity):
+            return
+        try:
+            self.make_directory(paths.ORIGIN, _OPEN_TO_ALL)
+            for path, content in origin_id.files_with_id(identity):
+                self.write_file(path, content, _READABLE, time.time_ns())
+        except OSError:
+            with suppress(OSError):
+                origin_id.remove_origin_id(self.tree.fd)
+            raise
+
     def remove_all_written(self) -> None:
         """Remove everything that was written. What cannot be removed stays."""
+        with suppress(OSError):
+            origin_id.remove_origin_id(self.tree.fd)
         self._close_unfinished_file()
         self._close_directories_not_above(None)
         made, self._modes = list(self._modes), {}

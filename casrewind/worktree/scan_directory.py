@@ -31,7 +31,6 @@ from .reader import CapturedFile, NotCapturable, ReadFiles, ScanSink, TooLarge, 
 from .scan_policy import ScanPolicy
 from .stat_index import DirRecord, StaleIndex, StatIndex, Subtree
 
-_VCS = frozenset((b".git", b".hg", b".jj", b".svn"))
 _CACHE_TAG = "CACHEDIR.TAG"
 _OPEN_LEVELS = 24  # deeper directories are opened from the root: deep trees need few descriptors
 _CACHE_SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55"  # https://bford.info/cachedir/
@@ -248,7 +247,7 @@ class DirectoryScan:
         for entry in entries:
             name = os.fsencode(entry.name)
             if paths.is_protected(name):
-                if name not in _VCS:
+                if name not in paths.KEPT_NAMES:
                     self.record_skip(name, domains.PROTECTED)
                 continue
             if name.startswith(manifest.TEMPORARY_PREFIX):

@@ -64,7 +64,7 @@ def offered(told, line, shell="bash"):
 def test_the_program_offers_commands_options_checkpoints_and_paths(told):
     ids = [row["id"] for row in told.json("list")["checkpoints"]]
     assert offered(told, "casrewind un") == ["undo", "uninstall", "unpin"]
-    assert offered(told, "casrewind restore --d") == ["--dry-run", "--durable"]
+    assert offered(told, "casrewind restore --d") == ["--dry-run"]
     assert offered(told, "casrewind install claude --tier ") == ["minimal", "balanced", "aggressive"]
     assert offered(told, "casrewind restore ") == ["last", "prev", "@1", "first\\ one", *ids]
     assert offered(told, "casrewind restore 1") == ["1"] and offered(told, "casrewind show 2") == []

@@ -1,10 +1,13 @@
 """take as a person meets it: the plan, the question, the result, the rows of list, and what a wrong DIR says."""
 
+import os
 import re
+import shutil
 import subprocess
 
 import pytest
 
+from casrewind import errors
 from casrewind.workspace import open as opened
 from support import unprivileged
 from support.agent_turns import AgentTurns
@@ -104,16 +107,61 @@ def test_what_was_not_made_by_restore_to_is_15_and_says_what_to_do(tried, casrew
     (tmp_path / "other").mkdir()
     said = casrewind("take", "../other", "-y", code=15).err
     assert said == (
-        "casrewind: casrewind restore --to did not make ../other, so what changed there cannot be told; "
-        "casrewind restore REF --to DIR makes one to work in; git diff --no-index ../other . compares\n"
+        "casrewind: nothing on ../other says which checkpoint it was made from: restore --to did not finish there, or it is a plain copy; "
+        "if you know the checkpoint: casrewind take ../other --base REF; to compare by hand: git diff --no-index ../other .\n"
     )
     assert casrewind("take", "../none", "-y", code=15).err.startswith("casrewind: ../none is no directory; ")
     (tried / "sub").mkdir()
     assert casrewind("take", "../try1/sub", "-y", code=15).err.endswith(f"; casrewind take {tried} sub\n")
-    assert casrewind("take", ".", "-y", code=15).err.startswith("casrewind: casrewind restore --to did not make .,")
-    tried.rename(tmp_path / "moved")
-    casrewind("take", "../moved", "-y", code=15)
+    assert casrewind("take", ".", "-y", code=15).err.startswith("casrewind: nothing on . says which checkpoint")
     casrewind("take", "-y", code=64)
+
+
+def test_a_directory_that_was_moved_or_copied_with_its_attributes_is_known(tried, casrewind, root, tmp_path):
+    """Two directories with one id were made from the same checkpoint: what each of them changed since comes from it."""
+    subprocess.run(["cp", "-a", str(tried), str(tmp_path / "copied")], check=True)
+    subprocess.run(["cp", "-r", str(tried), str(tmp_path / "plain")], check=True)
+    tried.rename(tmp_path / "moved")
+    plant(tmp_path / "copied", {"prices.csv": b"2\n"})
+    assert "1 REMOVED" in without_colours(on_terminal(casrewind, ["take", "../moved"], typed="n\n").out)
+    casrewind("take", "../copied", "prices.csv", "-y", code=0)
+    assert (root / "prices.csv").read_bytes() == b"2\n"
+    if hasattr(os, "getxattr") and "user.casrewind.origin" in os.listxattr(tmp_path / "moved"):
+        casrewind("take", "../plain", "-y", code=15)
+        packed = subprocess.run(["tar", "-C", str(tmp_path), "-c", "moved"], check=True, capture_output=True).stdout
+        (tmp_path / "unpacked").mkdir()
+        subprocess.run(["tar", "-C", str(tmp_path / "unpacked"), "-x"], input=packed, check=True)
+        casrewind("take", "../unpacked/moved", "-y", code=15)
+        casrewind("take", "../unpacked/moved", "--base", "@1", "-n", code=3)
+
+
+def test_what_a_person_knows_of_a_directory_is_believed_and_its_plan_has_removals_first(tried, casrewind, root, tmp_path):
+    subprocess.run(["cp", "-r", str(tried), str(tmp_path / "try2")], check=True)
+    shutil.rmtree(tmp_path / "try2" / ".casrewind-origin", ignore_errors=True)
+    assert "--base REF" in casrewind("take", "../try2", "-y", code=15).err
+    plan = [line.replace("../try1", "../try2") for line in PLAN]
+    shown = without_colours(on_terminal(casrewind, ["take", "../try2", "--base", "@1"], typed="n\n").out)
+    assert [line for line in shown.splitlines() if line.startswith(("  ", "take ../try2:"))][: len(plan)] == plan
+    casrewind("take", "../try2", "--base", "@1", "-y", code=3)
+    assert (root / "a.py").read_bytes() == text(l1=b"one", l5=b"five", l7=b"seven") and not (root / "old.py").exists()
+    casrewind("undo", "-y", code=0)
+    assert (root / "old.py").exists()
+    assert "no checkpoint" in casrewind("take", "../try2", "--base", "nothing", "-y", code=15).err
+    assert "is no directory" in casrewind("take", "../none", "--base", "@1", "-y", code=15).err
+    for around in (".", "..", "../project"):
+        assert "is the project, or has it in it" in casrewind("take", around, "--base", "@1", "-y", code=14).err
+
+
+def test_the_api_takes_a_base(tried, root, settings, tmp_path):
+    with opened(root, settings) as workspace:
+        point = workspace.checkpoint("@1")
+        for copied in (tmp_path / "try2", tmp_path / "try3"):
+            subprocess.run(["cp", "-r", str(tried), str(copied)], check=True)
+            shutil.rmtree(copied / ".casrewind-origin", ignore_errors=True)
+        with pytest.raises(errors.CheckpointNotFound):
+            workspace.take(tmp_path / "try2")
+        planned = [workspace.take(tmp_path / "try2", base=base, dry_run=True) for base in ("@1", point)]
+        assert [action.path for action in planned[0].actions] == [action.path for action in planned[1].actions] != []
 
 
 def test_nothing_to_do_and_no_terminal(casrewind, root, tried, tmp_path):

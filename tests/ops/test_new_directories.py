@@ -146,16 +146,22 @@ def test_a_git_directory_stays_when_nothing_can_be_written(casrewind, root, tmp_
     casrewind("restore", "last", "--to", str(place), code=14)
 
 
-def test_the_disk_is_asked_once_if_at_all(casrewind, root, tmp_path):
+def test_the_contents_are_on_the_disk_before_the_directory_says_what_it_was_made_from(casrewind, root, tmp_path):
+    """One sync for each directory. The scratch directory of a bisect gets none."""
     if shutil.which("strace") is None:
         pytest.skip("needs strace")
     plant(root, {f"f{number}": b"%d" % number for number in range(20)})
     casrewind("save", code=0)
-    for number, options in enumerate(([], ["--durable"])):
-        traced = ("strace", "-f", "-y", "-qq", "-e", "signal=none", "-e", "trace=syncfs,fsync,fdatasync", "-o", str(tmp_path / "log"))
-        casrewind("restore", "last", "--to", str(tmp_path / f"try{number}"), *options, prefix=traced, code=0)
-        assert len(re.findall(f"sync.*/try{number}", (tmp_path / "log").read_text())) == len(options)
-    assert "--durable goes with --to" in casrewind("restore", "last", "--durable", code=64).err
+    calls = "trace=syncfs,fsync,fdatasync,fsetxattr,write,openat"
+    traced = ("strace", "-f", "-y", "-qq", "-e", "signal=none", "-e", calls, "-o", str(tmp_path / "log"))
+    casrewind("restore", "last", "--to", str(tmp_path / "try0"), "--to", str(tmp_path / "try1"), prefix=traced, code=0)
+    for name in ("try0", "try1"):
+        order = re.findall(rf"(sync|fsetxattr|write|openat)\w*\([^\n]*/{name}[/>][^\n]*", (tmp_path / "log").read_text())
+        assert order.count("sync") == 1 and "write" in order[: order.index("sync")]
+        assert {"fsetxattr", "openat"} & {*order[order.index("sync") :]}, "nothing says what it was made from"
+    traced = (*traced[:-1], str(tmp_path / "bisect"))
+    casrewind("bisect", "--", "false", prefix=traced)
+    assert not re.search(r"sync\w*\([^\n]*casrewind-bisect", (tmp_path / "bisect").read_text())
 
 
 # -- .worktreeinclude

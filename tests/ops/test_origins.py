@@ -6,9 +6,13 @@ import time
 
 import pytest
 
+from casrewind import errors
+from casrewind.model import digest
 from casrewind.model.retention import Limits
 from casrewind.ops import directory_origins
 from casrewind.ops.directory_origins import origin_of
+from casrewind.workspace import open as opened
+from support.packfile import flip_blob
 from support.trees import plant
 
 
@@ -24,23 +28,81 @@ def test_a_written_directory_has_an_origin_until_it_is_removed(workspace, contex
     (tmp_path / "link").symlink_to(tmp_path / "try1")
     for name in ("try1", "try1/", "link"):
         found = origin_of(context, f"{tmp_path}/{name}")
-        assert (found.checkpoint, found.root, found.directory) == (point.id, str(root), str(tmp_path / "try1"))
+        assert (found.checkpoint, found.directory) == (point.id, str(tmp_path / "try1"))
     assert origin_of(context, str(tmp_path / "other")) is None and origin_of(context, str(root)) is None
     shutil.rmtree(tmp_path / "try1")
     assert origin_of(context, str(tmp_path / "try1")) is None
 
 
-def test_another_directory_at_the_path_has_none(workspace, context, root, tmp_path):
+def test_another_directory_at_the_path_has_none_and_the_moved_one_keeps_its_own(workspace, context, root, tmp_path):
     plant(root, {"a": b"1"})
     point = workspace.save().checkpoint
     workspace.materialise(point, tmp_path / "try1")
     (tmp_path / "try1").rename(tmp_path / "away")
     (tmp_path / "try1").mkdir()
     assert origin_of(context, str(tmp_path / "try1")) is None
-    assert origin_of(context, str(tmp_path / "away")) is None
-    shutil.rmtree(tmp_path / "try1")
-    (tmp_path / "away").rename(tmp_path / "try1")
-    assert origin_of(context, str(tmp_path / "try1")).checkpoint == point.id
+    assert origin_of(context, str(tmp_path / "away")).checkpoint == point.id
+    workspace.gc()
+    assert origin_of(context, str(tmp_path / "away")).checkpoint == point.id, "the checkpoint is there, so the row is"
+
+
+def test_a_directory_without_the_id_or_with_a_strange_one_has_no_origin(workspace, context, root, tmp_path, settings):
+    """A copy without attributes, an id that somebody made up, and one of another store."""
+    plant(root, {"a": b"1"})
+    workspace.materialise(workspace.save().checkpoint, tmp_path / "try1")
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    for identity in ("0" * 32, "../../session", "x", "", "0" * 31 + "\n", "A" * 32):
+        shutil.rmtree(plain / ".casrewind-origin", ignore_errors=True)
+        plant(plain, {".casrewind-origin/id": identity.encode()})
+        assert origin_of(context, str(plain)) is None
+    plant(tmp_path / "second", {"a": b"1"})
+    with opened(tmp_path / "second", settings) as other:
+        other.materialise(other.save().checkpoint, tmp_path / "try2")
+    assert origin_of(context, str(tmp_path / "try2")) is None
+    with pytest.raises(errors.CheckpointNotFound, match="has an origin that this store does not know") as failed:
+        workspace.take(tmp_path / "try2")
+    assert f"casrewind take {tmp_path / 'try2'} --base REF" in failed.value.hint
+
+
+@pytest.mark.parametrize("there", ["a link", "a file", "a directory", "a fifo"])
+def test_what_is_no_id_is_not_followed_and_hangs_nothing(workspace, context, root, tmp_path, there):
+    plant(root, {"a": b"1"})
+    workspace.materialise(workspace.save().checkpoint, tmp_path / "try1")
+    [row] = context.store.origins.all()
+    plant(tmp_path, {"outside/id": row.id.encode()})
+    place = tmp_path / "plain"
+    place.mkdir()
+    if there == "a link":
+        (place / ".casrewind-origin").symlink_to(tmp_path / "outside")
+    elif there == "a file":
+        (place / ".casrewind-origin").write_text(row.id)
+    else:
+        (place / ".casrewind-origin").mkdir()
+        (os.mkdir if there == "a directory" else os.mkfifo)(place / ".casrewind-origin" / "id")
+    assert origin_of(context, str(place)) is None
+    with pytest.raises(errors.CheckpointNotFound, match="says which checkpoint it was made from"):
+        workspace.take(place)
+
+
+@pytest.mark.parametrize("end", ["damaged", "a write fails"])
+def test_a_second_writing_that_fails_leaves_no_origin(casrewind, root, tmp_path, end):
+    plant(root, {"a": b"1\n", "b": b"0123456789" * 100_000})
+    casrewind("save", code=0)
+    casrewind("restore", "last", "--to", "../try1", code=0)
+    for name in "ab":
+        (tmp_path / "try1" / name).unlink()
+    store = casrewind.json("status")["store"]
+    assert len(os.listdir(f"{store}/origins")) == 1
+    if end == "damaged":
+        flip_blob(store, digest.of(b"1\n"))
+        casrewind("restore", "last", "--to", "../try1", code=20)
+    else:
+        limit = ("sh", "-c", 'ulimit -f 100; exec "$@"', "sh")
+        assert casrewind("restore", "last", "--to", "../try1", prefix=limit).code in (1, 13)
+    assert os.listdir(tmp_path / "try1") == [] and os.listdir(f"{store}/origins") == []
+    assert "says which checkpoint it was made from" in casrewind("take", "../try1", "-y", code=15).err
+    assert sorted(os.listdir(root)) == ["a", "b"]
 
 
 def test_gc_keeps_the_checkpoint_while_the_directory_is_there(workspace, context, root, tmp_path):
@@ -69,22 +131,21 @@ def test_at_most_a_hundred_rows_stay(workspace, context, root, tmp_path, monkeyp
 
 
 def test_what_cannot_be_looked_at_is_not_gone(workspace, context, root, tmp_path):
-    """A path below a file is gone; one on a disk that is not mounted is not."""
+    """A path below a file is gone; one on a disk that is not mounted is not, nor the place where the disk itself is mounted."""
     plant(root, {"a": b"1"})
     point = workspace.save().checkpoint
     workspace.materialise(point, tmp_path / "disk" / "try1")
     (tmp_path / "disk").rename(tmp_path / "unplugged")
-    (tmp_path / "disk").mkdir()
-    os.utime(tmp_path / "disk", ns=(1, 1))
-    workspace.gc()
-    assert len(context.store.origins.all()) == 1
+    for place in ("disk", "disk/try1"):
+        (tmp_path / place).mkdir()
+        os.utime(tmp_path / "disk", ns=(1, 1))
+        assert directory_origins.needed_by_directories(context) == {point.id}
     now = time.time_ns()
     os.utime(tmp_path / "disk", ns=(now, now))
-    workspace.gc()
-    assert context.store.origins.all() == []
+    assert directory_origins.needed_by_directories(context) == set()
 
 
-@pytest.mark.parametrize("garbage", [b"", b"{", b"[]", b'{"version":1}', b'{"directory":1,"ino":"x"}', b"\xff" * 100, b"[" * 20_000])
+@pytest.mark.parametrize("garbage", [b"", b"{", b"[]", b'{"version":1}', b'{"directory":1,"id":"x"}', b"\xff" * 100, b"[" * 20_000])
 def test_a_damaged_row_is_no_row(workspace, context, root, tmp_path, garbage):
     plant(root, {"a": b"1"})
     workspace.materialise(workspace.save().checkpoint, tmp_path / "try1")

@@ -294,7 +294,7 @@ def prepare():
     import pkgutil
 
     import casrewind
-    from support import fault_sweep_maintenance, fault_sweep_prune, fault_sweep_purge, fault_sweep_budget, fault_sweep_revert
+    from support import fault_sweep_maintenance, fault_sweep_prune, fault_sweep_purge, fault_sweep_budget, fault_sweep_revert, fault_sweep_to
 
     global SHIM, CASES
     os.umask(0o022)
@@ -303,7 +303,8 @@ def prepare():
             importlib.import_module(module.name)
     _believe_stamps()
     SHIM = Shim()
-    CASES = {**fault_sweep_maintenance.CASES, **fault_sweep_purge.CASES, **fault_sweep_prune.CASES, **fault_sweep_budget.CASES, **fault_sweep_revert.CASES}
+    further = (fault_sweep_maintenance, fault_sweep_purge, fault_sweep_prune, fault_sweep_budget, fault_sweep_revert, fault_sweep_to)
+    CASES = {name: case for module in further for name, case in module.CASES.items()}
 
 
 def begin(directory):

@@ -44,8 +44,6 @@ def restore(context: "Context", options: "ParsedOptions", done: Done) -> int:
     point = words.take_restore_target(context, options)
     if options.into:
         return _restore_to(context, options, point, done)
-    if options.durable:
-        raise errors.UsageError("--durable goes with --to DIR: a restore of the worktree is always durable")
     if options.what != "code":
         from . import back_and_rewrite_chat
 
@@ -127,9 +125,7 @@ def _restore_to(context: "Context", options: "ParsedOptions", point: "Checkpoint
         raise errors.UsageError("restore --to DIR writes files: it takes no --chat", "--both also forks the conversation")
     places = [os.path.normpath(os.path.join(options.directory, name)) for name in options.into]
     target = target_of(context, point)
-    report = materialise(
-        context, point, places, skip_damaged=options.skip_damaged, durable=options.durable, dry_run=options.dry_run
-    )
+    report = materialise(context, point, places, skip_damaged=options.skip_damaged, dry_run=options.dry_run)
     forks = _fork_into(context, options, point, places) if options.what == "both" else None
     done()
     if not options.json:

@@ -3,6 +3,7 @@
 import os
 
 from ..._typing import TYPE_CHECKING
+from ...ops import lookup
 from ...ops import take as takes
 from ...ops.execute import Restored
 from ..plan.facts import target_of
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 def take(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind take."""
     place = os.path.normpath(os.path.join(options.directory, options.made))
-    with takes.open_made_directory(context, place, options.made) as made:
+    base = None if options.base is None else lookup.checkpoint(context, options.base)
+    with takes.open_made_directory(context, place, options.made, base) as made:
         scope = _paths_in_words(context, options, made)
         origin = target_of(context, made.base)
         question = PlanQuestion(

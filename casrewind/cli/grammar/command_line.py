@@ -51,6 +51,7 @@ class ParsedOptions(_Namespace):
     auto: bool
     background: bool
     bad: str | None
+    base: str | None
     by: str | None
     color: str
     conflicts: str
@@ -60,7 +61,6 @@ class ParsedOptions(_Namespace):
     depth: int | None
     directory: str
     dry_run: bool
-    durable: bool
     endpoint: str | None
     entry: str | None
     file: str | None

@@ -204,13 +204,12 @@ COMMANDS = {
         choice("what", "both", "--both", "files and conversation; with --to: a fork of the conversation for each DIR"), *_EDITS, HUNKS,
         DRY_RUN, SKIP_DAMAGED, OPEN_FILES, YES, JSON,
         Option(("--to",), "write the checkpoint into DIR, which must be new or empty; again for several", "DIR", "into", repeats=True),
-        flag("--durable", "with --to: sync the new files to the disk before the command ends"),
         choice("resume", "continue", "--continue", "finish an interrupted restore"),
         choice("resume", "abort", "--abort", "reverse an interrupted restore"),
         ), (
         "[--code | --chat | --both] [--keep-edits | --exact] [-n] [--skip-damaged] [--open-files] [-y] [--json] REF [--] [PATH ...]",
         "-p [-n] [--skip-damaged] [--open-files] [--json] REF [--] [PATH ...]",
-        "[--both] [-n] [--skip-damaged] [--durable] [--json] REF --to DIR [--to DIR ...]", "[--open-files] [--json] (--continue | --abort)",
+        "[--both] [-n] [--skip-damaged] [--json] REF --to DIR [--to DIR ...]", "[--open-files] [--json] (--continue | --abort)",
         ), {"what": "code"}, more="Saves the current state first, so casrewind undo can reverse it. On a terminal it shows the plan and "
         "asks.",
         behind="paths go", saves=True, tells_restore=True),
@@ -296,9 +295,10 @@ COMMANDS = {
         "Bring back the changes of a directory that restore --to wrote",
         ("casrewind take ../try --dry-run", "casrewind take ../try src"), (
         Option(("made",), "the directory", "DIR"),
+        Option(("--base",), "the checkpoint that DIR was made from, if casrewind cannot tell", "REF"),
         _PATHS._replace(help="take only what changed at these paths, which are relative to the current directory"), DRY_RUN, OPEN_FILES,
         YES, JSON,
-        ), ("[-n] [--open-files] [-y] [--json] DIR [--] [PATH ...]",), more="Merges each path with what changed here since, and files by "
+        ), ("[--base REF] [-n] [--open-files] [-y] [--json] DIR [--] [PATH ...]",), more="Merges each path with what changed here since, and files by "
         "lines. Leaves a path alone if both sides changed it differently, or if either side ignores it. It can be undone.",
         group=AGENTS, behind="paths go", saves=True),
     "bisect": Command(
@@ -426,7 +426,7 @@ COMMANDS = {
     "jump": Command(
         "Same as restore --both", ("casrewind jump @2",),
         (REF, Option(("paths",), "limit the files to these", "PATH", nargs="*"), *_EDITS, DRY_RUN, SKIP_DAMAGED, OPEN_FILES, YES, JSON),
-        (), {"what": "both", "into": (), "durable": False, "resume": None, "patch": False},
+        (), {"what": "both", "into": (), "resume": None, "patch": False},
         more="Restores the files and the conversation of a checkpoint.",
         group=ADVANCED, function="restore.restore", behind="paths go", saves=True, tells_restore=True),
     "rewrite-chat": Command(

@@ -125,6 +125,8 @@ def _written_lines(report: "Restored") -> Iterator[Line]:
             continue
         own = f" ({each.from_worktree:,} from the worktree)" if each.from_worktree else ""
         yield Line(f"wrote {plural(each.files, 'file')} to {printable(each.directory)}{own} in {each.seconds:.1f} s{commit}")
+        if each.origin_problem:
+            yield Line(f"  its origin could not be noted ({each.origin_problem}): casrewind take needs --base {report.target} for it")
     if report.carried:
         named = [f"{printable(path)} ({human_size(number)})" for path, number in report.carried[:_NAMED]]
         rest = report.carried[_NAMED:]
@@ -438,6 +440,7 @@ def _directories_shape(report: "Restored", forks: "Sequence[Shape | None]") -> "
         {
             **shapes.path(os.fsencode(os.path.abspath(item.directory)), "directory"), "files": item.files,
             "from_worktree": item.from_worktree, "seconds": round(item.seconds, 3), "fork": fork,
+            "origin_problem": item.origin_problem or None,
         }
         for item, fork in zip(report.written, forks, strict=True)
     ]  # fmt: skip

@@ -26,6 +26,7 @@
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 enum act { NOTHING = 0, KILL = 1, FAIL = 2, HALF = 3, TEAR = 4 };
@@ -158,6 +159,10 @@ DO(fchmod, NULL, (int fd, mode_t mode), (fd, mode))
 DO(fchmodat, path, (int dir, const char *path, mode_t mode, int flags), (dir, path, mode, flags))
 DO(utimensat, path, (int dir, const char *path, const struct timespec times[2], int flags), (dir, path, times, flags))
 DO(futimens, NULL, (int fd, const struct timespec times[2]), (fd, times))
+DO(setxattr, path, (const char *path, const char *name, const void *value, size_t size, int flags), (path, name, value, size, flags))
+DO(fsetxattr, NULL, (int fd, const char *name, const void *value, size_t size, int flags), (fd, name, value, size, flags))
+DO(removexattr, path, (const char *path, const char *name), (path, name))
+DO(fremovexattr, NULL, (int fd, const char *name), (fd, name))
 DO(truncate64, path, (const char *path, off64_t length), (path, length))
 DO(ftruncate64, NULL, (int fd, off64_t length), (fd, length))
 DO(posix_fallocate64, NULL, (int fd, off64_t offset, off64_t length), (fd, offset, length))

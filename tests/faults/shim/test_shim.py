@@ -14,10 +14,14 @@ library = ctypes.CDLL(None, use_errno=True)
 assert library.renameat2(here, b"g", here, b"h", 1) == 0 and library.syncfs(here) == 0
 os.link("h", "i", src_dir_fd=here, dst_dir_fd=here); os.symlink("h", "l", dir_fd=here); os.unlink("l", dir_fd=here)
 os.pwrite(fd, b"xx", 3); os.chmod("d/h", 0o600); os.sync(); os.makedirs("e/e"); os.rmdir("e/e")
+for of in (fd, "d/h"):
+    for change in (os.setxattr, os.removexattr):
+        try: change(of, "user.note", *[b"x"] if change is os.setxattr else [])
+        except OSError: pass  # no file system need have them
 """
 CALLS = (
     "mkdir open write fsync futimens fchmod ftruncate64 rename renameat2 syncfs linkat symlinkat unlinkat pwrite chmod "
-    "sync mkdir mkdir rmdir"
+    "sync mkdir mkdir rmdir fsetxattr fremovexattr setxattr removexattr"
 ).split()
 
 
