@@ -61,11 +61,12 @@ def remove_earlier_origin(context: Context, directory: str) -> None:
         raise errors.WorkspaceError(f"cannot write to {printable(directory)}: {reason_of(error)}") from error
 
 
-def record_origin(context: Context, directory: str, new: NewTree, point: Checkpoint) -> str:
-    """Record what a directory was made from: everything in it is on the disk. Returns why that was not possible, or ""."""
+def record_origin(context: Context, directory: str, new: NewTree, point: Checkpoint, *, is_whole: bool) -> str:
+    """Record what a directory was made from: everything in it is on the disk. `is_whole`: no file was left out for damage.
+    Returns why that was not possible, or ""."""
     identity, rows = make_origin_id(), context.store.origins
     try:
-        rows.record(Origin(identity, os.path.realpath(directory), point.id, time.time_ns()))
+        rows.record(Origin(identity, os.path.realpath(directory), point.id, time.time_ns(), is_whole))
         new.set_origin_id(identity)
     except OSError as error:
         rows.forget(identity)

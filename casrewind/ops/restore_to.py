@@ -79,7 +79,9 @@ def materialise(
                 notes = writing.write_all(actions, more, is_synced=is_synced)
             written = [place for place in places if place.error is None]
             for place in written if is_published else ():
-                place.origin_problem = directory_origins.record_origin(context, place.directory, place.new, target)
+                place.origin_problem = directory_origins.record_origin(
+                    context, place.directory, place.new, target, is_whole=not lost
+                )
         except BaseException as error:
             for place in places:
                 place.remove_all_that_was_made()

@@ -57,11 +57,13 @@ _ALSO = {merge.IS_BINARY: " (binary)", merge.IS_LARGE: " (too large to merge)"}
 
 
 class MadeDirectory(NamedTuple):
-    """A directory that was made from the checkpoint `base`, as a `context` of its own. `name`: as the person wrote it."""
+    """A directory that was made from the checkpoint `base`, as a `context` of its own. `name`: as the person wrote it. `is_whole`:
+    no file of the checkpoint was left out for damage in the store."""
 
     context: Context
     base: Checkpoint
     name: str
+    is_whole: bool
 
 
 @contextmanager
@@ -74,16 +76,18 @@ def open_made_directory(context: Context, directory: str, name: str = "", base: 
         raise errors.CheckpointNotFound(f"{name} is no directory", "casrewind restore REF --to DIR makes one to work in")
     if base is not None and locations.is_in(context.root.path, os.path.realpath(directory)):
         raise errors.UnsafePath(f"refused: {name} is the project, or has it in it", "take brings changes of another directory here")
-    base = base or _base_checkpoint_of(context, directory, name)
+    is_whole = True
+    if base is None:
+        base, is_whole = _base_checkpoint_of(context, directory, name)
     _refuse_other_worktree(context, base, directory, name)
     with Worktree(os.path.realpath(directory)) as tree:
         root = context.root._replace(path=tree.root, key=roots.key_of(tree.root))
         there = context._replace(tree=tree, root=root, policy=context.policy._replace(faults=()))
-        yield MadeDirectory(there, base, name)
+        yield MadeDirectory(there, base, name, is_whole)
 
 
-def _base_checkpoint_of(context: Context, directory: str, name: str) -> Checkpoint:
-    """The checkpoint that a directory was made from. Raises CheckpointNotFound."""
+def _base_checkpoint_of(context: Context, directory: str, name: str) -> tuple[Checkpoint, bool]:
+    """The checkpoint that a directory was made from, and whether all of it was written. Raises CheckpointNotFound."""
     found = origin_of(context, directory)
     if found is None:
         raise _not_made_error(context, directory, name)
@@ -91,7 +95,7 @@ def _base_checkpoint_of(context: Context, directory: str, name: str) -> Checkpoi
     if base is None:
         what = f"{found.checkpoint}, which {name} was made from, was forgotten: what changed there cannot be told"
         raise errors.CheckpointNotFound(what, f"compare by hand: {_BY_HAND} {shell_quoted(name)} .")
-    return base
+    return base, found.is_whole
 
 
 def _refuse_other_worktree(context: Context, base: Checkpoint, directory: str, name: str) -> None:
@@ -258,9 +262,13 @@ class _Merger:
         return Coverage(read, domain._replace(rules=(*domain.rules, *domain.unstored), unstored=()))
 
     def _without_damaged(self, changes: Sequence[Change]) -> list[Change]:
-        """The changes without removals of files that are damaged in the store: they may never have been in the directory."""
+        """The changes without removals of files that may never have been in the directory: they are damaged in the store, or were
+        when the directory was made and something was left out."""
         gone = [Action(each.path, None, each.old, each.path) for each in changes if each.new is None and each.old is not None]
         damaged = {item.path: item for item in preflight.unreadable_content(self._context, gone)}
+        if not self._made.is_whole:
+            why = f"not in {self._made.name}, which was made without damaged files"
+            damaged = {each.path: Kept(each.path, why, benign=False) for each in gone} | damaged
         self.kept += (item._replace(why=DAMAGED) for item in damaged.values())
         return [each for each in changes if each.path not in damaged]
 

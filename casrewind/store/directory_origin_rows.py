@@ -14,12 +14,13 @@ _DIRECTORY = "origins"
 
 class Origin(NamedTuple):
     """A directory that has a checkpoint's files: the random `id` that is on it, the real path at which it was made, the id of
-    the `checkpoint`, and when it was written (nanoseconds since 1970)."""
+    the `checkpoint`, and when it was written (nanoseconds since 1970). `is_whole`: no file was left out for damage in the store."""
 
     id: str
     directory: str
     checkpoint: str
     written_ns: int
+    is_whole: bool
 
 
 class OriginRows:

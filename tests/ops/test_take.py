@@ -123,6 +123,21 @@ def test_what_was_damaged_when_the_directory_was_made_is_not_removed_here(worksp
     assert (root / "lost.py").read_bytes() == b"soon damaged\n" and (root / "kept.py").read_bytes() == b"theirs\n"
 
 
+def test_what_was_damaged_when_the_directory_was_made_is_not_removed_here_when_it_is_mended(workspace, root, tmp_path):
+    plant(root, {"lost.py": b"soon damaged\n", "gone.py": b"g\n", "kept.py": b"k\n"})
+    point = workspace.save().checkpoint
+    flip_blob(workspace.store_path, digest.of(b"soon damaged\n"))
+    workspace.materialise(point, tmp_path / "try", skip_damaged=True)
+    flip_blob(workspace.store_path, digest.of(b"soon damaged\n"))  # as a repair does that finds the bytes again
+    workspace.materialise(point, tmp_path / "whole")
+    (tmp_path / "try" / "gone.py").unlink()
+    plant(tmp_path / "try", {"kept.py": b"theirs\n"})
+    done = workspace.take(tmp_path / "try")
+    assert reasons(done) == {name: f"not in {tmp_path / 'try'}, which was made without damaged files" for name in ("gone.py", "lost.py")}
+    assert done.incomplete and (root / "lost.py").exists() and (root / "gone.py").exists() and (root / "kept.py").read_bytes() == b"theirs\n"
+    assert [action.path for action in workspace.take(tmp_path / "try", base=point, dry_run=True).actions] == [b"gone.py", b"lost.py"]
+
+
 def test_what_was_purged_is_not_taken_for_removed_there_nor_brought_back(workspace, root, tmp_path):
     plant(root, {"early": b"1\n", "late": b"2\n", "b": b"3\n"})
     point = workspace.save().checkpoint
