@@ -34,17 +34,18 @@ ALIASES = [
     )
 ]  # fmt: skip
 ALIASES += [".g\u0131t", ".G\u0131T", "g\u0131t~1", ".\u017fvn", ".\u017fVN", ".s\u1d5bn", ".\U0001d420it", ".g\u2139t\ufe0f"]
+ALIASES += [".casrewind-origin", ".CASREWIND-Origin", ".casrewind-origin.", ".casrewind-origin:x", "\u200c.casrewind-origin"]
 ORDINARY = [
     ".gitignore", ".gitattributes", ".gitmodules", ".github", ".gitkeep", ".git-blame-ignore-revs", ".gitlab-ci.yml",
     "git", "GIT", "hg", "svn", "jj", ".hgignore", ".hgtags", ".svnignore", ".gitx", ".gi", ".g", "x.git", "repo.git",
     "a~1", "git~", "git~10", "agit~1", "file~", "~", "~1", "#git~1#", ".git~1", "...", "..a", "a..", "....", " ", "a ",
     "a.", "a:b", "con", "nul", "-rf", "*", "?", "\\", "a\\b", "\n", "\t", "é", "e\u0301", "\u200cgit", "中文", "🙂",
-    "\u202egpj.exe", ".İgit", ".gi\u0307t", ".ｇｉｔｅ", ".gita\\x", "a\\.gitx\\b", "git\\x", ".gitz", "\ufe0fgit", ".casrewindignore", "node_modules",
+    "\u202egpj.exe", ".İgit", ".gi\u0307t", ".ｇｉｔｅ", ".gita\\x", "a\\.gitx\\b", "git\\x", ".gitz", "\ufe0fgit", ".casrewindignore", "casrewind-origin", ".casrewind-origins", "node_modules",
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("alias", ALIASES, ids=ascii)
-def test_every_spelling_of_version_control_is_refused_at_every_depth(alias):
+def test_every_spelling_of_a_kept_name_is_refused_at_every_depth(alias):
     name = alias.encode()
     assert paths.is_protected(name)
     for path in (name, b"a/" + name, name + b"/config", b"a/b/" + name + b"/hooks/pre-commit"):

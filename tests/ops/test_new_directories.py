@@ -25,6 +25,10 @@ def git(place, *words):
     return subprocess.run([*GIT, "-C", str(place), *words], check=True, capture_output=True, text=True, env={**os.environ, "HOME": "/nowhere"}).stdout
 
 
+def names_in(place):
+    return sorted(os.fsdecode(path) for path in picture(place) if b"/" not in path)
+
+
 def test_several_directories_are_equal(casrewind, root, tmp_path):
     plant(root, FILES)
     casrewind("save", code=0)
@@ -193,7 +197,7 @@ def test_listed_ignored_files_come_along_as_they_are_now(casrewind, ignoring, tm
         there = picture(place)
         for path in CARRIED:
             assert there[os.fsencode(path)] == picture(ignoring)[os.fsencode(path)]
-        assert sorted(os.listdir(place)) == [".env", ".gitignore", ".worktreeinclude", "app", "node_modules", "secrets", "tracked"]
+        assert names_in(place) == [".env", ".gitignore", ".worktreeinclude", "app", "node_modules", "secrets", "tracked"]
         assert sorted(os.listdir(place / "secrets" / "a")) == ["b"]
     with opened(str(ignoring), store=casrewind.json("status")["store"]) as workspace:
         assert [os.fsdecode(path) for path, _ in workspace.materialise("last", tmp_path / "try3").carried] == CARRIED
@@ -228,7 +232,7 @@ def test_no_link_is_followed_and_too_much_is_not_copied(casrewind, ignoring, tmp
         file.truncate(2 << 30)
     done = casrewind("restore", "last", "--to", str(tmp_path / "try2"), code=3)
     assert "more than 1 GiB: none was copied; the largest is node_modules/huge" in done.out + done.err
-    assert sorted(os.listdir(tmp_path / "try2")) == [".gitignore", ".worktreeinclude", "app", "tracked"]
+    assert names_in(tmp_path / "try2") == [".gitignore", ".worktreeinclude", "app", "tracked"]
     assert os.listdir(tmp_path / "try2" / "app") == []
 
 

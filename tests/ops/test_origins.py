@@ -105,6 +105,34 @@ def test_a_second_writing_that_fails_leaves_no_origin(casrewind, root, tmp_path,
     assert sorted(os.listdir(root)) == ["a", "b"]
 
 
+def test_an_origin_that_cannot_be_noted_is_said_and_leaves_no_id(casrewind, root, tmp_path):
+    plant(root, {"a": b"1\n"})
+    point = casrewind.json("save")["checkpoint"]
+    plant(casrewind.json("status")["store"], {"origins": b"in the way"})
+    done = casrewind("restore", "last", "--to", "../try1", code=0)
+    assert f"  its origin could not be noted (Not a directory): casrewind take needs --base {point} for it\n" in done.out
+    [written] = casrewind.json("restore", "last", "--to", "../try2")["written"]
+    assert written["origin_problem"] == "Not a directory" and os.listdir(tmp_path / "try1") == ["a"]
+    casrewind("take", "../try1", "-n", code=15)
+    plant(tmp_path / "try1", {"a": b"2\n"})
+    casrewind("take", "../try1", "--base", point, "-y", code=0)
+    assert (root / "a").read_bytes() == b"2\n"
+
+
+def test_a_directory_in_the_project_that_a_restore_removed_and_made_again_loses_nothing_here(casrewind, root):
+    """Its files are back, its attributes may not be: then take does not know it."""
+    plant(root, {"a": b"1\n", "d/b": b"2\n"})
+    casrewind("save", "-m", "begin", code=0)
+    casrewind("restore", "begin", "--to", "try1", code=0)
+    plant(root, {"try1/a": b"theirs\n"})
+    casrewind("take", "try1", "-y", code=0)
+    assert (root / "a").read_bytes() == b"theirs\n"
+    casrewind("restore", "begin", "-y")
+    casrewind("undo", "-y", code=0)
+    casrewind("take", "try1", "-y")
+    assert (root / "a").read_bytes() == b"theirs\n" and (root / "d/b").read_bytes() == (root / "try1/d/b").read_bytes() == b"2\n"
+
+
 def test_gc_keeps_the_checkpoint_while_the_directory_is_there(workspace, context, root, tmp_path):
     for number in range(5):
         plant(root, {"a": b"%d" % number})

@@ -128,7 +128,7 @@ def test_nothing_stays_when_content_turns_out_to_be_damaged(casrewind, root, tmp
     assert list(out.iterdir()) == [] if there else not out.parent.exists()
     done = casrewind.json("restore", "last", "--to", str(out), "--skip-damaged", code=3)
     assert {skipped["path"] for skipped in done["skipped"]} == {"x", "z"}
-    assert sorted(os.listdir(out)) == ["a", "closed", "y"]
+    assert sorted(path for path in picture(out) if b"/" not in path) == [b"a", b"closed", b"y"]
 
 
 def test_nothing_stays_when_writing_fails(casrewind, root, tmp_path):

@@ -446,6 +446,25 @@ def test_a_clone_has_the_files_one_row_and_goes_on(machine, tmp_path):
     assert dict(laptop.pull().checkpoints) == {"sandbox-4": 3}, "the older ones come with a pull"
 
 
+def test_a_clone_is_not_taken_for_what_its_directory_was_made_from_before(machine, tmp_path):
+    from casrewind.remote import clone
+    from casrewind.remote.remote_config import RemoteConfig
+
+    [point, *_] = filled(machine)
+    laptop = Machine(tmp_path / "laptop", machine.url, "laptop")
+    place = Path(laptop.root)
+    with machine.open() as workspace:
+        workspace.materialise(point, place)
+        for name in os.listdir(place):
+            if name != ".casrewind-origin":
+                (shutil.rmtree if (place / name).is_dir() else os.unlink)(place / name)
+        assert workspace.take(place, dry_run=True).actions, "the empty directory has its id"
+        machine.push()
+        clone.clone(RemoteConfig(machine.url, "laptop"), str(place), laptop.settings, laptop.environ)
+        with pytest.raises(errors.CheckpointNotFound):
+            workspace.take(place)
+
+
 def test_a_clone_of_all_has_all_rows(machine, tmp_path):
     saved = filled(machine)
     with machine.open() as workspace:

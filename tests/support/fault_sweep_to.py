@@ -61,7 +61,7 @@ class WritingDirectories:
         code, _, err = cli("take", place, "--dry-run")
         if code == 15:
             return "unknown"
-        seen = picture(place, mtimes=True, skip=(b".casrewind-origin",))
+        seen = picture(place, mtimes=True)
         if not seen and place == self.places[0]:
             return "untouched"
         code, _, err = cli("take", place, "--yes")

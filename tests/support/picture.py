@@ -4,13 +4,16 @@ import hashlib
 import os
 import stat
 
+ID = b".casrewind-origin"
+"""What `restore --to` puts into a directory that can have no attribute. It is no part of the directory's contents."""
+
 
 def picture(root, *, mtimes=False, inodes=False, skip=()):
     """{path below the root (bytes): what is there}, directories included, `.git` and the like included too.
 
     A file is ("file", mode, sha256 of its bytes), a directory ("dir", mode), a link ("link", target), anything else
     ("other", type). `mtimes` adds a file's mtime_ns, `inodes` the inode and mtime of everything. `skip`: paths (bytes)
-    that are left out with everything under them. Iterative, by directory descriptors: no depth or length limit.
+    that are left out with everything under them; so is ID at the top. Iterative, by directory descriptors: no depth or length limit.
     What a plain user closed to himself is open for as long as it is looked at.
     """
     found = {}
@@ -20,7 +23,7 @@ def picture(root, *, mtimes=False, inodes=False, skip=()):
         try:
             for name in sorted(os.fsencode(n) for n in os.listdir(fd)):
                 path = prefix + b"/" + name if prefix else name
-                if path in skip:
+                if path in skip or path == ID:
                     continue
                 status = os.stat(name, dir_fd=fd, follow_symlinks=False)
                 mode = status.st_mode
