@@ -76,6 +76,8 @@ def free_bytes(store: str) -> int:
         status = os.statvfs(store)
     except OSError:
         return 1 << 62
+    if not status.f_blocks:  # ramfs and some others count none: that is not a full disk
+        return 1 << 62
     return status.f_bavail * status.f_frsize - min(_SPARE, status.f_blocks * status.f_frsize // 100)
 
 

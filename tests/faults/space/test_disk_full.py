@@ -243,3 +243,14 @@ def test_a_store_without_space_takes_a_restore_back_and_says_what_it_cannot_keep
     os.unlink(filler)
     whole(root, settings)
     casrewind("verify", code=0)
+
+
+def test_a_file_system_that_counts_no_blocks_is_not_full(casrewind, mount, root, home):
+    mount("home", "-t", "ramfs", "none")
+    assert os.statvfs(home).f_blocks == os.statvfs(home).f_bavail == 0
+    plant(root, TREE)
+    casrewind("save", "-m", "begin", code=0)
+    plant(root, {"a.txt": b"edited\n"})
+    casrewind("restore", "begin", "-y", code=0)
+    casrewind("restore", "begin", "--to", str(home / "try"), code=0)
+    assert picture(root) == picture(home / "try") and (root / "a.txt").read_bytes() == b"one\n"
