@@ -300,10 +300,8 @@ class Workspace:
         from .ops import restore_to
 
         several = [directory] if isinstance(directory, str | os.PathLike) else directory
-        places = [os.fspath(one) for one in several]
-        return restore_to.materialise(
-            self._context, self.checkpoint(point), places, skip_damaged=skip_damaged, from_worktree=from_worktree
-        )
+        how = {"skip_damaged": skip_damaged, "from_worktree": from_worktree}
+        return restore_to.materialise(self._context, self.checkpoint(point), [os.fspath(one) for one in several], **how)
 
     def undo(
         self, confirm: "Confirm | None" = None, *, everything: bool = False, older: bool = False, dry_run: bool = False
@@ -368,8 +366,8 @@ class Workspace:
     ) -> "Restored":  # fmt: skip
         """Bring back the changes of a directory that `materialise` wrote, merged with what changed here since. `undo` reverses it.
         Conflicts stay as they are here: `Restored.kept`. Paths that either side ignores are not touched. `scope` and `confirm` as
-        for `restore`; `dry_run` changes nothing. Raises CheckpointNotFound for a directory that was not made so, else as `revert`.
-        `base`: the checkpoint whose files the directory had at first, where nothing on it tells."""
+        for `restore`; `dry_run` changes nothing. Raises CheckpointNotFound for a directory that was not made so, if
+        `base` does not name the checkpoint whose files it had at first, else as `revert`."""
         from .ops import take
 
         known = None if base is None else self.checkpoint(base)

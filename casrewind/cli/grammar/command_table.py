@@ -298,8 +298,9 @@ COMMANDS = {
         Option(("--base",), "the checkpoint that DIR was made from, if casrewind cannot tell", "REF"),
         _PATHS._replace(help="take only what changed at these paths, which are relative to the current directory"), DRY_RUN, OPEN_FILES,
         YES, JSON,
-        ), ("[--base REF] [-n] [--open-files] [-y] [--json] DIR [--] [PATH ...]",), more="Merges each path with what changed here since, and files by "
-        "lines. Leaves a path alone if both sides changed it differently, or if either side ignores it. It can be undone.",
+        ), ("[--base REF] [-n] [--open-files] [-y] [--json] DIR [--] [PATH ...]",), more="Merges each path with what changed here "
+        "since, and files by lines. Leaves a path alone if both sides changed it differently, or if either side ignores it. It can be "
+        "undone.",
         group=AGENTS, behind="paths go", saves=True),
     "bisect": Command(
         "Find the turn since which a command fails",
