@@ -366,12 +366,11 @@ class Workspace:
     ) -> "Restored":  # fmt: skip
         """Bring back the changes of a directory that `materialise` wrote, merged with what changed here since. `undo` reverses it.
         Conflicts stay as they are here: `Restored.kept`. Paths that either side ignores are not touched. `scope` and `confirm` as
-        for `restore`; `dry_run` changes nothing. Raises CheckpointNotFound for a directory that was not made so, if
-        `base` does not name the checkpoint whose files it had at first, else as `revert`."""
+        for `restore`; `dry_run` changes nothing. Raises CheckpointNotFound for a directory that was not made so, unless `base` names
+        the checkpoint whose files it had at first, else as `revert`."""
         from .ops import take
 
-        known = None if base is None else self.checkpoint(base)
-        with take.open_made_directory(self._context, os.fspath(directory), base=known) as made:
+        with take.open_made_directory(self._context, os.fspath(directory), base=None if base is None else self.checkpoint(base)) as made:
             return take.take(self._context, made, paths.check_scope(scope), dry_run=dry_run, confirm=confirm)
 
     # -- conversations
