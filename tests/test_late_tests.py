@@ -40,7 +40,7 @@ def test_stopped_and_continued():
 def test_at_an_instruction_without_a_line():
     wait_without_a_line()
 
-@pytest.mark.timeout(1)
+@pytest.mark.timeout(5)
 def test_between_two_phases():
     pass
 
@@ -55,7 +55,7 @@ import pytest
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     if item.name == "test_between_two_phases" and call.when == "call":
-        time.sleep(2)
+        time.sleep(6)
     return (yield)
 """
 WATCHED = TESTS + """

@@ -13,13 +13,16 @@ import time
 from collections.abc import Sequence
 
 from .. import errors, fsio
+from .._typing import TYPE_CHECKING
 from ..messages import printable, reason_of
 from ..model.checkpoint import Checkpoint
 from ..store.directory_origin_rows import Origin
 from ..worktree import root as roots
-from ..worktree.new_tree import NewTree
 from ..worktree.origin_id import make_origin_id, read_origin_id, remove_origin_id
 from .context import Context
+
+if TYPE_CHECKING:  # it is imported with ctypes, which status and gc have no use for
+    from ..worktree.new_tree import NewTree
 
 MOST = 100
 """Rows in a store. Each keeps one checkpoint from gc."""
@@ -61,7 +64,7 @@ def remove_earlier_origin(context: Context, directory: str) -> None:
         raise errors.WorkspaceError(f"cannot write to {printable(directory)}: {reason_of(error)}") from error
 
 
-def record_origin(context: Context, directory: str, new: NewTree, point: Checkpoint, *, is_whole: bool) -> str:
+def record_origin(context: Context, directory: str, new: "NewTree", point: Checkpoint, *, is_whole: bool) -> str:
     """Record what a directory was made from: everything in it is on the disk. `is_whole`: no file was left out for damage.
     Returns why that was not possible, or ""."""
     identity, rows = make_origin_id(), context.store.origins

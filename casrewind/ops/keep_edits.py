@@ -7,7 +7,7 @@ differ would leave out a file that a person made and a turn removed: it is in ne
 touched.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from .. import errors
 from ..model import manifest, merge
@@ -22,6 +22,7 @@ from ..worktree.places_kept_by_restore import ProtectedPlaces
 from .capture_before_restore import CapturedState, add_present_paths
 from .context import Context
 from .later_edits import LaterEdits
+from .moved_files import MOVED
 from .preflight import SKIP_DAMAGED
 from .revert import (
     DAMAGED,
@@ -79,7 +80,21 @@ class KeptEdits:
         wanted, points = plans.sort_and_pack([*exact.actions, *others]), self._context.tree.mounts.points
         finder = manifest.Finder(now.load, now.tree)
         actions = plans.sort_and_pack(possible_actions(wanted, finder, strangers, points, kept, self._resolve))
-        return keep_moved_files(plans.keep_paths(Plan(actions, exact.kept), kept), self._done, now, self._files.contents), now
+        plan = keep_moved_files(plans.keep_paths(Plan(actions, exact.kept), kept), self._done, now, self._files.contents)
+        return self._without_paths_taken_back(plan, known, finder), now
+
+    def _without_paths_taken_back(self, plan: Plan, known: Container[bytes], finder: manifest.Finder) -> Plan:
+        """The plan without the conflicts of paths that are as before the turns and as in the checkpoint: a restore took them back,
+        and nobody has to read of it. Where content was moved, each path tells a part of where it went."""
+        if any(item.why == MOVED for item in plan.kept):
+            return plan
+
+        def is_taken_back(item: Kept) -> bool:
+            steps = self._done.steps.get(item.path, ())
+            is_conflict = item.why == merge.CONFLICTS and item.path not in known and bool(steps)
+            return is_conflict and manifest.same_for_restore(finder.find(item.path), steps[-1].change.old)
+
+        return plan._replace(kept=tuple(item for item in plan.kept if not is_taken_back(item)))
 
     def _resolve(self, action: Action, there: Entry | None) -> Entry | Kept | None:
         path = action.path

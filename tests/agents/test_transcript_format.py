@@ -80,9 +80,9 @@ def test_files_are_saved_doctor_says_it_and_back_writes_nothing(agent, change, c
     report = casrewind("doctor", agent, "--json", code=16).json["agents"][agent]
     (said,) = [problem for problem in report["problems"] if "files are still saved and restored" in problem]
     assert "conversations of" in said and "may not go back" in said
-    for words in (["1", "--chat"], ["1", "--yes"]):
+    for words, hint in ((["1", "--chat"], "casrewind restore REF"), (["1", "--yes"], "casrewind back 1 --code")):
         refused = casrewind("back", *words, code=16)
-        assert "casrewind restore REF" in refused.err and "nothing was changed" in refused.err
+        assert hint in refused.err and "nothing was changed" in refused.err
         assert (root / "f").read_bytes() == b"wrecked" and {path: path.read_bytes() for path in session.files()} == kept
     point = [point for point in casrewind.json("list", "--all")["checkpoints"] if point["agent"] == agent][-1]
     assert "nothing was changed" in casrewind("restore", point["id"], "--chat", code=16).err

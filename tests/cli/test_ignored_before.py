@@ -132,7 +132,7 @@ def test_a_turn_that_has_no_end_is_compared_with_the_disk(agent, casrewind, root
     turn = casrewind.json("show", "@1")["turn"]
     assert turn["changes"] == {"added": 0, "modified": 1, "removed": 1} and turn["paths"] == [".gitignore", "gone"]
     assert ([item["path"] for item in turn["captured_since"]], [item["path"] for item in turn["no_longer_captured"]]) == ([".env"], ["data"])
-    casrewind("revert", "@1", "-y", code=0)
+    casrewind("revert", "@1", "--shared", "-y", code=0)
     assert on_disk(root) == {".gitignore", ".env", "gone", "data/x"}
 
 

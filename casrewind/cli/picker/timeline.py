@@ -302,8 +302,8 @@ class TimelineModel:
         taken: list[Line] = []
         keepers: list[restores.EditKeeper] = []
 
-        def keep(*given: Any) -> restores.EditKeeper:
-            keepers.append(edit_keeper(*given))
+        def keep(context: "Context", target: Checkpoint, paths: Sequence[bytes], skip_damaged: bool) -> restores.EditKeeper:  # noqa: FBT001
+            keepers.append(edit_keeper(context, target, paths, skip_damaged))
             return keepers[-1]
 
         def confirm(plan: Plan, strange: tuple[bytes, ...] = ()) -> bool:

@@ -14,11 +14,11 @@ from ...model.plan import Plan
 from ...ops import lookup
 from ...ops.checkpoint_names import ReferencePlace
 from ...ops.context import Context
-from ...ops.execute import Restored
 from ..show.restored import RestoreTarget, first_words, name_of
 
 if TYPE_CHECKING:
     from ...model.turn_records import Turn
+    from ...ops.execute import Restored
     from ...ops.inclusion import LostRule
     from ...remote.push import Unsent
 
@@ -106,7 +106,7 @@ def branches_in_words(context: Context, point: Checkpoint) -> str:
     return f", saved on branch {printable(point.more.branch)}, while git stays on {printable(branch)}"
 
 
-def lost_rules(context: Context, plan: Plan | Restored) -> "tuple[LostRule, ...]":
+def lost_rules(context: Context, plan: "Plan | Restored") -> "tuple[LostRule, ...]":
     """The rules that include something now, and that a plan removes."""
     touched = [action for action in plan.actions if can_protect_ignored_paths(action.path)]
     if not touched:
