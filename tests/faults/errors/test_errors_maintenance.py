@@ -48,12 +48,13 @@ def test_an_error_that_passes_does_not_cost_what_only_the_index_knows(sweep):
     judge(sweep("repair ledger", act, error=error, stride=3, offset=start_below(3), thorough_every=40), "repair ledger", fault)
 
 
-@pytest.mark.parametrize("operation", by_turns(("repair everything", "gc"), 1))
-def test_a_quota_that_is_used_up_is_said(sweep, operation):
+def test_a_quota_that_is_used_up_is_said(sweep):
+    """Of a gc `--run-long` asks: where a quota refuses one call and has room for the next, a gc may end with 0 and leave garbage
+    (docs/limits.md). It was seen at 3 of 228 calls."""
     act, error, forever = FAULTS[QUOTA[0]]
-    stride = {"gc": 31, "repair everything": 47}[operation]
-    codes = judge(sweep(operation, act, error=error, forever=forever, stride=stride, thorough_every=50), operation, QUOTA[0])
-    assert operation == "gc" or set(codes) - {20}  # gc gives up its ballast, and goes on
+    report = sweep("repair everything", act, error=error, forever=forever, stride=47, thorough_every=50)
+    codes = judge(report, "repair everything", QUOTA[0])
+    assert set(codes) - {20}
 
 
 @pytest.mark.long
