@@ -126,10 +126,8 @@ def confirm_and_execute(
     """Execute the actions of a report if the user confirms them, else raise Declined. Raises DatabaseOpen for a database
     that the user was not told of."""
     report = _with_only_copies(context, now, report)
-    named = preflight.find_open_files(context, report.actions)
-    if confirm is None:
-        preflight.refuse_open_databases(named)
-    elif not confirm(Plan(report.actions, report.kept, report.merged, report.only_copies, named, report.read)):
+    named = () if confirm is None else preflight.find_open_files(context, report.actions)
+    if confirm is not None and not confirm(Plan(report.actions, report.kept, report.merged, report.only_copies, named, report.read)):
         raise Declined
     report = report._replace(open_files=preflight.find_open_files(context, report.actions))
     preflight.refuse_open_databases(report.open_files, named)  # the user may confirm late

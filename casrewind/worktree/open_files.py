@@ -46,19 +46,20 @@ def find_open_files(tree: Worktree, paths: Sequence[bytes], may_be: Iterable[byt
         is_other = database_of(path) not in databases  # who only reads a database writes its -shm
         if is_other and status is not None and stat.S_ISREG(status.st_mode):
             wanted[status.st_dev, status.st_ino] = (path, False)
-    return _open_files(wanted)
+    return _open_files(wanted, writers())
 
 
 def find_open_databases(tree: Worktree) -> tuple[OpenFile, ...]:
     """The SQLite databases below the root that a program has open for writing, by their names in this process."""
     top = os.fsencode(tree.root).rstrip(b"/") + b"/"
+    seen = [*writers()]
     wanted: dict[_Identity, tuple[bytes, bool]] = {}
-    for writer in writers():
+    for writer in seen:
         if writer.name.startswith(top):
             path = writer.name.removeprefix(top)
             if _identity_if_database(tree, path) == writer.identity:
                 wanted[writer.identity] = (path, True)
-    return _open_files(wanted) if wanted else ()
+    return _open_files(wanted, seen)
 
 
 def writers() -> Iterator[Writer]:
@@ -100,8 +101,8 @@ def _is_for_writing(pid: int, number: str) -> bool:
     return False
 
 
-def _open_files(wanted: Mapping[_Identity, tuple[bytes, bool]]) -> tuple[OpenFile, ...]:
-    found = {(*wanted[writer.identity], writer.pid) for writer in writers() if writer.identity in wanted}
+def _open_files(wanted: Mapping[_Identity, tuple[bytes, bool]], seen: Iterable[Writer]) -> tuple[OpenFile, ...]:
+    found = {(*wanted[writer.identity], writer.pid) for writer in seen if writer.identity in wanted}
     rows = sorted(found, key=lambda row: (not row[1], row[0], row[2]))
     return tuple(OpenFile(path, _name_of_program(pid), pid, is_database) for path, is_database, pid in rows)
 
