@@ -1,6 +1,6 @@
-"""Takes the files back to before a turn whose conversation cannot be had: its client has none that can be read, or it is gone.
+"""Takes the files back to before a turn. Its conversation cannot be read, or it is gone.
 
-The danger prevented here: who asks for the files alone is refused for want of a conversation, and does not get them back.
+The danger prevented here: a person asks for the files alone, and is refused because there is no conversation.
 """
 
 from .. import errors
@@ -17,8 +17,8 @@ from .turn_view import TurnView
 def find_turn(
     context: Context, wanted: int | str | None, session: str = "", preferred: str = ""
 ) -> tuple[Turn, Checkpoint] | None:
-    """The turn `wanted` of the list, and the checkpoint before it, for who takes the files back alone: arguments as of
-    conversation.find_prompt, which needs the turn's conversation. None if there is no such turn, or if it is not of `session`.
+    """Find the turn `wanted` of the list, and the checkpoint before it. The arguments are those of conversation.find_prompt, which
+    needs the turn's conversation. None if there is no such turn, or if it is not of `session`.
 
     Raises CheckpointNotFound if there is no turn with that number, or if the state before it was forgotten or not saved."""
     view = TurnView(context)

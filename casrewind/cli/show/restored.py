@@ -237,8 +237,8 @@ def _merged_count(merged: Sequence[Merged]) -> str:
 
 
 def what_stays_lines(machine: str, turns: "Sequence[Turn]") -> Iterator[Line]:
-    """What a restore that keeps edits takes back or over, and what stays. `machine`: whose checkpoint it is, "" for this one's.
-    `turns`: those that it takes back, newest first."""
+    """Says what a restore with --keep-edits changes, and what stays. `machine`: the machine of the checkpoint, "" = this one.
+    `turns`: the turns that it takes back, newest first."""
     if machine:
         yield Line(f"  takes over only what {printable(machine)} changed since both were equal; edits here stay")
         return
