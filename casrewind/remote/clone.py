@@ -4,6 +4,7 @@ The danger prevented here: files over files. The directory must be new or empty.
 are written, and the records last: so the project has no safety checkpoint and no edits outside of a turn.
 """
 
+import heapq
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -24,20 +25,21 @@ from ..store import ledger
 from ..store.store import Store
 from ..worktree import root as roots
 from . import remote_config as configs
-from .chain import chains_of, hold_name, open_piece
+from .chain import ChainReader, all_pieces_of, hold_name
 from .collect import empty_piece
 from .connect import AskPassphrase, find_key, read_head
 from .objects import Objects
-from .pull import Arriving, ChainRecords, all_objects, decode_point, key_here, read_chain, store_arriving
+from .pull import Arriving, ChainRecords, chains_listed, decode_point, key_here, read_chain, store_arriving
 from .remote_config import Remote, RemoteConfig
 from .seal import Keys, check_head
+from .strangers import Strangers
 from .sync_state import ReadChain, StateFiles, SyncState
 
 
 class Cloned(NamedTuple):
     """The result of a clone: the new root, the checkpoint whose files it has, its machine, the number of files and of
     checkpoints that are in the new store, the conversation that was written (None: there is none), and sentences about what
-    could not be taken."""
+    could not be taken. `strangers`: the number of objects that nobody with the key put there."""
 
     root: str
     point: Checkpoint
@@ -46,6 +48,7 @@ class Cloned(NamedTuple):
     checkpoints: int
     chat: Chat | None
     problems: tuple[str, ...]
+    strangers: int = 0
 
 
 class _ReadOnlyState(StateFiles):
@@ -53,6 +56,7 @@ class _ReadOnlyState(StateFiles):
 
     def __init__(self) -> None:
         self.state = SyncState()
+        self.strangers = Strangers()
 
 
 def clone(
@@ -109,7 +113,8 @@ def clone(
         _remove_new_project(directory, context, was_there=was_there)
         raise
     close_context(context)
-    return Cloned(context.root.path, chosen, found.read.machine, chosen.files, len(kept), chat, (*found.problems, *problems))
+    said = (*found.problems, *problems)
+    return Cloned(context.root.path, chosen, found.read.machine, chosen.files, len(kept), chat, said, len(remote.files.strangers.met))
 
 
 def _hold_blobs_for_new_chain(remote: Remote, other: str) -> str:
@@ -123,9 +128,9 @@ def _hold_blobs_for_new_chain(remote: Remote, other: str) -> str:
     with suppress(errors.RemoteError):  # a reader without the right to write may make a clone, too
         objects.put_new(name, empty_piece(remote.keys, name))
         listed = objects.list(other)
-        pieces = chains_of(listed).get(other, [])
-        is_going = any(info.name.startswith(f"{other}/dead-") for info in listed) or not pieces
-        if not is_going and not open_piece(objects, remote.keys, pieces[-1].name, pieces[-1].size).is_end:
+        newest = ChainReader(objects, remote.keys, all_pieces_of(listed).get(other, [])).open_newest()
+        is_going = any(info.name.startswith(f"{other}/dead-") for info in listed)
+        if not is_going and newest is not None and not newest.is_end:
             return chain
         objects.delete([name])
     return ""
@@ -169,15 +174,24 @@ def _remove_new_project(directory: str, context: Context, *, was_there: bool) ->
 
 def _choose_checkpoint(remote: Remote, reference: str) -> tuple[ChainRecords, Checkpoint]:
     """The chain and the checkpoint to clone. Raises CheckpointNotFound, AmbiguousReference, RemoteError."""
-    chains = chains_of(all_objects(remote.objects))
+    chains = dict(chains_listed(remote))
+    newest = [(-max(piece.modified_ns for piece in pieces), chain) for chain, pieces in chains.items()]  # the server's time
+    heapq.heapify(newest)
     if not chains:
         url = remote.config.url
         raise errors.CheckpointNotFound(f"nothing was pushed to {url} yet", "casrewind push sends the checkpoints of a project")
     named: list[tuple[ChainRecords, Checkpoint]] = []
     problems: list[str] = []
     machines: list[str] = []
-    for chain, pieces in sorted(chains.items(), key=lambda one: one[1][-1].modified_ns, reverse=True):  # the server's time
-        found = read_chain(remote, chain, pieces, ReadChain())
+    while newest:
+        at, chain = heapq.heappop(newest)
+        found = read_chain(remote, chain, chains[chain], ReadChain())
+        remote.files.strangers.add(found.reader.strangers)
+        true = [piece for piece in chains[chain] if piece not in found.reader.strangers]
+        if true and -max(piece.modified_ns for piece in true) > at:  # a stranger made it look new
+            chains[chain] = true
+            heapq.heappush(newest, (-max(piece.modified_ns for piece in true), chain))
+            continue
         problems += found.problems
         points = [decode_point(payload) for kind, _, payload in found.items if kind == ledger.CHECKPOINT]
         listed = [point for point in points if point.trigger != checkpoints.SAFETY and point.is_saved]

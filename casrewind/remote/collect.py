@@ -14,7 +14,16 @@ from .. import errors, heap
 from .._typing import TYPE_CHECKING, NamedTuple
 from ..messages import plural
 from ..model import digest as digests
-from .chain import PieceInfo, all_pieces_of, find_piece, open_piece, piece_name, without_replaced
+from .chain import (
+    ChainReader,
+    PieceInfo,
+    all_pieces_of,
+    find_piece,
+    look_behind_stranger,
+    open_piece,
+    piece_name,
+    without_replaced,
+)
 from .piece import FIRST, PieceBuilder, PieceDamaged, PieceReader
 from .remote_config import Remote
 from .seal import Keys
@@ -29,6 +38,8 @@ _MOST = 16 << 20
 _GROWTH = 2
 """The roll-up before is taken into a new one, unless it is this many times as long as the new pieces. So a byte is written again
 a few times only, and a chain has few roll-ups."""
+_TRIES = 3
+"""Numbers at which the end of a chain is tried, if strangers have them."""
 _AT_ONCE = 32
 """Pieces that are opened before they are needed."""
 
@@ -54,12 +65,15 @@ def roll_up(remote: Remote) -> list[str]:
     """
     state = remote.files.state
     chain, own = state.chain, state.next  # what is behind it may be that of a copied store
-    listed = [piece for piece in all_pieces_of(remote.objects.list(chain)).get(chain, []) if piece.last < own] if chain else []
+    listed = _pieces_of_chain(remote, chain, own)
     if not listed:
         return []
     check_right_to_delete(remote, chain)
-    pieces, number, notes = without_replaced(listed), 0, []
-    _empty_what_was_replaced(remote, listed, pieces)
+    number, notes = 0, []
+    reader = ChainReader(remote.objects, remote.keys, listed)
+    pieces = [piece for piece, _ in reader.follow()]
+    left = [piece for piece in listed if piece not in reader.strangers]
+    _empty_what_was_replaced(remote, left, pieces)
     for run in _find_runs_to_join(remote, pieces):
         try:
             mac = _put_together(remote, chain, run)
@@ -71,6 +85,12 @@ def roll_up(remote: Remote) -> list[str]:
     return [*notes, *([f"put {plural(number, 'piece')} of this machine together"] if number else [])]
 
 
+def _pieces_of_chain(remote: Remote, chain: str, own: int) -> list[PieceInfo]:
+    """What has the name of a piece of a chain, with a number below `own`, but for known strangers."""
+    listed = all_pieces_of(remote.objects.list(chain)).get(chain, []) if chain else []
+    return [piece for piece in remote.files.strangers.without(listed) if piece.last < own]
+
+
 def check_right_to_delete(remote: Remote, chain: str) -> None:
     """Raises RemoteError if this machine may not delete: then it replaces nothing either."""
     remote.objects.delete([f"{chain}/none"])  # no object has this name
@@ -78,8 +98,8 @@ def check_right_to_delete(remote: Remote, chain: str) -> None:
 
 def count_new_pieces(remote: Remote) -> int:
     """The number of pieces of this store's chain behind its last roll-up. Raises RemoteError."""
-    chain = remote.files.state.chain
-    pieces = without_replaced(all_pieces_of(remote.objects.list(chain)).get(chain, [])) if chain else []
+    state = remote.files.state
+    pieces = without_replaced(_pieces_of_chain(remote, state.chain, state.next))
     return next((number for number, piece in enumerate(reversed(pieces)) if piece.first < piece.last), len(pieces))
 
 
@@ -94,7 +114,6 @@ def _find_runs_to_join(remote: Remote, pieces: Sequence[PieceInfo]) -> Iterator[
     for one in _open_pieces_in_threads(remote, pieces[start:]):
         if run and (
             one is None
-            or one.info.first != run[-1].info.last + 1
             or one.reader.table.before != run[-1].reader.mac_at_end
             or sum(piece.plain for piece in run) + one.plain > _MOST
         ):
@@ -166,7 +185,9 @@ def _empty_what_was_replaced(remote: Remote, listed: Sequence[PieceInfo], pieces
     for late in listed:
         if late.name in kept or late.size <= empty:
             continue
-        whole = next(piece for piece in pieces if piece.first <= late.first and late.last <= piece.last)
+        whole = next((piece for piece in pieces if piece.first <= late.first and late.last <= piece.last), None)
+        if whole is None:  # it is behind a damaged one
+            continue
         try:
             reader = open_piece(remote.objects, remote.keys, whole.name, whole.size)
             old = open_piece(remote.objects, remote.keys, late.name, late.size)
@@ -189,11 +210,18 @@ def size_of_empty(keys: Keys) -> int:
 def end_chain(remote: Remote, chain: str, number: int) -> bool:
     """Put an empty piece behind the last one of a chain. A store cannot go on with the chain then: its next push begins a new one.
     Returns False if the chain has another piece with this number."""
-    name = piece_name(chain, number)
-    if remote.objects.put_new(name, empty_piece(remote.keys, name)):
-        return True
-    found = find_piece(remote.objects, remote.keys, chain, number)
-    return found is not None and found.is_end
+    for _ in range(_TRIES):
+        name = piece_name(chain, number)
+        if remote.objects.put_new(name, empty_piece(remote.keys, name)):
+            return True
+        try:
+            found = find_piece(remote.objects, remote.keys, chain, number)
+        except PieceDamaged:
+            number, found = look_behind_stranger(remote.objects, remote.keys, chain, number)
+            if number and found is None:
+                continue
+        return found is not None and found.is_end
+    return False
 
 
 @contextmanager

@@ -52,11 +52,12 @@ _Values = dict[str, Any]  # each store of obstore has typed dictionaries of its 
 
 
 class ObjectInfo(NamedTuple):
-    """What a remote says of an object. `modified_ns` is by the server's clock."""
+    """What a remote says of an object. `modified_ns` is by the server's clock, `etag` the server's tag of the contents."""
 
     name: str
     size: int
     modified_ns: int
+    etag: str = ""
 
 
 class ObjectGone(Exception):
@@ -271,11 +272,11 @@ class _Bucket:
         except _BeyondEnd:
             return b""
 
-    def list(self, prefix: str, after: str) -> "Iterator[tuple[str, int, int]]":
+    def list(self, prefix: str, after: str) -> "Iterator[tuple[str, int, int, str]]":
         pages = self._library.list(self._store, prefix or None, offset=after or None, chunk_size=_PAGE)
         while page := self._call_with_deadline(LIST, 0, next, pages, None):
             for row in page:
-                yield row["path"], row["size"], int(row["last_modified"].timestamp() * 1_000_000) * 1000
+                yield row["path"], row["size"], int(row["last_modified"].timestamp() * 1_000_000) * 1000, row["e_tag"] or ""
 
     def delete(self, names: Sequence[str]) -> None:
         try:

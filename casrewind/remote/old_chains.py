@@ -13,7 +13,7 @@ from .._typing import NamedTuple
 from ..model import history
 from ..ops.context import Context
 from ..store import ledger
-from .chain import PieceInfo, all_pieces_of, chains_of, find_piece, holds_of, open_piece
+from .chain import ChainReader, PieceInfo, all_pieces_of, holds_of
 from .collect import about_to_empty, check_right_to_delete, end_chain, replace_by_empty, size_of_empty
 from .piece import PieceDamaged
 from .pull import decode_point, read_chain
@@ -56,7 +56,7 @@ class ForgottenPushes(NamedTuple):
 def find_forgotten(context: Context, remote: Remote) -> ForgottenPushes | None:
     """What this store pushed and has forgotten since; None if that is nothing. Raises RemoteError."""
     chain, listed = remote.files.state.chain, remote.objects.list()
-    pieces = chains_of(listed).get(chain, []) if chain else []
+    pieces = all_pieces_of(listed).get(chain, []) if chain else []
     try:
         items = read_chain(remote, chain, pieces, ReadChain(remote.config.machine)).items
         made = {point.id: point.created_ns for point in (decode_point(payload) for kind, _, payload in items if kind == ledger.CHECKPOINT)}
@@ -77,10 +77,11 @@ def find_old(remote: Remote, keep: float) -> list[OldChain]:
     All times are the server's: no clock of a machine counts. The newest chain of all is never old. Raises RemoteError.
     """
     state, listed, empty = remote.files.state, remote.objects.list(), size_of_empty(remote.keys)
-    every, chains, holds = all_pieces_of(listed), chains_of(listed), holds_of(listed)
+    every, holds = all_pieces_of(listed), holds_of(listed)
     held = {chain for others in holds.values() for chain in others}
     newest = {chain: max(others.values()) for chain, others in holds.items()}
-    for chain, pieces in every.items():
+    chains = {chain: left for chain, pieces in every.items() if (left := remote.files.strangers.without(pieces))}
+    for chain, pieces in chains.items():
         newest[chain] = max(newest.get(chain, 0), *(one.modified_ns for one in pieces if one.size > empty), 0)
     limit = max(newest.values(), default=0) - int(keep * 1e9)
     found = []
@@ -88,18 +89,26 @@ def find_old(remote: Remote, keep: float) -> list[OldChain]:
         pieces = chains.get(chain, [])
         if chain == state.chain or chain in state.ended or not newest[chain]:
             continue
-        if newest[chain] < limit or (pieces and pieces[-1].size <= empty and _has_ended(remote, pieces[-1])):
+        if newest[chain] < limit or (pieces and max(pieces, key=_by_end).size <= empty and _has_ended(remote, pieces)):
             one = _describe_old_chain(remote, chain, pieces) if pieces else OldChain(chain, "a clone that never pushed", 0, 0, 0, 0)
             size = sum(piece.size for piece in every.get(chain, ()))
             found.append(one._replace(size=size, newest_ns=newest[chain], kept="a clone uses it" if chain in held else one.kept))
     return found
 
 
-def _has_ended(remote: Remote, piece: PieceInfo) -> bool:
-    try:
-        return open_piece(remote.objects, remote.keys, piece.name, piece.size).is_end
-    except PieceDamaged:
-        return False
+def _by_end(piece: PieceInfo) -> int:
+    return piece.last
+
+
+def _has_ended(remote: Remote, pieces: Sequence[PieceInfo]) -> bool:
+    return _number_of_newest(remote, pieces)[1]
+
+
+def _number_of_newest(remote: Remote, pieces: Sequence[PieceInfo]) -> tuple[int, bool]:
+    """(The number of the newest piece of a chain that can be opened, 0 for none; whether it is the chain's end)."""
+    reader = ChainReader(remote.objects, remote.keys, pieces)
+    newest = reader.open_newest()
+    return (0, False) if newest is None else (reader.pieces[-1].last, newest.is_end)
 
 
 def _describe_old_chain(remote: Remote, chain: str, pieces: Sequence[PieceInfo]) -> OldChain:
@@ -112,7 +121,7 @@ def _describe_old_chain(remote: Remote, chain: str, pieces: Sequence[PieceInfo])
         why = f"it cannot be read: {found.problems[0]}" if found.problems else _why_kept(found.items)
     except PieceDamaged as error:
         why = f"it cannot be read: {error.problem}"
-    return OldChain(chain, machine or chain[:8], number, 0, 0, pieces[-1].last, why)
+    return OldChain(chain, machine or chain[:8], number, 0, 0, _number_of_newest(remote, pieces)[0], why)
 
 
 def _why_kept(items: Iterable[tuple[int, int, bytes]]) -> str:
@@ -145,10 +154,10 @@ def remove(remote: Remote, chains: Sequence[OldChain]) -> Removed:
     with about_to_empty(remote, {one.chain: one.last for one in chains}) as listed:
         every, held = all_pieces_of(listed), {chain for others in holds_of(listed).values() for chain in others}
         for one in chains:
-            last = max((piece.last for piece in every.get(one.chain, ())), default=0)
+            last, is_ended = _number_of_newest(remote, every.get(one.chain, ()))
             if one.chain in held:
                 spared.append(one._replace(kept="a clone uses it"))
-            elif last != one.last or not _end_chain_unless_pushed_to(remote, one.chain, last):
+            elif last != one.last or not (is_ended or end_chain(remote, one.chain, last + 1)):
                 spared.append(one._replace(kept="its machine has just pushed"))
             else:
                 full = [piece.name for piece in every.get(one.chain, ()) if piece.size > empty]
@@ -156,9 +165,3 @@ def remove(remote: Remote, chains: Sequence[OldChain]) -> Removed:
                 remote.objects.delete([info.name for info in listed if info.name.startswith(f"{one.chain}/hold-")])
                 gone.append(one)
     return Removed(tuple(gone), tuple(spared), tuple(left))
-
-
-def _end_chain_unless_pushed_to(remote: Remote, chain: str, last: int) -> bool:
-    """End a chain behind its last piece, unless that is its end already. Returns False if its machine has pushed meanwhile."""
-    found = find_piece(remote.objects, remote.keys, chain, last) if last else None
-    return (found is not None and found.is_end) or end_chain(remote, chain, last + 1)

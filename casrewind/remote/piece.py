@@ -59,6 +59,10 @@ class PieceDamaged(errors.RemoteError):
     state = "is damaged or cut"
 
 
+class PieceForeign(PieceDamaged):
+    """What has the name of a piece neither begins nor ends as one: no piece of casrewind was put there."""
+
+
 class PieceNewer(PieceDamaged):
     """A piece of a later format."""
 
@@ -269,19 +273,35 @@ def _decode_table(data: bytes, room: int) -> Table:
     )
 
 
+def reseal(keys: seal.Keys, data: bytes, name: str, other: str) -> bytes:
+    """The bytes of the piece `name`, which this process made, as the piece `other`. Its MAC stays."""
+    reader = PieceReader(keys, name, len(data), lambda start, end: data[start:end])
+    old, new = keys.box(reader.mac, name), keys.box(reader.mac, other)
+    sizes = [frame.sealed for frame in reader.table.frames]
+    numbers = [*range(len(sizes)), _TABLE_NUMBER]
+    sizes.append(len(data) - len(MAGIC) - _END.size - sum(sizes))
+    parts, start = [MAGIC], len(MAGIC)
+    for number, size in zip(numbers, sizes, strict=True):
+        parts.append(new.seal(number, old.open(number, data[start : start + size])))
+        start += size
+    return b"".join((*parts, data[start:]))
+
+
 class PieceReader:
     """Reads one piece. Every method raises PieceDamaged for other bytes than its machine wrote, and what `read` raises."""
 
     def __init__(self, keys: seal.Keys, name: str, size: int, read: Callable[[int, int], bytes]) -> None:
         """`read` gives the bytes from an offset to another one. Reads the table. Raises PieceNewer, too."""
         self._name, self._read, self._size = name, read, size
-        if size < len(MAGIC) + _END.size:
-            raise self._damage_error("it is cut")
         self._tail, self._tail_start = b"", size
+        if size < len(MAGIC) + _END.size:
+            raise self._damage_or_foreign_error("it is cut")
         start = max(0, size - TAIL)
         self._tail, self._tail_start = self._bytes_of_range(start, size), start
         self.mac: bytes
         self.mac, length, magic = _END.unpack(self._tail[-_END.size :])
+        if MAGIC[:3] != magic[:3]:
+            raise self._damage_or_foreign_error("it does not end as a piece")
         self._check_magic(magic)
         if not start:
             self._check_magic(self._tail[: len(MAGIC)])
@@ -301,6 +321,14 @@ class PieceReader:
 
     def _damage_error(self, why: str) -> PieceDamaged:
         return PieceDamaged(f"the piece {self._name} of the remote is damaged: {why}")
+
+    def _damage_or_foreign_error(self, why: str) -> PieceDamaged:
+        """The error for an object that is no whole piece: half of one begins as one, or ends as one."""
+        size = min(len(MAGIC), self._size)
+        begin, end = self._read(0, size) if size else b"", self._read(self._size - size, self._size) if size else b""
+        if MAGIC.startswith(begin[:3]) or end.startswith(MAGIC[:3]):
+            return self._damage_error(why)
+        return PieceForeign(self._damage_error(why).problem)
 
     def _check_magic(self, magic: bytes) -> None:
         if magic[:3] == MAGIC[:3] and magic[3:].isdigit() and magic > MAGIC:

@@ -8,7 +8,6 @@ record counts only if all its blobs are here, and a record about another machine
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 
 from .. import errors, heap
 from .._typing import TYPE_CHECKING, NamedTuple
@@ -22,7 +21,7 @@ from ..ops.context import Context
 from ..store import ledger
 from ..store.reachability import HOLDS, Marker
 from ..store.writer import StoreWriter
-from .chain import ChainReader, PieceInfo, chains_of, damage_in_words, names_of
+from .chain import ChainReader, PieceInfo, all_pieces_of, damage_in_words
 from .piece import CONTAINER, CONTENT, PieceDamaged
 from .remote_config import ObjectStore, Remote
 from .sync_state import ReadChain, StateFiles
@@ -48,13 +47,14 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class Pulled(NamedTuple):
-    """The result of a pull: {machine: number of its new checkpoints}, bytes received, requests, and sentences about what could
-    not be taken."""
+    """The result of a pull: {machine: number of its new checkpoints}, bytes received, requests, sentences about what could
+    not be taken, and the number of objects that nobody with the key put there."""
 
     checkpoints: Mapping[str, int]
     size: int
     requests: int
     problems: tuple[str, ...] = ()
+    strangers: int = 0
 
 
 class ChainRecords(NamedTuple):
@@ -97,6 +97,8 @@ def pull(context: Context, remote: Remote, *, newest: bool = False) -> Pulled:
                 except PieceDamaged as error:
                     problems.append(error.problem)
                     continue
+                finally:
+                    remote.files.strangers.add(reader.strangers)
                 kept, trouble = store_arriving(context, found, arriving) if any(arriving) else ([], [])
                 problems += trouble
                 known.update(point.id for point in kept)
@@ -108,7 +110,9 @@ def pull(context: Context, remote: Remote, *, newest: bool = False) -> Pulled:
                 progress.note(chain, read._replace(machine=found.read.machine))  # the name is given for good
         finally:
             progress.save()
-    return Pulled(taken, remote.objects.received_bytes, sum(remote.objects.requests.values()), tuple(problems))
+            remote.files.strangers.save()
+    requests = sum(remote.objects.requests.values())
+    return Pulled(taken, remote.objects.received_bytes, requests, tuple(problems), len(remote.files.strangers.met))
 
 
 class _Progress:
@@ -143,19 +147,22 @@ def all_objects(objects: ObjectStore) -> "Iterator[ObjectInfo]":
         after = found[-1].name
 
 
-def _chains_listed(objects: ObjectStore) -> Iterator[tuple[str, Sequence[PieceInfo]]]:
-    """As chains_of, one chain at a time."""
-    for _, together in itertools.groupby(all_objects(objects), key=lambda info: info.name.partition("/")[0]):
-        yield from chains_of(together).items()
+def chains_listed(remote: Remote) -> Iterator[tuple[str, Sequence[PieceInfo]]]:
+    """Each chain of a remote with what has the names of its pieces, but for known strangers. One chain at a time."""
+    for _, together in itertools.groupby(all_objects(remote.objects), key=lambda info: info.name.partition("/")[0]):
+        for chain, pieces in all_pieces_of(together).items():
+            if left := remote.files.strangers.without(pieces):
+                yield chain, left
 
 
 def _changed_chains(remote: Remote, *, newest: bool) -> list[tuple[str, Sequence[PieceInfo]]]:
     """The chains of other stores that have pieces which were not read, the oldest first: it has the plain name."""
     state = remote.files.state
     found = []
-    for chain, pieces in _chains_listed(remote.objects):
+    for chain, pieces in chains_listed(remote):
         read = state.chains.get(chain, ReadChain())
-        if pieces[-1].last > max(read.last, read.seen if newest else 0) and chain != state.chain and chain not in state.ended:
+        last = max(piece.last for piece in pieces)
+        if last > max(read.last, read.seen if newest else 0) and chain != state.chain and chain not in state.ended:
             found.append((chain, pieces))
     return sorted(found, key=lambda one: (one[1][0].modified_ns, one[0]))
 
@@ -166,8 +173,7 @@ def _read_ahead(remote: Remote, chains: Sequence[tuple[str, Sequence[PieceInfo]]
 
     def opened(one: tuple[str, Sequence[PieceInfo]]) -> tuple[str, ChainReader]:
         reader = ChainReader(remote.objects, remote.keys, one[1])
-        with suppress(PieceDamaged):  # it is named when the piece is read
-            reader.open_reader(len(one[1]) - 1)
+        reader.open_newest()
         return one[0], reader
 
     with ThreadPoolExecutor(8) as threads:
@@ -188,63 +194,65 @@ def _names_given(remote: Remote) -> set[str]:
 def _read_newest(chain: str, reader: ChainReader, read: ReadChain, names: set[str]) -> ChainRecords:
     """The records of a chain from its end back to the newest checkpoint. All that is new if a piece is damaged."""
     items: list[Item] = []
-    name = read.machine
-    try:
-        for at in reversed(range(len(reader.pieces))):
-            opened = reader.open_reader(at)
+    name, after = read.machine, None
+    reader.open_newest()
+    if reader.damaged:
+        return _read_new_for_newest(chain, reader, read, names)
+    seen = reader.pieces[-1].last
+    for info in reversed(reader.pieces):
+        try:
+            opened = reader.open_reader(info)
             if opened.is_end:
                 break
-            name = name or _name_of_machine(names, chain, opened.table.machine)
+            if after not in (None, opened.mac_at_end):
+                raise PieceDamaged(f"the piece {info.name} of the remote is not the one before its next one")
+            name, after = name or _name_of_machine(names, chain, opened.table.machine), opened.table.before
             items[:0] = opened.records() if opened.table.records >= 0 else ()
-            if any(kind == ledger.CHECKPOINT and decode_point(payload).trigger != checkpoints.SAFETY for kind, _, payload in items):
-                break
-    except PieceDamaged:
-        found = _read_new(chain, reader, read, names)
-        return found._replace(read=read._replace(machine=found.read.machine))
-    return ChainRecords(chain, reader, items, read._replace(machine=name, seen=reader.pieces[-1].last), [])
+        except PieceDamaged:
+            return _read_new_for_newest(chain, reader, read, names)
+        if any(kind == ledger.CHECKPOINT and decode_point(payload).trigger != checkpoints.SAFETY for kind, _, payload in items):
+            break
+    return ChainRecords(chain, reader, items, read._replace(machine=name, seen=seen), [])
+
+
+def _read_new_for_newest(chain: str, reader: ChainReader, read: ReadChain, names: set[str]) -> ChainRecords:
+    """As _read_new, but what is older than the newest checkpoint counts as unread."""
+    found = _read_new(chain, reader, read, names)
+    return found._replace(read=read._replace(machine=found.read.machine))
 
 
 def _read_new(chain: str, reader: ChainReader, read: ReadChain, names: set[str]) -> ChainRecords:
     """As read_chain. `names` are those that machines have here."""
-    pieces = reader.pieces
     found = ChainRecords(chain, reader, [], read, [])
-    new = [at for at, piece in enumerate(pieces) if piece.last > read.last]
-    if new and _is_end(reader, new[-1]):
-        return found._replace(read=read._replace(last=pieces[-1].last))
-    reader.open_ahead(new)
+    if _is_ended(reader):
+        return found._replace(read=read._replace(last=reader.pieces[-1].last))
     shown = read.machine or chain[:8]
-    for at in new:
-        piece, next_number = pieces[at], found.read.last + 1
-        if piece.first > next_number:
-            missing = (next_number, piece.first - 1)
-            found.problems.append(f"{names_of([missing])} of {shown} {'is' if missing[0] == missing[1] else 'are'} missing")
-            break
+    problem = ""
+    for piece, opened in reader.follow(read.last, read.mac):
+        shown = read.machine or _name_of_machine(names, chain, opened.table.machine)
         try:
-            opened = reader.open_reader(at)
-            if piece.first == next_number and opened.table.before != found.read.mac:
-                raise PieceDamaged(f"piece {piece.first} of {shown} does not follow the piece before it")
-            if opened.table.records >= 0:
-                found.items.extend(opened.records())
+            found.items.extend(opened.records() if opened.table.records >= 0 else ())
         except PieceDamaged as error:
-            reader.damaged[at] = error
-            if reader.list_again() and not _is_end(reader, len(reader.pieces) - 1):
-                return _read_new(chain, reader, read, names)
-            rest = len(new) - new.index(at) - 1
-            behind = f"; {plural(rest, 'piece')} after it cannot be taken either" if rest else ""
-            found.problems.append(damage_in_words(piece, shown, error) + behind)
+            reader.note_damage(piece, error)
+            problem = damage_in_words(piece, shown, error) + _behind(sum(one.first > piece.last for one in reader.pieces))
             break
-        name = read.machine or _name_of_machine(names, chain, opened.table.machine)
-        shown = name
-        found = found._replace(read=ReadChain(name, piece.last, opened.mac_at_end))
+        found = found._replace(read=ReadChain(shown, piece.last, opened.mac_at_end))
+    if not problem and (hole := reader.hole(shown)) is not None:
+        problem = hole.problem + _behind(hole.rest)
+    if problem and reader.list_again() and not _is_ended(reader):
+        return _read_new(chain, reader, read, names)
+    if problem:
+        found.problems.append(problem)
     return found
 
 
-def _is_end(reader: ChainReader, at: int) -> bool:
-    """True if a piece ends its chain: a purge emptied the pieces before it."""
-    try:
-        return reader.open_reader(at).is_end
-    except PieceDamaged:
-        return False
+def _is_ended(reader: ChainReader) -> bool:
+    newest = reader.open_newest()
+    return newest is not None and newest.is_end
+
+
+def _behind(rest: int) -> str:
+    return f"; {plural(rest, 'piece')} after it cannot be taken either" if rest else ""
 
 
 def _allowed_characters(name: str) -> str:
@@ -452,7 +460,7 @@ class Fetcher:
         """Sentences about damaged pieces, if `lost` checkpoints could not be taken."""
         if not lost:
             return []
-        numbers = [f"{self._reader.info_of_piece(at).last}" for at in sorted(self._reader.damaged)]
+        numbers = [f"{piece.last}" for piece in sorted(self._reader.damaged)]
         what = f"{'pieces' if len(numbers) > 1 else 'piece'} {', '.join(numbers)} of {machine}" if numbers else f"what {machine} pushed"
         verb = "are" if len(numbers) > 1 else "is"
         others = "was" if taken == 1 else "were"

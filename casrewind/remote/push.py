@@ -23,9 +23,9 @@ from ..store.push_notes import PushNotes
 from ..store.reachability import HOLDS, Marker
 from ..store.store import LedgerPosition
 from . import collect
-from .chain import all_pieces_of, find_piece, holds_of, piece_name
+from .chain import all_pieces_of, find_piece, holds_of, look_behind_stranger, piece_name
 from .collect import about_to_empty, end_chain, replace_by_empty
-from .piece import CONTAINER, CONTENT, PieceBuilder
+from .piece import CONTAINER, CONTENT, PieceBuilder, PieceDamaged, reseal
 from .remote_config import Remote, RemoteConfig, find
 from .sync_state import ReadChain, StateFiles
 
@@ -35,6 +35,7 @@ _BATCH = 2000
 KINDS = (*ledger.MARKS, ledger.SESSION, ledger.ADOPT)
 """The kinds of records that are sent besides checkpoints."""
 COPIED = "this store was copied from another machine: it goes on as a machine of its own"
+BLOCKED = "somebody put objects where this machine's next pieces belong: it goes on in a new chain"
 PURGED = "after the purge everything is pushed anew, and what was pushed before it is emptied"
 
 Item = tuple[int, int, bytes]
@@ -57,7 +58,15 @@ class Pushed(NamedTuple):
 
 
 class _Copied(Exception):
-    """Another store has continued this store's chain."""
+    """Another store has continued this store's chain. `note` says so to a person."""
+
+    note = COPIED
+
+
+class _Blocked(_Copied):
+    """Strangers have the numbers with which this store's chain would go on."""
+
+    note = BLOCKED
 
 
 def push(
@@ -82,9 +91,9 @@ def push(
         notes = pushing.settle_earlier_push(anew=anew)
         try:
             done = pushing.send_all_or_only(points)
-        except _Copied:
+        except _Copied as error:
             remote.files.begin_chain()
-            notes.append(COPIED)
+            notes.append(error.note)
             done = _Push(context, remote).send_all_or_only()
         left = pushing.empty_ended_chains(notes)
         size, requests = remote.objects.sent_bytes, sum(remote.objects.requests.values())
@@ -169,21 +178,26 @@ class _Push:
         elif files.state.pending:
             try:
                 self._was_sent(files.state.pending, files.state.pending_mac)
-            except _Copied:
+            except PieceDamaged:  # a stranger's object is there, so the piece is not
+                files.save(files.state._replace(pending=0, pending_mac=b""))
+            except _Copied as error:
                 files.begin_chain()
-                notes.append(COPIED)
+                notes.append(error.note)
         return notes
 
     def _count_piece_begun_before(self) -> None:
         """Before the chain ends: count the piece whose push was begun, if the remote has it."""
         state = self._files.state
         if state.chain and state.pending:
-            piece = find_piece(self._remote.objects, self._remote.keys, state.chain, state.pending)
+            piece = None
+            with suppress(PieceDamaged):
+                piece = find_piece(self._remote.objects, self._remote.keys, state.chain, state.pending)
             if piece is not None and piece.mac == state.pending_mac:
                 self._files.save(state._replace(next=state.pending + 1, pending=0, pending_mac=b""))
 
     def _was_sent(self, number: int, mac: bytes) -> bool:
-        """Find out whether the remote has a piece, whose push was begun. Raises _Copied if it has another one."""
+        """Find out whether the remote has a piece, whose push was begun. Raises _Copied if it has another one, PieceDamaged if the
+        object with its name cannot be opened."""
         state = self._files.state
         piece = find_piece(self._remote.objects, self._remote.keys, state.chain, number)
         if piece is None:
@@ -353,18 +367,39 @@ class _Push:
             self._builder.add_records(records)
         name = piece_name(state.chain, state.next)
         data, mac = self._builder.finish(name, state.mac, self._push, self._remote.config.machine)
-        files.save(state._replace(pending=state.next, pending_mac=mac))
-        # it is there already if the answer to an earlier request was lost, or another store has put another one
-        if not self._remote.objects.put_new(name, data) and not self._was_sent(state.next, mac):
-            raise errors.RemoteError(f"{self._remote.config.url} has the object {name}, and does not list it", "push again")
+        number = self._put_piece(data, mac)
         rows = [row for row in self._piece if row[0] == CONTENT or records]
         self._containers += [row for row in self._piece if row[0] == CONTAINER]
         if records:
             rows, self._containers = [*rows, *self._containers], []
-        done = state._replace(next=state.next + 1, mac=mac, pending=0, pending_mac=b"", pushed_ns=time.time_ns())
+        done = state._replace(next=number + 1, mac=mac, pending=0, pending_mac=b"", pushed_ns=time.time_ns())
         files.add_sent(rows, done if position is None else done._replace(position=position))
         self._builder, self._piece = PieceBuilder(self._remote.keys), []
         heap.return_freed_memory()
+
+    def _put_piece(self, data: bytes, mac: bytes) -> int:
+        """Put a piece that was made for the next number. Returns the number that it has: a higher one if a stranger has the next.
+        Raises _Copied, RemoteError."""
+        objects, keys, files = self._remote.objects, self._remote.keys, self._files
+        chain, number = files.state.chain, files.state.next
+        for _ in range(2):
+            name = piece_name(chain, number)
+            files.save(files.state._replace(next=number, pending=number, pending_mac=mac))
+            if objects.put_new(name, data):
+                return number
+            # it is there already if the answer to an earlier request was lost, or another store has put another one
+            try:
+                if not self._was_sent(number, mac):
+                    raise errors.RemoteError(f"{self._remote.config.url} has the object {name}, and does not list it", "push again")
+                return number
+            except PieceDamaged:
+                behind, piece = look_behind_stranger(objects, keys, chain, number)
+                if piece is not None:
+                    raise _Copied from None
+                if not behind:
+                    break
+            data, number = reseal(keys, data, name, piece_name(chain, behind)), behind
+        raise _Blocked
 
     def empty_ended_chains(self, notes: list[str]) -> tuple[str, ...]:
         """Replace each piece of the own chains that have ended by an empty one. Returns the objects that were not replaced. `notes`

@@ -16,6 +16,7 @@ from ..model import digest as digests
 from ..model import tlv
 from ..store.maintenance import PURGED, SENT
 from ..store.store import LedgerPosition
+from .strangers import Strangers
 
 STATE = "state"
 _ROW = 1 + digests.SIZE
@@ -118,6 +119,7 @@ class StateFiles:
     def __init__(self, directory: str) -> None:
         """`directory` is that of the remote in the store; it exists."""
         self.directory = directory
+        self.strangers = Strangers(directory)
         self._sent: set[bytes] | None = None
         self.state = self._read()
 

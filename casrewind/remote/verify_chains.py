@@ -16,7 +16,7 @@ from ..model.checkpoint import Checkpoint
 from ..ops.context import Context
 from ..store import ledger
 from ..store.reachability import HOLDS, Marker
-from .chain import ChainReader, PieceInfo, chains_of, damage_in_words, names_of
+from .chain import ChainReader, PieceInfo, all_pieces_of, damage_in_words, missing_in_words
 from .connect import KEYS, read_head
 from .piece import CONTAINER, CONTENT, FIRST, PieceDamaged, PieceReader
 from .pull import decode_point
@@ -46,12 +46,14 @@ class ChainReport(NamedTuple):
 
 
 class VerifiedRemote(NamedTuple):
-    """The result of a check: each chain, what else is wrong, bytes received, and the number of requests."""
+    """The result of a check: each chain, what else is wrong, bytes received, the number of requests, and the names of objects that nobody
+    with the key put there."""
 
     chains: tuple[ChainReport, ...]
     problems: tuple[str, ...]
     size: int
     requests: int
+    strangers: tuple[str, ...] = ()
 
     @property
     def damage(self) -> int:
@@ -75,7 +77,9 @@ def verify_remote(context: Context, remote: Remote, *, read_blobs: bool = False)
                 check_locked_key(remote.objects.get(info.name))
             except errors.RemoteError as error:
                 problems.append(f"{info.name}: {error.problem}")
-    pieces = chains_of(listed)
+    strangers = remote.files.strangers
+    pieces = {chain: strangers.without(found) for chain, found in all_pieces_of(listed).items()}
+    pieces = {chain: found for chain, found in pieces.items() if found}
     if (state := remote.files.state).next > 1:
         pieces.setdefault(state.chain, [])  # it has to be there; whoever owns the bucket may delete the chains of others
     chains = [_ChainCheck(remote, chain, found) for chain, found in pieces.items()]
@@ -87,7 +91,11 @@ def verify_remote(context: Context, remote: Remote, *, read_blobs: bool = False)
         for chain in chains:
             chain.note_checkpoints_without_content(context, there)
     requests = sum(remote.objects.requests.values())
-    return VerifiedRemote(tuple(chain.report() for chain in chains), tuple(problems), remote.objects.received_bytes, requests)
+    for chain in chains:
+        strangers.add(chain.strangers)
+    strangers.save()
+    reports = tuple(chain.report() for chain in chains if chain.has_pieces or chain.is_expected)
+    return VerifiedRemote(reports, tuple(problems), remote.objects.received_bytes, requests, tuple(sorted(strangers.met)))
 
 
 class _ChainCheck:
@@ -111,47 +119,57 @@ class _ChainCheck:
     def _machine_or_chain(self) -> str:
         return self._machine or self._chain[:8]
 
+    @property
+    def strangers(self) -> list[PieceInfo]:
+        """What has the name of a piece, and nobody with the key put there."""
+        return self._reader.strangers
+
+    @property
+    def has_pieces(self) -> bool:
+        """True if it has a piece, or damage."""
+        return bool(self._reader.pieces or self._problems)
+
+    @property
+    def is_expected(self) -> bool:
+        """True if this store pushed to it, or read it."""
+        return self._last_known > 0
+
     def read_pieces(self, *, read_blobs: bool) -> None:
         """Check each piece, and how it follows the one before."""
-        self._read_pieces_in_order(read_blobs=read_blobs)
-        if self._reader.list_again():  # a roll-up came between
+        while True:
             self._points, self._problems, self._blobs = [], [], 0
             self._read_pieces_in_order(read_blobs=read_blobs)
+            if not self._reader.list_again():  # a roll-up came between
+                return
 
     def _read_pieces_in_order(self, *, read_blobs: bool) -> None:
-        pieces, last, mac = self._reader.pieces, 0, FIRST
-        if pieces and self._is_ended(len(pieces) - 1):
+        newest = self._reader.open_newest()
+        if newest is not None and newest.is_end:  # its other pieces are emptied
             return
-        for at, piece in enumerate(pieces):
-            if at % _AT_ONCE == 0:
-                self._reader.open_ahead(range(at, min(at + _AT_ONCE, len(pieces))))
-            if piece.first > last + 1:
-                self._add_missing(last + 1, piece.first - 1)
-                mac = b""
-            try:
-                opened = self._reader.open_reader(at)
+        last, mac, named = 0, FIRST, set[PieceInfo | None]()
+        while True:
+            for piece, opened in self._reader.follow(last, mac):
                 self._machine = self._machine or opened.table.machine
-                if mac and piece.first == last + 1 and opened.table.before != mac:
-                    self._problems.append(f"{names_of([piece])} of {self._machine_or_chain} does not follow the piece before it")
-                mac = opened.mac_at_end
-                self._count_and_check_piece(opened, read_blobs=read_blobs)
-            except PieceDamaged as error:
-                self._reader.damaged[at] = error
-                self._problems.append(damage_in_words(piece, self._machine_or_chain, error))
-                mac = b""
-            last = piece.last
-        if last < self._last_known:  # it was there when this store pushed or pulled
-            self._add_missing(last + 1, self._last_known)
+                self._count_or_note_damage(piece, opened, read_blobs=read_blobs)
+                last = piece.last
+            hole = self._reader.hole(self._machine_or_chain)
+            if hole is not None:
+                self._problems.append(hole.problem)
+                named |= {hole.piece}
+            behind = next((piece for piece in self._reader.pieces if piece.first > last), None)
+            if behind is None:
+                break
+            last, mac = behind.first - 1, self._reader.open_reader(behind).table.before
+        damaged = {piece: error for piece, error in self._reader.damaged.items() if piece not in named}
+        self._problems += [damage_in_words(piece, self._machine_or_chain, damaged[piece]) for piece in sorted(damaged)]
+        if last < self._last_known and not self._problems:  # it was there when this store pushed or pulled
+            self._problems.append(missing_in_words(last + 1, self._last_known, self._machine_or_chain))
 
-    def _add_missing(self, first: int, last: int) -> None:
-        self._problems.append(f"{names_of([(first, last)])} of {self._machine_or_chain} {'is' if first == last else 'are'} missing")
-
-    def _is_ended(self, at: int) -> bool:
-        """True if the piece is the end of a chain, whose other pieces are emptied."""
+    def _count_or_note_damage(self, piece: PieceInfo, opened: PieceReader, *, read_blobs: bool) -> None:
         try:
-            return self._reader.open_reader(at).is_end
-        except PieceDamaged:
-            return False
+            self._count_and_check_piece(opened, read_blobs=read_blobs)
+        except PieceDamaged as error:
+            self._reader.note_damage(piece, error)
 
     def _count_and_check_piece(self, opened: PieceReader, *, read_blobs: bool) -> None:
         """Count what is in a piece. Raises PieceDamaged."""

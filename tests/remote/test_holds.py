@@ -8,9 +8,9 @@ import pytest
 
 from casrewind import errors
 from casrewind.remote import clone, objects, old_chains
-from casrewind.remote.chain import all_pieces_of, chains_of, holds_of
+from casrewind.remote.chain import all_pieces_of, holds_of
 from casrewind.remote.objects import Objects
-from support.machines import Machine, Requests, Stop, stopping
+from support.machines import Machine, Requests, Stop, stopping, chains_of
 
 
 @pytest.fixture

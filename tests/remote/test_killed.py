@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from casrewind.remote import collect
-from casrewind.remote.chain import all_pieces_of, chains_of
+from casrewind.remote.chain import all_pieces_of
 from casrewind.remote.objects import Objects
-from support.machines import KEY, Machine
+from support.machines import KEY, Machine, chains_of
 from support.s3_server import S3Server
 
 PROGRAM = """

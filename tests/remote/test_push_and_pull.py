@@ -9,10 +9,10 @@ import pytest
 
 from casrewind import errors
 from casrewind.model import manifest
-from casrewind.remote.chain import chains_of
+from casrewind.remote.chain import all_pieces_of
 from casrewind.remote.objects import Objects
 from support import packfile
-from support.machines import KEY, Machine, Requests, Stop, objects_in, stopping
+from support.machines import KEY, Machine, Requests, Stop, objects_in, stopping, chains_of
 from support.unchanged import store_picture
 
 

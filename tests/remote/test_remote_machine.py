@@ -280,6 +280,22 @@ class Machines(RuleBasedStateMachine):
                 one.pushed, one.shaken = set(), one.shaken or one is not site
         self.gone = [(line, set() if of & chains else ids, of) for line, ids, of in self.gone]
 
+    @rule(pick=number, first=st.one_of(st.integers(1, 12), st.integers(1, 10**10 - 1)), more=st.one_of(st.just(0), st.integers(0, 9), st.just(10**10)), which=number)
+    def stranger(self, pick, first, more, which):
+        """Somebody without the key puts an object with the name of a piece: random bytes, or a true piece as a roll-up from the first on."""
+        remote = objects.Objects(self.url)
+        chain = self.site(pick).machine.chain()
+        true = [info.name for info in remote.list(chain) if "-" in info.name and "hold" not in info.name and "dead" not in info.name]
+        data = random.Random(which).randbytes(20 + which % 500)
+        if true and which % 3 == 0:
+            first, data = 1, remote.get(true[which % len(true)])
+            data = data[: len(data) // 2] if which % 2 else data
+        last = min(first + more, 10**10 - 1)
+        name = f"{chain}/{first:010}-{last:010}"
+        own = {"".join(f"{number:010}-{number:010}") for number in range(1, 40)}
+        if chain and not (which % 3 == 0 and (not true or first == last)) and name not in {info.name for info in remote.list(chain)}:
+            DONE["strangers"] += remote.put_new(name, data) and (name[33:] in own or 1)
+
     # no preconditions below: at which request a fault strikes is not the same in each run, because ids are random
 
     @rule(pick=number, everything=st.booleans(), what=fault)
@@ -432,6 +448,6 @@ def test_whatever_machines_do_every_checkpoint_arrives_and_none_is_lost(steps, m
         ),
     )  # fmt: skip
     print(", ".join(f"{number} {what}" for what, number in DONE.items()))
-    often = min(DONE["saves"], DONE["pushes"], DONE["pulls"], DONE["cuts"], DONE["checked"])
+    often = min(DONE[what] for what in ("saves", "pushes", "checked", *(("pulls", "cuts", "strangers") if steps >= 1000 else ())))
     rare = min(DONE["clones"], DONE["copies"], DONE["purges"], DONE["gcs"], DONE["states lost"], DONE["at once"], DONE["roll-ups"], DONE["pushes anew"])
     assert often > 0 if steps < 1000 else (often > steps / 60 and rare > steps / 1000)

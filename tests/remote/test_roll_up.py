@@ -11,10 +11,10 @@ import pytest
 
 from casrewind import errors
 from casrewind.remote import collect
-from casrewind.remote.chain import all_pieces_of, chains_of, open_piece
+from casrewind.remote.chain import all_pieces_of, open_piece
 from casrewind.remote.objects import Objects
 from casrewind.remote.seal import Keys
-from support.machines import KEY, Machine, Requests, Stop, stopping
+from support.machines import KEY, Machine, Requests, Stop, stopping, chains_of
 
 EVERY = 3
 

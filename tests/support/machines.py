@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 from casrewind.remote import clone, connect, remote_config
 from casrewind.remote.remote_config import RemoteConfig
+from casrewind.remote.chain import all_pieces_of, without_replaced
 from casrewind.remote.pull import pull
 from casrewind.remote.push import push
 from casrewind.settings import default_settings
@@ -147,3 +148,8 @@ def objects_in(url):
             with open(path, "rb") as file:
                 found[os.path.relpath(path, top)] = file.read()
     return found
+
+
+def chains_of(listed):
+    """{chain: its pieces in order} of a list of all objects, by their names."""
+    return {chain: without_replaced(pieces) for chain, pieces in all_pieces_of(listed).items()}

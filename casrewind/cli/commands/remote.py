@@ -36,6 +36,8 @@ def remote(context: "Context", options: "ParsedOptions", done: Done) -> int:
     if (options.dry_run or options.forgotten) and options.action != "gc":
         given = "--dry-run" if options.dry_run else "--forgotten"
         raise errors.UsageError(f"{given} goes with remote gc", "casrewind remote gc -n shows what would be removed")
+    if options.strangers and options.action != "verify":
+        raise errors.UsageError("--strangers goes with remote verify", "casrewind remote verify --strangers lists them")
     if options.url is not None:
         raise errors.UsageError(f"remote {options.action or 'list'} takes no URL", "casrewind remote add URL adds one")
     if options.action == "key":
@@ -132,6 +134,9 @@ def _verify_remote(context: "Context", options: "ParsedOptions", done: Done) -> 
     else:
         for line in verified_lines(found, opened.config.url, everything=options.all):
             print_line(printable(line))
+        for name in found.strangers if options.strangers else ():
+            print_line(f"  {opened.config.url}/{printable(name)}")
+    _remark_on_strangers(0 if options.strangers else len(found.strangers), opened.config.url)
     for problem in (*found.problems, *(problem for chain in found.chains for problem in chain.problems)):
         remark(f"casrewind: {problem}")
     return REMARKS if found.damage else OK
@@ -188,6 +193,7 @@ def push(context: "Context", options: "ParsedOptions", done: Done) -> int:
         done()
         remark("casrewind: the push was stopped: what is there stays there, and the next push sends the rest")
         raise
+    _remark_on_strangers(len(opened.files.strangers.met), opened.config.url)
     done()
     if options.json:
         print_json(_pushed_json(found, opened.config.url))
@@ -258,7 +264,8 @@ def pull(context: "Context", options: "ParsedOptions", done: Done) -> int:
 def _print_pulled(found: "Pulled", options: "ParsedOptions", url: str) -> int:
     if options.json:
         problems = list(found.problems)
-        print_json({"checkpoints": dict(found.checkpoints), "size": found.size, "requests": found.requests, "problems": problems})
+        numbers = {"size": found.size, "requests": found.requests, "strangers": found.strangers}
+        print_json({"checkpoints": dict(found.checkpoints), **numbers, "problems": problems})
     else:
         for machine, number in found.checkpoints.items():
             print_line(f"pulled {plural(number, 'checkpoint')} of {machine} ({human_size(found.size)})")
@@ -269,7 +276,15 @@ def _print_pulled(found: "Pulled", options: "ParsedOptions", url: str) -> int:
             print_line(f"nothing new on {url}")
     for problem in found.problems:
         remark(f"casrewind: {problem}")
+    _remark_on_strangers(found.strangers, url)
     return REMARKS if found.problems else OK
+
+
+def _remark_on_strangers(number: int, url: str) -> None:
+    """Name objects that were left out in one line, however many they are."""
+    if number:
+        verb = "is" if number == 1 else "are"
+        remark(f"casrewind: {plural(number, 'object')} that {verb} not ours below {url}; casrewind remote verify --strangers lists them")
 
 
 def clone(settings: "Settings", options: "ParsedOptions") -> int:
@@ -290,6 +305,7 @@ def clone(settings: "Settings", options: "ParsedOptions") -> int:
         print_json({
             "root": found.root, "checkpoint": point.id, "machine": found.machine, "files": found.files,
             "checkpoints": found.checkpoints, "resume": None if found.chat is None else found.chat.resume, "problems": list(found.problems),
+            "strangers": found.strangers,
         })  # fmt: skip
     else:
         print_line(f"restored {plural(found.files, 'file')} into {printable(name)}")
@@ -302,6 +318,7 @@ def clone(settings: "Settings", options: "ParsedOptions") -> int:
             print_line(f"continue the conversation: {found.chat.resume}")
     for problem in found.problems:
         remark(f"casrewind: {problem}")
+    _remark_on_strangers(found.strangers, options.url)
     return REMARKS if found.problems else OK
 
 

@@ -122,6 +122,7 @@ class ParsedOptions(_Namespace):
     show: bool
     since: str | None
     skip_damaged: bool
+    strangers: bool
     store: str | None
     text: str | None
     tier: str | None

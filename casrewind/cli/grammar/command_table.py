@@ -384,10 +384,11 @@ COMMANDS = {
         flag("--show", "with key: print the key, on a terminal only", group="key"),
         flag("--add", "with key: let one more passphrase open it", group="key"),
         flag("--all", "with verify: read and check every blob, and look whether each checkpoint has all that it needs"),
+        flag("--strangers", "with verify: list the objects that nobody with the key put there"),
         flag("--forgotten", "with gc: remove what this machine pushed and its own gc has forgotten since"),
         DRY_RUN._replace(help="with gc: show what would be removed, and what is kept and why"), YES, JSON,
-        ), ("[--json]", "add [OPTIONS] URL", "key (--show | --add)", "verify [--all] [--json]", "gc [--forgotten] [-n] [-y] [--json]",
-            "remove [-y]"),
+        ), ("[--json]", "add [OPTIONS] URL", "key (--show | --add)", "verify [--all] [--strangers] [--json]",
+            "gc [--forgotten] [-n] [-y] [--json]", "remove [-y]"),
         more="All that is pushed is encrypted. It cannot be read without the key. gc removes what a machine pushed, if its last push "
         "is older than remote.keep (default: forever). It also puts this machine's small pieces together. With --forgotten this machine "
         "pushes anew what its store has, and what it pushed before is removed.",

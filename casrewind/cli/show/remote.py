@@ -95,6 +95,7 @@ def verified_shape(found: "VerifiedRemote", url: str, *, everything: bool) -> Sh
             for chain in found.chains
         ],
         "problems": list(found.problems),
+        "strangers": list(found.strangers),
         "size": found.size,
         "requests": found.requests,
     }
