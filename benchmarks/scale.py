@@ -329,9 +329,11 @@ class ManyChains:
         from casrewind.remote.chain import open_piece
         from casrewind.remote.objects import Objects
         from casrewind.remote.remote_config import key_of
-        from casrewind.remote.seal import Keys
+        from casrewind.remote.seal import Keys, identity_of_head
 
-        self._objects, self._keys = Objects(self.url), Keys(key_of(self.owner.environ["CASREWIND_REMOTE_KEY"], "the environment"))
+        self._objects = Objects(self.url)
+        master = key_of(self.owner.environ["CASREWIND_REMOTE_KEY"], "the environment")
+        self._keys = Keys(master, identity_of_head(self._objects.get("casrewind")))
         info = next(one for one in self._objects.list() if "/" in one.name)
         reader = open_piece(self._objects, self._keys, info.name, info.size)
         self._blobs, self._records = list(reader.blobs({blob.digest for blob in reader.table.blobs})), reader.records()
@@ -339,7 +341,7 @@ class ManyChains:
     def add(self):
         """One more chain."""
         from casrewind.model import checkpoint as checkpoints
-        from casrewind.remote.chain import piece_name
+        from casrewind.remote.piece_names import piece_name
         from casrewind.remote.piece import FIRST, PieceBuilder
         from casrewind.store import ledger
 

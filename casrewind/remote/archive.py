@@ -20,7 +20,7 @@ from .remote_config import Remote, RemoteConfig
 from .seal import Keys, check_head, remote_head
 from .sync_state import StateFiles, SyncState
 
-SEALED, PLAIN = b"casrewind export 1 sealed\n", b"casrewind export 1 plain\n"
+SEALED, PLAIN = b"casrewind export 2 sealed\n", b"casrewind export 2 plain\n"
 """The first bytes of a stream. A plain one is sealed with a key of zeros, so everybody can read it."""
 PLAIN_KEY = bytes(32)
 _ENTRY = struct.Struct("<HQ")  # bytes of the name, bytes of the object
@@ -122,14 +122,15 @@ def export(
 ) -> Pushed:
     """Write checkpoints as a stream, all or only these. `master` None: everybody can read it. `config` is that of the project's
     remote: its settings count, and the reader sees the same machine. Raises StoreDamaged, OSError."""
-    keys = Keys(PLAIN_KEY if master is None else master)
+    master_or_plain = PLAIN_KEY if master is None else master
     stream.write(PLAIN if master is None else SEALED)
     chain = digests.of(b"casrewind export" + context.root.key + machine_name().encode())[:16].hex()
     with tempfile.TemporaryDirectory(prefix="casrewind-export-") as place:
         files = StateFiles(place)
         files.save(SyncState(chain=chain))
         writer = StreamWriter(stream)
-        writer.put_new(HEAD, remote_head(keys, bytes.fromhex(chain)))
+        writer.put_new(HEAD, remote_head(master_or_plain, bytes.fromhex(chain)))
+        keys = Keys(master_or_plain, bytes.fromhex(chain))
         return push(context, Remote(config or RemoteConfig("the export", machine_name()), writer, keys, files), points=points)
 
 
@@ -141,11 +142,11 @@ def import_stream(context: Context, stream: BinaryIO, master: bytes | None, conf
         raise errors.RemoteError("this is not an export of casrewind, or one of a later version", "give the output of casrewind export")
     if head != PLAIN and master is None:
         raise errors.RemoteError("the export needs its key", "set CASREWIND_REMOTE_KEY, or give --key-file FILE")
-    keys = Keys(PLAIN_KEY if head == PLAIN or master is None else master)
+    master = PLAIN_KEY if head == PLAIN or master is None else master
     with tempfile.TemporaryFile(prefix="casrewind-import-") as copy, tempfile.TemporaryDirectory(prefix="casrewind-import-") as place:
         objects = StreamReader(stream, copy)
         try:
-            check_head(keys, objects.get(HEAD), "the export")
+            keys = Keys(master, check_head(master, objects.get(HEAD), "the export"))
         except ObjectGone:
             raise _cut_short_error() from None
         return pull(context, Remote(config or RemoteConfig("the export", machine_name()), objects, keys, StateFiles(place)))

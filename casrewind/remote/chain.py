@@ -6,7 +6,6 @@ to a chain if it opens under its name, and names the MAC of the piece before it.
 it hid comes back. The first place where no piece goes on ends what is read of a chain, and is named.
 """
 
-import re
 import struct
 from bisect import bisect_right
 from collections import OrderedDict
@@ -17,17 +16,14 @@ from itertools import islice
 from .._typing import TYPE_CHECKING, NamedTuple
 from ..store.reachability import HOLDS
 from .objects import ObjectGone
-from .piece import CONTAINER, CONTENT, FIRST, PieceDamaged, PieceForeign, PieceGone, PieceReader
+from .piece import CONTAINER, CONTENT, FIRST, PieceReader
+from .piece_errors import PieceDamaged, PieceForeign, PieceGone
+from .piece_names import LAST_NUMBER, PieceInfo, all_pieces_of, holds_of, piece_name, without_replaced
 from .remote_config import ObjectStore
 
 if TYPE_CHECKING:
-    from .objects import ObjectInfo
     from .seal import Keys
 
-_NAME = re.compile(r"([0-9a-f]{32})/(\d{10})-(\d{10})")
-_HOLD = re.compile(r"([0-9a-f]{32})/hold-([0-9a-f]{32})")
-LAST_NUMBER = 10**10 - 1
-"""The highest number that a piece may have."""
 _ROWS = struct.Struct("32s")
 _AHEAD = 128
 """Pieces whose ends are read at once."""
@@ -39,58 +35,6 @@ _LISTS = 3
 """How often a reader lists a chain again, because a piece was replaced while it read."""
 _LOOSE = 8
 """Pieces that open and do not go on, after which the search for the next one ends."""
-
-
-def piece_name(chain: str, number: int) -> str:
-    """The name of the piece with one number."""
-    return f"{chain}/{number:010}-{number:010}"
-
-
-class PieceInfo(NamedTuple):
-    """A piece in a list of the remote: the numbers of its first and last push, its name, its bytes, when it was put, by the server,
-    and the server's tag of its contents."""
-
-    first: int
-    last: int
-    name: str
-    size: int
-    modified_ns: int
-    etag: str = ""
-
-
-def all_pieces_of(listed: "Iterable[ObjectInfo]") -> dict[str, list[PieceInfo]]:
-    """{chain: what has the name of a piece} of a list of all objects."""
-    found: dict[str, list[PieceInfo]] = {}
-    for info in listed:
-        match = _NAME.fullmatch(info.name)
-        if match is not None and 1 <= int(match[2]) <= int(match[3]):
-            piece = PieceInfo(int(match[2]), int(match[3]), info.name, info.size, info.modified_ns, info.etag)
-            found.setdefault(match[1], []).append(piece)
-    return found
-
-
-def holds_of(listed: "Iterable[ObjectInfo]") -> dict[str, dict[str, int]]:
-    """{chain: {chain whose blobs it uses: when it said so}} of a list of all objects. A time is the server's, in ns."""
-    found: dict[str, dict[str, int]] = {}
-    for info in listed:
-        match = _HOLD.fullmatch(info.name)
-        if match is not None:
-            found.setdefault(match[1], {})[match[2]] = info.modified_ns
-    return found
-
-
-def hold_name(chain: str, other: str) -> str:
-    """The name of the object that says that a chain uses blobs of another one."""
-    return f"{chain}/hold-{other}"
-
-
-def without_replaced(pieces: Iterable[PieceInfo]) -> list[PieceInfo]:
-    """The pieces of a chain in order, without those whose name is within that of a longer one: a roll-up replaces them."""
-    kept: list[PieceInfo] = []
-    for piece in sorted(pieces, key=lambda one: (one.first, -one.last)):
-        if not kept or piece.last > kept[-1].last:
-            kept.append(piece)
-    return kept
 
 
 def open_piece(objects: ObjectStore, keys: "Keys", name: str, size: int) -> PieceReader:

@@ -25,10 +25,11 @@ from ..store import ledger
 from ..store.store import Store
 from ..worktree import root as roots
 from . import remote_config as configs
-from .chain import ChainReader, all_pieces_of, hold_name
+from .chain import ChainReader
 from .collect import empty_piece
 from .connect import AskPassphrase, find_key, read_head
 from .objects import Objects
+from .piece_names import all_pieces_of, hold_name
 from .pull import Arriving, ChainRecords, chains_listed, decode_point, key_here, read_chain, store_arriving
 from .remote_config import Remote, RemoteConfig
 from .seal import Keys, check_head
@@ -74,9 +75,9 @@ def clone(
     head = read_head(objects)
     if head is None:
         raise errors.RemoteError(f"there is no casrewind remote at {wanted.url}", "check the URL; casrewind remote add URL makes one")
-    master, _ = find_key(objects, configs.key_from(environ, file=key_file, command=wanted.key_command), ask)
-    identity = check_head(Keys(master), head, wanted.url)
-    remote = Remote(wanted, objects, Keys(master), _ReadOnlyState())
+    master, _ = find_key(objects, head, configs.key_from(environ, file=key_file, command=wanted.key_command), ask)
+    identity = check_head(master, head, wanted.url)
+    remote = Remote(wanted, objects, Keys(master, identity), _ReadOnlyState())
     found, point = _choose_checkpoint(remote, reference)
     context, was_there = _open_new_project(directory, settings)
     try:
@@ -126,7 +127,7 @@ def _hold_blobs_for_new_chain(remote: Remote, other: str) -> str:
     objects, chain = remote.objects, os.urandom(16).hex()
     name = hold_name(chain, other)
     with suppress(errors.RemoteError):  # a reader without the right to write may make a clone, too
-        objects.put_new(name, empty_piece(remote.keys, name))
+        objects.put_new(name, empty_piece(remote.keys, name, machine=remote.config.machine))
         listed = objects.list(other)
         newest = ChainReader(objects, remote.keys, all_pieces_of(listed).get(other, [])).open_newest()
         is_going = any(info.name.startswith(f"{other}/dead-") for info in listed)

@@ -6,7 +6,7 @@ would go on with the chain there, and no reader would look at it. So a piece is 
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
@@ -14,17 +14,10 @@ from .. import errors, heap
 from .._typing import TYPE_CHECKING, NamedTuple
 from ..messages import plural
 from ..model import digest as digests
-from .chain import (
-    ChainReader,
-    PieceInfo,
-    all_pieces_of,
-    find_piece,
-    look_behind_stranger,
-    open_piece,
-    piece_name,
-    without_replaced,
-)
-from .piece import FIRST, PieceBuilder, PieceDamaged, PieceReader
+from .chain import ChainReader, find_piece, look_behind_stranger, open_piece
+from .piece import FIRST, MOST_EMPTY, PieceBuilder, PieceReader
+from .piece_errors import PieceDamaged
+from .piece_names import PieceInfo, all_pieces_of, piece_name, without_replaced
 from .remote_config import Remote
 from .seal import Keys
 
@@ -181,9 +174,9 @@ def _mac_of_equal_roll_up(remote: Remote, name: str, rows: set[bytes]) -> bytes:
 
 def _empty_what_was_replaced(remote: Remote, listed: Sequence[PieceInfo], pieces: Sequence[PieceInfo]) -> None:
     """Empty the pieces that a roll-up has, if an earlier roll-up was cut. Raises RemoteError."""
-    kept, empty = {piece.name for piece in pieces}, size_of_empty(remote.keys)
+    kept = {piece.name for piece in pieces}
     for late in listed:
-        if late.name in kept or late.size <= empty:
+        if late.name in kept or late.size <= MOST_EMPTY:
             continue
         whole = next((piece for piece in pieces if piece.first <= late.first and late.last <= piece.last), None)
         if whole is None:  # it is behind a damaged one
@@ -197,22 +190,21 @@ def _empty_what_was_replaced(remote: Remote, listed: Sequence[PieceInfo], pieces
             _replace_by_empty_or_raise(remote, {late.name: reader.mac})
 
 
-def empty_piece(keys: Keys, name: str, rolled_up: bytes = b"") -> bytes:
-    """The bytes of a piece that holds nothing: the end of a chain, or with the MAC of the roll-up one that was replaced."""
-    return PieceBuilder(keys).finish(name, FIRST, bytes(16), "", rolled_up)[0]
+def empty_piece(
+    keys: Keys, name: str, rolled_up: bytes = b"", *, machine: str = "", end: int = 0, gone: Collection[bytes] = ()
+) -> bytes:
+    """The bytes of a piece that holds nothing: with the MAC of the roll-up one that was replaced, with `end` the end of a chain or a piece
+    that was emptied then (see `Table`), otherwise a sign, which has the name of the machine that puts it."""
+    return PieceBuilder(keys).finish(name, FIRST, bytes(16), machine, rolled_up, end, gone)[0]
 
 
-def size_of_empty(keys: Keys) -> int:
-    """More bytes than an empty piece has, and fewer than any other."""
-    return len(empty_piece(keys, piece_name("0" * 32, 1), FIRST)) + 32
 
-
-def end_chain(remote: Remote, chain: str, number: int) -> bool:
-    """Put an empty piece behind the last one of a chain. A store cannot go on with the chain then: its next push begins a new one.
-    Returns False if the chain has another piece with this number."""
+def end_chain(remote: Remote, chain: str, number: int, why: int, gone: Collection[bytes] = ()) -> bool:
+    """Put the end behind the last piece of a chain, with the reason. A store cannot go on with the chain then: its next push begins a new
+    one. `gone`: of a purge, the digests of `Table`. Returns False if the chain has another piece with this number."""
     for _ in range(_TRIES):
         name = piece_name(chain, number)
-        if remote.objects.put_new(name, empty_piece(remote.keys, name)):
+        if remote.objects.put_new(name, empty_piece(remote.keys, name, machine=remote.config.machine, end=why, gone=gone)):
             return True
         try:
             found = find_piece(remote.objects, remote.keys, chain, number)
@@ -232,21 +224,21 @@ def about_to_empty(remote: Remote, chains: Mapping[str, int]) -> Iterator["list[
     marks = [f"{chain}/dead-{collector}-{last:010}" for chain, last in chains.items()]
     try:
         for name in marks:
-            remote.objects.put_new(name, empty_piece(remote.keys, name))
+            remote.objects.put_new(name, empty_piece(remote.keys, name, machine=remote.config.machine))
         yield remote.objects.list() if marks else []
     finally:
         with suppress(errors.RemoteError):  # what stays keeps others from a new hold, and harms nothing else
             remote.objects.delete(marks)
 
 
-def replace_by_empty(remote: Remote, names: Mapping[str, bytes]) -> dict[str, errors.RemoteError]:
-    """Replace the pieces {name: MAC of the roll-up that has what they had, b"" for none} by empty ones, eight at a time. Returns why
-    some could not be replaced."""
+def replace_by_empty(remote: Remote, names: Mapping[str, bytes], end: int = 0) -> dict[str, errors.RemoteError]:
+    """Replace the pieces {name: MAC of the roll-up that has what they had, b"" for none} by empty ones, eight at a time. `end`: why their
+    chain has ended. Returns why some could not be replaced."""
     failed: dict[str, errors.RemoteError] = {}
 
     def empty(name: str) -> None:
         try:
-            remote.objects.replace(name, empty_piece(remote.keys, name, names[name]))
+            remote.objects.replace(name, empty_piece(remote.keys, name, names[name], end=end))
         except errors.RemoteError as error:
             failed[name] = error
 

@@ -15,7 +15,7 @@ from ..store.store import Store
 from . import remote_config as configs
 from .objects import ObjectGone, Objects
 from .remote_config import ObjectStore, RemoteConfig
-from .seal import Keys, Unsealed, check_head, lock_key, new_master, remote_head, unlock_key
+from .seal import Unsealed, check_head, identity_of_head, lock_key, new_master, remote_head, unlock_key
 
 HEAD = "casrewind"
 """The name of the object that says what a remote is."""
@@ -45,8 +45,9 @@ def read_head(objects: ObjectStore) -> bytes | None:
         return None
 
 
-def find_key(objects: Objects, given: bytes | None, ask: AskPassphrase | None) -> tuple[bytes, bool]:
-    """Returns (the key of a remote that is there, True if a passphrase opened it). Raises RemoteError."""
+def find_key(objects: Objects, head: bytes, given: bytes | None, ask: AskPassphrase | None) -> tuple[bytes, bool]:
+    """Returns (the key of a remote with this head, True if a passphrase opened it). Raises RemoteError."""
+    identity = identity_of_head(head, objects.url)
     if given is not None:
         return given, False
     locked = objects.list(KEYS)
@@ -54,7 +55,7 @@ def find_key(objects: Objects, given: bytes | None, ask: AskPassphrase | None) -
         passphrase = ask(False)
         for info in locked if passphrase else ():
             with suppress(Unsealed):
-                return unlock_key(objects.get(info.name), passphrase), True
+                return unlock_key(objects.get(info.name), passphrase, identity), True
         raise errors.RemoteError("this passphrase opens no key of the remote", "try again, or give the key with --key-file FILE")
     raise errors.RemoteError(
         f"{objects.url} needs its key",
@@ -77,23 +78,23 @@ def add(store: Store, wanted: RemoteConfig, environ: Mapping[str, str], *, key_f
         master, identity = given or new_master(), os.urandom(16)
         passphrase = ask(True) if given is None and ask is not None else ""
         if passphrase:
-            _store_locked_key(objects, master, passphrase)
+            _store_locked_key(objects, master, passphrase, identity)
             has_passphrase = True
-        is_new = objects.put_new(HEAD, remote_head(Keys(master), identity))
+        is_new = objects.put_new(HEAD, remote_head(master, identity))
         if not is_new:
             raise errors.RemoteError(f"another machine has just made the remote {wanted.url}", "add it again, with that machine's key")
     else:
         is_new = False
-        master, has_passphrase = find_key(objects, given, ask)
-        identity = check_head(Keys(master), head, wanted.url)
+        master, has_passphrase = find_key(objects, head, given, ask)
+        identity = check_head(master, head, wanted.url)
     directory = configs.write(store, identity, wanted, None if wanted.key_command else master)
     return Added(is_new, has_passphrase, directory)
 
 
-def add_passphrase(config: RemoteConfig, master: bytes, passphrase: str) -> None:
-    """Let one more passphrase open the remote's key. Raises RemoteError."""
-    _store_locked_key(Objects(config.url, config.options), master, passphrase)
+def add_passphrase(directory: str, config: RemoteConfig, master: bytes, passphrase: str) -> None:
+    """Let one more passphrase open the key of the remote in this directory of the store. Raises RemoteError."""
+    _store_locked_key(Objects(config.url, config.options), master, passphrase, configs.identity_of(directory))
 
 
-def _store_locked_key(objects: ObjectStore, master: bytes, passphrase: str) -> None:
-    objects.put_new(KEYS + os.urandom(8).hex(), lock_key(master, passphrase))
+def _store_locked_key(objects: ObjectStore, master: bytes, passphrase: str, identity: bytes) -> None:
+    objects.put_new(KEYS + os.urandom(8).hex(), lock_key(master, passphrase, identity))

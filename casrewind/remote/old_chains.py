@@ -13,9 +13,11 @@ from .._typing import NamedTuple
 from ..model import history
 from ..ops.context import Context
 from ..store import ledger
-from .chain import ChainReader, PieceInfo, all_pieces_of, holds_of
-from .collect import about_to_empty, check_right_to_delete, end_chain, replace_by_empty, size_of_empty
-from .piece import PieceDamaged
+from .chain import ChainReader
+from .collect import about_to_empty, check_right_to_delete, end_chain, replace_by_empty
+from .piece import MOST_EMPTY, REMOVED
+from .piece_errors import PieceDamaged
+from .piece_names import PieceInfo, all_pieces_of, holds_of
 from .pull import decode_point, read_chain
 from .remote_config import Remote
 from .sync_state import ReadChain
@@ -76,28 +78,24 @@ def find_old(remote: Remote, keep: float) -> list[OldChain]:
 
     All times are the server's: no clock of a machine counts. The newest chain of all is never old. Raises RemoteError.
     """
-    state, listed, empty = remote.files.state, remote.objects.list(), size_of_empty(remote.keys)
+    state, listed = remote.files.state, remote.objects.list()
     every, holds = all_pieces_of(listed), holds_of(listed)
     held = {chain for others in holds.values() for chain in others}
     newest = {chain: max(others.values()) for chain, others in holds.items()}
     chains = {chain: left for chain, pieces in every.items() if (left := remote.files.strangers.without(pieces))}
     for chain, pieces in chains.items():
-        newest[chain] = max(newest.get(chain, 0), *(one.modified_ns for one in pieces if one.size > empty), 0)
+        newest[chain] = max(newest.get(chain, 0), *(one.modified_ns for one in pieces if one.size > MOST_EMPTY), 0)
     limit = max(newest.values(), default=0) - int(keep * 1e9)
     found = []
     for chain in sorted(newest, key=lambda one: (newest[one], one)):
         pieces = chains.get(chain, [])
         if chain == state.chain or chain in state.ended or not newest[chain]:
             continue
-        if newest[chain] < limit or (pieces and max(pieces, key=_by_end).size <= empty and _has_ended(remote, pieces)):
+        if newest[chain] < limit or (any(piece.size <= MOST_EMPTY for piece in pieces) and _has_ended(remote, pieces)):
             one = _describe_old_chain(remote, chain, pieces) if pieces else OldChain(chain, "a clone that never pushed", 0, 0, 0, 0)
             size = sum(piece.size for piece in every.get(chain, ()))
             found.append(one._replace(size=size, newest_ns=newest[chain], kept="a clone uses it" if chain in held else one.kept))
     return found
-
-
-def _by_end(piece: PieceInfo) -> int:
-    return piece.last
 
 
 def _has_ended(remote: Remote, pieces: Sequence[PieceInfo]) -> bool:
@@ -150,18 +148,18 @@ def remove(remote: Remote, chains: Sequence[OldChain]) -> Removed:
     before anything is written. What was begun is completed by the next removal."""
     for one in chains[:1]:
         check_right_to_delete(remote, one.chain)
-    gone, spared, left, empty = list[OldChain](), list[OldChain](), list[str](), size_of_empty(remote.keys)
+    gone, spared, left = list[OldChain](), list[OldChain](), list[str]()
     with about_to_empty(remote, {one.chain: one.last for one in chains}) as listed:
         every, held = all_pieces_of(listed), {chain for others in holds_of(listed).values() for chain in others}
         for one in chains:
             last, is_ended = _number_of_newest(remote, every.get(one.chain, ()))
             if one.chain in held:
                 spared.append(one._replace(kept="a clone uses it"))
-            elif last != one.last or not (is_ended or end_chain(remote, one.chain, last + 1)):
+            elif last != one.last or not (is_ended or end_chain(remote, one.chain, last + 1, REMOVED)):
                 spared.append(one._replace(kept="its machine has just pushed"))
             else:
-                full = [piece.name for piece in every.get(one.chain, ()) if piece.size > empty]
-                left += replace_by_empty(remote, dict.fromkeys(full, b""))
+                full = [piece.name for piece in every.get(one.chain, ()) if piece.size > MOST_EMPTY]
+                left += replace_by_empty(remote, dict.fromkeys(full, b""), REMOVED)
                 remote.objects.delete([info.name for info in listed if info.name.startswith(f"{one.chain}/hold-")])
                 gone.append(one)
     return Removed(tuple(gone), tuple(spared), tuple(left))

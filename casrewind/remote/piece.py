@@ -12,20 +12,29 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 
 from .. import errors
-from .._typing import NamedTuple
 from ..model import tlv
 from ..store import ledger, packs
 from . import seal
+from .piece_errors import PieceDamaged, PieceForeign, PieceNewer, PieceOfNewerKey
+from .piece_table import BlobRows, Frame, PieceBlob, Table
 
-MAGIC = b"CRR1"
+MAGIC = b"CRR2"
+_BEGIN = struct.Struct("<4sI")  # magic, number of the master key
+_KEY_NUMBER = 1
 _END = struct.Struct("<32sI4s")  # MAC, length of the sealed table, magic
 _FRAME = struct.Struct("<IIIB")  # bytes compressed, bytes plain, number of blobs, use
 _RECORD = struct.Struct("<BQI")  # kind, sequence number, length of the payload
 _LENGTH = struct.Struct("<I")
 _DIGEST = 32
 _PER_BLOB = _DIGEST + _LENGTH.size  # bytes of a blob in the table
-_TABLE_NUMBER = (1 << 32) - 1
-_FRAMES, _DIGESTS, _LENGTHS, _BEFORE, _PUSH, _MACHINE, _VERSION, _ROLLED_UP = range(1, 9)
+_PADDING_NUMBER, _TABLE_NUMBER = (1 << 32) - 2, (1 << 32) - 1
+_FRAMES, _DIGESTS, _LENGTHS, _BEFORE, _PUSH, _MACHINE, _VERSION, _ROLLED_UP, _END_REASON, _GONE = range(1, 11)
+_TABLE_STEP = 256
+GONE_SIZE = 16
+"""Bytes of a digest in `Table.gone`."""
+
+PURGED, REMOVED, ANEW = 1, 2, 3
+"""Why a chain has ended."""
 
 CONTENT, CONTAINER, _RECORDS = range(3)
 """The uses of a frame and of its blobs. A container names other blobs, see store/reachability.py."""
@@ -41,6 +50,7 @@ MOST_TABLE = 32 << 20
 MOST_RECORDS = 256 << 20
 """Maximum plain bytes of a table, and of all records of a piece."""
 MOST_FRAMES = 1 << 16
+_STEP, _STEPS_TO = 4096, 1 << 16
 TAIL = 1 << 16
 """Bytes at the end of a piece that are read first. They hold the table of nearly every piece."""
 _READER = 4096
@@ -49,95 +59,10 @@ _NEAR = 1 << 20
 """Frames that are closer than this many bytes are read at once."""
 _MOST_READ = 16 << 20
 """No more than this many bytes are read at once, but for a longer frame."""
+MOST_EMPTY = _STEP - 1
+"""More bytes than an emptied piece has, and fewer than any piece with frames."""
 FIRST = bytes(32)
 """The MAC before the first piece of a chain."""
-
-
-class PieceDamaged(errors.RemoteError):
-    """A piece does not have the bytes that its machine wrote, or cannot be read for another reason. `state` says which."""
-
-    state = "is damaged or cut"
-
-
-class PieceForeign(PieceDamaged):
-    """What has the name of a piece neither begins nor ends as one: no piece of casrewind was put there."""
-
-
-class PieceNewer(PieceDamaged):
-    """A piece of a later format."""
-
-    state = "was written by a newer casrewind: upgrade casrewind"
-
-
-class PieceGone(PieceDamaged):
-    """A piece that was deleted since it was listed."""
-
-    state = "was deleted just now: pull again"
-
-
-class PieceBlob(NamedTuple):
-    """A blob of a piece: its use, the number of its frame, its place in the plain bytes of the frame."""
-
-    digest: bytes
-    use: int
-    frame: int
-    offset: int
-    length: int
-
-
-class Frame(NamedTuple):
-    """Bytes of a frame in three states: in the piece, compressed, plain."""
-
-    sealed: int
-    stored: int
-    plain: int
-
-
-class BlobRows:
-    """The blobs in a table, in order. They are decoded one at a time, because there may be half a million."""
-
-    def __init__(self, frames: Sequence[tuple[int, int]], digests: bytes, lengths: bytes) -> None:
-        """`frames` are (use, number of blobs)."""
-        self._frames, self._digests, self._lengths = frames, digests, lengths
-
-    def __len__(self) -> int:
-        return len(self._lengths) // _LENGTH.size
-
-    @property
-    def table_bytes(self) -> int:
-        """Bytes that the blobs take in the table."""
-        return len(self._digests) + len(self._lengths)
-
-    def digests_of(self, use: int) -> bytes:
-        """The digests of the blobs with one use, 32 bytes each. Frames are in the order of their uses."""
-        start, end = (sum(count for other, count in self._frames if other < most) for most in (use, use + 1))
-        return self._digests[start * _DIGEST : end * _DIGEST]
-
-    def __iter__(self) -> Iterator[PieceBlob]:
-        lengths = _LENGTH.iter_unpack(self._lengths)
-        position = 0
-        for frame, (use, count) in enumerate(self._frames):
-            offset = 0
-            for _ in range(count):
-                (length,) = next(lengths)
-                yield PieceBlob(self._digests[position : position + _DIGEST], use, frame, offset, length)
-                offset += length
-                position += _DIGEST
-
-
-class Table(NamedTuple):
-    """The table of a piece. `records` is the number of the first frame with records, -1 without any: all frames from
-    there on have records. `before` is the MAC of the piece before, `push` the id of the push, `version` casrewind's.
-    `rolled_up`: in a roll-up the MAC of the last piece that it replaces, in a piece that was emptied then the MAC of the roll-up."""
-
-    frames: tuple[Frame, ...]
-    blobs: BlobRows
-    records: int
-    before: bytes
-    push: bytes
-    machine: str
-    version: str
-    rolled_up: bytes = b""
 
 
 class _FrameWriter:
@@ -196,7 +121,9 @@ class PieceBuilder:
             self._writers[_RECORDS].add(part)
             self.size += len(part)
 
-    def finish(self, name: str, before: bytes, push: bytes, machine: str, rolled_up: bytes = b"") -> tuple[bytes, bytes]:
+    def finish(
+        self, name: str, before: bytes, push: bytes, machine: str, rolled_up: bytes = b"", end: int = 0, gone: Collection[bytes] = ()
+    ) -> tuple[bytes, bytes]:
         """The bytes of the object `name`, and its MAC. The others are those of `Table`. Nothing may be added afterwards."""
         if not _is_plain_text(machine):
             raise errors.RemoteError(f"{machine!r} is no name for a machine", "use letters, digits and - _ . /")
@@ -209,15 +136,34 @@ class PieceBuilder:
             writer.frames = []
         values: tuple[tlv.Value, ...] = (
             rows, b"".join(self._digests.values()), b"".join(self._lengths.values()), before, push, machine, _own_version(),
-            *((rolled_up,) if rolled_up else ()),
         )  # fmt: skip
-        parts.append(packs.compress_together([tlv.encode(enumerate(values, start=_FRAMES))]))
+        fields = [*enumerate(values, start=_FRAMES), *([(_ROLLED_UP, rolled_up)] if rolled_up else [])]
+        fields += [(_END_REASON, end)] if end else []
+        fields += [(_GONE, b"".join(sorted(gone)))] if gone else []
+        table = packs.compress_together([tlv.encode(fields)])
+        table = _LENGTH.pack(len(table)) + table
+        table += bytes(-len(table) % _TABLE_STEP)
+        frames = sum(len(part) + seal.OVERHEAD for part in parts)
+        parts += [bytes(_padding_of(frames, len(table) + seal.OVERHEAD)), table]
         mac = self._keys.mac(parts)
         box = self._keys.box(mac, name)
-        for number, part in enumerate(parts[:-1]):
+        for number, part in enumerate(parts[:-2]):
             parts[number] = box.seal(number, part)
-        parts[-1] = box.seal(_TABLE_NUMBER, parts[-1])
-        return b"".join((MAGIC, *parts, _END.pack(mac, len(parts[-1]), MAGIC))), mac
+        parts[-2:] = box.seal(_PADDING_NUMBER, parts[-2]), box.seal(_TABLE_NUMBER, parts[-1])
+        return b"".join((_BEGIN.pack(MAGIC, _KEY_NUMBER), *parts, _END.pack(mac, len(parts[-1]), MAGIC))), mac
+
+
+def _padding_of(frames: int, table: int) -> int:
+    """Bytes of the padding of a piece whose sealed frames and table have so many bytes. Without frames there is none.
+
+    Steps below 64 KiB, above it Padme (Nikitin et al., Reducing Metadata Leakage from Encrypted Files and Communication with PURBs)."""
+    size = _BEGIN.size + frames + seal.OVERHEAD + table + _END.size
+    if not frames:
+        return 0
+    if size <= _STEPS_TO:
+        return -size % _STEP
+    exponent = size.bit_length() - 1
+    return -size % (1 << (exponent - exponent.bit_length()))
 
 
 def _own_version() -> str:
@@ -245,14 +191,15 @@ def _decode_blob_rows(rows: Sequence[tuple[int, int, int, int]], digests: bytes,
     return BlobRows([(use, count) for _, _, count, use in rows], digests, lengths)
 
 
-def _decode_table(data: bytes, room: int) -> Table:
-    """The table in these bytes. Raises ValueError if it is not one of a piece with `room` bytes for frames, ManifestCorrupt
-    if it is not a record."""
+def _decode_table(data: bytes, room: int, table: int) -> Table:
+    """The table in these bytes. Raises ValueError if it is not one of a piece with `room` bytes for frames and padding and `table` bytes
+    for its sealed table, ManifestCorrupt if it is not a record."""
     fields = tlv.Fields(data, "table")
     encoded = fields.required_bytes(_FRAMES)
     if len(encoded) % _FRAME.size or len(encoded) > MOST_FRAMES * _FRAME.size:
         raise ValueError("its table has frames that no push makes")
-    if sum(stored + seal.OVERHEAD for stored, _, _, _ in _FRAME.iter_unpack(encoded)) != room:
+    sealed = sum(stored + seal.OVERHEAD for stored, _, _, _ in _FRAME.iter_unpack(encoded))
+    if sealed + _padding_of(sealed, table) + seal.OVERHEAD != room:
         raise ValueError("its table names other bytes than it has")
     rows: list[tuple[int, int, int, int]] = list(_FRAME.iter_unpack(encoded))
     blobs = _decode_blob_rows(rows, fields.bytes_or_empty(_DIGESTS), fields.bytes_or_empty(_LENGTHS))
@@ -270,7 +217,15 @@ def _decode_table(data: bytes, room: int) -> Table:
         machine,
         version,
         fields.bytes_or_empty(_ROLLED_UP, len(FIRST)),
+        fields.number(_END_REASON),
+        _decode_gone(fields.bytes_or_empty(_GONE)),
     )
+
+
+def _decode_gone(data: bytes) -> frozenset[bytes]:
+    if len(data) % GONE_SIZE:
+        raise ValueError("its table has other digests than a purge writes")
+    return frozenset(data[at : at + GONE_SIZE] for at in range(0, len(data), GONE_SIZE))
 
 
 def reseal(keys: seal.Keys, data: bytes, name: str, other: str) -> bytes:
@@ -278,9 +233,10 @@ def reseal(keys: seal.Keys, data: bytes, name: str, other: str) -> bytes:
     reader = PieceReader(keys, name, len(data), lambda start, end: data[start:end])
     old, new = keys.box(reader.mac, name), keys.box(reader.mac, other)
     sizes = [frame.sealed for frame in reader.table.frames]
-    numbers = [*range(len(sizes)), _TABLE_NUMBER]
-    sizes.append(len(data) - len(MAGIC) - _END.size - sum(sizes))
-    parts, start = [MAGIC], len(MAGIC)
+    numbers = [*range(len(sizes)), _PADDING_NUMBER, _TABLE_NUMBER]
+    _, table, _ = _END.unpack(data[-_END.size :])
+    sizes += [len(data) - _BEGIN.size - _END.size - table - sum(sizes), table]
+    parts, start = [data[: _BEGIN.size]], _BEGIN.size
     for number, size in zip(numbers, sizes, strict=True):
         parts.append(new.seal(number, old.open(number, data[start : start + size])))
         start += size
@@ -294,7 +250,7 @@ class PieceReader:
         """`read` gives the bytes from an offset to another one. Reads the table. Raises PieceNewer, too."""
         self._name, self._read, self._size = name, read, size
         self._tail, self._tail_start = b"", size
-        if size < len(MAGIC) + _END.size:
+        if size < _BEGIN.size + _END.size:
             raise self._damage_or_foreign_error("it is cut")
         start = max(0, size - TAIL)
         self._tail, self._tail_start = self._bytes_of_range(start, size), start
@@ -304,19 +260,23 @@ class PieceReader:
             raise self._damage_or_foreign_error("it does not end as a piece")
         self._check_magic(magic)
         if not start:
-            self._check_magic(self._tail[: len(MAGIC)])
+            self._check_begin(self._tail)
         end = size - _END.size
-        if length > min(MOST_TABLE, end - len(MAGIC)):
+        if length > min(MOST_TABLE, end - _BEGIN.size):
             raise self._damage_error("its table is longer than it may be")
         self._box = keys.box(self.mac, name)
-        table = self._unseal(_TABLE_NUMBER, self._bytes_of_range(end - length, end), MOST_TABLE)
+        self._table_size = length
+        table = self._open_table(end - length, end)
         try:
-            self.table = _decode_table(table, end - length - len(MAGIC))
+            self.table = _decode_table(table, end - length - _BEGIN.size, length)
         except (errors.ManifestCorrupt, ValueError) as error:
             raise self._damage_error(str(error) if isinstance(error, ValueError) else "its table cannot be decoded") from error
-        self._starts = [len(MAGIC)]
+        self._starts = [_BEGIN.size]
         for frame in self.table.frames:
             self._starts.append(self._starts[-1] + frame.sealed)
+        self._is_padding_sound = False
+        if self._starts[-1] >= self._tail_start:
+            self.check_padding()
         self._tail = self._tail[: max(0, self._starts[-1] - self._tail_start)]  # the table is decoded
 
     def _damage_error(self, why: str) -> PieceDamaged:
@@ -336,6 +296,29 @@ class PieceReader:
         if magic != MAGIC:
             raise self._damage_error("it does not begin and end as a piece")
 
+    def _check_begin(self, data: bytes) -> None:
+        """Check the first bytes of the piece."""
+        magic, key = _BEGIN.unpack_from(data)
+        self._check_magic(magic)
+        if key != _KEY_NUMBER:
+            raise PieceOfNewerKey(f"the piece {self._name} of the remote is sealed with a newer key", "ask for that key")
+
+    def _open_table(self, start: int, end: int) -> bytes:
+        """The plain bytes of the table between these places."""
+        try:
+            part = self._box.open(_TABLE_NUMBER, self._bytes_of_range(start, end))
+        except seal.Unsealed:
+            if self._tail_start:  # another key may be named at the beginning
+                self._check_begin(self._bytes_of_range(0, _BEGIN.size))
+            raise self._damage_error("the key does not open it") from None
+        length = _LENGTH.unpack_from(part)[0] if len(part) >= _LENGTH.size else 0
+        if length > len(part) - _LENGTH.size:
+            raise self._damage_error("its table is cut")
+        try:
+            return packs.decompress(part[_LENGTH.size : _LENGTH.size + length], MOST_TABLE)
+        except errors.BlobCorrupt as error:
+            raise self._damage_error(str(error)) from error
+
     def _bytes_of_range(self, start: int, end: int) -> bytes:
         """These bytes of the piece, without a request for those of its tail."""
         middle = max(start, self._tail_start)
@@ -346,11 +329,15 @@ class PieceReader:
             raise self._damage_error("it is cut")
         return data
 
-    def _unseal(self, number: int, sealed: bytes, most: int, length: int | None = None) -> bytes:
+    def _unseal_part(self, number: int, sealed: bytes) -> bytes:
         try:
-            return packs.decompress(self._box.open(number, sealed), most, length)
+            return self._box.open(number, sealed)
         except seal.Unsealed:
             raise self._damage_error("the key does not open it") from None
+
+    def _unseal(self, number: int, sealed: bytes, length: int) -> bytes:
+        try:
+            return packs.decompress(self._unseal_part(number, sealed), length, length)
         except errors.BlobCorrupt as error:
             raise self._damage_error(str(error)) from error
 
@@ -360,11 +347,11 @@ class PieceReader:
             start = self._starts[group[0]] if group[0] else 0
             data = self._bytes_of_range(start, self._starts[group[-1] + 1])
             if not start:
-                self._check_magic(data[: len(MAGIC)])
+                self._check_begin(data)
             for number in group:
                 frame = self.table.frames[number]
                 first = self._starts[number] - start
-                yield number, self._unseal(number, data[first : first + frame.sealed], frame.plain, frame.plain)
+                yield number, self._unseal(number, data[first : first + frame.sealed], frame.plain)
 
     def _groups_to_read_at_once(self, numbers: Iterable[int]) -> Iterator[list[int]]:
         group: list[int] = []
@@ -388,8 +375,8 @@ class PieceReader:
 
     @property
     def is_end(self) -> bool:
-        """True for a piece that holds nothing: its chain has ended, and its other pieces are emptied."""
-        return not self.table.frames and self.table.before == FIRST and not self.table.rolled_up
+        """True for the end of a chain, and for the pieces that were emptied then."""
+        return not self.table.frames and self.table.end > 0
 
     @property
     def is_replaced(self) -> bool:
@@ -421,6 +408,15 @@ class PieceReader:
                     raise self._damage_error("a record is longer than its frame")
                 found.append((kind, seq, data[start:position]))
         return found
+
+    def check_padding(self) -> None:
+        """Check the bytes that hold nothing. Those among the first bytes that are read are checked at once. Raises PieceDamaged."""
+        if not self._is_padding_sound:
+            start, end = self._starts[-1], self._size - _END.size - self._table_size
+            data = self._bytes_of_range(start, end) if start >= self._tail_start else self._read(start, end)
+            if any(self._unseal_part(_PADDING_NUMBER, data)):
+                raise self._damage_error("its padding holds something")
+            self._is_padding_sound = True
 
     def every_blob(self) -> Iterator[tuple[bytes, int, bytes]]:
         """Yield (digest, use, data) of every blob. They are not hashed here."""

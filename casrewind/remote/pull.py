@@ -21,8 +21,10 @@ from ..ops.context import Context
 from ..store import ledger
 from ..store.reachability import HOLDS, Marker
 from ..store.writer import StoreWriter
-from .chain import ChainReader, PieceInfo, all_pieces_of, damage_in_words
-from .piece import CONTAINER, CONTENT, PieceDamaged
+from .chain import ChainReader, damage_in_words
+from .piece import CONTAINER, CONTENT
+from .piece_errors import PieceDamaged
+from .piece_names import PieceInfo, all_pieces_of
 from .remote_config import ObjectStore, Remote
 from .sync_state import ReadChain, StateFiles
 

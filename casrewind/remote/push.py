@@ -23,11 +23,13 @@ from ..store.push_notes import PushNotes
 from ..store.reachability import HOLDS, Marker
 from ..store.store import LedgerPosition
 from . import collect
-from .chain import all_pieces_of, find_piece, holds_of, look_behind_stranger, piece_name
+from .chain import find_piece, look_behind_stranger
 from .collect import about_to_empty, end_chain, replace_by_empty
-from .piece import CONTAINER, CONTENT, PieceBuilder, PieceDamaged, reseal
+from .piece import ANEW, CONTAINER, CONTENT, GONE_SIZE, PURGED, PieceBuilder, reseal
+from .piece_errors import PieceDamaged
+from .piece_names import all_pieces_of, holds_of, piece_name
 from .remote_config import Remote, RemoteConfig, find
-from .sync_state import ReadChain, StateFiles
+from .sync_state import EndedChain, ReadChain, StateFiles
 
 MOST = 16 << 20
 """Bytes of plain data in a piece. One PUT has one piece, and a push needs the memory of one."""
@@ -36,7 +38,7 @@ KINDS = (*ledger.MARKS, ledger.SESSION, ledger.ADOPT)
 """The kinds of records that are sent besides checkpoints."""
 COPIED = "this store was copied from another machine: it goes on as a machine of its own"
 BLOCKED = "somebody put objects where this machine's next pieces belong: it goes on in a new chain"
-PURGED = "after the purge everything is pushed anew, and what was pushed before it is emptied"
+AFTER_PURGE = "after the purge everything is pushed anew, and what was pushed before it is emptied"
 
 Item = tuple[int, int, bytes]
 """A record: its kind, its sequence number in the store of its machine, its payload."""
@@ -170,8 +172,9 @@ class _Push:
         if anew or files.is_purged():
             self._count_piece_begun_before()
             state, last = files.state, files.state.next - 1
-            files.save(state._replace(chain="", ended=state.ended | ({state.chain: last} if last else {})))
-            notes += [PURGED] if last and files.is_purged() else []
+            ended = EndedChain(last, *((PURGED, files.digests_of_purged()) if files.is_purged() else (ANEW, b"")))
+            files.save(state._replace(chain="", ended=state.ended | ({state.chain: ended} if last else {})))
+            notes += [AFTER_PURGE] if last and files.is_purged() else []
         if not files.state.chain:
             files.begin_chain()
             files.end_purge()
@@ -407,11 +410,12 @@ class _Push:
 
         No name becomes free: a store that was copied from this one before its last pushes would go on with the chain there."""
         left: list[str] = []
-        for chain, last in self._files.state.ended.items():
-            if not end_chain(self._remote, chain, last + 1):  # a copied store has gone on with the chain: it is that store's now
+        for chain, ended in self._files.state.ended.items():
+            gone = [ended.gone[at : at + GONE_SIZE] for at in range(0, len(ended.gone), GONE_SIZE)]
+            if not end_chain(self._remote, chain, ended.last + 1, ended.why, gone):  # a copied store has gone on with it, and has it now
                 left += [info.name for info in self._remote.objects.list(chain)]
             else:
-                failed = self._empty_unless_held(chain, last, notes)
+                failed = self._empty_unless_held(chain, ended, notes)
                 if failed:
                     left += failed
                     continue  # the next push tries again
@@ -419,16 +423,16 @@ class _Push:
             self._files.save(state._replace(ended={one: number for one, number in state.ended.items() if one != chain}))
         return tuple(left)
 
-    def _empty_unless_held(self, chain: str, last: int, notes: list[str]) -> list[str]:
+    def _empty_unless_held(self, chain: str, ended: EndedChain, notes: list[str]) -> list[str]:
         """Empty a chain that has ended, unless a clone uses it. Returns the objects that were not replaced."""
-        with about_to_empty(self._remote, {chain: last}) as listed:
-            full = [piece.name for piece in all_pieces_of(listed).get(chain, ()) if piece.last <= last]
+        with about_to_empty(self._remote, {chain: ended.last}) as listed:
+            full = [piece.name for piece in all_pieces_of(listed).get(chain, ()) if piece.last <= ended.last]
             known, holds = self._files.state.chains, holds_of(listed)
             users = [known.get(one, ReadChain()).machine or one[:8] for one, used in holds.items() if chain in used]
             if users:
                 notes.append(f"what was pushed before is still used by {', '.join(users)}: after a purge, purge and push there, too")
                 return full
-            failed = [*replace_by_empty(self._remote, dict.fromkeys(full, b""))]
+            failed = [*replace_by_empty(self._remote, dict.fromkeys(full, b""), ended.why)]
             if not failed:
                 self._remote.objects.delete([info.name for info in listed if info.name.startswith(f"{chain}/hold-")])
             return failed

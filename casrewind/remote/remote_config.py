@@ -173,6 +173,11 @@ def key(directory: str, config: RemoteConfig, environ: Mapping[str, str]) -> byt
         ) from error
 
 
+def identity_of(directory: str) -> bytes:
+    """The id of the remote whose directory in a store this is."""
+    return bytes.fromhex(os.path.basename(directory))
+
+
 def open_remote(store: Store, environ: Mapping[str, str], *, patience: float = 10.0) -> Remote:
     """Open a store's remote. Sends no request. `patience`: seconds during which a failed request is tried again. Raises RemoteError."""
     from .objects import Objects
@@ -180,5 +185,5 @@ def open_remote(store: Store, environ: Mapping[str, str], *, patience: float = 1
     from .sync_state import StateFiles
 
     directory, config = need(store)
-    keys = Keys(key(directory, config, environ))
+    keys = Keys(key(directory, config, environ), identity_of(directory))
     return Remote(config, Objects(config.url, config.options, patience=patience), keys, StateFiles(directory))

@@ -22,11 +22,13 @@ OVERHEAD = 16
 """Bytes by which sealed data is longer."""
 HEAD_NAME = "casrewind"
 """The name of the object that says what the remote is."""
-VERSION = 1
+VERSION = 2
 _HEAD = b"casrewind remote "
 _IDENTITY = 16
 _CHECK = 16
-_KEY_MAGIC = b"CRK1"
+_KEY_MAGIC = b"CRK2"
+_CONTEXT = "casrewind remote 2: "
+_SHORT = 16
 _SALT = 16
 
 
@@ -73,14 +75,16 @@ class Box:
 
 
 class Keys:
-    """What a master key is used for."""
+    """What a master key is used for on one remote."""
 
-    def __init__(self, master: bytes) -> None:
-        """`master` has 32 bytes."""
+    def __init__(self, master: bytes, identity: bytes) -> None:
+        """`master` has 32 bytes. `identity` is the id of the remote, 16 bytes: two remotes with one key share nothing else."""
         if len(master) != KEY:
             raise errors.RemoteError(f"a remote's key has {KEY} bytes, not {len(master)}", "check the key")
-        self._macs = digests.derived_key("casrewind remote 1: the MAC of an object", master)
-        self._objects = digests.derived_key("casrewind remote 1: the key of an object", master)
+        self._macs, self._objects, self._digests = (
+            digests.derived_key(_CONTEXT + purpose, master + identity)
+            for purpose in ("the MAC of an object", "the key of an object", "the digest of purged content")
+        )
 
     def mac(self, parts: Iterable[bytes]) -> bytes:
         """The MAC of an object, from all its parts before they are sealed."""
@@ -91,34 +95,53 @@ class Keys:
         return Box(_keyed_digest_of_parts(self._objects, (mac, tlv.text(name))))
 
 
+    def digest_of_purged(self, digest: bytes) -> bytes:
+        """What the end of a chain says of a purged blob, 16 bytes: only who has the key can compare it with a known content."""
+        return _keyed_digest_of_parts(self._digests, (digest,))[:_SHORT]
+
+
 def _with_check_bytes(body: bytes) -> bytes:
     """The bytes with a check at their end. It distinguishes damage from a wrong key, and protects from nothing."""
     return body + digests.of(body)[:_CHECK]
 
 
-def remote_head(keys: Keys, identity: bytes) -> bytes:
-    """The object `casrewind` of a new remote with this id (16 random bytes)."""
+def remote_head(master: bytes, identity: bytes) -> bytes:
+    """The object `casrewind` of a new remote with this key and this id (16 random bytes)."""
+    keys = Keys(master, identity)
     plain = _HEAD + b"%d\n" % VERSION + identity
     return _with_check_bytes(plain + keys.box(keys.mac((plain,)), HEAD_NAME).seal(0, b""))
 
 
-def check_head(keys: Keys, data: bytes, remote: str = "the remote") -> bytes:
-    """The remote's id from its object `casrewind`. Raises RemoteError if it has another key or format, or is damaged.
-    `remote` names the remote in the error."""
+def identity_of_head(data: bytes, remote: str = "the remote") -> bytes:
+    """The remote's id from its object `casrewind`. Raises RemoteError if it has another format, or is damaged. `remote` names the remote
+    in the error."""
     line, _, rest = data.partition(b"\n")
     if not line.startswith(_HEAD):
         raise errors.RemoteError(f"{remote} is no remote of casrewind: its object {HEAD_NAME} has other bytes", "check the address")
     version = line[len(_HEAD) :]
     if version.isdigit() and len(version) < 10 and int(version) > VERSION:
         raise errors.RemoteError(f"{remote} was made by a newer casrewind", "upgrade casrewind")
+    if version == b"1":
+        raise errors.RemoteError(f"{remote} was made by a casrewind before its first release", "make a new remote, and push there")
     if version != b"%d" % VERSION or len(rest) != _IDENTITY + OVERHEAD + _CHECK or _with_check_bytes(data[:-_CHECK]) != data:
         raise errors.RemoteError(f"{remote} is damaged: its object {HEAD_NAME} is not what was written", "copy it from a backup")
-    identity, sealed = rest[:_IDENTITY], rest[_IDENTITY:-_CHECK]
+    return rest[:_IDENTITY]
+
+
+def check_head(master: bytes, data: bytes, remote: str = "the remote") -> bytes:
+    """As identity_of_head. Raises RemoteError, too, if the remote was made with another key."""
+    identity = identity_of_head(data, remote)
+    open_head(Keys(master, identity), data, remote)
+    return identity
+
+
+def open_head(keys: Keys, data: bytes, remote: str) -> None:
+    """Raises RemoteError if this sound object `casrewind` is not that of the remote with these keys."""
+    plain = data[: -OVERHEAD - _CHECK]
     try:
-        keys.box(keys.mac((line + b"\n" + identity,)), HEAD_NAME).open(0, sealed)
+        keys.box(keys.mac((plain,)), HEAD_NAME).open(0, data[len(plain) : -_CHECK])
     except Unsealed:
         raise errors.RemoteError(f"{remote} was made with another key") from None
-    return identity
 
 
 def _derive_passphrase_box(passphrase: str, salt: bytes) -> Box:
@@ -128,10 +151,10 @@ def _derive_passphrase_box(passphrase: str, salt: bytes) -> Box:
     return Box(Scrypt(salt, KEY, 1 << 16, 8, 1).derive(secret))
 
 
-def lock_key(master: bytes, passphrase: str) -> bytes:
-    """An object `keys/<id>`: the master key under a passphrase."""
+def lock_key(master: bytes, passphrase: str, identity: bytes) -> bytes:
+    """An object `keys/<id>`: the master key of the remote with this id, under a passphrase."""
     salt = os.urandom(_SALT)
-    return _with_check_bytes(_KEY_MAGIC + salt + _derive_passphrase_box(passphrase, salt).seal(0, master))
+    return _with_check_bytes(_KEY_MAGIC + salt + _derive_passphrase_box(passphrase, salt + identity).seal(0, master))
 
 
 def check_locked_key(data: bytes) -> None:
@@ -143,11 +166,12 @@ def check_locked_key(data: bytes) -> None:
         raise errors.RemoteError("a locked key of the remote is damaged", "use the key itself, or another passphrase")
 
 
-def unlock_key(data: bytes, passphrase: str) -> bytes:
-    """The master key in an object `keys/<id>`. Raises Unsealed for another passphrase, RemoteError for other bytes."""
+def unlock_key(data: bytes, passphrase: str, identity: bytes) -> bytes:
+    """The master key in an object `keys/<id>` of the remote with this id. Raises Unsealed for another passphrase, RemoteError for other
+    bytes."""
     check_locked_key(data)
     salt, sealed = data[4 : 4 + _SALT], data[4 + _SALT : -_CHECK]
     try:
-        return _derive_passphrase_box(passphrase, salt).open(0, sealed)
+        return _derive_passphrase_box(passphrase, salt + identity).open(0, sealed)
     except Unsealed:
         raise Unsealed("this passphrase does not open the remote's key", "try another passphrase") from None

@@ -12,7 +12,7 @@ from .. import fsio
 from ..messages import store_errors
 from ..model import digest as digests
 from ..model import tlv
-from .chain import PieceInfo
+from .piece_names import PieceInfo
 
 STRANGERS = "strangers"
 """The file with those that are known."""

@@ -21,7 +21,7 @@ from .strangers import Strangers
 STATE = "state"
 _ROW = 1 + digests.SIZE
 (_CHAIN, _NEXT, _MAC, _PENDING, _PENDING_MAC, _LEDGER, _END, _SEQ, _SENT_BYTES, _CHAINS, _ENDED, _TIME, _LEFT, _ROLLED_UP) = range(1, 15)
-_NAME, _MACHINE, _LAST, _LAST_MAC, _SEEN = range(1, 6)
+_NAME, _MACHINE, _LAST, _LAST_MAC, _SEEN, _WHY, _GONE = range(1, 8)
 
 
 class ReadChain(NamedTuple):
@@ -34,13 +34,22 @@ class ReadChain(NamedTuple):
     seen: int = 0
 
 
+class EndedChain(NamedTuple):
+    """An own chain that has ended, and is not emptied yet: the number of its newest piece, why it ended (`piece.PURGED` and others), and
+    after a purge what `Keys.digest_of_purged` gives for each purged blob, one after the other; b"" if the key was not at hand then."""
+
+    last: int
+    why: int
+    gone: bytes = b""
+
+
 class SyncState(NamedTuple):
     """How far a store has pushed and read.
 
     `chain` is the id of its own chain ("" = none yet), `next` the number of the next piece, `mac` that of the newest.
     `pending` is the number of a piece whose push was begun (0 = none), `pending_mac` its MAC. `position` is that of the last
     record in the ledger that was sent, `sent_bytes` the valid length of the file `sent`. `chains` has those of other
-    stores by id. `ended` has {id: number of the newest piece} of own chains that have ended, and are not emptied yet.
+    stores by id. `ended` has the own chains that have ended, and are not emptied yet, by id.
     `pushed_ns`: the time of the last push. `left`: the ids of checkpoints that could not be sent, because the store is damaged.
     `rolled_up`: the number of the newest piece when the last roll-up was tried.
     """
@@ -53,7 +62,7 @@ class SyncState(NamedTuple):
     position: LedgerPosition = LedgerPosition()
     sent_bytes: int = 0
     chains: dict[str, ReadChain] = {}  # noqa: RUF012 - never changed
-    ended: dict[str, int] = {}  # noqa: RUF012 - never changed
+    ended: dict[str, EndedChain] = {}  # noqa: RUF012 - never changed
     pushed_ns: int = 0
     left: tuple[str, ...] = ()
     rolled_up: int = 0
@@ -64,6 +73,9 @@ def encode(state: SyncState) -> bytes:
     chains = (
         tlv.encode(((_NAME, name), (_MACHINE, one.machine), (_LAST, one.last), (_LAST_MAC, one.mac), (_SEEN, one.seen)))
         for name, one in state.chains.items()
+    )
+    ended = (
+        tlv.encode(((_NAME, name), (_LAST, one.last), (_WHY, one.why), (_GONE, one.gone))) for name, one in state.ended.items()
     )
     body = tlv.encode(
         (
@@ -77,7 +89,7 @@ def encode(state: SyncState) -> bytes:
             (_SEQ, state.position.seq),
             (_SENT_BYTES, state.sent_bytes),
             (_CHAINS, tlv.encode_list(chains)),
-            (_ENDED, tlv.encode_list(tlv.encode(((_NAME, chain), (_LAST, last))) for chain, last in state.ended.items())),
+            (_ENDED, tlv.encode_list(ended)),
             (_TIME, state.pushed_ns),
             (_LEFT, tlv.encode_list(identity.encode() for identity in state.left)),
             (_ROLLED_UP, state.rolled_up),
@@ -106,7 +118,7 @@ def decode(data: bytes) -> SyncState:
         position=LedgerPosition(got.bytes_or_empty(_LEDGER), got.number(_END), got.number(_SEQ)),
         sent_bytes=got.number(_SENT_BYTES),
         chains=chains,
-        ended={one.text(_NAME): one.number(_LAST) for one in ended},
+        ended={one.text(_NAME): EndedChain(one.number(_LAST), one.number(_WHY), one.bytes_or_empty(_GONE)) for one in ended},
         pushed_ns=got.number(_TIME),
         left=tuple(item.decode("ascii", "replace") for item in tlv.decode_list(got.bytes_or_empty(_LEFT), "state of a remote")),
         rolled_up=got.number(_ROLLED_UP),
@@ -176,6 +188,12 @@ class StateFiles:
     def is_purged(self) -> bool:
         """True if a purge happened since the last push."""
         return os.path.lexists(os.path.join(self.directory, PURGED))
+
+    def digests_of_purged(self) -> bytes:
+        """What `Keys.digest_of_purged` gave for each blob of the purges since the last push; b"" if the key was not at hand then."""
+        with suppress(OSError):
+            return fsio.read_file(os.path.join(self.directory, PURGED))
+        return b""
 
     def end_purge(self) -> None:
         """Note that nothing of before the purge is in the own chain."""

@@ -16,12 +16,14 @@ from ..model.checkpoint import Checkpoint
 from ..ops.context import Context
 from ..store import ledger
 from ..store.reachability import HOLDS, Marker
-from .chain import ChainReader, PieceInfo, all_pieces_of, damage_in_words, missing_in_words
+from .chain import ChainReader, damage_in_words, missing_in_words
 from .connect import KEYS, read_head
-from .piece import CONTAINER, CONTENT, FIRST, PieceDamaged, PieceReader
+from .piece import CONTAINER, CONTENT, FIRST, PieceReader
+from .piece_errors import PieceDamaged
+from .piece_names import PieceInfo, all_pieces_of
 from .pull import decode_point
-from .remote_config import Remote
-from .seal import check_head, check_locked_key
+from .remote_config import Remote, identity_of
+from .seal import check_locked_key, identity_of_head, open_head
 
 _AT_ONCE = 64
 """Pieces of a chain that are opened at once."""
@@ -68,7 +70,9 @@ def verify_remote(context: Context, remote: Remote, *, read_blobs: bool = False)
     head = read_head(remote.objects)
     if head is None:
         raise errors.RemoteError(f"there is no casrewind remote at {remote.config.url}", "check the address")
-    check_head(remote.keys, head, remote.config.url)
+    if identity_of_head(head, remote.config.url) != identity_of(remote.files.directory):
+        raise errors.RemoteError(f"{remote.config.url} is another remote than the one that this project pushes to", "check the address")
+    open_head(remote.keys, head, remote.config.url)
     listed = remote.objects.list()
     problems = []
     for info in listed:
@@ -177,6 +181,8 @@ class _ChainCheck:
         for kind, _, payload in opened.records() if opened.table.records >= 0 else ():
             if kind == ledger.CHECKPOINT:
                 self._points.append(decode_point(payload))
+        if read_blobs:
+            opened.check_padding()
         for digest, use, data in opened.every_blob() if read_blobs else ():
             if digests.of(data) != digest:
                 raise PieceDamaged(f"its blob {digest.hex()[:16]} has another content than its digest says")

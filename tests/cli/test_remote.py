@@ -120,7 +120,7 @@ def test_export_and_import_carry_a_checkpoint_in_a_stream(sandbox, laptop, tmp_p
         done = subprocess.run(line, env=sandbox.environment, capture_output=True, check=True)
         assert without_numbers(done.stderr.decode()) == f"exported 1 checkpoint (SIZE), {how}\n"
         (tmp_path / name).write_bytes(done.stdout)
-    assert (tmp_path / "plain").read_bytes().startswith(b"casrewind export 1 plain\n")
+    assert (tmp_path / "plain").read_bytes().startswith(b"casrewind export 2 plain\n")
     assert b"app.py" not in (tmp_path / "sealed").read_bytes()
     said = without_numbers(laptop("import", str(tmp_path / "sealed"), code=0).out).splitlines()
     assert said[0].startswith("pulled 1 checkpoint of ")

@@ -7,8 +7,9 @@ import pytest
 
 from casrewind import errors
 from casrewind.model.retention import Limits
+from casrewind.remote.piece import MOST_EMPTY
 from casrewind.remote import old_chains
-from casrewind.remote.chain import all_pieces_of
+from casrewind.remote.piece_names import all_pieces_of
 from casrewind.remote.objects import Objects
 from support.machines import Machine, Requests, Stop, stopping, chains_of
 
@@ -112,7 +113,7 @@ def test_wherever_it_is_cut_nothing_is_lost_and_the_next_push_completes_it(tmp_p
         early = Machine.with_remote(tmp_path / f"b{number}", place, "early")
         assert not early.pull().problems and kept <= set(early.points()), "the new chain is whole before the old one goes"
         machine.push()
-        shown = {name for name, pieces in chains_of(Objects(place).list()).items() if max(piece.size for piece in pieces) > 250}
+        shown = {name for name, pieces in chains_of(Objects(place).list()).items() if max(piece.size for piece in pieces) > MOST_EMPTY}
         assert shown == {machine.chain()}, number
         late = Machine.with_remote(tmp_path / f"c{number}", place, "late")
         assert not late.pull().problems and set(late.points()) == kept and not late.problems()

@@ -7,8 +7,9 @@ from contextlib import suppress
 import pytest
 
 from casrewind import errors
+from casrewind.remote.piece import MOST_EMPTY
 from casrewind.remote import clone, objects, old_chains
-from casrewind.remote.chain import all_pieces_of, holds_of
+from casrewind.remote.piece_names import all_pieces_of, holds_of
 from casrewind.remote.objects import Objects
 from support.machines import Machine, Requests, Stop, stopping, chains_of
 
@@ -78,7 +79,7 @@ def test_a_chain_that_a_clone_uses_stays_and_goes_with_it(machine, tmp_path, url
     assert not holds_of(Objects(url).list())
     assert {one.chain for one in remove_old(other, which=lambda one: True).chains} == {chain}
     assert remove_old(other, which=lambda one: True) == ((), (), ())
-    assert {name for name, pieces in chains_of(Objects(url).list()).items() if max(piece.size for piece in pieces) > 250} == {other.chain()}
+    assert {name for name, pieces in chains_of(Objects(url).list()).items() if max(piece.size for piece in pieces) > MOST_EMPTY} == {other.chain()}
 
 
 def test_a_machine_whose_chain_was_removed_begins_anew_and_sends_everything(machine, tmp_path, url):
@@ -194,7 +195,7 @@ def test_a_clone_meanwhile_is_seen_or_sees_it(tmp_path, url, monkeypatch, inner)
             reader = Machine.with_remote(tmp_path / f"r{number}", place, "reader")
             reader.pull()
             assert reader.tree(edit.id) == laptops[0].tree(edit.id), number
-            is_there.add(max(piece.size for piece in chains_of(Objects(place).list())[source.chain()]) > 250)
+            is_there.add(max(piece.size for piece in chains_of(Objects(place).list())[source.chain()]) > MOST_EMPTY)
         if not happened:
             break
     assert number > 6 and is_there == {True, False}

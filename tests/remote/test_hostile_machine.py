@@ -12,15 +12,14 @@ from casrewind.model import checkpoint as checkpoints
 from casrewind.model import digest as digests
 from casrewind.model import history, rewind_record, tlv
 from casrewind.model.checkpoint import Circumstances
-from casrewind.remote.chain import piece_name
+from casrewind.remote.piece_names import piece_name
 from casrewind.remote.objects import Objects
 from casrewind.remote.piece import CONTAINER, CONTENT, FIRST, PieceBuilder
-from casrewind.remote.seal import Keys
 from casrewind.store import ledger
 from support import handmade_checkpoints as handmade
 from support.command_in_process import InProcess
 from support.handmade_points import DATA, DOMAIN, GOOD, checkpoint_record, point
-from support.machines import Machine
+from support.machines import Machine, keys_of
 
 def deep(levels):
     """Trees in trees, as blobs, the root last."""
@@ -87,7 +86,7 @@ def victim(tmp_path, url):
 
 def put(url, trees, records, chain="ab" * 16, name="sandbox-4"):
     """A sound piece with these blobs and records, the first of its chain."""
-    builder = PieceBuilder(Keys(b"k" * 32))
+    builder = PieceBuilder(keys_of(url))
     builder.add(digests.of(DATA), CONTENT, DATA)
     builder.add(digests.of(DOMAIN), CONTAINER, DOMAIN)
     for data in dict.fromkeys(trees):

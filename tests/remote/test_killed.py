@@ -8,8 +8,9 @@ import sys
 
 import pytest
 
+from casrewind.remote.piece import MOST_EMPTY
 from casrewind.remote import collect
-from casrewind.remote.chain import all_pieces_of
+from casrewind.remote.piece_names import all_pieces_of
 from casrewind.remote.objects import Objects
 from support.machines import KEY, Machine, chains_of
 from support.s3_server import S3Server
@@ -134,7 +135,7 @@ def test_each_kill_of_a_roll_up_leaves_a_remote_that_is_read_and_completed(tmp_p
             patch.setattr(collect, "EVERY", 1)
             machine.push()
         shown = [info for pieces in chains_of(Objects(url).list()).values() for info in pieces]
-        assert len(shown) < 6 and len([info for info in Objects(url).list() if info.size > 250]) == len(shown), "all others are empty"
+        assert len(shown) < 6 and len([info for info in Objects(url).list() if info.size > MOST_EMPTY]) == len(shown), "all others are empty"
         assert number < 60
     assert number > 8, "the piece, the list, the right, the pieces, the roll-up, and each that is emptied"
 
@@ -153,7 +154,7 @@ def test_each_kill_of_a_remote_gc_loses_nothing_and_the_next_one_completes_it(tm
         if was_killed:
             assert run(keeper, 99, when, "remote", "gc", "-y") == 0
         found = chains_of(Objects(url).list())
-        assert {chain for chain, pieces in found.items() if max(piece.size for piece in pieces) > 250} == {keeper.chain()}
+        assert {chain for chain, pieces in found.items() if max(piece.size for piece in pieces) > MOST_EMPTY} == {keeper.chain()}
         assert found.keys() >= chains, "no name becomes free"
         later = old.save({"a": b"later %d" % number})
         assert old.push().checkpoints == len(old.points()), "it begins anew"
@@ -181,7 +182,7 @@ def test_each_kill_of_a_push_after_a_purge_leaves_nothing_of_it_after_the_next_p
         was_killed = run(machine, number, when, "push") != 0
         assert not machine.push().left
         sizes = {chain: max(piece.size for piece in pieces) for chain, pieces in all_pieces_of(Objects(url).list()).items()}
-        assert machine.chain() != old and {chain for chain, size in sizes.items() if size > 250} == {machine.chain()}, number
+        assert machine.chain() != old and {chain for chain, size in sizes.items() if size > MOST_EMPTY} == {machine.chain()}, number
         taken = reader.pull()
         assert not taken.problems and {point.id for point in (*saved, last)} <= set(reader.points())
         assert reader.tree(last.id) == machine.tree(last.id) and not reader.problems() and not machine.problems()

@@ -23,7 +23,8 @@ EXAMPLES = {
     for name, lines, values in _BLOCK.findall(TEXT)
 }
 MASTER = bytes(range(32))
-KEYS = seal.Keys(MASTER)
+REMOTE = handmade.IDENTITY
+KEYS = seal.Keys(MASTER, REMOTE)
 PIECE, VALUES = EXAMPLES["piece"]
 
 
@@ -32,25 +33,25 @@ def reader():
 
 
 def test_the_page_has_all_examples():
-    assert EXAMPLES.keys() == {"head of a remote", "locked key", "piece", "table", "records", "roll-up", "replaced piece", "hold", "dead"}
+    assert EXAMPLES.keys() == {"head of a remote", "locked key", "piece", "table", "records", "roll-up", "replaced piece", "end", "hold", "dead"}
 
 
 def test_the_head_of_a_remote():
     data, values = EXAMPLES["head of a remote"]
-    assert seal.check_head(KEYS, data).hex() == values["id"] and values["version"] == str(seal.VERSION)
-    assert seal.remote_head(KEYS, bytes.fromhex(values["id"])) == data
+    assert seal.check_head(MASTER, data).hex() == values["id"] == REMOTE.hex() and values["version"] == str(seal.VERSION)
+    assert seal.remote_head(MASTER, REMOTE) == data
     key = handmade.object_key(MASTER, handmade.mac_of(MASTER, [data[:35]]), "casrewind")
     assert handmade.opened(key, 0, data[35:51]) == b"" and digests.of(data[:51])[:16] == data[51:]
 
 
 def test_the_locked_key(monkeypatch):
     data, values = EXAMPLES["locked key"]
-    assert seal.unlock_key(data, values["passphrase"]) == MASTER == bytes.fromhex(values["master key"])
+    assert seal.unlock_key(data, values["passphrase"], REMOTE) == MASTER == bytes.fromhex(values["master key"])
     monkeypatch.setattr(seal.os, "urandom", lambda length: data[4 : 4 + length])
-    assert seal.lock_key(MASTER, values["passphrase"]) == data
+    assert seal.lock_key(MASTER, values["passphrase"], REMOTE) == data
     import hashlib
 
-    secret = hashlib.scrypt(values["passphrase"].encode(), salt=data[4:20], n=1 << 16, r=8, p=1, maxmem=1 << 27, dklen=32)
+    secret = hashlib.scrypt(values["passphrase"].encode(), salt=data[4:20] + REMOTE, n=1 << 16, r=8, p=1, maxmem=1 << 27, dklen=32)
     assert handmade.opened(secret, 0, data[20:68]) == MASTER and digests.of(data[:68])[:16] == data[68:]
 
 
@@ -116,20 +117,33 @@ def test_the_roll_up_and_a_piece_that_it_replaced(monkeypatch):
     assert opened.is_replaced and not opened.is_end and handmade.read_piece(MASTER, shown["name"], empty)[0][8] == found.mac
 
 
+def test_the_end_of_a_chain(monkeypatch):
+    from casrewind.remote import collect
+
+    data, values = EXAMPLES["end"]
+    opened = piece.PieceReader(KEYS, values["name"], len(data), lambda start, end: data[start:end])
+    assert (str(opened.table.end), opened.table.machine, values["reason"]) == ("1", values["machine"], "1 (purged)")
+    gone = [bytes.fromhex(values[f"gone {n}"]) for n in range(2)]
+    assert set(gone) == opened.table.gone == {KEYS.digest_of_purged(digests.of(one)) for one in (b"hello\n", b"world\n")}
+    monkeypatch.setattr(casrewind, "__version__", opened.table.version)
+    assert collect.empty_piece(KEYS, values["name"], machine=values["machine"], end=1, gone=gone) == data
+    assert handmade.read_piece(MASTER, values["name"], data)[0][9] == struct.pack("<Q", 1) and opened.is_end
+
+
 @pytest.mark.parametrize("kind", ["hold", "dead"])
 def test_a_hold_and_a_dead_are_empty_pieces(monkeypatch, kind):
-    from casrewind.remote import chain, collect
+    from casrewind.remote import collect, piece_names
 
     data, values = EXAMPLES[kind]
     assert handmade.read_piece(MASTER, values["name"], data)[1:] == ([], [])
     opened = piece.PieceReader(KEYS, values["name"], len(data), lambda start, end: data[start:end])
     monkeypatch.setattr(casrewind, "__version__", opened.table.version)
-    assert collect.empty_piece(KEYS, values["name"]) == data
-    assert not chain.all_pieces_of([objects.ObjectInfo(values["name"], len(data), 7)])
+    assert collect.empty_piece(KEYS, values["name"], machine=values["machine"]) == data and opened.table.machine == values["machine"]
+    assert not piece_names.all_pieces_of([objects.ObjectInfo(values["name"], len(data), 7)])
     if kind == "hold":
         own, _, other = values["name"].partition("/hold-")
-        assert chain.holds_of([objects.ObjectInfo(values["name"], len(data), 7)]) == {own: {other: 7}}
-        assert chain.hold_name(own, other) == values["name"]
+        assert piece_names.holds_of([objects.ObjectInfo(values["name"], len(data), 7)]) == {own: {other: 7}}
+        assert piece_names.hold_name(own, other) == values["name"]
 
 
 def test_the_vectors():
@@ -137,12 +151,16 @@ def test_the_vectors():
     mac = KEYS.mac([b"", b"ab", b"c"])
     key = handmade.object_key(MASTER, mac, VALUES["name"])
     assert {name: bytes.fromhex(value) for name, value in vectors.items()} == {
-        "key for MACs": digests.derived_key("casrewind remote 1: the MAC of an object", MASTER),
-        "key for objects": digests.derived_key("casrewind remote 1: the key of an object", MASTER),
+        "key for MACs": digests.derived_key("casrewind remote 2: the MAC of an object", MASTER + REMOTE),
+        "key for objects": digests.derived_key("casrewind remote 2: the key of an object", MASTER + REMOTE),
+        "key for digests": handmade.derived(MASTER, REMOTE, "the digest of purged content"),
         "MAC of the parts": mac,
         "key of the object with this MAC": key,
+        "purged `68656c6c6f0a`": KEYS.digest_of_purged(digests.of(b"hello\n")),
         "part 3, sealed": KEYS.box(mac, VALUES["name"]).seal(3, b"hello\n"),
     }
+    gone = handmade.keyed(handmade.derived(MASTER, REMOTE, "the digest of purged content"), [digests.of(b"hello\n")])
+    assert gone[:16].hex() == vectors["purged `68656c6c6f0a`"]
     assert handmade.sealed(key, 3, b"hello\n").hex() == vectors["part 3, sealed"]
 
 
@@ -154,7 +172,7 @@ def test_the_page_has_the_limits_of_the_code():
     assert f"At most {piece.MOST_FRAMES:,} frames" in TEXT and packs.MOST[packs.DOMAIN] == piece.MOST[piece.CONTAINER]
 
 
-@pytest.mark.parametrize("number", [piece._TABLE_NUMBER])
+@pytest.mark.parametrize("number", [piece._TABLE_NUMBER, piece._PADDING_NUMBER])
 def test_the_page_has_the_number_of_the_table(number):
     assert f"{number:,}" in TEXT
 
@@ -167,7 +185,7 @@ def test_the_page_has_the_fields_of_the_state():
     rows = {int(tag): name for tag, name in re.findall(r"^\| (\d+) \| ([a-z ]+) \|", part, re.MULTILINE)}
     position = sync_state.LedgerPosition(b"l" * 16, 7, 8)
     chains = {"c": sync_state.ReadChain("m", 3, b"n" * 32)}
-    data = sync_state.encode(sync_state.SyncState("own", 2, b"m" * 32, 4, b"p", position, 9, chains, {"old": 5}, 12, ("hurt",), 14))
+    data = sync_state.encode(sync_state.SyncState("own", 2, b"m" * 32, 4, b"p", position, 9, chains, {"old": sync_state.EndedChain(5, 1, b"gone")}, 12, ("hurt",), 14))
     assert digests.of(data[32:]) == data[:32]
     found = tlv.Fields(data[32:], "state")
     texts, numbers = {1: "own"}, {2: 2, 4: 4, 7: 7, 8: 8, 9: 9, 12: 12, 14: 14}
@@ -176,7 +194,7 @@ def test_the_page_has_the_fields_of_the_state():
     assert {tag: found.bytes_or_empty(tag) for tag in raw} == raw
     (one,), (ended,) = (tlv.decode_list(found.bytes_or_empty(tag), "list") for tag in (10, 11))
     one, ended = tlv.Fields(one, "chain"), tlv.Fields(ended, "ended")
-    assert (one.text(1), one.text(2), one.number(3), one.bytes_or_empty(4)) == ("c", "m", 3, b"n" * 32) and (ended.text(1), ended.number(3)) == ("old", 5)
+    assert (one.text(1), one.text(2), one.number(3), one.bytes_or_empty(4)) == ("c", "m", 3, b"n" * 32) and (ended.text(1), ended.number(3), ended.number(6), ended.bytes_or_empty(7)) == ("old", 5, 1, b"gone")
     assert tlv.decode_list(found.bytes_or_empty(13), "list") == [b"hurt"]
     assert rows.keys() == texts.keys() | numbers.keys() | raw.keys() | {10, 11, 13} and not found.has_any([15])
 
@@ -194,12 +212,12 @@ def test_an_export_is_what_the_page_says(tmp_path, master):
     with machine.open() as workspace:
         archive.export(workspace._context, stream, master, None, None)
     line, _, rest = stream.getvalue().partition(b"\n")
-    assert line == b"casrewind export 1 " + (b"sealed" if master else b"plain") and f'"{line.decode()}"' in TEXT
+    assert line == b"casrewind export 2 " + (b"sealed" if master else b"plain") and f'"{line.decode()}"' in TEXT
     objects = []
     while rest:
         name, size = struct.unpack("<HQ", rest[:10])
         objects.append((rest[10 : 10 + name].decode(), rest[10 + name : 10 + name + size]))
         rest = rest[10 + name + size :]
-    (head, _), (name, data) = objects
+    (head, first), (name, data) = objects
     assert head == "casrewind" and name.endswith("/0000000001-0000000001")
-    assert handmade.read_piece(master or bytes(32), name, data)[2][0] == b"the content"
+    assert handmade.read_piece(master or bytes(32), name, data, first[19:35])[2][0] == b"the content"

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from casrewind import errors
+from casrewind.remote.piece import MOST_EMPTY
 from casrewind.remote import collect
-from casrewind.remote.chain import all_pieces_of, open_piece
+from casrewind.remote.chain import open_piece
+from casrewind.remote.piece_names import all_pieces_of
 from casrewind.remote.objects import Objects
-from casrewind.remote.seal import Keys
-from support.machines import KEY, Machine, Requests, Stop, stopping, chains_of
+from support.machines import KEY, Machine, Requests, Stop, chains_of, keys_of, stopping
 
 EVERY = 3
 
@@ -69,8 +70,8 @@ def test_a_roll_up_has_all_that_its_pieces_had_and_their_names_stay_in_use(machi
     every = all_pieces_of(objects.list())[machine.chain()]
     assert {piece.name[33:] for piece in every} == {f"{n:010}-{n:010}" for n in range(1, EVERY + 1)} | {f"{1:010}-{EVERY:010}"}
     for piece in every:
-        opened = open_piece(objects, Keys(b"k" * 32), piece.name, piece.size)
-        assert opened.is_replaced == (piece.first == piece.last) and not opened.is_end and (piece.size < 250) == opened.is_replaced
+        opened = open_piece(objects, keys_of(machine.url), piece.name, piece.size)
+        assert opened.is_replaced == (piece.first == piece.last) and not opened.is_end and (piece.size <= MOST_EMPTY) == opened.is_replaced
     reader = Machine.with_remote(tmp_path / "two", machine.url, "laptop")
     taken = reader.pull()
     assert dict(taken.checkpoints) == {"sandbox-4": EVERY} and not taken.problems
@@ -202,7 +203,7 @@ def test_a_roll_up_that_was_cut_anywhere_is_completed_by_the_next_one(url, tmp_p
         saved += edit_and_push(machine, EVERY, EVERY)[0]
         shown = {piece.name for piece in chains_of(Objects(machine.url).list())[machine.chain()]}
         every = all_pieces_of(Objects(machine.url).list())[machine.chain()]
-        assert len(shown) <= 1 + EVERY and all(piece.size < 250 for piece in every if piece.name not in shown), "what was cut is completed"
+        assert len(shown) <= 1 + EVERY and all(piece.size <= MOST_EMPTY for piece in every if piece.name not in shown), "what was cut is completed"
         assert not reader.pull().problems
         assert_arrived(machine, reader, saved[-2:])
         if not was_cut:
@@ -247,7 +248,7 @@ def test_after_a_purge_the_roll_ups_are_emptied_too(machine, tmp_path):
         workspace.purge([b"secret"])
     assert not machine.push().left
     sizes = [piece.size for piece in all_pieces_of(Objects(machine.url).list())[old]]
-    assert len(sizes) == EVERY + 3 and max(sizes) < 250
+    assert len(sizes) == EVERY + 3 and max(sizes) <= MOST_EMPTY
     reader = Machine.with_remote(tmp_path / "two", machine.url, "laptop")
     taken = reader.pull()
     assert not taken.problems and dict(taken.checkpoints) == {"sandbox-4": EVERY + 2}

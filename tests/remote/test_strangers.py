@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from casrewind.remote.chain import LAST_NUMBER, piece_name
+from casrewind.remote.piece_names import LAST_NUMBER, piece_name
 from casrewind.remote.objects import Objects
+from casrewind.remote.piece import MOST_EMPTY
 from support.command_in_process import InProcess
 from support.machines import KEY, Machine, Requests, objects_in, stopping
 
@@ -157,7 +158,7 @@ def test_a_purge_is_not_stopped_by_a_stranger_at_the_number_of_the_end(machine, 
     done = machine.push()
     assert not done.left and machine.chain() != old
     sizes = [len(data) for name, data in objects_in(machine.url).items() if name.startswith(old)]
-    assert max(sizes) <= 300, "its pieces are emptied"
+    assert max(sizes) <= MOST_EMPTY, "its pieces are emptied"
     assert other.pull().checkpoints == {"sandbox-4": 1}
 
 

@@ -10,13 +10,14 @@ import pytest
 
 from casrewind.model import digest as digests
 from casrewind.remote import collect
-from casrewind.remote.chain import piece_name
+from casrewind.remote.piece_names import piece_name
 from casrewind.remote.objects import Objects
 from casrewind.remote.piece import CONTAINER, CONTENT, FIRST, PieceBuilder
-from casrewind.remote.seal import Keys, lock_key
+from casrewind.remote.seal import Keys, identity_of_head, lock_key
 from support import handmade_pieces
 from support.command_in_process import InProcess
 from support.handmade_points import DATA, DOMAIN, GOOD, checkpoint_record, point
+from support.machines import objects_in
 from support.output_schema import schema_faults
 from support.trees import plant
 
@@ -96,7 +97,7 @@ DAMAGES = {
     "half of it": (lambda data: data[: len(data) // 2], "piece 2 of sandbox-4 is damaged or cut"),
     "all of it": (lambda data: b"", "piece 2 of sandbox-4 is damaged or cut"),
     "a later format": (
-        lambda data: b"CRR2" + data[4:-4] + b"CRR2", "piece 2 of sandbox-4 was written by a newer casrewind: upgrade casrewind",
+        lambda data: b"CRR3" + data[4:-4] + b"CRR3", "piece 2 of sandbox-4 was written by a newer casrewind: upgrade casrewind",
     ),
 }  # fmt: skip
 
@@ -151,9 +152,13 @@ def test_the_end_of_a_chain_that_was_read_is_missed(remote):
     assert at("remote", "verify", code=3).err.splitlines()[1:] == ["casrewind: piece 1 of laptop is missing"]
 
 
+def identity_on(url):
+    return identity_of_head(objects_in(url)["casrewind"])
+
+
 def put_piece(url, blobs, records):
     """A piece of another machine, sealed with the right key."""
-    name, builder = piece_name(OTHER, 1), PieceBuilder(Keys(MASTER))
+    name, builder = piece_name(OTHER, 1), PieceBuilder(Keys(MASTER, identity_on(url)))
     for use, digest, data in sorted(blobs, key=lambda blob: blob[0]):
         builder.add(digest, use, data)
     builder.add_records(records)
@@ -179,7 +184,7 @@ def test_a_machine_that_lies(remote, url, content, words):
 def test_a_chain_of_a_newer_casrewind_stops_no_other(remote, url, tmp_path):
     at, place = remote
     name = piece_name(OTHER, 1)
-    Objects(url).put_new(name, handmade_pieces.piece_of(MASTER, name, [], b"of a later format", magic=b"CRR2"))
+    Objects(url).put_new(name, handmade_pieces.piece_of(MASTER, name, [], b"of a later format", magic=b"CRR3", identity=identity_on(url)))
     words = f"casrewind: piece 1 of {OTHER[:8]} was written by a newer casrewind: upgrade casrewind\n"
     found = at("remote", "verify", code=3)
     assert found.err == words and f"  {OTHER[:8]}: 0 checkpoints, " in found.out and "  sandbox-4: 3 checkpoints, " in found.out
@@ -200,7 +205,7 @@ def test_a_chain_that_a_purge_ended_is_sound(remote, tmp_path):
 
 def test_a_damaged_passphrase_and_a_head_that_is_gone(remote, url):
     at, place = remote
-    Objects(url).put_new("keys/0123456789abcdef", lock_key(MASTER, "right"))
+    Objects(url).put_new("keys/0123456789abcdef", lock_key(MASTER, "right", identity_on(url)))
     at("remote", "verify", code=0)
     change(place / "keys" / "0123456789abcdef", flipped(40))
     assert at("remote", "verify", code=3).err == "casrewind: keys/0123456789abcdef: a locked key of the remote is damaged\n"

@@ -6,9 +6,11 @@ from contextlib import contextmanager
 
 from casrewind.remote import clone, connect, remote_config
 from casrewind.remote.remote_config import RemoteConfig
-from casrewind.remote.chain import all_pieces_of, without_replaced
+from casrewind.remote.piece_names import all_pieces_of, without_replaced
+from casrewind.remote.objects import Objects
 from casrewind.remote.pull import pull
 from casrewind.remote.push import push
+from casrewind.remote.seal import Keys, identity_of_head
 from casrewind.settings import default_settings
 from casrewind.workspace import Workspace
 from support.trees import plant
@@ -136,6 +138,11 @@ class Machine:
     def problems(self):
         with self.open() as workspace:
             return workspace.verify().problems
+
+
+def keys_of(url):
+    """The keys of a remote that these machines made."""
+    return Keys(b"k" * 32, identity_of_head(Objects(url).get("casrewind")))
 
 
 def objects_in(url):

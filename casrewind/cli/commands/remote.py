@@ -110,7 +110,7 @@ def _print_key_or_add_passphrase(context: "Context", options: "ParsedOptions") -
         if not passphrase:
             print_line("nothing was changed")
             return OK
-        connect.add_passphrase(found, master, passphrase)
+        connect.add_passphrase(directory, found, master, passphrase)
         print_line(f"this passphrase opens {found.url} now; casrewind clone and remote add ask for it")
         return OK
     where = f"the command {found.key_command!r} prints it" if found.key_command else printable(os.path.join(directory, "key"))
