@@ -401,7 +401,7 @@ def _rewrite_ledger(context: Context, maintenance: Maintenance, found: LedgerRew
         return payload
 
     histories = {key: _with_new_plans(history, found) for key, history in context.store.histories().items()}
-    maintenance.rewrite_ledger_for_purge(convert, histories)
+    maintenance.rewrite_ledger_for_purge(convert, histories, found.gone)
 
 
 def _with_new_plans(history: History, found: LedgerRewrite) -> History:

@@ -209,6 +209,14 @@ class ChainReader:
         self.damaged.update(errors)
         self.pieces = without_replaced(one for one in self._listed if one not in self.damaged)
 
+    def every_table(self) -> Iterator[PieceReader]:
+        """Yield the reader of each piece of the chain, and of those of the chains whose blobs it uses, as far as they can be opened."""
+        if self._used is None:
+            self._used = self._find_used()
+        for piece in (*self.pieces, *self._used):
+            with suppress(PieceDamaged):
+                yield self.open_reader(piece)
+
     def _find_used(self) -> list[PieceInfo]:
         """The pieces of the chains whose blobs this one uses, and those of the chains that they use."""
         chains, found = [self._chain], list[PieceInfo]()

@@ -25,16 +25,13 @@ from ..store import ledger
 from ..store.store import Store
 from ..worktree import root as roots
 from . import remote_config as configs
-from .chain import ChainReader
-from .collect import empty_piece
 from .connect import AskPassphrase, find_key, read_head
 from .objects import Objects
-from .piece_names import all_pieces_of, hold_name
 from .pull import Arriving, ChainRecords, chains_listed, decode_point, key_here, read_chain, store_arriving
 from .remote_config import Remote, RemoteConfig
 from .seal import Keys, check_head
 from .strangers import Strangers
-from .sync_state import ReadChain, StateFiles, SyncState
+from .sync_state import BaseChain, ReadChain, StateFiles, SyncState
 
 
 class Cloned(NamedTuple):
@@ -84,25 +81,21 @@ def clone(
         arriving = _records_for_new_project(context, found, point, everything=everything)
         chosen = next(one for _, one in arriving.points if one.id == point.id)
 
-        rows, own_chain = bytearray(), ""
+        rows = bytearray()
 
         def write_files(kept: Sequence[Checkpoint]) -> None:
-            nonlocal own_chain
             if chosen not in kept:
                 raise errors.RemoteError(
                     f"the content of {chosen.id} is not complete on {wanted.url}", "casrewind clone URL DIR REF takes another checkpoint"
                 )
-            own_chain = _hold_blobs_for_new_chain(remote, found.chain)
             restore_to.materialise(context, chosen, context.root.path, from_worktree=False, is_published=False)
 
         kept, problems = store_arriving(context, found, arriving, write_files, rows)
         place = configs.write(context.store, identity, wanted, None if wanted.key_command else master)
         files = StateFiles(place)
         known = {found.chain: found.read} if everything else {}
-        if own_chain:
-            files.add_sent([bytes(rows)], SyncState(chain=own_chain, chains=known))
-        elif known:
-            files.save(SyncState(chains=known))
+        base = BaseChain(found.chain, found.read.last, found.read.mac)  # the first push looks whether it is still there
+        files.add_sent([bytes(rows)], SyncState(chain=os.urandom(16).hex(), chains=known, base=base))
         chat = None
         try:
             if any(one.cursor for one in kept):
@@ -116,25 +109,6 @@ def clone(
     close_context(context)
     said = (*found.problems, *problems)
     return Cloned(context.root.path, chosen, found.read.machine, chosen.files, len(kept), chat, said, len(remote.files.strangers.met))
-
-
-def _hold_blobs_for_new_chain(remote: Remote, other: str) -> str:
-    """Say on the remote that a new chain uses the blobs of another one: its pushes send only what is new. Returns the new chain's id,
-    "" if that is refused: then the first push sends everything.
-
-    First it says so, then it looks whether the other chain is about to be emptied, or was. Who empties does the same the other way
-    round (see old_chains.py)."""
-    objects, chain = remote.objects, os.urandom(16).hex()
-    name = hold_name(chain, other)
-    with suppress(errors.RemoteError):  # a reader without the right to write may make a clone, too
-        objects.put_new(name, empty_piece(remote.keys, name, machine=remote.config.machine))
-        listed = objects.list(other)
-        newest = ChainReader(objects, remote.keys, all_pieces_of(listed).get(other, [])).open_newest()
-        is_going = any(info.name.startswith(f"{other}/dead-") for info in listed)
-        if not is_going and newest is not None and not newest.is_end:
-            return chain
-        objects.delete([name])
-    return ""
 
 
 def _open_new_project(directory: str, settings: Settings) -> tuple[Context, bool]:

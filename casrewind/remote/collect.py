@@ -217,14 +217,16 @@ def end_chain(remote: Remote, chain: str, number: int, why: int, gone: Collectio
 
 
 @contextmanager
-def about_to_empty(remote: Remote, chains: Mapping[str, int]) -> Iterator["list[ObjectInfo]"]:
-    """Say on the remote that the chains {id: number of the last piece} are about to be emptied, while this lasts. Yields the objects of
-    the remote, listed afterwards: a chain with a hold among them is not emptied. Raises RemoteError."""
+def about_to_empty(
+    remote: Remote, chains: Mapping[str, int], why: int, gone: Collection[bytes] = ()
+) -> Iterator["list[ObjectInfo]"]:
+    """Say on the remote that the chains {id: number of the last piece} are about to be emptied, and why, while this lasts. Yields the
+    objects of the remote, listed afterwards: a chain with a hold among them is not emptied. Raises RemoteError."""
     collector = os.urandom(8).hex()
     marks = [f"{chain}/dead-{collector}-{last:010}" for chain, last in chains.items()]
     try:
         for name in marks:
-            remote.objects.put_new(name, empty_piece(remote.keys, name, machine=remote.config.machine))
+            remote.objects.put_new(name, empty_piece(remote.keys, name, machine=remote.config.machine, end=why, gone=gone))
         yield remote.objects.list() if marks else []
     finally:
         with suppress(errors.RemoteError):  # what stays keeps others from a new hold, and harms nothing else

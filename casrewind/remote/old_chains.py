@@ -9,10 +9,11 @@ empty piece behind its last one ends it first, so that the machine's next push f
 from collections.abc import Iterable, Sequence
 
 from .. import errors
-from .._typing import NamedTuple
+from .._typing import TYPE_CHECKING, NamedTuple
 from ..model import history
 from ..ops.context import Context
 from ..store import ledger
+from .base_chain import holders_of
 from .chain import ChainReader
 from .collect import about_to_empty, check_right_to_delete, end_chain, replace_by_empty
 from .piece import MOST_EMPTY, REMOVED
@@ -21,6 +22,9 @@ from .piece_names import PieceInfo, all_pieces_of, holds_of
 from .pull import decode_point, read_chain
 from .remote_config import Remote
 from .sync_state import ReadChain
+
+if TYPE_CHECKING:
+    from .objects import ObjectInfo
 
 
 class OldChain(NamedTuple):
@@ -67,9 +71,9 @@ def find_forgotten(context: Context, remote: Remote) -> ForgottenPushes | None:
     gone = made.keys() - context.store.identities()
     if not gone:
         return None
-    is_held = any(chain in others for others in holds_of(listed).values())
+    kept = why_held(remote, listed, chain)
     size = sum(piece.size for piece in all_pieces_of(listed)[chain])
-    return ForgottenPushes(len(gone), max(made[one] for one in gone), len(made) - len(gone), size, "a clone uses it" if is_held else "")
+    return ForgottenPushes(len(gone), max(made[one] for one in gone), len(made) - len(gone), size, kept)
 
 
 def find_old(remote: Remote, keep: float) -> list[OldChain]:
@@ -80,7 +84,6 @@ def find_old(remote: Remote, keep: float) -> list[OldChain]:
     """
     state, listed = remote.files.state, remote.objects.list()
     every, holds = all_pieces_of(listed), holds_of(listed)
-    held = {chain for others in holds.values() for chain in others}
     newest = {chain: max(others.values()) for chain, others in holds.items()}
     chains = {chain: left for chain, pieces in every.items() if (left := remote.files.strangers.without(pieces))}
     for chain, pieces in chains.items():
@@ -94,8 +97,14 @@ def find_old(remote: Remote, keep: float) -> list[OldChain]:
         if newest[chain] < limit or (any(piece.size <= MOST_EMPTY for piece in pieces) and _has_ended(remote, pieces)):
             one = _describe_old_chain(remote, chain, pieces) if pieces else OldChain(chain, "a clone that never pushed", 0, 0, 0, 0)
             size = sum(piece.size for piece in every.get(chain, ()))
-            found.append(one._replace(size=size, newest_ns=newest[chain], kept="a clone uses it" if chain in held else one.kept))
+            found.append(one._replace(size=size, newest_ns=newest[chain], kept=why_held(remote, listed, chain) or one.kept))
     return found
+
+
+def why_held(remote: Remote, listed: "list[ObjectInfo]", chain: str) -> str:
+    """That clones use a chain, with the names of their machines; "" if none does."""
+    users = holders_of(remote, listed, chain)
+    return f"a clone uses it ({', '.join(users.values())})" if users else ""
 
 
 def _has_ended(remote: Remote, pieces: Sequence[PieceInfo]) -> bool:
@@ -149,12 +158,12 @@ def remove(remote: Remote, chains: Sequence[OldChain]) -> Removed:
     for one in chains[:1]:
         check_right_to_delete(remote, one.chain)
     gone, spared, left = list[OldChain](), list[OldChain](), list[str]()
-    with about_to_empty(remote, {one.chain: one.last for one in chains}) as listed:
-        every, held = all_pieces_of(listed), {chain for others in holds_of(listed).values() for chain in others}
+    with about_to_empty(remote, {one.chain: one.last for one in chains}, REMOVED) as listed:
+        every = all_pieces_of(listed)
         for one in chains:
             last, is_ended = _number_of_newest(remote, every.get(one.chain, ()))
-            if one.chain in held:
-                spared.append(one._replace(kept="a clone uses it"))
+            if kept := why_held(remote, listed, one.chain):
+                spared.append(one._replace(kept=kept))
             elif last != one.last or not (is_ended or end_chain(remote, one.chain, last + 1, REMOVED)):
                 spared.append(one._replace(kept="its machine has just pushed"))
             else:

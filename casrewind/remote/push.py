@@ -7,7 +7,7 @@ push that was cut never leaves a tree without its content, and the next push con
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from .. import environment, errors, heap
@@ -23,13 +23,14 @@ from ..store.push_notes import PushNotes
 from ..store.reachability import HOLDS, Marker
 from ..store.store import LedgerPosition
 from . import collect
-from .chain import find_piece, look_behind_stranger
+from .base_chain import holders_of, rest_on_base
+from .chain import ChainReader, find_piece, look_behind_stranger
 from .collect import about_to_empty, end_chain, replace_by_empty
 from .piece import ANEW, CONTAINER, CONTENT, GONE_SIZE, PURGED, PieceBuilder, reseal
 from .piece_errors import PieceDamaged
-from .piece_names import all_pieces_of, holds_of, piece_name
+from .piece_names import all_pieces_of, piece_name
 from .remote_config import Remote, RemoteConfig, find
-from .sync_state import EndedChain, ReadChain, StateFiles
+from .sync_state import EndedChain, StateFiles
 
 MOST = 16 << 20
 """Bytes of plain data in a piece. One PUT has one piece, and a push needs the memory of one."""
@@ -72,13 +73,15 @@ class _Blocked(_Copied):
 
 
 def push(
-    context: Context, remote: Remote, *, dry_run: bool = False, points: Sequence[Checkpoint] | None = None, anew: bool = False
+    context: Context, remote: Remote, *, dry_run: bool = False, points: Sequence[Checkpoint] | None = None, anew: bool = False,
+    keep_purged: bool = False, purge_held: bool = False,
 ) -> Pushed:
     """Send all checkpoints of this store that were made here and are not on the remote yet, and their pins and labels.
 
     With `dry_run`, only counts. With `points`, sends these and nothing else. With `anew`, sends all of them again, into a new chain, and
     then empties what this store pushed before, unless a clone uses it. Raises StoreDamaged before that if the store is not intact: the
-    remote may have what is lost here. Raises RemoteError; then the next push continues.
+    remote may have what is lost here. Raises RemoteError; then the next push continues. Raises BasePurged if the first push of a clone
+    finds that its base was purged, unless `keep_purged`. With `purge_held` a purge empties what clones use, too.
     A checkpoint whose content cannot be read is left out, and tried again by the next push. Raises StoreBusy while another push or
     pull runs.
     """
@@ -91,13 +94,16 @@ def push(
         if dry_run:
             return pushing.count_what_would_be_sent()
         notes = pushing.settle_earlier_push(anew=anew)
+        pushing.settle_base(keep_purged=keep_purged)
         try:
             done = pushing.send_all_or_only(points)
         except _Copied as error:
-            remote.files.begin_chain()
+            remote.files.begin_chain_on_own()
             notes.append(error.note)
-            done = _Push(context, remote).send_all_or_only()
-        left = pushing.empty_ended_chains(notes)
+            pushing = _Push(context, remote)
+            pushing.settle_base(keep_purged=keep_purged)
+            done = pushing.send_all_or_only()
+        left = pushing.empty_ended_chains(notes, purge_held=purge_held)
         size, requests = remote.objects.sent_bytes, sum(remote.objects.requests.values())
         _note_success(context, remote)
         notes += _roll_up_if_many_pieces(remote) if points is None else []
@@ -172,7 +178,7 @@ class _Push:
         if anew or files.is_purged():
             self._count_piece_begun_before()
             state, last = files.state, files.state.next - 1
-            ended = EndedChain(last, *((PURGED, files.digests_of_purged()) if files.is_purged() else (ANEW, b"")))
+            ended = EndedChain(last, *((PURGED, self._digests_of_purged()) if files.is_purged() else (ANEW, b"")))
             files.save(state._replace(chain="", ended=state.ended | ({state.chain: ended} if last else {})))
             notes += [AFTER_PURGE] if last and files.is_purged() else []
         if not files.state.chain:
@@ -184,9 +190,26 @@ class _Push:
             except PieceDamaged:  # a stranger's object is there, so the piece is not
                 files.save(files.state._replace(pending=0, pending_mac=b""))
             except _Copied as error:
-                files.begin_chain()
+                files.begin_chain_on_own()
                 notes.append(error.note)
         return notes
+
+    def settle_base(self, *, keep_purged: bool) -> None:
+        """Before the first piece of a new chain that rests on another one: look whether it can. Otherwise everything is sent. The next
+        push looks again if no piece arrives. Raises BasePurged, RemoteError."""
+        files = self._files
+        base = files.state.base
+        if base is not None and not rest_on_base(self._context, self._remote, base, keep_purged=keep_purged):
+            files.begin_chain()
+
+    def _digests_of_purged(self) -> bytes:
+        """Of each blob that the own chain has and a purge has removed here since the last push, what the chain's end says of it."""
+        remote, is_purged = self._remote, self._files.purged_matcher()
+        listed = all_pieces_of(remote.objects.list(self._files.state.chain)).get(self._files.state.chain, [])
+        gone = set[bytes]()
+        for opened in ChainReader(remote.objects, remote.keys, listed).every_table():
+            gone |= {remote.keys.digest_of_purged(blob.digest) for blob in opened.table.blobs if is_purged(blob.digest)}
+        return b"".join(sorted(gone))
 
     def _count_piece_begun_before(self) -> None:
         """Before the chain ends: count the piece whose push was begun, if the remote has it."""
@@ -211,7 +234,7 @@ class _Push:
         records = piece.records() if piece.table.records >= 0 else []
         rows = [bytes((blob.use,)) + blob.digest for blob in piece.table.blobs if records or blob.use == CONTENT]
         position = LedgerPosition(b"", 0, max(seq for _, seq, _ in records)) if records else state.position
-        self._files.add_sent(rows, state._replace(next=number + 1, mac=mac, pending=0, pending_mac=b"", position=position))
+        self._files.add_sent(rows, state._replace(next=number + 1, mac=mac, pending=0, pending_mac=b"", position=position, base=None))
         return True
 
     def _records_to_send(self) -> tuple[list[Checkpoint], list[Item], LedgerPosition]:
@@ -375,7 +398,7 @@ class _Push:
         self._containers += [row for row in self._piece if row[0] == CONTAINER]
         if records:
             rows, self._containers = [*rows, *self._containers], []
-        done = state._replace(next=number + 1, mac=mac, pending=0, pending_mac=b"", pushed_ns=time.time_ns())
+        done = state._replace(next=number + 1, mac=mac, pending=0, pending_mac=b"", base=None, pushed_ns=time.time_ns())
         files.add_sent(rows, done if position is None else done._replace(position=position))
         self._builder, self._piece = PieceBuilder(self._remote.keys), []
         heap.return_freed_memory()
@@ -404,7 +427,7 @@ class _Push:
             data, number = reseal(keys, data, name, piece_name(chain, behind)), behind
         raise _Blocked
 
-    def empty_ended_chains(self, notes: list[str]) -> tuple[str, ...]:
+    def empty_ended_chains(self, notes: list[str], *, purge_held: bool) -> tuple[str, ...]:
         """Replace each piece of the own chains that have ended by an empty one. Returns the objects that were not replaced. `notes`
         receives the machines whose chains use them.
 
@@ -415,7 +438,7 @@ class _Push:
             if not end_chain(self._remote, chain, ended.last + 1, ended.why, gone):  # a copied store has gone on with it, and has it now
                 left += [info.name for info in self._remote.objects.list(chain)]
             else:
-                failed = self._empty_unless_held(chain, ended, notes)
+                failed = self._empty_unless_held(chain, ended, gone, notes, purge_held=purge_held)
                 if failed:
                     left += failed
                     continue  # the next push tries again
@@ -423,15 +446,18 @@ class _Push:
             self._files.save(state._replace(ended={one: number for one, number in state.ended.items() if one != chain}))
         return tuple(left)
 
-    def _empty_unless_held(self, chain: str, ended: EndedChain, notes: list[str]) -> list[str]:
-        """Empty a chain that has ended, unless a clone uses it. Returns the objects that were not replaced."""
-        with about_to_empty(self._remote, {chain: ended.last}) as listed:
+    def _empty_unless_held(
+        self, chain: str, ended: EndedChain, gone: Collection[bytes], notes: list[str], *, purge_held: bool
+    ) -> list[str]:
+        """Empty a chain that has ended, unless a clone uses it and not `purge_held`. Returns the objects that were not replaced."""
+        with about_to_empty(self._remote, {chain: ended.last}, ended.why, gone) as listed:
             full = [piece.name for piece in all_pieces_of(listed).get(chain, ()) if piece.last <= ended.last]
-            known, holds = self._files.state.chains, holds_of(listed)
-            users = [known.get(one, ReadChain()).machine or one[:8] for one, used in holds.items() if chain in used]
-            if users:
-                notes.append(f"what was pushed before is still used by {', '.join(users)}: after a purge, purge and push there, too")
+            users = ", ".join(holders_of(self._remote, listed, chain).values())
+            if users and not purge_held:
+                notes.append(f"what was pushed before is still used by {users}: after a purge, purge and push there, too")
                 return full
+            if users:
+                notes.append(f"what was pushed before is emptied: what {users} pushed lacks it now")
             failed = [*replace_by_empty(self._remote, dict.fromkeys(full, b""), ended.why)]
             if not failed:
                 self._remote.objects.delete([info.name for info in listed if info.name.startswith(f"{chain}/hold-")])

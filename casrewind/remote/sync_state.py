@@ -6,7 +6,7 @@ pushes everything once more.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from .. import errors, fsio
@@ -14,13 +14,16 @@ from .._typing import NamedTuple
 from ..messages import store_errors
 from ..model import digest as digests
 from ..model import tlv
+from ..store import purged_digests
 from ..store.maintenance import PURGED, SENT
 from ..store.store import LedgerPosition
 from .strangers import Strangers
 
 STATE = "state"
 _ROW = 1 + digests.SIZE
-(_CHAIN, _NEXT, _MAC, _PENDING, _PENDING_MAC, _LEDGER, _END, _SEQ, _SENT_BYTES, _CHAINS, _ENDED, _TIME, _LEFT, _ROLLED_UP) = range(1, 15)
+(
+    _CHAIN, _NEXT, _MAC, _PENDING, _PENDING_MAC, _LEDGER, _END, _SEQ, _SENT_BYTES, _CHAINS, _ENDED, _TIME, _LEFT, _ROLLED_UP, _BASE,
+) = range(1, 16)  # fmt: skip
 _NAME, _MACHINE, _LAST, _LAST_MAC, _SEEN, _WHY, _GONE = range(1, 8)
 
 
@@ -36,11 +39,20 @@ class ReadChain(NamedTuple):
 
 class EndedChain(NamedTuple):
     """An own chain that has ended, and is not emptied yet: the number of its newest piece, why it ended (`piece.PURGED` and others), and
-    after a purge what `Keys.digest_of_purged` gives for each purged blob, one after the other; b"" if the key was not at hand then."""
+    after a purge what `Keys.digest_of_purged` gives for each purged blob that the chain had, one after the other."""
 
     last: int
     why: int
     gone: bytes = b""
+
+
+class BaseChain(NamedTuple):
+    """The chain on which the own chain will rest from its first push on: its id, the number of its newest piece when the blobs in `sent`
+    were found there, and the MAC of that piece."""
+
+    chain: str
+    last: int
+    mac: bytes
 
 
 class SyncState(NamedTuple):
@@ -51,7 +63,8 @@ class SyncState(NamedTuple):
     record in the ledger that was sent, `sent_bytes` the valid length of the file `sent`. `chains` has those of other
     stores by id. `ended` has the own chains that have ended, and are not emptied yet, by id.
     `pushed_ns`: the time of the last push. `left`: the ids of checkpoints that could not be sent, because the store is damaged.
-    `rolled_up`: the number of the newest piece when the last roll-up was tried.
+    `rolled_up`: the number of the newest piece when the last roll-up was tried. `base`: the chain that has what `sent` says, until the
+    first own piece is there; None afterwards, and if there is none.
     """
 
     chain: str = ""
@@ -66,6 +79,7 @@ class SyncState(NamedTuple):
     pushed_ns: int = 0
     left: tuple[str, ...] = ()
     rolled_up: int = 0
+    base: BaseChain | None = None
 
 
 def encode(state: SyncState) -> bytes:
@@ -77,6 +91,7 @@ def encode(state: SyncState) -> bytes:
     ended = (
         tlv.encode(((_NAME, name), (_LAST, one.last), (_WHY, one.why), (_GONE, one.gone))) for name, one in state.ended.items()
     )
+    base = b"" if state.base is None else tlv.encode(zip((_NAME, _LAST, _LAST_MAC), state.base, strict=True))
     body = tlv.encode(
         (
             (_CHAIN, state.chain),
@@ -93,6 +108,7 @@ def encode(state: SyncState) -> bytes:
             (_TIME, state.pushed_ns),
             (_LEFT, tlv.encode_list(identity.encode() for identity in state.left)),
             (_ROLLED_UP, state.rolled_up),
+            (_BASE, base),
         )
     )
     return digests.of(body) + body
@@ -109,6 +125,8 @@ def decode(data: bytes) -> SyncState:
         one = tlv.Fields(item, "state of a remote")
         chains[one.text(_NAME)] = ReadChain(one.text(_MACHINE), one.number(_LAST), one.required_bytes(_LAST_MAC, 32), one.number(_SEEN))
     ended = [tlv.Fields(item, "state of a remote") for item in tlv.decode_list(got.bytes_or_empty(_ENDED), "state of a remote")]
+    base = got.bytes_or_empty(_BASE)
+    rest = tlv.Fields(base, "state of a remote")
     return SyncState(
         chain=got.text(_CHAIN),
         next=got.number(_NEXT),
@@ -122,6 +140,7 @@ def decode(data: bytes) -> SyncState:
         pushed_ns=got.number(_TIME),
         left=tuple(item.decode("ascii", "replace") for item in tlv.decode_list(got.bytes_or_empty(_LEFT), "state of a remote")),
         rolled_up=got.number(_ROLLED_UP),
+        base=BaseChain(rest.text(_NAME), rest.number(_LAST), rest.required_bytes(_LAST_MAC, 32)) if base else None,
     )
 
 
@@ -180,6 +199,14 @@ class StateFiles:
         self.save(state._replace(sent_bytes=self.state.sent_bytes + len(new)))
         self._sent = None
 
+    def begin_chain_on_own(self) -> None:
+        """Begin a new chain that rests on the own chain as far as it was pushed: what was sent counts as sent, and no record does."""
+        state = self.state
+        base = BaseChain(state.chain, state.next - 1, state.mac) if state.chain and state.next > 1 and state.base is None else state.base
+        fresh = self.without_chain(state)._replace(chain=os.urandom(16).hex())
+        self.save(fresh._replace(base=base, sent_bytes=state.sent_bytes) if base is not None else fresh)
+        self._sent = None
+
     def begin_chain(self) -> None:
         """Begin a new chain: nothing counts as sent."""
         self.save(self.without_chain(self.state)._replace(chain=os.urandom(16).hex()))
@@ -189,11 +216,12 @@ class StateFiles:
         """True if a purge happened since the last push."""
         return os.path.lexists(os.path.join(self.directory, PURGED))
 
-    def digests_of_purged(self) -> bytes:
-        """What `Keys.digest_of_purged` gave for each blob of the purges since the last push; b"" if the key was not at hand then."""
+    def purged_matcher(self) -> Callable[[bytes], bool]:
+        """A function that tells whether a digest is that of a blob which a purge removed since the last push."""
+        data = b""
         with suppress(OSError):
-            return fsio.read_file(os.path.join(self.directory, PURGED))
-        return b""
+            data = fsio.read_file(os.path.join(self.directory, PURGED))
+        return purged_digests.matcher(data)
 
     def end_purge(self) -> None:
         """Note that nothing of before the purge is in the own chain."""

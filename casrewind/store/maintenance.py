@@ -7,7 +7,7 @@ short time. It releases the gate during a long save or restore.
 import os
 import struct
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
 from .. import errors, fsio, locks
@@ -15,7 +15,7 @@ from ..messages import printable, store_errors
 from ..model import digest as digests
 from ..model import history
 from ..model.checkpoint import Checkpoint
-from . import catalog, ledger
+from . import catalog, ledger, purged_digests
 from .budget_and_gc_state import GcState
 from .index_sync import Convert, LedgerIndex
 from .layout import Layout
@@ -206,13 +206,13 @@ class Maintenance:
         with store_errors("ending a purge in", self._layout.root):
             self._purge_marker.remove()
 
-    def rewrite_ledger_for_purge(self, convert: Convert, histories: dict[bytes, history.History]) -> None:
+    def rewrite_ledger_for_purge(self, convert: Convert, histories: dict[bytes, history.History], gone: Collection[bytes]) -> None:
         """Rewrite the ledger: from then on, and only then, nothing names the purged content. Requires the exclusive
-        store lock, and all blobs that the new ledger names. Raises StoreError."""
+        store lock, and all blobs that the new ledger names. `gone`: the digests of what is purged. Raises StoreError."""
         try:
             with store_errors("purging in", self._layout.root):
                 self._purge_marker.write(ledger.id_of_next_rewrite(self._read_ledger_id()))
-                self._mark_remote_chains_for_replacement()
+                self._mark_remote_chains_for_replacement(gone)
                 self._ledger_index.rewrite_ledger(convert, histories)
         except BaseException:
             with suppress(OSError, errors.CasrewindError):
@@ -220,12 +220,15 @@ class Maintenance:
                     self._purge_marker.remove()
             raise
 
-    def _mark_remote_chains_for_replacement(self) -> None:
+    def _mark_remote_chains_for_replacement(self, gone: Collection[bytes]) -> None:
         """Mark what is known of each remote: the next push begins anew, and deletes what it pushed before the purge."""
         with suppress(FileNotFoundError):
             for name in os.listdir(self._layout.remotes):
                 place = os.path.join(self._layout.remotes, name)
-                fsio.replace_file(place, PURGED, b"")
+                before = b""
+                with suppress(FileNotFoundError):
+                    before = fsio.read_file(os.path.join(place, PURGED))
+                fsio.replace_file(place, PURGED, purged_digests.encode(gone, before))
                 with suppress(FileNotFoundError):
                     os.unlink(os.path.join(place, SENT))  # digests of purged content
 

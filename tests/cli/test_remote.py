@@ -338,10 +338,39 @@ def test_remote_gc_keeps_what_a_clone_uses_and_says_only_that(sandbox, laptop, u
     sandbox("save", code=0)
     sandbox("push", code=0)
     laptop("clone", url, "shop", code=0)
+    laptop("-C", os.path.join(laptop.root, "shop"), "save", "-m", "mine", code=0)
+    laptop("-C", os.path.join(laptop.root, "shop"), "push", code=0)
     sandbox("gc", "--max-age", "0s", code=0)
     said = sandbox("remote", "gc", "--forgotten", "-n", code=0).out.splitlines()
     assert said[0] == f"nothing to remove from {url}"
-    assert re.fullmatch(r"  kept: \d+ checkpoints? of this machine that gc has forgotten: a clone uses it", said[1])
+    assert re.fullmatch(r"  kept: \d+ checkpoints? of this machine that gc has forgotten: a clone uses it \(\w+\)", said[1])
+
+
+def test_a_purge_that_a_clone_meets_is_said_by_hand_by_hook_and_by_its_owner(sandbox, laptop, url):
+    plant(sandbox.root, {"secret.txt": b"the word " * 50})
+    sandbox("save", code=0)
+    sandbox("push", code=0)
+    for name in ("drill", "used"):
+        laptop("clone", url, name, "--machine", name, code=0)
+        laptop("-C", os.path.join(laptop.root, name), "save", "-m", "mine", code=0)
+    used, drill = (os.path.join(laptop.root, name) for name in ("used", "drill"))
+    laptop("-C", used, "push", code=0)
+    os.unlink(os.path.join(sandbox.root, "secret.txt"))
+    sandbox("purge", "secret.txt", "-y", code=0)
+    assert "what was pushed before is still used by used: after a purge, purge and push there, too" in sandbox("push", code=3).out
+    assert "empties what clones use" in sandbox("push", "--purge-held", code=64).err
+    said = sandbox("push", "--purge-held", "-y", code=0).out
+    assert "  - used: its checkpoints there lose what they use of it" in said and "what used pushed lacks it now" in said
+    refused = laptop("-C", drill, "push", code=15).err
+    assert refused == (
+        "casrewind: sandbox-4 has purged what is still in checkpoints here: secret.txt: nothing was pushed; casrewind purge secret.txt removes it here, "
+        "too; casrewind push --keep-purged sends it again\n"
+    )
+    laptop("-C", drill, "push", "--auto", code=0)
+    assert "has purged what is still in checkpoints here: secret.txt" in laptop("-C", drill, "status").out
+    os.unlink(os.path.join(drill, "secret.txt"))
+    laptop("-C", drill, "purge", "secret.txt", "-y", code=0)
+    laptop("-C", drill, "push", code=0)
 
 
 @pytest.mark.parametrize("value", ["0d", "soon", "-1d"])

@@ -76,7 +76,7 @@ def test_what_a_clone_uses_stays(tmp_path, url):
     laptop = machine.clone_to(tmp_path / "two")
     edit = laptop.save({"a": b"on the laptop"})
     laptop.push()
-    assert forgotten_by(machine).kept == "a clone uses it"
+    assert forgotten_by(machine).kept.startswith("a clone uses it (")
     done = machine.push(anew=True)  # as if the clone had come after the look
     (note,) = done.notes
     assert note.startswith("what was pushed before is still used by ")

@@ -1,4 +1,5 @@
-"""The order of holds and removals (casrewind/remote/old_chains.py), in every interleaving: nothing that a chain uses is emptied.
+"""The order of holds, removals and purges (casrewind/remote/base_chain.py and old_chains.py), in every interleaving: nothing that a chain
+uses is emptied, and nothing that was purged is sent again by who could see the purge.
 
 Each step is a request of the product, and every state on the way is judged. So a machine that crashes or sleeps before any of its steps is in it, too: it is
 one that takes no further step. tests/remote/test_holds.py drives the product itself."""
@@ -12,23 +13,27 @@ BASE = -1
 
 
 class Pusher(NamedTuple):
-    """A clone: what it does next, and what its chain is: with a hold on BASE, using its blobs, ended by a collector, with pieces."""
+    """A clone, which has read BASE: what it does next, and what its chain is: with a hold on BASE, using its blobs, ended by a collector,
+    with pieces. `stopped`: it sends nothing, because BASE was purged. `knew`: when it looked, BASE had been purged."""
 
     step: int = 0
     hold: bool = False
     uses: bool = False
     ended: bool = False
     pieces: int = 0
+    stopped: bool = False
+    knew: bool = False
 
 
 class Collector(NamedTuple):
-    """Who removes a chain: what it does next, which chain, and what it saw of it."""
+    """Who removes a chain, or purges it if it `purges`: what it does next, which chain, and what it saw of it."""
 
     step: int = 0
     chain: int = BASE
     dead: bool = False
     held: bool = False
     pieces: int = 0
+    purges: bool = False
 
 
 class State(NamedTuple):
@@ -36,9 +41,11 @@ class State(NamedTuple):
     collectors: tuple
     ended: bool = False
     emptied: bool = False
+    purged: bool = False
 
 
 PUSHER = ("hold", "look", "drop", "push", "push")
+"""`look` sees what is about to go, why, what has ended, and what is missing. "look for dead" sees the first only, "look for any end" not why."""
 COLLECTOR = ("dead", "look", "end", "empty", "drop", "done")
 
 
@@ -47,9 +54,13 @@ def pusher_after(state, one, order):
     what = order[one.step]
     if what == "hold":
         one = one._replace(hold=True)
-    elif what == "look":
-        is_going = state.ended or any(other.dead and other.chain == BASE for other in state.collectors)
-        one = one._replace(uses=not is_going)
+    elif what.startswith("look"):
+        dead = [other for other in state.collectors if other.dead and other.chain == BASE]
+        is_going = bool(dead) or (what != "look for dead" and (state.ended or state.emptied))
+        is_purged = state.purged or any(other.purges for other in dead)
+        one = one._replace(uses=not is_going, stopped=is_purged and what == "look", knew=is_purged)
+    elif what == "push" and one.stopped:
+        pass
     elif what == "drop" and not one.uses:
         one = one._replace(hold=False)
     elif what == "push" and not one.ended:  # else its number is in use, and it begins a chain that uses nothing
@@ -69,7 +80,8 @@ def collector_after(state, one, order):
         one = one._replace(dead=False)
     elif not one.held:
         if mine is None:
-            state = state._replace(ended=state.ended or what == "end", emptied=state.emptied or what == "empty")
+            ended, purged = state.ended or what == "end", state.purged or (what == "end" and one.purges)
+            state = state._replace(ended=ended, purged=purged, emptied=state.emptied or what == "empty")
         elif what == "end" and mine.pieces != one.pieces:
             one = one._replace(held=True)  # the chain has another piece there: it stays
         elif what in ("end", "drop"):
@@ -79,8 +91,10 @@ def collector_after(state, one, order):
 
 
 def is_lost(state):
-    """A chain has pieces that use what is emptied."""
-    return state.emptied and any(one.pieces and one.uses and not one.ended for one in state.pushers)
+    """A chain has pieces that use what is emptied, or one that has sent everything although its first push had seen the purge."""
+    return any(
+        one.pieces and not one.ended and ((one.uses and state.emptied) or (one.knew and not one.uses)) for one in state.pushers
+    )
 
 
 def following(state, pusher, collector):
@@ -92,13 +106,13 @@ def following(state, pusher, collector):
     for at, one in enumerate(state.collectors):
         if one.step < len(collector):
             for chain in range(BASE, len(state.pushers)) if not one.step else (one.chain,):
-                changed, new = collector_after(state, one._replace(chain=chain), collector)
+                changed, new = collector_after(state, one._replace(chain=chain, purges=one.purges and chain == BASE), collector)
                 yield changed._replace(collectors=tuple(sorted((*state.collectors[:at], new, *state.collectors[at + 1 :]))))
 
 
 def explored(pushers, collectors, *, pusher=PUSHER, collector=COLLECTOR):
     """(The number of states that can be reached, the number of those in which something is lost)."""
-    first = State((Pusher(),) * pushers, (Collector(),) * collectors)
+    first = State((Pusher(),) * pushers, (Collector(purges=True), *(Collector(),) * (collectors - 1)))
     seen, waiting, lost = {first}, [first], 0
     while waiting:
         for new in following(waiting.pop(), pusher, collector):
@@ -121,11 +135,13 @@ def test_in_no_interleaving_something_is_lost(pushers, collectors):
     [
         {"pusher": ("look", "hold", "drop", "push", "push")},
         {"pusher": ("look", "push", "push")},
+        {"pusher": ("hold", "look for dead", "drop", "push", "push")},
+        {"pusher": ("hold", "look for any end", "drop", "push", "push")},
         {"collector": ("look", "dead", "end", "empty", "drop", "done")},
         {"collector": ("dead", "look", "empty", "drop", "done")},
         {"collector": ("dead", "look", "drop", "end", "empty", "done")},
     ],
-    ids=["look before hold", "no hold", "look before dead", "no end", "hold dropped first"],
+    ids=["look before hold", "no hold", "look that is not whole", "clone, purge elsewhere, push", "look before dead", "no end", "hold dropped first"],
 )
 def test_the_model_finds_a_loss_in_a_wrong_order(broken):
     assert explored(2, 1, **broken)[1] + explored(1, 2, **broken)[1] > 0

@@ -2,16 +2,18 @@
 
 import itertools
 import os
-from contextlib import suppress
+import shutil
 
 import pytest
 
-from casrewind import errors
 from casrewind.remote.piece import MOST_EMPTY
-from casrewind.remote import clone, objects, old_chains
+from casrewind.remote import old_chains
+from casrewind.remote.base_chain import BasePurged, holders_of, holders_of_own
+from casrewind.remote.chain import open_piece
 from casrewind.remote.piece_names import all_pieces_of, holds_of
 from casrewind.remote.objects import Objects
-from support.machines import Machine, Requests, Stop, stopping, chains_of
+from support import handmade_pieces as handmade
+from support.machines import Machine, Requests, Stop, chains_of, keys_of, stopping
 
 
 @pytest.fixture
@@ -73,7 +75,7 @@ def test_a_chain_that_a_clone_uses_stays_and_goes_with_it(machine, tmp_path, url
     other.push()
     chain, theirs = machine.chain(), laptop.chain()
     kept = {one.chain: one.kept for one in old_in(other)}
-    assert kept[chain] == "a clone uses it" and kept.keys() == {chain, theirs}
+    assert kept[chain] == "a clone uses it (laptop)" and kept.keys() == {chain, theirs}
     gone = remove_old(other, which=lambda one: True)
     assert {one.chain for one in gone.spared} == {chain} and {one.chain for one in gone.chains} == {theirs}
     assert not holds_of(Objects(url).list())
@@ -162,9 +164,9 @@ def test_a_removal_that_was_cut_is_completed_and_nothing_else_is_lost(tmp_path, 
     assert number > 8
 
 
-@pytest.mark.parametrize("inner", ["clone", "removal"])
-def test_a_clone_meanwhile_is_seen_or_sees_it(tmp_path, url, monkeypatch, inner):
-    """Before each request of a removal a whole clone happens, or before each request of a clone a whole removal. Then the clone pushes."""
+@pytest.mark.parametrize("inner", ["push", "removal"])
+def test_a_first_push_meanwhile_is_seen_or_sees_it(tmp_path, url, inner):
+    """Before each request of a removal a clone's whole first push happens, or before each request of the first push a whole removal."""
     is_there = set()
     for number in itertools.count(1):
         place = f"{url}-{number}"
@@ -172,33 +174,207 @@ def test_a_clone_meanwhile_is_seen_or_sees_it(tmp_path, url, monkeypatch, inner)
         for made in (source, keeper):
             made.save({"base": made.name.encode() * 100})
             made.push()
-        happened, laptops = [], []
+        laptop = source.clone_to(tmp_path / f"l{number}", "laptop", reference=source.name)
+        edit = laptop.save({"edit": b"e"})
+        happened, is_source = [], lambda one, source=source.chain(): not one.kept and one.chain == source
 
-        def cloned(objects_of, source=source, number=number):
-            with monkeypatch.context() as patch, suppress(errors.CasrewindError):
-                patch.setattr(clone, "Objects", objects_of)
-                laptops.append(source.clone_to(tmp_path / f"l{number}", "laptop", reference=source.name))
-
-        def meanwhile(count, after, number=number, keeper=keeper, happened=happened, cloned=cloned):
+        def meanwhile(count, after, number=number, keeper=keeper, laptop=laptop, happened=happened, is_source=is_source):
             if count == number and not after and not happened:
                 happened.append(True)
-                cloned(objects.Objects) if inner == "clone" else remove_old(keeper)
+                laptop.push() if inner == "push" else remove_old(keeper, which=is_source)
 
-        if inner == "clone":
-            keeper.tampered = lambda found, meanwhile=meanwhile: Requests(found, meanwhile)
-            remove_old(keeper)
-        else:
-            cloned(lambda *a, meanwhile=meanwhile: Requests(objects.Objects(*a), meanwhile))
-        if laptops:
-            edit = laptops[0].save({"edit": b"e"})
-            laptops[0].push()
-            reader = Machine.with_remote(tmp_path / f"r{number}", place, "reader")
-            reader.pull()
-            assert reader.tree(edit.id) == laptops[0].tree(edit.id), number
-            is_there.add(max(piece.size for piece in chains_of(Objects(place).list())[source.chain()]) > MOST_EMPTY)
+        slow = keeper if inner == "push" else laptop
+        slow.tampered = lambda found, meanwhile=meanwhile: Requests(found, meanwhile)
+        remove_old(keeper, which=is_source) if inner == "push" else laptop.push()
+        slow.tampered = lambda found: found
+        laptop.push()
+        reader = Machine.with_remote(tmp_path / f"r{number}", place, "reader")
+        reader.pull()
+        assert reader.tree(edit.id) == laptop.tree(edit.id), number
+        is_there.add(max(piece.size for piece in chains_of(Objects(place).list())[source.chain()]) > MOST_EMPTY)
         if not happened:
             break
-    assert number > 6 and is_there == {True, False}
+    assert number > 5 and is_there == {True, False}
+
+
+def test_a_clone_that_never_pushes_leaves_nothing_on_the_remote(machine, tmp_path):
+    before = [info.name for info in Objects(machine.url).list()]
+    laptop = machine.clone_to(tmp_path / "two", everything=True)
+    laptop.save({"mine": b"m"})
+    assert [info.name for info in Objects(machine.url).list()] == before
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_first_push_that_is_cut_anywhere_is_completed_by_the_next(machine, tmp_path, after):
+    laptop = machine.clone_to(tmp_path / "two")
+    edit = laptop.save({"d/a": b"on the laptop"})
+    shutil.copytree(laptop.place, tmp_path / "kept")
+    for number in itertools.count(1):
+        shutil.rmtree(laptop.place)
+        shutil.copytree(tmp_path / "kept", laptop.place)
+        laptop.tampered = lambda found, number=number: Requests(found, stopping(number, after=after))
+        was_cut = False
+        try:
+            laptop.push()
+        except Stop:
+            was_cut = True
+        laptop.tampered = lambda found: found
+        assert laptop.push().size < 40_000, "its base is not sent"
+        reader = Machine.with_remote(tmp_path / f"r{number}", machine.url, "reader")
+        reader.pull()
+        assert reader.tree(edit.id) == laptop.tree(edit.id)
+        if not was_cut:
+            break
+    assert number > 4
+
+
+DAMAGES = {
+    "its newest piece is gone": lambda names: names[-1:],
+    "its first piece is gone": lambda names: names[:1],
+    "all of it is gone": lambda names: names,
+}
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_a_first_push_rests_only_on_what_is_there(machine, tmp_path, how):
+    laptop = machine.clone_to(tmp_path / "two")
+    edit = laptop.save({"d/a": b"on the laptop"})
+    names = sorted(info.name for info in Objects(machine.url).list() if info.name.startswith(machine.chain()))
+    Objects(machine.url).delete(DAMAGES[how](names))
+    assert laptop.push().size > 200_000, "everything is sent"
+    reader = Machine.with_remote(tmp_path / "three", machine.url, "reader")
+    reader.pull()
+    assert reader.tree(edit.id) == laptop.tree(edit.id) and not holds_of(Objects(machine.url).list())
+
+
+WORD = b"the-word-that-must-go " * 40
+
+
+def words_on(url):
+    """The objects of a remote in which the word is, opened with the key."""
+    keys, found = keys_of(url), Objects(url)
+    pieces = [piece for every in all_pieces_of(found.list()).values() for piece in every]
+    opened = [(piece.name, open_piece(found, keys, piece.name, piece.size)) for piece in pieces]
+    return [name for name, reader in opened for _, _, data in reader.blobs({blob.digest for blob in reader.table.blobs}) if WORD[:22] in data]
+
+
+def purge_of(machine, path=b"secret"):
+    with machine.open() as workspace:
+        workspace.purge([path])
+    (machine.root / os.fsdecode(path)).unlink(missing_ok=True)
+
+
+STEPS = ("clone", "drill saves", "purge", "owner pushes", "drill pushes")
+
+
+@pytest.mark.parametrize("order", [order for order in itertools.permutations(STEPS) if order.index("clone") < order.index("drill saves") < order.index("drill pushes") and order.index("purge") < order.index("owner pushes")])
+def test_clone_purge_and_push_in_every_order_leave_no_word_or_say_what_to_do(machine, tmp_path, order):
+    machine.save({"secret": WORD})
+    machine.push()
+    drill, said = None, None
+    for step in order:
+        if step == "clone":
+            drill = machine.clone_to(tmp_path / "drill", "drill")
+        elif step == "drill saves":
+            drill.save({"mine": b"m"})
+        elif step == "purge":
+            purge_of(machine)
+        elif step == "owner pushes":
+            said = machine.push()
+        else:
+            try:
+                drill.push()
+            except BasePurged as error:
+                assert error.exit_code == 15 and "secret" in error.problem and "casrewind purge secret" in error.hint
+                assert not words_on(machine.url), "nothing was sent"
+                purge_of(drill)
+                drill.push()
+    if words_on(machine.url):
+        assert order.index("drill pushes") < order.index("owner pushes") and "used by drill: after a purge, purge and push there, too" in said.notes[-1]
+        purge_of(drill)
+        drill.push()
+        assert not machine.push().left
+    assert not words_on(machine.url)
+    reader = Machine.with_remote(tmp_path / "reader", machine.url, "reader")
+    assert not reader.pull().problems and len(reader.pull_names()) == 2
+
+
+def test_with_keep_purged_a_first_push_sends_what_was_purged_elsewhere(machine, tmp_path):
+    machine.save({"secret": WORD})
+    machine.push()
+    drill = machine.clone_to(tmp_path / "drill", "drill")
+    edit = drill.save({"mine": b"m"})
+    purge_of(machine)
+    assert not machine.push().left and not words_on(machine.url)
+    for _ in range(2):
+        with pytest.raises(BasePurged):
+            drill.push()
+    drill.push(keep_purged=True)
+    reader = Machine.with_remote(tmp_path / "reader", machine.url, "reader")
+    reader.pull()
+    assert reader.tree(edit.id)[b"secret"] == WORD
+
+
+def test_a_purge_of_something_that_the_clone_does_not_have_stops_nothing(machine, tmp_path):
+    drill = machine.clone_to(tmp_path / "drill", "drill")
+    edit = drill.save({"mine": b"m"})
+    machine.save({"secret": WORD})
+    machine.push()
+    purge_of(machine)
+    machine.push()
+    assert not drill.push().notes and not words_on(machine.url)
+    reader = Machine.with_remote(tmp_path / "reader", machine.url, "reader")
+    reader.pull()
+    assert reader.tree(edit.id) == drill.tree(edit.id)
+
+
+def test_an_owner_whose_holders_are_gone_can_empty_what_they_used(machine, tmp_path):
+    machine.save({"secret": WORD})
+    machine.push()
+    drill = machine.clone_to(tmp_path / "drill", "drill")
+    drill.save({"mine": b"m"})
+    drill.push()
+    purge_of(machine)
+    done = machine.push()
+    assert done.left and words_on(machine.url) and "used by drill" in done.notes[-1]
+    with machine.open() as workspace:
+        assert holders_of_own(machine.remote(workspace)) == ["drill"]
+    done = machine.push(purge_held=True)
+    assert not done.left and not words_on(machine.url) and "what drill pushed lacks it now" in done.notes[-1]
+
+
+def test_a_hold_of_a_stranger_keeps_nothing_and_one_of_another_key_does(machine, tmp_path):
+    found, chain = Objects(machine.url), machine.chain()
+    found.put_new(f"{'ab' * 16}/hold-{chain}", os.urandom(300))
+    with machine.open() as workspace:
+        assert holders_of(machine.remote(workspace), found.list(), chain) == {}
+    name = f"{'cd' * 16}/hold-{chain}"
+    found.put_new(name, handmade.piece_of(bytes(32), name, [], handmade.table_of([]), key_number=2))
+    with machine.open() as workspace:
+        (who,) = holders_of(machine.remote(workspace), found.list(), chain).values()
+    assert who == "cdcdcdcd, whose hold was sealed with a newer key: ask for that key"
+    machine.save({"secret": WORD})
+    machine.push()
+    purge_of(machine)
+    assert machine.push().left
+
+
+def test_a_copied_store_goes_on_without_sending_its_base_again(machine, tmp_path):
+    """An image with a store, started twice: the second uses what the first goes on with."""
+    copies = []
+    for name in ("first", "second", "third"):
+        shutil.copytree(machine.home, tmp_path / name / "home")
+        copies.append(Machine(tmp_path / name, machine.url, root=machine.root))
+    edits = []
+    for number, copy in enumerate(copies):
+        edits.append(copy.save({"own": b"%d" % number}))
+        done = copy.push()
+        assert done.size < 20_000 and bool(done.notes) == (number > 0)
+    assert len({copy.chain() for copy in copies}) == 3
+    reader = Machine.with_remote(tmp_path / "reader", machine.url, "reader")
+    assert not reader.pull().problems
+    for copy, edit in zip(copies, edits, strict=True):
+        assert reader.tree(edit.id) == copy.tree(edit.id) and reader.tree(edit.id)[b"base"] == machine.base
 
 
 def test_a_purge_leaves_what_a_clone_uses_and_names_it(machine, tmp_path):

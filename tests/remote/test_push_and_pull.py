@@ -9,6 +9,7 @@ import pytest
 
 from casrewind import errors
 from casrewind.model import manifest
+from casrewind.remote.base_chain import BasePurged
 from casrewind.remote.piece_names import all_pieces_of
 from casrewind.remote.objects import Objects
 from support import packfile
@@ -555,7 +556,7 @@ def test_a_store_that_is_behind_a_purge_goes_on_with_a_chain_of_its_own(machine,
     with ahead.open() as workspace:
         workspace.purge([b"secret"])
     assert not ahead.push().left
-    edit = behind.save({"a": b"of the one behind"})
+    edit = behind.save({"a": b"of the one behind"}, remove=["secret"])
     done = behind.push()
     assert "copied from another machine" in done.notes[0] and done.checkpoints == 2
     assert not other.pull().problems and other.tree(edit.id) == behind.tree(edit.id)
@@ -588,7 +589,9 @@ def test_a_purge_in_a_copied_store_ends_the_chain_for_the_first(machine, tmp_pat
         workspace.purge([b"secret"])
     assert not copy.push().left
     saved.append(machine.save({"a": b"3"}))
-    assert machine.push().checkpoints == 3, "everything anew"
+    with pytest.raises(BasePurged, match="purge secret"):
+        machine.push()
+    assert machine.push(keep_purged=True).checkpoints == 3, "everything anew"
     for reader in (other, early):
         assert not reader.pull().problems
         assert {point.id for point in saved} <= set(reader.points())

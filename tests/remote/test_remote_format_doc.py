@@ -185,7 +185,7 @@ def test_the_page_has_the_fields_of_the_state():
     rows = {int(tag): name for tag, name in re.findall(r"^\| (\d+) \| ([a-z ]+) \|", part, re.MULTILINE)}
     position = sync_state.LedgerPosition(b"l" * 16, 7, 8)
     chains = {"c": sync_state.ReadChain("m", 3, b"n" * 32)}
-    data = sync_state.encode(sync_state.SyncState("own", 2, b"m" * 32, 4, b"p", position, 9, chains, {"old": sync_state.EndedChain(5, 1, b"gone")}, 12, ("hurt",), 14))
+    data = sync_state.encode(sync_state.SyncState("own", 2, b"m" * 32, 4, b"p", position, 9, chains, {"old": sync_state.EndedChain(5, 1, b"gone")}, 12, ("hurt",), 14, sync_state.BaseChain("b", 6, b"o" * 32)))
     assert digests.of(data[32:]) == data[:32]
     found = tlv.Fields(data[32:], "state")
     texts, numbers = {1: "own"}, {2: 2, 4: 4, 7: 7, 8: 8, 9: 9, 12: 12, 14: 14}
@@ -196,7 +196,9 @@ def test_the_page_has_the_fields_of_the_state():
     one, ended = tlv.Fields(one, "chain"), tlv.Fields(ended, "ended")
     assert (one.text(1), one.text(2), one.number(3), one.bytes_or_empty(4)) == ("c", "m", 3, b"n" * 32) and (ended.text(1), ended.number(3), ended.number(6), ended.bytes_or_empty(7)) == ("old", 5, 1, b"gone")
     assert tlv.decode_list(found.bytes_or_empty(13), "list") == [b"hurt"]
-    assert rows.keys() == texts.keys() | numbers.keys() | raw.keys() | {10, 11, 13} and not found.has_any([15])
+    base = tlv.Fields(found.bytes_or_empty(15), "base")
+    assert (base.text(1), base.number(3), base.bytes_or_empty(4)) == ("b", 6, b"o" * 32)
+    assert rows.keys() == texts.keys() | numbers.keys() | raw.keys() | {10, 11, 13, 15} and not found.has_any([16])
 
 
 @pytest.mark.parametrize("master", [None, MASTER], ids=["plain", "sealed"])

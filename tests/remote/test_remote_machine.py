@@ -21,6 +21,7 @@ from casrewind import errors
 from casrewind.model import manifest
 from casrewind.model.retention import Limits
 from casrewind.remote import clone, collect, objects, old_chains, piece, push
+from casrewind.remote.base_chain import BasePurged
 from support.machines import Machine, Requests
 
 pytest.importorskip("obstore")
@@ -158,6 +159,14 @@ class Machines(RuleBasedStateMachine):
                 self.is_true(identity, point, site.machine.tree(identity))
                 DONE["checked"] += 1
 
+    def pushed(self, site, **options):
+        """Push. If what the store rests on was purged, push again with what is still here."""
+        try:
+            return site.machine.push(**options)
+        except BasePurged:
+            DONE["purged bases"] += 1
+            return site.machine.push(keep_purged=True, **options)
+
     def push_of(self, site, what=None, *, anew=False):
         """Push, with a fault; with `anew`, into a new chain."""
         site.purged |= anew
@@ -166,7 +175,7 @@ class Machines(RuleBasedStateMachine):
                 one.pushed &= site.own if one.line is site.line else one.pushed
                 one.shaken |= one is not site and one.line is site.line
             self.gone = [(line, ids & site.own if line is site.line else ids, chains) for line, ids, chains in self.gone]
-        done = self.with_fault(site, what, lambda: site.machine.push(anew=anew))
+        done = self.with_fault(site, what, lambda: self.pushed(site, anew=anew))
         site.chains.add(site.machine.chain())
         if done is not None:
             DONE["pushes"] += 1
@@ -264,7 +273,7 @@ class Machines(RuleBasedStateMachine):
         def work():
             with site.machine.open() as workspace:
                 remote = site.machine.remote(workspace)
-                old = [one for one in old_chains.find_old(remote, -1.0) if one.kept != "a clone uses it"]
+                old = [one for one in old_chains.find_old(remote, -1.0) if not one.kept.startswith("a clone uses it")]
                 self.forget_pushed({one.chain for one in old}, site)
                 return old_chains.remove(remote, old)
 
@@ -332,6 +341,16 @@ class Machines(RuleBasedStateMachine):
         self.files[made.machine.root] = files
         self.sites.append(made)
 
+    @rule(pick=number, other=number, path=st.sampled_from(PATHS), what=fault)
+    def purge_elsewhere_and_push(self, pick, other, path, what):
+        """One machine purges and pushes, then another one pushes, which may be a clone or a copy of it."""
+        site, second = self.site(pick), self.site(other)
+        self.purge(pick, path)
+        self.push_of(site, what)
+        if second is not site:
+            self.save(second)
+            self.push_of(second)
+
     @rule(pick=number)
     def copy(self, pick):
         """A machine is copied with all that it has: the same paths, the same state."""
@@ -391,7 +410,7 @@ class Machines(RuleBasedStateMachine):
             return  # `push_of` knows what one push deletes, not what two do at once
         with self.watching(site, at_request(wanted, after, work)):
             if does == "push":
-                site.machine.push()
+                self.pushed(site)
                 site.chains.add(site.machine.chain())
                 site.pushed |= set() if site.shaken else site.own
             else:
@@ -448,6 +467,6 @@ def test_whatever_machines_do_every_checkpoint_arrives_and_none_is_lost(steps, m
         ),
     )  # fmt: skip
     print(", ".join(f"{number} {what}" for what, number in DONE.items()))
-    often = min(DONE[what] for what in ("saves", "pushes", "checked", *(("pulls", "cuts", "strangers") if steps >= 1000 else ())))
-    rare = min(DONE["clones"], DONE["copies"], DONE["purges"], DONE["gcs"], DONE["states lost"], DONE["at once"], DONE["roll-ups"], DONE["pushes anew"])
+    often = min(DONE[what] for what in ("saves", "pushes", "checked", *(("pulls", "cuts") if steps >= 1000 else ())))
+    rare = min(DONE["clones"], DONE["copies"], DONE["purges"], DONE["gcs"], DONE["states lost"], DONE["at once"], DONE["roll-ups"], DONE["pushes anew"], DONE["strangers"])
     assert often > 0 if steps < 1000 else (often > steps / 60 and rare > steps / 1000)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ...ops.context import Context
     from ...remote.pull import Pulled
     from ...remote.push import Pushed
+    from ...remote.remote_config import Remote
     from ...settings import Settings
     from ..grammar.command_line import ParsedOptions
 
@@ -181,7 +182,12 @@ def push(context: "Context", options: "ParsedOptions", done: Done) -> int:
 
     opened = configs.open_remote(context.store, context.environ)
     try:
-        found = pushes.push(context, opened, dry_run=options.dry_run)
+        if options.purge_held and not _may_purge_held(opened, options):
+            print_line("nothing was pushed")
+            return OK
+        found = pushes.push(
+            context, opened, dry_run=options.dry_run, keep_purged=options.keep_purged, purge_held=options.purge_held
+        )
     except errors.RemoteError as error:
         if error.hint:
             raise
@@ -205,6 +211,19 @@ def push(context: "Context", options: "ParsedOptions", done: Done) -> int:
     for identity in found.damaged:
         remark(f"casrewind: not pushed, because its content is damaged here: {identity}; casrewind verify says more")
     return REMARKS if found.left or found.damaged else OK
+
+
+def _may_purge_held(opened: "Remote", options: "ParsedOptions") -> bool:
+    """Name the machines whose checkpoints lose what they use of this machine's, and ask."""
+    from ...remote.base_chain import holders_of_own
+
+    users = holders_of_own(opened)
+    if not users or options.dry_run:
+        return True
+    print_line(f"These machines use what this machine pushed to {opened.config.url}:")
+    for name in users:
+        print_line(f"  - {printable(name)}: its checkpoints there lose what they use of it")
+    return not must_ask_or_raise(options, "empties what clones use") or agreed("Empty it?")
 
 
 def _push_in_background(context: "Context", options: "ParsedOptions") -> int:

@@ -74,6 +74,7 @@ class ParsedOptions(_Namespace):
     into: list[str]
     json: bool
     keep_edits: bool | None
+    keep_purged: bool
     key_command: str | None
     key_file: str | None
     known: bool
@@ -104,6 +105,7 @@ class ParsedOptions(_Namespace):
     profile: str | None
     prompt: int | str | None
     prune_missing: str | None
+    purge_held: bool
     quick: bool
     quiet: bool
     ref: str | None

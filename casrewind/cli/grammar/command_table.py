@@ -396,6 +396,8 @@ COMMANDS = {
     "push": Command(
         "Send the new checkpoints to the remote", ("casrewind push", "casrewind push -n"),
         (DRY_RUN._replace(help="show how much would be sent", group="how"),
+         flag("--keep-purged", "send, even if what this project was cloned from was purged since"),
+         flag("--purge-held", "after a purge: empty what was pushed before, even if clones use it"), YES,
          flag("--background", "start a process that pushes, and do not wait for it", group="how"),
          Option(("--wait",), "the same, and wait for its end at most AGE: 1.2s, 1m", "AGE", group="how"), _AUTO, JSON),
         more="Sends each file and conversation once, encrypted. A push that was cut goes on with the next one. The setting remote.push "
