@@ -216,7 +216,7 @@ class Workspace:
         from .remote import remote_config
         from .remote.push import push
 
-        return push(self._context, remote_config.open_remote(self._context.store, self._context.environ))
+        return push(self._context, remote_config.open_remote(self._context.store))
 
     def pull(self, *, newest: bool = False) -> "Pulled":
         """Take the checkpoints of other machines from the remote, with `newest` only the newest of each. Changes no file of the
@@ -224,7 +224,7 @@ class Workspace:
         from .remote import remote_config
         from .remote.pull import pull
 
-        return pull(self._context, remote_config.open_remote(self._context.store, self._context.environ), newest=newest)
+        return pull(self._context, remote_config.open_remote(self._context.store), newest=newest)
 
     def log(self, path: bytes, most: int | None = None, *, safety: bool = False) -> "Logged":
         """The checkpoints of this worktree in which a file or directory changed, newest first, at most `most`. Reads

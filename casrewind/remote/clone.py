@@ -91,7 +91,7 @@ def clone(
             restore_to.materialise(context, chosen, context.root.path, from_worktree=False, is_published=False)
 
         kept, problems = store_arriving(context, found, arriving, write_files, rows)
-        place = configs.write(context.store, identity, wanted, None if wanted.key_command else master)
+        place = configs.write(context.store, identity, wanted, None if wanted.key_command else master, head)
         files = StateFiles(place)
         known = {found.chain: found.read} if everything else {}
         base = BaseChain(found.chain, found.read.last, found.read.mac)  # the first push looks whether it is still there

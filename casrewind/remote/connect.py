@@ -80,14 +80,15 @@ def add(store: Store, wanted: RemoteConfig, environ: Mapping[str, str], *, key_f
         if passphrase:
             _store_locked_key(objects, master, passphrase, identity)
             has_passphrase = True
-        is_new = objects.put_new(HEAD, remote_head(master, identity))
+        head = remote_head(master, identity)
+        is_new = objects.put_new(HEAD, head)
         if not is_new:
             raise errors.RemoteError(f"another machine has just made the remote {wanted.url}", "add it again, with that machine's key")
     else:
         is_new = False
         master, has_passphrase = find_key(objects, head, given, ask)
         identity = check_head(master, head, wanted.url)
-    directory = configs.write(store, identity, wanted, None if wanted.key_command else master)
+    directory = configs.write(store, identity, wanted, None if wanted.key_command else master, head)
     return Added(is_new, has_passphrase, directory)
 
 

@@ -1,7 +1,9 @@
 """Which remote a project has, and where its key lies.
 
-The danger prevented here: the key in a place that others can read, or in a bucket. It is a file of mode 0600 in the store,
-or a command prints it (`key_command`), or a variable has it.
+Two dangers are prevented here. The key lies in a place that others can read, or in a bucket: it is a file of mode 0600 in
+the store, or a command prints it (`key_command`). And a push under another remote's key: nobody could ever read it, and who has
+that other key could. So the store keeps the head of its remote, and no key is used that does not open it. A variable is read only
+where a remote, a clone or an import begins: a shell may have that of another project, and a project's own settings can set it.
 """
 
 import json
@@ -24,15 +26,18 @@ if TYPE_CHECKING:
     from .sync_state import StateFiles
 
 VARIABLE = "CASREWIND_REMOTE_KEY"
-"""The variable that may have a remote's key."""
+"""The variable that may have a remote's key, for a new remote, a clone and an import."""
+HEAD = "head"
+"""The file in a remote's directory in the store with the bytes of the remote's object `casrewind`."""
 _PREFIX = "crk1-"
 _KEY = "key"
 _KEY_BYTES = 32
+_ADD_AGAIN = "casrewind remote remove, then casrewind remote add URL --key-file FILE; what was pushed stays there"
 
 
 class RemoteConfig(NamedTuple):
     """What a store's configuration of its remote says: the URL as it was typed, the machine's name, a command that prints
-    the key ("" = the key is in the store, or in the variable), options of the object store, and whether transcripts are pushed."""
+    the key ("" = the key is in the store), options of the object store, and whether transcripts are pushed."""
 
     url: str
     machine: str
@@ -107,13 +112,15 @@ def _decode_config(data: bytes, directory: str) -> RemoteConfig:
         ) from error
 
 
-def write(store: Store, identity: bytes, config: RemoteConfig, key: bytes | None) -> str:
-    """Write a store's configuration of a remote, and its key unless it is None. Returns the directory. Raises StoreError."""
+def write(store: Store, identity: bytes, config: RemoteConfig, key: bytes | None, head: bytes) -> str:
+    """Write a store's configuration of a remote, the remote's head, and its key unless it is None. Returns the directory. Raises
+    StoreError."""
     directory = os.path.join(store.remotes, identity.hex())
     with store_errors("writing the remote in", directory):
         fsio.make_directories(directory)
         if key is not None:
             fsio.replace_file(directory, _KEY, key_as_text(key).encode() + b"\n")
+        fsio.replace_file(directory, HEAD, head)
         fsio.replace_file(directory, CONFIG, json.dumps(config._asdict(), indent=1).encode())
     return directory
 
@@ -158,19 +165,38 @@ def key_from(environ: Mapping[str, str], *, file: str = "", command: str = "") -
     return key_of(environ[VARIABLE], VARIABLE) if environ.get(VARIABLE) else None
 
 
-def key(directory: str, config: RemoteConfig, environ: Mapping[str, str]) -> bytes:
-    """The key of a store's remote. Raises RemoteError."""
-    given = key_from(environ, command=config.key_command)
-    if given is not None:
-        return given
-    place = os.path.join(directory, _KEY)
+def key(directory: str, config: RemoteConfig) -> bytes:
+    """The key of a store's remote, which opens the head that the store keeps. Sends no request. Raises RemoteError, StoreDamaged."""
+    found = key_from({}, command=config.key_command)
+    if found is None:
+        place = os.path.join(directory, _KEY)
+        try:
+            found = key_of(fsio.read_file(place, 4096).decode("ascii", "replace"), printable(place))
+        except OSError as error:
+            raise errors.RemoteError(
+                f"the key of {config.url} cannot be read: {printable(place)}: {reason_of(error)}", _ADD_AGAIN
+            ) from error
+    _check_key(directory, config, found)
+    return found
+
+
+def _check_key(directory: str, config: RemoteConfig, master: bytes) -> None:
+    """Raise RemoteError unless `master` opens the head that the store keeps, StoreDamaged unless that is the head of this remote."""
+    from .seal import Keys, Unsealed, identity_of_head, open_head
+
+    place = os.path.join(directory, HEAD)
     try:
-        return key_of(fsio.read_file(place, 4096).decode("ascii", "replace"), printable(place))
-    except OSError as error:
-        raise errors.RemoteError(
-            f"the key of {config.url} cannot be read: {printable(place)}: {reason_of(error)}",
-            f"set {VARIABLE}, or add the remote again with --key-file FILE"
-        ) from error
+        head = fsio.read_file(place, 4096)
+        is_sound = identity_of_head(head) == identity_of(directory)
+    except (OSError, errors.RemoteError):
+        head, is_sound = b"", False
+    if not is_sound:
+        raise errors.StoreDamaged(f"what the store keeps of {config.url} is damaged: {printable(place)}", _ADD_AGAIN)
+    try:
+        open_head(Keys(master, identity_of(directory)), head, config.url)
+    except Unsealed as error:
+        again = f"the command {config.key_command!r} printed it: run it" if config.key_command else _ADD_AGAIN
+        raise errors.RemoteError(error.problem, f"nothing was sent; {again}") from error
 
 
 def identity_of(directory: str) -> bytes:
@@ -178,12 +204,12 @@ def identity_of(directory: str) -> bytes:
     return bytes.fromhex(os.path.basename(directory))
 
 
-def open_remote(store: Store, environ: Mapping[str, str], *, patience: float = 10.0) -> Remote:
+def open_remote(store: Store, *, patience: float = 10.0) -> Remote:
     """Open a store's remote. Sends no request. `patience`: seconds during which a failed request is tried again. Raises RemoteError."""
     from .objects import Objects
     from .seal import Keys
     from .sync_state import StateFiles
 
     directory, config = need(store)
-    keys = Keys(key(directory, config, environ), identity_of(directory))
+    keys = Keys(key(directory, config), identity_of(directory))
     return Remote(config, Objects(config.url, config.options, patience=patience), keys, StateFiles(directory))

@@ -129,19 +129,20 @@ def identity_of_head(data: bytes, remote: str = "the remote") -> bytes:
 
 
 def check_head(master: bytes, data: bytes, remote: str = "the remote") -> bytes:
-    """As identity_of_head. Raises RemoteError, too, if the remote was made with another key."""
+    """As identity_of_head. Raises Unsealed, too, if the remote has another key."""
     identity = identity_of_head(data, remote)
     open_head(Keys(master, identity), data, remote)
     return identity
 
 
 def open_head(keys: Keys, data: bytes, remote: str) -> None:
-    """Raises RemoteError if this sound object `casrewind` is not that of the remote with these keys."""
+    """Raises Unsealed if this sound object `casrewind` is not that of the remote with these keys."""
     plain = data[: -OVERHEAD - _CHECK]
     try:
         keys.box(keys.mac((plain,)), HEAD_NAME).open(0, data[len(plain) : -_CHECK])
     except Unsealed:
-        raise errors.RemoteError(f"{remote} was made with another key") from None
+        hint = "casrewind remote key --show prints its key on a machine that has it; give that with --key-file FILE"
+        raise Unsealed(f"this is not the key of {remote}", hint) from None
 
 
 def _derive_passphrase_box(passphrase: str, salt: bytes) -> Box:

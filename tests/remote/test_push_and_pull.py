@@ -519,7 +519,7 @@ def test_another_key_is_refused_in_words(machine, other, tmp_path):
     from casrewind.remote.remote_config import RemoteConfig
 
     third = Machine(tmp_path / "third", machine.url)
-    with third.open() as workspace, pytest.raises(errors.RemoteError, match="was made with another key"):
+    with third.open() as workspace, pytest.raises(errors.RemoteError, match="this is not the key of"):
         connect.add(workspace._context.store, RemoteConfig(machine.url, "x"), {"CASREWIND_REMOTE_KEY": remote_config.key_as_text(b"other" + bytes(27))})
     with third.open() as workspace:
         assert remote_config.find(workspace._context.store) is None
@@ -687,7 +687,7 @@ def test_without_conversations_transcripts_and_cursors_stay_at_home(machine, oth
         store = workspace._context.store
         directory, found = remote_config.need(store)
         assert saved.cursor and saved.transcript is not None
-        remote_config.write(store, bytes.fromhex(os.path.basename(directory)), found._replace(conversations=False), None)
+        remote_config.write(store, bytes.fromhex(os.path.basename(directory)), found._replace(conversations=False), None, Path(directory, remote_config.HEAD).read_bytes())
     assert machine.push().checkpoints == 1
     other.pull()
     here = other.points()[saved.id]

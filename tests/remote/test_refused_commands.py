@@ -185,7 +185,7 @@ def test_another_key_and_no_remote(machine, tmp_path, server, url):
     stranger = At(tmp_path, "stranger", server.variables)
     stranger.environment["CASREWIND_REMOTE_KEY"] = remote_config.key_as_text(b"x" * 32)
     for line in (("clone", url, "x"), ("remote", "add", url)):
-        assert f"{url} was made with another key" in stranger(*line, code=17).err
+        assert f"this is not the key of {url}; " in stranger(*line, code=17).err
     assert "there is no casrewind remote at" in stranger("clone", server.bucket(), "x", code=17).err
 
 

@@ -47,7 +47,10 @@ def test_the_head_of_a_remote_names_it_only_with_its_key():
     assert seal.check_head(MASTER, head) == REMOTE and seal.remote_head(MASTER, REMOTE) == head
     with pytest.raises(errors.RemoteError) as refused:
         seal.check_head(bytes(32), head, "the remote s3://team/shop")
-    assert str(refused.value) == "the remote s3://team/shop was made with another key"
+    assert str(refused.value) == (
+        "this is not the key of the remote s3://team/shop; casrewind remote key --show prints its key on a machine that has it; "
+        "give that with --key-file FILE"
+    )
 
 
 def test_a_damaged_head_is_never_called_a_wrong_key():

@@ -94,7 +94,7 @@ class Machine:
         return made
 
     def remote(self, workspace):
-        found = remote_config.open_remote(workspace._context.store, self.environ)
+        found = remote_config.open_remote(workspace._context.store)
         return found._replace(objects=self.tampered(found.objects))
 
     def push(self, **options):

@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import BinaryIO
 
@@ -100,13 +101,13 @@ def _print_key_or_add_passphrase(context: "Context", options: "ParsedOptions") -
     if options.show:
         if not sys.stdout.isatty():
             raise errors.UsageError("the key is shown on a terminal only", "run casrewind remote key --show there")
-        print_line(configs.key_as_text(configs.key(directory, found, context.environ)))
+        print_line(configs.key_as_text(configs.key(directory, found)))
         print_line(f"who has this key reads all that is pushed to {found.url}")
         return OK
     if options.add:
         if not sys.stdin.isatty():
             raise errors.UsageError("a passphrase is asked for on a terminal", "run casrewind remote key --add there")
-        master = configs.key(directory, found, context.environ)
+        master = configs.key(directory, found)
         passphrase = _ask_for_passphrase(True)
         if not passphrase:
             print_line("nothing was changed")
@@ -123,7 +124,7 @@ def _print_key_or_add_passphrase(context: "Context", options: "ParsedOptions") -
 def _verify_remote(context: "Context", options: "ParsedOptions", done: Done) -> int:
     from ...remote import verify_chains
 
-    opened = configs.open_remote(context.store, context.environ)
+    opened = configs.open_remote(context.store)
     found = verify_chains.verify_remote(context, opened, read_blobs=options.all)
     directory = opened.files.directory
     with suppress(OSError):  # the report is worth more than its note
@@ -180,7 +181,7 @@ def push(context: "Context", options: "ParsedOptions", done: Done) -> int:
         return _push_in_background(context, options)
     from ...remote import push as pushes
 
-    opened = configs.open_remote(context.store, context.environ)
+    opened = configs.open_remote(context.store)
     try:
         if options.purge_held and not _may_purge_held(opened, options):
             print_line("nothing was pushed")
@@ -233,7 +234,7 @@ def _push_in_background(context: "Context", options: "ParsedOptions") -> int:
         from ...remote import push_process
 
         os.chdir("/")  # do not keep a file system busy
-        push_process.run_push_process(context, context.environ, config.remote_interval)
+        push_process.run_push_process(context, config.remote_interval)
         return OK
     from ...hook import background_push
     from ...remote.push import unsent
@@ -274,7 +275,7 @@ def pull(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind pull."""
     from ...remote import pull as pulls
 
-    opened = configs.open_remote(context.store, context.environ)
+    opened = configs.open_remote(context.store)
     found = pulls.pull(context, opened, newest=options.newest)
     done()
     return _print_pulled(found, options, opened.config.url)
@@ -350,11 +351,11 @@ def export(context: "Context", options: "ParsedOptions", done: Done) -> int:
         raise errors.UsageError("the export would go to the terminal", "casrewind export > FILE, or | ssh HOST casrewind import -")
     points = None if options.ref is None else [lookup.checkpoint(context, options.ref)]
     found = configs.find(context.store)
-    master = None if options.plain else _key_for_export(context, options, found)
+    master = None if options.plain else _key_for_stream({}, options, found)
     if not options.plain and master is None:
         raise errors.RemoteError(
             "an export needs a key: this project has no remote",
-            "set CASREWIND_REMOTE_KEY, give --key-file FILE, or --plain for no encryption",
+            "give --key-file FILE, or --plain for no encryption",
         )
     made = archive.export(context, sys.stdout.buffer, master, points, None if found is None else found[1])
     done()
@@ -363,9 +364,10 @@ def export(context: "Context", options: "ParsedOptions", done: Done) -> int:
     return OK
 
 
-def _key_for_export(context: "Context", options: "ParsedOptions", found: "tuple[str, RemoteConfig] | None") -> bytes | None:
-    given = configs.key_from(context.environ, file=options.key_file or "")
-    return given if given is not None or found is None else configs.key(*found, context.environ)
+def _key_for_stream(environ: Mapping[str, str], options: "ParsedOptions", found: "tuple[str, RemoteConfig] | None") -> bytes | None:
+    """The key that is given for a stream, else that of the project's remote, else None."""
+    given = configs.key_from(environ, file=options.key_file or "")
+    return given if given is not None or found is None else configs.key(*found)
 
 
 def import_export(context: "Context", options: "ParsedOptions", done: Done) -> int:
@@ -373,7 +375,7 @@ def import_export(context: "Context", options: "ParsedOptions", done: Done) -> i
     from ...remote import archive
 
     found = configs.find(context.store)
-    master, config = _key_for_export(context, options, found), None if found is None else found[1]
+    master, config = _key_for_stream(context.environ, options, found), None if found is None else found[1]
     if options.file == "-":
         taken = archive.import_stream(context, sys.stdin.buffer, master, config)
     else:

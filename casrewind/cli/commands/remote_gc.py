@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def remote_gc(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind remote gc."""
-    opened = configs.open_remote(context.store, context.environ)
+    opened = configs.open_remote(context.store)
     keep = environment.configuration().remote_keep
     old = old_chains.find_old(opened, keep) if keep else []
     plan = _Plan(

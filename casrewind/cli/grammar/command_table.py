@@ -418,13 +418,15 @@ COMMANDS = {
     "export": Command(
         "Write checkpoints to standard output", ("casrewind export @1 > turn.export", "casrewind export > all.export"), (
         REF._replace(help="a checkpoint (default: all)", nargs="?"),
-        flag("--plain", "without encryption: everybody who has the stream can read it"), _CONNECTION[1]),
-        more="Encrypted with the key of the remote, or with that of CASREWIND_REMOTE_KEY or --key-file. To another machine: "
+        flag("--plain", "without encryption: everybody who has the stream can read it"),
+        Option(("--key-file",), "read the key from FILE (default: the key of the remote)", "FILE")),
+        more="Encrypted with the key in --key-file, by default with that of the remote. To another machine: "
         "casrewind export @1 | ssh HOST casrewind -C shop import -",
         group=REMOTE, stays=True, function="remote.export"),
     "import": Command(
         "Take the checkpoints that export wrote", ("casrewind import shop.export",), (
-        Option(("file",), "the file, or - for standard input", "FILE"), _CONNECTION[1], JSON),
+        Option(("file",), "the file, or - for standard input", "FILE"),
+        Option(("--key-file",), "read the key from FILE (default: CASREWIND_REMOTE_KEY, or the key of the remote)", "FILE"), JSON),
         more="Changes no file of the project. What came is in casrewind list --remote.",
         group=REMOTE, creates=True, stays=True, function="remote.import_export"),
     "jump": Command(
