@@ -1,9 +1,13 @@
 """Configuration: its keys and their values, for users and for projects.
 
-Three dangers are prevented here. A misspelled key would have no effect: an unknown key is an error that suggests the
+Four dangers are prevented here. A misspelled key would have no effect: an unknown key is an error that suggests the
 nearest known key. A cloned repository could shorten a user's undo: a project's `.casrewind.toml` can only add ignore
 rules and lower `max_file_size`. That file arrives with the clone, so an error in it is reported, but never stops a
 save.
+
+A cloned repository could decide what hooks push, or what gc deletes by itself: clients give hooks the variables of the
+project's own settings, and a hook cannot see who set one. So HOOK_VARIABLES count only if the user's file says so, and
+what runs by itself keeps at least what the file keeps.
 
 And 200 KB of TOML could use 23 GB of memory, because tomllib stores every prefix of a dotted key. A file with too many
 parts in a key is refused before parsing.
@@ -43,10 +47,13 @@ _KEYS: dict[str, dict[str, str]] = {
     "capture": {"max_file_size": "size", "default_excludes": "flag", "transcripts": "flag"},
     "restore": {"keep_edits": "flag"},
     "hooks": {"tier": "tier", "budget": "age", "session_line": "flag", "warn_removed": "most", "tell_agent": "flag"},
-    "remote": {"push": "push", "interval": "age", "keep": "keep"},
+    "remote": {"from_environment": "flag", "push": "push", "interval": "age", "keep": "keep"},
 }
-_FIELDS = {"remote.push": "remote_push", "remote.interval": "remote_interval", "remote.keep": "remote_keep"}
+_FIELDS = {f"remote.{key}": f"remote_{key}" for key in _KEYS["remote"]}
 """{setting: its field in Config}, where that is not its key. The variable has the field's name."""
+HOOK_VARIABLES = ("CASREWIND_REMOTE_PUSH", "CASREWIND_REMOTE_INTERVAL")
+"""They say what hooks push. They count only with `remote.from_environment`, which has no variable."""
+_FROM_ENVIRONMENT = "remote_from_environment"
 _WORDS = {"tier": ("minimal", "balanced", "aggressive"), "push": ("off", "turns", "session_end")}
 """{kind of a setting: its values}."""
 
@@ -68,6 +75,7 @@ class Config(NamedTuple):
     session_line: bool = True
     warn_removed: int = 20
     tell_agent: bool = True
+    remote_from_environment: bool = False
     remote_push: str = "off"
     remote_interval: float = 60.0
     remote_keep: float = 0.0
@@ -151,9 +159,13 @@ class Setting(NamedTuple):
     source: str
 
 
+def _variable_of(name: str) -> str:
+    return "CASREWIND_" + (_FIELDS.get(name) or name.partition(".")[2]).upper()
+
+
 def explain_settings(text: str, origin: str, environ: Mapping[str, str]) -> list[Setting]:
-    """Every setting of the user's configuration: the file's text ("" = none), overridden by `CASREWIND_<KEY>`
-    variables. Raises UsageError for an invalid setting; `origin` names the file in the error."""
+    """Every setting of the user's configuration: the file's text ("" = none), overridden by those `CASREWIND_<KEY>`
+    variables that count. Raises UsageError for an invalid setting; `origin` names the file in the error."""
     found: dict[str, tuple[object, str]] = {}
     for section, values in _parse_toml(text, origin).items():
         known = _KEYS.get(section)
@@ -165,22 +177,32 @@ def explain_settings(text: str, origin: str, environ: Mapping[str, str]) -> list
             if key not in known:
                 raise _unknown_key_error(key, known, f"{origin}, [{section}]", "key")
             found[_FIELDS.get(f"{section}.{key}") or key] = _value_or_raise(known[key], value, f"{origin}, {section}.{key}"), origin
+    without = set() if found.get(_FROM_ENVIRONMENT, (False,))[0] else set(HOOK_VARIABLES)
+    without.add(f"CASREWIND_{_FROM_ENVIRONMENT.upper()}")
     settings = []
     for section, known in _KEYS.items():
         for key, kind in known.items():
             field = _FIELDS.get(f"{section}.{key}") or key
-            variable = "CASREWIND_" + field.upper()
+            variable = _variable_of(f"{section}.{key}")
             given = environ.get(variable)
-            if given is not None:
+            if given is not None and variable not in without:
                 found[field] = _value_or_raise(kind, given, variable), variable
             settings.append(Setting(f"{section}.{key}", kind, *found.get(field, (getattr(Config(), field), "default"))))
     return settings
 
 
-def read_user_config(text: str, origin: str, environ: Mapping[str, str]) -> Config:
-    """The user's configuration. Raises as `explain`."""
+def read_user_config(text: str, origin: str, environ: Mapping[str, str], *, by_itself: bool = False) -> Config:
+    """The user's configuration. `by_itself`: for a hook, or a gc that no person started: it keeps what the file keeps, and what the
+    variables keep. Raises as `explain`."""
     settings = explain_settings(text, origin, environ)
-    return Config(**{_FIELDS.get(setting.name, setting.name.partition(".")[2]): setting.value for setting in settings})
+    found = Config(**{_FIELDS.get(setting.name, setting.name.partition(".")[2]): setting.value for setting in settings})
+    if not by_itself or all(setting.source != _variable_of(setting.name) for setting in settings if setting.name.startswith("retention.")):
+        return found
+    own = read_user_config(text, origin, {})
+    return found._replace(
+        max_age=max(found.max_age, own.max_age), max_count=max(found.max_count, own.max_count), max_size=max(found.max_size, own.max_size),
+        thin=found.thin and own.thin, auto_gc=found.auto_gc and own.auto_gc,
+    )  # fmt: skip
 
 
 def read_project(text: str) -> Project:

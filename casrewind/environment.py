@@ -35,14 +35,15 @@ def data_directory() -> str:
     return os.path.abspath(os.path.join(base, "casrewind"))
 
 
-def configuration() -> "config.Config":
-    """The user's configuration: the file, overridden by variables. Raises UsageError for invalid values."""
+def configuration(*, by_itself: bool = False) -> "config.Config":
+    """The user's configuration: the file, overridden by variables. `by_itself` as of config.read_user_config. Raises UsageError for
+    invalid values."""
     from . import config
     from .messages import printable
 
     path, text = _read_config_file()
     origin = printable(path) if text else ""  # only an error in the file names it
-    return config.read_user_config(text, origin, os.environ)
+    return config.read_user_config(text, origin, os.environ, by_itself=by_itself)
 
 
 def explain_settings() -> "tuple[str, list[config.Setting]]":
@@ -54,17 +55,33 @@ def explain_settings() -> "tuple[str, list[config.Setting]]":
     return path, config.explain_settings(text, printable(path), os.environ)
 
 
-def _read_config_file() -> tuple[str, str]:
-    """Returns (path of the user's configuration file, its text; "" if it is missing). Raises UsageError."""
-    from . import config, errors, fsio
-    from .messages import printable, reason_of
+def variables_without_effect() -> list[str]:
+    """A sentence about each variable that is set and does not count. Raises UsageError."""
+    from . import config
+    from .messages import printable
 
+    if configuration().remote_from_environment:
+        return []
+    why = f"does not count: {printable(configuration_path())} does not say from_environment = true in [remote]"
+    return [f"{variable} {why}" for variable in config.HOOK_VARIABLES if variable in os.environ]
+
+
+def configuration_path() -> str:
+    """The path of the user's configuration file, which need not exist."""
     given = os.environ.get("XDG_CONFIG_HOME")
     if sys.platform == "darwin":
         directory = os.path.join(home_directory(), "Library", "Application Support")
     else:
         directory = given if given and os.path.isabs(given) else os.path.join(home_directory(), ".config")
-    path = os.path.join(directory, "casrewind", "config.toml")
+    return os.path.join(directory, "casrewind", "config.toml")
+
+
+def _read_config_file() -> tuple[str, str]:
+    """Returns (path of the user's configuration file, its text; "" if it is missing). Raises UsageError."""
+    from . import config, errors, fsio
+    from .messages import printable, reason_of
+
+    path = configuration_path()
     try:
         return path, config.decode_file(fsio.read_file(os.path.realpath(path), config.MOST_TOML + 1), printable(path))
     except (FileNotFoundError, NotADirectoryError):

@@ -7,6 +7,7 @@ configuration, too.
 
 import errno
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -76,10 +77,10 @@ def default_settings() -> Settings:
     return Settings(home=environment.home_directory(), data=environment.data_directory(), environ=os.environ)
 
 
-def from_environment(*, store: str | None = None, force: bool = False) -> tuple[Settings, config.Config]:
-    """The command's settings, from variables and the user's configuration file. Returns (settings, configuration that
-    they are made from). Raises UsageError for invalid values."""
-    found = environment.configuration()
+def from_environment(*, store: str | None = None, force: bool = False, by_itself: bool = False) -> tuple[Settings, config.Config]:
+    """The command's settings, from variables and the user's configuration file. `by_itself` as of config.read_user_config. Returns
+    (settings, configuration that they are made from). Raises UsageError for invalid values."""
+    found = environment.configuration(by_itself=by_itself)
     return Settings(
         home=environment.home_directory(),
         data=environment.data_directory(),
@@ -163,15 +164,29 @@ def store_path(root: roots.Root, settings: Settings) -> str:
 
 
 def refuse_overlapping_store(root: roots.Root, settings: Settings) -> None:
-    """Raise UsageError for a store that would contain its own project, RootRefused for a project inside a store."""
+    """Raise UsageError for a store that would contain its own project, RootRefused for a project inside a store, StoreForeign for a
+    store that came with the project."""
     store, stores = os.path.realpath(store_path(root, settings)), os.path.realpath(os.path.join(settings.data, "stores"))
     if locations.is_in(root.path, store):
         raise errors.UsageError(
             f"the store {printable(store)} would hold the project {printable(root.path)} itself",
             "give --store a separate directory"
         )
+    if locations.is_in(store, root.path):
+        _refuse_store_of_project(store)
     if locations.is_in(root.path, stores) and _lies_in_store(root.path):
         raise errors.RootRefused(f"{printable(root.path)} is not a project", f"casrewind keeps its stores in {printable(stores)}")
+
+
+def _refuse_store_of_project(store: str) -> None:
+    """Raise StoreForeign if a store inside its project has other modes than casrewind gives it: git gives such modes. The
+    variables in a project's settings can name a store that was made to do harm: a remote of its own, a hostile index."""
+    with suppress(OSError):
+        if stat.S_IMODE(os.stat(store).st_mode) & 0o077:
+            raise errors.StoreForeign(
+                f"the store {printable(store)} lies in the project, and others can read it: it may have come with the project",
+                "if it is yours, chmod 700 it, or set CASREWIND_HOME to a directory outside"
+            )
 
 
 def _lies_in_store(path: str) -> bool:

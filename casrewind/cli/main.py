@@ -135,7 +135,9 @@ def _run_command_or_picker(options: ParsedOptions) -> int:
     command = PICKER if found is None else found[1]
     from ..settings import from_environment
 
-    settings, config = from_environment(store=options.store, force=getattr(options, "force", False))
+    settings, config = from_environment(
+        store=options.store, force=getattr(options, "force", False), by_itself=getattr(options, "auto", False)
+    )
     options.budget, options.configured_tier, options.configured_keep_edits = config.max_size, config.tier, config.keep_edits
     if command.is_alone:
         return _import_function(command, options)(settings, options)

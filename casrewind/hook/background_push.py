@@ -1,17 +1,20 @@
 """A push in the background, started after a hook's save if the setting remote.push wants it.
 
-Three dangers are prevented here. A prompt could wait for the network: so a hook starts a process and does not wait for
+Four dangers are prevented here. A prompt could wait for the network: so a hook starts a process and does not wait for
 it. Only at the end of a session it waits, within the budget of that event. The client could wait for the push, because
 the push inherits a pipe of the client's: so it inherits nothing. Pushes could queue: at most one process waits for its
-time, and pushes what all hooks saved until then.
+time, and pushes what all hooks saved until then. And a project could bring a store with a remote and a key of its own, and
+name it in the variables that its settings give to hooks: so a hook pushes from no store, and by no configuration, that lies
+in the project.
 """
 
 import os
 import time
 from contextlib import suppress
 
-from .. import errors, launch
+from .. import environment, errors, launch, locations
 from .._typing import TYPE_CHECKING
+from ..messages import printable
 from ..store import push_notes
 from ..store.push_notes import PushClaim
 
@@ -27,6 +30,21 @@ _PAUSE = 0.01
 def is_wanted(setting: str, trigger: str) -> bool:
     """True if a push follows a checkpoint of this trigger. `setting` is that of remote.push."""
     return trigger == SESSION_END if setting == SESSION_END else setting == "turns" and trigger not in _WITHOUT
+
+
+def start_push_after_save(root: str, remotes: str, settings: "Settings", wait: float | None) -> None:
+    """As start_push, for a hook, if store and configuration are the user's own. Else a note says why not, which `status` shows.
+    Raises nothing."""
+    inside = os.path.realpath(root)
+    for place in (remotes, environment.configuration_path()):
+        if locations.is_in(os.path.realpath(place), inside):
+            directory = push_notes.remote_directory(remotes)
+            problem = f"hooks do not push: {printable(place)} lies in the project, which could have brought it; casrewind push pushes"
+            with suppress(OSError):
+                notes = push_notes.read_push_notes(directory)._replace(failed_ns=time.time_ns(), problem=problem)
+                push_notes.write_push_notes(os.path.dirname(remotes), directory, notes)
+            return
+    start_push(root, remotes, settings, wait=wait)
 
 
 def start_push(root: str, remotes: str, settings: "Settings", *, wait: float | None = None) -> bool:

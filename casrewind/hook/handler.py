@@ -176,7 +176,7 @@ class HookJob:
         """Read the settings. `seconds`: the budget; a lock may take half of it. Raises UsageError."""
         from ..settings import from_environment
 
-        settings, self.config = from_environment()
+        settings, self.config = from_environment(by_itself=True)
         self.settings = settings._replace(deadline=max(seconds / 2, 0.4))
 
     def notice_for_person(self, context: "Context", saved: "Saved | None") -> bytes:
@@ -267,7 +267,7 @@ class HookJob:
         if background_push.is_wanted(self.config.remote_push, self.event.trigger):
             used = max(time.time_ns() - self.at_ns, 0) / 1e9
             wait = max(self.event.budget - used - 2 * _SPARE, 0.0) if self.ends_session else None
-            background_push.start_push(*self._unpushed, self.settings, wait=wait)
+            background_push.start_push_after_save(*self._unpushed, self.settings, wait)
 
     def event_line(self) -> bytes:
         """The event as a line for the process that records it, because this one does not."""
@@ -290,7 +290,7 @@ def _make_checkpoint_in_some_process(argv: list[str], at_ns: int, began: float, 
         from ..settings import from_environment
         from . import worktree_saves
 
-        worktree_saves.save_all(argv[1], from_environment()[0]._replace(deadline=_UNHURRIED / 2))
+        worktree_saves.save_all(argv[1], from_environment(by_itself=True)[0]._replace(deadline=_UNHURRIED / 2))
         return
     from ..agents import payload as payloads
 

@@ -8,7 +8,7 @@ that is saved while a push ends could wait for ever: so the process looks once m
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from .. import errors
@@ -31,9 +31,9 @@ class _TimeOver(BaseException):
     """The time limit is reached. It is no Exception, so that no `except Exception` catches it."""
 
 
-def run_push_process(context: Context, interval: float, limit: float = LIMIT) -> None:
+def run_push_process(context: Context, interval: float, limit: float = LIMIT, environ: Mapping[str, str] = {}) -> None:
     """Push what is not pushed, at most once in `interval` seconds, as long as there is something. Ends at once if another such
-    process waits or runs. Raises nothing: a failure is noted."""
+    process waits or runs. `environ` may have the remote's key where the store keeps none. Raises nothing: a failure is noted."""
     directory = push_notes.remote_directory(context.store.remotes)
     if not directory or not are_libraries_installed():  # status says that
         return
@@ -46,7 +46,7 @@ def run_push_process(context: Context, interval: float, limit: float = LIMIT) ->
                 _wait_for_interval(claim, interval)
                 claim.note_push_begins()
                 with suppress(errors.StoreBusy):  # a person pushes or pulls just now
-                    push(context, open_remote(context.store, patience=0))
+                    push(context, open_remote(context.store, patience=0, environ=environ))
                 claim.release()
                 left = unsent(context)  # only after the release: a hook that found the claim taken has saved before that
                 if left is None or not left.number:

@@ -3,7 +3,8 @@
 Two dangers are prevented here. The key lies in a place that others can read, or in a bucket: it is a file of mode 0600 in
 the store, or a command prints it (`key_command`). And a push under another remote's key: nobody could ever read it, and who has
 that other key could. So the store keeps the head of its remote, and no key is used that does not open it. A variable is read only
-where a remote, a clone or an import begins: a shell may have that of another project, and a project's own settings can set it.
+where a remote, a clone or an import begins, and by hooks where the user's own file allows that: a shell may have the key of
+another project, and a project's settings can set variables, too.
 """
 
 import json
@@ -165,17 +166,19 @@ def key_from(environ: Mapping[str, str], *, file: str = "", command: str = "") -
     return key_of(environ[VARIABLE], VARIABLE) if environ.get(VARIABLE) else None
 
 
-def key(directory: str, config: RemoteConfig) -> bytes:
-    """The key of a store's remote, which opens the head that the store keeps. Sends no request. Raises RemoteError, StoreDamaged."""
+def key(directory: str, config: RemoteConfig, environ: Mapping[str, str] = {}) -> bytes:
+    """The key of a store's remote, which opens the head that the store keeps. `environ` may have it where the store keeps none. Sends
+    no request. Raises RemoteError, StoreDamaged."""
     found = key_from({}, command=config.key_command)
     if found is None:
         place = os.path.join(directory, _KEY)
         try:
             found = key_of(fsio.read_file(place, 4096).decode("ascii", "replace"), printable(place))
         except OSError as error:
-            raise errors.RemoteError(
-                f"the key of {config.url} cannot be read: {printable(place)}: {reason_of(error)}", _ADD_AGAIN
-            ) from error
+            found = key_from(environ) if isinstance(error, FileNotFoundError) else None
+            if found is None:
+                problem = f"the key of {config.url} cannot be read: {printable(place)}: {reason_of(error)}"
+                raise errors.RemoteError(problem, _ADD_AGAIN) from error
     _check_key(directory, config, found)
     return found
 
@@ -204,12 +207,13 @@ def identity_of(directory: str) -> bytes:
     return bytes.fromhex(os.path.basename(directory))
 
 
-def open_remote(store: Store, *, patience: float = 10.0) -> Remote:
-    """Open a store's remote. Sends no request. `patience`: seconds during which a failed request is tried again. Raises RemoteError."""
+def open_remote(store: Store, *, patience: float = 10.0, environ: Mapping[str, str] = {}) -> Remote:
+    """Open a store's remote. Sends no request. `patience`: seconds during which a failed request is tried again. `environ` as of `key`.
+    Raises RemoteError, StoreDamaged."""
     from .objects import Objects
     from .seal import Keys
     from .sync_state import StateFiles
 
     directory, config = need(store)
-    keys = Keys(key(directory, config), identity_of(directory))
+    keys = Keys(key(directory, config, environ), identity_of(directory))
     return Remote(config, Objects(config.url, config.options, patience=patience), keys, StateFiles(directory))

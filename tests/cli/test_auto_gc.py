@@ -96,8 +96,8 @@ def test_it_can_be_turned_off(casrewind, at, root, words):
     assert last_gc(store_of(casrewind)) == ""
 
 
-def test_a_store_that_grows_to_its_budget_is_brought_down(casrewind, root):
-    casrewind.environment["CASREWIND_MAX_SIZE"] = "24MiB"
+def test_a_store_that_grows_to_its_budget_is_brought_down(casrewind, root, home):
+    plant(home, {".config/casrewind/config.toml": b'[retention]\nmax_size = "24MiB"\n'})
     for n in range(9):
         (root / "artefact").write_bytes(os.urandom(2 * MB))
         casrewind("save", code=0)
@@ -105,6 +105,21 @@ def test_a_store_that_grows_to_its_budget_is_brought_down(casrewind, root):
     wait_for(lambda: last_gc(store))
     wait_for(lambda: casrewind.json("status")["store_bytes"] <= 17 * MB)
     assert casrewind.json("list")["checkpoints"][0]["changes"]["modified"] == 1
+
+
+def test_a_variable_can_keep_more_than_the_file_and_never_less(casrewind, root, home):
+    """A hook and its gc have the variables that a project's own settings set."""
+    plant(home, {".config/casrewind/config.toml": b"[retention]\nmax_count = 12\n"})
+    for n in range(16):
+        edit(root, n)
+        casrewind("save", code=0)
+    lost = {"CASREWIND_MAX_COUNT": "1", "CASREWIND_MAX_AGE": "0s", "CASREWIND_MAX_SIZE": "1KiB", "CASREWIND_THIN": "true"}
+    casrewind("gc", "--auto", code=0, CASREWIND_MAX_COUNT="15")
+    assert len(casrewind.json("list")["checkpoints"]) == 15
+    casrewind("gc", "--auto", code=0, **lost)
+    assert len(casrewind.json("list")["checkpoints"]) == 12
+    casrewind("gc", code=0, **lost)
+    assert len(casrewind.json("list")["checkpoints"]) < 12, "a person who types it has set them"
 
 
 def test_none_is_started_while_another_is_at_work_and_it_is_tried_again(casrewind, at, root):
@@ -152,8 +167,8 @@ def test_what_it_could_not_do_is_told_by_the_next_command_and_not_tried_at_every
     assert last_gc(store) == before
 
 
-def test_a_budget_that_cannot_be_kept_is_told_once_and_by_status(casrewind, root):
-    casrewind.environment["CASREWIND_MAX_SIZE"] = "8MiB"
+def test_a_budget_that_cannot_be_kept_is_told_once_and_by_status(casrewind, root, home):
+    plant(home, {".config/casrewind/config.toml": b'[retention]\nmax_size = "8MiB"\n'})
     for n in range(4):
         (root / "artefact").write_bytes(os.urandom(3 * MB))
         casrewind("save", "--pin", code=0)

@@ -9,6 +9,7 @@ from support.claude_model import bash
 from support.command_in_process import InProcess
 from support.held_proxy import HeldProxy
 from support.picture import differences, picture
+from support.trees import plant
 
 pytestmark = [pytest.mark.xdist_group("client-pushes"), *real_clients.at_times("pushes")]
 
@@ -18,6 +19,7 @@ KEY = remote_config.key_as_text(b"k" * 32)
 def test_two_turns_are_pushed_and_none_waits_for_the_server(start, s3, tmp_path):
     client, url = start(), s3.bucket()
     client.casrewind.environment |= {**s3.variables, "CASREWIND_REMOTE_KEY": KEY}
+    plant(client.casrewind.home, {".config/casrewind/config.toml": b"[remote]\nfrom_environment = true\n"})
     client.casrewind("install", "claude", code=0)
     client.casrewind("save", code=0)  # the first one of a project would be left to another process
     client.casrewind("remote", "add", url, "--machine", "sandbox-4", code=0)

@@ -39,6 +39,7 @@ class Pushing:
     def __init__(self, root, home, server, url):
         self.root = root
         self.casrewind = InProcess(root, home, CASREWIND_REMOTE_KEY=KEY, CASREWIND_REMOTE_PUSH="turns", CASREWIND_REMOTE_INTERVAL="0s")
+        plant(home, {".config/casrewind/config.toml": b"[remote]\nfrom_environment = true\n"})
         self.casrewind.environment |= server.variables
         plant(root, {"f": b"1"})
         self.casrewind("save", code=0)
@@ -258,11 +259,12 @@ def test_push_wait_and_push_background_say_how_it_went(pushing, s3):
     assert "'soon' is not a length of time" in pushing.casrewind("push", "--wait", "soon", code=64).err
 
 
-def test_without_a_remote_nothing_is_started(casrewind, root):
+def test_without_a_remote_nothing_is_started(casrewind, root, home):
     plant(root, {"f": b"1"})
+    plant(home, {".config/casrewind/config.toml": b'[remote]\npush = "turns"\n'})
     casrewind("save", code=0)
     client = Client(casrewind, root)
-    client.send(client.payload("Stop.plain"), CASREWIND_REMOTE_PUSH="turns")
+    client.send(client.payload("Stop.plain"))
     store = casrewind.json("status")["store"]
     assert not background_push.start_push(str(root), os.path.join(store, "remotes"), from_environment()[0], wait=1.0)
     found = subprocess.run(["pgrep", "-f", "--", f"-C {root} push --auto"], capture_output=True, text=True, check=False)

@@ -168,7 +168,7 @@ def _print_remote(context: "Context", options: "ParsedOptions") -> int:
         print_line("this project has no remote: casrewind remote add URL gives it one")
     else:
         print_line(f"{found.config.url}; this machine is {printable(found.config.machine)} there")
-        for line in (not_pushed(found), *remote_lines(found, setting)):
+        for line in (not_pushed(found), *remote_lines(found, setting, environment.variables_without_effect())):
             print_line(f"  {printable(line)}")
         if found.machines:
             print_line(f"  pulled: {', '.join(found.machines)}")
@@ -234,7 +234,8 @@ def _push_in_background(context: "Context", options: "ParsedOptions") -> int:
         from ...remote import push_process
 
         os.chdir("/")  # do not keep a file system busy
-        push_process.run_push_process(context, config.remote_interval)
+        environ = context.environ if config.remote_from_environment else {}
+        push_process.run_push_process(context, config.remote_interval, environ=environ)
         return OK
     from ...hook import background_push
     from ...remote.push import unsent

@@ -105,7 +105,7 @@ def _print_status(
         from ..show.remote import not_pushed, remote_lines
 
         print_line(f"  remote       {printable(remote.config.url)}; {not_pushed(remote)}")
-        for line in remote_lines(remote, environment.configuration().remote_push):
+        for line in remote_lines(remote, environment.configuration().remote_push, environment.variables_without_effect()):
             print_line(f"               {printable(line)}")
     for item in seen:
         event = f"last active {age_in_words(item.event_ns)}" if item.event else "when it was active is not known"
@@ -237,6 +237,8 @@ def show_config(settings: Settings, options: "ParsedOptions") -> int:
     found = [_setting_in_project(setting, own, root) for setting in found]
     for fault in project_faults(own):
         note(f"{printable(os.path.join(root or '', config.PROJECT_FILE))}: {fault.reason}")
+    for sentence in environment.variables_without_effect():
+        note(sentence)
     if options.json:
         print_json({
             "file": path,

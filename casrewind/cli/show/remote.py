@@ -1,6 +1,7 @@
 """The words about a remote that several commands use: what waits for a push, and how the last push and verify went."""
 
 import time
+from collections.abc import Sequence
 
 from ..._typing import TYPE_CHECKING
 from ...messages import age_in_words, plural
@@ -28,14 +29,15 @@ def not_pushed(found: "Unsent") -> str:
     return f"{plural(found.number, 'checkpoint')} not pushed (since {time.strftime(form, time.localtime(made))})"
 
 
-def remote_lines(found: "Unsent", setting: str) -> list[str]:
-    """When the last push and verify were, why the last push by itself failed, and what is pushed by itself (`setting`)."""
+def remote_lines(found: "Unsent", setting: str, without_effect: Sequence[str] = ()) -> list[str]:
+    """When the last push and verify were, why the last push by itself failed, and what is pushed by itself (`setting`).
+    `without_effect`: sentences about variables that do not count."""
     notes = found.notes
     last = [f"last push {age_in_words(notes.pushed_ns)}"] if notes.pushed_ns else []
     if notes.verified_ns:
         found_damage = f" found {plural(notes.damage, 'problem')}" if notes.damage else ""
         last.append(f"last verify {age_in_words(notes.verified_ns)}{found_damage}")
-    lines = ["; ".join((*last, _PUSHES[setting]))]
+    lines = ["; ".join((*last, _PUSHES[setting])), *(f"! {sentence}" for sentence in without_effect)]
     if notes.problem:
         lines.append(f"! the push by itself failed {age_in_words(notes.failed_ns)}: {notes.problem}")
     if notes.damage:
