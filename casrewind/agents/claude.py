@@ -16,6 +16,7 @@ from .transcript import Prompt, Value, fork_title, title_from_prompts
 
 if TYPE_CHECKING:
     from ..model.cursor import Cursor
+    from .carried_lines import CarriedLines
 
 _TRIGGERS = {**client.EVENTS, "PostToolBatch": "tool_batch"}
 _HEAD = 16 * 1024  # bytes of a payload that are searched for its client
@@ -103,6 +104,15 @@ class ClaudeClient(client.ConversationClient):
         by_project=True,
         line_id="uuid",
     )
+
+    def carried_lines(self) -> "CarriedLines":
+        """Its own mode lines, and what a prompt and a decision were allowed, stay where they were."""
+        from .carried_lines import CarriedLines
+
+        titles = {"custom-title", "ai-title", "summary"}
+        files = {"file-history-snapshot", "file-history-delta", "content-replacement"}
+        requests = {"api-request", "api-request-shape", "api-request-blob", "tools-used", "queue-operation", "last-prompt"}
+        return CarriedLines(frozenset(titles | files | requests), (("uuid",),), state=frozenset({"mode"}))
 
     def name_sender(self, payload: bytes) -> str:
         """Cursor calls the hooks in Claude Code's settings."""

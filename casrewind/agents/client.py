@@ -12,6 +12,7 @@ from .payload import BUDGET
 
 if TYPE_CHECKING:
     from ..model.cursor import Cursor
+    from .carried_lines import CarriedLines
     from .hook_records import ClientAnswer, InstalledHook
     from .transcript import Prompt, Value
 
@@ -310,6 +311,10 @@ class ConversationClient(Client):
     only AgentError. `cut_before_prompt` and `cut_at_checkpoint` return the transcript's own lines, in order, byte for byte."""
 
     sessions: SessionFormat
+
+    def carried_lines(self) -> "CarriedLines":
+        """What of a session's lines is the conversation: a fork carries this and nothing else."""
+        raise NotImplementedError
 
     def kind_of_line(self, value: "Value | None") -> str:
         """The kind of a line, one of transcript.KINDS."""

@@ -16,6 +16,7 @@ from .transcript import Prompt, Value, find_line_of_prompt
 
 if TYPE_CHECKING:
     from ..model.cursor import Cursor
+    from .carried_lines import CarriedLines
     from .hook_records import ClientAnswer, InstalledHook
 
 _TRIGGERS = {
@@ -32,6 +33,14 @@ _TRIGGERS = {
 _STARTED = "task_started"
 _ENDED = ("task_complete", "turn_aborted")
 _BOOKKEEPING = frozenset({"session_meta", "event_msg", "turn_context", "world_state", "token_usage_record"})
+_EVENTS = (
+    "task_started", "task_complete", "turn_aborted", "user_message", "agent_message", "agent_reasoning", "agent_reasoning_raw_content",
+    "token_count", "item_started", "item_completed", "context_compacted", "thread_rolled_back", "thread_name_updated", "turn_diff",
+    "plan_update", "exec_command_begin", "exec_command_end", "patch_apply_begin", "patch_apply_end", "mcp_tool_call_begin",
+    "mcp_tool_call_end", "web_search_begin", "web_search_end", "view_image_tool_call", "entered_review_mode", "exited_review_mode",
+    "error", "stream_error", "warning",
+)  # fmt: skip
+"""The events in a rollout that tell what was said and done."""
 _TRUSTED = ("trusted", "managed")
 _TYPED = "user."
 _OWN = (
@@ -96,6 +105,23 @@ class CodexClient(client.ConversationClient):
         header=("payload", "id"),
         never_rewritten="Codex keeps a copy of each session's turns, which would still show what was cut",
     )
+
+    def carried_lines(self) -> "CarriedLines":
+        """The contexts of turns and the settings of the thread stay where they were: the client reads the last of each."""
+        from .carried_lines import CarriedLines
+
+        def type_of(value: Value) -> str:
+            sort = transcript.text_or_empty(value.get("type"))
+            name = transcript.text_or_empty(transcript.object_or_empty(value.get("payload")).get("type"))
+            return f"event_msg.{name}" if sort == "event_msg" else sort
+
+        return CarriedLines(
+            frozenset({"session_meta", "response_item", "compacted", "token_usage_record", *(f"event_msg.{name}" for name in _EVENTS)}),
+            (("payload", "id"), ("payload", "item", "id")),
+            ((), ("payload",)),
+            frozenset({"thread_settings", "collaboration_mode", "persistent_mode", "state"}),
+            type_of=type_of,
+        )
 
     def implied_reason(self, event: str) -> str:
         """An interruption is an event of its own."""

@@ -15,6 +15,7 @@ from .transcript import Prompt, Value, find_line_of_prompt, fork_title
 
 if TYPE_CHECKING:
     from ..model.cursor import Cursor
+    from .carried_lines import CarriedLines
 
 _TRIGGERS = {
     "sessionStart": "session_start",
@@ -94,6 +95,13 @@ class CopilotClient(client.ConversationClient):
         version=1,
         version_path=("data", "version"),
     )
+
+    def carried_lines(self) -> "CarriedLines":
+        """Each event has an id. The modes that some of them name stay where they were."""
+        from .carried_lines import CarriedLines
+
+        modes = frozenset({"mode", "agentMode", "currentMode", "previousMode", "newMode"})
+        return CarriedLines(holders=((), ("data",)), state=modes)
 
     def model_answer(self, event: str, text: str) -> dict[str, object]:
         """The member that the client gives to the model."""
@@ -201,8 +209,11 @@ def _make_session_file(old: bytes, session: str, title: str, root: str, *, is_fo
     import json  # late: a hook does not need it
 
     from . import fork_files
+    from .carried_lines import is_setting
 
+    what = CLIENT.carried_lines()
     lines = [line for line in old.decode("utf-8", "replace").splitlines() if not line.startswith(("id:", "name:"))]
+    lines = [line for line in lines if not is_setting(line.partition(":")[0].strip(), what)]
     named = next((line for line in lines if line.startswith("cwd:")), "cwd:")
     lines = [line for line in lines if line is not named]
     directory = fork_files.directory_in_project(_text_in_yaml_line(named), root)

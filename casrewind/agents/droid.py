@@ -13,6 +13,7 @@ from .transcript import Prompt, Value, find_line_of_prompt, fork_title, title_fr
 
 if TYPE_CHECKING:
     from ..model.cursor import Cursor
+    from .carried_lines import CarriedLines
 
 _TRIGGERS = {**client.EVENTS, "PostToolUse": "tool_batch"}  # it has no event for a whole batch
 _CONTEXT = "context-"
@@ -71,12 +72,19 @@ class DroidClient(client.ConversationClient):
         version_path=("version",),
     )
 
+    def carried_lines(self) -> "CarriedLines":
+        """Each line has an id, but for the outcomes of turns."""
+        from .carried_lines import CarriedLines
+
+        modes = frozenset({"interactionMode", "specMode"})
+        return CarriedLines(frozenset({"session_start", "agent_turn_outcome"}), holders=((), ("message",)), state=modes)
+
     def unread_files(self, there: set[str]) -> set[str]:
         """Droid reads hooks/hooks.json only if hooks.json is missing."""
         return {"hooks.json"} if "hooks/hooks.json" in there and "hooks.json" not in there else {"hooks/hooks.json"}
 
     def write_fork(self, original: str, session: str, data: bytes, path: str, root: str, environ: Mapping[str, str]) -> str:
-        """Write a session, with a copy of its original's settings. It names a directory of the project."""
+        """Write a session. Of its original's settings it gets those that allow nothing. It names a directory of the project."""
         from . import fork_files
 
         def change(value: Value) -> Value | None:
@@ -85,7 +93,14 @@ class DroidClient(client.ConversationClient):
             return {**value, "cwd": there} if value.get("type") == "session_start" and cwd != there else None
 
         data = transcript.with_lines_replaced(data, change)
-        return fork_files.write_fork(original, session, data, path, companions=(".settings.json",))
+        return fork_files.write_fork(original, session, data, path, companions={".settings.json": self._settings_that_allow_nothing})
+
+    def _settings_that_allow_nothing(self, data: bytes) -> bytes:
+        from .carried_lines import is_setting
+
+        settings, what = transcript.parse_object(data) or {}, self.carried_lines()
+        kept = {name: one for name, one in settings.items() if not is_setting(name, what)}
+        return data if kept == settings else transcript.encode_line(kept)
 
     def kind_of_line(self, value: Value | None) -> str:
         """The kind of a line, one of transcript.KINDS."""

@@ -5,6 +5,7 @@ The danger prevented here: a session that is there already is overwritten, or ha
 
 import errno
 import os
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from .. import errors, fsio, locations
@@ -13,11 +14,14 @@ from ..model.cursor import MOST
 from .transcript import is_session_id
 
 
-def write_fork(transcript: str, session: str, data: bytes, path: str, companions: tuple[str, ...] = ()) -> str:
+def write_fork(
+    transcript: str, session: str, data: bytes, path: str, companions: Mapping[str, Callable[[bytes], bytes]] = {}
+) -> str:
     """Write a new session's transcript at `path`. Returns the path. `transcript` is the path of its original session.
 
-    The file has mode 0600 and is durable on return. The original's other files, named by their suffixes in `companions`,
-    are copied first, so that the session is complete at once. Raises AgentError, StoreFull; then there is no new session.
+    The file has mode 0600 and is durable on return. The original's other files, by their suffixes in `companions`, are
+    copied first, each as the function beside it changes it, so that the session is complete at once. Raises AgentError,
+    StoreFull; then there is no new session.
     """
     place, name = os.path.split(transcript)
     directory = os.path.dirname(path)
@@ -26,9 +30,9 @@ def write_fork(transcript: str, session: str, data: bytes, path: str, companions
     try:
         fsio.make_directories(directory)  # a client may delete it with a project's last session
         fsio.remove_orphans(directory)
-        for ending in companions:
+        for ending, change in companions.items():
             with suppress(FileNotFoundError):
-                kept = read_session_file(os.path.join(place, name.removesuffix(".jsonl") + ending))
+                kept = change(read_session_file(os.path.join(place, name.removesuffix(".jsonl") + ending)))
                 fsio.replace_file(directory, session + ending, kept)
         fsio.replace_file(directory, os.path.basename(path), data)
     except OSError as error:

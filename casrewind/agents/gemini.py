@@ -16,6 +16,7 @@ from .transcript import Prompt, Value, title_from_prompts
 
 if TYPE_CHECKING:
     from ..model.cursor import Cursor
+    from .carried_lines import CarriedLines
     from .hook_records import ClientAnswer, InstalledHook
 
 # Its event PreCompress comes before every request to the model, not only before a compaction. So it is not used.
@@ -86,6 +87,19 @@ class GeminiClient(client.ConversationClient):
         name=r"session-[0-9T-]{{16}}-{short}\.jsonl",
         header=("sessionId",),
     )
+
+    def carried_lines(self) -> "CarriedLines":
+        """Of what a line sets for the session, its messages and its name travel, and not the directories that it may use."""
+        from .carried_lines import CarriedLines
+
+        def type_of(value: Value) -> str:
+            first = next((name for name in ("$set", "$rewindTo") if name in value), "")
+            return first or ("session" if transcript.text_or_empty(value.get("sessionId")) else "")
+
+        told = frozenset({"messages", "summary", "lastUpdated", "startTime", "sessionId", "projectHash", "kind", "memoryScratchpad"})
+        return CarriedLines(
+            frozenset({"$set", "$rewindTo", "session"}), state=frozenset({"directories"}), only=((("$set",), told),), type_of=type_of
+        )
 
     def find_off_switch(self, settings: Value, hooks: Value) -> str:
         """Gemini has a key that switches hooks on."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
     from ..model.cursor import Cursor
+    from .carried_lines import CarriedLines
     from .hook_records import ClientAnswer, InstalledHook
 
 _TRIGGERS = {**client.EVENTS, "PostToolUse": "tool_batch"}
@@ -79,6 +80,12 @@ class OpencodeClient(client.ConversationClient):
         version_path=("info", "version"),
         never_rewritten="OpenCode keeps its sessions in a database, and only it writes there",
     )
+
+    def carried_lines(self) -> "CarriedLines":
+        """The rules of the session, and the tools that a prompt switched on or off, stay where they were."""
+        from .carried_lines import CarriedLines
+
+        return CarriedLines(holders=((), ("info",)), state=frozenset({"tools"}))
 
     def as_typed(self, prompt: str) -> str:
         """A prompt without the marks of the client's command line. It puts an argument that has a space between quotation

@@ -18,6 +18,7 @@ from .transcript import Prompt, Value, find_line_of_prompt, fork_title, title_fr
 
 if TYPE_CHECKING:
     from ..model.cursor import Cursor
+    from .carried_lines import CarriedLines
     from .hook_records import ClientAnswer, InstalledHook
 
 _TRIGGERS = {**client.EVENTS, "PostToolBatch": "tool_batch"}
@@ -114,6 +115,12 @@ class PiClient(client.ConversationClient):
         version=3,
         version_path=("version",),
     )
+
+    def carried_lines(self) -> "CarriedLines":
+        """Pi asks for nothing. What an extension keeps in a session may be a setting."""
+        from .carried_lines import CarriedLines
+
+        return CarriedLines(frozenset({"session"}), holders=((), ("data",)))
 
     def carries_command(self, event: str) -> bool:
         """The extension reports a `/casrewind` command as an event of its own."""

@@ -7,12 +7,13 @@ restored first: if that fails, the conversation is not changed. An in-place rewi
 
 import os
 import time
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from .. import errors
 from .._typing import NamedTuple
 from ..agents import client_process, session_files
+from ..agents.carried_lines import carried
 from ..agents.prompts_by_id_and_text import prompt_of_checkpoint
 from ..agents.transcript import Prompt
 from ..messages import enumerated, printable
@@ -268,7 +269,7 @@ def _fork_elsewhere(context: Context, conversation: Conversation, cut: bytes, po
     path = client.fork_path(there, session, data)
     session_files.refuse_unsafe_transcript_path(client, path, session, homes)
     environ = {"HOME": homes.home, **homes.environ}
-    path = client.write_fork(conversation.path, session, data, path, root, environ)
+    path = _write_session_file(conversation, session, data, path, root, environ)
     return _chat_result(conversation, rewinds.FORK, session, path, None)._replace(resume=client.resume_moved_command(session))
 
 
@@ -477,8 +478,16 @@ def _client_has_session(conversation: Conversation) -> bool:
 def _write_new_session(context: Context, conversation: Conversation, mode: str, session: str, data: bytes, path: str) -> Chat:
     """Write a session that is not there yet."""
     environ = {"HOME": context.homes.home, **context.homes.environ}
-    path = conversation.client.write_fork(conversation.path, session, data, path, context.root.path, environ)
+    path = _write_session_file(conversation, session, data, path, context.root.path, environ)
     return _chat_result(conversation, mode, session, path, None)
+
+
+def _write_session_file(
+    conversation: Conversation, session: str, data: bytes, path: str, root: str, environ: Mapping[str, str]
+) -> str:
+    """Write a session that is not there yet. The one door for session files: no setting of an earlier session passes it."""
+    client = conversation.client
+    return client.write_fork(conversation.path, session, carried(data, client.carried_lines()), path, root, environ)
 
 
 def _rewrite_in_place(context: Context, conversation: Conversation, cut: bytes) -> Chat:

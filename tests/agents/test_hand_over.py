@@ -10,7 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from casrewind import agents, errors
-from casrewind.agents import session_files
+from casrewind.agents import codex, session_files
+from casrewind.agents.carried_lines import carried
 from casrewind.model import cursor as cursors
 from casrewind.ops import conversation, conversation_rest, rewind
 from support import known_clients
@@ -93,6 +94,11 @@ def hand_over(here, point):
         return rewind.take_over_conversation(context, context.store.checkpoint(point.id))
 
 
+def travelling(client, data):
+    """The lines of a session that a fork carries: tests/agents/test_carried_lines.py tells which."""
+    return carried(data, client.carried_lines())
+
+
 def to_checkpoint(here, point):
     with context_of(here) as context:
         return rewind.rewind_to_checkpoint(context, context.store.checkpoint(point.id))
@@ -112,7 +118,7 @@ def test_the_session_is_written_where_the_client_looks_for_it(agent, sent, here)
     assert os.stat(chat.path).st_mode & 0o7777 == 0o600 and os.stat(os.path.dirname(chat.path)).st_mode & 0o7777 == 0o700
     says_root = known_clients.CONVERSATIONS[agent].says_root
     head, _, rest = Path(chat.path).read_bytes().partition(b"\n")
-    old, _, wanted = there.data.partition(b"\n")
+    old, _, wanted = travelling(there.client, there.data).partition(b"\n")
     assert rest == wanted and json.loads(head) == {**json.loads(old), **({"cwd": os.path.realpath(here.root)} if says_root else {})}
     assert says_root or head == old
 
@@ -187,6 +193,7 @@ def test_a_session_in_two_files_has_both(here, tmp_path):
     session, wanted = two_files(there)
     chat = hand_over(here, bring(take_away(there, tmp_path / "sent"), here)[-1])
     assert os.path.basename(chat.path) == session.path.name
+    wanted = {name: travelling(codex.CLIENT, data) for name, data in wanted.items()}
     assert {path.name: path.read_bytes() for path in Path(chat.path).parent.iterdir()} == wanted and len(wanted) == 2
 
 
@@ -214,7 +221,7 @@ def test_what_the_client_wrote_after_its_last_hook_goes_along(agent, sent, here)
     chat = hand_over(here, bring(there.store, here)[-1])
     client = there.client
     assert [one.text for one in client.prompts(Path(chat.path).read_bytes())] == [one.text for one in client.prompts(there.data)]
-    assert Path(chat.path).read_bytes().partition(b"\n")[2] == there.data.partition(b"\n")[2]
+    assert Path(chat.path).read_bytes().partition(b"\n")[2] == travelling(client, there.data).partition(b"\n")[2]
 
 
 @pytest.mark.parametrize("change", ["another prompt", "a running turn", "nothing new", "gone", "a link"])
@@ -271,7 +278,7 @@ def test_a_clone_of_a_save_by_hand_has_the_conversation_before_it(conversations,
     directory = session.path.relative_to(there.home).parent
     assert (tmp_path / "work" / "f").read_bytes() == b"by hand" and found["problems"] == []
     assert found["resume"] == (f"codex resume {session.id}" if conversations else None)
-    made = Path(here.home) / directory
+    made, wanted = Path(here.home) / directory, {name: travelling(codex.CLIENT, data) for name, data in wanted.items()}
     assert ({path.name: path.read_bytes() for path in made.iterdir()} if made.exists() else {}) == (wanted if conversations else {})
 
 

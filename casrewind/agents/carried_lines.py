@@ -1,0 +1,79 @@
+"""What of a session's lines a fork carries: the conversation, and not the settings of the session.
+
+The danger prevented here: a sandbox runs its agent without any question, because it is a sandbox. Its conversation goes on
+at home, and the careful agent there acts without asking, because the file said so. Nobody attacked, and nobody saw it. So a
+fork carries the conversation only, and starts with the settings that a new session has here.
+"""
+
+import re
+from collections.abc import Callable
+from functools import partial
+
+from .._typing import NamedTuple
+from . import transcript
+from .transcript import Value
+
+_STATE = re.compile(r"permission|approv|sandbox|autonom|yolo|bypass|allowall|allowedtools|trusted|escalat", re.IGNORECASE)
+"""Names of fields that say what an agent may do unasked, in any client and any version."""
+
+
+class CarriedLines(NamedTuple):
+    """What travels with a conversation of one client."""
+
+    without_id: frozenset[str] = frozenset()
+    """The types of lines that travel though they have no id."""
+    has_id: tuple[tuple[str, ...], ...] = (("id",),)
+    """The keys that lead to the id of a line."""
+    holders: tuple[tuple[str, ...], ...] = ((),)
+    """The keys that lead to the objects of a line whose fields may be settings; () is the line itself."""
+    state: frozenset[str] = frozenset()
+    """Fields of these objects that are settings, besides those whose name says so."""
+    only: tuple[tuple[tuple[str, ...], frozenset[str]], ...] = ()
+    """Objects of which only these fields travel, by the keys that lead to them."""
+    type_of: Callable[[Value], str] = lambda value: transcript.text_or_empty(value.get("type"))
+    """The type of a line."""
+
+
+def carried(data: bytes, what: CarriedLines) -> bytes:
+    """A conversation's lines without the settings of its session. A line without a setting keeps its bytes."""
+    parts = []
+    for line in transcript.parse_lines(data if data.endswith(b"\n") else data + b"\n"):
+        if line.value is None:  # no client reads it; it may be a line that another one cut
+            parts.append(data[line.start : line.end])
+            continue
+        if not _has_id(line.value, what) and what.type_of(line.value) not in what.without_id:
+            continue
+        value = _without_settings(line.value, what)
+        parts.append(data[line.start : line.end] if value == line.value else transcript.encode_line(value))
+    return b"".join(parts)
+
+
+def _has_id(value: Value, what: CarriedLines) -> bool:
+    return any(transcript.text_or_empty(transcript.member_at_keys(value, keys)) for keys in what.has_id)
+
+
+def _without_settings(value: Value, what: CarriedLines) -> Value:
+    for keys in what.holders:
+        value = _with_object_changed(value, keys, lambda held: {name: one for name, one in held.items() if not is_setting(name, what)})
+    for keys, names in what.only:
+        value = _with_object_changed(value, keys, partial(_only_fields, names))
+    return value
+
+
+def _only_fields(names: frozenset[str], held: Value) -> Value:
+    return {name: one for name, one in held.items() if name in names}
+
+
+def is_setting(name: str, what: CarriedLines) -> bool:
+    """True if a field of this name is a setting of the session."""
+    return name in what.state or _STATE.search(name.replace("_", "").replace("-", "")) is not None
+
+
+def _with_object_changed(value: Value, keys: tuple[str, ...], change: Callable[[Value], Value]) -> Value:
+    """The line with the object at these keys changed; the line itself if it has none."""
+    if not keys:
+        return change(value)
+    held = value.get(keys[0])
+    if not isinstance(held, dict):
+        return value
+    return {**value, keys[0]: _with_object_changed(held, keys[1:], change)}

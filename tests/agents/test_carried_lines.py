@@ -1,0 +1,144 @@
+"""What a fork carries: the whole conversation, and no setting of the session that it was made in."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from casrewind.agents import claude, codex, copilot, droid, gemini, opencode, pi, transcript
+from casrewind.agents.carried_lines import carried
+
+DATA = Path(__file__).parent / "data"
+CLIENTS = {one.CLIENT.name: one.CLIENT for one in (claude, codex, copilot, droid, gemini, opencode, pi)}
+SETTINGS = {
+    "claude": [
+        {"type": "permission-mode", "permissionMode": "bypassPermissions", "sessionId": "s"},
+        {"type": "mode", "mode": "normal", "sessionId": "s"},
+        {"type": "agent-setting", "agentSetting": "careless", "sessionId": "s"},
+    ],
+    "codex": [
+        {"type": "turn_context", "payload": {"turn_id": "t", "approval_policy": "never", "sandbox_policy": {"type": "danger-full-access"}}},
+        {"type": "event_msg", "payload": {"type": "thread_settings_applied", "thread_settings": {"approval_policy": "never"}}},
+        {"type": "world_state", "payload": {"state": {"permissions": {"approved_command_prefixes": [["rm"]]}}}},
+        {"type": "event_msg", "payload": {"type": "session_configured", "approval_policy": "never"}},
+    ],
+    "gemini": [{"approvalMode": "yolo"}, {"$later": {"approvalMode": "yolo"}}],
+    "copilot": [{"type": "session.settings", "data": {"allowAllTools": True}}],
+    "droid": [{"type": "session_settings", "autonomyLevel": "high"}],
+    "opencode": [{"type": "permission", "rules": [{"permission": "*", "action": "allow"}]}],
+    "pi": [{"type": "trust", "trusted": True}],
+}
+"""Lines without an id that say what an agent may do, and lines of which nobody knows what they say."""
+HOLDERS = {"claude": [()], "codex": [(), ("payload",)], "copilot": [(), ("data",)], "droid": [(), ("message",)], "gemini": [()],
+           "opencode": [(), ("info",)], "pi": [(), ("data",)]}
+"""Where the objects of a line have fields that may be settings."""
+FIELDS = ["permissionMode", "permission", "permissions", "permission_profile", "approval_policy", "approvalMode", "approvals_reviewer", "sandbox_policy",
+          "sandboxMode", "sandboxed", "autonomyLevel", "autonomyMode", "allowAllTools", "allow_all", "allowedTools", "yolo", "bypassPermissions",
+          "permissionDecision", "withEscalatedPermissions", "isTrusted"]
+OWN = {"claude": ["mode"], "codex": ["thread_settings", "collaboration_mode"], "copilot": ["agentMode", "newMode"], "droid": ["interactionMode"],
+       "gemini": ["directories"], "opencode": ["tools"]}
+
+
+def recorded(name):
+    """The recorded sessions of a client, as bytes."""
+    found = [path.read_bytes() for path in sorted((DATA / name).rglob("*.jsonl"))]
+    assert found
+    return found
+
+
+def values(data):
+    return [line.value for line in transcript.parse_lines(data)]
+
+
+def held(value, keys):
+    return transcript.member_at_keys(value, keys) if keys else value
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_no_line_that_is_a_setting_travels_wherever_it_stands(name):
+    client = CLIENTS[name]
+    for data in recorded(name):
+        plain = carried(data, client.carried_lines())
+        lines = data.splitlines(keepends=True)
+        for setting in SETTINGS[name]:
+            for at in (0, len(lines) // 2, len(lines)):
+                planted = b"".join([*lines[:at], transcript.encode_line(setting), *lines[at:]])
+                assert carried(planted, client.carried_lines()) == plain, setting
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_no_field_that_is_a_setting_travels_in_any_line(name):
+    client, planted_in = CLIENTS[name], 0
+    for data in recorded(name):
+        plain = values(carried(data, client.carried_lines()))
+        for keys in HOLDERS[name]:
+            for field in (*FIELDS, *OWN.get(name, ())):
+                lines = []
+                for value in values(data):
+                    holder = held(value or {}, keys)
+                    if isinstance(holder, dict):
+                        holder[field] = {"anything": ["at", "all"]}
+                        planted_in += 1
+                    lines.append(transcript.encode_line(value or {}))
+                assert values(carried(b"".join(lines), client.carried_lines())) == plain, (keys, field)
+    assert planted_in > 300
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_the_conversation_of_each_recorded_session_is_whole(name):
+    client = CLIENTS[name]
+    for data in recorded(name):
+        made = carried(data, client.carried_lines())
+        assert [prompt.text for prompt in client.prompts(made, every=True)] == [prompt.text for prompt in client.prompts(data, every=True)]
+        assert client.title_of(made) == client.title_of(data)
+        said = [value for value in values(data) if client.kind_of_line(value) not in (transcript.BOOKKEEPING, transcript.UNKNOWN)]
+        kept = [value for value in values(made) if client.kind_of_line(value) not in (transcript.BOOKKEEPING, transcript.UNKNOWN)]
+        assert len(kept) == len(said)
+        assert carried(made, client.carried_lines()) == made, "a fork of a fork"
+
+
+ID = {"claude": lambda one: {"uuid": one}, "codex": lambda one: {"payload": {"id": one}}}
+names = st.sampled_from(["progress", "later.kind", "message", "user", "turn_context", "permission-mode", "session", ""])
+members = st.dictionaries(st.sampled_from(["text", "content", "n", "approvalMode", "sandbox_policy", "parentUuid", "deep"]), st.one_of(st.text(max_size=9), st.integers(), st.booleans()), max_size=4)
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_every_line_with_an_id_travels_whatever_its_kind(name, data):
+    """Lines of unknown kinds link what is before them to what is behind them."""
+    client = CLIENTS[name]
+    lines, ids = [], []
+    for at in range(data.draw(st.integers(0, 12))):
+        value = {"type": data.draw(names), **data.draw(members)}
+        if data.draw(st.booleans()):
+            ids.append(f"id-{at}")
+            value |= ID.get(name, lambda one: {"id": one})(ids[-1])
+        lines.append(value)
+    made = carried(b"".join(map(transcript.encode_line, lines)), client.carried_lines())
+    text = made.decode()
+    assert [one for one in ids if f'"{one}"' in text] == ids
+    assert "approvalMode" not in text and "sandbox_policy" not in text
+    for value in values(made):
+        assert {key: one for key, one in value.items() if key in ("text", "content", "n", "deep")} in [
+            {key: one for key, one in line.items() if key in ("text", "content", "n", "deep")} for line in lines
+        ]
+
+
+def test_gemini_s_directories_stay_and_what_its_session_is_called_travels():
+    line = {"$set": {"directories": ["/"], "summary": "a name", "approvalMode": "yolo", "later": 1}}
+    assert values(carried(transcript.encode_line(line), gemini.CLIENT.carried_lines())) == [{"$set": {"summary": "a name"}}]
+
+
+def test_droid_s_settings_and_copilot_s_file_about_a_session_lose_what_allows_something(tmp_path):
+    old = tmp_path / "old.jsonl"
+    old.write_bytes(b"")
+    (tmp_path / "old.settings.json").write_text(json.dumps({"model": "m", "autonomyLevel": "high", "interactionMode": "auto", "allowedTools": ["x"]}))
+    line = b'{"type":"session_start","id":"new","cwd":"/p"}\n'
+    droid.CLIENT.write_fork(str(old), "new", line, str(tmp_path / "new.jsonl"), "/p", {})
+    assert json.loads((tmp_path / "new.settings.json").read_text()) == {"model": "m"}
+    about = b"id: old\ncwd: /p\nrepository: r\npermission_mode: allow-all\nmode: autopilot\n"
+    made = copilot._make_session_file(about, "new", "title", "/p", is_fork=True).decode()
+    assert "repository: r" in made and "allow-all" not in made and "autopilot" not in made
